@@ -1,0 +1,64 @@
+# Two commands do everything on a fresh machine: `make demo` and `make test`.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+export PIP_DISABLE_PIP_VERSION_CHECK = 1
+
+.PHONY: help demo install dev check lint types unit test live live-latest soak bench clean
+
+help:  ## what there is to make
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+$(VENV)/.installed: pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit("segue needs Python 3.11 or newer, this is " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --editable .
+	touch $@
+
+$(VENV)/.dev: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	touch $@
+
+install: $(VENV)/.installed  ## segue itself, in .venv
+dev: $(VENV)/.dev
+
+demo: install  ## two turns on the built-in agent: no account, no network
+	@sh docs/demo.sh $(BIN)
+
+lint: dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: dev
+	$(BIN)/mypy
+
+unit: dev
+	$(BIN)/python -m pytest tests/unit -q
+
+check: lint types unit  ## the fast part: lint, types, unit tests (under a minute)
+
+packages:
+	@sh tests/packages.sh
+
+clis: dev packages
+	$(BIN)/python -m tests.clis
+
+test: check clis  ## everything CI runs
+	$(BIN)/python -m pytest tests/integration tests/chaos tests/live -q
+
+live: dev clis  ## the real CLIs only
+	$(BIN)/python -m pytest tests/live -q
+
+live-latest: dev packages  ## the live tests on whatever is newest in the registries
+	$(BIN)/python -m tests.clis --latest
+	$(BIN)/python -m pytest tests/live -q --latest
+
+soak: check clis  ## the long part: all versions, many kills, deep fuzzing
+	$(BIN)/python -m pytest tests -q --soak
+
+bench: dev clis  ## the measurements, as ratios within one run
+	$(BIN)/python -m bench
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,20 @@
+#!/bin/sh
+# The Debian packages that the tests need, installed where they are missing (root needed for that alone).
+set -eu
+
+missing=""
+command -v ip >/dev/null 2>&1 || [ -x /usr/sbin/ip ] || [ -x /sbin/ip ] || missing="$missing iproute2"
+command -v git >/dev/null 2>&1 || missing="$missing git"
+[ -z "$missing" ] && exit 0
+
+if ! command -v apt-get >/dev/null 2>&1; then
+    echo "please install:$missing" >&2
+    exit 1
+fi
+if [ "$(id -u)" != 0 ]; then
+    echo "as root, please run: apt-get install$missing" >&2
+    exit 1
+fi
+apt-get update -qq
+# shellcheck disable=SC2086
+DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends $missing >/dev/null
