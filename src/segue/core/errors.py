@@ -1,0 +1,46 @@
+"""Errors that Segue raises. Each is one line that says what is wrong and what to do.
+
+    SegueError
+    ├── Misuse            the caller's input cannot be used (exit code 2)
+    │   ├── ConfigError   a configuration file or variable is wrong
+    │   └── NotInstalled  the agent's program is not on this machine
+    └── Broken            something of ours is damaged or missing (exit code 1)
+"""
+
+from __future__ import annotations
+
+
+class SegueError(Exception):
+    """The root of all errors raised on purpose."""
+
+    code = "error"
+    exit_code = 1
+
+    @property
+    def message(self) -> str:
+        return str(self)
+
+
+class Misuse(SegueError):  # noqa: N818 - reads better than MisuseError at every raise
+    """The caller's input cannot be used."""
+
+    code = "misuse"
+    exit_code = 2
+
+
+class ConfigError(Misuse):
+    """A configuration file or variable is wrong."""
+
+    code = "config"
+
+
+class NotInstalled(Misuse):
+    """The agent's program is not on this machine."""
+
+    code = "not_installed"
+
+
+class Broken(SegueError):  # noqa: N818
+    """Something of ours is damaged or missing."""
+
+    code = "broken"

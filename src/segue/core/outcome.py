@@ -1,0 +1,151 @@
+"""How an attempt ended: an answer, or a failure of a named kind.
+
+The kinds, and what they mean for the next turn, are the same for every agent:
+
+    session_rejected   the CLI refused the native session (``reason`` says why)
+    session_busy       another process is writing it
+    context_exceeded   the conversation does not fit the model's window
+    auth               not logged in, or not allowed
+    rate_limited       a usage limit (``until``: when it ends, where the CLI says so)
+    network            the model service could not be reached, or the connection broke
+    model_error        the model service failed or answered nonsense
+    tool_denied        the turn could not go on because a tool was refused
+    timeout            our time limit, or the CLI's own limit of turns, time or money
+    cancelled          the user stopped it
+    killed             something else ended the process
+    crashed            the CLI itself broke down
+    not_installed      there is no such program
+    protocol           the CLI's output is not what we understand
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from segue.core.usage import Context, Totals, Usage
+
+Kind = Literal[
+    "session_rejected",
+    "session_busy",
+    "context_exceeded",
+    "auth",
+    "rate_limited",
+    "network",
+    "model_error",
+    "tool_denied",
+    "timeout",
+    "cancelled",
+    "killed",
+    "crashed",
+    "not_installed",
+    "protocol",
+]
+Reason = Literal["not_found", "expired", "foreign_account", "wrong_cwd", "corrupt", "unknown"]
+Status = Literal["ok", "failed", "cancelled"]
+
+RETRYABLE: frozenset[Kind] = frozenset({"session_busy", "rate_limited", "network", "model_error"})
+"""Failures that may well succeed when tried again later."""
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """A failure in the CLI's own words, under our name for its kind."""
+
+    kind: Kind
+    message: str
+    reason: Reason | None = None
+    until: int | None = None
+    """When a limit ends, in epoch milliseconds."""
+    status: int | None = None
+    """The HTTP status behind it, where known."""
+
+    @property
+    def retryable(self) -> bool:
+        refused = self.kind == "model_error" and self.status is not None and self.status < 500
+        return self.kind in RETRYABLE and not refused
+
+
+class Exit(msgspec.Struct, frozen=True):
+    """How the process ended. ``ended_by`` is set when it was we who ended it."""
+
+    code: int | None
+    ended_by: Literal["cancelled", "timeout"] | None = None
+    stderr: str = ""
+    """The end of what it wrote to stderr."""
+
+    @property
+    def signal(self) -> int | None:
+        """The signal that ended it, also where a shell or launcher turned it into 128 + n."""
+        if self.code is None:
+            return None
+        if self.code < 0:
+            return -self.code
+        return self.code - 128 if self.code in (129, 130, 137, 143) else None
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """All that is known of an attempt once it has ended."""
+
+    text: str = ""
+    failure: Failure | None = None
+    session_id: str | None = None
+    """The native session the CLI says it wrote. Never taken from a failed resume."""
+    model: str | None = None
+    usage: Usage = Usage()
+    cost_usd: float | None = None
+    cost_estimated: bool = False
+    context: Context = Context()
+    totals: Totals = Totals()
+    """The session's running totals after this turn, where the CLI counts that way."""
+    model_turns: int | None = None
+    tools_run: int = 0
+    tools_denied: int = 0
+
+    @property
+    def status(self) -> Status:
+        if self.failure is None:
+            return "ok"
+        return "cancelled" if self.failure.kind == "cancelled" else "failed"
+
+
+def by_status(status: int | None) -> Kind | None:
+    """The kind of failure behind an HTTP status of the model service."""
+    if status is None:
+        return None
+    if status in (401, 403):
+        return "auth"
+    if status == 429:
+        return "rate_limited"
+    if status == 413:
+        return "context_exceeded"
+    if status in (408, 502, 504):
+        return "network"
+    return "model_error" if status >= 400 else None
+
+
+def by_exit(exit: Exit) -> Failure | None:
+    """What the way the process ended says, before anything it printed is read."""
+    if exit.ended_by == "cancelled":
+        return Failure("cancelled", "the turn was cancelled")
+    if exit.ended_by == "timeout":
+        return Failure("timeout", "the time limit was reached")
+    return None
+
+
+def fallen(exit: Exit, name: str) -> Failure:
+    """A process that ended without a final word."""
+    line = last_line(exit.stderr)
+    if exit.signal is not None and exit.signal not in (6, 11):
+        return Failure("killed", f"{name} was ended by signal {exit.signal}" + (f": {line}" if line else ""))
+    if exit.code == 0:
+        return Failure("protocol", f"{name} exited without a final answer" + (f": {line}" if line else ""))
+    return Failure("crashed", line or f"{name} exited with code {exit.code} and said nothing")
+
+
+def last_line(text: str) -> str:
+    """The last line that says something, bounded: what an error message quotes."""
+    for line in reversed(text.splitlines()):
+        if line.strip():
+            return line.strip()[:500]
+    return ""

@@ -1,0 +1,127 @@
+"""Folds a turn's events into what is known of the turn. Memory stays flat however long the stream is."""
+
+from __future__ import annotations
+
+from segue.core import events as ev
+from segue.core.usage import Usage
+
+DELTAS_KEPT = 64 * 1024 * 1024
+
+
+class Reading:
+    """The state after some events. ``add`` is the only way it changes."""
+
+    def __init__(self) -> None:
+        self.session_id: str | None = None
+        self.model: str | None = None
+        self.text = ""
+        self.end: ev.End | None = None
+        self.last_request: Usage | None = None
+        self.requests = 0
+        self.retries = 0
+        self.last_retry: ev.Retry | None = None
+        self.compacted = False
+        self.unknown = 0
+        self.events = 0
+        self._settled = Usage()
+        self._settled_cost: float | None = None
+        self._current_cost: float | None = None
+        self._current: tuple[str | None, Usage] | None = None
+        self._open: set[str] = set()
+        self._calls = 0
+        self._denied = 0
+        self._deltas: list[str] = []
+        self._deltas_size = 0
+
+    def add(self, event: ev.Event) -> None:
+        self.events += 1
+        match event:
+            case ev.Session():
+                self.session_id = event.id
+                self.model = event.model or self.model
+            case ev.Text():
+                self.text = event.text
+                self._drop_deltas()
+            case ev.TextDelta():
+                self._add_delta(event.text)
+            case ev.ToolCall():
+                self._calls += 1
+                self._open.add(event.id)
+                self._keep_spoken()
+            case ev.ToolResult():
+                self._result(event)
+            case ev.UsageReport():
+                self._usage(event)
+            case ev.Retry():
+                self.retries += 1
+                self.last_retry = event
+            case ev.Compacted():
+                self.compacted = True
+            case ev.End():
+                self.end = event
+            case ev.Unknown():
+                self.unknown += 1
+
+    @property
+    def answer(self) -> str:
+        """The final text: the CLI's own result, else the last whole piece, else the fragments since."""
+        if self.end is not None and self.end.text is not None:
+            return self.end.text
+        return "".join(self._deltas) or self.text
+
+    @property
+    def usage(self) -> Usage:
+        """The sum over the model requests that reported so far."""
+        return self._settled if self._current is None else self._settled + self._current[1]
+
+    @property
+    def cost_usd(self) -> float | None:
+        """The same sum in money, where the CLI says what its requests cost."""
+        return _sum(self._settled_cost, self._current_cost)
+
+    @property
+    def tools_run(self) -> int:
+        """Calls that ran or may have run: one that never reported back counts."""
+        return self._calls - self._denied
+
+    @property
+    def tools_denied(self) -> int:
+        return self._denied
+
+    def _usage(self, event: ev.UsageReport) -> None:
+        again = self._current is not None and event.request is not None and self._current[0] == event.request
+        if self._current is not None and not again:
+            self._settled = self._settled + self._current[1]
+            self._settled_cost = self.cost_usd
+        self._current = (event.request, event.usage)
+        self._current_cost = event.cost_usd
+        self.requests += not again
+        if not event.side:
+            self.last_request = event.usage
+            self.model = event.model or self.model
+
+    def _result(self, event: ev.ToolResult) -> None:
+        if event.id in self._open:
+            self._open.discard(event.id)
+        else:
+            self._calls += 1
+        if event.denied:
+            self._denied += 1
+
+    def _add_delta(self, text: str) -> None:
+        if self._deltas_size < DELTAS_KEPT:
+            self._deltas.append(text)
+            self._deltas_size += len(text)
+
+    def _keep_spoken(self) -> None:
+        if self._deltas:
+            self.text = "".join(self._deltas)
+            self._drop_deltas()
+
+    def _drop_deltas(self) -> None:
+        self._deltas.clear()
+        self._deltas_size = 0
+
+
+def _sum(a: float | None, b: float | None) -> float | None:
+    return b if a is None else a if b is None else a + b

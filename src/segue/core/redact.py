@@ -1,0 +1,112 @@
+"""Takes secrets out of everything that is shown or kept.
+
+Known secrets (keys of the environment) go wherever they stand. What merely has the *shape* of a key, such
+as one that a provider's error echoes, goes from errors, notices, tool results and logs, but not from what
+the assistant says: an answer that explains tokens with an example must arrive as it was given.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+
+from segue.core import events as ev
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from segue.core.outcome import Outcome
+
+MASK = "[redacted]"
+
+_SHAPES = (
+    ("sk-", r"\bsk-(?=[A-Za-z_-]*\d)[A-Za-z0-9_-]{16,}"),
+    ("AIza", r"\bAIza[A-Za-z0-9_-]{30,}"),
+    ("earer ", r"(?<=\b[Bb]earer )(?=[^\s\d]*\d)[A-Za-z0-9._~+/=-]{12,}"),
+    ("eyJ", r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*"),
+    ("ghp_", r"\bghp_[A-Za-z0-9]{20,}"),
+    ("github_pat_", r"\bgithub_pat_[A-Za-z0-9_]{20,}"),
+)
+"""A part that can be looked for quickly, and the whole. A word without a digit in it is no key. The list
+is short because every text is searched for every part."""
+
+_TEXT_SHAPES = tuple((hint, re.compile(shape)) for hint, shape in _SHAPES)
+_BYTE_SHAPES = tuple((hint.encode(), re.compile(shape.encode())) for hint, shape in _SHAPES)
+_SPOKEN = (ev.Text, ev.TextDelta, ev.Thinking)
+
+E = TypeVar("E", bound=ev.Event)
+
+
+class Redactor:
+    """Made once per attempt, for its secrets. What contains none comes back as it is, the same object."""
+
+    def __init__(self, secrets: Iterable[str] = ()) -> None:
+        ordered = sorted({s for s in secrets if s}, key=len, reverse=True)
+        self._secrets = tuple(ordered)
+        self._raw = tuple(dict.fromkeys(form for s in ordered for form in _forms(s)))
+
+    def text(self, text: str) -> str:
+        """Without known secrets and without what has the shape of one."""
+        text = self.spoken(text)
+        for hint, shape in _TEXT_SHAPES:
+            if hint in text:
+                text = shape.sub(MASK, text)
+        return text
+
+    def spoken(self, text: str) -> str:
+        """Without known secrets: for what the assistant says."""
+        for secret in self._secrets:
+            if secret in text:
+                text = text.replace(secret, MASK)
+        return text
+
+    def bytes(self, data: bytes) -> bytes:
+        """Raw output, for logs and kept streams; secrets are also found as JSON writes them."""
+        for secret in self._raw:
+            if secret in data:
+                data = data.replace(secret, MASK.encode())
+        for hint, shape in _BYTE_SHAPES:
+            if hint in data:
+                data = shape.sub(MASK.encode(), data)
+        return data
+
+    def event(self, event: E) -> E:
+        """The event without secrets in any text inside it."""
+        spoken = isinstance(event, _SPOKEN) or (isinstance(event, ev.End) and event.ok)
+        cleaned: E = _walk(event, self.spoken if spoken else self.text)
+        return cleaned
+
+    def outcome(self, outcome: Outcome) -> Outcome:
+        """The outcome without secrets in its answer or its failure."""
+        text = self.spoken(outcome.text)
+        failure = _walk(outcome.failure, self.text)
+        if text is outcome.text and failure is outcome.failure:
+            return outcome
+        return msgspec.structs.replace(outcome, text=text, failure=failure)
+
+
+def _forms(secret: str) -> tuple[bytes, bytes]:
+    """As it is, and as JSON writes it. (A variable that is not UTF-8 comes with surrogates.)"""
+    raw = secret.encode("utf-8", "surrogateescape")
+    return raw, msgspec.json.encode(raw.decode("utf-8", "replace"))[1:-1]
+
+
+def _walk(value: Any, clean: Callable[[str], str]) -> Any:
+    """The value with every text in it cleaned; the same object when nothing changed."""
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, dict):
+        items = {_walk(k, clean): _walk(v, clean) for k, v in value.items()}
+        same = all(a is b and items[a] is value[b] for a, b in zip(items, value, strict=False))
+        return value if same and len(items) == len(value) else items
+    if isinstance(value, list | tuple):
+        parts = [_walk(v, clean) for v in value]
+        same = all(a is b for a, b in zip(parts, value, strict=True))
+        return value if same else type(value)(parts)
+    if isinstance(value, msgspec.Struct):
+        fields = {name: getattr(value, name) for name in value.__struct_fields__}
+        changed = {n: new for n, old in fields.items() if (new := _walk(old, clean)) is not old}
+        return msgspec.structs.replace(value, **changed) if changed else value
+    return value

@@ -1,0 +1,111 @@
+"""What is asked of an agent, what its program can do, and the command that results."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+Posture = Literal["default", "read", "edit", "full"]
+"""What the agent may do unasked.
+
+``default``: what its own settings allow when nobody can be asked, and never more than reading where
+the CLI would otherwise grant itself more; ``read``: look, do not touch; ``edit``: also change files in
+the working directory; ``full``: everything, without a sandbox. Only ever chosen by the caller.
+"""
+
+
+class Start(msgspec.Struct, frozen=True):
+    """Where the native session begins: ``mode`` with the session it comes from and the id it gets."""
+
+    mode: Literal["fresh", "resume", "fork", "branch"] = "fresh"
+    session: str | None = None
+    """The native session to go on from (all but ``fresh``)."""
+    at: str | None = None
+    """The anchor to cut at (``branch``)."""
+    new_id: str | None = None
+    """The id the new session should get, where the CLI lets us choose."""
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """One attempt, in words every adapter understands."""
+
+    prompt: str
+    cwd: Path
+    start: Start = Start()
+    model: str | None = None
+    permission: Posture = "default"
+    allow_tools: tuple[str, ...] = ()
+    deny_tools: tuple[str, ...] = ()
+    max_turns: int | None = None
+    budget_usd: float | None = None
+    system_prompt: str | None = None
+    save: bool = True
+    """False: leave no native session behind, where the CLI can do that."""
+    native_args: tuple[str, ...] = ()
+    """Passed to the CLI as they are; those that Segue owns were refused before."""
+
+
+class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
+    """What one version of one CLI can do: read from its help, corrected by the adapter's version table."""
+
+    resume: bool = False
+    fork: bool = False
+    branch: bool = False
+    """Can go on from a message in the middle of a session by itself."""
+    choose_id: bool = False
+    no_save: bool = False
+    questions: bool = False
+    """Can put a question to the user while it runs, and take the answer."""
+    system_prompt: Literal["none", "run", "session"] = "none"
+    """Whether a system prompt can be given, for this run only or so that it stays with the session."""
+    usage_scope: Literal["run", "session"] = "run"
+    cost_scope: Literal["none", "run", "session"] = "none"
+    cwd_scope: Literal["any", "same"] = "any"
+    """Whether a session can be resumed from another working directory."""
+    stdin: bool = True
+    """Takes the prompt on stdin or from a file; otherwise it stands on the command line."""
+    prompt_limit: int | None = None
+    prompt_unit: Literal["bytes", "characters"] = "bytes"
+    max_turns: bool = False
+    budget: bool = False
+    allow_tools: bool = False
+    deny_tools: bool = False
+    postures: tuple[Posture, ...] = ("default",)
+    id_on_disk_only: bool = False
+    """The session's id is not in the output: runs need a private home, so that two never meet."""
+
+
+class Runtime(msgspec.Struct, frozen=True, kw_only=True):
+    """A program found on this machine. An update changes ``version``, never the ``identity``."""
+
+    agent: str
+    distribution: str
+    command: tuple[str, ...]
+    version: str | None
+    capabilities: Capabilities
+
+    @property
+    def identity(self) -> str:
+        resume = "resume" if self.capabilities.resume else "no-resume"
+        return f"{self.distribution} {' '.join(self.command)} {resume}"
+
+
+class Place(msgspec.Struct, frozen=True):
+    """Where an attempt lives: its own directory, and the home its account uses (None: the CLI's own)."""
+
+    run_dir: Path
+    home: Path | None = None
+    started_ms: int = 0
+
+
+class Command(msgspec.Struct, frozen=True, kw_only=True):
+    """What to start. ``files`` are written before; ``stdin`` stays open until the end if ``hold_stdin``."""
+
+    argv: tuple[str, ...]
+    cwd: Path
+    stdin: bytes = b""
+    hold_stdin: bool = False
+    env: dict[str, str] = {}
+    files: dict[Path, str] = {}

@@ -1,0 +1,103 @@
+"""A turn as it is told to the outside: the object that ``segue run --json`` prints."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from segue.core.outcome import Kind, Outcome, Reason, Status
+from segue.core.usage import Context, Usage
+
+Mode = Literal["resume", "branch", "graft", "replay", "recap", "fresh"]
+
+
+class Check(msgspec.Struct, frozen=True):
+    """One guard's verdict, with its reason in words and the rungs it bars."""
+
+    check: str
+    verdict: Literal["pass", "fail", "skip"]
+    bars: tuple[Mode, ...] = ()
+    detail: str = ""
+
+
+class Sent(msgspec.Struct, frozen=True):
+    """What the agent was given: messages it held natively, messages as text, and the text's size."""
+
+    native_messages: int = 0
+    text_messages: int = 0
+    bytes: int = 0
+
+
+class FailureShown(msgspec.Struct, frozen=True):
+    kind: Kind
+    reason: Reason | None
+    message: str
+    retryable: bool
+    until: int | None = None
+
+
+class AttemptShown(msgspec.Struct, frozen=True):
+    mode: Mode
+    session_id: str | None
+    outcome: str
+    """``ok`` or the kind of failure."""
+    usage: Usage
+    cost_usd: float | None
+
+
+class Saved(msgspec.Struct, frozen=True):
+    """What continuing saved against sending everything as text."""
+
+    tokens: int | None = None
+    usd: float | None = None
+    against: Mode | None = None
+    estimated: bool = True
+
+
+class Turn(msgspec.Struct, frozen=True, kw_only=True):
+    """What was done for one user message, why, and what it cost. Unknown is ``None``, never 0."""
+
+    schema: int = 1
+    run: str
+    conversation: str
+    agent: str
+    account: str | None
+    model: str | None
+    role: str | None = None
+    mode: Mode
+    resumed: bool
+    why: tuple[Check, ...] = ()
+    session_id: str | None
+    resumed_from: str | None = None
+    sent: Sent
+    text: str
+    status: Status
+    failure: FailureShown | None
+    usage: Usage
+    cost_usd: float | None
+    cost_estimated: bool
+    saved: Saved = Saved()
+    context: Context
+    model_turns: int | None
+    tools_run: int
+    attempts: tuple[AttemptShown, ...]
+    duration_ms: int
+
+
+def shown_failure(outcome: Outcome) -> FailureShown | None:
+    failure = outcome.failure
+    if failure is None:
+        return None
+    return FailureShown(failure.kind, failure.reason, failure.message, failure.retryable, failure.until)
+
+
+def exit_code(turn: Turn) -> int:
+    """0 ok, 1 failed, 75 failed but worth retrying, 124 a limit was reached, 130 cancelled."""
+    if turn.failure is None:
+        return 0
+    if turn.failure.kind == "cancelled":
+        return 130
+    if turn.failure.kind == "timeout":
+        return 124
+    return 75 if turn.failure.retryable else 1

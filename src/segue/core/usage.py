@@ -1,0 +1,97 @@
+"""Tokens and money, with one meaning for every agent.
+
+The CLIs report cumulative, overlapping or per-request figures. Here the three input counters are
+disjoint, every figure is *this turn's*, and what is not known is ``None``, never 0.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Usage(msgspec.Struct, frozen=True):
+    """Tokens of a turn: ``input`` is what no cache served or stored."""
+
+    input: int | None = None
+    cache_read: int | None = None
+    cache_write: int | None = None
+    output: int | None = None
+
+    @property
+    def prompt(self) -> int | None:
+        """All that was sent: uncached, read from and written to the cache."""
+        known = [n for n in (self.input, self.cache_read, self.cache_write) if n is not None]
+        return sum(known) if known else None
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(*(_add(a, b) for a, b in zip(_fields(self), _fields(other), strict=True)))
+
+
+class Totals(msgspec.Struct, frozen=True):
+    """A native session's running totals: the base from which the next turn's share is counted."""
+
+    usage: Usage = Usage()
+    cost_usd: float | None = None
+
+
+class Context(msgspec.Struct, frozen=True):
+    """How full the model's window is: the *last request's* input, against the window."""
+
+    used: int | None = None
+    window: int | None = None
+
+
+class Price(msgspec.Struct, frozen=True):
+    """US dollars per million tokens of one model, and the day the figures were taken."""
+
+    input: float
+    output: float
+    cache_read: float | None = None
+    cache_write: float | None = None
+    dated: str = ""
+
+    def cost(self, usage: Usage) -> float | None:
+        """What the usage costs; ``None`` when nothing is known about it."""
+        if usage.prompt is None and usage.output is None:
+            return None
+        parts = (
+            (usage.input, self.input),
+            (usage.cache_read, self.input if self.cache_read is None else self.cache_read),
+            (usage.cache_write, self.input if self.cache_write is None else self.cache_write),
+            (usage.output, self.output),
+        )
+        return sum((tokens or 0) * rate for tokens, rate in parts) / 1_000_000
+
+
+def since(total: Usage, base: Usage) -> Usage:
+    """This turn's share of cumulative counters. A counter that fell was reset: it counts from zero."""
+    return Usage(*(_since(a, b) for a, b in zip(_fields(total), _fields(base), strict=True)))
+
+
+def cost_since(total: float | None, base: float | None) -> float | None:
+    """This turn's share of a cumulative cost, by the same rule."""
+    if total is None or base is None:
+        return total
+    return total if total < base else total - base
+
+
+def disjoint(prompt: int | None, cached: int | None, output: int | None) -> Usage:
+    """From a provider whose cached tokens are a *subset* of its input tokens."""
+    if prompt is None:
+        return Usage(output=output)
+    read = min(cached or 0, prompt)
+    return Usage(input=prompt - read, cache_read=read, cache_write=0, output=output)
+
+
+def _fields(usage: Usage) -> tuple[int | None, int | None, int | None, int | None]:
+    return usage.input, usage.cache_read, usage.cache_write, usage.output
+
+
+def _add(a: int | None, b: int | None) -> int | None:
+    return b if a is None else a if b is None else a + b
+
+
+def _since(total: int | None, base: int | None) -> int | None:
+    if total is None or base is None:
+        return total
+    return total if total < base else total - base

@@ -1,0 +1,36 @@
+"""Options that all tiers share. Random tests print their seed and take it back by ``--seed``."""
+
+from __future__ import annotations
+
+import os
+import random
+
+import pytest
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("segue")
+    group.addoption("--soak", action="store_true", help="everything: all versions, many kills, deep fuzzing")
+    group.addoption("--record", action="store_true", help="write the live streams into tests/fixtures")
+    group.addoption("--latest", action="store_true", help="run the live tier on the newest published versions")
+    group.addoption("--seed", type=int, default=None, help="seed of the random tests")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    given = config.getoption("--seed")
+    seed = given if given is not None else int(os.environ.get("SEGUE_TEST_SEED") or random.randrange(2**32))
+    os.environ["SEGUE_TEST_SEED"] = str(seed)
+
+
+def pytest_report_header() -> str:
+    return f"seed: {os.environ['SEGUE_TEST_SEED']} (again with --seed)"
+
+
+@pytest.fixture
+def seed() -> int:
+    return int(os.environ["SEGUE_TEST_SEED"])
+
+
+@pytest.fixture
+def soak(request: pytest.FixtureRequest) -> bool:
+    return bool(request.config.getoption("--soak"))
