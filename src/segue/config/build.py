@@ -1,0 +1,136 @@
+"""Makes the typed ``Config`` of the tables, or says in one line what is wrong with them."""
+
+from __future__ import annotations
+
+import datetime
+import math
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+
+from segue.config import template
+from segue.config.declared import DeclaredAgent
+from segue.config.explain import no_such, refused
+from segue.config.homes import expand
+from segue.config.schema import BUILT_IN, FLAT, Account, Config, is_name
+from segue.core.usage import Price
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from segue.config.lines import KeyPath
+    from segue.config.tables import Tables
+
+S = TypeVar("S", bound=msgspec.Struct)
+
+
+def build(
+    tables: Tables, env: Mapping[str, str], *, project: Path | None, notices: tuple[str, ...]
+) -> Config:
+    flat: dict[str, Any] = {
+        name: _convert(tables, (name,), FLAT[name], table)
+        for name, table in tables.values.items()
+        if name in FLAT
+    }
+    commands, declared = _agents(tables)
+    return Config(
+        **flat,
+        accounts={name: _account(tables, name, env) for name in tables.values.get("accounts", {})},
+        commands=commands,
+        declared=declared,
+        prices={glob: _price(tables, glob) for glob in tables.values.get("prices", {})},
+        project=project,
+        notices=notices,
+    )
+
+
+def _convert(tables: Tables, path: KeyPath, kind: type[S], table: dict[str, Any]) -> S:
+    title = f"[{'.'.join(path)}]"
+    for key in table:
+        if key not in kind.__struct_fields__:
+            raise tables.error((*path, key), f"{title} has {no_such('key', key, kind.__struct_fields__)}")
+    try:
+        return msgspec.convert(table, kind)
+    except msgspec.ValidationError as error:
+        key, why = refused(error, kind, table)
+        place = (*path, key) if key else path
+        raise tables.error(place, f"{title} {key} {why}" if key else f"{title} {why}") from None
+
+
+def _account(tables: Tables, name: str, env: Mapping[str, str]) -> Account:
+    path = ("accounts", name)
+    _check_name(tables, path)
+    account = _convert(tables, path, Account, tables.values["accounts"][name])
+    if account.home is None:
+        return account
+    home = expand(account.home, env)
+    if not home.is_absolute():
+        raise tables.error((*path, "home"), f'[accounts.{name}] home must be absolute or begin with "~/"')
+    return msgspec.structs.replace(account, home=str(home))
+
+
+def _agents(tables: Tables) -> tuple[dict[str, tuple[str, ...]], dict[str, DeclaredAgent]]:
+    commands: dict[str, tuple[str, ...]] = {}
+    declared: dict[str, DeclaredAgent] = {}
+    for name, entry in tables.values.get("agents", {}).items():
+        path = ("agents", name)
+        _check_name(tables, path)
+        table = {key: _as_list(tables, (*path, key), value) for key, value in entry.items()}
+        if name in BUILT_IN and (other := next((key for key in table if key != "command"), None)):
+            said = f'[agents.{name}] has no key "{other}"; {name} is known already, only command can be set'
+            raise tables.error((*path, other), said)
+        if name in BUILT_IN or (table.keys() == {"command"} and not _has_placeholder(table["command"])):
+            commands[name] = _command(tables, path, table)
+        else:
+            declared[name] = _convert(tables, path, DeclaredAgent, table)
+    return commands, declared
+
+
+def _command(tables: Tables, path: KeyPath, table: dict[str, Any]) -> tuple[str, ...]:
+    value = table.get("command")
+    if not isinstance(value, list) or not value or not all(isinstance(p, str) for p in value) or not value[0]:
+        said = f"[{'.'.join(path)}] command must be a program, as a text or a list of texts"
+        raise tables.error((*path, "command"), said)
+    return tuple(value)
+
+
+def _as_list(tables: Tables, path: KeyPath, value: Any) -> Any:
+    """Commands may be written as a text, and one place to look at without the list around it."""
+    if path[-1] in ("command", "resume_command") and isinstance(value, str):
+        import shlex
+
+        try:
+            return shlex.split(value)
+        except ValueError as error:
+            raise tables.error(path, f"[{'.'.join(path[:-1])}] {path[-1]} cannot be split: {error}") from None
+    if path[-1] in ("session_id", "text", "error") and isinstance(value, dict):
+        return [value]
+    return value
+
+
+def _has_placeholder(command: Any) -> bool:
+    return isinstance(command, list) and any(
+        f"{{{name}}}" in str(part) for part in command for name in template.PLACEHOLDERS
+    )
+
+
+def _price(tables: Tables, glob: str) -> Price:
+    path = ("prices", glob)
+    table = dict(tables.values["prices"][glob])
+    if isinstance(table.get("dated"), datetime.date):
+        table["dated"] = table["dated"].isoformat()
+    price = _convert(tables, path, Price, table)
+    for key in ("input", "output", "cache_read", "cache_write"):
+        value = getattr(price, key)
+        if value is not None and not (math.isfinite(value) and value >= 0):
+            raise tables.error(
+                (*path, key), f"[prices.{glob}] {key} must be a number of at least 0, not {value}"
+            )
+    return price
+
+
+def _check_name(tables: Tables, path: KeyPath) -> None:
+    if not is_name(path[-1]):
+        said = f'"{path[-1]}" cannot be a name here: use up to 64 letters, digits, ".", "_" and "-"'
+        raise tables.error(path, said)

@@ -1,0 +1,146 @@
+"""What ``[agents.<name>]`` says of an agent that Segue does not know: how to call it, how to read it.
+
+    [agents.mytool]
+    command = ["mytool", "run", "--json", ["--model", "{model}"]]
+    resume_command = ["mytool", "resume", "{session_id}", "--json"]
+    stdin = "prompt"
+    output = "jsonl"
+    session_id = { path = "$.session", when = { type = "init" } }
+    text = { path = "$.message.text", when = { type = "message", role = "assistant" } }
+
+Where one ``Where`` is expected in the file, a list of them may stand; they are always lists here.
+"""
+
+import re
+from typing import Literal
+
+import msgspec
+
+from segue.config import template
+from segue.config.template import Template, placeholders
+from segue.core.jsonpath import Scalar, steps
+from segue.core.outcome import Kind
+
+
+class Where(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Where a value stands in the output.
+
+    ``path`` (a JSON path) looks into the JSON records that fulfil ``when``; ``pattern`` (a regular
+    expression: its first group, else the whole match) looks into each line of text. With neither, the
+    value is all that was printed.
+    """
+
+    path: str | None = None
+    when: dict[str, Scalar] = {}
+    """Paths and the values they must have."""
+    pattern: str | None = None
+    stream: Literal["stdout", "stderr"] = "stdout"
+    delta: bool = False
+    """A fragment: the pieces are joined. Otherwise the last one found counts."""
+
+    def __post_init__(self) -> None:
+        if self.path is not None and self.pattern is not None:
+            raise ValueError("takes path or pattern, not both")
+        if self.path is None and self.when:
+            raise ValueError("has when but no path")
+        if self.path is not None and self.stream == "stderr":
+            raise ValueError("looks for a path in stdout only; use a pattern for stderr")
+        for path in (self.path or "$", *self.when):
+            steps(path)
+        try:
+            re.compile(self.pattern or "")
+        except re.error as error:
+            raise ValueError(f'has the pattern "{self.pattern}", which is not valid: {error}') from None
+
+
+class WhereError(Where, frozen=True, forbid_unknown_fields=True):
+    """Where an error message stands, and which kind of failure it tells of (none: ``crashed``)."""
+
+    kind: Kind | None = None
+
+
+class WhereUsage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """JSON paths of the counters, in the records that fulfil ``when``."""
+
+    input: str | None = None
+    cache_read: str | None = None
+    cache_write: str | None = None
+    output: str | None = None
+    cost_usd: str | None = None
+    when: dict[str, Scalar] = {}
+    scope: Literal["run", "session", "request"] = "run"
+    """Counted over this run, over the whole session, or once per model request (then summed)."""
+    cache_in_input: bool = False
+    """The CLI's input figure includes what the cache served."""
+
+    def __post_init__(self) -> None:
+        for path in (self.input, self.cache_read, self.cache_write, self.output, self.cost_usd, *self.when):
+            steps(path or "$")
+
+
+class DeclaredAgent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One declared agent."""
+
+    command: Template
+    """Starts a new session. With ``{session_id}`` in it, Segue chooses the id: a uuid."""
+    resume_command: Template | None = None
+    resume: Literal["auto", "never"] = "auto"
+    """``never``: its resume cannot be steered, so it is not used."""
+    stdin: Literal["prompt", "none"] = "none"
+    output: Literal["jsonl", "json", "text"] = "text"
+    session_id: tuple[Where, ...] = ()
+    text: tuple[Where, ...] = (Where(),)
+    error: tuple[WhereError, ...] = ()
+    usage: WhereUsage | None = None
+    done: dict[str, Scalar] = {}
+    """What the record that ends a successful turn looks like (none: exit code 0 says it)."""
+    label: str | None = None
+    install: str = ""
+    version_args: tuple[str, ...] = ("--version",)
+    keys: tuple[str, ...] = ()
+    """Environment keys that would override its own login: withheld unless an account passes them."""
+    home_env: str | None = None
+    """The variable that names its home; an account's ``home`` goes there."""
+    default_home: str = "~"
+    prompt_limit: int | None = None
+    """In bytes."""
+
+    def __post_init__(self) -> None:
+        self._check_commands()
+        reads_json = self.usage or self.done or any(w.path for w in self.session_id + self.text + self.error)
+        if self.output == "text" and reads_json:
+            raise ValueError('has JSON paths, but output = "text"; set output to "jsonl" or "json"')
+        if self.output != "text" and not all(w.path or w.pattern for w in self.text):
+            raise ValueError(f'has output = "{self.output}" but does not say where the text is')
+        for key, places in (("session_id", self.session_id), ("error", self.error)):
+            if not all(w.path or w.pattern for w in places):
+                raise ValueError(f"{key} needs a path or a pattern")
+        for path in self.done:
+            steps(path)
+
+    @property
+    def can_resume(self) -> bool:
+        return self.resume == "auto" and self.resume_command is not None
+
+    @property
+    def chooses_id(self) -> bool:
+        return "session_id" in placeholders(self.command)
+
+    def _check_commands(self) -> None:
+        self._check_command("command", self.command)
+        if self.resume_command is None:
+            return
+        self._check_command("resume_command", self.resume_command)
+        if "session_id" not in placeholders(self.resume_command):
+            raise ValueError("resume_command needs {session_id}")
+        if not self.session_id and not self.chooses_id:
+            raise ValueError("has resume_command but no session_id that says where the id is found")
+
+    def _check_command(self, key: str, command: Template) -> None:
+        template.check(key, command)
+        ways = len({"prompt", "prompt_file"} & placeholders(command)) + (self.stdin == "prompt")
+        if ways != 1:
+            said = "nowhere" if ways == 0 else "twice"
+            raise ValueError(
+                f'{key} gets the prompt {said}: use {{prompt}}, {{prompt_file}} or stdin = "prompt"'
+            )

@@ -1,0 +1,80 @@
+"""Where Segue keeps its own things: ``SEGUE_HOME``, or the platform's user directories."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+PRIVATE = 0o700
+
+
+class Home:
+    """The paths. Nothing is created until ``make`` is called."""
+
+    def __init__(self, root: Path, config_dir: Path | None = None) -> None:
+        self.root = root
+        self.config_file = (config_dir or root) / "config.toml"
+
+    @property
+    def runs(self) -> Path:
+        """One directory per attempt: its stream, its prompt file."""
+        return self.root / "runs"
+
+    @property
+    def probes(self) -> Path:
+        """What is known of the programs on this machine."""
+        return self.root / "probes.json"
+
+    @property
+    def runners(self) -> Path:
+        """Private homes of agents whose session ids can only be found on disk."""
+        return self.root / "runners"
+
+    @property
+    def trust(self) -> Path:
+        """The directories the user trusts."""
+        return self.root / "trust.json"
+
+    def make(self, directory: Path) -> Path:
+        """Creates a directory here, and those above it up to the root, for this user alone."""
+        missing = [
+            d for d in (directory, *directory.parents) if d.is_relative_to(self.root) and not d.exists()
+        ]
+        if missing and not self.root.parent.exists():
+            self.root.parent.mkdir(parents=True, exist_ok=True)
+        for path in reversed(missing):
+            path.mkdir(mode=PRIVATE, exist_ok=True)
+        return directory
+
+
+def home_of(env: Mapping[str, str], cwd: Path | None = None) -> Home:
+    """The home that the environment names; a relative ``SEGUE_HOME`` starts at ``cwd``."""
+    if named := env.get("SEGUE_HOME"):
+        return Home((cwd or Path.cwd()) / expand(named, env))
+    user = user_home(env)
+    if sys.platform == "darwin":
+        return Home(user / "Library" / "Application Support" / "segue")
+    data = _xdg(env, "XDG_DATA_HOME", user / ".local" / "share")
+    return Home(data / "segue", _xdg(env, "XDG_CONFIG_HOME", user / ".config") / "segue")
+
+
+def user_home(env: Mapping[str, str]) -> Path:
+    return Path(env.get("HOME") or os.path.expanduser("~"))
+
+
+def expand(path: str, env: Mapping[str, str]) -> Path:
+    """The path with ``~`` for the user's home."""
+    if path == "~" or path.startswith("~/"):
+        return user_home(env) / path[2:]
+    return Path(path)
+
+
+def _xdg(env: Mapping[str, str], name: str, default: Path) -> Path:
+    """A relative path is to be ignored, says the specification."""
+    value = env.get(name, "")
+    return Path(value) if value.startswith("/") else default

@@ -1,0 +1,49 @@
+"""Reads the configuration: variables over the project's file over the user's file over the defaults.
+
+    config = load(os.environ, Path.cwd())
+
+Everything is put into one set of tables that remembers where each key came from, and checked once.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from segue.config import project, trust
+from segue.config.build import build
+from segue.config.homes import Home, home_of, user_home
+from segue.config.source import read_file
+from segue.config.tables import Tables
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from segue.config.schema import Config
+
+
+def load(env: Mapping[str, str], cwd: Path) -> Config:
+    """The configuration for a run in ``cwd``. Raises ``ConfigError``: one line, with file and line."""
+    home = home_of(env, cwd)
+    tables = Tables()
+    if (user := read_file(home.config_file)) is not None:
+        tables.add(user)
+    found, notices = _add_project(tables, home, cwd, user_home(env))
+    if any(name.startswith("SEGUE_") and name != "SEGUE_HOME" for name in env):
+        from segue.config.variables import read_variables
+
+        for source in read_variables(env, tables.values):
+            tables.add(source)
+    return build(tables, env, project=found, notices=notices)
+
+
+def _add_project(tables: Tables, home: Home, cwd: Path, user: Path) -> tuple[Path | None, tuple[str, ...]]:
+    path = project.find(cwd, user)
+    source = read_file(path) if path is not None else None
+    if path is None or source is None:
+        return None, ()
+    notices: tuple[str, ...] = ()
+    if not trust.is_trusted(home, path.parent):
+        source.tables, notices = project.restrict(source, tables.values)
+    tables.add(source)
+    return path, notices

@@ -1,0 +1,127 @@
+"""What ``config.toml`` may say: one frozen type per section, with the defaults."""
+
+import re
+from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from segue.config.declared import DeclaredAgent
+from segue.core.request import Posture
+from segue.core.usage import Price
+
+Mode = Literal["resume", "branch", "graft", "replay", "recap", "fresh"]
+Count = Annotated[int, Meta(ge=0)]
+Positive = Annotated[int, Meta(ge=1)]
+Seconds = Annotated[float, Meta(gt=0)]
+Dollars = Annotated[float, Meta(gt=0)]
+
+BUILT_IN = ("claude", "codex", "gemini", "vibe", "rehearsal")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+class Continuity(msgspec.Struct, frozen=True, kw_only=True):
+    """How a conversation is carried from turn to turn."""
+
+    enabled: bool = True
+    """False: replay on every turn."""
+    modes: tuple[Mode, ...] = ("resume", "branch", "replay", "recap", "fresh")
+    graft: Literal["off", "account", "any"] = "off"
+    history: Literal["all", "own"] = "all"
+    ttl_minutes: Count = 0
+    """0: a session does not grow too old."""
+    context_threshold: Annotated[float, Meta(gt=0, le=1)] = 0.80
+    max_session_mb: Positive = 50
+    retire_after: Positive = 2
+    on_model_change: Literal["resume", "replay"] = "resume"
+
+
+class Recap(msgspec.Struct, frozen=True, kw_only=True):
+    max_bytes: Annotated[int, Meta(ge=1000)] = 24_000
+
+
+class Retention(msgspec.Struct, frozen=True, kw_only=True):
+    days: Count = 7
+
+
+class Defaults(msgspec.Struct, frozen=True, kw_only=True):
+    """What ``segue run`` takes when neither an option nor the conversation says it."""
+
+    agent: str | None = None
+    account: str | None = None
+    model: str | None = None
+    permission: Posture = "default"
+    instructions: str | None = None
+    """Text that is given to the agent once per native session."""
+    allow_tools: tuple[str, ...] = ()
+    deny_tools: tuple[str, ...] = ()
+    timeout: Seconds | None = None
+    wait: Annotated[float, Meta(ge=0)] | None = None
+    max_turns: Positive | None = None
+    budget: Dollars | None = None
+
+
+class Account(msgspec.Struct, frozen=True, kw_only=True):
+    """A named identity of an agent."""
+
+    agent: str
+    home: str | None = None
+    """Absolute once loaded."""
+    env: dict[str, str] = {}
+    """Set for the agent, literally: ``~`` and ``$`` mean nothing in it."""
+    pass_env: tuple[str, ...] = ()
+    """Variables of the caller that are let through although they are withheld otherwise."""
+
+    def __post_init__(self) -> None:
+        for name in (*self.env, *self.pass_env):
+            if not name or "=" in name or "\0" in name:
+                raise ValueError(f'has "{name}", which is not the name of a variable')
+        for name, value in self.env.items():
+            if "\0" in value:
+                raise ValueError(f"env.{name} has a NUL character")
+
+
+class Config(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything the user said, files and variables together."""
+
+    continuity: Continuity = Continuity()
+    recap: Recap = Recap()
+    retention: Retention = Retention()
+    defaults: Defaults = Defaults()
+    accounts: dict[str, Account] = {}
+    commands: dict[str, tuple[str, ...]] = {}
+    """``[agents.<name>] command`` of agents that are known already: what to start instead."""
+    declared: dict[str, DeclaredAgent] = {}
+    prices: dict[str, Price] = {}
+    project: Path | None = None
+    """The project's ``segue.toml``, where there is one."""
+    notices: tuple[str, ...] = ()
+    """What was left out and why, for the user to see."""
+
+
+FLAT: dict[str, type[msgspec.Struct]] = {
+    "continuity": Continuity,
+    "recap": Recap,
+    "retention": Retention,
+    "defaults": Defaults,
+}
+"""Sections with keys of their own."""
+
+NAMED: dict[str, type[msgspec.Struct]] = {"accounts": Account, "agents": DeclaredAgent, "prices": Price}
+"""Sections of named entries; all entries of one section have the same keys."""
+
+PROJECT_KEYS: dict[str, frozenset[str]] = {
+    "continuity": frozenset({"ttl_minutes", "context_threshold", "max_session_mb", "retire_after"}),
+    "recap": frozenset({"max_bytes"}),
+    "defaults": frozenset({"model", "instructions", "timeout", "max_turns", "budget"}),
+}
+"""What a project may say before its directory is trusted."""
+
+LOWER_ONLY = frozenset({"timeout", "max_turns", "budget"})
+"""Limits that a project which is not trusted can tighten, not loosen."""
+
+
+def is_name(text: str) -> bool:
+    """Whether an account or an agent can be called so."""
+    return bool(_NAME.fullmatch(text))

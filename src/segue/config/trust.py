@@ -1,0 +1,85 @@
+"""Which directories the user trusts to configure more than models, instructions and limits.
+
+A directory is recognised by where it is *and* by its identity (device and inode): another clone put in
+its place is another directory, and a link to it is the same.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from segue.core.errors import ConfigError, Misuse
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from segue.config.homes import Home
+
+
+class Trusted(msgspec.Struct, frozen=True):
+    path: str
+    device: int
+    inode: int
+
+
+def is_trusted(home: Home, directory: Path) -> bool:
+    """Whether the user trusts this very directory."""
+    known = read(home)
+    try:
+        return bool(known) and _identify(directory) in known
+    except OSError:
+        return False
+
+
+def trust(home: Home, directory: Path) -> Trusted:
+    """Trust the directory from now on."""
+    try:
+        entry = _identify(directory)
+    except OSError as error:
+        raise Misuse(f"{directory} cannot be trusted: {error.strerror}") from None
+    if not directory.is_dir():
+        raise Misuse(f"{directory} cannot be trusted: it is not a directory")
+    _write(home, (*(t for t in read(home) if t.path != entry.path), entry))
+    return entry
+
+
+def untrust(home: Home, directory: Path) -> bool:
+    """Trust it no more, also when it is gone; False when it was not trusted."""
+    known = read(home)
+    path = str(directory.resolve())
+    kept = tuple(t for t in known if t.path != path)
+    if len(kept) == len(known):
+        return False
+    _write(home, kept)
+    return True
+
+
+def read(home: Home) -> tuple[Trusted, ...]:
+    """All trusted directories."""
+    try:
+        raw = home.trust.read_bytes()
+    except FileNotFoundError:
+        return ()
+    except OSError as error:
+        raise ConfigError(f"{home.trust} cannot be read: {error.strerror}") from None
+    try:
+        return msgspec.json.decode(raw, type=tuple[Trusted, ...])
+    except msgspec.DecodeError:
+        raise ConfigError(f"{home.trust} is damaged; remove it and trust your directories again") from None
+
+
+def _identify(directory: Path) -> Trusted:
+    path = directory.resolve(strict=True)
+    stat = path.stat()
+    return Trusted(str(path), stat.st_dev, stat.st_ino)
+
+
+def _write(home: Home, entries: tuple[Trusted, ...]) -> None:
+    home.make(home.root)
+    draft = home.trust.with_name(f"{home.trust.name}.{os.getpid()}")
+    draft.write_bytes(msgspec.json.encode(entries))
+    draft.chmod(0o600)
+    draft.replace(home.trust)

@@ -1,0 +1,105 @@
+"""Configuration from the environment: ``SEGUE_<SECTION>_<KEY>``.
+
+    SEGUE_CONTINUITY_GRAFT=account              [continuity] graft
+    SEGUE_ACCOUNTS_WORK_HOME=~/.claude-work     [accounts.work] home
+    SEGUE_PRICES={"my-*"={input=1,output=2}}    a whole section, as a TOML inline table
+
+Lists are separated by commas, tables are TOML inline tables, an empty variable counts as not set. In
+the name of an account or an agent every character that is no letter or digit is an underscore.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from msgspec import inspect
+
+from segue.config.explain import field_type, no_such
+from segue.config.schema import FLAT, NAMED
+from segue.config.source import Source
+from segue.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    import msgspec
+
+PREFIX = "SEGUE_"
+_SWITCH = {
+    "true": True,
+    "1": True,
+    "yes": True,
+    "on": True,
+    "false": False,
+    "0": False,
+    "no": False,
+    "off": False,
+}
+
+
+def read_variables(env: Mapping[str, str], known: Mapping[str, Iterable[str]]) -> Iterator[Source]:
+    """One source per variable. ``known``: the entries that the files name, per section."""
+    for name in sorted(env):
+        if name.startswith(PREFIX) and env[name]:
+            section, _, rest = name.removeprefix(PREFIX).lower().partition("_")
+            if section in FLAT or section in NAMED:
+                yield Source(name, {section: _table(name, env[name], section, rest, known.get(section, ()))})
+
+
+def _table(name: str, value: str, section: str, rest: str, entries: Iterable[str]) -> dict[str, Any]:
+    if not rest:
+        table = _toml(value)
+        if not isinstance(table, dict):
+            raise ConfigError(f"{name}: must be a TOML inline table such as {{ key = 1 }}")
+        return table
+    if section in FLAT:
+        return {rest: _value(value, FLAT[section], rest)}
+    kind = NAMED[section]
+    keys = sorted((k for k in kind.__struct_fields__ if rest.endswith(f"_{k}")), key=len)
+    if not keys:
+        raise ConfigError(f"{name}: [{section}] has {no_such('key', rest, kind.__struct_fields__)}")
+    spelled = rest.removesuffix(f"_{keys[-1]}")
+    entry = next((e for e in entries if re.sub(r"[^a-z0-9]", "_", e.lower()) == spelled), spelled)
+    return {entry: {keys[-1]: _value(value, kind, keys[-1])}}
+
+
+def _value(text: str, kind: type[msgspec.Struct], key: str) -> Any:
+    """The text as a value of the key's type; what does not fit stays text and is refused later."""
+    declared = field_type(kind, key)
+    types = declared.types if isinstance(declared, inspect.UnionType) else (declared,)
+    for wanted in types:
+        if isinstance(wanted, inspect.BoolType):
+            return _SWITCH.get(text.strip().lower(), text)
+        if isinstance(wanted, inspect.IntType | inspect.FloatType):
+            return _number(text)
+        if isinstance(wanted, inspect.VarTupleType):
+            plain = isinstance(wanted.item_type, inspect.StrType | inspect.LiteralType)
+            return _list(text) if plain or text.lstrip().startswith(("[", "{")) else text
+        if isinstance(wanted, inspect.DictType | inspect.StructType):
+            return _toml(text)
+    return text
+
+
+def _number(text: str) -> int | float | str:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def _list(text: str) -> Any:
+    if text.lstrip().startswith(("[", "{")):
+        return _toml(text)
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def _toml(text: str) -> Any:
+    import tomllib
+
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text

@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from segue.config.declared import DeclaredAgent, Where, WhereError, WhereUsage
+from segue.config.template import Template, fill, placeholders
+
+SMALL: dict[str, Any] = {"command": ["mytool", "{prompt}"]}
+JSONL: dict[str, Any] = {
+    "command": ["mytool", "run", ["--model", "{model}"]],
+    "resume_command": ["mytool", "resume", "{session_id}"],
+    "stdin": "prompt",
+    "output": "jsonl",
+    "session_id": [{"path": "$.session", "when": {"type": "init"}}],
+    "text": [{"path": "$.message.text", "when": {"type": "message", "final": True}}],
+}
+
+
+def test_a_plain_text_agent_needs_only_a_command() -> None:
+    agent = msgspec.convert(SMALL, DeclaredAgent)
+    assert agent.text == (Where(),)
+    assert (agent.stdin, agent.output, agent.can_resume, agent.chooses_id) == ("none", "text", False, False)
+
+
+def test_an_agent_that_speaks_json_lines() -> None:
+    more = {
+        "usage": {"input": "$.usage.in", "scope": "session"},
+        "error": [{"pattern": "no login", "kind": "auth"}],
+    }
+    agent = msgspec.convert(JSONL | more, DeclaredAgent)
+    assert agent.can_resume
+    assert agent.session_id == (Where(path="$.session", when={"type": "init"}),)
+    assert agent.usage == WhereUsage(input="$.usage.in", scope="session")
+    assert agent.error == (WhereError(pattern="no login", kind="auth"),)
+
+
+def test_resume_can_be_forbidden_and_an_id_chosen() -> None:
+    assert not msgspec.convert(JSONL | {"resume": "never"}, DeclaredAgent).can_resume
+    chosen = {k: v for k, v in JSONL.items() if k != "session_id"} | {"command": ["t", "{session_id}"]}
+    agent = msgspec.convert(chosen, DeclaredAgent)
+    assert agent.chooses_id
+    assert agent.can_resume
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"command": []}, "command is empty"),
+        ({"command": [""]}, "command is empty"),
+        ({"command": ["{prompt}"]}, "must begin with a program"),
+        ({"command": ["t"]}, "command gets the prompt nowhere"),
+        ({"command": ["t", "{prompt}"], "stdin": "prompt"}, "gets the prompt twice"),
+        ({"command": ["t", "{prompt}", "{prompt_file}"]}, "gets the prompt twice"),
+        ({"command": ["t", "{prompt}", "{modle}"]}, "unknown placeholder {modle}; there are {prompt}"),
+        ({"resume_command": ["t", "{prompt}"]}, "resume_command needs {session_id}"),
+        ({"resume_command": ["t", "{prompt}", "{session_id}"]}, "no session_id that says where"),
+        ({"text": [{"path": "$.text"}]}, 'output = "text"'),
+        ({"done": {"type": "end"}}, 'output = "text"'),
+        ({"output": "json"}, "does not say where the text is"),
+        ({"session_id": [{}]}, "session_id needs a path or a pattern"),
+        ({"error": [{}]}, "error needs a path or a pattern"),
+        ({"text": [{"path": "$.a", "pattern": "b"}]}, "not both"),
+        ({"text": [{"when": {"a": "b"}}]}, "when but no path"),
+        ({"text": [{"path": "$.a", "stream": "stderr"}]}, "stdout only"),
+        ({"text": [{"pattern": "("}]}, "which is not valid"),
+        ({"text": [{"path": "$.a b"}]}, "not a JSON path"),
+        ({"error": [{"pattern": "x", "kind": "bad"}]}, "Invalid enum value 'bad'"),
+        ({"colour": "red"}, "unknown field `colour`"),
+    ],
+)
+def test_what_cannot_work_is_refused(change: dict[str, Any], said: str) -> None:
+    with pytest.raises(msgspec.ValidationError) as refused:
+        msgspec.convert(SMALL | change, DeclaredAgent)
+    assert said in str(refused.value)
+
+
+TEMPLATE: Template = ("tool", ("--model", "{model}"), "--dir={cwd}", ("-p", "{prompt}"), "{json}")
+
+
+@pytest.mark.parametrize(
+    ("values", "argv"),
+    [
+        ({}, ("tool", "{json}")),
+        ({"model": "m"}, ("tool", "--model", "m", "{json}")),
+        ({"model": None, "cwd": "/x y"}, ("tool", "--dir=/x y", "{json}")),
+        ({"prompt": "{model} $x\n"}, ("tool", "-p", "{model} $x\n", "{json}")),
+        ({"prompt": ""}, ("tool", "-p", "", "{json}")),
+    ],
+)
+def test_filling_a_template_leaves_no_flag_without_its_value(
+    values: dict[str, str | None], argv: tuple[str, ...]
+) -> None:
+    assert fill(TEMPLATE, values) == argv
+
+
+def test_the_placeholders_of_a_template() -> None:
+    assert placeholders(TEMPLATE) == {"model", "cwd", "prompt"}

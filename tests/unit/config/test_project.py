@@ -1,0 +1,154 @@
+from pathlib import Path
+
+import pytest
+
+from segue.config.homes import Home
+from segue.config.load import load
+from segue.config.trust import is_trusted, read, trust, untrust
+from segue.core.errors import ConfigError, Misuse
+
+PROJECT = """\
+[defaults]
+model = "small"
+instructions = "Be brief."
+timeout = 60
+permission = "full"
+
+[agents.claude]
+command = "evil"
+
+[accounts.x]
+agent = "claude"
+env = { PATH = "/evil" }
+
+[continuity]
+graft = "any"
+max_session_mb = 5
+"""
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    (tmp_path / "segue-home").mkdir()
+    return Home(tmp_path / "segue-home")
+
+
+@pytest.fixture
+def env(home: Home, tmp_path: Path) -> dict[str, str]:
+    return {"SEGUE_HOME": str(home.root), "HOME": str(tmp_path)}
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Path:
+    repo = tmp_path / "repo"
+    (repo / "src" / "deep").mkdir(parents=True)
+    (repo / ".git").mkdir()
+    (repo / "segue.toml").write_text(PROJECT)
+    return repo
+
+
+def test_a_project_sets_model_instructions_and_limits_only(env: dict[str, str], repo: Path) -> None:
+    config = load(env, repo / "src" / "deep")
+    assert config.project == repo / "segue.toml"
+    assert (config.defaults.model, config.defaults.instructions) == ("small", "Be brief.")
+    assert (config.defaults.timeout, config.continuity.max_session_mb) == (60, 5)
+    assert (config.defaults.permission, config.continuity.graft) == ("default", "off")
+    assert (config.commands, config.accounts) == ({}, {})
+    assert [notice.split(" is ignored")[0] for notice in config.notices] == [
+        "segue.toml:5: [defaults] permission",
+        "segue.toml:7: [agents]",
+        "segue.toml:10: [accounts]",
+        "segue.toml:15: [continuity] graft",
+    ]
+
+
+def test_a_trusted_project_sets_everything(env: dict[str, str], home: Home, repo: Path) -> None:
+    trust(home, repo)
+    config = load(env, repo)
+    assert config.commands == {"claude": ("evil",)}
+    assert config.accounts["x"].env == {"PATH": "/evil"}
+    assert (config.defaults.permission, config.continuity.graft, config.notices) == ("full", "any", ())
+
+
+def test_a_project_tightens_limits_but_does_not_loosen_them(
+    env: dict[str, str], home: Home, repo: Path
+) -> None:
+    home.config_file.write_text("[defaults]\ntimeout = 30\nbudget = 5\nmodel = 'big'\n")
+    (repo / "segue.toml").write_text("[defaults]\ntimeout = 60\nbudget = 1\nmodel = 'small'\n")
+    config = load(env, repo)
+    assert (config.defaults.timeout, config.defaults.budget, config.defaults.model) == (30, 1, "small")
+    assert config.notices == ("segue.toml:2: timeout = 60 is ignored, your limit is 30",)
+    trust(home, repo)
+    assert load(env, repo).defaults.timeout == 60
+
+
+def test_variables_win_over_the_project(env: dict[str, str], repo: Path) -> None:
+    assert load(env | {"SEGUE_DEFAULTS_MODEL": "mine"}, repo).defaults.model == "mine"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[defaults]\nmodle = 'x'", 'segue.toml:2: [defaults] has no key "modle"; did you mean "model"?'),
+        ("[default]\nmodel = 'x'", 'segue.toml:1: has no section "default"; did you mean "defaults"?'),
+        ("[defaults]\nmodel = 1", "segue.toml:2: [defaults] model must be a text, not 1"),
+    ],
+)
+def test_mistakes_in_a_project_are_told(env: dict[str, str], repo: Path, text: str, said: str) -> None:
+    (repo / "segue.toml").write_text(text)
+    with pytest.raises(ConfigError) as refused:
+        load(env, repo)
+    assert said in refused.value.message
+
+
+def test_the_search_ends_at_the_repository(env: dict[str, str], repo: Path) -> None:
+    (repo.parent / "segue.toml").write_text("[defaults]\nmodel = 'outer'\n")
+    (repo / "segue.toml").unlink()
+    assert load(env, repo / "src").project is None
+
+
+def test_outside_a_repository_the_search_ends_at_home(env: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    (tmp_path / "segue.toml").write_text("[defaults]\nmodel = 'own'\n")
+    assert load(env, tmp_path / "a" / "b").defaults.model == "own"
+    elsewhere = env | {"HOME": str(tmp_path / "a" / "other")}
+    assert load(elsewhere, tmp_path / "a" / "b").project is None
+    assert load(elsewhere, tmp_path).defaults.model == "own"
+
+
+def test_trust_goes_by_identity(home: Home, repo: Path) -> None:
+    link = repo.parent / "link"
+    link.symlink_to(repo)
+    assert not is_trusted(home, repo)
+    trust(home, link)
+    assert is_trusted(home, repo)
+    assert is_trusted(home, link)
+    assert not is_trusted(home, repo / "src")
+    repo.rename(repo.parent / "old")
+    repo.mkdir()
+    assert not is_trusted(home, repo)
+
+
+def test_trust_can_be_taken_back(home: Home, repo: Path) -> None:
+    trust(home, repo)
+    trust(home, repo)
+    assert len(read(home)) == 1
+    assert home.trust.stat().st_mode & 0o777 == 0o600
+    assert untrust(home, repo)
+    assert not is_trusted(home, repo)
+    assert not untrust(home, repo)
+
+
+def test_what_is_not_there_cannot_be_trusted(home: Home, tmp_path: Path) -> None:
+    with pytest.raises(Misuse, match="cannot be trusted"):
+        trust(home, tmp_path / "missing")
+    (tmp_path / "file").touch()
+    with pytest.raises(Misuse, match="not a directory"):
+        trust(home, tmp_path / "file")
+    assert not is_trusted(home, tmp_path / "missing")
+
+
+def test_a_damaged_list_is_told(home: Home, repo: Path) -> None:
+    home.trust.write_text("{")
+    with pytest.raises(ConfigError, match="damaged"):
+        is_trusted(home, repo)
