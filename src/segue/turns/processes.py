@@ -1,0 +1,115 @@
+"""What the system knows of processes: who they are, in which group, and which of them are ours.
+
+``/proc`` answers where it exists, ``ps`` elsewhere. A zombie counts as gone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import time
+import zlib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+HAS_PROC = Path("/proc/self/stat").exists()
+MARK = "SEGUE_RUN_ID"
+PS_LIMIT_S = 5.0
+
+
+class Identity(msgspec.Struct, frozen=True):
+    """Enough to know a process again later: its number alone may be another's by then."""
+
+    pid: int
+    pgid: int
+    start_time: str | None
+    boot_id: str | None
+    argv0: str
+    started_ms: int
+
+
+def identify(pid: int, argv0: str) -> Identity:
+    """The process that was just started as the leader of its own group."""
+    return Identity(pid, pid, start_time(pid), boot_id(), argv0, time.time_ns() // 1_000_000)
+
+
+def start_time(pid: int) -> str | None:
+    """When it started, in the system's own words; None if it is gone."""
+    if HAS_PROC:
+        fields = _stat(pid)
+        return fields[19].decode("ascii") if fields else None
+    return _output("ps", "-o", "lstart=", "-p", str(pid))
+
+
+def boot_id() -> str | None:
+    """What tells this run of the machine from the one before."""
+    if HAS_PROC:
+        with contextlib.suppress(OSError):
+            return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+    return _output("sysctl", "-n", "kern.bootsessionuuid")
+
+
+def mark(run_dir: Path) -> str:
+    """The value of ``SEGUE_RUN_ID``: the directory's name, and which of all directories of that name."""
+    return f"{run_dir.name}-{zlib.crc32(os.fsencode(run_dir.absolute())):08x}"
+
+
+def marked(value: str) -> list[int]:
+    """Living processes that carry the mark in their environment. Without ``/proc`` nobody can tell."""
+    if not HAS_PROC:
+        return []
+    wanted = f"{MARK}={value}".encode()
+    return [pid for pid in _pids() if pid != os.getpid() and wanted in _environ(pid)]
+
+
+def groups(pids: Iterable[int] | None = None) -> dict[int, int]:
+    """The group of each of ``pids`` (default: of all there are) that lives."""
+    if not HAS_PROC:
+        table = _ps_table()
+        return table if pids is None else {pid: table[pid] for pid in pids if pid in table}
+    found = {}
+    for pid in _pids() if pids is None else pids:
+        fields = _stat(pid)
+        if fields and fields[0] not in b"ZX":
+            found[pid] = int(fields[2])
+    return found
+
+
+def _pids() -> list[int]:
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+
+
+def _stat(pid: int) -> list[bytes]:
+    """The fields of ``/proc/PID/stat`` from the third on: the second, a name, may contain anything."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()
+    except OSError:
+        return []
+
+
+def _environ(pid: int) -> list[bytes]:
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            return file.read().split(b"\0")
+    except OSError:
+        return []
+
+
+def _ps_table() -> dict[int, int]:
+    rows = [row.split() for row in (_output("ps", "-axo", "pid=,pgid=,stat=") or "").splitlines()]
+    return {int(row[0]): int(row[1]) for row in rows if len(row) == 3 and not row[2].startswith("Z")}
+
+
+def _output(*argv: str) -> str | None:
+    try:
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=PS_LIMIT_S, check=False)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip() or None
