@@ -1,0 +1,92 @@
+"""The log of requests: what the model was sent, in memory and as JSON lines. Never headers, never keys."""
+
+import time
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+_TEXT_LIMIT = 2000
+
+
+class Spent(Struct, frozen=True):
+    input: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+    output: int = 0
+
+
+class Request(Struct, frozen=True, kw_only=True):
+    """One request. `bytes` counts the prompt (tools, system, messages), `new_bytes` what no cache had."""
+
+    n: int
+    time: float
+    protocol: str
+    model: str
+    path: str
+    bytes: int
+    new_bytes: int
+    side: bool
+    status: int
+    action: str
+    usage: Spent
+    last_user_text: str
+    messages: int
+    body: dict[str, Any] | None = None
+
+
+class Log:
+    def __init__(self, path: Path | None = None, *, bodies: bool = True) -> None:
+        self._path = path
+        self._bodies = bodies
+        self._lock = Lock()
+        self._requests: list[Request] = []
+
+    @property
+    def requests(self) -> list[Request]:
+        with self._lock:
+            return list(self._requests)
+
+    def clear(self) -> None:
+        with self._lock:
+            self._requests.clear()
+
+    def add(
+        self,
+        *,
+        path: str,
+        protocol: str = "",
+        model: str = "",
+        size: int = 0,
+        new_bytes: int = 0,
+        side: bool = False,
+        status: int = 200,
+        action: str = "other",
+        usage: Spent | None = None,
+        text: str = "",
+        messages: int = 0,
+        body: dict[str, Any] | None = None,
+    ) -> None:
+        with self._lock:
+            request = Request(
+                n=len(self._requests) + 1,
+                time=time.time(),
+                protocol=protocol,
+                model=model,
+                path=path,
+                bytes=size,
+                new_bytes=new_bytes,
+                side=side,
+                status=status,
+                action=action,
+                usage=usage or Spent(),
+                last_user_text=text[:_TEXT_LIMIT],
+                messages=messages,
+                body=body if self._bodies else None,
+            )
+            self._requests.append(request)
+            if self._path is not None:
+                with self._path.open("ab") as file:
+                    file.write(msgspec.json.encode(request) + b"\n")

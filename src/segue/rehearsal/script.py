@@ -1,0 +1,146 @@
+"""What the model does about a request: the scenario, the prompt's directives, recall, or a plain answer.
+
+A turn's directives are carried out one after another. Each answer goes up to the next tool call; how many
+calls the request shows since the turn's text says where to go on. So the script needs no memory of the
+conversation; all it counts is how often a turn was refused (`times N`) and how often a rule was met (`nth`).
+"""
+
+from collections import Counter
+
+from msgspec import Struct
+
+from segue.rehearsal import directives as d
+from segue.rehearsal import recall, sides, tools
+from segue.rehearsal.scenario import Counting, Scenario
+from segue.rehearsal.talk import Action, Ask, Call, Fault, Hang, Part, Reply, Text, Thought
+from segue.rehearsal.turn import Turn, find
+from segue.rehearsal.wire.common import compact
+
+_CUT_OFF = "This answer is going to be cut off before it comes to its"
+Move = Part | d.Slow | d.Empty | d.ContextFull | d.Error | d.Broken
+
+
+class Scene(Struct, frozen=True):
+    """The action taken, and how the log names it."""
+
+    action: Action
+    name: str
+    text: str
+    side: bool = False
+
+
+class Script:
+    def __init__(self, scenario: Scenario | None = None) -> None:
+        self._rules = Counting(scenario or Scenario())
+        self._refused: Counter[tuple[str, str, int]] = Counter()
+
+    def clear(self) -> None:
+        self._rules.clear()
+        self._refused.clear()
+
+    def act(self, ask: Ask) -> Scene:
+        turn = find(ask)
+        side = sides.find(ask, turn)
+        if side is not None:
+            return Scene(Reply((Text(side.answer),)), f"side:{side.kind}", turn.text, side=True)
+        text = self._rules.directives(ask, turn) or turn.text
+        wanted = d.parse(text)
+        action = self._carry_out(wanted, ask, turn) if wanted else _plain(ask, turn)
+        return Scene(action, _name(action), turn.text)
+
+    def _carry_out(self, wanted: tuple[d.Directive, ...], ask: Ask, turn: Turn) -> Action:
+        moves = [_move(directive, ask, turn) for directive in wanted]
+        group = _group(moves, turn.tools_done)
+        for move in group:
+            match move:
+                case d.Error(status, retry_after, times) if self._still(times, ask, turn):
+                    return Fault(status, retry_after=retry_after)
+                case d.ContextFull(streamed):
+                    return Fault(400, context=True, streamed=streamed)
+                case d.Broken("hang"):
+                    return Hang()
+        return _reply(group)
+
+    def _still(self, times: int | None, ask: Ask, turn: Turn) -> bool:
+        if times is None:
+            return True
+        key = (ask.protocol, turn.text, turn.tools_done)
+        self._refused[key] += 1
+        return self._refused[key] <= times
+
+
+def _move(directive: d.Directive, ask: Ask, turn: Turn) -> Move:
+    match directive:
+        case d.Say(text):
+            return Text(text)
+        case d.Think(text):
+            return Thought(text)
+        case d.Result():
+            return Text(turn.results[-1].text if turn.results else "No tool has run.")
+        case d.Recall(pattern):
+            return Text(recall.latest(turn.before, pattern))
+        case d.UseTool() | d.Shell() | d.Read() | d.Write() | d.AskUser():
+            return tools.part(directive, ask.tools)
+        case _:
+            return directive
+
+
+def _group(moves: list[Move], done: int) -> list[Move]:
+    """The moves of this answer: those after the calls already made, up to and with the next call."""
+    group: list[Move] = []
+    for move in moves:
+        is_call = isinstance(move, Call)
+        if done == 0:
+            group.append(move)
+            if is_call:
+                break
+        elif is_call:
+            done -= 1
+    return group
+
+
+def _reply(group: list[Move]) -> Reply:
+    parts: list[Part] = []
+    slow = next((move for move in group if isinstance(move, d.Slow)), None)
+    broken = next((move.how for move in group if isinstance(move, d.Broken) and move.how != "hang"), None)
+    for move in group:
+        if isinstance(move, Text) and parts and isinstance(parts[-1], Text):
+            parts[-1] = Text(f"{parts[-1].text}\n{move.text}")
+        elif isinstance(move, Text | Thought | Call):
+            parts.append(move)
+    spoken = any(isinstance(part, Text | Call) for part in parts)
+    if broken and not spoken:
+        parts.append(Text(_CUT_OFF))
+    elif not spoken and not any(isinstance(move, d.Empty) for move in group):
+        parts.append(Text("Done."))
+    return Reply(
+        tuple(parts),
+        seconds=slow.seconds if slow else 0.0,
+        pieces=slow.pieces if slow else None,
+        ending=broken or "whole",
+    )
+
+
+def _plain(ask: Ask, turn: Turn) -> Reply:
+    if turn.tools_done:
+        return Reply((Text("Done."),))
+    answer = recall.answer(turn)
+    structured = next((tool for tool in ask.tools if tool.name == "StructuredOutput"), None)
+    if structured is not None:
+        return Reply((Call(structured, sides.sample({"properties": structured.properties})),))
+    if answer is None and ask.schema is not None:
+        answer = compact(sides.sample(ask.schema))
+    return Reply((Text(answer or "Understood."),))
+
+
+def _name(action: Action) -> str:
+    match action:
+        case Fault(status, context):
+            return "context-full" if context else f"error:{status}"
+        case Hang():
+            return "hang"
+        case Reply(parts, ending=ending):
+            calls = [part.tool.name for part in parts if isinstance(part, Call)]
+            if ending != "whole":
+                return ending
+            return f"tool:{calls[0]}" if calls else "say" if parts else "empty"
