@@ -1,10 +1,10 @@
 """Errors that Segue raises. Each is one line that says what is wrong and what to do.
 
-    SegueError
-    ├── Misuse            the caller's input cannot be used (exit code 2)
-    │   ├── ConfigError   a configuration file or variable is wrong
-    │   └── NotInstalled  the agent's program is not on this machine
-    └── Broken            something of ours is damaged or missing (exit code 1)
+SegueError
+├── Misuse            the caller's input cannot be used (exit code 2)
+│   ├── ConfigError   a configuration file or variable is wrong
+│   └── NotInstalled  the agent's program is not on this machine
+└── Broken            something of ours is damaged or missing (exit code 1)
 """
 
 from __future__ import annotations

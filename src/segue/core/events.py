@@ -25,6 +25,12 @@ class Session(Event, frozen=True, tag="session"):
     cwd: str | None = None
 
 
+class Heard(Event, frozen=True, tag="heard"):
+    """The user's message, as the CLI took it in. Texts and tools before the last one were history, replayed."""
+
+    text: str
+
+
 class Text(Event, frozen=True, tag="text"):
     """One whole piece of what the assistant says. The last piece is the answer."""
 
@@ -125,6 +131,7 @@ class Unknown(Event, frozen=True, tag="unknown"):
 
 AnyEvent = (
     Session
+    | Heard
     | Text
     | TextDelta
     | Thinking

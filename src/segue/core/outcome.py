@@ -124,23 +124,23 @@ def by_status(status: int | None) -> Kind | None:
     return "model_error" if status >= 400 else None
 
 
-def by_exit(exit: Exit) -> Failure | None:
+def by_exit(ended: Exit) -> Failure | None:
     """What the way the process ended says, before anything it printed is read."""
-    if exit.ended_by == "cancelled":
+    if ended.ended_by == "cancelled":
         return Failure("cancelled", "the turn was cancelled")
-    if exit.ended_by == "timeout":
+    if ended.ended_by == "timeout":
         return Failure("timeout", "the time limit was reached")
     return None
 
 
-def fallen(exit: Exit, name: str) -> Failure:
+def fallen(ended: Exit, name: str) -> Failure:
     """A process that ended without a final word."""
-    line = last_line(exit.stderr)
-    if exit.signal is not None and exit.signal not in (6, 11):
-        return Failure("killed", f"{name} was ended by signal {exit.signal}" + (f": {line}" if line else ""))
-    if exit.code == 0:
+    line = last_line(ended.stderr)
+    if ended.signal is not None and ended.signal not in (6, 11):
+        return Failure("killed", f"{name} was ended by signal {ended.signal}" + (f": {line}" if line else ""))
+    if ended.code == 0:
         return Failure("protocol", f"{name} exited without a final answer" + (f": {line}" if line else ""))
-    return Failure("crashed", line or f"{name} exited with code {exit.code} and said nothing")
+    return Failure("crashed", line or f"{name} exited with code {ended.code} and said nothing")
 
 
 def last_line(text: str) -> str:

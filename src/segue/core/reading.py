@@ -21,6 +21,8 @@ class Reading:
         self.retries = 0
         self.last_retry: ev.Retry | None = None
         self.compacted = False
+        self.notice = ""
+        """The last thing the CLI had to say beside the conversation."""
         self.unknown = 0
         self.events = 0
         self._settled = Usage()
@@ -39,6 +41,8 @@ class Reading:
             case ev.Session():
                 self.session_id = event.id
                 self.model = event.model or self.model
+            case ev.Heard():
+                self._begin()
             case ev.Text():
                 self.text = event.text
                 self._drop_deltas()
@@ -57,6 +61,8 @@ class Reading:
                 self.last_retry = event
             case ev.Compacted():
                 self.compacted = True
+            case ev.Notice():
+                self.notice = event.text
             case ev.End():
                 self.end = event
             case ev.Unknown():
@@ -107,6 +113,13 @@ class Reading:
             self._calls += 1
         if event.denied:
             self._denied += 1
+
+    def _begin(self) -> None:
+        """What was read of texts and tools belongs to earlier turns."""
+        self.text = ""
+        self._drop_deltas()
+        self._open.clear()
+        self._calls = self._denied = 0
 
     def _add_delta(self, text: str) -> None:
         if self._deltas_size < DELTAS_KEPT:

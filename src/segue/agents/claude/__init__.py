@@ -1,0 +1,1 @@
+"""Claude Code, Anthropic's agent, and forks that speak the same protocol."""

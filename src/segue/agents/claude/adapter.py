@@ -1,0 +1,218 @@
+"""How Claude Code is found and called."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from segue.agents.base import Answer, Ended, Evidence
+from segue.agents.claude import stream, verdict
+from segue.core.errors import Misuse
+from segue.core.events import Event, Permission, Question
+from segue.core.keys import flag, uuid
+from segue.core.outcome import Outcome
+from segue.core.reading import Reading
+from segue.core.request import Capabilities, Command, Place, Posture, Request, Runtime
+from segue.core.versions import parts
+
+_MODES: Mapping[Posture, tuple[str, ...]] = {
+    "default": (),
+    "read": (),
+    "edit": ("--permission-mode=acceptEdits",),
+    "full": ("--permission-mode=bypassPermissions",),
+}
+
+_WRITERS = ("Bash", "Edit", "MultiEdit", "NotebookEdit", "Write")
+"""Tools that the posture ``read`` takes away."""
+
+
+class Claude:
+    """The adapter of Claude Code."""
+
+    name = "claude"
+    label = "Claude"
+    programs: Sequence[str] = ("claude", "openclaude")
+    install = "npm install -g @anthropic-ai/claude-code"
+    keys: Sequence[str] = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
+    probes: Sequence[Sequence[str]] = (("--version",), ("--help",))
+    owned_args = frozenset(
+        [
+            "-p",
+            "--print",
+            "-r",
+            "--resume",
+            "-c",
+            "--continue",
+            "--session-id",
+            "--fork-session",
+            "--resume-session-at",
+            "--input-format",
+            "--output-format",
+            "--verbose",
+            "--include-partial-messages",
+            "--permission-prompt-tool",
+            "--permission-mode",
+            "--permission-prompts",
+            "--dangerously-skip-permissions",
+            "--allow-dangerously-skip-permissions",
+            "--replay-user-messages",
+            "--no-session-persistence",
+            "--model",
+            "--max-turns",
+            "--max-budget-usd",
+            "--allowedTools",
+            "--allowed-tools",
+            "--disallowedTools",
+            "--disallowed-tools",
+            "--append-system-prompt",
+            "--append-system-prompt-file",
+            "--bg",
+            "--background",
+            "--teleport",
+            "--from-pr",
+            "--cloud",
+        ]
+    )
+    login_check: Sequence[str] = ("auth", "status")
+    notes: Sequence[str] = (
+        "without --permission, Claude refuses edits and commands that its settings do not allow",
+        "as root, Claude takes --permission full only where IS_SANDBOX=1 is set",
+    )
+
+    def runtime(self, command: tuple[str, ...], outputs: Sequence[str]) -> Runtime:
+        said, help_text = outputs
+        found = re.search(r"(\d+\.\d+\.\d+\S*)\s*\(([^)]+)\)", said)
+        version = found[1] if found else None
+        name = found[2] if found else Path(command[0]).name
+        return Runtime(
+            agent=self.name,
+            distribution=re.sub(r"[^a-z0-9]+", "-", name.lower()),
+            command=command,
+            version=version,
+            capabilities=_capabilities(version, help_text),
+        )
+
+    def home_env(self, home: Path) -> dict[str, str]:
+        return {"CLAUDE_CONFIG_DIR": str(home)}
+
+    def default_home(self, env: Mapping[str, str]) -> Path:
+        return Path(env.get("CLAUDE_CONFIG_DIR") or Path(env.get("HOME", "~")).expanduser() / ".claude")
+
+    def command(self, request: Request, runtime: Runtime, place: Place) -> Command:
+        can = runtime.capabilities
+        argv = [
+            *runtime.command,
+            "-p",
+            "--input-format=stream-json",
+            "--output-format=stream-json",
+            "--verbose",
+        ]
+        argv += ["--include-partial-messages"]
+        if can.questions:
+            argv += ["--permission-prompt-tool=stdio"]
+        argv += _start(request) + list(_MODES[request.permission])
+        files: dict[Path, str] = {}
+        if request.system_prompt is not None:
+            files[place.run_dir / "system-prompt.md"] = request.system_prompt
+            argv.append(flag("append-system-prompt-file", str(place.run_dir / "system-prompt.md")))
+        argv += _options(request)
+        return Command(
+            argv=(*argv, *request.native_args),
+            cwd=request.cwd,
+            stdin=_user_message(request.prompt),
+            hold_stdin=True,
+            files=files,
+        )
+
+    def parse(self, line: bytes) -> Sequence[Event]:
+        return stream.parse(line)
+
+    def reply(self, event: Question | Permission, answer: Answer) -> bytes:
+        response: dict[str, object]
+        if not answer.allow:
+            response = {"behavior": "deny", "message": stream.DENIED + answer.message}
+        elif isinstance(event, Question):
+            given = {"questions": event.questions, "answers": answer.answers}
+            response = {"behavior": "allow", "updatedInput": given}
+        else:
+            response = {"behavior": "allow", "updatedInput": event.input}
+        body = {"subtype": "success", "request_id": event.id, "response": response}
+        return msgspec.json.encode({"type": "control_response", "response": body}) + b"\n"
+
+    def evidence(self, request: Request, place: Place, home: Path, reading: Reading) -> Evidence:
+        """Whether the session that was asked for is on disk: a crash has been reported as "not found"."""
+        session = request.start.session
+        if session is None:
+            return {}
+        return {"session_exists": any(home.glob(f"projects/*/{session}.jsonl"))}
+
+    def conclude(self, ended: Ended) -> Outcome:
+        return verdict.conclude(ended)
+
+
+def _capabilities(version: str | None, help_text: str) -> Capabilities:
+    """Help first; what it hides and what changed without a word stands in the version table."""
+    resume = "--resume" in help_text
+    genuine = version is not None and "--fork-session" in help_text
+    snapshot = version is not None and parts(version) >= (2, 1, 325)
+    return Capabilities(
+        resume=resume,
+        fork="--fork-session" in help_text,
+        branch=resume and genuine,
+        choose_id="--session-id" in help_text,
+        no_save="--no-session-persistence" in help_text,
+        questions="--input-format" in help_text,
+        system_prompt="session" if "--system-prompt-snapshot" in help_text else "run",
+        usage_scope="run",
+        cost_scope="session" if snapshot else "run",
+        cwd_scope="any" if snapshot else "same",
+        max_turns=True,
+        budget="--max-budget-usd" in help_text,
+        allow_tools=True,
+        deny_tools=True,
+        postures=("default", "read", "edit", "full"),
+    )
+
+
+def _start(request: Request) -> list[str]:
+    start = request.start
+    chosen = [flag("session-id", uuid(start.new_id))] if start.new_id else []
+    match start.mode:
+        case "fresh":
+            return chosen + ([] if request.save else ["--no-session-persistence"])
+        case "resume":
+            return [flag("resume", uuid(start.session or ""))]
+        case "fork":
+            return [flag("resume", uuid(start.session or "")), "--fork-session", *chosen]
+        case "branch":
+            at = flag("resume-session-at", uuid(start.at or ""))
+            return [flag("resume", uuid(start.session or "")), at, "--fork-session", *chosen]
+
+
+def _options(request: Request) -> list[str]:
+    argv = []
+    if request.model:
+        argv.append(flag("model", request.model))
+    if request.allow_tools:
+        argv.append(flag("allowedTools", ",".join(request.allow_tools)))
+    denied = (*(_WRITERS if request.permission == "read" else ()), *request.deny_tools)
+    if denied:
+        argv.append(flag("disallowedTools", ",".join(denied)))
+    if request.max_turns is not None:
+        argv.append(flag("max-turns", str(request.max_turns)))
+    if request.budget_usd is not None:
+        argv.append(flag("max-budget-usd", str(request.budget_usd)))
+    return argv
+
+
+def _user_message(prompt: str) -> bytes:
+    if not prompt:
+        raise Misuse("Claude needs a prompt, also when it resumes")
+    content = [{"type": "text", "text": prompt}]
+    return msgspec.json.encode({"type": "user", "message": {"role": "user", "content": content}}) + b"\n"
+
+
+AGENT = Claude()

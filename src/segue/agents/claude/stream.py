@@ -1,0 +1,188 @@
+"""Claude's ``stream-json`` output, line by line, as events."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from segue.core import events as ev
+from segue.core.loose import items, table, text, whole
+from segue.core.usage import Usage
+
+DENIED = "Not allowed in this run: "
+"""How our own refusal of a tool begins; the CLI hands it back as the tool's result."""
+
+_DENIALS = (DENIED, "Claude requested permissions to", "Permission to use ")
+
+
+class _Usage(msgspec.Struct, frozen=True):
+    input_tokens: int | None = None
+    cache_read_input_tokens: int | None = None
+    cache_creation_input_tokens: int | None = None
+    output_tokens: int | None = None
+
+    def plain(self) -> Usage:
+        return Usage(
+            self.input_tokens,
+            self.cache_read_input_tokens,
+            self.cache_creation_input_tokens,
+            self.output_tokens,
+        )
+
+
+class _Block(msgspec.Struct, frozen=True):
+    type: str = ""
+    text: str | None = None
+    thinking: str | None = None
+    id: str = ""
+    name: str = ""
+    input: msgspec.Raw = msgspec.Raw()
+    tool_use_id: str = ""
+    content: msgspec.Raw = msgspec.Raw()
+    is_error: bool | None = None
+
+
+class _Message(msgspec.Struct, frozen=True):
+    id: str | None = None
+    model: str | None = None
+    content: str | list[_Block] | None = None
+    usage: _Usage | None = None
+
+
+class _Delta(msgspec.Struct, frozen=True):
+    type: str = ""
+    text: str = ""
+
+
+class _Partial(msgspec.Struct, frozen=True):
+    type: str = ""
+    delta: _Delta | None = None
+
+
+class _Line(msgspec.Struct, frozen=True):
+    type: str
+    subtype: str | None = None
+    session_id: str | None = None
+    parent_tool_use_id: str | None = None
+    message: _Message | None = None
+    event: _Partial | None = None
+    model: str | None = None
+    cwd: str | None = None
+
+
+_line = msgspec.json.Decoder(_Line)
+_any = msgspec.json.Decoder()
+
+
+def parse(line: bytes) -> Sequence[ev.Event]:
+    """One line as events; what cannot be read becomes ``Unknown``."""
+    try:
+        record = _line.decode(line)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        return ev.unknown(line, str(error)) if line.strip() else ()
+    match record.type:
+        case "stream_event":
+            return _partial(record)
+        case "assistant":
+            return _assistant(record)
+        case "user":
+            return _tool_results(record)
+        case "system":
+            return _system(record, line)
+        case "result":
+            return _result(line)
+        case "control_request":
+            return _control(line)
+        case "rate_limit_event" | "control_response" | "keep_alive" | "tool_progress" | "auth_status":
+            return ()
+    return ev.unknown(line, f"unknown type {record.type}")
+
+
+def _partial(record: _Line) -> Sequence[ev.Event]:
+    event = record.event
+    if record.parent_tool_use_id or event is None or event.delta is None:
+        return ()
+    return (ev.TextDelta(event.delta.text),) if event.delta.type == "text_delta" and event.delta.text else ()
+
+
+def _assistant(record: _Line) -> Sequence[ev.Event]:
+    message, side = record.message, bool(record.parent_tool_use_id)
+    if message is None:
+        return ()
+    found: list[ev.Event] = []
+    blocks = message.content if isinstance(message.content, list) else [_Block("text", message.content)]
+    for block in blocks:
+        if block.type == "text" and block.text and not side:
+            found.append(ev.Text(block.text))
+        elif block.type == "thinking" and block.thinking and not side:
+            found.append(ev.Thinking(block.thinking))
+        elif block.type in ("tool_use", "server_tool_use"):
+            found.append(ev.ToolCall(block.id, block.name, _value(block.input)))
+    if message.usage is not None and message.model != "<synthetic>":
+        found.append(ev.UsageReport(message.usage.plain(), message.model, message.id, side))
+    return found
+
+
+def _tool_results(record: _Line) -> Sequence[ev.Event]:
+    if record.message is None or not isinstance(record.message.content, list):
+        return ()
+    return [_tool_result(block) for block in record.message.content if block.type == "tool_result"]
+
+
+def _tool_result(block: _Block) -> ev.ToolResult:
+    output = _text(_value(block.content))
+    failed = bool(block.is_error)
+    return ev.ToolResult(block.tool_use_id, not failed, output, denied=failed and output.startswith(_DENIALS))
+
+
+def _system(record: _Line, line: bytes) -> Sequence[ev.Event]:
+    if record.subtype == "init":
+        return (ev.Session(record.session_id or "", record.model, record.cwd),)
+    if record.subtype == "api_retry":
+        return (_retry(_any.decode(line)),)
+    if record.subtype == "compact_boundary":
+        about = table(_any.decode(line).get("compact_metadata"))
+        return (ev.Compacted(text(about.get("trigger")) or None, whole(about.get("pre_tokens"))),)
+    return ()
+
+
+def _retry(raw: dict[str, Any]) -> ev.Retry:
+    delay = whole(raw.get("retry_delay_ms"))
+    return ev.Retry(whole(raw.get("attempt")), whole(raw.get("max_retries")), delay, text(raw.get("error")))
+
+
+def _result(line: bytes) -> Sequence[ev.Event]:
+    raw = _any.decode(line)
+    answer = raw.get("result")
+    failed = bool(raw.get("is_error")) or raw.get("subtype") != "success" or not isinstance(answer, str)
+    return (ev.End(not failed, None if failed else answer, _complaint(raw) if failed else "", raw),)
+
+
+def _control(line: bytes) -> Sequence[ev.Event]:
+    raw = _any.decode(line)
+    request = table(raw.get("request"))
+    if request.get("subtype") != "can_use_tool":
+        return ev.unknown(line, f"unknown control request {request.get('subtype')}")
+    key, tool, given = str(raw.get("request_id")), str(request.get("tool_name")), request.get("input")
+    if tool == "AskUserQuestion" and isinstance(given, dict):
+        return (ev.Question(key, given.get("questions"), request.get("tool_use_id")),)
+    return (ev.Permission(key, tool, given, request.get("tool_use_id")),)
+
+
+def _complaint(raw: dict[str, Any]) -> str:
+    errors = items(raw.get("errors"))
+    if errors:
+        return "; ".join(str(error) for error in errors)[:2_000]
+    return str(raw.get("result") or "")[:2_000]
+
+
+def _value(raw: msgspec.Raw) -> Any:
+    return _any.decode(raw) if bytes(raw) else None
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, list):
+        return "\n".join(text(part.get("text")) for part in value if isinstance(part, dict))
+    return text(value)

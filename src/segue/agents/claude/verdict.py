@@ -1,0 +1,143 @@
+"""What a Claude run amounts to: its answer or the kind of its failure, its usage and cost."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from segue.agents.base import Ended
+from segue.core.loose import items, number, table, whole
+from segue.core.outcome import Failure, Kind, Outcome, Reason, by_exit, by_status, fallen, last_line
+from segue.core.reading import Reading
+from segue.core.usage import Context, Totals, Usage, cost_since
+
+_STATUS = re.compile(r"\bAPI Error:? \(?(\d{3})\b")
+_NETWORK = re.compile(
+    r"connection|ECONN|ENOTFOUND|EAI_AGAIN|fetch failed|socket|timed out|unable to connect", re.I
+)
+_LOGIN = re.compile(r"invalid api key|please run /login|not logged in|oauth|authentication", re.I)
+_LIMIT = re.compile(r"(?:usage|rate) limit|hit your limit|limit reached", re.I)
+_TOO_LONG = re.compile(r"prompt is too long|context (?:window|length) exceeded|input is too long", re.I)
+
+
+def conclude(ended: Ended) -> Outcome:
+    raw = table(ended.reading.end.raw) if ended.reading.end is not None else {}
+    failure = _failure(ended, raw)
+    calls = ended.reading.tools_run + ended.reading.tools_denied
+    denied = max(len(items(raw.get("permission_denials"))), ended.reading.tools_denied)
+    refused = failure is not None and failure.kind == "session_rejected"
+    return Outcome(
+        text=ended.reading.answer if failure is None else "",
+        failure=failure,
+        session_id=None if refused else ended.reading.session_id,
+        model=ended.reading.model,
+        usage=_usage(raw, ended.reading),
+        cost_usd=_cost(ended, raw),
+        context=_context(raw, ended.reading),
+        totals=Totals(cost_usd=number(raw.get("total_cost_usd"))),
+        model_turns=whole(raw.get("num_turns")),
+        tools_run=max(calls - denied, 0),
+        tools_denied=denied,
+    )
+
+
+def _failure(ended: Ended, raw: dict[str, Any]) -> Failure | None:
+    ended_by_us = by_exit(ended.exit)
+    if ended_by_us is not None:
+        return ended_by_us
+    end = ended.reading.end
+    if end is None:
+        return _without_result(ended)
+    if end.ok:
+        silent = not ended.reading.answer.strip() and ended.reading.tools_run == 0
+        return Failure("model_error", "the model gave an empty answer") if silent else None
+    return _from_result(ended, raw, end.message)
+
+
+def _from_result(ended: Ended, raw: dict[str, Any], message: str) -> Failure:
+    subtype = str(raw.get("subtype") or "")
+    if subtype in ("error_max_turns", "error_max_budget_usd"):
+        what = "turns" if subtype == "error_max_turns" else "money"
+        return Failure("timeout", f"Claude stopped at the limit of {what} that was set")
+    idle = raw.get("num_turns") == 0 and raw.get("duration_api_ms") == 0
+    resumed = ended.request.start.mode != "fresh"
+    if idle and resumed and subtype == "error_during_execution":
+        return _rejected(ended, message or last_line(ended.exit.stderr))
+    if raw.get("terminal_reason") == "prompt_too_long" or _TOO_LONG.search(message):
+        return Failure("context_exceeded", message, status=whole(raw.get("api_error_status")))
+    status = whole(raw.get("api_error_status")) or _status_in(message)
+    kind = by_status(status) or _kind_in_words(message)
+    if kind is None:
+        quiet = "Claude ended without an answer; the model's reply could not be read"
+        return Failure("model_error", message or last_line(ended.exit.stderr) or quiet, status=status)
+    return Failure(kind, message, status=status, until=_until(message) if kind == "rate_limited" else None)
+
+
+def _without_result(ended: Ended) -> Failure:
+    """Claude fell before it could report: only stderr and the exit code are left."""
+    stderr = ended.exit.stderr
+    if ended.request.start.mode != "fresh" and re.search(r"No conversation found|No message found", stderr):
+        return _rejected(ended, last_line(stderr))
+    if "is already in use" in stderr:
+        return Failure("session_rejected", last_line(stderr), reason="unknown")
+    if _LOGIN.search(stderr):
+        return Failure("auth", last_line(stderr))
+    return fallen(ended.exit, "Claude")
+
+
+def _rejected(ended: Ended, message: str) -> Failure:
+    """Claude's refusal of a session; "not found" is believed only if the file is really gone."""
+    reason: Reason = "unknown"
+    if "No conversation found" in message or "valid session ID" in message:
+        elsewhere = ended.runtime.capabilities.cwd_scope == "same"
+        on_disk = bool(ended.evidence.get("session_exists"))
+        reason = ("wrong_cwd" if elsewhere else "corrupt") if on_disk else "not_found"
+    elif "another account" in message:
+        reason = "foreign_account"
+    return Failure("session_rejected", message, reason=reason)
+
+
+def _kind_in_words(message: str) -> Kind | None:
+    """The text of a failed result: Claude's own words about it, never the assistant's."""
+    if _LIMIT.search(message):
+        return "rate_limited"
+    if _LOGIN.search(message):
+        return "auth"
+    return "network" if _NETWORK.search(message) else None
+
+
+def _status_in(message: str) -> int | None:
+    found = _STATUS.search(message)
+    return int(found[1]) if found else None
+
+
+def _until(message: str) -> int | None:
+    """Claude's limit notice may carry the epoch second at which it ends, after a bar."""
+    found = re.search(r"\|(\d{10})\b", message)
+    return int(found[1]) * 1000 if found else None
+
+
+def _usage(raw: dict[str, Any], reading: Reading) -> Usage:
+    usage = table(raw.get("usage"))
+    if not usage:
+        return reading.usage
+    return Usage(
+        whole(usage.get("input_tokens")),
+        whole(usage.get("cache_read_input_tokens")),
+        whole(usage.get("cache_creation_input_tokens")),
+        whole(usage.get("output_tokens")),
+    )
+
+
+def _cost(ended: Ended, raw: dict[str, Any]) -> float | None:
+    total = number(raw.get("total_cost_usd"))
+    if ended.runtime.capabilities.cost_scope != "session" or ended.request.start.mode == "fresh":
+        return total
+    return cost_since(total, ended.base.cost_usd) if ended.base.cost_usd is not None else None
+
+
+def _context(raw: dict[str, Any], reading: Reading) -> Context:
+    used = reading.last_request.prompt if reading.last_request is not None else None
+    models = table(raw.get("modelUsage"))
+    about = table(models.get(reading.model or "") or next(iter(models.values()), None))
+    return Context(used, whole(about.get("contextWindow")))

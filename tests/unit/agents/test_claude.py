@@ -1,0 +1,302 @@
+"""Claude's adapter on recorded streams and made-up lines: how it is called, how it is read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+from tests.unit.streams import STREAMS, concluded, events_of
+
+from segue.agents.base import Answer
+from segue.agents.claude.adapter import AGENT
+from segue.core import events as ev
+from segue.core.errors import Misuse
+from segue.core.outcome import Kind, Reason
+from segue.core.request import Capabilities, Place, Request, Runtime, Start
+from segue.core.usage import Totals, Usage
+
+NEW, OLD = "claude-2.1.325", "claude-2.1.50"
+ONE = "11111111-1111-4111-8111-111111111111"
+TWO = "22222222-2222-4222-8222-222222222222"
+HELP = "--resume --fork-session --session-id --no-session-persistence --input-format --max-budget-usd"
+
+
+def runtime(version: str = "2.1.325", help_text: str = HELP + " --system-prompt-snapshot") -> Runtime:
+    return AGENT.runtime(("/usr/bin/claude",), [f"{version} (Claude Code)\n", help_text])
+
+
+def argv(request: Request) -> tuple[str, ...]:
+    return AGENT.command(request, runtime(), Place(Path("/runs/1"))).argv
+
+
+def ask(**more: object) -> Request:
+    return Request(**{"prompt": "hi", "cwd": Path("/home/me/project"), **more})  # type: ignore[arg-type]
+
+
+# --- probe -----------------------------------------------------------------------------------------
+
+
+def test_the_version_and_what_it_can_do_come_from_its_own_words() -> None:
+    found = runtime()
+    assert (found.version, found.distribution) == ("2.1.325", "claude-code")
+    can = found.capabilities
+    assert can.resume
+    assert can.branch
+    assert (can.system_prompt, can.cost_scope, can.cwd_scope) == ("session", "session", "any")
+
+
+def test_an_older_version_differs_where_the_table_says() -> None:
+    can = runtime("2.1.50", HELP).capabilities
+    assert (can.system_prompt, can.cost_scope, can.cwd_scope) == ("run", "run", "same")
+
+
+def test_a_fork_without_resume_is_another_runtime() -> None:
+    fork = AGENT.runtime(("/usr/bin/openclaude",), ["0.9.1 (OpenClaude)", "--print"])
+    assert (fork.distribution, fork.capabilities.resume) == ("openclaude", False)
+    assert fork.identity != runtime().identity
+
+
+def test_an_update_does_not_change_the_identity() -> None:
+    assert runtime("2.1.326").identity == runtime("2.1.325").identity
+
+
+# --- command ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("start", "flags"),
+    [
+        (Start(new_id=ONE), [f"--session-id={ONE}"]),
+        (Start("resume", ONE), [f"--resume={ONE}"]),
+        (Start("fork", ONE, new_id=TWO), [f"--resume={ONE}", "--fork-session", f"--session-id={TWO}"]),
+        (Start("branch", ONE, at=TWO), [f"--resume={ONE}", f"--resume-session-at={TWO}", "--fork-session"]),
+    ],
+)
+def test_where_a_session_begins(start: Start, flags: list[str]) -> None:
+    assert set(flags) <= set(argv(ask(start=start)))
+
+
+@pytest.mark.parametrize("session", ["--help", "../../etc/passwd", "", "latest", "-r"])
+def test_an_id_that_is_none_is_refused(session: str) -> None:
+    with pytest.raises(Misuse):
+        argv(ask(start=Start("resume", session)))
+
+
+def test_the_prompt_goes_by_stdin_which_stays_open() -> None:
+    command = AGENT.command(ask(prompt="--secret\n“words”"), runtime(), Place(Path("/runs/1")))
+    assert not any("secret" in part for part in command.argv)
+    assert msgspec.json.decode(command.stdin)["message"]["content"][0]["text"] == "--secret\n“words”"
+    assert command.hold_stdin
+
+
+@pytest.mark.parametrize(
+    ("permission", "flag"),
+    [
+        ("read", "--disallowedTools=Bash,Edit,MultiEdit,NotebookEdit,Write"),
+        ("edit", "--permission-mode=acceptEdits"),
+        ("full", "--permission-mode=bypassPermissions"),
+    ],
+)
+@pytest.mark.parametrize("start", [Start(), Start("resume", ONE)])
+def test_the_posture_is_the_same_on_a_fresh_and_a_resumed_turn(
+    permission: str, flag: str, start: Start
+) -> None:
+    assert flag in argv(ask(permission=permission, start=start))
+    assert not any("bypass" in part for part in argv(ask(start=start)))
+
+
+def test_denied_tools_add_to_the_posture_and_do_not_replace_it() -> None:
+    given = argv(ask(permission="read", deny_tools=("WebFetch",)))
+    (denied,) = [part for part in given if part.startswith("--disallowedTools=")]
+    assert {"Write", "WebFetch"} <= set(denied.partition("=")[2].split(","))
+
+
+def test_a_system_prompt_goes_by_file() -> None:
+    command = AGENT.command(ask(system_prompt="Be brief."), runtime(), Place(Path("/runs/1")))
+    ((path, text),) = command.files.items()
+    assert text == "Be brief."
+    assert f"--append-system-prompt-file={path}" in command.argv
+
+
+# --- reading ---------------------------------------------------------------------------------------
+
+
+def test_a_turn_with_a_tool() -> None:
+    events = events_of(AGENT, STREAMS / NEW / "tool.jsonl")
+    outcome = concluded(AGENT, events, can=runtime().capabilities)
+    assert (outcome.text, outcome.tools_run, outcome.failure) == ("done", 1, None)
+    assert outcome.context.window == 1_000_000
+    assert not [event for event in events if isinstance(event, ev.Unknown)]
+
+
+def test_a_question_and_its_answer() -> None:
+    events = events_of(AGENT, STREAMS / NEW / "question.jsonl")
+    (question,) = [event for event in events if isinstance(event, ev.Question)]
+    line = AGENT.reply(question, Answer(True, answers={"Which colour?": "blue"}))
+    response = msgspec.json.decode(line)["response"]
+    assert response["request_id"] == question.id
+    assert response["response"]["updatedInput"]["answers"] == {"Which colour?": "blue"}
+
+
+def test_a_refused_tool_is_told_as_denied() -> None:
+    permission = ev.Permission("r1", "Bash", {"command": "ls"}, "t1")
+    response = msgspec.json.decode(AGENT.reply(permission, Answer(False, "no")))["response"]["response"]
+    handed_back = {
+        "type": "user",
+        "message": {
+            "role": "user",
+            "content": [
+                {"type": "tool_result", "tool_use_id": "t1", "is_error": True, "content": response["message"]}
+            ],
+        },
+    }
+    (result,) = AGENT.parse(msgspec.json.encode(handed_back))
+    assert isinstance(result, ev.ToolResult)
+    assert result.denied
+
+
+def test_a_sub_agents_words_are_not_the_answer() -> None:
+    line = {
+        "type": "assistant",
+        "parent_tool_use_id": "t1",
+        "message": {
+            "id": "m",
+            "model": "x",
+            "content": [{"type": "text", "text": "inner"}],
+            "usage": {"input_tokens": 5},
+        },
+    }
+    events = AGENT.parse(msgspec.json.encode(line))
+    assert [type(event) for event in events] == [ev.UsageReport]
+    assert isinstance(events[0], ev.UsageReport)
+    assert events[0].side
+
+
+@pytest.mark.parametrize(
+    "line",
+    [b"", b"   ", b"{", b"[]", b"null", b'"text"', b"\xff\xfe", b'{"type":5}',
+     b'{"type":"assistant","message":7}', b'{"type":"brand-new","x":1}', b'{"type":"system","subtype":"compact_boundary"}', b'{"type":"result"}',
+     b'{"type":"control_request"}', b'{"type":"system","subtype":"api_retry"}',
+     b'{"type":"result","result":5,"modelUsage":[],"usage":[],"permission_denials":3}'],
+)  # fmt: skip
+def test_no_line_breaks_the_reading(line: bytes) -> None:
+    events = list(AGENT.parse(line))
+    assert all(isinstance(event, ev.Event) for event in events)
+    concluded(AGENT, events)
+
+
+# --- failures --------------------------------------------------------------------------------------
+
+FAILURES = [
+    (version, name, kind)
+    for version in (NEW, OLD)
+    for name, kind in (
+        ("fail-error-400", "model_error"),
+        ("fail-error-401", "auth"),
+        ("fail-error-403", "auth"),
+        ("fail-error-429-retry-after-1", "rate_limited"),
+        ("fail-error-500", "model_error"),
+        ("fail-error-529", "model_error"),
+        ("fail-context-full", "context_exceeded"),
+        ("fail-malformed", "model_error"),
+    )
+]
+
+
+@pytest.mark.parametrize(
+    ("version", "name", "kind"), [*FAILURES, (NEW, "no-login", "auth"), (OLD, "fail-empty", "model_error")]
+)
+def test_a_recorded_failure_has_its_kind(version: str, name: str, kind: Kind) -> None:
+    outcome = concluded(AGENT, events_of(AGENT, STREAMS / version / f"{name}.jsonl"), code=1)
+    assert outcome.failure is not None
+    assert outcome.failure.kind == kind
+    assert outcome.failure.message
+
+
+@pytest.mark.parametrize("version", [NEW, OLD])
+@pytest.mark.parametrize(
+    ("evidence", "cwd_scope", "reason"),
+    [
+        ({}, "any", "not_found"),
+        ({"session_exists": True}, "any", "corrupt"),
+        ({"session_exists": True}, "same", "wrong_cwd"),
+    ],
+)
+def test_a_rejected_resume_says_why_and_gives_no_id(
+    version: str, evidence: dict[str, bool], cwd_scope: str, reason: Reason
+) -> None:
+    outcome = concluded(
+        AGENT,
+        events_of(AGENT, STREAMS / version / "rejected.jsonl"),
+        code=1,
+        start=Start("resume", ONE),
+        evidence=evidence,
+        can=Capabilities(resume=True, cwd_scope=cwd_scope),  # type: ignore[arg-type]
+    )
+    assert outcome.failure is not None
+    assert (outcome.failure.kind, outcome.failure.reason) == ("session_rejected", reason)
+    assert outcome.session_id is None
+
+
+def test_what_the_assistant_says_is_never_taken_for_a_failure() -> None:
+    said = "API Error: 401. Prompt is too long. No conversation found with session ID."
+    end = {"type": "result", "subtype": "success", "is_error": False, "result": said, "num_turns": 1}
+    outcome = concluded(AGENT, list(AGENT.parse(msgspec.json.encode(end))), start=Start("resume", ONE))
+    assert (outcome.failure, outcome.text) == (None, said)
+
+
+@pytest.mark.parametrize(
+    ("code", "ended_by", "stderr", "kind"),
+    [
+        (None, "cancelled", "", "cancelled"),
+        (143, "timeout", "", "timeout"),
+        (-9, None, "", "killed"),
+        (137, None, "", "killed"),
+        (1, None, "TypeError: boom\n", "crashed"),
+        (0, None, "", "protocol"),
+        (1, None, "Invalid API key · Please run /login\n", "auth"),
+    ],
+)
+def test_an_end_without_a_result(code: int | None, ended_by: str | None, stderr: str, kind: Kind) -> None:
+    outcome = concluded(AGENT, [], code=code, ended_by=ended_by, stderr=stderr)  # type: ignore[arg-type]
+    assert outcome.failure is not None
+    assert outcome.failure.kind == kind
+
+
+# --- money -----------------------------------------------------------------------------------------
+
+
+def result(cost: float) -> list[ev.Event]:
+    usage = {
+        "input_tokens": 1,
+        "cache_read_input_tokens": 2,
+        "cache_creation_input_tokens": 3,
+        "output_tokens": 4,
+    }
+    end = {
+        "type": "result",
+        "subtype": "success",
+        "is_error": False,
+        "result": "ok",
+        "usage": usage,
+        "total_cost_usd": cost,
+    }
+    return list(AGENT.parse(msgspec.json.encode(end)))
+
+
+@pytest.mark.parametrize(
+    ("scope", "start", "base", "cost"),
+    [
+        ("session", Start(), None, 0.05),
+        ("session", Start("resume", ONE), 0.02, 0.03),
+        ("session", Start("resume", ONE), None, None),
+        ("session", Start("resume", ONE), 0.09, 0.05),
+        ("run", Start("resume", ONE), 0.02, 0.05),
+    ],
+)
+def test_the_cost_is_this_turns(scope: str, start: Start, base: float | None, cost: float | None) -> None:
+    can = Capabilities(resume=True, cost_scope=scope)  # type: ignore[arg-type]
+    outcome = concluded(AGENT, result(0.05), start=start, base=Totals(cost_usd=base), can=can)
+    assert outcome.cost_usd == (None if cost is None else pytest.approx(cost))
+    assert outcome.usage == Usage(1, 2, 3, 4)
