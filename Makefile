@@ -23,7 +23,7 @@ install: $(VENV)/.installed  ## segue itself, in .venv
 dev: $(VENV)/.dev
 
 demo: install  ## two turns on the built-in agent: no account, no network
-	@sh docs/demo.sh $(BIN)
+	@sh scripts/demo.sh $(BIN)
 
 lint: dev
 	$(BIN)/ruff check .
@@ -38,7 +38,7 @@ unit: dev
 check: lint types unit  ## the fast part: lint, types, unit tests (under a minute)
 
 packages:
-	@sh tests/packages.sh
+	@sh scripts/test-packages.sh
 
 clis: dev packages
 	$(BIN)/python -m tests.clis

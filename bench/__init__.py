@@ -1,0 +1,1 @@
+"""Measurements: ratios within one run, alternating, medians. ``make bench`` runs them all."""

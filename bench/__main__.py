@@ -1,0 +1,24 @@
+"""Runs the measurements and prints one table. ``python -m bench NAME…`` runs only those named."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+
+from bench.measure import Row, show
+
+BENCHES = ("startup", "turn", "parse")
+
+
+def main() -> int:
+    chosen = sys.argv[1:] or BENCHES
+    rows: list[Row] = []
+    for name in chosen:
+        print(f"measuring {name} …", file=sys.stderr, flush=True)
+        rows += import_module(f"bench.{name}").measure()
+    show(rows)
+    return 0 if all(row.met for row in rows) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,37 @@
+"""What Segue adds to a turn: ``segue run`` on the real Claude beside the bare ``claude -p``."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+from bench.measure import Row, alternating, compile_bytecode, run
+from segue.rehearsal.model import LoopbackModel
+from segue.rehearsal.stage import stage
+from tests import isolation
+from tests.clis import CLIS, install
+from tests.live.harness import clean_environment
+
+SEGUE = str(Path(sys.executable).with_name("segue"))
+PROMPT = "remember number 456"
+
+
+def measure() -> list[Row]:
+    obstacle = isolation.enter()
+    if obstacle:
+        raise RuntimeError(f"no isolation: {obstacle}")
+    compile_bytecode()
+    cli = CLIS["claude"]
+    if reason := install(cli, cli.newest):
+        raise RuntimeError(reason)
+    with tempfile.TemporaryDirectory() as folder, LoopbackModel() as model:
+        place, work = Path(folder) / "stage", Path(folder) / "project"
+        work.mkdir()
+        env = {**clean_environment(place), **stage(model.url, place).env}
+        env["PATH"] = f"{cli.program(cli.newest).parent}:{env['PATH']}"
+        bare_argv = [str(cli.program(cli.newest)), "-p", "--output-format", "stream-json", "--verbose", PROMPT]
+        ours_argv = [SEGUE, "run", "bench", PROMPT, "--agent", "claude", "--json", "--quiet"]
+        ours, bare = alternating(10, lambda: run(ours_argv, env, work), lambda: run(bare_argv, env, work))
+    seen = f"{ours / bare:.2f} × ({ours * 1000:.0f} ms / {bare * 1000:.0f} ms)"
+    return [Row("segue run on Claude / claude -p", seen, "≤ 1.35 ×", ours <= 1.35 * bare)]
