@@ -38,7 +38,9 @@ def alternating(count: int, *works: Callable[[], object]) -> list[float]:
 
 
 def run(argv: Sequence[str], env: Mapping[str, str], cwd: Path, stdin: bytes = b"") -> bytes:
-    done = subprocess.run(argv, env=dict(env), cwd=cwd, input=stdin, capture_output=True, timeout=120, check=False)
+    done = subprocess.run(
+        argv, env=dict(env), cwd=cwd, input=stdin, capture_output=True, timeout=120, check=False
+    )
     if done.returncode != 0:
         raise RuntimeError(f"{' '.join(argv[:3])} exited {done.returncode}: {done.stderr.decode()[-500:]}")
     return done.stdout
@@ -56,7 +58,12 @@ def plain_environment() -> dict[str, str]:
 
 
 def show(rows: Sequence[Row]) -> None:
-    widths = [max(len(text) for text in column) for column in zip(*((r.what, r.seen, r.goal) for r in rows), strict=True)]
+    widths = [
+        max(len(text) for text in column)
+        for column in zip(*((r.what, r.seen, r.goal) for r in rows), strict=True)
+    ]
     for row in rows:
-        cells = (text.ljust(width) for text, width in zip((row.what, row.seen, row.goal), widths, strict=True))
+        cells = (
+            text.ljust(width) for text, width in zip((row.what, row.seen, row.goal), widths, strict=True)
+        )
         print("  ".join(cells), "✓" if row.met else "✗")

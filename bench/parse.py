@@ -24,7 +24,9 @@ def measure() -> list[Row]:
         _record(tenth, STREAM_BYTES // 10)
         ours, bare = _both(whole)
         grown = _child("memory", whole) - _child("memory", tenth)
-    speed = f"{bare / ours:.2f} × ({STREAM_BYTES / ours / 1e6:.0f} MB/s / {STREAM_BYTES / bare / 1e6:.0f} MB/s)"
+    speed = (
+        f"{bare / ours:.2f} × ({STREAM_BYTES / ours / 1e6:.0f} MB/s / {STREAM_BYTES / bare / 1e6:.0f} MB/s)"
+    )
     return [
         Row("reading a 200 MB stream / bare msgspec", speed, "≥ 0.5 ×", bare / ours >= 0.5),
         Row("memory, 200 MB against 20 MB", f"+{grown / 1e6:.0f} MB", "flat", grown < FLAT_BYTES),
@@ -34,7 +36,9 @@ def measure() -> list[Row]:
 def _record(target: Path, size: int) -> None:
     """Streams recorded from the real Claude, one after another, until the size is reached."""
     fixtures = sorted((ROOT / "tests/fixtures/streams").glob("claude-*/*.jsonl"))
-    lines = [line for path in fixtures for line in path.read_bytes().splitlines(keepends=True) if line.strip()]
+    lines = [
+        line for path in fixtures for line in path.read_bytes().splitlines(keepends=True) if line.strip()
+    ]
     block = b"".join(lines)
     with target.open("wb") as file:
         written = 0
@@ -52,7 +56,11 @@ def _both(stream: Path) -> tuple[float, float]:
 
 def _child(what: str, stream: Path) -> float:
     done = subprocess.run(
-        [sys.executable, "-m", "bench.parse", what, str(stream)], cwd=ROOT, capture_output=True, text=True, check=True
+        [sys.executable, "-m", "bench.parse", what, str(stream)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     return float(done.stdout)
 

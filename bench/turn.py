@@ -30,7 +30,14 @@ def measure() -> list[Row]:
         work.mkdir()
         env = {**clean_environment(place), **stage(model.url, place).env}
         env["PATH"] = f"{cli.program(cli.newest).parent}:{env['PATH']}"
-        bare_argv = [str(cli.program(cli.newest)), "-p", "--output-format", "stream-json", "--verbose", PROMPT]
+        bare_argv = [
+            str(cli.program(cli.newest)),
+            "-p",
+            "--output-format",
+            "stream-json",
+            "--verbose",
+            PROMPT,
+        ]
         ours_argv = [SEGUE, "run", "bench", PROMPT, "--agent", "claude", "--json", "--quiet"]
         ours, bare = alternating(10, lambda: run(ours_argv, env, work), lambda: run(bare_argv, env, work))
     seen = f"{ours / bare:.2f} × ({ours * 1000:.0f} ms / {bare * 1000:.0f} ms)"

@@ -12,7 +12,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("segue")
     group.addoption("--soak", action="store_true", help="everything: all versions, many kills, deep fuzzing")
     group.addoption("--record", action="store_true", help="write the live streams into tests/fixtures")
-    group.addoption("--latest", action="store_true", help="run the live tier on the newest published versions")
+    group.addoption(
+        "--latest", action="store_true", help="run the live tier on the newest published versions"
+    )
     group.addoption("--seed", type=int, default=None, help="seed of the random tests")
 
 

@@ -188,8 +188,9 @@ from segue.turns.runner import Limits, launch
 
 async def main():
     here = Path(sys.argv[1])
-    command = Command(argv=("sh", "-c", "trap '' TERM INT; sleep 60 & echo up; while :; do sleep 0.05; done"), cwd=here)
-    async with launch(command, env={"PATH": sys.argv[2]}, run_dir=here / "run", limits=Limits(grace_s=60)) as running:
+    script = "trap '' TERM INT; sleep 60 & echo up; while :; do sleep 0.05; done"
+    command = Command(argv=("sh", "-c", script), cwd=here, env={"PATH": sys.argv[2]})
+    async with launch(command, env={}, run_dir=here / "run", limits=Limits(grace_s=60)) as running:
         async for line in running.lines():
             print(running.pid, flush=True)
 

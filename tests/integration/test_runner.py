@@ -20,6 +20,7 @@ from segue.core.errors import Broken, Misuse, NotInstalled
 from segue.core.frames import Oversize
 from segue.core.request import Command
 from segue.turns import processes
+from segue.turns.ending import Group
 from segue.turns.processes import groups, mark, marked
 from segue.turns.runner import Limits, Running, launch
 
@@ -285,15 +286,18 @@ def test_a_process_that_does_not_want_its_stdin(tmp_path: Path, script: str) -> 
     anyio.run(main)
 
 
-def test_a_grandchild_that_inherits_an_unread_stdin_does_not_hold_up_send(tmp_path: Path) -> None:
-    async def main() -> None:
+def test_an_outsider_that_inherits_an_unread_stdin_does_not_hold_up_send(tmp_path: Path) -> None:
+    async def main() -> int:
         with anyio.fail_after(10):
-            argv = sh("sleep 60 <&0 & sleep 0.2; echo done")
+            argv = sh("exec 3<&0; setsid sh -c 'echo $$ > pid; exec sleep 60' <&3 & sleep 0.3; echo done")
             async with started(tmp_path, *argv, stdin=b"x" * 1_000_000, hold=True) as running:
                 await running.send(b"never read")
                 assert await all_lines(running) == [b"done"]
+        return await read_number(tmp_path / "pid")
 
-    anyio.run(main)
+    outsider = anyio.run(main)
+    assert lives(outsider)
+    os.kill(outsider, signal.SIGKILL)
 
 
 def test_a_held_stdin_takes_lines_until_it_is_closed(tmp_path: Path) -> None:
@@ -324,6 +328,15 @@ def test_close_stdin_waits_for_what_was_sent(tmp_path: Path) -> None:
                 await running.send(b"y" * 999_999)
                 await running.close_stdin()
                 assert int((await all_lines(running))[0]) == 2_000_000
+
+    anyio.run(main)
+
+
+def test_close_stdin_at_once_loses_nothing(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with started(tmp_path, "cat", stdin=b"the prompt\n", hold=True) as running:
+            await running.close_stdin()
+            assert await all_lines(running) == [b"the prompt"]
 
     anyio.run(main)
 
@@ -570,6 +583,17 @@ def test_without_proc_the_group_is_ended_too(tmp_path: Path, monkeypatch: pytest
         assert not lives(grandchild)
 
     anyio.run(main)
+
+
+@pytest.mark.parametrize("has_proc", [processes.HAS_PROC, False])
+def test_a_group_of_zombies_is_gone(monkeypatch: pytest.MonkeyPatch, has_proc: bool) -> None:
+    monkeypatch.setattr(processes, "HAS_PROC", has_proc)
+    with subprocess.Popen(["sleep", "60"], start_new_session=True) as process:
+        group = Group(process.pid)
+        assert group.alive()
+        process.kill()
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        assert not group.alive()
 
 
 def test_many_at_once(tmp_path: Path) -> None:

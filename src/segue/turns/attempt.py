@@ -68,7 +68,10 @@ async def attempt(
     _prepare(task.place, command)
     reading = Reading()
     async with launch(
-        command, env={**task.env, **command.env}, run_dir=task.place.run_dir, limits=task.limits
+        command,
+        env={**task.env, **command.env, "PWD": str(command.cwd)},
+        run_dir=task.place.run_dir,
+        limits=task.limits,
     ) as running:
         if cancel is not None:
             cancel.follow(running)

@@ -175,11 +175,24 @@ def test_a_sub_agents_words_are_not_the_answer() -> None:
 
 @pytest.mark.parametrize(
     "line",
-    [b"", b"   ", b"{", b"[]", b"null", b'"text"', b"\xff\xfe", b'{"type":5}',
-     b'{"type":"assistant","message":7}', b'{"type":"brand-new","x":1}', b'{"type":"system","subtype":"compact_boundary"}', b'{"type":"result"}',
-     b'{"type":"control_request"}', b'{"type":"system","subtype":"api_retry"}',
-     b'{"type":"result","result":5,"modelUsage":[],"usage":[],"permission_denials":3}'],
-)  # fmt: skip
+    [
+        b"",
+        b"   ",
+        b"{",
+        b"[]",
+        b"null",
+        b'"text"',
+        b"\xff\xfe",
+        b'{"type":5}',
+        b'{"type":"assistant","message":7}',
+        b'{"type":"brand-new","x":1}',
+        b'{"type":"system","subtype":"compact_boundary"}',
+        b'{"type":"result"}',
+        b'{"type":"control_request"}',
+        b'{"type":"system","subtype":"api_retry"}',
+        b'{"type":"result","result":5,"modelUsage":[],"usage":[],"permission_denials":3}',
+    ],
+)
 def test_no_line_breaks_the_reading(line: bytes) -> None:
     events = list(AGENT.parse(line))
     assert all(isinstance(event, ev.Event) for event in events)

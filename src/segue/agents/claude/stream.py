@@ -78,10 +78,16 @@ _any = msgspec.json.Decoder()
 
 def parse(line: bytes) -> Sequence[ev.Event]:
     """One line as events; what cannot be read becomes ``Unknown``."""
+    if not line.strip():
+        return ()
     try:
-        record = _line.decode(line)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        return ev.unknown(line, str(error)) if line.strip() else ()
+        return _read(line)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        return ev.unknown(line, str(error))
+
+
+def _read(line: bytes) -> Sequence[ev.Event]:
+    record = _line.decode(line)
     match record.type:
         case "stream_event":
             return _partial(record)
@@ -166,9 +172,10 @@ def _control(line: bytes) -> Sequence[ev.Event]:
     if request.get("subtype") != "can_use_tool":
         return ev.unknown(line, f"unknown control request {request.get('subtype')}")
     key, tool, given = str(raw.get("request_id")), str(request.get("tool_name")), request.get("input")
+    call = text(request.get("tool_use_id")) or None
     if tool == "AskUserQuestion" and isinstance(given, dict):
-        return (ev.Question(key, given.get("questions"), request.get("tool_use_id")),)
-    return (ev.Permission(key, tool, given, request.get("tool_use_id")),)
+        return (ev.Question(key, given.get("questions"), call),)
+    return (ev.Permission(key, tool, given, call),)
 
 
 def _complaint(raw: dict[str, Any]) -> str:

@@ -1,0 +1,147 @@
+"""An agent that a user declared in ``config.toml``: its adapter is made from the declaration."""
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from segue.agents import declared_verdict as verdict
+from segue.agents.base import Answer, Ended, Evidence
+from segue.agents.declared_call import arguments, insert, options
+from segue.agents.declared_output import Output, decoded
+from segue.config.declared import DeclaredAgent
+from segue.config.template import placeholders
+from segue.core import events as ev
+from segue.core.errors import Misuse
+from segue.core.keys import native_id
+from segue.core.outcome import Outcome
+from segue.core.reading import Reading
+from segue.core.request import Capabilities, Command, Place, Request, Runtime
+
+TAIL_BYTES = 256 * 1024
+DOCUMENT_BYTES = 64 * 1024 * 1024
+
+
+class Declared:
+    """The adapter of one declared agent."""
+
+    login_check: Sequence[str] = ()
+    notes: Sequence[str] = ("what a declared agent may do unasked is decided by its own settings",)
+
+    def __init__(self, name: str, spec: DeclaredAgent) -> None:
+        first = spec.command[0]
+        self.name = name
+        self.label = spec.label or name
+        self.programs: Sequence[str] = (os.path.expanduser(first if isinstance(first, str) else first[0]),)
+        self.install = spec.install or f"(its declaration, [agents.{name}], does not say how)"
+        self.keys: Sequence[str] = spec.keys
+        self.probes: Sequence[Sequence[str]] = (spec.version_args,) if spec.version_args else ()
+        self.owned_args = options(spec.command, spec.resume_command or ())
+        self._spec = spec
+        self._output = Output(spec)
+
+    def runtime(self, command: tuple[str, ...], outputs: Sequence[str]) -> Runtime:
+        found = re.search(r"\d+(?:\.\d+)+[\w.+-]*", outputs[0]) if outputs else None
+        usage = self._spec.usage
+        capabilities = Capabilities(
+            resume=self._spec.can_resume,
+            choose_id=self._spec.chooses_id,
+            usage_scope="session" if usage and usage.scope == "session" else "run",
+            cost_scope="none"
+            if not usage or not usage.cost_usd
+            else "session"
+            if usage.scope == "session"
+            else "run",
+            cwd_scope="same",
+            stdin="prompt" not in placeholders(self._spec.command),
+            prompt_limit=self._spec.prompt_limit,
+        )
+        version = found[0] if found else None
+        return Runtime(
+            agent=self.name,
+            distribution=self.name,
+            command=command,
+            version=version,
+            capabilities=capabilities,
+        )
+
+    def home_env(self, home: Path) -> dict[str, str]:
+        if self._spec.home_env is None:
+            raise Misuse(f"{self.label} cannot be given a home: declare home_env in [agents.{self.name}]")
+        return {self._spec.home_env: str(home)}
+
+    def default_home(self, env: Mapping[str, str]) -> Path:
+        named = env.get(self._spec.home_env) if self._spec.home_env else None
+        home = self._spec.default_home
+        if home == "~" or home.startswith("~/"):
+            home = (env.get("HOME") or ".") + home[1:]
+        return Path(named or home)
+
+    def command(self, request: Request, runtime: Runtime, place: Place) -> Command:
+        self._can(request)
+        template, chosen = self._spec.command, request.start.new_id
+        if request.start.mode == "resume" and self._spec.resume_command is not None:
+            template, chosen = self._spec.resume_command, request.start.session or ""
+        file = place.run_dir / "prompt.txt"
+        values = {
+            "prompt": request.prompt,
+            "prompt_file": str(file),
+            "session_id": None if chosen is None else native_id(chosen),
+            "model": request.model,
+            "cwd": str(request.cwd),
+        }
+        argv = insert(arguments(self.label, template, values), request.native_args)
+        return Command(
+            argv=(*runtime.command, *argv),
+            cwd=request.cwd,
+            stdin=request.prompt.encode() if self._spec.stdin == "prompt" else b"",
+            files={file: request.prompt} if "prompt_file" in placeholders(template) else {},
+        )
+
+    def parse(self, line: bytes) -> Sequence[ev.Event]:
+        return self._output.parse(line)
+
+    def reply(self, event: ev.Question | ev.Permission, answer: Answer) -> bytes:
+        raise Misuse(f"{self.label} asks no questions that Segue could answer")
+
+    def evidence(self, request: Request, place: Place, home: Path, reading: Reading) -> Evidence:
+        """The end of stdout, for its errors; all of it where it is one document."""
+        try:
+            with (place.run_dir / "stdout").open("rb") as file:
+                size = file.seek(0, os.SEEK_END)
+                whole = self._spec.output == "json" and size <= DOCUMENT_BYTES
+                file.seek(0 if whole else max(0, size - TAIL_BYTES))
+                said = file.read()
+        except OSError:
+            return {}
+        tail = said[-TAIL_BYTES:].decode("utf-8", "replace")
+        return {"tail": tail, "document": decoded(said) if whole else None}
+
+    def conclude(self, ended: Ended) -> Outcome:
+        return verdict.conclude(ended, self._spec, self._output, self.label)
+
+    def _can(self, request: Request) -> None:
+        """``Misuse`` for what a declaration cannot express."""
+        mode = request.start.mode
+        if mode in ("fork", "branch") or (mode == "resume" and not self._spec.can_resume):
+            raise Misuse(f"{self.label} cannot {mode} a session: its declaration has no command for that")
+        if request.model and "model" not in placeholders(self._spec.command):
+            raise Misuse(f"{self.label} takes no model: its command has no {{model}}")
+        wanted = {
+            "--permission": request.permission != "default",
+            "--allow-tool": request.allow_tools,
+            "--deny-tool": request.deny_tools,
+            "--max-turns": request.max_turns is not None,
+            "--budget": request.budget_usd is not None,
+            "--system-prompt-file": request.system_prompt is not None,
+            "--no-save": not request.save,
+        }
+        for option, given in wanted.items():
+            if given:
+                raise Misuse(f"{self.label} is a declared agent and takes no {option}")
+        self._fits(request.prompt)
+
+    def _fits(self, prompt: str) -> None:
+        size, limit = len(prompt.encode("utf-8", "surrogateescape")), self._spec.prompt_limit
+        if limit is not None and size > limit:
+            raise Misuse(f"the prompt has {size} bytes, and {self.label} takes {limit} (prompt_limit)")

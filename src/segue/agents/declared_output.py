@@ -1,0 +1,155 @@
+"""Reads what a declared agent prints, by the places its declaration names.
+
+    text    every line is a piece of the answer, unless a pattern says which part
+    jsonl   each line is a record; paths look into the records that fulfil their conditions
+    json    stdout is one document, read when it is whole: nothing is known before the end
+
+What an error's place holds *explains* a failure, it never makes one: errors that the CLI recovered from
+are printed too, and in plain text an error is only a word of the assistant's.
+"""
+
+import functools
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from segue.config.declared import DeclaredAgent, Where, WhereUsage
+from segue.core import events as ev
+from segue.core.errors import Misuse
+from segue.core.jsonpath import fulfils, look_up
+from segue.core.keys import native_id
+from segue.core.outcome import Failure, Reason, last_line
+from segue.core.usage import Usage
+
+LINE_SEARCHED = 1_000_000
+"""How much of one line a pattern looks at."""
+
+
+class Output:
+    """The reading half of a declared agent."""
+
+    def __init__(self, spec: DeclaredAgent) -> None:
+        self._spec = spec
+
+    def parse(self, line: bytes) -> Sequence[ev.Event]:
+        """One line of stdout as events."""
+        if self._spec.output == "json":
+            return ()
+        if self._spec.output == "text":
+            return tuple(self._of_text(line.decode("utf-8", "replace")))
+        if not line.strip():
+            return ()
+        record = decoded(line)
+        found = [*self._of_record(record), *self._of_patterns(line.decode("utf-8", "replace"))]
+        if found:
+            return tuple(found)
+        return ev.unknown(
+            line, "not a JSON record" if record is None else "the declaration does not mention it"
+        )
+
+    def document(self, record: Any) -> Sequence[ev.Event]:
+        """The one document of ``output = "json"``."""
+        return tuple(self._of_record(record))
+
+    def failure(self, stdout: str, stderr: str, document: Any = None) -> Failure | None:
+        """The last error that the declaration can find."""
+        for where in self._spec.error:
+            whole = _at(where, document)
+            lines = _last(_found(where, stderr if where.stream == "stderr" else stdout))
+            message = whole if isinstance(whole, str) else lines
+            if message is not None:
+                reason: Reason | None = "unknown" if where.kind == "session_rejected" else None
+                return Failure(where.kind or "crashed", last_line(message), reason=reason)
+        return None
+
+    def from_stderr(self, places: Iterable[Where], stderr: str) -> str | None:
+        """What the places that look into stderr find there last."""
+        found = (_last(_found(where, stderr)) for where in places if where.stream == "stderr")
+        return next((text for text in found if text is not None), None)
+
+    def _of_text(self, line: str) -> Iterator[ev.Event]:
+        yield from self._of_patterns(line)
+        if any(where.pattern is None and where.stream == "stdout" for where in self._spec.text):
+            yield ev.TextDelta(line + "\n")
+
+    def _of_patterns(self, line: str) -> Iterator[ev.Event]:
+        for where in (w for w in self._spec.session_id if w.stream == "stdout"):
+            for found in _matches(where, line):
+                yield session(found, None)
+        for where in (w for w in self._spec.text if w.stream == "stdout"):
+            for found in _matches(where, line):
+                yield ev.TextDelta(found) if where.delta else ev.Text(found)
+
+    def _of_record(self, record: Any) -> Iterator[ev.Event]:
+        for where in self._spec.session_id:
+            found = _at(where, record)
+            if isinstance(found, str | int) and not isinstance(found, bool):
+                yield session(str(found), look_up(record, "$.model"))
+        for where in self._spec.text:
+            if isinstance(found := _at(where, record), str):
+                yield ev.TextDelta(found) if where.delta else ev.Text(found)
+        for error in self._spec.error:
+            if isinstance(found := _at(error, record), str):
+                yield ev.Notice(found)
+        if self._spec.usage is not None and (report := _usage(self._spec.usage, record)) is not None:
+            yield report
+        if self._spec.done and fulfils(record, self._spec.done):
+            yield ev.End(True)
+
+
+def decoded(line: bytes | str) -> Any:
+    """The JSON value of a line, or ``None``."""
+    try:
+        return msgspec.json.decode(line)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return None
+
+
+def session(found: str, model: Any) -> ev.Event:
+    """The announcement of a session, if what was found can be an id at all."""
+    try:
+        return ev.Session(native_id(found), model if isinstance(model, str) else None)
+    except Misuse as misuse:
+        return ev.unknown(found.encode("utf-8", "replace"), str(misuse))[0]
+
+
+def _at(where: Where, record: Any) -> Any:
+    return look_up(record, where.path) if where.path and fulfils(record, where.when) else None
+
+
+def _matches(where: Where, line: str) -> Iterator[str]:
+    if where.pattern is not None:
+        for match in re.finditer(where.pattern, line[:LINE_SEARCHED]):
+            yield (match[1] if match.re.groups else match[0]) or ""
+
+
+def _found(where: Where, text: str) -> Iterator[str]:
+    for line in text.splitlines():
+        yield from _matches(where, line)
+        if where.path and isinstance(found := _at(where, decoded(line)), str):
+            yield found
+
+
+def _last(found: Iterator[str]) -> str | None:
+    return functools.reduce(lambda _, text: text, found, None)
+
+
+def _usage(where: WhereUsage, record: Any) -> ev.UsageReport | None:
+    if not fulfils(record, where.when):
+        return None
+    paths = (where.input, where.cache_read, where.cache_write, where.output)
+    given, read, written, output = (_count(look_up(record, path)) if path else None for path in paths)
+    cost = look_up(record, where.cost_usd) if where.cost_usd else None
+    cost_usd = float(cost) if isinstance(cost, int | float) and not isinstance(cost, bool) else None
+    if given is not None and read is not None and where.cache_in_input:
+        given, read = max(0, given - read), min(given, read)
+    usage = Usage(given, read, written, output)
+    if usage == Usage() and cost_usd is None:
+        return None
+    return ev.UsageReport(usage, request=None if where.scope == "request" else "run", cost_usd=cost_usd)
+
+
+def _count(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None

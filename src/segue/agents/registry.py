@@ -1,0 +1,81 @@
+"""Every agent by its short name: built in, declared in ``config.toml``, or brought by another package.
+
+A built-in adapter is imported when it is asked for; installed packages are searched (entry point group
+``segue.agents``) only for a name that is neither built in nor declared, or to list all.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from segue.agents.base import Agent
+from segue.config.schema import Config
+from segue.core.errors import Misuse
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+GROUP = "segue.agents"
+
+BUILT_IN = {
+    "claude": "segue.agents.claude.adapter",
+    "codex": "segue.agents.codex.adapter",
+    "gemini": "segue.agents.gemini.adapter",
+    "vibe": "segue.agents.vibe.adapter",
+    "rehearsal": "segue.agents.rehearsal.adapter",
+}
+"""Short name → module, which has the adapter as ``AGENT``."""
+
+
+def get(name: str, config: Config) -> Agent:
+    """The agent of this name. ``Misuse`` names the ones there are."""
+    if name in BUILT_IN:
+        agent: Agent = import_module(BUILT_IN[name]).AGENT
+        return agent
+    if name in config.declared:
+        from segue.agents.declared import Declared
+
+        return Declared(name, config.declared[name])
+    brought = _brought()
+    if name in brought:
+        return _load(brought[name])
+    raise Misuse(_nobody(name, names(config)))
+
+
+def names(config: Config) -> tuple[str, ...]:
+    """All agents there are; each name once, in the order in which ``get`` looks."""
+    return tuple(dict.fromkeys((*BUILT_IN, *sorted(config.declared), *sorted(_brought()))))
+
+
+def _brought() -> dict[str, "EntryPoint"]:
+    from importlib.metadata import entry_points
+
+    return {entry.name: entry for entry in entry_points(group=GROUP)}
+
+
+def _load(entry: "EntryPoint") -> Agent:
+    """The adapter behind an entry point: the object it names, or the ``AGENT`` of the module it names."""
+    found: Any
+    try:
+        found = entry.load()
+        found = getattr(found, "AGENT", found)
+    except Exception as error:
+        why = " ".join(f"{type(error).__name__}: {error}".split())
+        raise Misuse(f"{_where(entry)} cannot be loaded ({why}); update or uninstall it") from error
+    if not isinstance(found, Agent):
+        raise Misuse(f"{_where(entry)} is not an agent adapter; check it with segue.testing.check_adapter")
+    if found.name != entry.name:
+        raise Misuse(f'{_where(entry)} calls itself "{found.name}"; the two names must be the same')
+    return found
+
+
+def _where(entry: "EntryPoint") -> str:
+    package = entry.dist.name if entry.dist is not None else "an unknown package"
+    return f'the agent "{entry.name}" of {package} ({entry.value})'
+
+
+def _nobody(name: str, known: tuple[str, ...]) -> str:
+    from difflib import get_close_matches
+
+    near = get_close_matches(name.lower(), known, n=1)
+    hint = f"; did you mean {near[0]}?" if near else "."
+    return f'there is no agent "{name}"{hint} Known: {", ".join(known)}'

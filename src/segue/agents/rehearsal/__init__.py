@@ -1,0 +1,1 @@
+"""The rehearsal agent, Segue's own small CLI: no account, no network."""

@@ -1,0 +1,133 @@
+"""How the rehearsal agent is called and read."""
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from segue import __version__
+from segue.agents.base import Answer, Ended, Evidence
+from segue.agents.rehearsal import stream
+from segue.core.errors import Misuse
+from segue.core.events import Event, Permission, Question
+from segue.core.keys import flag, native_id
+from segue.core.outcome import Outcome
+from segue.core.reading import Reading
+from segue.core.request import Capabilities, Command, Place, Request, Runtime
+
+_CAPABILITIES = Capabilities(
+    resume=True,
+    fork=True,
+    branch=True,
+    choose_id=True,
+    no_save=True,
+    questions=True,
+    system_prompt="session",
+    usage_scope="run",
+    cost_scope="run",
+    cwd_scope="any",
+    stdin=True,
+    max_turns=True,
+    allow_tools=True,
+    deny_tools=True,
+    postures=("default", "read", "edit", "full"),
+)
+
+
+class Rehearsal:
+    """The adapter of the rehearsal agent."""
+
+    name = "rehearsal"
+    label = "Rehearsal"
+    programs: Sequence[str] = ()
+    builtin = (sys.executable, "-P", "-m", "segue.rehearsal.agent")
+    """``-P``: a file in the working directory must not pass for one of Python's own modules."""
+    install = "pip install segue"
+    keys: Sequence[str] = ()
+    probes: Sequence[Sequence[str]] = ()
+    owned_args = frozenset(
+        {"--resume", "--fork", "--at", "--session-id", "--no-save", "--model", "--permission", "--allow-tool"}
+        | {"--deny-tool", "--max-turns", "--system-prompt-file", "--input", "--version", "--help", "-h"}
+    )
+    login_check: Sequence[str] = ()
+    notes: Sequence[str] = (
+        "the rehearsal agent runs commands only with --permission edit or full, and without a sandbox",
+    )
+
+    def runtime(self, command: tuple[str, ...], outputs: Sequence[str]) -> Runtime:
+        return Runtime(
+            agent=self.name,
+            distribution="segue-rehearsal",
+            command=command,
+            version=__version__,
+            capabilities=_CAPABILITIES,
+        )
+
+    def home_env(self, home: Path) -> dict[str, str]:
+        return {"REHEARSAL_HOME": str(home)}
+
+    def default_home(self, env: Mapping[str, str]) -> Path:
+        """The same rule as the agent's own, restated so that calling it does not load it."""
+        data = env.get("XDG_DATA_HOME") or f"{env.get('HOME') or '.'}/.local/share"
+        return Path(env.get("REHEARSAL_HOME") or Path(data) / "segue-rehearsal")
+
+    def command(self, request: Request, runtime: Runtime, place: Place) -> Command:
+        if not request.prompt.strip():
+            raise Misuse("the rehearsal agent needs a prompt")
+        if request.budget_usd is not None:
+            raise Misuse("the rehearsal agent takes no budget; leave out --budget")
+        files: dict[Path, str] = {}
+        argv = [*runtime.command, "--input=jsonl", *_start(request), *_options(request)]
+        if request.system_prompt is not None:
+            files[place.run_dir / "system-prompt.md"] = request.system_prompt
+            argv.append(flag("system-prompt-file", str(place.run_dir / "system-prompt.md")))
+        return Command(
+            argv=(*argv, *request.native_args),
+            cwd=request.cwd,
+            stdin=msgspec.json.encode({"type": "prompt", "text": request.prompt}) + b"\n",
+            hold_stdin=True,
+            files=files,
+        )
+
+    def parse(self, line: bytes) -> Sequence[Event]:
+        return stream.parse(line)
+
+    def reply(self, event: Question | Permission, answer: Answer) -> bytes:
+        return msgspec.json.encode({"type": "answer", "id": event.id, **msgspec.to_builtins(answer)}) + b"\n"
+
+    def evidence(self, request: Request, place: Place, home: Path, reading: Reading) -> Evidence:
+        """Whether the session that was announced is on disk."""
+        session = reading.session_id
+        return {"session_exists": session is not None and (home / "sessions" / f"{session}.jsonl").is_file()}
+
+    def conclude(self, ended: Ended) -> Outcome:
+        return stream.conclude(ended)
+
+
+def _start(request: Request) -> list[str]:
+    start = request.start
+    argv = [] if request.save else ["--no-save"]
+    if start.mode != "fresh":
+        argv.append(flag("resume", native_id(start.session or "")))
+    if start.mode in ("fork", "branch"):
+        argv.append("--fork")
+    if start.mode == "branch":
+        argv.append(flag("at", native_id(start.at or "")))
+    if start.new_id is not None and start.mode != "resume":
+        argv.append(flag("session-id", native_id(start.new_id)))
+    return argv
+
+
+def _options(request: Request) -> list[str]:
+    argv = [flag("permission", request.permission)]
+    if request.model:
+        argv.append(flag("model", request.model))
+    argv += [flag("allow-tool", tool) for tool in request.allow_tools]
+    argv += [flag("deny-tool", tool) for tool in request.deny_tools]
+    if request.max_turns is not None:
+        argv.append(flag("max-turns", str(request.max_turns)))
+    return argv
+
+
+AGENT = Rehearsal()

@@ -1,0 +1,108 @@
+"""``segue agents``: which agents there are, where, what they can do, and their accounts."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+import msgspec
+
+from segue.core.request import Capabilities
+
+
+class Listed(msgspec.Struct, frozen=True):
+    """One agent as it is shown; ``problem`` says why it cannot be used."""
+
+    agent: str
+    label: str
+    path: str | None
+    version: str | None
+    distribution: str | None
+    capabilities: Capabilities | None
+    accounts: tuple[str, ...]
+    problem: str | None = None
+
+
+@click.command("agents", short_help="List the agents.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
+def command(as_json: bool) -> None:
+    """List the agents: where each was found, its version, what it can do, and its accounts."""
+    found = survey(os.environ, Path.cwd())
+    if as_json:
+        click.echo(msgspec.json.encode(found).decode())
+    else:
+        _print(found)
+
+
+def survey(env: os._Environ[str] | dict[str, str], cwd: Path) -> list[Listed]:
+    """Look for all agents at once; a probe is answered from the cache where nothing changed."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    from segue.agents.registry import names
+    from segue.config.homes import home_of
+    from segue.config.load import load
+
+    config = load(env, cwd)
+    cache = home_of(env, cwd).probes
+    with ThreadPoolExecutor(8) as pool:
+        return list(pool.map(lambda name: _look(name, config, cache, env), names(config)))
+
+
+def _look(name: str, config: object, cache: Path, env: os._Environ[str] | dict[str, str]) -> Listed:
+    from segue.agents import probe, registry
+    from segue.config.schema import Config
+    from segue.core.environment import child_environment
+    from segue.core.errors import SegueError
+
+    assert isinstance(config, Config)
+    accounts = tuple(key for key, account in config.accounts.items() if account.agent == name)
+    try:
+        agent = registry.get(name, config)
+    except SegueError as error:
+        return Listed(name, name, None, None, None, None, accounts, error.message)
+    child = child_environment(env, keys_withheld=agent.keys).env
+    try:
+        runtime = probe.probe(agent, env=child, configured=config.commands.get(name), cache=cache)
+    except SegueError as error:
+        return Listed(name, agent.label, None, None, None, None, accounts, error.message)
+    path = "built in" if getattr(agent, "builtin", None) else runtime.command[0]
+    return Listed(
+        name, agent.label, path, runtime.version, runtime.distribution, runtime.capabilities, accounts
+    )
+
+
+def abilities(can: Capabilities) -> list[str]:
+    """What a version can do, in words."""
+    named = {
+        "resume": can.resume,
+        "fork": can.fork,
+        "branch": can.branch,
+        "choose id": can.choose_id,
+        "no-save": can.no_save,
+        "questions": can.questions,
+        "max turns": can.max_turns,
+        "budget": can.budget,
+    }
+    return [name for name, able in named.items() if able]
+
+
+def _print(found: Sequence[Listed]) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for heading in ("agent", "version", "can", "accounts", "found"):
+        table.add_column(heading, overflow="fold")
+    for one in found:
+        able = ", ".join(abilities(one.capabilities)) if one.capabilities else ""
+        where = _shortened(one.path) if one.path else (one.problem or "")
+        table.add_row(one.agent, one.version or "–", able, ", ".join(one.accounts) or "–", where)
+    Console().print(table)
+
+
+def _shortened(path: str) -> str:
+    home = os.path.expanduser("~")
+    return path.replace(home, "~", 1) if path.startswith(home + "/") else path

@@ -1,0 +1,30 @@
+"""``segue completion``: the script that makes the shell complete commands, options, agents and accounts."""
+
+from __future__ import annotations
+
+import click
+
+WHERE = {
+    "bash": 'add to ~/.bashrc: eval "$(segue completion bash)"',
+    "zsh": 'add to ~/.zshrc: eval "$(segue completion zsh)"',
+    "fish": "save as ~/.config/fish/completions/segue.fish",
+}
+
+
+@click.command("completion", short_help="Print the shell completion script.")
+@click.argument("shell", type=click.Choice(list(WHERE)))
+def command(shell: str) -> None:
+    """Print the completion script for SHELL.
+
+    \b
+      bash   eval "$(segue completion bash)"   in ~/.bashrc
+      zsh    eval "$(segue completion zsh)"    in ~/.zshrc
+      fish   segue completion fish > ~/.config/fish/completions/segue.fish
+    """
+    from click.shell_completion import get_completion_class
+
+    from segue.cli.main import cli
+
+    complete = get_completion_class(shell)
+    assert complete is not None
+    click.echo(complete(cli, {}, "segue", "_SEGUE_COMPLETE").source())

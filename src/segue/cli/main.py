@@ -1,0 +1,104 @@
+"""The entry point: finds the command, and turns every failure into one line and the right exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+from typing import Any, NoReturn
+
+import click
+
+from segue import __version__
+from segue.core.errors import SegueError
+
+COMMANDS = {
+    "run": "Run one turn of an agent; stdout is the answer only.",
+    "agents": "List the agents: where they are, what they can do, their accounts.",
+    "doctor": "Check everything a newcomer trips over, and say how to fix it.",
+    "rehearse": "Start a model on loopback, or run a command against it: no token is spent.",
+    "trust": "Let a project's segue.toml declare commands and environments.",
+    "completion": "Print the shell completion script.",
+}
+"""Name and help of each command, so that ``segue --help`` imports none of them."""
+
+
+class Commands(click.Group):
+    """Commands by name; the module ``segue.cli.NAME`` is imported when one is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in COMMANDS:
+            return None
+        command: click.Command = import_module(f"segue.cli.{name}").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        name = args[0] if args else ""
+        if name and not name.startswith("-") and name not in COMMANDS:
+            from difflib import get_close_matches
+
+            close = get_close_matches(name, COMMANDS, 1)
+            hint = f"did you mean {close[0]}?" if close else "see segue --help"
+            raise click.UsageError(f'there is no command "{name}"; {hint}')
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="segue", message="%(prog)s %(version)s")
+def cli() -> None:
+    """Carry a conversation across headless coding-agent runs.
+
+    \b
+    Try it without an account:  segue run hello "remember the number 456" --agent rehearsal
+    """
+
+
+def main() -> NoReturn:
+    """Run the command line. Exit codes: 0 ok, 1 failed, 2 misuse, 75 try again, 124 limit, 130 cancelled."""
+    try:
+        result = cli.main(standalone_mode=False)
+        sys.stdout.flush()
+        code = result if isinstance(result, int) else 0
+    except click.exceptions.Exit as ended:
+        code = ended.exit_code
+    except click.ClickException as error:
+        code = _complain(error.format_message().rstrip("."), "misuse", 2)
+    except SegueError as error:
+        code = _complain(error.message, error.code, error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        code = _complain("cancelled", "cancelled", 130)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        code = 141
+    except Exception as error:
+        code = _complain(f"this should not have happened: {error!r}{_kept()}", "internal", 1)
+    sys.exit(code)
+
+
+def _kept() -> str:
+    """Where the details of a failure of our own were written."""
+    import tempfile
+    import traceback
+
+    with tempfile.NamedTemporaryFile("w", prefix="segue-crash-", suffix=".txt", delete=False) as file:
+        traceback.print_exc(file=file)
+    return f" (details: {file.name})"
+
+
+def _complain(message: str, code: str, exit_code: int) -> int:
+    """One line on stderr; with ``--json`` also an object as stdout's last line."""
+    line = " ".join(message.split())
+    sys.stdout.flush()
+    print(f"segue: {line}", file=sys.stderr)
+    if "--json" in sys.argv or "--events" in sys.argv:
+        import msgspec
+
+        print(msgspec.json.encode({"schema": 1, "error": {"code": code, "message": line}}).decode())
+    return exit_code

@@ -1,0 +1,28 @@
+"""``segue trust``: say that a project's ``segue.toml`` may do what the user's own configuration may."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+
+
+@click.command("trust", short_help="Trust a project directory.")
+@click.argument("directory", type=click.Path(path_type=Path), default=".")
+@click.option("--remove", is_flag=True, help="Trust it no longer.")
+def command(directory: Path, remove: bool) -> None:
+    """Let the segue.toml in DIRECTORY (default: here) declare commands, accounts and environments.
+
+    Without trust it may set model, instructions and limits only: a cloned repository is somebody else's code.
+    """
+    from segue.config import trust
+    from segue.config.homes import home_of
+    from segue.core.errors import Misuse
+
+    place = directory.expanduser()
+    if not place.is_dir():
+        raise Misuse(f"{place} is not a directory")
+    home = home_of(os.environ, Path.cwd())
+    (trust.untrust if remove else trust.trust)(home, place)
+    click.echo(f"{place.resolve()} is {'no longer ' if remove else ''}trusted")

@@ -1,0 +1,111 @@
+"""How figures, tool calls and failures are put into words. Pure, so that they can be tested as tables."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from segue.core.turn import Turn
+
+_TELLING = (
+    "command",
+    "file_path",
+    "path",
+    "absolute_path",
+    "pattern",
+    "query",
+    "url",
+    "description",
+    "prompt",
+)
+
+
+def tokens(count: int | None) -> str:
+    """``999``, ``1.2k``, ``14k``, ``3.1M``; what is unknown is ``?``."""
+    if count is None:
+        return "?"
+    if count < 1_000:
+        return str(count)
+    if count < 999_500:
+        return f"{count / 1_000:.1f}k" if count < 99_950 else f"{count / 1_000:.0f}k"
+    return f"{count / 1_000_000:.1f}M"
+
+
+def money(usd: float | None, estimated: bool = False) -> str:
+    if usd is None:
+        return "cost unknown"
+    digits = 3 if usd < 1 else 2
+    return f"{'~' if estimated else ''}${usd:.{digits}f}"
+
+
+def seconds(ms: int) -> str:
+    return f"{ms / 1000:.1f} s" if ms < 60_000 else clock(ms // 1000)
+
+
+def clock(total: int) -> str:
+    return f"{total // 60:02d}:{total % 60:02d}"
+
+
+def tool(name: str, given: Any, width: int = 100) -> str:
+    """A tool call on one line: its name and the argument that tells most."""
+    text = ""
+    if isinstance(given, dict):
+        telling = [given[key] for key in _TELLING if given.get(key)] or list(given.values())
+        text = telling[0] if telling else ""
+        text = " ".join(map(str, text)) if isinstance(text, list) else str(text)
+    elif given is not None:
+        text = str(given)
+    line = " ".join(f"{name} {text}".split())
+    return line if len(line) <= width else line[: width - 1] + "…"
+
+
+def summary(turn: Turn) -> str:
+    """The line under an answer: what was done and what it cost."""
+    usage = turn.usage
+    read = f", {tokens(usage.cache_read)} from cache" if usage.cache_read else ""
+    fresh = _plus(usage.input, usage.cache_write)
+    spent = f"{tokens(fresh)} in{read}, {tokens(usage.output)} out"
+    cost = money(turn.cost_usd, turn.cost_estimated)
+    parts = [turn.agent, turn.mode, spent, cost, seconds(turn.duration_ms)]
+    return "── " + " · ".join(parts)
+
+
+def failure(turn: Turn, label: str) -> str:
+    """What went wrong, in one line: our words for the kind, then the CLI's own."""
+    failed = turn.failure
+    assert failed is not None
+    said = f": {failed.message}" if failed.message else ""
+    match failed.kind:
+        case "rate_limited":
+            until = time.strftime(" until %H:%M", time.localtime(failed.until / 1000)) if failed.until else ""
+            return f"{label} is rate-limited{until}{_account(turn)}{said}"
+        case "auth":
+            return f"{label} is not logged in or not allowed{_account(turn)}{said}"
+        case "network":
+            return f"{label} cannot reach its model{said}"
+        case "model_error":
+            return f"{label}'s model failed{said}"
+        case "context_exceeded":
+            return f"the conversation does not fit {label}'s model{said}"
+        case "session_rejected":
+            return f"{label} refused its session{said}"
+        case "session_busy":
+            return f"{label}'s session is in use by another process{said}"
+        case "timeout":
+            return f"{label} was stopped{said}"
+        case "cancelled":
+            return "cancelled; nothing more will happen in this turn"
+        case "tool_denied":
+            return f"{label} could not go on without a tool it may not use{said}"
+        case "protocol":
+            return f"{label}'s output could not be understood{said}"
+        case _:
+            return failed.message or f"{label} failed ({failed.kind})"
+
+
+def _account(turn: Turn) -> str:
+    return f" (account {turn.account})" if turn.account else ""
+
+
+def _plus(a: int | None, b: int | None) -> int | None:
+    return b if a is None else a if b is None else a + b

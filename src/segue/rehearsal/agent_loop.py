@@ -1,0 +1,175 @@
+"""The rehearsal agent's turn: ask the model, do what it says, ask again, until it has answered.
+
+The model is the loopback model's own script, called in-process: it knows only what the session and the prompt
+carry, and obeys the same directives.
+"""
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from segue.core.outcome import by_status
+from segue.core.usage import Usage
+from segue.rehearsal import agent_tools as hands
+from segue.rehearsal.agent_spend import WINDOW, Meter
+from segue.rehearsal.script import Script
+from segue.rehearsal.store import Message, Session, new_id, now_ms
+from segue.rehearsal.talk import Action, Ask, Call, Fault, Hang, Part, Prompt, Reply, Text, Thought, slices
+
+RETRIES = 2
+RETRY_SECONDS = 0.05
+PASSING = frozenset({429, 500, 502, 503, 504, 529})
+"""What is worth trying again at once."""
+HANG_SECONDS = 3600
+
+Print = Callable[[dict[str, Any]], None]
+Answers = Callable[[str], dict[str, Any] | None]
+
+
+class Stopped(Exception):  # noqa: N818
+    """The turn cannot go on; ``fields`` are those of the final record's error."""
+
+    def __init__(self, kind: str, message: str, **fields: Any) -> None:
+        super().__init__(message)
+        self.error = {"kind": kind, "message": message} | fields
+
+
+class Settings(Struct, frozen=True):
+    rules: hands.Rules
+    cwd: Path
+    model: str
+    max_turns: int
+
+
+class Turn:
+    """One prompt, worked on until there is an answer. ``answers`` waits for the user, if one is there."""
+
+    def __init__(self, session: Session, settings: Settings, emit: Print, answers: Answers | None) -> None:
+        self.session = session
+        self.meter = Meter(session)
+        self._settings = settings
+        self._emit = emit
+        self._answers = answers
+        self._script = Script()
+        self._tools = (*hands.TOOLS, hands.ASK) if answers else hands.TOOLS
+
+    def run(self, prompt: str) -> Message | None:
+        """The message that holds the answer; ``None`` when the model said nothing."""
+        self._add("text", "user", prompt)
+        for _ in range(self._settings.max_turns):
+            calls, answer = self._take(self._reply())
+            if not calls:
+                return answer
+            for call in calls:
+                self._call(call)
+        raise Stopped("timeout", f"stopped at the limit of {self._settings.max_turns} turns")
+
+    def _reply(self) -> Reply:
+        """The model's answer to the session as it is, after a few tries."""
+        attempt = 0
+        while isinstance(action := self._act(), Fault):
+            attempt += 1
+            if attempt > RETRIES or action.retry_after or action.status not in PASSING:
+                raise _refused(action)
+            retry = {"attempt": attempt, "limit": RETRIES, "delay_ms": round(RETRY_SECONDS * 1000)}
+            self._emit({"type": "retry", **retry, "message": f"the model answered {action.status}"})
+            time.sleep(RETRY_SECONDS)
+        return action
+
+    def _act(self) -> Reply | Fault:
+        if self.meter.prompt > WINDOW:
+            return Fault(400, context=True)
+        action: Action = self._script.act(self._ask()).action
+        if isinstance(action, Hang):
+            time.sleep(HANG_SECONDS)
+            raise Stopped("network", "the model did not answer")
+        return action
+
+    def _ask(self) -> Ask:
+        items = tuple(message.item for message in self.session.messages)
+        return Ask(
+            protocol="chat",
+            model=self._settings.model,
+            stream=True,
+            system=self.session.header.system,
+            tools=self._tools,
+            items=items,
+            prompt=Prompt(()),
+            messages=len(items),
+        )
+
+    def _take(self, reply: Reply) -> tuple[list[Call], Message | None]:
+        """Say what the model said, and account for it."""
+        for part in reply.parts:
+            self._say(part, reply)
+        if reply.ending == "dropped":
+            raise Stopped("network", "the connection to the model broke in the middle of its answer")
+        if reply.ending == "malformed":
+            sys.stdout.buffer.write(b'{"type": "text", "te\n')
+            raise Stopped("model_error", "the model's answer could not be read")
+        self._count(self.meter.count(_said(reply.parts)))
+        texts = [part.text for part in reply.parts if isinstance(part, Text)]
+        answer = self._add("text", "assistant", "\n".join(texts)) if texts else None
+        return [part for part in reply.parts if isinstance(part, Call)], answer
+
+    def _say(self, part: Part, reply: Reply) -> None:
+        if isinstance(part, Thought):
+            self._emit({"type": "thinking", "text": part.text})
+        elif isinstance(part, Text):
+            for piece in _paced(part.text, reply):
+                self._emit({"type": "delta", "text": piece})
+            if reply.ending == "whole":
+                self._emit({"type": "text", "text": part.text})
+
+    def _count(self, usage: Usage) -> None:
+        self._emit({"type": "usage", "model": self._settings.model, "usage": msgspec.to_builtins(usage)})
+
+    def _call(self, call: Call) -> None:
+        call_id = f"call-{new_id()[:8]}"
+        name, given = call.tool.name, call.arguments
+        self._add("call", "assistant", msgspec.json.encode({"name": name, "input": given}).decode(), call_id)
+        if name == hands.ASK.name and self._answers is not None and isinstance(given, dict):
+            self._add("result", "user", self._question(call_id, given, self._answers), call_id)
+            return
+        self._emit({"type": "tool_call", "id": call_id, "name": name, "input": given})
+        done = hands.run(name, given, self._settings.rules, self._settings.cwd)
+        self._add("result", "user", done.output, call_id)
+        self._emit({"type": "tool_result", "id": call_id, "name": name, **msgspec.to_builtins(done)})
+
+    def _question(self, call_id: str, given: dict[str, Any], answers: Answers) -> str:
+        self._emit({"type": "question", "id": call_id, "questions": given.get("questions")})
+        answer = answers(call_id)
+        if answer is None:
+            return "Nobody answered."
+        if not answer.get("allow"):
+            return f"Refused: {answer.get('message') or 'no answer'}"
+        return ", ".join(map(str, (answer.get("answers") or {}).values())) or "An empty answer."
+
+    def _add(self, kind: Any, role: Any, text: str, call_id: str = "") -> Message:
+        return self.session.add(Message(new_id(), kind, role, text, call_id, now_ms()))
+
+
+def _paced(text: str, reply: Reply) -> Iterator[str]:
+    pieces = slices(text, reply.pieces)
+    for piece in pieces:
+        time.sleep(reply.seconds / len(pieces))
+        yield piece
+
+
+def _said(parts: tuple[Part, ...]) -> Iterator[str]:
+    for part in parts:
+        yield part.text if isinstance(part, Text | Thought) else msgspec.json.encode(part.arguments).decode()
+
+
+def _refused(fault: Fault) -> Stopped:
+    if fault.context:
+        message = f"the conversation does not fit the window of {WINDOW} tokens"
+        return Stopped("context_exceeded", message, status=fault.status)
+    until = now_ms() + round(fault.retry_after * 1000) if fault.retry_after else None
+    kind = by_status(fault.status) or "model_error"
+    return Stopped(kind, f"the model answered {fault.status}", status=fault.status, until=until)

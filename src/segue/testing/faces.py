@@ -1,0 +1,88 @@
+"""Checks of what an adapter says about itself: its name, its runtime, its homes."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from segue.agents.base import Agent
+from segue.core.errors import Misuse
+from segue.core.request import Runtime
+from segue.testing.sample import Broke, Sample, call, empty_place, written
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+def shape(agent: Any) -> Iterator[str]:
+    """Whether it is an adapter at all."""
+    if not isinstance(agent, Agent):
+        wanted = [name for name in _MEMBERS if not hasattr(agent, name)]
+        yield f"it is no adapter: it lacks {', '.join(wanted)}"
+        return
+    if not _NAME.fullmatch(agent.name):
+        yield f'name: "{agent.name}" must be letters, digits, dots, dashes and underscores'
+    if not agent.label or not agent.install:
+        yield "label, install: both are shown to users and must not be empty"
+    if not agent.programs and not getattr(agent, "builtin", None):
+        yield "programs: name at least one program to look for"
+    for option in sorted(agent.owned_args):
+        if not option.startswith("-") or "=" in option or " " in option:
+            yield f'owned_args: "{option}" is not an option such as --resume'
+    for texts in (agent.programs, agent.keys, agent.login_check, agent.notes, *agent.probes):
+        if isinstance(texts, str):
+            yield f'programs, keys, login_check, notes, probes: "{texts}" is one text, not a list of texts'
+
+
+def reads_any_output(sample: Sample) -> Iterator[str]:
+    """A program that prints nothing, or something else entirely, is still described."""
+    count = len(sample.outputs)
+    for outputs in (sample.outputs, ("",) * count, ("\x00� no version here\n" * 3,) * count):
+        for command in (("/opt/program",), ("/opt/some where/program", "--with", "args")):
+            found = call(sample.agent.runtime, command, outputs)
+            if not isinstance(found, Runtime):
+                yield f"runtime: {_broken(found)} when the probes print {outputs!r:.80}"
+            elif found.agent != sample.agent.name or found.command != command:
+                yield f"runtime: it must carry the agent's name and the command as given, not {found.command}"
+            elif found != call(sample.agent.runtime, command, outputs):
+                yield "runtime: two calls with the same values differ"
+
+
+def homes_are_pure(sample: Sample) -> Iterator[str]:
+    agent = sample.agent
+    with empty_place() as (place, home):
+        env = call(agent.home_env, home)
+        if isinstance(env, Misuse):
+            return  # it says that it cannot be given a home
+        if not isinstance(env, dict) or not all(isinstance(v, str) for pair in env.items() for v in pair):
+            yield f"home_env: {_broken(env)} instead of a dictionary of texts"
+            return
+        if env != agent.home_env(home) or written(place, home):
+            yield "home_env: it must be pure: the same values each time, and nothing written"
+        if env and env == agent.home_env(home / "other"):
+            yield "home_env: two homes get the same variables"
+        lives = call(agent.default_home, {"HOME": "/nowhere", **env})
+        if not isinstance(lives, Path):
+            yield f"default_home: {_broken(lives)} instead of a path"
+        elif env and lives != home:
+            yield f"default_home: with the variables of home_env it says {lives}, not that home"
+
+
+def default_home_is_the_given_environments(sample: Sample) -> Iterator[str]:
+    """It looks at the environment it is given, not at that of this process."""
+    one, other = (call(sample.agent.default_home, {"HOME": home}) for home in ("/one", "/other"))
+    if isinstance(one, Path) and one == other and not str(one).startswith("/"):
+        yield f"default_home: {one} does not depend on the HOME it was given"
+    bare = call(sample.agent.default_home, {})
+    if not isinstance(bare, Path):
+        yield f"default_home: {_broken(bare)} when there is no HOME"
+
+
+def _broken(found: Any) -> str:
+    return found.why if isinstance(found, Broke) else f"gave {found!r:.80}"
+
+
+_MEMBERS = (
+    *("name", "label", "programs", "install", "keys", "probes", "owned_args", "notes", "runtime", "home_env"),
+    *("default_home", "login_check", "command", "parse", "reply", "evidence", "conclude"),
+)
+CHECKS = (reads_any_output, homes_are_pure, default_home_is_the_given_environments)

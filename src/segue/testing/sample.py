@@ -1,0 +1,83 @@
+"""What the checks work on, and how they call an adapter."""
+
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from msgspec import Struct
+
+from segue.agents.base import Agent
+from segue.core.errors import Misuse
+from segue.core.request import Command, Place, Request, Runtime, Start
+
+T = TypeVar("T")
+
+ID = "0f8fad5b-d9cb-469f-a165-70867728950e"
+ANCHOR = "7c9e6679-7425-40de-944b-e07fc1f90ae7"
+NEW_ID = "16fd2706-8baf-433b-82eb-8c7fada847da"
+PROMPT = "conformance-prompt-7f3a"
+
+
+class Sample(Struct, frozen=True):
+    """The adapter under check and what is known of its program."""
+
+    agent: Agent
+    runtime: Runtime
+    outputs: tuple[str, ...]
+    recorded: tuple[bytes, ...]
+    seed: int
+    rounds: int
+
+    @property
+    def starts(self) -> Iterator[Start]:
+        """Every way to start that the program is said to know."""
+        can = self.runtime.capabilities
+        new_id = NEW_ID if can.choose_id else None
+        yield Start(new_id=new_id)
+        if can.resume:
+            yield Start("resume", ID)
+        if can.fork:
+            yield Start("fork", ID, new_id=new_id)
+        if can.branch:
+            yield Start("branch", ID, ANCHOR, new_id)
+
+    def request(self, start: Start | None = None, prompt: str = PROMPT, **more: Any) -> Request:
+        chosen = start if start is not None else next(self.starts)
+        return Request(prompt=prompt, cwd=Path("/"), start=chosen, **more)
+
+
+class Broke(Struct, frozen=True):
+    """A call that raised what it must not."""
+
+    why: str
+
+
+def call(function: Callable[..., T], *given: Any) -> T | Misuse | Broke:
+    """What a call gave, its ``Misuse``, or how it broke."""
+    try:
+        return function(*given)
+    except Misuse as misuse:
+        return misuse
+    except Exception as error:
+        return Broke(f"raised {type(error).__name__}: {error}")
+
+
+def command(sample: Sample, request: Request, place: Place | None = None) -> Command | Misuse | Broke:
+    where = place or Place(Path("/nonexistent/run"))
+    return call(sample.agent.command, request, sample.runtime, where)
+
+
+@contextmanager
+def empty_place() -> Iterator[tuple[Place, Path]]:
+    """A run directory and a home with nothing in them."""
+    with tempfile.TemporaryDirectory() as folder:
+        run_dir, home = Path(folder, "run"), Path(folder, "home")
+        run_dir.mkdir()
+        home.mkdir()
+        yield Place(run_dir), home
+
+
+def written(place: Place, home: Path) -> list[str]:
+    return [str(path.name) for folder in (place.run_dir, home) for path in folder.rglob("*")]

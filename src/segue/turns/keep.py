@@ -1,0 +1,60 @@
+"""What stays of a run: its raw stream, as evidence. Cleaned of secrets, compressed, and bounded in number."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import shutil
+from pathlib import Path
+
+from segue.core.redact import Redactor
+
+COMPRESS_BYTES = 64 * 1024
+RUNS_KEPT = 200
+CHUNK = 8 * 1024 * 1024
+
+
+def settle(run_dir: Path, redactor: Redactor) -> None:
+    """After the end: take secrets out of what the CLI wrote, compress what is large, drop the oldest runs."""
+    for name in ("stdout", "stderr"):
+        path = run_dir / name
+        if path.exists():
+            _clean(path, redactor)
+            _compress(path)
+    _bound(run_dir.parent)
+
+
+def _clean(path: Path, redactor: Redactor) -> None:
+    """Line by line, so that memory stays flat; the file is written anew only if a secret stands in it."""
+    with path.open("rb") as source:
+        if all(redactor.bytes(line) == line for line in source):
+            return
+    part = path.with_name(path.name + ".part")
+    with path.open("rb") as source, open(part, "wb", opener=_private) as target:
+        for line in source:
+            target.write(redactor.bytes(line))
+    part.replace(path)
+
+
+def _compress(path: Path) -> None:
+    if path.stat().st_size < COMPRESS_BYTES:
+        return
+    target = path.with_name(path.name + ".gz")
+    with (
+        path.open("rb") as source,
+        open(target, "wb", opener=_private) as raw,
+        gzip.GzipFile(fileobj=raw, compresslevel=1, mode="wb") as packed,
+    ):
+        shutil.copyfileobj(source, packed, CHUNK)
+    path.unlink()
+
+
+def _bound(runs: Path) -> None:
+    """Run ids sort by time: the first names are the oldest."""
+    names = sorted(entry.name for entry in os.scandir(runs) if entry.is_dir())
+    for name in names[:-RUNS_KEPT]:
+        shutil.rmtree(runs / name, ignore_errors=True)
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)

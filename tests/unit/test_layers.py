@@ -1,0 +1,83 @@
+"""The house's rules: imports point downwards, the start is light, the public surface is guarded."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import segue
+
+SOURCE = Path(segue.__file__).parent
+BELOW: dict[str, set[str]] = {
+    "core": set(),
+    "config": {"core"},
+    "rehearsal": {"core"},
+    "agents": {"config", "core"},
+    "turns": {"agents", "config", "core"},
+    "testing": {"agents", "config", "core"},
+    "cli": {"agents", "config", "core", "rehearsal", "turns"},
+}
+HEAVY = ("starlette", "uvicorn", "rich", "zstandard", "psycopg", "dbos", "importlib.metadata", "hypothesis")
+
+
+def imported(path: Path) -> set[str]:
+    """The packages of ours that a file imports, at the top or inside functions."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names = [node.module]
+        found |= {name.split(".")[1] for name in names if name.startswith("segue.")}
+    return found
+
+
+@pytest.mark.parametrize("package", BELOW)
+def test_imports_point_downwards(package: str) -> None:
+    for path in sorted((SOURCE / package).rglob("*.py")):
+        beyond = imported(path) - BELOW[package] - {package}
+        assert not beyond, f"{path.relative_to(SOURCE)} imports {', '.join(sorted(beyond))}"
+
+
+def test_every_package_has_its_place() -> None:
+    packages = {path.name for path in SOURCE.iterdir() if (path / "__init__.py").exists()}
+    assert packages == set(BELOW)
+
+
+@pytest.mark.parametrize("package", sorted(BELOW))
+def test_no_module_reaches_into_anothers_private_names(package: str) -> None:
+    for path in sorted((SOURCE / package).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("segue."):
+                private = [alias.name for alias in node.names if alias.name.startswith("_")]
+                assert not [name for name in private if not name.startswith("__")], f"{path}: {private}"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import segue",
+        "from segue.cli.main import main; import sys; sys.argv = ['segue', '--version']\n"
+        "try: main()\nexcept SystemExit: pass",
+        "import segue.cli.run, segue.cli.live, segue.turns.turn, segue.agents.claude.adapter",
+        "import segue.rehearsal.agent",
+    ],
+)
+def test_the_start_imports_nothing_heavy(code: str) -> None:
+    probe = f"{code}\nimport sys\nprint('MODULES', *sys.modules)"
+    done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
+    modules = done.stdout.rpartition("MODULES")[2].split()
+    assert not [name for name in modules if name in HEAVY or name.split(".")[0] in HEAVY]
+
+
+def test_the_version_alone_does_not_load_the_event_loop() -> None:
+    code = "import segue.cli.main, sys\nprint('asyncio' in sys.modules, 'msgspec' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "False"]
+
+
+def test_the_public_names_are_these() -> None:
+    assert segue.__all__ == ["__version__"]
