@@ -98,7 +98,7 @@ def _print(found: Sequence[Listed]) -> None:
         table.add_column(heading, overflow="fold")
     for one in found:
         able = ", ".join(abilities(one.capabilities)) if one.capabilities else ""
-        where = _shortened(one.path) if one.path else (one.problem or "")
+        where = _shortened(one.path) if one.path else (one.problem or "").replace("; install", "\ninstall")
         table.add_row(one.agent, one.version or "–", able, ", ".join(one.accounts) or "–", where)
     Console().print(table)
 

@@ -140,5 +140,4 @@ def _run(ask: Any, *, as_json: bool, events: bool, quiet: bool) -> int:
 def _report(turn: Turn, label: str, screen: screens.Screen) -> None:
     if turn.failure is not None:
         print(f"segue: {words.failure(turn, label)}", file=sys.stderr)
-    line = words.summary(turn)
-    screen.note(f"{screens.DIM}{line}{screens.PLAIN}" if isinstance(screen, screens.Live) else line)
+    screen.note(words.summary(turn))

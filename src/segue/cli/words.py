@@ -34,6 +34,8 @@ def tokens(count: int | None) -> str:
 def money(usd: float | None, estimated: bool = False) -> str:
     if usd is None:
         return "cost unknown"
+    if 0 < usd < 0.001:
+        return "< $0.001"
     digits = 3 if usd < 1 else 2
     return f"{'~' if estimated else ''}${usd:.{digits}f}"
 
@@ -57,6 +59,16 @@ def tool(name: str, given: Any, width: int = 100) -> str:
         text = str(given)
     line = " ".join(f"{name} {text}".split())
     return line if len(line) <= width else line[: width - 1] + "…"
+
+
+def exited(code: int | None) -> str:
+    return "failed" if code is None else f"exit {code}"
+
+
+def result(code: int | None, output: str) -> str:
+    """A tool's failure on one line: how it ended and what it said."""
+    said = tool("", output, 90)
+    return f"{exited(code)}: {said}" if said else exited(code)
 
 
 def summary(turn: Turn) -> str:
