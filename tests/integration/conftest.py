@@ -36,11 +36,13 @@ class Program:
     cwd: Path
     env: dict[str, str] = field(default_factory=dict)
 
-    def __call__(self, *args: str, stdin: bytes | None = None, **env: str) -> Result:
+    def __call__(
+        self, *args: str, stdin: bytes | None = None, more: dict[str, str] | None = None, **env: str
+    ) -> Result:
         done = subprocess.run(
             [*SEGUE, *args],
             cwd=self.cwd,
-            env={**self.env, **env},
+            env={**self.env, **(more or {}), **env},
             input=stdin,
             stdin=subprocess.DEVNULL if stdin is None else None,
             capture_output=True,

@@ -464,7 +464,7 @@ def test_files_in_the_working_directory_are_not_taken_for_modules(bench: Bench) 
 
 def test_it_imports_neither_server_nor_colours() -> None:
     heavy = "{'starlette', 'uvicorn', 'rich', 'anyio', 'zstandard', 'subprocess'}"
-    code = f"import sys, segue.rehearsal.agent; print(sorted({heavy} & set(sys.modules)))"
+    code = f"import sys, segue.rehearsal.agent.__main__; print(sorted({heavy} & set(sys.modules)))"
     ran = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=SECONDS
     )

@@ -210,7 +210,7 @@ def test_the_agent_sees_the_callers_environment_without_keys_and_marks(segue: Pr
     names = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "SEGUE_HOME", "CLAUDECODE", "MY_TOOL_SETTING")
     prompt = "[[shell env]][[result]]"
     given = {name: f"value-of-{name.lower()}" for name in names if name != "SEGUE_HOME"}
-    ran = segue("run", "t1", prompt, *AGENT, "--permission", "full", **given)
+    ran = segue("run", "t1", prompt, *AGENT, "--permission", "full", more=given)
     seen = {line.partition("=")[0] for line in ran.stdout.splitlines()}
     assert "MY_TOOL_SETTING" in seen
     assert not seen & {"ANTHROPIC_API_KEY", "OPENAI_API_KEY", "SEGUE_HOME", "CLAUDECODE"}

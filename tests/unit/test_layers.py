@@ -63,7 +63,7 @@ def test_no_module_reaches_into_anothers_private_names(package: str) -> None:
         "from segue.cli.main import main; import sys; sys.argv = ['segue', '--version']\n"
         "try: main()\nexcept SystemExit: pass",
         "import segue.cli.run, segue.cli.live, segue.turns.turn, segue.agents.claude.adapter",
-        "import segue.rehearsal.agent",
+        "import segue.rehearsal.agent.__main__",
     ],
 )
 def test_the_start_imports_nothing_heavy(code: str) -> None:

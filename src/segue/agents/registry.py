@@ -32,7 +32,7 @@ def get(name: str, config: Config) -> Agent:
         agent: Agent = import_module(BUILT_IN[name]).AGENT
         return agent
     if name in config.declared:
-        from segue.agents.declared import Declared
+        from segue.agents.declared.adapter import Declared
 
         return Declared(name, config.declared[name])
     brought = _brought()

@@ -264,8 +264,8 @@ def _check(request: Request, agent: Agent, runtime: Runtime) -> None:
         size = len(request.prompt.encode()) if can.prompt_unit == "bytes" else len(request.prompt)
         if size > can.prompt_limit:
             raise Misuse(
-                f"the prompt has {size:,} {can.prompt_unit}; {agent.label} {runtime.version or ''} takes at most"
-                f" {can.prompt_limit:,}. Put it into a file in the working directory and ask to read that."
+                f"the prompt has {size:,} {can.prompt_unit}; {agent.label} {runtime.version or ''} takes at"
+                f" most {can.prompt_limit:,}. Put it into a file in the working directory and ask to read that"
             )
 
 

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from segue.agents.base import Ended, Evidence
-from segue.agents.declared import Declared
+from segue.agents.declared.adapter import Declared
 from segue.agents.rehearsal.adapter import Rehearsal
 from segue.config.declared import DeclaredAgent, Where
 from segue.core import events as ev

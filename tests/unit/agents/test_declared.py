@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import pytest
 
 from segue.agents.base import Agent, Ended
-from segue.agents.declared import Declared
+from segue.agents.declared.adapter import Declared
 from segue.config.declared import DeclaredAgent, Where, WhereError, WhereUsage
 from segue.core import events as ev
 from segue.core.errors import Misuse

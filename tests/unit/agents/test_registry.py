@@ -8,7 +8,7 @@ import pytest
 
 from segue.agents import registry
 from segue.agents.base import Agent
-from segue.agents.declared import Declared
+from segue.agents.declared.adapter import Declared
 from segue.config.declared import DeclaredAgent
 from segue.config.schema import BUILT_IN, Config
 from segue.core.errors import Misuse
@@ -26,7 +26,10 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "[segue.agents]\ngood = third_good\nobject = third_object:IT\nbroken = third_broken\n"
         "odd = third_odd:X\nalias = third_good\nclaude = third_broken\n"
     )
-    make = "from segue.agents.declared import Declared\nfrom segue.config.declared import DeclaredAgent\n"
+    make = (
+        "from segue.agents.declared.adapter import Declared\n"
+        "from segue.config.declared import DeclaredAgent\n"
+    )
     made = 'Declared("{}", DeclaredAgent(command=("x",), stdin="prompt"))\n'
     (tmp_path / "third_good.py").write_text(f"{make}AGENT = {made.format('good')}")
     (tmp_path / "third_object.py").write_text(f"{make}IT = {made.format('object')}")
@@ -105,7 +108,7 @@ assert "segue.agents.rehearsal.adapter" not in sys.modules
 registry.get("rehearsal", Config())
 loaded = set(sys.modules)
 assert "segue.agents.rehearsal.adapter" in loaded
-heavy = {"importlib.metadata", "difflib", "segue.agents.claude.adapter", "segue.agents.declared"}
+heavy = {"importlib.metadata", "difflib", "segue.agents.claude.adapter", "segue.agents.declared.adapter"}
 print(sorted(loaded & heavy))
 """
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

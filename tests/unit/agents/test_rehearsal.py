@@ -15,7 +15,7 @@ from segue.core.outcome import Exit, Failure, Outcome
 from segue.core.reading import Reading
 from segue.core.request import Command, Place, Request, Start
 from segue.core.usage import Context, Usage
-from segue.rehearsal import store
+from segue.rehearsal.agent import store
 
 RUNTIME = AGENT.runtime(AGENT.builtin, ())
 PLACE = Place(Path("/run/1"))

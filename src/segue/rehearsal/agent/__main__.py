@@ -18,11 +18,10 @@ from typing import Any
 
 import msgspec
 
-from segue.rehearsal.agent_loop import Settings, Stopped, Turn
-from segue.rehearsal.agent_options import options
-from segue.rehearsal.agent_spend import WINDOW
-from segue.rehearsal.agent_tools import Rules
-from segue.rehearsal.store import (
+from segue.rehearsal.agent.loop import Settings, Stopped, Turn
+from segue.rehearsal.agent.options import options
+from segue.rehearsal.agent.spend import WINDOW
+from segue.rehearsal.agent.store import (
     Header,
     Refused,
     Session,
@@ -32,6 +31,7 @@ from segue.rehearsal.store import (
     new_id,
     now_ms,
 )
+from segue.rehearsal.agent.tools import Rules
 
 MODEL = "rehearsal-1"
 

@@ -4,7 +4,7 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from pathlib import Path
 
 from segue import __version__
-from segue.rehearsal.store import SESSION_ID
+from segue.rehearsal.agent.store import SESSION_ID
 
 SUMMARY = "A small coding agent for rehearsals: no account, no network. The prompt comes on stdin."
 

@@ -7,7 +7,7 @@ each request has a few tokens that no cache holds. A session that is not saved w
 from collections.abc import Iterable
 
 from segue.core.usage import Price, Usage
-from segue.rehearsal.store import Session
+from segue.rehearsal.agent.store import Session
 
 WINDOW = 200_000
 FRAME_TOKENS = 3

@@ -5,7 +5,7 @@ said something.
 """
 
 from segue.agents.base import Ended
-from segue.agents.declared_output import Output, session
+from segue.agents.declared.output import Output, session
 from segue.config.declared import DeclaredAgent
 from segue.core import events as ev
 from segue.core.outcome import Failure, Outcome, by_exit, fallen, last_line

@@ -15,10 +15,10 @@ from msgspec import Struct
 
 from segue.core.outcome import by_status
 from segue.core.usage import Usage
-from segue.rehearsal import agent_tools as hands
-from segue.rehearsal.agent_spend import WINDOW, Meter
+from segue.rehearsal.agent import tools as hands
+from segue.rehearsal.agent.spend import WINDOW, Meter
+from segue.rehearsal.agent.store import Message, Session, new_id, now_ms
 from segue.rehearsal.script import Script
-from segue.rehearsal.store import Message, Session, new_id, now_ms
 from segue.rehearsal.talk import Action, Ask, Call, Fault, Hang, Part, Prompt, Reply, Text, Thought, slices
 
 RETRIES = 2

@@ -5,10 +5,10 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from segue.agents import declared_verdict as verdict
 from segue.agents.base import Answer, Ended, Evidence
-from segue.agents.declared_call import arguments, insert, options
-from segue.agents.declared_output import Output, decoded
+from segue.agents.declared import verdict
+from segue.agents.declared.call import arguments, insert, options
+from segue.agents.declared.output import Output, decoded
 from segue.config.declared import DeclaredAgent
 from segue.config.template import placeholders
 from segue.core import events as ev

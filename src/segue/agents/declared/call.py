@@ -64,10 +64,10 @@ def _check(name: str, part: str, argument: str, values: Values, *, guarded: bool
     size = len(argument.encode("utf-8", "surrogateescape"))
     if size > ARGUMENT_BYTES:
         raise Misuse(
-            f"the {used} makes an argument of {size} bytes, and a command line takes {ARGUMENT_BYTES}"
-            + _by_stdin(used)
+            f"the {used} makes an argument of {size:,} bytes, and a command line takes at most"
+            f" {ARGUMENT_BYTES:,}{_by_stdin(used)}"
         )
 
 
 def _by_stdin(used: str) -> str:
-    return ', or stdin = "prompt", or {prompt_file}' if used == "prompt" else ""
+    return '; declare stdin = "prompt", or use {prompt_file}' if used == "prompt" else ""

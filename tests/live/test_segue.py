@@ -1,0 +1,120 @@
+"""The ``segue`` program itself on the real CLIs, set up by ``segue rehearse`` as a user would."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests import clis
+from tests.live.conftest import OBSTACLE
+from tests.live.harness import clean_environment
+
+SEGUE = [sys.executable, "-m", "segue"]
+AGENTS = list(clis.CLIS)
+
+
+@pytest.fixture
+def env(tmp_path: Path) -> dict[str, str]:
+    """A clean environment in which the newest CLIs are on PATH."""
+    if OBSTACLE:
+        pytest.skip(f"no isolation: {OBSTACLE}")
+    folders = []
+    for cli in clis.CLIS.values():
+        reason = clis.install(cli, cli.newest)
+        if reason:
+            pytest.skip(f"{cli.agent} {cli.newest}: {reason}")
+        folders.append(str(cli.program(cli.newest).parent))
+    home = tmp_path / "home"
+    home.mkdir()
+    clean = clean_environment(home)
+    return {**clean, "PATH": ":".join([str(Path(sys.executable).parent), *folders, clean["PATH"]])}
+
+
+def rehearse(env: dict[str, str], tmp_path: Path, *command: str, log: Path | None = None) -> tuple[int, str, str]:
+    options = ["--log", str(log)] if log else []
+    done = subprocess.run(
+        [*SEGUE, "rehearse", *options, "--", *command],
+        env=env,
+        cwd=tmp_path,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def object_of(stdout: str) -> dict[str, Any]:
+    decoded: dict[str, Any] = msgspec.json.decode(stdout.splitlines()[-1])
+    return decoded
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_a_turn_of_each_agent_and_its_usage_as_the_model_accounts_it(
+    agent: str, env: dict[str, str], tmp_path: Path
+) -> None:
+    log = tmp_path / "requests.jsonl"
+    run = ("segue", "run", "t1", "remember number 456", "--agent", agent, "--json")
+    code, stdout, stderr = rehearse(env, tmp_path, *run, log=log)
+    assert code == 0, stderr
+    turn = object_of(stdout)
+    assert (turn["agent"], turn["mode"], turn["status"]) == (agent, "fresh", "ok")
+    assert "456" in turn["text"]
+    assert turn["session_id"]
+    requests = [msgspec.json.decode(line) for line in log.read_bytes().splitlines()]
+    for counter in ("input", "cache_read", "output"):
+        assert turn["usage"][counter] == sum(request["usage"][counter] for request in requests), counter
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_a_refused_login_fails_as_auth_with_exit_1(agent: str, env: dict[str, str], tmp_path: Path) -> None:
+    run = ("segue", "run", "t1", "[[error 401]]", "--agent", agent, "--json", "--quiet")
+    code, stdout, stderr = rehearse({**env, "CLAUDE_CODE_MAX_RETRIES": "0"}, tmp_path, *run)
+    assert (code, object_of(stdout)["failure"]["kind"]) == (1, "auth")
+    assert stderr.count("\n") == 1
+
+
+def test_agents_lists_what_is_installed(env: dict[str, str], tmp_path: Path) -> None:
+    code, stdout, _ = rehearse(env, tmp_path, "segue", "agents", "--json")
+    listed = {one["agent"]: one for one in msgspec.json.decode(stdout)}
+    assert code == 0
+    for agent, cli in clis.CLIS.items():
+        assert listed[agent]["version"] == cli.newest
+        assert listed[agent]["accounts"] == [agent]
+        assert listed[agent]["capabilities"]["resume"]
+
+
+def test_doctor_finds_nothing_that_must_be_fixed(env: dict[str, str], tmp_path: Path) -> None:
+    code, stdout, _ = rehearse(env, tmp_path, "segue", "doctor", "--json")
+    findings = msgspec.json.decode(stdout)
+    assert code == 0, [finding for finding in findings if finding["level"] == "bad"]
+    assert any("Claude is logged in (account claude)" in finding["what"] for finding in findings)
+    assert any(finding["check"] == "vibe" and finding["level"] == "note" for finding in findings)
+
+
+def test_a_withheld_key_is_named_when_the_login_fails(env: dict[str, str], tmp_path: Path) -> None:
+    done = subprocess.run(
+        [*SEGUE, "run", "t1", "hi", "--agent", "claude", "--json", "--quiet"],
+        env={**env, "ANTHROPIC_API_KEY": "a-key-that-must-not-be-seen", "SEGUE_HOME": str(tmp_path / "segue")},
+        cwd=tmp_path,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    failure = object_of(done.stdout)["failure"]
+    assert (done.returncode, failure["kind"]) == (1, "auth")
+    assert 'pass_env = ["ANTHROPIC_API_KEY"]' in failure["message"]
+    assert "must-not-be-seen" not in done.stdout + done.stderr
+
+
+def test_the_clis_themselves_are_set_up_too(env: dict[str, str], tmp_path: Path) -> None:
+    code, stdout, _ = rehearse(env, tmp_path, "claude", "-p", "remember number 456")
+    assert (code, stdout.strip()) == (0, "Noted: 456.")
