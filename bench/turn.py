@@ -6,12 +6,13 @@ import sys
 import tempfile
 from pathlib import Path
 
-from bench.measure import Row, alternating, compile_bytecode, run
-from segue.rehearsal.model import LoopbackModel
-from segue.rehearsal.stage import stage
 from tests import isolation
 from tests.clis import CLIS, install
 from tests.live.harness import clean_environment
+
+from bench.measure import Row, alternating, compile_bytecode, run
+from segue.rehearsal.model import LoopbackModel
+from segue.rehearsal.stage import stage
 
 SEGUE = str(Path(sys.executable).with_name("segue"))
 PROMPT = "remember number 456"

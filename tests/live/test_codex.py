@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -201,21 +202,37 @@ def test_a_posture_is_the_same_on_a_resumed_turn(
         assert ((bench.cwd / name).exists(), (outside / name).exists()) == (inside, beyond)
 
 
+def unseen(bench: Bench, prompt: str, **more: Any) -> Ran:
+    """A run whose stream does not show the command: one that fails at once, unless the machine is slow."""
+    for _ in range(6):
+        ran = bench.attempt(prompt, **more)
+        if ran.of(ev.ToolCall) == [] == ran.of(ev.ToolResult):
+            return ran
+    raise AssertionError("the stream showed the command each time")
+
+
 @live("codex", NEW, OLD)
-def test_what_the_sandbox_stops_is_counted_although_the_stream_is_silent(bench: Bench) -> None:
-    ran = bench.attempt("[[shell touch file]][[say done]]", record="denied")
-    assert (ran.of(ev.ToolCall), ran.of(ev.ToolResult)) == ([], [])
+def test_what_the_sandbox_stops_at_once_is_counted_although_the_stream_is_silent(bench: Bench) -> None:
+    ran = unseen(bench, "[[shell touch file]][[say done]]", record="denied")
     assert (ran.outcome.text, ran.outcome.failure) == ("done", None)
     assert (ran.outcome.tools_run, ran.outcome.tools_denied) == (0, 1)
 
 
 @live("codex", NEW, OLD)
+def test_what_the_sandbox_stops_later_is_a_command_that_failed(bench: Bench) -> None:
+    ran = bench.attempt("[[shell sleep 1; touch file]][[say done]]")
+    (result,) = ran.of(ev.ToolResult)
+    assert (result.ok, result.exit_code) == (False, 1)
+    assert (ran.outcome.tools_run, ran.outcome.tools_denied) == (1, 0)
+    assert not (bench.cwd / "file").exists()
+
+
+@live("codex", NEW, OLD)
 def test_a_command_that_wrote_before_it_was_stopped_has_run(bench: Bench, outside: Path) -> None:
-    """The old version hides such a command from the stream: as if nothing had happened."""
-    ran = bench.attempt(f"[[shell touch file; touch {outside}/x]][[say done]]", permission="edit")
+    """The stream is silent about it, as if nothing had happened."""
+    ran = unseen(bench, f"[[shell touch file; touch {outside}/x]][[say done]]", permission="edit")
     assert (bench.cwd / "file").exists()
-    assert ran.outcome.tools_run == 1
-    assert (ran.of(ev.ToolCall) == []) is (bench.version == OLD)
+    assert (ran.outcome.tools_run, ran.outcome.tools_denied) == (1, 1)
 
 
 @live("codex")

@@ -13,14 +13,15 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from segue.core import events as ev
 from segue.core.outcome import Failure
 from segue.core.request import Start
+from segue.core.usage import Usage
 from segue.turns.attempt import Cancel
 from segue.turns.runner import Limits
+from tests.clis import CLIS, install
 from tests.live.harness import Bench, Ran, live
 from tests.live.wire import accounted, carried, last_prompt, said
 
@@ -45,10 +46,13 @@ def failure(ran: Ran) -> Failure:
     return ran.outcome.failure
 
 
-def bare(bench: Bench, prompt: str, *args: str) -> tuple[int, list[dict[str, Any]], str]:
+def bare(
+    bench: Bench, prompt: str, *args: str, version: str | None = None, **variables: str
+) -> tuple[int, list[dict[str, Any]], str]:
     """The CLI as it is, without our adapter: exit code, records, stderr."""
-    argv = [*bench.runtime.command, "--output-format=stream-json", f"--model={MODEL}", *args]
-    env = bench.env | {"GEMINI_CLI_NO_RELAUNCH": "1", "TMPDIR": str(bench.runs)}
+    program = CLIS["gemini"].program(version or bench.version)
+    argv = [str(program), "--output-format=stream-json", f"--model={MODEL}", *args]
+    env = bench.env | {"GEMINI_CLI_NO_RELAUNCH": "1", "TMPDIR": str(bench.runs)} | variables
     done = subprocess.run(
         argv, input=prompt.encode(), cwd=bench.cwd, env=env, capture_output=True, timeout=90, check=False
     )
@@ -102,7 +106,9 @@ def test_usage_is_this_turns_and_equals_the_models_account(bench: Bench) -> None
         assert ran.outcome.failure is None
         assert ran.outcome.usage == accounted(ran)
         assert (ran.outcome.context.used, ran.outcome.model) == (last_prompt(ran), MODEL)
-        assert ran.outcome.model_turns == turns == len(ran.requests)
+        assert len(ran.requests) == turns
+        known = bench.version != OLD or turns == 1  # it notes calls that follow each other as one
+        assert ran.outcome.model_turns == (turns if known else None)
 
 
 @live("gemini", NEW)
@@ -154,13 +160,22 @@ def test_a_bare_prompt_that_begins_like_a_command_wipes_the_history(bench: Bench
 
 @live("gemini")
 def test_a_file_named_with_an_at_sign_is_added_to_the_message(bench: Bench) -> None:
-    (bench.cwd / "notes.txt").write_text("CONTENT-OF-NOTES")
-    ran = ask(bench, "see @notes.txt and mail me@example.org about @nothing")
+    """It is looked for by any part of its name, and other such words are pulled apart."""
+    (bench.cwd / "deep").mkdir()
+    (bench.cwd / "deep/notes.txt").write_text("CONTENT-OF-NOTES")
+    ran = ask(bench, "see @notes and mail me@example.org")
     assert carried(ran, "CONTENT-OF-NOTES") == 1
-    assert carried(ran, "see @notes.txt and mail me@example.org about @nothing") == 1
+    assert carried(ran, "see @deep/notes.txt and mail me @example.org") == 1
 
 
 # --- permissions -----------------------------------------------------------------------------------
+
+
+def touching(name: str) -> str:
+    """A prompt that writes one file and runs a command that makes another, offered or not."""
+    write = f'[[tool write_file {{"file_path":"{name}.txt","content":"x"}}]]'
+    return write + f'[[tool run_shell_command {{"command":"touch {name}"}}]][[say done]]'
+
 
 POSTURES = [("default", False, False), ("read", False, False), ("edit", True, False), ("full", True, True)]
 
@@ -170,12 +185,11 @@ POSTURES = [("default", False, False), ("read", False, False), ("edit", True, Fa
 def test_a_posture_holds_on_a_fresh_and_on_a_resumed_turn(
     bench: Bench, permission: str, wrote: bool, ran_command: bool
 ) -> None:
-    tools = '[[tool write_file {"file_path":"%s.txt","content":"x"}]][[tool run_shell_command {"command":"touch %s"}]]'
-    first = ask(bench, tools % ("one", "one") + "[[say done]]", permission=permission)
+    first = ask(bench, touching("one"), permission=permission)
     assert (first.outcome.failure, first.outcome.text) == (None, "done")
     assert first.outcome.tools_run == wrote + ran_command
     assert first.outcome.tools_denied == 2 - wrote - ran_command
-    go_on(bench, first, tools % ("two", "two") + "[[say done]]", permission=permission)
+    go_on(bench, first, touching("two"), permission=permission)
     made = {path.name for path in bench.cwd.iterdir()}
     assert made == {name for name in ("one.txt", "two.txt") if wrote} | {
         n for n in ("one", "two") if ran_command
@@ -347,7 +361,8 @@ def test_each_failure_of_the_model_has_its_kind(
     ran = ask(bench, prompt, record=f"fail-{prompt.strip('[]').replace(' ', '-')}")
     assert (failure(ran).kind, failure(ran).status) == (kind, status), ran.outcome.failure
     assert (failure(ran).until is not None) is (kind == "rate_limited")
-    assert ran.outcome.usage == accounted(ran)
+    broken_off = prompt in ("[[drop]]", "[[malformed]]")
+    assert ran.outcome.usage == (Usage() if broken_off else accounted(ran))
 
 
 @live("gemini")
@@ -455,14 +470,41 @@ def test_two_writers_lose_nothing_but_interleave(bench: Bench) -> None:
     assert (said(after, "quick answer"), said(after, "slow answer")) == (1, 1)
 
 
+@live("gemini")
+@pytest.mark.soak
+def test_a_signal_to_the_launcher_alone_is_ignored(bench: Bench) -> None:
+    """Left to itself Gemini starts a second process that does the work. Why we tell it not to."""
+    argv = [*bench.runtime.command, "--output-format=stream-json", f"--model={MODEL}", "-p", "[[hang]]"]
+    with (bench.runs / "quiet").open("wb") as quiet:
+        process = subprocess.Popen(
+            argv, cwd=bench.cwd, env=bench.env, stdin=subprocess.DEVNULL, stdout=quiet, start_new_session=True
+        )
+    try:
+        asked_by = time.monotonic() + 60
+        while not bench.model.requests and time.monotonic() < asked_by:
+            time.sleep(0.1)
+        process.terminate()
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(5)
+        os.killpg(process.pid, signal.SIGTERM)
+        assert process.wait(15) in (0, 1, -signal.SIGTERM, 128 + signal.SIGTERM)
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
 # --- size ------------------------------------------------------------------------------------------
 
 
 @live("gemini")
-def test_a_prompt_of_almost_three_megabytes_arrives_whole(bench: Bench) -> None:
-    ran = ask(bench, "x" * 2_900_000 + " remember number 7")
+def test_a_prompt_arrives_whole_up_to_the_window_and_is_too_long_above(bench: Bench) -> None:
+    """Above it the CLI ends with "success" and exit 0, and has sent nothing."""
+    ran = ask(bench, "x" * 3_900_000 + " remember number 7")
     assert ran.outcome.text == "Noted: 7."
-    assert carried(ran, "x" * 2_900_000) == 1
+    assert carried(ran, "x" * 3_900_000) == 1
+    over = ask(bench, "x" * 4_500_000)
+    assert (failure(over).kind, over.requests) == ("context_exceeded", [])
 
 
 # --- what 0.61 does to sessions it resumed ---------------------------------------------------------
@@ -517,19 +559,49 @@ def test_the_older_version_deletes_nothing(bench: Bench) -> None:
     assert go_on(bench, first, "what number?").outcome.text == "456"
 
 
-def tool_responses(ran: Ran) -> int:
-    return json.dumps(ran.requests[-1].body).count('"functionResponse"')
+@live("gemini", NEW)
+@pytest.mark.soak
+def test_system_settings_that_others_could_write_are_skipped(bench: Bench) -> None:
+    """Nor are those that do not belong to root: why retention is not switched off there."""
+    folder = bench.home / "shared"
+    folder.mkdir()
+    folder.chmod(0o777)
+    (folder / "settings.json").write_text('{"security": {"disableYoloMode": true}}')
+    settings = str(folder / "settings.json")
+    code, _, stderr = bare(bench, "hello", "--approval-mode=yolo", GEMINI_CLI_SYSTEM_SETTINGS_PATH=settings)
+    assert (code, "Skipping system settings file" in stderr) == (0, True)
+
+
+@live("gemini", OLD)
+@pytest.mark.soak
+def test_an_update_keeps_sessions_and_going_back_loses_them(bench: Bench) -> None:
+    assert install(CLIS["gemini"], NEW) == ""
+    first = ask(bench, "remember number 456")
+    resume = f"--resume={first.outcome.session_id}"
+    _, records, _ = bare(bench, "what number?", resume, version=NEW)
+    assert [record["content"] for record in records if record.get("role") == "assistant"] == ["456"]
+    code, records, _ = bare(bench, "remember number 789", version=NEW)
+    assert code == 0
+    assert bare(bench, "what number?", f"--resume={records[0]['session_id']}")[0] == 42
+
+
+def tool_traffic(ran: Ran) -> tuple[int, int]:
+    body = json.dumps(ran.requests[-1].body)
+    return body.count('"functionCall"'), body.count('"functionResponse"')
 
 
 @live("gemini", NEW)
 def test_each_resume_repeats_the_results_of_earlier_tools(bench: Bench) -> None:
-    """One call, then 2 and 3 results for it; the service is reported to refuse that."""
+    """Two results for one call after a resume, and more with each turn that runs tools."""
     first = ask(bench, "[[shell echo once]][[say done]]", permission="full")
-    assert [tool_responses(go_on(bench, first, "hello")) for _ in range(2)] == [2, 3]
+    assert tool_traffic(first) == (1, 1)
+    assert tool_traffic(go_on(bench, first, "hello")) == (1, 2)
+    go_on(bench, first, "[[shell echo twice]][[say done]]", permission="full")
+    assert tool_traffic(go_on(bench, first, "hello")) == (2, 4)
 
 
 @live("gemini", OLD)
 @pytest.mark.soak
 def test_the_older_version_repeats_no_results(bench: Bench) -> None:
     first = ask(bench, "[[shell echo once]][[say done]]", permission="full")
-    assert [tool_responses(go_on(bench, first, "hello")) for _ in range(2)] == [1, 1]
+    assert [tool_traffic(go_on(bench, first, "hello")) for _ in range(2)] == [(1, 1), (1, 1)]

@@ -108,12 +108,12 @@ class TestCommand:
             return
         with pytest.raises(Misuse) as raised:
             command(tool, "ż" * 65_536)
-        assert "131072 bytes" in str(raised.value)
-        assert "131071" in str(raised.value)
+        assert "131,072 bytes" in str(raised.value)
+        assert "131,071" in str(raised.value)
         assert 'stdin = "prompt", or {prompt_file}' in str(raised.value)
 
     def test_the_option_counts_towards_the_limit(self) -> None:
-        with pytest.raises(Misuse, match="131072 bytes"):
+        with pytest.raises(Misuse, match="131,072 bytes"):
             command(agent(command=("mytool", "-p={prompt}")), "x" * 131_069)
 
     def test_the_declared_limit(self) -> None:
