@@ -110,7 +110,7 @@ class TestCommand:
             command(tool, "ż" * 65_536)
         assert "131,072 bytes" in str(raised.value)
         assert "131,071" in str(raised.value)
-        assert 'stdin = "prompt", or {prompt_file}' in str(raised.value)
+        assert 'stdin = "prompt", or use {prompt_file}' in str(raised.value)
 
     def test_the_option_counts_towards_the_limit(self) -> None:
         with pytest.raises(Misuse, match="131,072 bytes"):
