@@ -1,0 +1,174 @@
+"""How Codex is found and called.
+
+The sandbox is named on every call, fresh or resumed: without it Codex would take what its settings or a
+directory it once came to trust allow. ``resume`` knows no ``--sandbox``, so it goes by ``-c``, after the
+caller's own arguments, because of two settings the last one counts.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from segue.agents.base import Answer, Ended, Evidence
+from segue.agents.codex import rollout, stream, verdict
+from segue.core.errors import Misuse
+from segue.core.events import Event, Permission, Question
+from segue.core.keys import flag, uuid
+from segue.core.outcome import Outcome
+from segue.core.reading import Reading
+from segue.core.request import Capabilities, Command, Place, Posture, Request, Runtime, Start
+from segue.core.versions import parts
+
+SANDBOX: Mapping[Posture, str] = {
+    "default": "read-only",
+    "read": "read-only",
+    "edit": "workspace-write",
+    "full": "danger-full-access",
+}
+PROMPT_LIMIT = 1_048_576
+ARGUMENT_LIMIT = 131_071
+"""What the kernel takes as one argument, in bytes."""
+_UNLIMITED = (0, 104)
+"""The newest version measured to take a prompt of any size."""
+
+
+class Codex:
+    """The adapter of Codex."""
+
+    name = "codex"
+    label = "Codex"
+    programs: Sequence[str] = ("codex",)
+    install = "npm install -g @openai/codex"
+    keys: Sequence[str] = ("OPENAI_API_KEY", "CODEX_API_KEY")
+    probes: Sequence[Sequence[str]] = (("--version",), ("exec", "--help"))
+    owned_args = frozenset(
+        (
+            *("--json", "--experimental-json", "-o", "--output-last-message", "--color"),
+            *("-m", "--model", "-C", "--cd", "--worktree", "--ephemeral", "--skip-git-repo-check"),
+            *("-s", "--sandbox", "-a", "--ask-for-approval", "--full-auto", "--approve-for-me", "--yolo"),
+            *("--dangerously-bypass-approvals-and-sandbox", "--last", "--all"),
+            *("-h", "--help", "-V", "--version"),
+        )
+    )
+    login_check: Sequence[str] = ("login", "status")
+    notes: Sequence[str] = (
+        "without --permission, Codex runs in a read-only sandbox, whatever its own settings say",
+        "with --permission edit or full in a git repository, Codex marks it as trusted in its config.toml",
+    )
+
+    def runtime(self, command: tuple[str, ...], outputs: Sequence[str]) -> Runtime:
+        said, help_text = outputs
+        found = re.search(r"^(codex[\w-]*) (\d+\.\d+\.\d+\S*)", said, re.M)
+        version = found[2] if found else None
+        return Runtime(
+            agent=self.name,
+            distribution=found[1] if found else Path(command[0]).name,
+            command=command,
+            version=version,
+            capabilities=_capabilities(version, help_text),
+        )
+
+    def home_env(self, home: Path) -> dict[str, str]:
+        return {"CODEX_HOME": str(home)}
+
+    def default_home(self, env: Mapping[str, str]) -> Path:
+        return Path(env.get("CODEX_HOME") or Path(env.get("HOME", "~")).expanduser() / ".codex")
+
+    def command(self, request: Request, runtime: Runtime, place: Place) -> Command:
+        _refuse(request, runtime.capabilities)
+        verb, session = _start(request.start, runtime.capabilities)
+        argv = [*runtime.command, "exec", *verb, *request.native_args, "--json", "--skip-git-repo-check"]
+        argv += ["-c", f'sandbox_mode="{SANDBOX[request.permission]}"', "-c", 'approval_policy="never"']
+        if request.model:
+            argv.append(flag("model", request.model))
+        if not request.save:
+            argv.append("--ephemeral")
+        if request.system_prompt is not None and request.start.mode == "fresh":
+            argv += ["-c", _developer_instructions(request.system_prompt)]
+        return Command(argv=(*argv, *session, "-"), cwd=request.cwd, stdin=request.prompt.encode())
+
+    def parse(self, line: bytes) -> Sequence[Event]:
+        return stream.parse(line)
+
+    def reply(self, event: Question | Permission, answer: Answer) -> bytes:
+        """Codex asks nothing in this mode."""
+        return b""
+
+    def evidence(self, request: Request, place: Place, home: Path, reading: Reading) -> Evidence:
+        """The rollout of the session it announced, and whether the one that was asked for is there."""
+        asked = request.start.session
+        wrote = rollout.find(home, reading.session_id)
+        return {
+            "asked_exists": asked is not None and rollout.find(home, asked) is not None,
+            "exists": wrote is not None,
+            "trace": rollout.trace(wrote, place.started_ms) if wrote is not None else None,
+        }
+
+    def conclude(self, ended: Ended) -> Outcome:
+        return verdict.conclude(ended)
+
+
+def _capabilities(version: str | None, help_text: str) -> Capabilities:
+    """Help first; what it does not say stands in the version table. An unknown version counts as new."""
+    known = parts(version)
+    unlimited = bool(known) and known[:2] <= _UNLIMITED
+    return Capabilities(
+        resume=re.search(r"^  resume\b", help_text, re.M) is not None,
+        fork=re.search(r"^  fork\b", help_text, re.M) is not None,
+        no_save="--ephemeral" in help_text,
+        system_prompt="session",
+        usage_scope="session",
+        prompt_limit=None if unlimited else PROMPT_LIMIT,
+        prompt_unit="characters",
+        postures=("default", "read", "edit", "full"),
+    )
+
+
+def _refuse(request: Request, can: Capabilities) -> None:
+    """What Codex cannot do is said before anything starts."""
+    if not request.prompt.strip():
+        raise Misuse("Codex needs a prompt, also when it resumes")
+    if can.prompt_limit is not None and len(request.prompt) > can.prompt_limit:
+        raise Misuse(f"the prompt has {len(request.prompt):,} characters; Codex takes {can.prompt_limit:,}")
+    for option, given in (
+        ("--allow-tool", request.allow_tools),
+        ("--deny-tool", request.deny_tools),
+        ("--max-turns", request.max_turns is not None),
+        ("--budget", request.budget_usd is not None),
+    ):
+        if given:
+            raise Misuse(f"Codex has nothing like {option}; run it without, or use another agent")
+    if not request.save and not can.no_save:
+        raise Misuse("this version of Codex cannot do --no-save; update it, or run without")
+    if not request.save and request.start.mode != "fresh":
+        raise Misuse("Codex cannot do --no-save when it resumes: it writes the session all the same")
+
+
+def _start(start: Start, can: Capabilities) -> tuple[list[str], list[str]]:
+    """The subcommand, and the session to go on from; the id is a uuid, so it is never read as an option."""
+    if start.new_id is not None:
+        raise Misuse("Codex chooses the ids of its sessions itself")
+    match start.mode:
+        case "fresh":
+            return [], []
+        case "resume" if can.resume:
+            return ["resume"], [uuid(start.session or "")]
+        case "fork" if can.fork:
+            return ["fork"], [uuid(start.session or "")]
+        case "branch":
+            raise Misuse("Codex cannot go on from the middle of a session by itself")
+    raise Misuse(f"this version of Codex cannot {start.mode} a session; update it")
+
+
+def _developer_instructions(text: str) -> str:
+    """The setting as one argument. What JSON escapes, TOML escapes alike; it wants DEL escaped as well."""
+    value = msgspec.json.encode(text).decode().replace("\x7f", "\\u007f")
+    setting = f"developer_instructions={value}"
+    if len(setting.encode()) > ARGUMENT_LIMIT:
+        raise Misuse("the system prompt is too long for Codex, which takes at most 128 KB of it")
+    return setting
+
+
+AGENT = Codex()

@@ -1,0 +1,185 @@
+"""What a Codex run amounts to: its answer or the kind of its failure, and its usage."""
+
+import re
+from typing import Any
+
+import msgspec
+
+from segue.agents.base import Ended
+from segue.agents.codex.limits import until
+from segue.agents.codex.rollout import Trace
+from segue.core.outcome import Failure, Kind, Outcome, Reason, by_exit, by_status, fallen, last_line
+from segue.core.usage import Context, Totals, Usage, since
+
+_STATUS = re.compile(r"^unexpected status (\d{3})\b|\blast status: (\d{3})\b|\(status (\d{3})\b")
+_REFUSED = re.compile(r"thread/(?:resume|fork)|rollout|empty session file|session metadata")
+
+_INFO: dict[str, tuple[Kind, int | None]] = {
+    "context_window_exceeded": ("context_exceeded", None),
+    "usage_limit_exceeded": ("rate_limited", None),
+    "server_overloaded": ("model_error", 503),
+    "internal_server_error": ("model_error", 500),
+    "unauthorized": ("auth", None),
+    "model_not_found": ("model_error", 404),
+    "bad_request": ("model_error", 400),
+}
+"""Codex's own names of failures, where the rollout has them."""
+
+_CODES: dict[str, Kind] = {
+    "context_length_exceeded": "context_exceeded",
+    "invalid_api_key": "auth",
+    "rate_limit_exceeded": "rate_limited",
+    "insufficient_quota": "rate_limited",
+}
+"""The model service's own codes, in the body that Codex hands on as the message."""
+
+_WORDS: tuple[tuple[str, Kind, int | None], ...] = (
+    (r"context window|maximum length of \d+ characters", "context_exceeded", None),
+    (
+        r"usage limit|rate limit|quota exceeded|out of credits|spend cap|too many requests",
+        "rate_limited",
+        None,
+    ),
+    (r"missing environment variable|not logged in|log ?in again|sign in again|access token", "auth", None),
+    (r"upgrade to plus", "auth", None),
+    (r"at capacity", "model_error", 503),
+    (r"experiencing high demand", "model_error", 500),
+    (r"closed before response\.completed", "model_error", None),
+    (r"stream disconnected|connection|sending request|timed? ?out|lookup address|network", "network", None),
+)
+
+
+def conclude(ended: Ended) -> Outcome:
+    trace: Trace = ended.evidence.get("trace") or Trace()
+    failure = _failure(ended, trace)
+    usage, totals = _usage(ended, trace)
+    kept = ended.evidence.get("exists", True) and not (failure and failure.kind == "session_rejected")
+    writable = ended.request.permission in ("edit", "full")
+    return Outcome(
+        text=ended.reading.answer if failure is None else "",
+        failure=failure,
+        session_id=ended.reading.session_id if kept else None,
+        model=trace.model or ended.request.model,
+        usage=usage,
+        context=Context(trace.used, trace.window),
+        totals=totals,
+        model_turns=trace.requests or None,
+        # what met a sandbox that lets it write may have written before it was stopped
+        tools_run=ended.reading.tools_run + (trace.blocked if writable else 0),
+        tools_denied=ended.reading.tools_denied + trace.blocked + trace.rejected,
+    )
+
+
+def _failure(ended: Ended, trace: Trace) -> Failure | None:
+    ended_by_us = by_exit(ended.exit)
+    if ended_by_us is not None:
+        return _while_waiting(ended, ended_by_us)
+    if _strayed(ended):
+        return Failure("session_rejected", "Codex did not know the session and began a new one", "not_found")
+    end = ended.reading.end
+    if end is None:
+        return _without_end(ended)
+    if end.ok:
+        silent = not ended.reading.answer.strip() and ended.reading.tools_run == 0
+        return Failure("model_error", "the model gave an empty answer") if silent else None
+    return _from_message(ended, end.message, trace.error)
+
+
+def _strayed(ended: Ended) -> bool:
+    """Old versions answer an unknown id with a new thread and exit 0: only the announced id tells."""
+    announced = ended.reading.session_id
+    return ended.request.start.mode == "resume" and announced not in (None, _asked(ended))
+
+
+def _asked(ended: Ended) -> str:
+    return (ended.request.start.session or "").lower()
+
+
+def _while_waiting(ended: Ended, failure: Failure) -> Failure:
+    """New versions wait for the network for ever: a time limit that ends that says so."""
+    retry = ended.reading.last_retry
+    if failure.kind != "timeout" or retry is None or ended.reading.answer:
+        return failure
+    return Failure("timeout", f"{failure.message}; Codex was still trying: {retry.message}"[:500])
+
+
+def _without_end(ended: Ended) -> Failure:
+    """Codex fell before its final word: only stderr and the exit code are left."""
+    line = last_line(ended.exit.stderr)
+    if "already has an active writer" in line:
+        return Failure("session_busy", line)
+    if ended.request.start.mode != "fresh" and ended.reading.session_id is None and _REFUSED.search(line):
+        return Failure("session_rejected", line, _reason(ended, line))
+    if "input_too_large" in line:
+        return Failure("context_exceeded", line)
+    return fallen(ended.exit, "Codex")
+
+
+def _reason(ended: Ended, line: str) -> Reason:
+    """A rollout that is there and yet "not found" was moved: Codex's index still has its old place."""
+    if not ended.evidence.get("asked_exists"):
+        return "not_found"
+    return "unknown" if "no rollout found" in line else "corrupt"
+
+
+def _from_message(ended: Ended, message: str, info: Any) -> Failure:
+    """Structure first: Codex's own name for it, then the service's code, then a status; words at last."""
+    body = _body(message)
+    code = str(body.get("code") or "")
+    said = str(body.get("message") or message)
+    if code == "invalid_encrypted_content" and ended.request.start.mode != "fresh":
+        return Failure("session_rejected", said, "unknown", status=400)
+    kind, status = _by_info(info)
+    status = status or _status_in(message) or (400 if body else None)
+    kind = kind or _CODES.get(code) or by_status(status)
+    if kind is None:
+        kind, status = _by_words(said)
+    limit = until(said, ended.now_ms) if kind == "rate_limited" else None
+    return Failure(kind, said, until=limit, status=status)
+
+
+def _by_info(info: Any) -> tuple[Kind | None, int | None]:
+    if isinstance(info, str):
+        return _INFO.get(info, (None, None))
+    about = next(iter(info.values()), None) if isinstance(info, dict) else None
+    status = about.get("http_status_code") if isinstance(about, dict) else None
+    return by_status(status), status
+
+
+def _by_words(message: str) -> tuple[Kind, int | None]:
+    """Codex's own words about the failure, never the assistant's."""
+    for pattern, kind, status in _WORDS:
+        if re.search(pattern, message, re.I):
+            return kind, status
+    return "model_error", None
+
+
+def _body(message: str) -> dict[str, Any]:
+    """The error of a response body that Codex hands on as it is (a status of 400)."""
+    if not message.startswith("{"):
+        return {}
+    try:
+        body = msgspec.json.decode(message.encode(), type=dict[str, dict[str, Any]])
+    except (msgspec.MsgspecError, RecursionError):
+        return {}
+    return body.get("error") or {}
+
+
+def _status_in(message: str) -> int | None:
+    found = _STATUS.search(message)
+    return int(next(number for number in found.groups() if number)) if found else None
+
+
+def _usage(ended: Ended, trace: Trace) -> tuple[Usage, Totals]:
+    """This turn's share of the thread's counters. The rollout knows them too when the turn has failed, and
+    what they were before; a stored base is only as good as nobody else having resumed the session."""
+    end = ended.reading.end
+    counted = (end.raw or {}).get("usage") if end is not None else None
+    total: Usage | None = counted.plain() if counted is not None else trace.total
+    if total is None:
+        return Usage(), Totals() if _strayed(ended) else ended.base
+    before = trace.before
+    if before is None:
+        anew = ended.request.start.mode == "fresh" or _strayed(ended)
+        before = Usage(0, 0, 0, 0) if anew else ended.base.usage
+    return (since(total, before) if before.prompt is not None else Usage()), Totals(total)
