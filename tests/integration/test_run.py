@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import stat
+import subprocess
 import time
 from pathlib import Path
 
@@ -173,10 +174,10 @@ def test_a_time_limit_is_exit_124(segue: Program) -> None:
     assert time.monotonic() - began < 20
 
 
-def wait_until_it_speaks(process: object) -> None:
+def wait_until_it_speaks(process: subprocess.Popen[bytes]) -> None:
     """Until the first event came out, so that the signal meets a running turn."""
-    stdout = process.stdout  # type: ignore[attr-defined]
-    assert b'"session"' in stdout.readline()
+    assert process.stdout is not None
+    assert b'"session"' in process.stdout.readline()
 
 
 def test_ctrl_c_cancels_cleanly(segue: Program) -> None:
@@ -190,20 +191,59 @@ def test_ctrl_c_cancels_cleanly(segue: Program) -> None:
     assert b"Traceback" not in stderr
 
 
-def test_ctrl_c_twice_kills_an_agent_that_does_not_listen(segue: Program, tmp_path: Path) -> None:
-    deaf = tmp_path / "deaf.sh"
-    deaf.write_text("#!/bin/sh\ntrap '' TERM INT\necho hello\nwhile :; do sleep 0.1; done\n")
+DEAF = """#!/bin/sh
+trap '' TERM INT
+[ "$1" = --version ] && [ -z "$HANG" ] && exit 0
+echo running > {mark}
+while :; do sleep 0.1; done
+"""
+
+
+def declare_deaf(segue: Program, tmp_path: Path) -> Path:
+    """An agent that listens to no signal; the file it makes says that it runs."""
+    deaf, mark = tmp_path / "deaf.sh", tmp_path / "running"
+    deaf.write_text(DEAF.format(mark=mark))
     deaf.chmod(0o755)
-    segue.config(f'[agents.deaf]\ncommand = ["{deaf}", "{{model}}"]\noutput = "text"\nstdin = "prompt"\n')
-    process = segue.start("run", "t1", "hi", "--agent", "deaf", "--model", "m", "--events")
-    time.sleep(1.5)
+    segue.config(f'[agents.deaf]\ncommand = ["{deaf}"]\noutput = "text"\nstdin = "prompt"\n')
+    return mark
+
+
+def wait_for(path: Path) -> None:
+    for _ in range(200):
+        if path.exists():
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"{path.name} did not come")
+
+
+def still_running(word: str) -> list[str]:
+    listing = subprocess.run(["ps", "-eo", "pid,args"], capture_output=True, text=True, check=True).stdout
+    return [line for line in listing.splitlines() if word in line and "pytest" not in line.split()[1:2]]
+
+
+def test_ctrl_c_twice_kills_an_agent_that_does_not_listen(segue: Program, tmp_path: Path) -> None:
+    mark = declare_deaf(segue, tmp_path)
+    process = segue.start("run", "t1", "hi", "--agent", "deaf", "--json")
+    wait_for(mark)
     process.send_signal(signal.SIGINT)
     time.sleep(0.5)
     began = time.monotonic()
     process.send_signal(signal.SIGINT)
+    stdout, _ = process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert msgspec.json.decode(stdout.splitlines()[-1])["status"] == "cancelled"
+    assert time.monotonic() - began < 4, "the second one does not wait for the grace to pass"
+    assert still_running(str(tmp_path / "deaf.sh")) == []
+
+
+def test_ctrl_c_while_the_program_is_looked_at_leaves_nothing_running(segue: Program, tmp_path: Path) -> None:
+    mark = declare_deaf(segue, tmp_path)
+    process = segue.start("run", "t1", "hi", "--agent", "deaf", HANG="1")
+    wait_for(mark)
+    process.send_signal(signal.SIGINT)
     process.communicate(timeout=20)
     assert process.returncode == 130
-    assert time.monotonic() - began < 4, "the second one does not wait for the grace to pass"
+    assert still_running(str(tmp_path / "deaf.sh")) == []
 
 
 def test_the_agent_sees_the_callers_environment_without_keys_and_marks(segue: Program) -> None:

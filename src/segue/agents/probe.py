@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -84,34 +86,43 @@ def _stamp(command: tuple[str, ...]) -> tuple[str, int, int]:
 
 def _ask(command: tuple[str, ...], probes: Sequence[Sequence[str]], env: Mapping[str, str]) -> list[str]:
     """The output of each probe, all started together; a probe that fails says nothing."""
-    started = [_start([*command, *args], env) for args in probes]
-    return [_output(process) for process in started]
-
-
-def _start(argv: list[str], env: Mapping[str, str]) -> subprocess.Popen[bytes] | None:
+    started: list[subprocess.Popen[bytes]] = []
     try:
-        return subprocess.Popen(
-            argv,
-            env=dict(env),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
+        started = [_start([*command, *args], env) for args in probes]
+        return [_output(process) for process in started]
     except OSError:
-        return None
+        return ["" for _ in probes]
+    finally:
+        for process in started:
+            _end(process)
 
 
-def _output(process: subprocess.Popen[bytes] | None) -> str:
-    if process is None:
-        return ""
+def _start(argv: list[str], env: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        argv,
+        env=dict(env),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+
+
+def _output(process: subprocess.Popen[bytes]) -> str:
     try:
         out, _ = process.communicate(timeout=PROBE_SECONDS)
     except subprocess.TimeoutExpired:
-        os.killpg(process.pid, 9)
-        process.communicate()
         return ""
     return out[:OUTPUT_BYTES].decode("utf-8", "replace")
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Nobody of a probe's group outlives it, also when we are interrupted."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    if process.stdout is not None:
+        process.stdout.close()
 
 
 def _read(cache: Path | None) -> _Cache:
