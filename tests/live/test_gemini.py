@@ -32,7 +32,8 @@ MODEL = "gemini-2.5-pro"
 
 def ask(bench: Bench, prompt: str, **more: Any) -> Ran:
     """An attempt on the plain model; Gemini's reports of failures go where they are cleaned up."""
-    return bench.attempt(prompt, **{"model": MODEL, "env": {"TMPDIR": str(bench.runs)}} | more)
+    env = {"TMPDIR": str(bench.runs)} | more.pop("env", {})
+    return bench.attempt(prompt, **{"model": MODEL, "env": env} | more)
 
 
 def go_on(bench: Bench, ran: Ran, prompt: str, **more: Any) -> Ran:
@@ -122,9 +123,9 @@ def test_the_id_can_be_chosen_but_not_twice(bench: Bench) -> None:
 
 
 @live("gemini")
-def test_a_tool_is_seen_and_it_sees_the_users_own_home(bench: Bench, tmp_path: Path) -> None:
+def test_a_tool_is_seen_and_it_sees_the_users_own_home(bench: Bench) -> None:
     """Gemini's home is moved by its own variable; HOME stays what the agent's tools know."""
-    own = tmp_path / "own"
+    own = bench.runs / "own"
     own.mkdir()
     command = "[[shell echo I live in $HOME]][[slow 0.3 4]][[say done one two three four five]]"
     ran = ask(bench, command, permission="full", env={"HOME": str(own)}, record="tool")
@@ -150,6 +151,7 @@ def test_a_prompt_is_taken_as_text_whatever_it_begins_with(bench: Bench) -> None
 
 
 @live("gemini", NEW)
+@pytest.mark.soak
 def test_a_bare_prompt_that_begins_like_a_command_wipes_the_history(bench: Bench) -> None:
     """Why a leading slash is kept from the CLI: nothing but the prompt would be left."""
     first = ask(bench, "remember number 456")
@@ -312,6 +314,7 @@ def test_a_session_that_is_not_there_is_rejected_and_no_id_is_adopted(bench: Ben
 
 
 @live("gemini", NEW)
+@pytest.mark.soak
 def test_a_torn_last_line_and_a_broken_one_do_no_harm(bench: Bench) -> None:
     first = ask(bench, "remember number 456")
     (file,) = session_files(bench, first)
@@ -367,7 +370,7 @@ def test_each_failure_of_the_model_has_its_kind(
 
 @live("gemini")
 def test_nobody_listening_is_a_network_failure(bench: Bench) -> None:
-    ran = ask(bench, "hello", env={"GOOGLE_GEMINI_BASE_URL": "http://127.0.0.1:9", "TMPDIR": str(bench.runs)})
+    ran = ask(bench, "hello", env={"GOOGLE_GEMINI_BASE_URL": "http://127.0.0.1:9"})
     assert (failure(ran).kind, failure(ran).retryable) == ("network", True)
 
 
@@ -472,26 +475,24 @@ def test_two_writers_lose_nothing_but_interleave(bench: Bench) -> None:
 
 @live("gemini")
 @pytest.mark.soak
-def test_a_signal_to_the_launcher_alone_is_ignored(bench: Bench) -> None:
-    """Left to itself Gemini starts a second process that does the work. Why we tell it not to."""
+def test_a_signal_to_the_launcher_alone_leaves_the_worker_running(bench: Bench) -> None:
+    """Left to itself Gemini starts a second process that does the work: one reason to tell it not to."""
     argv = [*bench.runtime.command, "--output-format=stream-json", f"--model={MODEL}", "-p", "[[hang]]"]
-    with (bench.runs / "quiet").open("wb") as quiet:
-        process = subprocess.Popen(
-            argv, cwd=bench.cwd, env=bench.env, stdin=subprocess.DEVNULL, stdout=quiet, start_new_session=True
-        )
+    nothing, cwd, env = subprocess.DEVNULL, bench.cwd, bench.env | {"TMPDIR": str(bench.runs)}
+    process = subprocess.Popen(
+        argv, cwd=cwd, env=env, stdin=nothing, stdout=nothing, stderr=nothing, start_new_session=True
+    )
     try:
         asked_by = time.monotonic() + 60
         while not bench.model.requests and time.monotonic() < asked_by:
             time.sleep(0.1)
+        assert len(processes_of(bench)) == 2
         process.terminate()
-        with pytest.raises(subprocess.TimeoutExpired):
-            process.wait(5)
-        os.killpg(process.pid, signal.SIGTERM)
-        assert process.wait(15) in (0, 1, -signal.SIGTERM, 128 + signal.SIGTERM)
+        time.sleep(3)
+        assert processes_of(bench) != []
     finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
 
 # --- size ------------------------------------------------------------------------------------------
@@ -524,7 +525,6 @@ def test_the_bare_cli_deletes_a_resumed_session_when_another_starts(bench: Bench
     assert len(session_files(bench, first)) == 2
     bare(bench, "another session")
     assert session_files(bench, first) == []
-    assert failure(go_on(bench, first, "what number?")).reason == "not_found"
 
 
 @live("gemini", NEW)
@@ -591,13 +591,10 @@ def tool_traffic(ran: Ran) -> tuple[int, int]:
 
 
 @live("gemini", NEW)
-def test_each_resume_repeats_the_results_of_earlier_tools(bench: Bench) -> None:
-    """Two results for one call after a resume, and more with each turn that runs tools."""
+def test_a_resume_repeats_the_results_of_earlier_tools(bench: Bench) -> None:
     first = ask(bench, "[[shell echo once]][[say done]]", permission="full")
     assert tool_traffic(first) == (1, 1)
     assert tool_traffic(go_on(bench, first, "hello")) == (1, 2)
-    go_on(bench, first, "[[shell echo twice]][[say done]]", permission="full")
-    assert tool_traffic(go_on(bench, first, "hello")) == (2, 4)
 
 
 @live("gemini", OLD)

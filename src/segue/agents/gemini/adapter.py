@@ -1,0 +1,194 @@
+"""How Gemini CLI is found and called."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from segue.agents.base import Answer, Ended, Evidence
+from segue.agents.gemini import policy, sessions, stream, verdict
+from segue.core.errors import Misuse
+from segue.core.events import Event, Permission, Question
+from segue.core.keys import flag, uuid
+from segue.core.outcome import Outcome
+from segue.core.reading import Reading
+from segue.core.request import Capabilities, Command, Place, Posture, Request, Runtime
+
+PROMPT_BYTES = 8 * 1024 * 1024
+"""What Gemini reads of its stdin; the rest it would leave off with a warning."""
+
+_MODES: Mapping[Posture, tuple[str, ...]] = {
+    "default": (),
+    "read": ("--approval-mode=default",),
+    "edit": ("--approval-mode=auto_edit",),
+    "full": ("--approval-mode=yolo",),
+}
+
+
+class Gemini:
+    """The adapter of Gemini CLI."""
+
+    name = "gemini"
+    label = "Gemini"
+    programs: Sequence[str] = ("gemini",)
+    install = "npm install -g @google/gemini-cli"
+    keys: Sequence[str] = ("GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_CLOUD_API_KEY")
+    probes: Sequence[Sequence[str]] = (("--version",), ("--help",))
+    owned_args = frozenset(
+        [
+            "-p",
+            "--prompt",
+            "-i",
+            "--prompt-interactive",
+            "-r",
+            "--resume",
+            "--session-id",
+            "--session-file",
+            "--list-sessions",
+            "--delete-session",
+            "-o",
+            "--output-format",
+            "-m",
+            "--model",
+            "-y",
+            "--yolo",
+            "--approval-mode",
+            "--allowed-tools",
+            "--policy",
+            "--acp",
+            "--experimental-acp",
+            "-w",
+            "--worktree",
+            "-l",
+            "--list-extensions",
+        ]
+    )
+    login_check: Sequence[str] = ()
+    notes: Sequence[str] = (
+        "without --permission, Gemini is not even shown tools that write or run commands",
+        "in a directory it does not trust, Gemini will not run: trust it there once, or add -- --skip-trust",
+        "a word such as @file in a message makes Gemini add that file's content to it",
+        "policies in ~/.gemini/policies hold as always; those named by policyPaths in its settings do not",
+    )
+
+    def runtime(self, command: tuple[str, ...], outputs: Sequence[str]) -> Runtime:
+        said, help_text = outputs
+        found = re.search(r"^\d+\.\d+\.\d+\S*$", said, re.M)
+        return Runtime(
+            agent=self.name,
+            distribution="gemini-cli",
+            command=command,
+            version=found[0] if found else None,
+            capabilities=_capabilities(help_text),
+        )
+
+    def home_env(self, home: Path) -> dict[str, str]:
+        """Moves Gemini's ``.gemini`` alone: ``HOME`` stays what the agent's tools know."""
+        return {"GEMINI_CLI_HOME": str(home)}
+
+    def default_home(self, env: Mapping[str, str]) -> Path:
+        return Path(env.get("GEMINI_CLI_HOME") or env.get("HOME") or "~").expanduser()
+
+    def command(self, request: Request, runtime: Runtime, place: Place) -> Command:
+        _refuse(request, runtime, place)
+        argv = [
+            *runtime.command,
+            "--output-format=stream-json",
+            *_start(request),
+            *_MODES[request.permission],
+        ]
+        if request.model:
+            argv.append(flag("model", request.model))
+        files: dict[Path, str] = {}
+        rules = policy.rules(request)
+        if not runtime.capabilities.deny_tools:
+            argv += policy.flags(request)
+        elif rules:
+            path = place.run_dir / "policy.toml"
+            files[path] = rules
+            # naming any policy replaces the user's own, so theirs is named too
+            argv += [flag("policy", str(path)), flag("policy", "~/.gemini/policies")]
+        return Command(
+            argv=(*argv, *request.native_args),
+            cwd=request.cwd,
+            stdin=_message(request.prompt),
+            # one process instead of two: half the start, and signals reach the one that works
+            env={"GEMINI_CLI_NO_RELAUNCH": "1"},
+            files=files,
+        )
+
+    def parse(self, line: bytes) -> Sequence[Event]:
+        return stream.parse(line)
+
+    def reply(self, event: Question | Permission, answer: Answer) -> bytes:
+        raise Misuse("Gemini cannot be answered while it runs")
+
+    def evidence(self, request: Request, place: Place, home: Path, reading: Reading) -> Evidence:
+        return sessions.evidence(request, place, home, reading)
+
+    def conclude(self, ended: Ended) -> Outcome:
+        return verdict.conclude(ended)
+
+
+def _capabilities(help_text: str) -> Capabilities:
+    """All from the help: what differs between versions shows there."""
+    return Capabilities(
+        resume="--resume" in help_text,
+        choose_id="--session-id" in help_text,
+        cwd_scope="same",
+        prompt_limit=PROMPT_BYTES,
+        allow_tools=True,
+        deny_tools="--policy" in help_text,
+        postures=("default", "read", "edit", "full"),
+    )
+
+
+def _refuse(request: Request, runtime: Runtime, place: Place) -> None:
+    """Name what this CLI cannot do, before anything is started."""
+    can, start = runtime.capabilities, request.start
+    asked = (
+        (request.max_turns is not None, "--max-turns", "set model.maxSessionTurns in its settings"),
+        (request.budget_usd is not None, "--budget", "set a time limit instead"),
+        (
+            request.system_prompt is not None,
+            "--system-prompt-file",
+            "put the text into GEMINI.md or the message",
+        ),
+        (not request.save, "--no-save", "it always keeps its session"),
+        (
+            bool(request.deny_tools) and not can.deny_tools,
+            "--deny-tool",
+            f"{runtime.version} is too old for it",
+        ),
+        (
+            bool(start.new_id) and not can.choose_id,
+            "a chosen session id",
+            f"{runtime.version} is too old for it",
+        ),
+        (start.mode in ("fork", "branch"), f"a {start.mode}", "it can only resume a session"),
+        ("," in str(place.run_dir), "a file whose path has a comma", str(place.run_dir)),
+    )
+    for given, option, why in asked:
+        if given:
+            raise Misuse(f"Gemini cannot take {option}: {why}")
+
+
+def _start(request: Request) -> list[str]:
+    start = request.start
+    if start.mode == "resume":
+        return [flag("resume", uuid(start.session or ""))]
+    return [flag("session-id", uuid(start.new_id))] if start.new_id else []
+
+
+def _message(prompt: str) -> bytes:
+    """The prompt as Gemini takes it literally: one that begins with ``/`` would be run as a command."""
+    if not prompt.strip():
+        raise Misuse("Gemini needs a prompt, also when it resumes")
+    text = ("\n" + prompt if prompt.startswith("/") else prompt).encode()
+    if len(text) > PROMPT_BYTES:
+        raise Misuse(f"Gemini takes prompts of up to {PROMPT_BYTES} bytes; this one has {len(text)}")
+    return text
+
+
+AGENT = Gemini()

@@ -1,0 +1,199 @@
+"""What a Gemini run amounts to: its answer or the kind of its failure, and its usage."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+
+from segue.agents.base import Ended
+from segue.core.outcome import Exit, Failure, Kind, Outcome, Reason, by_exit, by_status, fallen, last_line
+from segue.core.usage import Context, Usage, disjoint
+
+_STATUSES = {status % 256: status for status in (400, 401, 403, 404, 408, 413, 429, 500, 502, 503, 504, 529)}
+"""Gemini exits with the HTTP status behind a failure, cut to eight bits."""
+
+_LOGIN, _INPUT, _TURNS, _UNTRUSTED = 41, 42, 53, 55
+"""Exit codes of its own."""
+
+_CODE_IN_BODY = re.compile(r'"code":\s*(\d{3})\b')
+_CODE_ON_STDERR = re.compile(r"^\s+(?:status|code): (\d{3}),?$", re.M)
+_RETRY_AFTER = re.compile(r"retry after (\d+(?:\.\d+)?)s|\"retryDelay\":\s*\"(\d+(?:\.\d+)?)s\"", re.I)
+_TOO_LONG = re.compile(r"input token count|exceeds the maximum number of tokens|context window", re.I)
+_LIMIT = re.compile(r"quota|rate limit|RESOURCE_EXHAUSTED|resource has been exhausted", re.I)
+_NETWORK = re.compile(
+    r"fetch failed|\bterminated\b|ECONN|ENOTFOUND|EAI_AGAIN|ETIMEDOUT|socket|network|premature close", re.I
+)
+_REFUSED = re.compile(r"Error (?:resuming|starting|importing) session.*")
+_ANSI = re.compile(r"\x1b\[[0-9;]*m")
+
+
+class _Counts(msgspec.Struct, frozen=True):
+    input_tokens: int | None = None
+    cached: int | None = None
+    output_tokens: int | None = None
+    total_tokens: int | None = None
+
+
+class _Stats(_Counts, frozen=True):
+    models: dict[str, _Counts] = {}
+
+
+def conclude(ended: Ended) -> Outcome:
+    reading = ended.reading
+    raw: dict[str, Any] = reading.end.raw if reading.end is not None else {}
+    failure = _failure(ended, raw)
+    requests: tuple[Usage, ...] = ended.evidence.get("requests", ())
+    refused = failure is not None and failure.kind == "session_rejected"
+    return Outcome(
+        text=reading.answer if failure is None else "",
+        failure=failure,
+        session_id=None if refused else reading.session_id,
+        model=_model(raw, ended),
+        usage=_usage(raw, requests, failure),
+        context=Context(requests[-1].prompt if requests else None),
+        model_turns=_turns(_stats(raw), requests),
+        tools_run=reading.tools_run,
+        tools_denied=reading.tools_denied,
+    )
+
+
+def _failure(ended: Ended, raw: dict[str, Any]) -> Failure | None:
+    ended_by_us = by_exit(ended.exit)
+    if ended_by_us is not None:
+        return ended_by_us
+    reading, start = ended.reading, ended.request.start
+    if (
+        reading.session_id is not None
+        and start.mode == "resume"
+        and reading.session_id != str(start.session).lower()
+    ):
+        return Failure(
+            "session_rejected", "Gemini answered in another session than the one asked for", "not_found"
+        )
+    if reading.end is None:
+        return _without_result(ended)
+    if reading.end.ok:
+        silent = not reading.answer.strip() and reading.tools_run == 0
+        return _silence(raw) if silent else None
+    return _from_result(ended, raw, reading.end.message)
+
+
+def _silence(raw: dict[str, Any]) -> Failure:
+    """A "success" without an answer: what will not fit, by Gemini's own estimate, is not even sent."""
+    if _stats(raw).input_tokens == 0:
+        return Failure(
+            "context_exceeded", "Gemini sent nothing: the conversation does not fit the model's window"
+        )
+    return Failure("model_error", "the model gave an empty answer")
+
+
+def _from_result(ended: Ended, raw: dict[str, Any], message: str) -> Failure:
+    if ended.exit.code == _TURNS or _type(raw) == "FatalTurnLimitedError":
+        return Failure("timeout", "Gemini stopped at the limit of turns that its settings give")
+    if ended.exit.code == _LOGIN or _type(raw) == "FatalAuthenticationError":
+        return Failure("auth", message)
+    status = _status(ended.exit, message)
+    if status in (None, 400, 413) and _TOO_LONG.search(message):
+        return Failure("context_exceeded", message, status=status)
+    kind = by_status(status) or _kind_in_words(message)
+    quiet = ended.reading.notice or "Gemini ended without an answer"
+    until = _until(message, ended.now_ms) if kind == "rate_limited" else None
+    return Failure(kind or "model_error", message or quiet, status=status, until=until)
+
+
+def _without_result(ended: Ended) -> Failure:
+    """Gemini fell before it could report: only stderr and the exit code are left."""
+    code, stderr = ended.exit.code, _ANSI.sub("", ended.exit.stderr)
+    refusal = _REFUSED.search(stderr)
+    if code == _INPUT and refusal is not None:
+        return Failure("session_rejected", refusal[0], reason=_reason(ended))
+    if code == _LOGIN:
+        return Failure("auth", _sentence(stderr, "auth|key|credential|login") or last_line(stderr))
+    if code == _UNTRUSTED:
+        way_out = "run gemini there once and trust it, or add: -- --skip-trust"
+        return Failure("auth", f"Gemini does not trust {ended.request.cwd}: {way_out}")
+    return fallen(Exit(code, ended.exit.ended_by, stderr), "Gemini")
+
+
+def _reason(ended: Ended) -> Reason:
+    """Gemini says "not found" for all of these; the disk knows better."""
+    if ended.request.start.mode != "resume":
+        return "unknown"
+    reasons: dict[str | None, Reason] = {"here": "corrupt", "elsewhere": "wrong_cwd", "nowhere": "not_found"}
+    return reasons.get(ended.evidence.get("session"), "unknown")
+
+
+def _status(ended: Exit, message: str) -> int | None:
+    """From the provider's own words, else the exit code, else the error that Gemini dumps to stderr."""
+    in_body = _CODE_IN_BODY.search(message)
+    if in_body is not None:
+        return int(in_body[1])
+    if ended.code in _STATUSES:
+        return _STATUSES[ended.code]
+    dumped = _CODE_ON_STDERR.findall(ended.stderr) if "[API Error" in message else []
+    return int(dumped[-1]) if dumped else None
+
+
+def _kind_in_words(message: str) -> Kind | None:
+    """The text of a failed result: Gemini's own words about it, never the assistant's."""
+    if _LIMIT.search(message):
+        return "rate_limited"
+    return "network" if _NETWORK.search(message) else None
+
+
+def _until(message: str, now_ms: int) -> int | None:
+    found = _RETRY_AFTER.search(message)
+    return now_ms + int(float(found[1] or found[2]) * 1000) if found else None
+
+
+def _usage(raw: dict[str, Any], requests: tuple[Usage, ...], failure: Failure | None) -> Usage:
+    """The run's sum, side requests included; what only ``total_tokens`` counts are thoughts: output.
+
+    Where an answer broke off, its request is not in the sum: then zero means unknown.
+    """
+    stats = _stats(raw)
+    prompt, total = stats.input_tokens, stats.total_tokens
+    if prompt is None:
+        return sum(requests, Usage())
+    if (
+        prompt == 0
+        and failure is not None
+        and failure.kind in ("network", "model_error")
+        and failure.status is None
+    ):
+        return Usage()
+    output = stats.output_tokens if total is None else max(0, total - prompt)
+    return disjoint(prompt, stats.cached, output)
+
+
+def _turns(stats: _Stats, requests: tuple[Usage, ...]) -> int | None:
+    """How often the model was asked: what the disk shows, where that is all of what was counted."""
+    counted = {stats.input_tokens, *(counts.input_tokens for counts in stats.models.values())}
+    return len(requests) or None if sum(requests, Usage()).prompt in counted else None
+
+
+def _model(raw: dict[str, Any], ended: Ended) -> str | None:
+    """The model that did the work: the one that was announced, or behind an alias the one that read most."""
+    models, announced = _stats(raw).models, ended.reading.model
+    if announced in models or not models:
+        return announced
+    return max(models, key=lambda name: models[name].input_tokens or 0)
+
+
+def _stats(raw: dict[str, Any]) -> _Stats:
+    try:
+        return msgspec.convert(raw.get("stats"), _Stats)
+    except msgspec.ValidationError:
+        return _Stats()
+
+
+def _type(raw: dict[str, Any]) -> str:
+    error = raw.get("error")
+    return str(error.get("type") or "") if isinstance(error, dict) else ""
+
+
+def _sentence(text: str, about: str) -> str:
+    found = re.search(rf"^.*\b\w*(?:{about}).*$", text, re.I | re.M)
+    return found[0].strip()[:500] if found else ""
