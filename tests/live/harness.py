@@ -115,8 +115,9 @@ class Bench:
         return self.attempt(prompt, start=Start("resume", session), **more)
 
     def _keep(self, name: str, stdout: bytes) -> None:
-        """The stream as a fixture of the unit tier, without the paths of this machine."""
+        """The stream as a fixture of the unit tier, without the paths of this machine or system prompts."""
         text = stdout.decode("utf-8", "replace")
+        text = re.sub(r'("role": "system", "content": ")(?:[^"\\]|\\.)*"', r'\1…"', text)
         for path, shown in (
             (self.cwd, "/home/me/project"),
             (self.home, "/home/me/home"),

@@ -1,0 +1,199 @@
+"""How Vibe is found and called.
+
+``--trust`` is never passed: it would let the directory's own ``.vibe/config.toml`` grant the agent whatever
+it likes (and, on 2.x, take the place of the user's). Directories the user trusted in Vibe stay trusted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from segue.agents.base import Answer, Ended, Evidence
+from segue.agents.vibe import disk, journal, posture, stream, verdict
+from segue.core.errors import Misuse
+from segue.core.events import Event, Permission, Question
+from segue.core.keys import flag, uuid
+from segue.core.outcome import Outcome
+from segue.core.reading import Reading
+from segue.core.request import Capabilities, Command, Place, Request, Runtime
+
+PIPE_LIMIT = 1_048_576
+ARGUMENT_LIMIT = 131_071
+"""What the kernel takes as one argument, in bytes."""
+
+
+class Vibe:
+    """The adapter of Mistral Vibe."""
+
+    name = "vibe"
+    label = "Vibe"
+    programs: Sequence[str] = ("vibe",)
+    install = "uv tool install mistral-vibe"
+    keys: Sequence[str] = ("MISTRAL_API_KEY",)
+    probes: Sequence[Sequence[str]] = (("--version",), ("--help",))
+    owned_args = frozenset(
+        (
+            *("-p", "--prompt", "--prompt-file", "--output", "--output-dir", "--resume", "-c", "--continue"),
+            *(
+                "--agent",
+                "--auto-approve",
+                "--yolo",
+                "--smart-approve",
+                "--enabled-tools",
+                "--disabled-tools",
+            ),
+            *("--max-turns", "--max-price", "--workdir", "--worktree", "--agent-socket", "--teleport"),
+            *("--setup", "--check-upgrade", "-v", "--version", "-h", "--help"),
+        )
+    )
+    login_check: Sequence[str] = ()
+    notes: Sequence[str] = (
+        "without --permission, Vibe 3 reads files and runs commands it takes for harmless (ls, cat, …), but"
+        " accepts no edits as it would by itself; Vibe 2 reads files and runs no command at all",
+        "tools that Vibe's own config.toml sets to permission always run without --permission too",
+        "in a directory not trusted in Vibe, its AGENTS.md and .vibe/ are not read; trust it there once,"
+        " or add: -- --trust",
+        "Vibe 3 goes on with the model a session began with, whatever --model says later",
+    )
+
+    def runtime(self, command: tuple[str, ...], outputs: Sequence[str]) -> Runtime:
+        said, help_text = outputs
+        found = re.search(r"^vibe (\d+\.\d+\.\d+\S*)", said, re.M)
+        return Runtime(
+            agent=self.name,
+            distribution="mistral-vibe" if found else Path(command[0]).name,
+            command=command,
+            version=found[1] if found else None,
+            capabilities=_capabilities(help_text),
+        )
+
+    def home_env(self, home: Path) -> dict[str, str]:
+        return {"VIBE_HOME": str(home)}
+
+    def default_home(self, env: Mapping[str, str]) -> Path:
+        return Path(env.get("VIBE_HOME") or Path(env.get("HOME", "~")).expanduser() / ".vibe")
+
+    def command(self, request: Request, runtime: Runtime, place: Place) -> Command:
+        unified = not runtime.capabilities.id_on_disk_only
+        _refuse(request, runtime.capabilities)
+        stance = posture.stance(request, unified=unified)
+        prompt = ["-p"] if unified else _argument(request.prompt)
+        argv = [*runtime.command, *prompt, "--output=streaming", *stance.argv, *_start(request)]
+        if unified:
+            argv.append(flag("output-dir", str(place.run_dir / disk.EXPORT)))
+        if request.max_turns is not None:
+            argv.append(flag("max-turns", str(request.max_turns)))
+        if request.budget_usd is not None:
+            argv.append(flag("max-price", str(request.budget_usd)))
+        return Command(
+            argv=(*argv, *request.native_args),
+            cwd=request.cwd,
+            stdin=request.prompt.encode() if unified else b"",
+            env=stance.env | _model(request) | _logging(request, place, unified),
+        )
+
+    def parse(self, line: bytes) -> Sequence[Event]:
+        return stream.parse(line)
+
+    def reply(self, event: Question | Permission, answer: Answer) -> bytes:
+        """Vibe asks nothing in this mode."""
+        return b""
+
+    def evidence(self, request: Request, place: Place, home: Path, reading: Reading) -> Evidence:
+        """The 3.x export, or the session directory that 2.x wrote: its id stands nowhere else."""
+        asked, wrote = request.start.session, reading.session_id
+        export = disk.export(place.run_dir)
+        broken_off = wrote is not None and export is None
+        return {
+            "export": export,
+            "trace": journal.trace(disk.folder(home, wrote or "")) if broken_off else None,
+            "written": [] if wrote else disk.written(home, request, place),
+            "asked_exists": disk.exists(home, asked),
+            "imported": wrote != asked and disk.imported(home, wrote, asked),
+            "context": disk.context(home, wrote),
+        }
+
+    def conclude(self, ended: Ended) -> Outcome:
+        return verdict.conclude(ended)
+
+
+def _capabilities(help_text: str) -> Capabilities:
+    """By what the help names: a version between the measured ones has the protocol whose flags it has."""
+    unified = "--output-dir" in help_text and "--disabled-tools" in help_text
+    resume = "--resume" in help_text
+    return Capabilities(
+        resume=resume,
+        fork=resume and not unified,
+        no_save=True,
+        cost_scope="run",
+        stdin=unified,
+        prompt_limit=PIPE_LIMIT if unified else ARGUMENT_LIMIT,
+        max_turns="--max-turns" in help_text,
+        budget="--max-price" in help_text,
+        allow_tools=True,
+        deny_tools=True,
+        postures=("default", "read", "edit", "full"),
+        id_on_disk_only=not unified,
+    )
+
+
+def _refuse(request: Request, can: Capabilities) -> None:
+    """What Vibe cannot do is said before anything starts."""
+    if not request.prompt.strip():
+        raise Misuse("Vibe needs a prompt, also when it resumes")
+    size = len(request.prompt.encode())
+    if can.prompt_limit is not None and size > can.prompt_limit:
+        raise Misuse(f"the prompt has {size:,} bytes; this version of Vibe takes {can.prompt_limit:,}")
+    if request.system_prompt is not None:
+        raise Misuse("Vibe has nothing like --system-prompt-file; put the text into the message")
+    if request.max_turns is not None and not can.max_turns:
+        raise Misuse("this version of Vibe cannot do --max-turns")
+    if request.budget_usd is not None and not can.budget:
+        raise Misuse("this version of Vibe cannot do --budget")
+    if not request.save and request.start.mode != "fresh":
+        raise Misuse("Vibe cannot do --no-save when it resumes: without its sessions it finds none")
+    if request.start.new_id is not None:
+        raise Misuse("Vibe chooses the ids of its sessions itself")
+    if request.start.mode == "branch" or (request.start.mode == "fork" and not can.fork):
+        raise Misuse(f"Vibe cannot {request.start.mode} a session by itself")
+
+
+def _argument(prompt: str) -> list[str]:
+    """2.x reads no prompt from stdin: it stands on the command line, in a form no option can be read from."""
+    if "\0" in prompt:
+        raise Misuse("this version of Vibe takes the prompt on the command line, where NUL cannot stand")
+    argv = [flag("prompt", prompt)] if prompt.startswith("-") else ["-p", prompt]
+    if len(argv[-1].encode()) > ARGUMENT_LIMIT:
+        raise Misuse(f"the prompt is too long for this version of Vibe, which takes {ARGUMENT_LIMIT:,} bytes")
+    return argv
+
+
+def _start(request: Request) -> list[str]:
+    """On 2.x every resume is a fork: a new id, and the old session stays as it was."""
+    if request.start.mode == "fresh":
+        return []
+    return [flag("resume", uuid(request.start.session or ""))]
+
+
+def _model(request: Request) -> dict[str, str]:
+    if "\0" in (request.model or ""):
+        raise Misuse("--model cannot take a NUL character")
+    return {"VIBE_ACTIVE_MODEL": request.model} if request.model else {}
+
+
+def _logging(request: Request, place: Place, unified: bool) -> dict[str, str]:
+    """2.x writes the place of its sessions into config.toml: where that is shared, it must be said anew."""
+    settings: dict[str, object] = {}
+    if not request.save:
+        settings["enabled"] = False
+    elif not unified and place.home is not None:
+        folder = str(place.home / "logs" / "session")
+        settings |= {"enabled": True, "save_dir": folder, "session_prefix": "session"}
+    return {"VIBE_SESSION_LOGGING": msgspec.json.encode(settings).decode()} if settings else {}
+
+
+AGENT = Vibe()
