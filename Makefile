@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: help demo install dev check lint types unit test live live-latest soak bench clean
+.PHONY: help demo install dev check lint types unit packages clis test live live-latest soak bench clean
 
 help:  ## what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -33,7 +33,7 @@ types: dev
 	$(BIN)/mypy
 
 unit: dev
-	$(BIN)/python -m pytest tests/unit -q
+	$(BIN)/python -m pytest tests/unit -q -n auto
 
 check: lint types unit  ## the fast part: lint, types, unit tests (under a minute)
 
@@ -44,17 +44,17 @@ clis: dev packages
 	$(BIN)/python -m tests.clis
 
 test: check clis  ## everything CI runs
-	$(BIN)/python -m pytest tests/integration tests/chaos tests/live -q
+	$(BIN)/python -m pytest tests/integration tests/chaos tests/live -q -n auto --durations=15
 
 live: dev clis  ## the real CLIs only
-	$(BIN)/python -m pytest tests/live -q
+	$(BIN)/python -m pytest tests/live -q -n auto
 
 live-latest: dev packages  ## the live tests on whatever is newest in the registries
 	$(BIN)/python -m tests.clis --latest
-	$(BIN)/python -m pytest tests/live -q --latest
+	$(BIN)/python -m pytest tests/live -q -n auto --latest
 
 soak: check clis  ## the long part: all versions, many kills, deep fuzzing
-	$(BIN)/python -m pytest tests -q --soak
+	$(BIN)/python -m pytest tests -q -n auto --soak
 
 bench: dev clis  ## the measurements, as ratios within one run
 	$(BIN)/python -m bench

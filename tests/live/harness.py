@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -113,6 +115,26 @@ class Bench:
     def resume(self, session: str | None, prompt: str, **more: Any) -> Ran:
         assert session is not None
         return self.attempt(prompt, start=Start("resume", session), **more)
+
+    def alive(self) -> list[int]:
+        """Live processes whose environment names this bench's home."""
+        found = []
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit() and int(entry.name) != os.getpid():
+                try:
+                    environ = (entry / "environ").read_bytes()
+                    state = (entry / "stat").read_text().rsplit(")", 1)[1].split()[0]
+                except OSError:
+                    continue
+                if str(self.home).encode() in environ and state != "Z":
+                    found.append(int(entry.name))
+        return found
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal to all of them, as somebody from outside would."""
+        for pid in self.alive():
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
 
     def _keep(self, name: str, stdout: bytes) -> None:
         """The stream as a fixture of the unit tier, without the paths of this machine or system prompts."""

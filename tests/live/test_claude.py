@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import threading
 import time
@@ -369,21 +368,6 @@ def test_without_a_key_the_login_fails_as_auth(bench: Bench) -> None:
 # --- the process is ended --------------------------------------------------------------------------
 
 
-def processes_of(bench: Bench) -> list[int]:
-    """Live processes whose environment names this bench's home."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and int(entry.name) != os.getpid():
-            try:
-                environ = (entry / "environ").read_bytes()
-                state = (entry / "stat").read_text().rsplit(")", 1)[1].split()[0]
-            except OSError:
-                continue
-            if str(bench.home).encode() in environ and state != "Z":
-                found.append(int(entry.name))
-    return found
-
-
 @live("claude")
 def test_a_cancelled_turn_ends_at_once_and_leaves_nothing_running(bench: Bench) -> None:
     cancel = Cancel()
@@ -396,7 +380,7 @@ def test_a_cancelled_turn_ends_at_once_and_leaves_nothing_running(bench: Bench) 
     ran = bench.attempt("[[hang]]", cancel=cancel, on_event=on_event)
     assert ran.outcome.status == "cancelled"
     assert time.monotonic() - began < 30
-    assert processes_of(bench) == []
+    assert bench.alive() == []
 
 
 @live("claude")
@@ -404,7 +388,7 @@ def test_a_time_limit_ends_the_turn_as_a_timeout(bench: Bench) -> None:
     ran = bench.attempt("[[hang]]", limits=Limits(time_s=3))
     assert ran.outcome.failure is not None
     assert ran.outcome.failure.kind == "timeout"
-    assert processes_of(bench) == []
+    assert bench.alive() == []
 
 
 @live("claude", NEW, OLD)
@@ -413,8 +397,7 @@ def test_killed_in_mid_turn_it_is_killed_and_the_message_stays_in_the_session(be
 
     def on_event(event: ev.Event) -> None:
         if isinstance(event, ev.TextDelta):
-            for pid in processes_of(bench):
-                os.kill(pid, signal.SIGKILL)
+            bench.signal(signal.SIGKILL)
 
     prompt = "UNANSWERED [[slow 20 20]][[say one two three four five six seven eight nine ten]]"
     ran = bench.resume(first.outcome.session_id, prompt, on_event=on_event)

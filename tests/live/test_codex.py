@@ -1,6 +1,5 @@
 """What Codex really does, shown by running it. Each fact is marked with the versions it holds for."""
 
-import os
 import signal
 import subprocess
 import tempfile
@@ -546,29 +545,6 @@ def test_a_broken_config_is_a_crash_in_its_own_words(bench: Bench) -> None:
 # --- the process is ended --------------------------------------------------------------------------
 
 
-def processes_of(bench: Bench) -> list[int]:
-    """Live processes whose environment names this bench's home."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and int(entry.name) != os.getpid():
-            try:
-                environ = (entry / "environ").read_bytes()
-                state = (entry / "stat").read_text().rsplit(")", 1)[1].split()[0]
-            except OSError:
-                continue
-            if str(bench.home).encode() in environ and state != "Z":
-                found.append(int(entry.name))
-    return found
-
-
-def send(bench: Bench, number: signal.Signals) -> None:
-    for pid in processes_of(bench):
-        try:
-            os.kill(pid, number)
-        except ProcessLookupError:
-            continue
-
-
 @live("codex")
 def test_a_cancelled_turn_ends_at_once_and_leaves_nothing_running(bench: Bench) -> None:
     cancel = Cancel()
@@ -584,14 +560,14 @@ def test_a_cancelled_turn_ends_at_once_and_leaves_nothing_running(bench: Bench) 
     assert (ran.outcome.status, ran.outcome.tools_run) == ("cancelled", 1)
     assert ran.outcome.session_id is not None
     assert time.monotonic() - began < 20
-    assert processes_of(bench) == []
+    assert bench.alive() == []
 
 
 @live("codex")
 def test_a_time_limit_ends_the_turn_as_a_timeout(bench: Bench) -> None:
     ran = bench.attempt("[[hang]]", limits=Limits(time_s=2))
     assert failure_of(ran) == ("timeout", None)
-    assert processes_of(bench) == []
+    assert bench.alive() == []
 
 
 @live("codex", NEW, OLD)
@@ -600,7 +576,7 @@ def test_killed_in_mid_turn_it_resumes_at_once_and_the_message_stays(bench: Benc
 
     def on_event(event: ev.Event) -> None:
         if isinstance(event, ev.ToolCall):
-            send(bench, signal.SIGKILL)
+            bench.signal(signal.SIGKILL)
 
     prompt = "UNANSWERED [[shell sleep 30]][[say done]]"
     ran = bench.resume(first.outcome.session_id, prompt, on_event=on_event)
@@ -615,7 +591,7 @@ def test_killed_in_mid_turn_it_resumes_at_once_and_the_message_stays(bench: Benc
 def test_terminated_by_somebody_else_the_old_version_exits_0_without_an_answer(bench: Bench) -> None:
     def on_event(event: ev.Event) -> None:
         if isinstance(event, ev.Session):
-            threading.Timer(0.5, send, (bench, signal.SIGTERM)).start()
+            threading.Timer(0.5, bench.signal, (signal.SIGTERM,)).start()
 
     ran = bench.attempt("[[hang]]", on_event=on_event)
     assert failure_of(ran) == ("protocol" if bench.version == OLD else "killed", None)

@@ -151,7 +151,6 @@ def test_a_prompt_is_taken_as_text_whatever_it_begins_with(bench: Bench) -> None
 
 
 @live("gemini", NEW)
-@pytest.mark.soak
 def test_a_bare_prompt_that_begins_like_a_command_wipes_the_history(bench: Bench) -> None:
     """Why a leading slash is kept from the CLI: nothing but the prompt would be left."""
     first = ask(bench, "remember number 456")
@@ -217,7 +216,6 @@ def test_the_model_cannot_raise_its_own_permissions(bench: Bench) -> None:
 
 
 @live("gemini", NEW)
-@pytest.mark.soak
 def test_the_bare_cli_lets_the_model_raise_its_own_permissions(bench: Bench) -> None:
     """Without a terminal, leaving plan mode is approved by itself and switches to yolo."""
     bare(bench, ESCALATION)
@@ -241,7 +239,6 @@ def test_a_denied_tool_does_not_run_even_with_full_permission(bench: Bench) -> N
 
 
 @live("gemini", NEW)
-@pytest.mark.soak
 def test_the_users_own_policies_still_hold(bench: Bench) -> None:
     rule = '[[rule]]\ntoolName = "run_shell_command"\ndecision = "allow"\npriority = 100\n'
     policies = bench.home / ".gemini/policies"
@@ -254,7 +251,6 @@ def test_the_users_own_policies_still_hold(bench: Bench) -> None:
 
 
 @live("gemini", NEW)
-@pytest.mark.soak
 def test_command_substitution_is_blocked_even_with_full_permission(bench: Bench) -> None:
     ran = ask(bench, "[[shell touch $(echo made)]][[say done]]", permission="full")
     assert not (bench.cwd / "made").exists()
@@ -282,7 +278,6 @@ def test_a_limit_of_turns_in_its_settings_ends_the_turn_as_a_limit(bench: Bench)
 
 
 @live("gemini")
-@pytest.mark.soak
 def test_the_variable_for_a_system_prompt_replaces_geminis_own(bench: Bench, tmp_path: Path) -> None:
     """Why there is no option for it: Gemini would lose all it is told about its tools."""
     (tmp_path / "system.md").write_text("SYSTEM-MINE")
@@ -314,7 +309,6 @@ def test_a_session_that_is_not_there_is_rejected_and_no_id_is_adopted(bench: Ben
 
 
 @live("gemini", NEW)
-@pytest.mark.soak
 def test_a_torn_last_line_and_a_broken_one_do_no_harm(bench: Bench) -> None:
     first = ask(bench, "remember number 456")
     (file,) = session_files(bench, first)
@@ -324,7 +318,6 @@ def test_a_torn_last_line_and_a_broken_one_do_no_harm(bench: Bench) -> None:
 
 
 @live("gemini", OLD)
-@pytest.mark.soak
 def test_a_torn_file_is_corrupt(bench: Bench) -> None:
     first = ask(bench, "remember number 456")
     (file,) = session_files(bench, first)
@@ -343,8 +336,6 @@ FAILURES = [
     ("[[drop]]", "network", None),
     ("[[malformed]]", "model_error", None),
     ("[[empty]]", "model_error", None),
-]
-MORE_FAILURES = [
     ("[[error 400]]", "model_error", 400),
     ("[[error 403]]", "auth", 403),
     ("[[error 404]]", "model_error", 404),
@@ -356,7 +347,7 @@ MORE_FAILURES = [
 @live("gemini")
 @pytest.mark.parametrize(
     ("prompt", "kind", "status"),
-    [*FAILURES, *(pytest.param(*row, marks=pytest.mark.soak) for row in MORE_FAILURES)],
+    FAILURES,
 )
 def test_each_failure_of_the_model_has_its_kind(
     bench: Bench, prompt: str, kind: str, status: int | None
@@ -389,7 +380,6 @@ def test_a_failed_prompt_is_dropped_from_the_session(bench: Bench) -> None:
 
 
 @live("gemini", OLD)
-@pytest.mark.soak
 def test_a_failed_prompt_stays_in_the_session(bench: Bench) -> None:
     first = ask(bench, "remember number 1")
     failure(go_on(bench, first, "POISON [[error 400]]"))
@@ -397,21 +387,6 @@ def test_a_failed_prompt_stays_in_the_session(bench: Bench) -> None:
 
 
 # --- the process is ended --------------------------------------------------------------------------
-
-
-def processes_of(bench: Bench) -> list[int]:
-    """Live processes whose environment names this bench's home."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and int(entry.name) != os.getpid():
-            try:
-                environ = (entry / "environ").read_bytes()
-                state = (entry / "stat").read_text().rsplit(")", 1)[1].split()[0]
-            except OSError:
-                continue
-            if str(bench.home).encode() in environ and state != "Z":
-                found.append(int(entry.name))
-    return found
 
 
 @live("gemini")
@@ -427,14 +402,14 @@ def test_a_cancelled_turn_ends_at_once_and_leaves_nothing_running(bench: Bench) 
     ran = ask(bench, "[[hang]]", cancel=cancel, on_event=on_event)
     assert ran.outcome.status == "cancelled"
     assert time.monotonic() - began[0] < 10
-    assert processes_of(bench) == []
+    assert bench.alive() == []
 
 
 @live("gemini")
 def test_a_time_limit_ends_the_turn_as_a_timeout(bench: Bench) -> None:
     ran = ask(bench, "[[hang]]", limits=Limits(time_s=3))
     assert failure(ran).kind == "timeout"
-    assert processes_of(bench) == []
+    assert bench.alive() == []
 
 
 @live("gemini")
@@ -443,8 +418,7 @@ def test_killed_in_mid_turn_it_is_killed_and_what_it_did_is_kept(bench: Bench) -
 
     def on_event(event: ev.Event) -> None:
         if isinstance(event, ev.TextDelta):
-            for pid in processes_of(bench):
-                os.kill(pid, signal.SIGKILL)
+            bench.signal(signal.SIGKILL)
 
     prompt = "UNANSWERED [[shell echo ran]][[slow 20 20]][[say one two three four five six seven]]"
     ran = go_on(bench, first, prompt, permission="full", on_event=on_event)
@@ -457,7 +431,6 @@ def test_killed_in_mid_turn_it_is_killed_and_what_it_did_is_kept(bench: Bench) -
 
 
 @live("gemini")
-@pytest.mark.soak
 def test_two_writers_lose_nothing_but_interleave(bench: Bench) -> None:
     first = ask(bench, "remember number 1")
     slow: list[Ran] = []
@@ -474,7 +447,6 @@ def test_two_writers_lose_nothing_but_interleave(bench: Bench) -> None:
 
 
 @live("gemini")
-@pytest.mark.soak
 def test_a_signal_to_the_launcher_alone_leaves_the_worker_running(bench: Bench) -> None:
     """Left to itself Gemini starts a second process that does the work: one reason to tell it not to."""
     argv = [*bench.runtime.command, "--output-format=stream-json", f"--model={MODEL}", "-p", "[[hang]]"]
@@ -486,10 +458,10 @@ def test_a_signal_to_the_launcher_alone_leaves_the_worker_running(bench: Bench) 
         asked_by = time.monotonic() + 60
         while not bench.model.requests and time.monotonic() < asked_by:
             time.sleep(0.1)
-        assert len(processes_of(bench)) == 2
+        assert len(bench.alive()) == 2
         process.terminate()
         time.sleep(3)
-        assert processes_of(bench) != []
+        assert bench.alive() != []
     finally:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
@@ -537,8 +509,8 @@ def test_a_session_resumed_by_us_survives_the_start_of_another(bench: Bench) -> 
     assert go_on(bench, first, "what number?").outcome.text == "456"
 
 
-@live("gemini", NEW)
 @pytest.mark.soak
+@live("gemini", NEW)
 def test_the_same_when_a_minute_really_passes(bench: Bench) -> None:
     first = ask(bench, "remember number 456")
     time.sleep(61 - time.time() % 60)
@@ -549,7 +521,6 @@ def test_the_same_when_a_minute_really_passes(bench: Bench) -> None:
 
 
 @live("gemini", OLD)
-@pytest.mark.soak
 def test_the_older_version_deletes_nothing(bench: Bench) -> None:
     first = ask(bench, "remember number 456")
     (file,) = session_files(bench, first)
@@ -560,7 +531,6 @@ def test_the_older_version_deletes_nothing(bench: Bench) -> None:
 
 
 @live("gemini", NEW)
-@pytest.mark.soak
 def test_system_settings_that_others_could_write_are_skipped(bench: Bench) -> None:
     """Nor are those that do not belong to root: why retention is not switched off there."""
     folder = bench.home / "shared"
@@ -573,7 +543,6 @@ def test_system_settings_that_others_could_write_are_skipped(bench: Bench) -> No
 
 
 @live("gemini", OLD)
-@pytest.mark.soak
 def test_an_update_keeps_sessions_and_going_back_loses_them(bench: Bench) -> None:
     assert install(CLIS["gemini"], NEW) == ""
     first = ask(bench, "remember number 456")
@@ -598,7 +567,6 @@ def test_a_resume_repeats_the_results_of_earlier_tools(bench: Bench) -> None:
 
 
 @live("gemini", OLD)
-@pytest.mark.soak
 def test_the_older_version_repeats_no_results(bench: Bench) -> None:
     first = ask(bench, "[[shell echo once]][[say done]]", permission="full")
     assert [tool_traffic(go_on(bench, first, "hello")) for _ in range(2)] == [(1, 1), (1, 1)]

@@ -35,7 +35,9 @@ def env(tmp_path: Path) -> dict[str, str]:
     return {**clean, "PATH": ":".join([str(Path(sys.executable).parent), *folders, clean["PATH"]])}
 
 
-def rehearse(env: dict[str, str], tmp_path: Path, *command: str, log: Path | None = None) -> tuple[int, str, str]:
+def rehearse(
+    env: dict[str, str], tmp_path: Path, *command: str, log: Path | None = None
+) -> tuple[int, str, str]:
     options = ["--log", str(log)] if log else []
     done = subprocess.run(
         [*SEGUE, "rehearse", *options, "--", *command],
@@ -101,7 +103,11 @@ def test_doctor_finds_nothing_that_must_be_fixed(env: dict[str, str], tmp_path: 
 def test_a_withheld_key_is_named_when_the_login_fails(env: dict[str, str], tmp_path: Path) -> None:
     done = subprocess.run(
         [*SEGUE, "run", "t1", "hi", "--agent", "claude", "--json", "--quiet"],
-        env={**env, "ANTHROPIC_API_KEY": "a-key-that-must-not-be-seen", "SEGUE_HOME": str(tmp_path / "segue")},
+        env={
+            **env,
+            "ANTHROPIC_API_KEY": "a-key-that-must-not-be-seen",
+            "SEGUE_HOME": str(tmp_path / "segue"),
+        },
         cwd=tmp_path,
         stdin=subprocess.DEVNULL,
         capture_output=True,

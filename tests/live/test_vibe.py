@@ -5,7 +5,6 @@ A start of 3.x costs five seconds of processor time, so a test tells a whole lit
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
 import subprocess
@@ -72,29 +71,6 @@ def grant(bench: Bench) -> None:
     (bench.cwd / ".vibe").mkdir()
     wish = 'bypass_tool_permissions = true\n[tools.write_file]\npermission = "always"\n'
     (bench.cwd / ".vibe" / "config.toml").write_text(wish)
-
-
-def processes_of(bench: Bench) -> list[int]:
-    """Live processes whose environment names this bench's home."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and int(entry.name) != os.getpid():
-            try:
-                environ = (entry / "environ").read_bytes()
-                state = (entry / "stat").read_text().rsplit(")", 1)[1].split()[0]
-            except OSError:
-                continue
-            if str(bench.home).encode() in environ and state != "Z":
-                found.append(int(entry.name))
-    return found
-
-
-def send(bench: Bench, number: signal.Signals) -> None:
-    for pid in processes_of(bench):
-        try:
-            os.kill(pid, number)
-        except ProcessLookupError:
-            continue
 
 
 # --- one turn and the next -------------------------------------------------------------------------
@@ -192,7 +168,6 @@ def test_each_turn_has_its_own_posture_whatever_the_session_began_under(bench: B
         session = ran.outcome.session_id
 
 
-@pytest.mark.soak
 @live("vibe")
 @pytest.mark.parametrize(("posture", "left"), [("default", set()), ("edit", {".w"}), ("read", set())])
 def test_a_posture_is_the_same_fresh_and_resumed(bench: Bench, posture: Posture, left: set[str]) -> None:
@@ -214,7 +189,6 @@ def test_the_old_version_would_run_any_command_that_begins_harmlessly(bench: Ben
     assert (bench.cwd / "here.txt").exists()
 
 
-@pytest.mark.soak
 @live("vibe", NEW)
 def test_the_new_version_by_itself_accepts_edits_and_keeps_the_profile_a_session_began_under(
     bench: Bench,
@@ -227,7 +201,6 @@ def test_the_new_version_by_itself_accepts_edits_and_keeps_the_profile_a_session
     assert made(bench, "c") == {".w", ".t"}
 
 
-@pytest.mark.soak
 @live("vibe", NEW)
 def test_trust_would_let_a_directory_grant_itself_everything(bench: Bench) -> None:
     grant(bench)
@@ -254,7 +227,6 @@ def test_tools_can_be_allowed_and_denied_and_nothing_saved(bench: Bench) -> None
     assert list(bench.home.glob("logs/session/unified/*")) == []
 
 
-@pytest.mark.soak
 @live("vibe", NEW)
 def test_a_denied_tool_stays_denied_where_everything_else_is_allowed(bench: Bench) -> None:
     ran = bench.attempt(TOUCH.format("a"), permission="full", deny_tools=("write_file",))
@@ -283,7 +255,6 @@ def test_a_limit_of_turns_ends_it_as_a_timeout(bench: Bench) -> None:
     assert ran.outcome.session_id is not None
 
 
-@pytest.mark.soak
 @live("vibe")
 def test_a_budget_ends_it_as_a_timeout(bench: Bench) -> None:
     ran = bench.attempt("[[read r.txt]][[say done]]", budget_usd=0.000001)
@@ -328,7 +299,6 @@ def test_the_old_version_takes_any_damage_for_a_missing_session(bench: Bench, tm
     assert (gone.outcome.session_id, gone.requests) == (None, [])
 
 
-@pytest.mark.soak
 @live("vibe")
 def test_an_unknown_session_is_rejected(bench: Bench) -> None:
     ran = bench.resume(UNKNOWN, "hello")
@@ -394,21 +364,18 @@ def test_each_failure_of_the_model_has_its_kind(bench: Bench, prompt: str, kind:
         assert (failure.status, failure.retryable) == (500, True)
 
 
-@pytest.mark.soak
 @live("vibe")
 @pytest.mark.parametrize(("prompt", "kind"), MORE.items())
 def test_more_failures_of_the_model(bench: Bench, prompt: str, kind: str) -> None:
     fails(bench, prompt, kind)
 
 
-@pytest.mark.soak
 @live("vibe")
 def test_a_service_that_recovers_is_no_failure(bench: Bench) -> None:
     ran = bench.attempt("[[error 429 times 1]][[say at last]]")
     assert (ran.outcome.failure, ran.outcome.text) == (None, "at last")
 
 
-@pytest.mark.soak
 @live("vibe")
 def test_nobody_listening_is_a_network_failure_and_no_key_is_auth(bench: Bench) -> None:
     config = bench.home / "config.toml"
@@ -417,7 +384,6 @@ def test_nobody_listening_is_a_network_failure_and_no_key_is_auth(bench: Bench) 
     assert failure_of(bench.attempt("hello", env={"REHEARSAL_API_KEY": ""})) == ("auth", None)
 
 
-@pytest.mark.soak
 @live("vibe")
 def test_a_failed_prompt_stays_in_the_session_of_the_new_version_only(bench: Bench) -> None:
     first = bench.attempt("remember number 456")
@@ -440,7 +406,7 @@ def test_a_cancelled_turn_leaves_nothing_running_and_its_tool_counts(bench: Benc
 
     ran = bench.attempt("[[shell sleep 60]][[say done]]", permission="full", cancel=cancel, on_event=on_event)
     assert (ran.outcome.status, ran.outcome.tools_run) == ("cancelled", 1)
-    assert processes_of(bench) == []
+    assert bench.alive() == []
     if bench.version == NEW:
         assert ran.outcome.session_id is not None
         assert ran.outcome.usage == accounted(ran)
@@ -452,7 +418,7 @@ def test_killed_in_mid_tool_it_resumes_at_once_and_the_tool_counts(bench: Bench)
 
     def on_event(event: ev.Event) -> None:
         if isinstance(event, ev.Heard) and "UNANSWERED" in event.text:
-            threading.Timer(2, send, (bench, signal.SIGKILL)).start()
+            threading.Timer(2, bench.signal, (signal.SIGKILL,)).start()
 
     prompt = "UNANSWERED [[shell sleep 60]][[say done]]"
     ran = bench.resume(first.outcome.session_id, prompt, permission="full", on_event=on_event)
@@ -467,20 +433,18 @@ def test_killed_in_mid_tool_it_resumes_at_once_and_the_tool_counts(bench: Bench)
         assert carried(after, "UNANSWERED") == 0
 
 
-@pytest.mark.soak
 @live("vibe")
 def test_a_time_limit_ends_the_turn_as_a_timeout(bench: Bench) -> None:
     ran = bench.attempt("[[hang]]", limits=Limits(time_s=10))
     assert failure_of(ran) == ("timeout", None)
-    assert processes_of(bench) == []
+    assert bench.alive() == []
 
 
-@pytest.mark.soak
 @live("vibe")
 def test_terminated_by_somebody_else_it_was_killed(bench: Bench) -> None:
     def on_event(event: ev.Event) -> None:
         if isinstance(event, ev.Heard):
-            threading.Timer(1, send, (bench, signal.SIGTERM)).start()
+            threading.Timer(1, bench.signal, (signal.SIGTERM,)).start()
 
     ran = bench.attempt("[[hang]]", on_event=on_event)
     assert failure_of(ran) == ("killed", None)
@@ -564,7 +528,6 @@ def test_the_old_version_takes_what_one_argument_can_hold(bench: Bench) -> None:
     assert bench.attempt("--version remember number 7").outcome.text == "Noted: 7."
 
 
-@pytest.mark.soak
 @live("vibe", NEW)
 def test_the_new_version_takes_a_mebibyte_but_compacts_what_exceeds_its_threshold(bench: Bench) -> None:
     ran = bench.attempt("x " * 100_000)

@@ -1,7 +1,8 @@
 """The protocol every agent adapter fulfils.
 
-An adapter is data and small pure functions. Only ``evidence`` touches the world, and only to read what
-the CLI left on disk. ``segue.testing`` holds the conformance kit that checks an adapter.
+An adapter is data and small pure functions. Only ``evidence`` touches the world: it reads what the CLI
+left on disk, and takes away what the CLI left broken there. ``segue.testing`` holds the conformance kit
+that checks an adapter.
 """
 
 from __future__ import annotations

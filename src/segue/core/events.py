@@ -26,7 +26,7 @@ class Session(Event, frozen=True, tag="session"):
 
 
 class Heard(Event, frozen=True, tag="heard"):
-    """The user's message, as the CLI took it in. Texts and tools before the last one were history, replayed."""
+    """The user's message, as the CLI took it in; what came before it is history. Never told to listeners."""
 
     text: str
 

@@ -73,6 +73,8 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     allow_tools: bool = False
     deny_tools: bool = False
     postures: tuple[Posture, ...] = ("default",)
+    replays: bool = False
+    """A resumed run prints the whole history again before what is new."""
     id_on_disk_only: bool = False
     """The session's id is not in the output: runs need a private home, so that two never meet."""
 

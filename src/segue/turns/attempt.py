@@ -16,8 +16,8 @@ from segue.core.redact import Redactor
 from segue.core.request import Command, Place, Request, Runtime
 from segue.core.usage import Totals
 from segue.turns.runner import Limits, Oversize, Running, launch
+from segue.turns.telling import Listener, Telling
 
-Listener = Callable[[ev.Event], None]
 Answerer = Callable[[ev.Question | ev.Permission], Awaitable[Answer]]
 
 NOBODY = Answer(False, "nobody can answer now. Decide for yourself, and say what you assumed.")
@@ -67,6 +67,7 @@ async def attempt(
     command = task.agent.command(task.request, task.runtime, task.place)
     _prepare(task.place, command)
     reading = Reading()
+    tell = Telling(on_event, task.request, task.runtime)
     async with launch(
         command,
         env={**task.env, **command.env, "PWD": str(command.cwd)},
@@ -79,9 +80,9 @@ async def attempt(
             for event in _events(task.agent, line):
                 shown = task.redactor.event(event)
                 reading.add(shown)
-                if on_event is not None:
-                    on_event(shown)
+                tell(shown)
                 await _react(task.agent, running, event, answer)
+    tell.end()
     evidence = task.agent.evidence(task.request, task.place, task.home, reading)
     ended = Ended(
         request=task.request,

@@ -9,18 +9,23 @@ from pathlib import Path
 
 from segue.core.redact import Redactor
 
+STREAMS = ("stdout", "stderr")
+PROCESS = "process.json"
 COMPRESS_BYTES = 64 * 1024
 RUNS_KEPT = 200
 CHUNK = 8 * 1024 * 1024
 
 
 def settle(run_dir: Path, redactor: Redactor) -> None:
-    """After the end: take secrets out of what the CLI wrote, compress what is large, drop the oldest runs."""
-    for name in ("stdout", "stderr"):
-        path = run_dir / name
-        if path.exists():
+    """After the end: take secrets out of what the CLI printed, compress what is large, drop the rest."""
+    for path in sorted(run_dir.iterdir()):
+        if path.name in STREAMS:
             _clean(path, redactor)
             _compress(path)
+        elif path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        elif path.name != PROCESS:
+            path.unlink()
     _bound(run_dir.parent)
 
 

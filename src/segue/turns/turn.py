@@ -28,8 +28,9 @@ from segue.core.redact import Redactor
 from segue.core.request import Place, Posture, Request, Runtime, Start
 from segue.core.turn import AttemptShown, Check, Sent, Turn, shown_failure
 from segue.turns import keep
-from segue.turns.attempt import Answerer, Cancel, Listener, Task, attempt
+from segue.turns.attempt import Answerer, Cancel, Task, attempt
 from segue.turns.runner import Limits
+from segue.turns.telling import Listener
 
 PREFERRED = ("claude", "codex", "gemini", "vibe")
 """The order in which an installed agent is taken when none is named."""
@@ -265,7 +266,7 @@ def _check(request: Request, agent: Agent, runtime: Runtime) -> None:
         if size > can.prompt_limit:
             raise Misuse(
                 f"the prompt has {size:,} {can.prompt_unit}; {agent.label} {runtime.version or ''} takes at"
-                f" most {can.prompt_limit:,}. Put it into a file in the working directory and ask to read that"
+                f" most {can.prompt_limit:,}. Put it into a file in the working directory and ask to read it"
             )
 
 

@@ -18,4 +18,6 @@ HELP = {
 def test_the_adapter_conforms(name: str, seed: int, soak: bool) -> None:
     agent = registry.get(name, Config())
     recorded = [path.read_bytes() for path in sorted(STREAMS.glob(f"{name}-*/*.jsonl"))]
-    assert check_adapter(agent, recorded, outputs=HELP.get(name), seed=seed, rounds=3_000 if soak else 60) == []
+    assert (
+        check_adapter(agent, recorded, outputs=HELP.get(name), seed=seed, rounds=3_000 if soak else 60) == []
+    )

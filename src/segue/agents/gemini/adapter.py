@@ -36,33 +36,9 @@ class Gemini:
     keys: Sequence[str] = ("GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_CLOUD_API_KEY")
     probes: Sequence[Sequence[str]] = (("--version",), ("--help",))
     owned_args = frozenset(
-        [
-            "-p",
-            "--prompt",
-            "-i",
-            "--prompt-interactive",
-            "-r",
-            "--resume",
-            "--session-id",
-            "--session-file",
-            "--list-sessions",
-            "--delete-session",
-            "-o",
-            "--output-format",
-            "-m",
-            "--model",
-            "-y",
-            "--yolo",
-            "--approval-mode",
-            "--allowed-tools",
-            "--policy",
-            "--acp",
-            "--experimental-acp",
-            "-w",
-            "--worktree",
-            "-l",
-            "--list-extensions",
-        ]
+        "-p --prompt -i --prompt-interactive -r --resume --session-id --session-file "
+        "--list-sessions --delete-session -o --output-format -m --model -y --yolo --approval-mode "
+        "--allowed-tools --policy --acp --experimental-acp -w --worktree -l --list-extensions".split()
     )
     login_check: Sequence[str] = ()
     notes: Sequence[str] = (

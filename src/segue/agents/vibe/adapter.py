@@ -137,6 +137,7 @@ def _capabilities(help_text: str) -> Capabilities:
         allow_tools=True,
         deny_tools=True,
         postures=("default", "read", "edit", "full"),
+        replays=not unified,
         id_on_disk_only=not unified,
     )
 
