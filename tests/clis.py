@@ -6,6 +6,7 @@ what is newest in the registries instead. The cache lies outside the work tree (
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -104,6 +105,15 @@ def _runs(python: str) -> bool:
     return subprocess.run([python, "-c", ""], capture_output=True, check=False).returncode == 0
 
 
+def published(cli: Cli) -> str:
+    """The version that ``latest`` turned out to be."""
+    if cli.agent == "vibe":
+        (info,) = cli.folder(LATEST).glob("lib/python*/site-packages/mistral_vibe-*.dist-info")
+        return info.name.removeprefix("mistral_vibe-").removesuffix(".dist-info")
+    package = cli.folder(LATEST) / "node_modules" / cli.package / "package.json"
+    return str(json.loads(package.read_text())["version"])
+
+
 def main() -> int:
     failed = 0
     for cli in CLIS.values():
@@ -112,7 +122,8 @@ def main() -> int:
                 shutil.rmtree(cli.folder(version), ignore_errors=True)
             reason = install(cli, version)
             failed += bool(reason)
-            print(f"{cli.agent:7} {version:8} {reason or 'ready'}", flush=True)
+            found = f"is {published(cli)}, tested with {cli.newest}" if version == LATEST else "ready"
+            print(f"{cli.agent:7} {version:8} {reason or found}", flush=True)
     return 1 if failed else 0
 
 

@@ -6,6 +6,7 @@ import os
 import random
 
 import pytest
+from hypothesis import core
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -22,6 +23,7 @@ def pytest_configure(config: pytest.Config) -> None:
     given = config.getoption("--seed")
     seed = given if given is not None else int(os.environ.get("SEGUE_TEST_SEED") or random.randrange(2**32))
     os.environ["SEGUE_TEST_SEED"] = str(seed)
+    vars(core)["global_force_seed"] = seed
 
 
 def pytest_report_header() -> str:

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import signal
+import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -26,9 +27,10 @@ from segue.core.usage import Totals
 from segue.rehearsal.log import Request as Asked
 from segue.rehearsal.model import LoopbackModel
 from segue.rehearsal.setup import point
-from segue.turns.attempt import Answerer, Cancel, Task, attempt
+from segue.turns.answering import Answerer
+from segue.turns.attempt import Cancel, Task, attempt
 from segue.turns.runner import Limits
-from tests.clis import CLIS, LATEST
+from tests.clis import CLIS
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "streams"
 FRESH, NOTHING, PATIENT = Start(), Totals(), Limits(time_s=90)
@@ -58,6 +60,9 @@ class Bench:
 
     agent: Agent
     version: str
+    """The version whose facts are tested."""
+    installed: str
+    """What is really run: the same, or the newest there is."""
     runtime: Runtime
     model: LoopbackModel
     home: Path
@@ -130,6 +135,19 @@ class Bench:
                     found.append(int(entry.name))
         return found
 
+    def when_asked(self, text: str, action: Callable[[], object], after_s: float = 1.0) -> None:
+        """Once the model was sent this text, and a little later, do something from outside."""
+
+        def watch() -> None:
+            for _ in range(900):
+                if any(text in request.last_user_text for request in self.model.requests):
+                    time.sleep(after_s)
+                    action()
+                    return
+                time.sleep(0.1)
+
+        threading.Thread(target=watch, daemon=True).start()
+
     def signal(self, number: signal.Signals) -> None:
         """Send a signal to all of them, as somebody from outside would."""
         for pid in self.alive():
@@ -154,7 +172,14 @@ class Bench:
 
 
 def make(
-    agent_name: str, version: str, tmp: Path, model: LoopbackModel, *, retries: int, record: bool
+    agent_name: str,
+    version: str,
+    installed: str,
+    tmp: Path,
+    model: LoopbackModel,
+    *,
+    retries: int,
+    record: bool,
 ) -> Bench:
     """Set one up: nothing of the caller's environment but the way to the programs."""
     agent = registry.get(agent_name, Config())
@@ -167,9 +192,9 @@ def make(
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text, encoding="utf-8")
     env = {**clean_environment(home), **pointing.env}
-    program = CLIS[agent_name].program(version)
+    program = CLIS[agent_name].program(installed)
     runtime = probe.probe(agent, env=env, configured=[str(program)], cache=_probe_cache())
-    return Bench(agent, version, runtime, model, home, cwd, runs, env, record)
+    return Bench(agent, version, installed, runtime, model, home, cwd, runs, env, record)
 
 
 def clean_environment(home: Path) -> dict[str, str]:
@@ -199,7 +224,3 @@ def live(agent: str, *versions: str) -> pytest.MarkDecorator:
         marks = [pytest.mark.soak] if not versions and version == cli.older else []
         params.append(pytest.param((agent, version), id=f"{agent}-{version}", marks=marks))
     return pytest.mark.parametrize("bench", params, indirect=True)
-
-
-def latest_version(version: str, newest: str, use_latest: bool) -> str:
-    return LATEST if use_latest and version == newest else version

@@ -51,7 +51,7 @@ def bare(
     bench: Bench, prompt: str, *args: str, version: str | None = None, **variables: str
 ) -> tuple[int, list[dict[str, Any]], str]:
     """The CLI as it is, without our adapter: exit code, records, stderr."""
-    program = CLIS["gemini"].program(version or bench.version)
+    program = CLIS["gemini"].program(version or bench.installed)
     argv = [str(program), "--output-format=stream-json", f"--model={MODEL}", *args]
     env = bench.env | {"GEMINI_CLI_NO_RELAUNCH": "1", "TMPDIR": str(bench.runs)} | variables
     done = subprocess.run(

@@ -98,7 +98,7 @@ def test_turns_resume_one_session_and_usage_equals_the_models_account(bench: Ben
 
 
 @live("vibe", OLD)
-def test_the_old_version_forks_on_every_resume_and_replays_the_history(bench: Bench) -> None:
+def test_the_old_version_forks_on_every_resume_and_only_its_output_replays_the_history(bench: Bench) -> None:
     ids = set()
     ran = bench.attempt("remember number 456", record="recall")
     for prompt, answer, tools in (
@@ -117,15 +117,17 @@ def test_the_old_version_forks_on_every_resume_and_replays_the_history(bench: Be
         kept = (before / "messages.jsonl").read_bytes()
         ran = bench.resume(ran.outcome.session_id, prompt, permission="full", record=f"resume-{tools}")
         assert (ran.outcome.text, ran.outcome.tools_run) == (answer, tools)
+        assert [event.text for event in ran.of(ev.Text)] == [answer]
+        assert (len(ran.of(ev.ToolCall)), len(ran.of(ev.ToolResult)), ran.of(ev.Heard)) == (tools, tools, [])
         assert (before / "messages.jsonl").read_bytes() == kept
         assert carried(ran, "remember number 456") == 1
     assert len(ids) == 3
     assert None not in ids
     assert failure_of(ran) == ("model_error", None)
-    heard = [event.text for event in ran.of(ev.Heard)]
-    assert heard[0] == "remember number 456"
-    assert heard[-1] == "[[empty]]"
-    assert len(ran.of(ev.ToolCall)) == 2  # replayed, and not counted
+    printed = [event for line in ran.stdout.splitlines() for event in bench.agent.parse(line)]
+    heard = [event.text for event in printed if isinstance(event, ev.Heard)]
+    assert (heard[0], heard[-1], len(heard)) == ("remember number 456", "[[empty]]", 4)
+    assert sum(isinstance(event, ev.ToolCall) for event in printed) == 2  # replayed, but not told
 
 
 @live("vibe")
@@ -400,11 +402,8 @@ def test_a_failed_prompt_stays_in_the_session_of_the_new_version_only(bench: Ben
 def test_a_cancelled_turn_leaves_nothing_running_and_its_tool_counts(bench: Bench) -> None:
     cancel = Cancel()
 
-    def on_event(event: ev.Event) -> None:
-        if isinstance(event, ev.Heard):
-            threading.Timer(2, cancel).start()
-
-    ran = bench.attempt("[[shell sleep 60]][[say done]]", permission="full", cancel=cancel, on_event=on_event)
+    bench.when_asked("sleep 60", cancel, after_s=2)
+    ran = bench.attempt("[[shell sleep 60]][[say done]]", permission="full", cancel=cancel)
     assert (ran.outcome.status, ran.outcome.tools_run) == ("cancelled", 1)
     assert bench.alive() == []
     if bench.version == NEW:
@@ -415,13 +414,9 @@ def test_a_cancelled_turn_leaves_nothing_running_and_its_tool_counts(bench: Benc
 @live("vibe")
 def test_killed_in_mid_tool_it_resumes_at_once_and_the_tool_counts(bench: Bench) -> None:
     first = bench.attempt("remember number 456")
-
-    def on_event(event: ev.Event) -> None:
-        if isinstance(event, ev.Heard) and "UNANSWERED" in event.text:
-            threading.Timer(2, bench.signal, (signal.SIGKILL,)).start()
-
+    bench.when_asked("UNANSWERED", lambda: bench.signal(signal.SIGKILL), after_s=2)
     prompt = "UNANSWERED [[shell sleep 60]][[say done]]"
-    ran = bench.resume(first.outcome.session_id, prompt, permission="full", on_event=on_event)
+    ran = bench.resume(first.outcome.session_id, prompt, permission="full")
     assert failure_of(ran) == ("killed", None)
     assert ran.outcome.tools_run == 1
     after = bench.resume(first.outcome.session_id, "what number?")
@@ -442,11 +437,8 @@ def test_a_time_limit_ends_the_turn_as_a_timeout(bench: Bench) -> None:
 
 @live("vibe")
 def test_terminated_by_somebody_else_it_was_killed(bench: Bench) -> None:
-    def on_event(event: ev.Event) -> None:
-        if isinstance(event, ev.Heard):
-            threading.Timer(1, bench.signal, (signal.SIGTERM,)).start()
-
-    ran = bench.attempt("[[hang]]", on_event=on_event)
+    bench.when_asked("hang", lambda: bench.signal(signal.SIGTERM))
+    ran = bench.attempt("[[hang]]")
     assert failure_of(ran) == ("killed", None)
 
 
@@ -456,14 +448,11 @@ def two_writers(bench: Bench, slowly: str, cancel: Cancel | None = None) -> tupl
     slow: list[Ran] = []
     begun = threading.Event()
 
-    def heard(event: ev.Event) -> None:
-        if isinstance(event, ev.Heard) and "SLOW" in event.text:
-            begun.set()
-
     def other() -> None:
         session = first.outcome.session_id
-        slow.append(bench.resume(session, f"SLOW {slowly}", on_event=heard, cancel=cancel))
+        slow.append(bench.resume(session, f"SLOW {slowly}", cancel=cancel))
 
+    bench.when_asked("SLOW", begun.set, after_s=0)
     thread = threading.Thread(target=other)
     thread.start()
     assert begun.wait(60)

@@ -111,6 +111,8 @@ class Compacted(Event, frozen=True, tag="compacted"):
 
 class Notice(Event, frozen=True, tag="notice"):
     text: str
+    until: int | None = None
+    """When a limit that it tells of ends, in epoch milliseconds."""
 
 
 class End(Event, frozen=True, tag="end"):

@@ -24,6 +24,7 @@ from typing import Literal
 
 import msgspec
 
+from segue.core.reading import Reading
 from segue.core.usage import Context, Totals, Usage
 
 Kind = Literal[
@@ -44,6 +45,9 @@ Kind = Literal[
 ]
 Reason = Literal["not_found", "expired", "foreign_account", "wrong_cwd", "corrupt", "unknown"]
 Status = Literal["ok", "failed", "cancelled"]
+
+FAULTS = (4, 5, 6, 7, 8, 11)
+"""Signals a process brings upon itself: illegal instruction, trap, abort, bus error, arithmetic, segment."""
 
 RETRYABLE: frozenset[Kind] = frozenset({"session_busy", "rate_limited", "network", "model_error"})
 """Failures that may well succeed when tried again later."""
@@ -136,11 +140,21 @@ def by_exit(ended: Exit) -> Failure | None:
 def fallen(ended: Exit, name: str) -> Failure:
     """A process that ended without a final word."""
     line = last_line(ended.stderr)
-    if ended.signal is not None and ended.signal not in (6, 11):
+    if ended.signal is not None and ended.signal not in FAULTS:
         return Failure("killed", f"{name} was ended by signal {ended.signal}" + (f": {line}" if line else ""))
     if ended.code == 0:
         return Failure("protocol", f"{name} exited without a final answer" + (f": {line}" if line else ""))
     return Failure("crashed", line or f"{name} exited with code {ended.code} and said nothing")
+
+
+def unanswered(reading: Reading, denied: int | None = None) -> Failure | None:
+    """A success without an answer is none, unless tools did the work. ``denied``: if more is known of it."""
+    refused = reading.tools_denied if denied is None else denied
+    if reading.answer.strip() or reading.tools_run + reading.tools_denied > refused:
+        return None
+    if refused:
+        return Failure("tool_denied", "it gave no answer after a tool was refused")
+    return Failure("model_error", "the model gave an empty answer")
 
 
 def last_line(text: str) -> str:

@@ -6,6 +6,7 @@ from segue.core import events as ev
 from segue.core.usage import Usage
 
 DELTAS_KEPT = 64 * 1024 * 1024
+OPEN_REQUESTS = 100
 
 
 class Reading:
@@ -23,12 +24,13 @@ class Reading:
         self.compacted = False
         self.notice = ""
         """The last thing the CLI had to say beside the conversation."""
+        self.until: int | None = None
+        """When a limit that the CLI told of ends."""
         self.unknown = 0
         self.events = 0
         self._settled = Usage()
         self._settled_cost: float | None = None
-        self._current_cost: float | None = None
-        self._current: tuple[str | None, Usage] | None = None
+        self._reports: dict[str, tuple[Usage, float | None]] = {}
         self._open: set[str] = set()
         self._calls = 0
         self._denied = 0
@@ -63,6 +65,7 @@ class Reading:
                 self.compacted = True
             case ev.Notice():
                 self.notice = event.text
+                self.until = event.until or self.until
             case ev.End():
                 self.end = event
             case ev.Unknown():
@@ -78,12 +81,13 @@ class Reading:
     @property
     def usage(self) -> Usage:
         """The sum over the model requests that reported so far."""
-        return self._settled if self._current is None else self._settled + self._current[1]
+        return sum((usage for usage, _ in self._reports.values()), self._settled)
 
     @property
     def cost_usd(self) -> float | None:
         """The same sum in money, where the CLI says what its requests cost."""
-        return _sum(self._settled_cost, self._current_cost)
+        costs = [cost for _, cost in self._reports.values() if cost is not None]
+        return _sum(self._settled_cost, sum(costs) if costs else None)
 
     @property
     def tools_run(self) -> int:
@@ -95,16 +99,23 @@ class Reading:
         return self._denied
 
     def _usage(self, event: ev.UsageReport) -> None:
-        again = self._current is not None and event.request is not None and self._current[0] == event.request
-        if self._current is not None and not again:
-            self._settled = self._settled + self._current[1]
-            self._settled_cost = self.cost_usd
-        self._current = (event.request, event.usage)
-        self._current_cost = event.cost_usd
-        self.requests += not again
+        known = self._reports.get(event.request) if event.request is not None else None
+        usage = event.usage if known is None else known[0].replaced_by(event.usage)
+        self.requests += known is None
+        if event.request is None:
+            self._settle(usage, event.cost_usd)
+        else:
+            self._reports[event.request] = (usage, event.cost_usd)
+            if len(self._reports) > OPEN_REQUESTS:
+                self._settle(*self._reports.pop(next(iter(self._reports))))
         if not event.side:
-            self.last_request = event.usage
+            self.last_request = usage
             self.model = event.model or self.model
+
+    def _settle(self, usage: Usage, cost_usd: float | None) -> None:
+        """Reports of one request follow each other soon: those of an old one will not change any more."""
+        self._settled = self._settled + usage
+        self._settled_cost = _sum(self._settled_cost, cost_usd)
 
     def _result(self, event: ev.ToolResult) -> None:
         if event.id in self._open:

@@ -45,6 +45,8 @@ class Redactor:
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         ordered = sorted({s for s in secrets if s}, key=len, reverse=True)
         self._secrets = tuple(ordered)
+        self.found = False
+        """Whether a known secret was met."""
         self._raw = tuple(dict.fromkeys(form for s in ordered for form in _forms(s)))
 
     def text(self, text: str) -> str:
@@ -59,13 +61,23 @@ class Redactor:
         """Without known secrets: for what the assistant says."""
         for secret in self._secrets:
             if secret in text:
+                self.found = True
                 text = text.replace(secret, MASK)
         return text
+
+    def beginning(self, text: str) -> int:
+        """How many characters at the end of the text may be the beginning of a known secret."""
+        longest = max((len(secret) for secret in self._secrets), default=1) - 1
+        for length in range(min(longest, len(text)), 0, -1):
+            if any(secret.startswith(text[-length:]) for secret in self._secrets):
+                return length
+        return 0
 
     def bytes(self, data: bytes) -> bytes:
         """Raw output, for logs and kept streams; secrets are also found as JSON writes them."""
         for secret in self._raw:
             if secret in data:
+                self.found = True
                 data = data.replace(secret, MASK.encode())
         for hint, shape in _BYTE_SHAPES:
             if hint in data:

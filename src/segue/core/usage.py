@@ -23,6 +23,11 @@ class Usage(msgspec.Struct, frozen=True):
         known = [n for n in (self.input, self.cache_read, self.cache_write) if n is not None]
         return sum(known) if known else None
 
+    def replaced_by(self, later: Usage) -> Usage:
+        """A later report of the same request: what it says counts, what it leaves out stays."""
+        pairs = zip(_fields(self), _fields(later), strict=True)
+        return Usage(*(old if new is None else new for old, new in pairs))
+
     def __add__(self, other: Usage) -> Usage:
         return Usage(*(_add(a, b) for a, b in zip(_fields(self), _fields(other), strict=True)))
 

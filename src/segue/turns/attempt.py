@@ -3,41 +3,47 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from segue.agents.base import Agent, Answer, Ended
+from segue.agents.base import Agent, Ended
 from segue.core import events as ev
+from segue.core.cleaning import Cleaning
 from segue.core.outcome import Outcome
 from segue.core.reading import Reading
 from segue.core.redact import Redactor
 from segue.core.request import Command, Place, Request, Runtime
 from segue.core.usage import Totals
+from segue.turns.answering import Answerer, Answering
 from segue.turns.runner import Limits, Oversize, Running, launch
 from segue.turns.telling import Listener, Telling
 
-Answerer = Callable[[ev.Question | ev.Permission], Awaitable[Answer]]
-
-NOBODY = Answer(False, "nobody can answer now. Decide for yourself, and say what you assumed.")
-REFUSED = Answer(False, "this run may not use the tool. Go on without it, and say what is missing.")
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
 
 
 class Cancel:
-    """A handle to stop a running attempt: once ends it, twice kills it."""
+    """A handle to stop a running attempt, from any thread: once ends it, twice kills it."""
 
     def __init__(self) -> None:
         self.asked = 0
         self._running: Running | None = None
+        self._loop: AbstractEventLoop | None = None
 
     def __call__(self) -> None:
         self.asked += 1
-        if self._running is not None:
-            self._running.cancel()
+        if self._running is not None and self._loop is not None:
+            with suppress(RuntimeError):  # the loop is closed: it has ended
+                self._loop.call_soon_threadsafe(self._running.cancel)
 
     def follow(self, running: Running) -> None:
-        self._running = running
+        from asyncio import get_running_loop
+
+        self._running, self._loop = running, get_running_loop()
         for _ in range(self.asked):
             running.cancel()
 
@@ -66,30 +72,38 @@ async def attempt(
     """Run it. A failure of the CLI is an outcome; only misuse raises."""
     command = task.agent.command(task.request, task.runtime, task.place)
     _prepare(task.place, command)
-    reading = Reading()
+    reading, cleaning = Reading(), Cleaning(task.redactor)
     tell = Telling(on_event, task.request, task.runtime)
-    async with launch(
-        command,
-        env={**task.env, **command.env, "PWD": str(command.cwd)},
-        run_dir=task.place.run_dir,
-        limits=task.limits,
-    ) as running:
+    env = {**task.env, **command.env, "PWD": str(command.cwd)}
+    async with (
+        launch(command, env=env, run_dir=task.place.run_dir, limits=task.limits) as running,
+        Answering(task.agent, running, answer) as answering,
+    ):
         if cancel is not None:
             cancel.follow(running)
         async for line in running.lines():
             for event in _events(task.agent, line):
-                shown = task.redactor.event(event)
-                reading.add(shown)
-                tell(shown)
-                await _react(task.agent, running, event, answer)
+                for shown in cleaning(event):
+                    reading.add(shown)
+                    tell(shown)
+                if isinstance(event, ev.End):
+                    await running.finish()
+                elif isinstance(event, ev.Question | ev.Permission):
+                    answering.take(event)
+        for shown in cleaning.rest():
+            reading.add(shown)
+            tell(shown)
     tell.end()
-    evidence = task.agent.evidence(task.request, task.place, task.home, reading)
+    return _concluded(task, reading, running)
+
+
+def _concluded(task: Task, reading: Reading, running: Running) -> Outcome:
     ended = Ended(
         request=task.request,
         runtime=task.runtime,
         reading=reading,
         exit=running.exit,
-        evidence=evidence,
+        evidence=task.agent.evidence(task.request, task.place, task.home, reading),
         base=task.base,
         now_ms=time.time_ns() // 1_000_000,
     )
@@ -107,15 +121,3 @@ def _events(agent: Agent, line: bytes | Oversize) -> Sequence[ev.Event]:
     if isinstance(line, Oversize):
         return (ev.Unknown("", f"a line of {line.length} bytes was skipped"),)
     return agent.parse(line)
-
-
-async def _react(agent: Agent, running: Running, event: ev.Event, answer: Answerer | None) -> None:
-    """What the stream asks of us: an answer, or to let the CLI go once it has said its final word.
-
-    The event is the one that was read, not the one that is shown: what goes back must be unaltered.
-    """
-    if isinstance(event, ev.End):
-        await running.finish()
-    elif isinstance(event, ev.Question | ev.Permission):
-        refusal = NOBODY if isinstance(event, ev.Question) else REFUSED
-        await running.send(agent.reply(event, refusal if answer is None else await answer(event)))

@@ -5,27 +5,30 @@ from __future__ import annotations
 import gzip
 import os
 import shutil
+import time
 from pathlib import Path
 
 from segue.core.redact import Redactor
 
 STREAMS = ("stdout", "stderr")
 PROCESS = "process.json"
+FORGOTTEN_S = 7 * 24 * 3600
 COMPRESS_BYTES = 64 * 1024
 RUNS_KEPT = 200
 CHUNK = 8 * 1024 * 1024
 
 
 def settle(run_dir: Path, redactor: Redactor) -> None:
-    """After the end: take secrets out of what the CLI printed, compress what is large, drop the rest."""
+    """After the end: take secrets out of what the CLI printed, compress what is large, drop the rest.
+
+    A stream in which a secret was met is not kept at all: it may stand there in fragments as well.
+    """
     for path in sorted(run_dir.iterdir()):
-        if path.name in STREAMS:
+        if path.name not in STREAMS or (path.name == "stdout" and redactor.found):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+        else:
             _clean(path, redactor)
             _compress(path)
-        elif path.is_dir():
-            shutil.rmtree(path, ignore_errors=True)
-        elif path.name != PROCESS:
-            path.unlink()
     _bound(run_dir.parent)
 
 
@@ -55,10 +58,15 @@ def _compress(path: Path) -> None:
 
 
 def _bound(runs: Path) -> None:
-    """Run ids sort by time: the first names are the oldest."""
+    """Run ids sort by time: the first names are the oldest. One that was not settled may still run."""
     names = sorted(entry.name for entry in os.scandir(runs) if entry.is_dir())
     for name in names[:-RUNS_KEPT]:
-        shutil.rmtree(runs / name, ignore_errors=True)
+        if not (runs / name / PROCESS).exists() or _age_s(runs / name) > FORGOTTEN_S:
+            shutil.rmtree(runs / name, ignore_errors=True)
+
+
+def _age_s(path: Path) -> float:
+    return time.time() - path.stat().st_mtime
 
 
 def _private(path: str, flags: int) -> int:

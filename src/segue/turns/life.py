@@ -56,9 +56,10 @@ class Life:
         self.gone = anyio.Event()
 
     def end(self, by: Literal["cancelled", "timeout"] | None) -> None:
-        """End it, unless it ended or is being ended already."""
+        """End it, unless it ended or is being ended already. A turn whose final word was said is over:
+        whatever ends the process then, the turn was not cut short by it."""
         if not self._over.is_set():
-            self._ended_by = by
+            self._ended_by = None if self.finishing.is_set() else by
             self._over.set()
 
     def cancel(self) -> None:

@@ -28,7 +28,8 @@ from segue.core.redact import Redactor
 from segue.core.request import Place, Posture, Request, Runtime, Start
 from segue.core.turn import AttemptShown, Check, Sent, Turn, shown_failure
 from segue.turns import keep
-from segue.turns.attempt import Answerer, Cancel, Task, attempt
+from segue.turns.answering import Answerer
+from segue.turns.attempt import Cancel, Task, attempt
 from segue.turns.runner import Limits
 from segue.turns.telling import Listener
 

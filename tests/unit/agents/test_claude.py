@@ -229,23 +229,16 @@ def test_a_recorded_failure_has_its_kind(version: str, name: str, kind: Kind) ->
 
 @pytest.mark.parametrize("version", [NEW, OLD])
 @pytest.mark.parametrize(
-    ("evidence", "cwd_scope", "reason"),
-    [
-        ({}, "any", "not_found"),
-        ({"session_exists": True}, "any", "corrupt"),
-        ({"session_exists": True}, "same", "wrong_cwd"),
-    ],
+    ("where", "reason"),
+    [("nowhere", "not_found"), ("here", "corrupt"), ("elsewhere", "wrong_cwd")],
 )
-def test_a_rejected_resume_says_why_and_gives_no_id(
-    version: str, evidence: dict[str, bool], cwd_scope: str, reason: Reason
-) -> None:
+def test_a_rejected_resume_says_why_and_gives_no_id(version: str, where: str, reason: Reason) -> None:
     outcome = concluded(
         AGENT,
         events_of(AGENT, STREAMS / version / "rejected.jsonl"),
         code=1,
         start=Start("resume", ONE),
-        evidence=evidence,
-        can=Capabilities(resume=True, cwd_scope=cwd_scope),  # type: ignore[arg-type]
+        evidence={"session": where},
     )
     assert outcome.failure is not None
     assert (outcome.failure.kind, outcome.failure.reason) == ("session_rejected", reason)

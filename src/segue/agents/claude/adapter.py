@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -143,11 +144,14 @@ class Claude:
         return msgspec.json.encode({"type": "control_response", "response": body}) + b"\n"
 
     def evidence(self, request: Request, place: Place, home: Path, reading: Reading) -> Evidence:
-        """Whether the session that was asked for is on disk: a crash has been reported as "not found"."""
+        """Where the session that was asked for is: a crash has been reported as "not found"."""
         session = request.start.session
         if session is None:
             return {}
-        return {"session_exists": any(home.glob(f"projects/*/{session}.jsonl"))}
+        folder = re.sub(r"[^A-Za-z0-9]", "-", os.path.realpath(request.cwd))
+        if (home / "projects" / folder / f"{session}.jsonl").exists():
+            return {"session": "here"}
+        return {"session": "elsewhere" if any(home.glob(f"projects/*/{session}.jsonl")) else "nowhere"}
 
     def conclude(self, ended: Ended) -> Outcome:
         return verdict.conclude(ended)

@@ -23,13 +23,9 @@ class _Usage(msgspec.Struct, frozen=True):
     cache_creation_input_tokens: int | None = None
     output_tokens: int | None = None
 
-    def plain(self) -> Usage:
-        return Usage(
-            self.input_tokens,
-            self.cache_read_input_tokens,
-            self.cache_creation_input_tokens,
-            self.output_tokens,
-        )
+    def sent(self) -> Usage:
+        """Without the output: what stands there while a message is written is only where it began."""
+        return Usage(self.input_tokens, self.cache_read_input_tokens, self.cache_creation_input_tokens)
 
 
 class _Block(msgspec.Struct, frozen=True):
@@ -59,6 +55,7 @@ class _Delta(msgspec.Struct, frozen=True):
 class _Partial(msgspec.Struct, frozen=True):
     type: str = ""
     delta: _Delta | None = None
+    usage: _Usage | None = None
 
 
 class _Line(msgspec.Struct, frozen=True):
@@ -66,6 +63,7 @@ class _Line(msgspec.Struct, frozen=True):
     subtype: str | None = None
     session_id: str | None = None
     parent_tool_use_id: str | None = None
+    api_message_id: str | None = None
     message: _Message | None = None
     event: _Partial | None = None
     model: str | None = None
@@ -101,16 +99,32 @@ def _read(line: bytes) -> Sequence[ev.Event]:
             return _result(line)
         case "control_request":
             return _control(line)
-        case "rate_limit_event" | "control_response" | "keep_alive" | "tool_progress" | "auth_status":
+        case "rate_limit_event":
+            return _limit(table(_any.decode(line).get("rate_limit_info")))
+        case "control_response" | "keep_alive" | "tool_progress" | "auth_status":
             return ()
     return ev.unknown(line, f"unknown type {record.type}")
 
 
 def _partial(record: _Line) -> Sequence[ev.Event]:
-    event = record.event
-    if record.parent_tool_use_id or event is None or event.delta is None:
+    event, side = record.event, bool(record.parent_tool_use_id)
+    if event is None:
         return ()
-    return (ev.TextDelta(event.delta.text),) if event.delta.type == "text_delta" and event.delta.text else ()
+    if event.type == "message_delta" and event.usage is not None and record.api_message_id:
+        return (ev.UsageReport(_known(event.usage), None, record.api_message_id, side),)
+    if side or event.delta is None or event.delta.type != "text_delta" or not event.delta.text:
+        return ()
+    return (ev.TextDelta(event.delta.text),)
+
+
+def _known(usage: _Usage) -> Usage:
+    """The end of a message repeats what it knew at the start, or leaves it out as 0."""
+    return Usage(
+        usage.input_tokens or None,
+        usage.cache_read_input_tokens or None,
+        usage.cache_creation_input_tokens or None,
+        usage.output_tokens,
+    )
 
 
 def _assistant(record: _Line) -> Sequence[ev.Event]:
@@ -127,7 +141,7 @@ def _assistant(record: _Line) -> Sequence[ev.Event]:
         elif block.type in ("tool_use", "server_tool_use"):
             found.append(ev.ToolCall(block.id, block.name, _value(block.input)))
     if message.usage is not None and message.model != "<synthetic>":
-        found.append(ev.UsageReport(message.usage.plain(), message.model, message.id, side))
+        found.append(ev.UsageReport(message.usage.sent(), message.model, message.id, side))
     return found
 
 
@@ -152,6 +166,14 @@ def _system(record: _Line, line: bytes) -> Sequence[ev.Event]:
         about = table(_any.decode(line).get("compact_metadata"))
         return (ev.Compacted(text(about.get("trigger")) or None, whole(about.get("pre_tokens"))),)
     return ()
+
+
+def _limit(about: dict[str, Any]) -> Sequence[ev.Event]:
+    """The state of a usage limit; worth a word only when it is used up."""
+    ends = whole(about.get("resetsAt"))
+    if about.get("status") != "rejected":
+        return ()
+    return (ev.Notice("the usage limit is reached", None if ends is None else ends * 1000),)
 
 
 def _retry(raw: dict[str, Any]) -> ev.Retry:

@@ -7,7 +7,17 @@ from typing import Any
 
 from segue.agents.base import Ended
 from segue.core.loose import items, number, table, whole
-from segue.core.outcome import Failure, Kind, Outcome, Reason, by_exit, by_status, fallen, last_line
+from segue.core.outcome import (
+    Failure,
+    Kind,
+    Outcome,
+    Reason,
+    by_exit,
+    by_status,
+    fallen,
+    last_line,
+    unanswered,
+)
 from segue.core.reading import Reading
 from segue.core.usage import Context, Totals, Usage, cost_since
 
@@ -19,12 +29,15 @@ _LOGIN = re.compile(r"invalid api key|please run /login|not logged in|oauth|auth
 _LIMIT = re.compile(r"(?:usage|rate) limit|hit your limit|limit reached", re.I)
 _TOO_LONG = re.compile(r"prompt is too long|context (?:window|length) exceeded|input is too long", re.I)
 
+_WHERE: dict[str, Reason] = {"here": "corrupt", "elsewhere": "wrong_cwd"}
+"""What "not found" means, by where the session's file is."""
+
 
 def conclude(ended: Ended) -> Outcome:
     raw = table(ended.reading.end.raw) if ended.reading.end is not None else {}
-    failure = _failure(ended, raw)
     calls = ended.reading.tools_run + ended.reading.tools_denied
     denied = max(len(items(raw.get("permission_denials"))), ended.reading.tools_denied)
+    failure = _failure(ended, raw, denied)
     refused = failure is not None and failure.kind == "session_rejected"
     return Outcome(
         text=ended.reading.answer if failure is None else "",
@@ -41,7 +54,7 @@ def conclude(ended: Ended) -> Outcome:
     )
 
 
-def _failure(ended: Ended, raw: dict[str, Any]) -> Failure | None:
+def _failure(ended: Ended, raw: dict[str, Any], denied: int) -> Failure | None:
     ended_by_us = by_exit(ended.exit)
     if ended_by_us is not None:
         return ended_by_us
@@ -49,8 +62,7 @@ def _failure(ended: Ended, raw: dict[str, Any]) -> Failure | None:
     if end is None:
         return _without_result(ended)
     if end.ok:
-        silent = not ended.reading.answer.strip() and ended.reading.tools_run == 0
-        return Failure("model_error", "the model gave an empty answer") if silent else None
+        return unanswered(ended.reading, denied)
     return _from_result(ended, raw, end.message)
 
 
@@ -70,12 +82,15 @@ def _from_result(ended: Ended, raw: dict[str, Any], message: str) -> Failure:
     if kind is None:
         quiet = "Claude ended without an answer; the model's reply could not be read"
         return Failure("model_error", message or last_line(ended.exit.stderr) or quiet, status=status)
-    return Failure(kind, message, status=status, until=_until(message) if kind == "rate_limited" else None)
+    until = _until(message) or ended.reading.until if kind == "rate_limited" else None
+    return Failure(kind, message, status=status, until=until)
 
 
 def _without_result(ended: Ended) -> Failure:
     """Claude fell before it could report: only stderr and the exit code are left."""
     stderr = ended.exit.stderr
+    if ended.exit.signal is not None:
+        return fallen(ended.exit, "Claude")
     if ended.request.start.mode != "fresh" and re.search(r"No conversation found|No message found", stderr):
         return _rejected(ended, last_line(stderr))
     if "is already in use" in stderr:
@@ -89,9 +104,7 @@ def _rejected(ended: Ended, message: str) -> Failure:
     """Claude's refusal of a session; "not found" is believed only if the file is really gone."""
     reason: Reason = "unknown"
     if "No conversation found" in message or "valid session ID" in message:
-        elsewhere = ended.runtime.capabilities.cwd_scope == "same"
-        on_disk = bool(ended.evidence.get("session_exists"))
-        reason = ("wrong_cwd" if elsewhere else "corrupt") if on_disk else "not_found"
+        reason = _WHERE.get(str(ended.evidence.get("session")), "not_found")
     elif "another account" in message:
         reason = "foreign_account"
     return Failure("session_rejected", message, reason=reason)

@@ -8,7 +8,17 @@ import msgspec
 from segue.agents.base import Ended
 from segue.agents.codex.limits import until
 from segue.agents.codex.rollout import Trace
-from segue.core.outcome import Failure, Kind, Outcome, Reason, by_exit, by_status, fallen, last_line
+from segue.core.outcome import (
+    Failure,
+    Kind,
+    Outcome,
+    Reason,
+    by_exit,
+    by_status,
+    fallen,
+    last_line,
+    unanswered,
+)
 from segue.core.usage import Context, Totals, Usage, since
 
 _STATUS = re.compile(r"^unexpected status (\d{3})\b|\blast status: (\d{3})\b|\(status (\d{3})\b")
@@ -80,8 +90,7 @@ def _failure(ended: Ended, trace: Trace) -> Failure | None:
     if end is None:
         return _without_end(ended)
     if end.ok:
-        silent = not ended.reading.answer.strip() and ended.reading.tools_run == 0
-        return Failure("model_error", "the model gave an empty answer") if silent else None
+        return unanswered(ended.reading)
     return _from_message(ended, end.message, trace.error)
 
 
@@ -106,6 +115,8 @@ def _while_waiting(ended: Ended, failure: Failure) -> Failure:
 def _without_end(ended: Ended) -> Failure:
     """Codex fell before its final word: only stderr and the exit code are left."""
     line = last_line(ended.exit.stderr)
+    if ended.exit.signal is not None:
+        return fallen(ended.exit, "Codex")
     if "already has an active writer" in line:
         return Failure("session_busy", line)
     if ended.request.start.mode != "fresh" and ended.reading.session_id is None and _REFUSED.search(line):

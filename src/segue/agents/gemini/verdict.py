@@ -8,7 +8,18 @@ from typing import Any
 import msgspec
 
 from segue.agents.base import Ended
-from segue.core.outcome import Exit, Failure, Kind, Outcome, Reason, by_exit, by_status, fallen, last_line
+from segue.core.outcome import (
+    Exit,
+    Failure,
+    Kind,
+    Outcome,
+    Reason,
+    by_exit,
+    by_status,
+    fallen,
+    last_line,
+    unanswered,
+)
 from segue.core.usage import Context, Usage, disjoint
 
 _STATUSES = {status % 256: status for status in (400, 401, 403, 404, 408, 413, 429, 500, 502, 503, 504, 529)}
@@ -75,18 +86,18 @@ def _failure(ended: Ended, raw: dict[str, Any]) -> Failure | None:
     if reading.end is None:
         return _without_result(ended)
     if reading.end.ok:
-        silent = not reading.answer.strip() and reading.tools_run == 0
-        return _silence(raw) if silent else None
+        silent = unanswered(reading)
+        return _silence(raw, silent) if silent is not None else None
     return _from_result(ended, raw, reading.end.message)
 
 
-def _silence(raw: dict[str, Any]) -> Failure:
+def _silence(raw: dict[str, Any], silent: Failure) -> Failure:
     """A "success" without an answer: what will not fit, by Gemini's own estimate, is not even sent."""
     if _stats(raw).input_tokens == 0:
         return Failure(
             "context_exceeded", "Gemini sent nothing: the conversation does not fit the model's window"
         )
-    return Failure("model_error", "the model gave an empty answer")
+    return silent
 
 
 def _from_result(ended: Ended, raw: dict[str, Any], message: str) -> Failure:

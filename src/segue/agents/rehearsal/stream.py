@@ -7,7 +7,7 @@ import msgspec
 
 from segue.agents.base import Ended
 from segue.core import events as ev
-from segue.core.outcome import Failure, Outcome, by_exit, fallen
+from segue.core.outcome import Failure, Outcome, by_exit, fallen, unanswered
 from segue.core.usage import Context, Usage
 
 
@@ -141,6 +141,4 @@ def _failure(ended: Ended, last: _End | None) -> Failure | None:
         return Failure(
             "session_rejected", "the rehearsal agent answered in another session", reason="unknown"
         )
-    if not ended.reading.answer.strip() and not ended.reading.tools_run:
-        return Failure("model_error", "the model gave an empty answer")
-    return None
+    return unanswered(ended.reading)

@@ -50,11 +50,11 @@ def stance(request: Request, *, unified: bool) -> Stance:
 
 def _new(request: Request) -> Stance:
     profile = PROFILES[request.permission]
-    hidden = [tool for tool in TOUCHING if request.permission == "read" and tool not in request.allow_tools]
+    hidden = TOUCHING if request.permission == "read" else ()
     disabled = dict.fromkeys((*hidden, *request.deny_tools))
     argv = (flag("agent", profile), *(flag("disabled-tools", tool) for tool in disabled))
     env = {"VIBE_DISABLED_AGENTS": _json([name for name in BUILTIN if name != profile])}
-    tools = {tool: {"permission": "always"} for tool in request.allow_tools}
+    tools = {tool: {"permission": "always"} for tool in request.allow_tools if tool not in disabled}
     return Stance(argv, env | _settings(request, tools))
 
 
@@ -63,9 +63,10 @@ def _old(request: Request) -> Stance:
         if request.deny_tools:
             raise Misuse("this version of Vibe cannot do --deny-tool together with --permission full")
         return Stance(("--agent=auto-approve",), {})
-    enabled = (*LOOKING, *request.allow_tools) if request.permission == "read" else ()
+    wished = tuple(tool for tool in request.allow_tools if request.permission != "read" or tool in LOOKING)
+    enabled = LOOKING if request.permission == "read" else ()
     tools: dict[str, dict[str, object]] = {"bash": {"allowlist": []}}
-    allowed = (*(EDITING if request.permission == "edit" else ()), *request.allow_tools)
+    allowed = (*(EDITING if request.permission == "edit" else ()), *wished)
     for names, permission in ((allowed, "always"), (request.deny_tools, "never")):
         for name in names:
             tools[name] = {**tools.get(name, {}), "permission": permission}

@@ -11,7 +11,7 @@ import re
 from segue.agents.base import Ended
 from segue.agents.vibe.disk import Export, Meta, Stats
 from segue.agents.vibe.journal import Trace
-from segue.core.outcome import Failure, Kind, Outcome, Reason, by_exit, by_status, fallen
+from segue.core.outcome import Failure, Kind, Outcome, Reason, by_exit, by_status, fallen, unanswered
 from segue.core.usage import Context, Usage
 
 _TOO_LONG = re.compile(
@@ -69,13 +69,15 @@ def _failure(ended: Ended, export: Export | None, meta: Meta | None) -> Failure 
     ended_by_us = by_exit(ended.exit)
     if ended_by_us is not None:
         return ended_by_us
+    if ended.exit.signal is not None and export is None:
+        return fallen(ended.exit, "Vibe")
     if ended.runtime.capabilities.id_on_disk_only:
         return _old(ended, meta)
     if export is None:
         return _in_words(ended, _complaint(ended.exit.stderr)) or fallen(ended.exit, "Vibe")
     if export.outcome != "finished":
         return _new(ended, export)
-    return _strayed(ended) or _silent(ended)
+    return _strayed(ended) or unanswered(ended.reading)
 
 
 def _new(ended: Ended, export: Export) -> Failure:
@@ -106,7 +108,7 @@ def _old(ended: Ended, meta: Meta | None) -> Failure | None:
         if stderr.startswith("Error: API error from") or "LLM backend error" in stderr:
             return Failure("model_error", _complaint(stderr))
         return fallen(ended.exit, "Vibe")
-    silent = _silent(ended)
+    silent = unanswered(ended.reading)
     if silent is not None and meta is None:
         return fallen(ended.exit, "Vibe")
     return silent
@@ -154,12 +156,6 @@ def _strayed(ended: Ended) -> Failure | None:
     if asked is None or got is None or got == asked or ended.evidence.get("imported"):
         return None
     return Failure("session_rejected", "Vibe went on in another session than the one asked for", "not_found")
-
-
-def _silent(ended: Ended) -> Failure | None:
-    if ended.reading.answer.strip() or ended.reading.tools_run > 0:
-        return None
-    return Failure("model_error", "the model gave an empty answer")
 
 
 def _is_busy(text: str) -> bool:
