@@ -81,11 +81,16 @@ def _npm_steps(cli: Cli, version: str) -> list[list[str]] | str:
 
 
 def _python_steps(cli: Cli, version: str) -> list[list[str]] | str:
-    python = next(_pythons(), None)
-    if python is None:
-        return "mistral-vibe needs Python 3.12 or newer, and none was found"
     wanted = cli.package if version == LATEST else f"{cli.package}=={version}"
-    return [[python, "-m", "venv", "."], ["bin/pip", "install", "--quiet", wanted]]
+    python = next(_pythons(), None)
+    if python is not None:
+        return [[python, "-m", "venv", "."], ["bin/pip", "install", "--quiet", wanted]]
+    uv = [sys.executable, "-m", "uv"]  # brings an interpreter of its own
+    return [
+        [sys.executable, "-m", "pip", "install", "--quiet", "uv"],
+        [*uv, "venv", "--quiet", "--allow-existing", "--python", "3.12", "."],
+        [*uv, "pip", "install", "--quiet", "--python", "bin/python", wanted],
+    ]
 
 
 def _pythons() -> Iterator[str]:
@@ -105,6 +110,10 @@ def _runs(python: str) -> bool:
     return subprocess.run([python, "-c", ""], capture_output=True, check=False).returncode == 0
 
 
+def _ready(cli: Cli, version: str) -> str:
+    return f"is {published(cli)}, tested with {cli.newest}" if version == LATEST else "ready"
+
+
 def published(cli: Cli) -> str:
     """The version that ``latest`` turned out to be."""
     if cli.agent == "vibe":
@@ -122,8 +131,7 @@ def main() -> int:
                 shutil.rmtree(cli.folder(version), ignore_errors=True)
             reason = install(cli, version)
             failed += bool(reason)
-            found = f"is {published(cli)}, tested with {cli.newest}" if version == LATEST else "ready"
-            print(f"{cli.agent:7} {version:8} {reason or found}", flush=True)
+            print(f"{cli.agent:7} {version:8} {reason or _ready(cli, version)}", flush=True)
     return 1 if failed else 0
 
 

@@ -26,8 +26,10 @@ def pytest_configure(config: pytest.Config) -> None:
     vars(core)["global_force_seed"] = seed
 
 
-def pytest_report_header() -> str:
-    return f"seed: {os.environ['SEGUE_TEST_SEED']} (again with --seed)"
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    terminalreporter.write_line(
+        f"seed of the random tests: {os.environ['SEGUE_TEST_SEED']} (again with --seed)"
+    )
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """The program ``segue``, also as ``python -m segue``."""
 
+import os
 import sys
 
 from segue import __version__
@@ -7,12 +8,23 @@ from segue import __version__
 
 def main() -> None:
     """The version is said without loading the command line: scripts ask for it often."""
+    _open_streams()
     if sys.argv[1:] == ["--version"]:
         print(f"segue {__version__}")
         return
     from segue.cli.main import main as run
 
     run()
+
+
+def _open_streams() -> None:
+    """A closed stdout or stderr must not keep a turn from running, nor an encoding from answering."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - for the whole run
+        else:
+            stream.reconfigure(errors="backslashreplace")
 
 
 if __name__ == "__main__":

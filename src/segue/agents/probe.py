@@ -6,12 +6,16 @@ import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryFile
+from threading import get_ident
+from typing import IO
 
 import msgspec
 
+from segue import __version__
 from segue.agents.base import Agent
 from segue.core.errors import NotInstalled
 from segue.core.request import Runtime
@@ -20,17 +24,19 @@ PROBE_SECONDS = 30
 OUTPUT_BYTES = 200_000
 
 
+Stamp = tuple[tuple[str, int, int], ...]
+"""Path, size and mtime of every file that the command names."""
+
+
 class _Entry(msgspec.Struct, frozen=True):
-    stamp: tuple[str, int, int]
+    stamp: Stamp
     runtime: Runtime
 
 
 class _Cache(msgspec.Struct):
-    schema: int
+    segue: str
+    """Another version of ours may know more about the same program."""
     entries: dict[str, _Entry]
-
-
-SCHEMA = 1
 
 
 def probe(
@@ -50,7 +56,8 @@ def probe(
         return entry.runtime
     outputs = _ask(command, agent.probes, env)
     runtime = agent.runtime(command, outputs)
-    _write(cache, key, _Entry(stamp, runtime))
+    if runtime.version is not None:  # a program that could not answer today may tomorrow
+        _write(cache, key, _Entry(stamp, runtime))
     return runtime
 
 
@@ -78,51 +85,48 @@ def find(agent: Agent, *, env: Mapping[str, str], configured: Sequence[str] | No
     )
 
 
-def _stamp(command: tuple[str, ...]) -> tuple[str, int, int]:
-    real = os.path.realpath(command[0])
-    stat = os.stat(real)
-    return real, stat.st_size, stat.st_mtime_ns
+def _stamp(command: tuple[str, ...]) -> Stamp:
+    real = [os.path.realpath(part) for part in command if os.path.isfile(part)]
+    return tuple((path, stat.st_size, stat.st_mtime_ns) for path in real for stat in [os.stat(path)])
 
 
 def _ask(command: tuple[str, ...], probes: Sequence[Sequence[str]], env: Mapping[str, str]) -> list[str]:
     """The output of each probe, all started together; a probe that fails says nothing."""
-    started: list[subprocess.Popen[bytes]] = []
+    with ExitStack() as stack:
+        try:
+            started = [stack.enter_context(_started([*command, *args], env)) for args in probes]
+        except OSError:
+            return ["" for _ in probes]
+        return [_output(*each) for each in started]
+
+
+@contextmanager
+def _started(argv: list[str], env: Mapping[str, str]) -> Iterator[tuple[subprocess.Popen[bytes], IO[bytes]]]:
+    """A probe; it writes to a file, so that no grandchild can hold it up. Nobody of its group outlives it."""
+    with TemporaryFile() as out:
+        process = subprocess.Popen(
+            argv,
+            env=dict(env),
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            yield process, out
+        finally:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def _output(process: subprocess.Popen[bytes], out: IO[bytes]) -> str:
     try:
-        started = [_start([*command, *args], env) for args in probes]
-        return [_output(process) for process in started]
-    except OSError:
-        return ["" for _ in probes]
-    finally:
-        for process in started:
-            _end(process)
-
-
-def _start(argv: list[str], env: Mapping[str, str]) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        argv,
-        env=dict(env),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-    )
-
-
-def _output(process: subprocess.Popen[bytes]) -> str:
-    try:
-        out, _ = process.communicate(timeout=PROBE_SECONDS)
+        process.wait(timeout=PROBE_SECONDS)
     except subprocess.TimeoutExpired:
         return ""
-    return out[:OUTPUT_BYTES].decode("utf-8", "replace")
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """Nobody of a probe's group outlives it, also when we are interrupted."""
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-    if process.stdout is not None:
-        process.stdout.close()
+    out.seek(0)
+    return out.read(OUTPUT_BYTES).decode("utf-8", "replace")
 
 
 def _read(cache: Path | None) -> _Cache:
@@ -132,9 +136,9 @@ def _read(cache: Path | None) -> _Cache:
         except (OSError, msgspec.MsgspecError):
             pass
         else:
-            if read.schema == SCHEMA:
+            if read.segue == __version__:
                 return read
-    return _Cache(SCHEMA, {})
+    return _Cache(__version__, {})
 
 
 def _write(cache: Path | None, key: str, entry: _Entry) -> None:
@@ -144,6 +148,6 @@ def _write(cache: Path | None, key: str, entry: _Entry) -> None:
     known = _read(cache)
     known.entries[key] = entry
     cache.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    part = cache.with_name(f"{cache.name}.{os.getpid()}")
+    part = cache.with_name(f"{cache.name}.{os.getpid()}.{get_ident()}")
     part.write_bytes(msgspec.json.encode(known))
     part.replace(cache)

@@ -11,38 +11,58 @@ import msgspec
 
 from segue.cli.screen import Screen
 from segue.core import events as ev
-from segue.core.errors import SegueError
 from segue.core.turn import Turn
 from segue.turns.attempt import Cancel
-from segue.turns.turn import Prepared, take
+from segue.turns.prepared import Prepared
+from segue.turns.turn import take
 
 TICK_S = 0.2
 
 
 async def follow(prepared: Prepared, screen: Screen, print_events: bool) -> Turn:
-    """Take the turn. The first Ctrl-C (or TERM) ends it in order, the second kills it."""
+    """Take the turn. The first Ctrl-C (or TERM, or HUP) ends it in order, the second kills it."""
     cancel = Cancel()
+    printer = Printer(cancel) if print_events else None
 
     def on_event(event: ev.Event) -> None:
         screen.event(event)
-        if print_events:
-            sys.stdout.buffer.write(msgspec.json.encode(event) + b"\n")
-            sys.stdout.buffer.flush()
+        if printer is not None:
+            printer(event)
 
-    outcome: Turn | SegueError
-    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+    outcome: Turn | Exception
+    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(_listen, signals, cancel, screen)
             tasks.start_soon(_tick, screen)
             try:
                 outcome = await take(prepared, on_event=on_event, cancel=cancel)
-            except SegueError as error:
+            except Exception as error:
                 outcome = error  # raised below, so that the task group does not wrap it
             tasks.cancel_scope.cancel()
     screen.close()
-    if isinstance(outcome, SegueError):
+    if isinstance(outcome, Exception):
         raise outcome
+    if printer is not None and printer.broken:
+        raise BrokenPipeError
     return outcome
+
+
+class Printer:
+    """Events as JSON lines on stdout. When nobody reads them any more, the turn is cancelled."""
+
+    def __init__(self, cancel: Cancel) -> None:
+        self.broken = False
+        self._cancel = cancel
+
+    def __call__(self, event: ev.Event) -> None:
+        if self.broken:
+            return
+        try:
+            sys.stdout.buffer.write(msgspec.json.encode(event) + b"\n")
+            sys.stdout.buffer.flush()
+        except OSError:
+            self.broken = True
+            self._cancel()
 
 
 async def _listen(signals: AsyncIterator[signal.Signals], cancel: Cancel, screen: Screen) -> None:

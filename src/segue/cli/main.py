@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from importlib import import_module
 from typing import Any, NoReturn
 
@@ -75,10 +76,19 @@ def main() -> NoReturn:
     except (click.Abort, KeyboardInterrupt):
         code = _complain("cancelled", "cancelled", 130)
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         code = 141
     except Exception as error:
         code = _complain(f"this should not have happened: {error!r}{_kept()}", "internal", 1)
+    _leave(code)
+
+
+def _leave(code: int) -> NoReturn:
+    """What cannot be written any more, because the reader has gone, must not complain at the very end."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
     sys.exit(code)
 
 
@@ -95,10 +105,11 @@ def _kept() -> str:
 def _complain(message: str, code: str, exit_code: int) -> int:
     """One line on stderr; with ``--json`` also an object as stdout's last line."""
     line = " ".join(message.split())
-    sys.stdout.flush()
-    print(f"segue: {line}", file=sys.stderr)
-    if "--json" in sys.argv or "--events" in sys.argv:
-        import msgspec
+    with suppress(OSError):
+        sys.stdout.flush()
+        print(f"segue: {line}", file=sys.stderr)
+        if {"--json", "--events"} & set(sys.argv):
+            import msgspec
 
-        print(msgspec.json.encode({"schema": 1, "error": {"code": code, "message": line}}).decode())
+            print(msgspec.json.encode({"schema": 1, "error": {"code": code, "message": line}}).decode())
     return exit_code

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from math import isfinite
 from pathlib import Path
 from typing import Any, get_args
 
@@ -58,6 +59,13 @@ def _complete_accounts(ctx: click.Context, param: click.Parameter, incomplete: s
 @click.option("--cwd", metavar="D", type=click.Path(path_type=Path), help="Work in this directory.")
 @click.option("--fresh-session", is_flag=True, help="Start a new native session.")
 @click.option("--blank", is_flag=True, help="Start from nothing: carry no history over.")
+@click.option("--fork", is_flag=True, help="If the session is busy, go on in a fork (fresh turns never are).")
+@click.option(
+    "--wait",
+    metavar="S",
+    type=click.FloatRange(min=0),
+    help="Wait at most S seconds for a busy session (fresh turns never are).",
+)
 @click.option(
     "--timeout",
     metavar="S",
@@ -100,9 +108,12 @@ def command(ctx: click.Context, /, key: str, text: str | None, **options: Any) -
       git diff | segue run review-42 "anything wrong?" --agent codex
     """
     from segue.core.keys import conversation_key
-    from segue.turns.turn import Ask
+    from segue.turns.asking import Ask
 
     as_json, events, quiet = options.pop("as_json"), options.pop("events"), options.pop("quiet")
+    for name in ("timeout", "wait", "budget"):
+        if options[name] is not None and not isfinite(options[name]):
+            raise click.UsageError(f"--{name} takes a number, not {options[name]}")
     key = conversation_key(key)
     cwd = options.pop("cwd")
     ask = Ask(
@@ -112,6 +123,7 @@ def command(ctx: click.Context, /, key: str, text: str | None, **options: Any) -
         save=not options.pop("no_save"),
         budget_usd=options.pop("budget"),
         timeout_s=options.pop("timeout"),
+        wait_s=options.pop("wait"),
         prompt=prompts.gather(text),
         **options,
     )
@@ -123,7 +135,7 @@ def _run(ask: Any, *, as_json: bool, events: bool, quiet: bool) -> int:
     import msgspec
 
     from segue.cli.live import follow
-    from segue.turns.turn import prepare
+    from segue.turns.prepared import prepare
 
     prepared = prepare(ask, os.environ)
     title = f"{prepared.agent.name} · {ask.key}"

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 def load(env: Mapping[str, str], cwd: Path) -> Config:
     """The configuration for a run in ``cwd``. Raises ``ConfigError``: one line, with file and line."""
-    home = home_of(env, cwd)
+    home = home_of(env)
     tables = Tables()
     if (user := read_file(home.config_file)) is not None:
         tables.add(user)

@@ -1,12 +1,14 @@
 """The log of requests: what the model was sent, in memory and as JSON lines. Never headers, never keys."""
 
 import time
+from collections import deque
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 _TEXT_LIMIT = 2000
 
@@ -38,11 +40,15 @@ class Request(Struct, frozen=True, kw_only=True):
 
 
 class Log:
-    def __init__(self, path: Path | None = None, *, bodies: bool = True) -> None:
+    """With `kept`, only so many requests stay in memory, without their bodies; the file has everything."""
+
+    def __init__(self, path: Path | None = None, *, bodies: bool = True, kept: int | None = None) -> None:
         self._path = path
         self._bodies = bodies
         self._lock = Lock()
-        self._requests: list[Request] = []
+        self._bounded = kept is not None
+        self._requests: deque[Request] = deque(maxlen=kept)
+        self._count = 0
 
     @property
     def requests(self) -> list[Request]:
@@ -52,6 +58,7 @@ class Log:
     def clear(self) -> None:
         with self._lock:
             self._requests.clear()
+            self._count = 0
 
     def add(
         self,
@@ -70,8 +77,9 @@ class Log:
         body: dict[str, Any] | None = None,
     ) -> None:
         with self._lock:
+            self._count += 1
             request = Request(
-                n=len(self._requests) + 1,
+                n=self._count,
                 time=time.time(),
                 protocol=protocol,
                 model=model,
@@ -86,7 +94,7 @@ class Log:
                 messages=messages,
                 body=body if self._bodies else None,
             )
-            self._requests.append(request)
+            self._requests.append(replace(request, body=None) if self._bounded else request)
             if self._path is not None:
                 with self._path.open("ab") as file:
                     file.write(msgspec.json.encode(request) + b"\n")

@@ -29,7 +29,8 @@ from segue.rehearsal.log import Log, Request
 class LoopbackModel:
     """The model in a background thread. `scenario` and `log` are files; `port` 0 takes a free one.
 
-    `clock` is what the prompt cache ages by.
+    `kept` bounds what stays in memory: so many requests, without bodies. `clock` is what the prompt cache
+    ages by. Raises `ValueError` for a bad scenario and `OSError` for a port that cannot be had.
     """
 
     def __init__(
@@ -39,10 +40,11 @@ class LoopbackModel:
         log: Path | str | None = None,
         *,
         log_bodies: bool = True,
+        kept: int | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         rules = scenarios.load(Path(scenario)) if scenario is not None else None
-        self._log = Log(Path(log) if log is not None else None, bodies=log_bodies)
+        self._log = Log(Path(log) if log is not None else None, bodies=log_bodies, kept=kept)
         self._stage = Stage(self._log, rules, Cache(clock))
         self._socket = _listen(port)
         self._server = uvicorn.Server(_config(self._stage))
@@ -89,8 +91,12 @@ def _listen(port: int) -> socket.socket:
     """Bound and listening from the start: a client that is early waits instead of being refused."""
     listener = socket.socket()
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    listener.bind(("127.0.0.1", port))
-    listener.listen(128)
+    try:
+        listener.bind(("127.0.0.1", port))
+        listener.listen(128)
+    except OSError:
+        listener.close()
+        raise
     return listener
 
 

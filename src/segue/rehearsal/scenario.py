@@ -10,15 +10,21 @@
 Every condition is optional. The first rule that holds wins over directives in the prompt.
 """
 
+import hashlib
 import re
 import tomllib
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
+from segue.rehearsal import directives
 from segue.rehearsal.talk import Ask, Protocol
 from segue.rehearsal.turn import Turn
+
+_STANDING = 1000
+"""How many turns are remembered by the rule they began under; older ones are long over."""
 
 
 class Rule(Struct, frozen=True, forbid_unknown_fields=True):
@@ -26,7 +32,7 @@ class Rule(Struct, frozen=True, forbid_unknown_fields=True):
     text: str | None = None
     pattern: str | None = None
     protocol: Protocol | None = None
-    nth: int | None = None
+    nth: Annotated[int, Meta(ge=1)] | None = None
 
     def fits(self, ask: Ask, turn: Turn) -> bool:
         return (
@@ -41,17 +47,28 @@ class Scenario(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def load(path: Path) -> Scenario:
-    """Read a scenario; raises `ValueError` with the place of the mistake."""
-    raw = path.read_bytes()
-    data = msgspec.json.decode(raw) if path.suffix == ".json" else tomllib.loads(raw.decode())
-    scenario = msgspec.convert(data, Scenario)
-    for rule in scenario.rule:
-        if rule.pattern is not None:
-            try:
-                re.compile(rule.pattern)
-            except re.error as error:
-                raise ValueError(f"{path}: bad pattern {rule.pattern!r}: {error}") from error
+    """Read a scenario; raises `ValueError` that names the file and the place of the mistake."""
+    try:
+        raw = path.read_bytes()
+        data = msgspec.json.decode(raw) if path.suffix == ".json" else tomllib.loads(raw.decode())
+        scenario = msgspec.convert(data, Scenario)
+        for number, rule in enumerate(scenario.rule, 1):
+            _check(number, rule)
+    except OSError as error:
+        raise ValueError(f"{path}: {error.strerror}") from error
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
     return scenario
+
+
+def _check(number: int, rule: Rule) -> None:
+    """What the types cannot say."""
+    if not directives.parse(rule.do):
+        raise ValueError(f'rule {number}: do = "{rule.do}" has no directive such as [[say hi]]')
+    try:
+        re.compile(rule.pattern or "")
+    except re.error as error:
+        raise ValueError(f"rule {number}: bad pattern {rule.pattern!r}: {error}") from error
 
 
 class Counting:
@@ -63,12 +80,14 @@ class Counting:
 
     def clear(self) -> None:
         self._met = [0] * len(self._rules)
-        self._standing: dict[tuple[str, str], str | None] = {}
+        self._standing: dict[bytes, str | None] = {}
 
     def directives(self, ask: Ask, turn: Turn) -> str | None:
-        key = (ask.protocol, turn.text)
+        key = hashlib.sha256(f"{ask.protocol} {turn.text}".encode(errors="replace")).digest()
         if turn.tools_done == 0 or key not in self._standing:
             self._standing[key] = self._match(ask, turn)
+            if len(self._standing) > _STANDING:
+                del self._standing[next(iter(self._standing))]
         return self._standing[key]
 
     def _match(self, ask: Ask, turn: Turn) -> str | None:

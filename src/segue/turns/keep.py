@@ -23,6 +23,8 @@ def settle(run_dir: Path, redactor: Redactor) -> None:
 
     A stream in which a secret was met is not kept at all: it may stand there in fragments as well.
     """
+    if not run_dir.exists():  # nothing was started
+        return
     for path in sorted(run_dir.iterdir()):
         if path.name not in STREAMS or (path.name == "stdout" and redactor.found):
             shutil.rmtree(path) if path.is_dir() else path.unlink()

@@ -49,7 +49,7 @@ class Codex:
             *("-m", "--model", "-C", "--cd", "--worktree", "--ephemeral", "--skip-git-repo-check"),
             *("-s", "--sandbox", "-a", "--ask-for-approval", "--full-auto", "--approve-for-me", "--yolo"),
             *("--dangerously-bypass-approvals-and-sandbox", "--last", "--all"),
-            *("-h", "--help", "-V", "--version"),
+            *("-h", "--help", "-V", "--version", "resume", "fork", "review", "help"),
         )
     )
     login_check: Sequence[str] = ("login", "status")

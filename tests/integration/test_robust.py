@@ -1,0 +1,266 @@
+"""What goes wrong around a turn: readers that leave, secrets in pieces, signals, agents that linger."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import threading
+import time
+from pathlib import Path
+
+import anyio
+import msgspec
+import pytest
+
+from segue.agents import probe, registry
+from segue.agents.base import Answer
+from segue.agents.claude.adapter import AGENT as CLAUDE
+from segue.config.schema import Config
+from segue.core import events as ev
+from segue.core.outcome import Outcome
+from segue.core.redact import Redactor
+from segue.core.request import Place, Request
+from segue.turns import keep
+from segue.turns.attempt import Cancel, Task, attempt
+from segue.turns.runner import Limits
+from tests.integration.conftest import SEGUE, Program
+
+SECRET = "very-secret-value-0123456789"
+
+
+def declare(segue: Program, tmp_path: Path, script: str, rest: str = "") -> None:
+    """An agent that is a shell script; it speaks JSON lines."""
+    program = tmp_path / "agent.sh"
+    program.write_text("#!/bin/sh\ncat >/dev/null\n" + script)
+    program.chmod(0o755)
+    segue.config(
+        f'[agents.made]\ncommand = ["{program}", ["--model", "{{model}}"]]\n'
+        'stdin = "prompt"\noutput = "jsonl"\n'
+        'text = { path = "$.text", when = { type = "text" } }\n' + rest
+    )
+
+
+def test_an_agent_that_lingers_after_its_final_word_has_answered(segue: Program, tmp_path: Path) -> None:
+    script = """echo '{"type":"text","text":"the answer"}'\necho '{"type":"done"}'\nsleep 30\n"""
+    declare(segue, tmp_path, script, 'done = { type = "done" }\n')
+    ran = segue("run", "t1", "hi", "--agent", "made", "--timeout", "2", "--json")
+    assert (ran.code, ran.turn["text"], ran.turn["failure"]) == (0, "the answer", None)
+
+
+def test_a_secret_in_fragments_does_not_come_out(segue: Program, tmp_path: Path) -> None:
+    half = len(SECRET) // 2
+    lines = [
+        f'{{"type":"piece","text":"{part}"}}' for part in ("it is ", SECRET[:half], SECRET[half:], ", yes")
+    ]
+    script = "".join(f"echo '{line}'\n" for line in lines)
+    account = f'[accounts.made]\nagent = "made"\nenv = {{ MADE_TOKEN = "{SECRET}" }}\n'
+    declare(segue, tmp_path, script, account)
+    config = (segue.home / "config.toml").read_text()
+    pieces = 'text = { path = "$.text", when = { type = "piece" }, delta = true }'
+    segue.config(config.replace('text = { path = "$.text", when = { type = "text" } }', pieces))
+    ran = segue("run", "t1", "hi", "--agent", "made", "--events")
+    deltas = [
+        event["text"]
+        for event in map(msgspec.json.decode, ran.stdout.splitlines())
+        if event.get("type") == "text-delta"
+    ]
+    assert "".join(deltas) == "it is [redacted], yes"
+    assert not [part for part in deltas if part and part in SECRET and len(part) > 3]
+    kept = [path for path in (segue.home / "runs").rglob("*") if path.is_file()]
+    assert not [path for path in kept if SECRET[:half].encode() in path.read_bytes()]
+
+
+def test_a_reader_that_leaves_ends_the_turn_without_a_complaint(segue: Program, tmp_path: Path) -> None:
+    command = " ".join([*SEGUE, "run t1 '[[slow 20 40]][[huge 5000]]' --agent rehearsal --events"])
+    began = time.monotonic()
+    done = subprocess.run(
+        ["sh", "-c", f"{command} | head -n 1"],
+        cwd=segue.cwd,
+        env={**segue.env, "TMPDIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert '"session"' in done.stdout
+    assert "Traceback" not in done.stderr
+    assert "should not have happened" not in done.stderr
+    assert time.monotonic() - began < 15
+    assert list(tmp_path.glob("segue-crash-*")) == []
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
+def test_a_closed_stream_does_not_keep_a_turn_from_running(segue: Program, closed: str) -> None:
+    command = " ".join([*SEGUE, "run t1 'remember number 1' --agent rehearsal", closed])
+    done = subprocess.run(
+        ["sh", "-c", command], cwd=segue.cwd, env=segue.env, capture_output=True, check=False
+    )
+    assert done.returncode == 0
+    assert b"Traceback" not in done.stderr
+
+
+def test_a_hangup_ends_the_agent_too(segue: Program) -> None:
+    process = segue.start("run", "t1", "[[hang]]", "--agent", "rehearsal", "--events")
+    assert process.stdout is not None
+    process.stdout.readline()
+    (run,) = (segue.home / "runs").iterdir()
+    group = msgspec.json.decode((run / "process.json").read_bytes())["pgid"]
+    process.send_signal(signal.SIGHUP)
+    process.communicate(timeout=20)
+    assert process.returncode == 130
+    with pytest.raises(ProcessLookupError):
+        os.killpg(group, 0)
+
+
+def test_a_relative_home_belongs_to_where_segue_was_called(segue: Program, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    segue("run", "t1", "remember number 1", "--agent", "rehearsal", "--cwd", str(other), SEGUE_HOME="here")
+    assert (segue.cwd / "here" / "runs").is_dir()
+    assert list(other.iterdir()) == []
+
+
+def test_a_default_that_the_agent_cannot_do_is_named_as_such(segue: Program) -> None:
+    segue.config("[defaults]\nbudget = 1.0\n")
+    ran = segue("run", "t1", "hi", "--agent", "rehearsal")
+    assert ran.code == 2
+    assert "cannot do --budget (set by [defaults] in config.toml)" in ran.stderr
+
+
+def test_what_is_not_a_number_is_no_time_limit(segue: Program) -> None:
+    ran = segue("run", "t1", "hi", "--agent", "rehearsal", "--timeout", "nan")
+    assert (ran.code, ran.stderr.count("\n")) == (2, 1)
+
+
+def test_an_estimated_cost_is_marked(segue: Program, tmp_path: Path) -> None:
+    script = """echo '{"type":"text","text":"hi","in":1000000,"out":1000000,"model":"made-1"}'\n"""
+    more = 'usage = { input = "$.in", output = "$.out" }\n[prices."made-*"]\ninput = 2.0\noutput = 8.0\n'
+    declare(segue, tmp_path, script, more)
+    turn = segue("run", "t1", "hi", "--agent", "made", "--model", "made-1", "--json").turn
+    assert (turn["cost_usd"], turn["cost_estimated"]) == (10.0, True)
+    turn = segue("run", "t1", "hi", "--agent", "made", "--model", "other", "--json").turn
+    assert (turn["cost_usd"], turn["cost_estimated"]) == (None, False)
+
+
+# --- what is kept ----------------------------------------------------------------------------------
+
+
+def test_a_run_that_may_still_be_going_on_is_not_thrown_away(tmp_path: Path) -> None:
+    for number in range(keep.RUNS_KEPT + 20):
+        run = tmp_path / f"{number:05d}"
+        run.mkdir()
+        if number == 3:
+            (run / "process.json").write_text("{}")
+    last = tmp_path / f"{keep.RUNS_KEPT + 19:05d}"
+    (last / "stdout").write_text("x")
+    keep.settle(last, Redactor(()))
+    left = {path.name for path in tmp_path.iterdir()}
+    assert "00003" in left
+    assert "00002" not in left
+    assert len(left) == keep.RUNS_KEPT + 1
+
+
+# --- the probe -------------------------------------------------------------------------------------
+
+
+FORGETFUL = """#!/bin/sh
+[ -e "$WORKS" ] || { echo "env: node: not found"; exit 127; }
+echo "2.1.325 (Claude Code) --resume"
+"""
+
+
+def test_a_program_that_could_not_answer_is_asked_again(tmp_path: Path) -> None:
+    program = tmp_path / "claude"
+    program.write_text(FORGETFUL)
+    program.chmod(0o755)
+    works = tmp_path / "works"
+    env = {"PATH": os.defpath, "WORKS": str(works)}
+    cache = tmp_path / "probes.json"
+    first = probe.probe(CLAUDE, env=env, configured=[str(program)], cache=cache)
+    works.touch()
+    second = probe.probe(CLAUDE, env=env, configured=[str(program)], cache=cache)
+    assert (first.version, second.version, second.capabilities.resume) == (None, "2.1.325", True)
+
+
+def test_many_probes_at_once_do_not_get_in_each_others_way(tmp_path: Path) -> None:
+    cache, failures = tmp_path / "probes.json", []
+    programs = []
+    for number in range(8):
+        program = tmp_path / f"claude{number}"
+        program.write_text('#!/bin/sh\necho "2.1.325 (Claude Code)"\n')
+        program.chmod(0o755)
+        programs.append(str(program))
+
+    def work(program: str) -> None:
+        try:
+            for _ in range(5):
+                probe.probe(CLAUDE, env={"PATH": os.defpath}, configured=[program], cache=cache)
+                cache.unlink(missing_ok=True)
+        except Exception as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(program,)) for program in programs]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+
+
+# --- questions -------------------------------------------------------------------------------------
+
+
+def run_rehearsal(
+    tmp_path: Path, prompt: str, limits: Limits, answer: Answerer | None, cancel: Cancel | None = None
+) -> Outcome:
+    agent = registry.get("rehearsal", Config())
+    env = {
+        "PATH": os.environ.get("PATH", os.defpath),
+        "HOME": str(tmp_path),
+        "REHEARSAL_HOME": str(tmp_path / "home"),
+    }
+    task = Task(
+        agent=agent,
+        runtime=probe.probe(agent, env=env),
+        request=Request(prompt=prompt, cwd=tmp_path),
+        place=Place(tmp_path / "run"),
+        env=env,
+        home=tmp_path / "home",
+        limits=limits,
+    )
+
+    async def go() -> Outcome:
+        return await attempt(task, answer=answer, cancel=cancel)
+
+    return anyio.run(go)
+
+
+async def never(event: ev.Question | ev.Permission) -> Answer:
+    await anyio.sleep(60)
+    return Answer(True)
+
+
+def test_a_question_that_waits_does_not_hold_up_the_time_limit(tmp_path: Path) -> None:
+    began = time.monotonic()
+    outcome = run_rehearsal(tmp_path, "[[ask Which? | a | b]]", Limits(time_s=2), never)
+    assert outcome.failure is not None
+    assert outcome.failure.kind == "timeout"
+    assert time.monotonic() - began < 15
+
+
+def test_an_answerer_that_fails_is_heard_of(tmp_path: Path) -> None:
+    async def broken(event: ev.Question | ev.Permission) -> Answer:
+        raise ZeroDivisionError("in the caller's own code")
+
+    with pytest.raises(ZeroDivisionError, match="own code"):
+        run_rehearsal(tmp_path, "[[ask Which? | a | b]]", Limits(time_s=20), broken)
+
+
+def test_cancelling_works_from_another_thread(tmp_path: Path) -> None:
+    cancel = Cancel()
+    threading.Timer(1.0, cancel).start()
+    began = time.monotonic()
+    outcome = run_rehearsal(tmp_path, "[[hang]]", Limits(time_s=30), None, cancel)
+    assert outcome.status == "cancelled"
+    assert time.monotonic() - began < 10
