@@ -22,6 +22,7 @@ from segue.core.outcome import Outcome
 from segue.core.redact import Redactor
 from segue.core.request import Place, Request
 from segue.turns import keep
+from segue.turns.answering import Answerer
 from segue.turns.attempt import Cancel, Task, attempt
 from segue.turns.runner import Limits
 from tests.integration.conftest import SEGUE, Program

@@ -5,10 +5,16 @@ from __future__ import annotations
 import fcntl
 import os
 import pty
+import re
 import select
+import signal
+import struct
 import subprocess
 import termios
 import time
+from pathlib import Path
+
+import pytest
 
 from tests.integration.conftest import SEGUE, Program
 
@@ -100,3 +106,115 @@ def test_ctrl_c_says_what_it_does(segue: Program) -> None:
     code, output = on_terminal(segue, "run", "t1", "[[hang]]", "--agent", "rehearsal", keys=((1.5, b"\x03"),))
     assert code == 130
     assert "Cancelling… (again to kill)" in output
+
+
+EVIL = "\x1b]0;owned\x07\x1b[2J\x1b[31mred\x1b[0m\x9b5A\x08\x08\x07bell\rback\x1bcreset\u202eturned"
+
+
+def beside_our_own(output: str) -> list[str]:
+    """The control characters in the output that are not how we draw."""
+    rest = re.sub(r"\x1b\[(2m|0m|K|A)|[\r\n]", "", output)
+    return re.findall(r"[\x00-\x1f\x7f-\x9f\u202e]", rest)
+
+
+def test_nothing_that_a_terminal_would_obey_reaches_it(segue: Program) -> None:
+    prompt = f"[[shell echo {EVIL}; exit 3]][[slow 0.5 9]][[say one {EVIL} two]]"
+    code, output = on_terminal(segue, "run", "t1", prompt, "--agent", "rehearsal", "--permission", "full")
+    assert code == 0
+    assert beside_our_own(output) == []
+    assert "owned" not in output.replace("]0;owned", ""), "no title is set"
+    assert any("├ shell echo" in line for line in left_on_screen(output))
+
+
+def test_plain_lines_are_harmless_too(segue: Program) -> None:
+    prompt = f"[[shell echo '{EVIL}' >&2; exit 3]][[say done]]"
+    ran = segue("run", "t1", prompt, "--agent", "rehearsal", "--permission", "full")
+    assert ran.stdout == "done\n"
+    assert "├ shell echo" in ran.stderr
+    assert "exit 3" in ran.stderr
+    assert beside_our_own(ran.stderr) == []
+
+
+class Wrapping:
+    """A terminal of a width, which goes on in the next row when one is full."""
+
+    def __init__(self, width: int) -> None:
+        self.width, self.rows, self.row, self.column = width, [""], 0, 0
+
+    def feed(self, output: str) -> list[str]:
+        for part in re.findall(r"\x1b\[[0-9;]*[A-Za-z]|[\s\S]", output):
+            self._one(part)
+        return [line.rstrip() for line in self.rows if line.strip()]
+
+    def _one(self, part: str) -> None:
+        if part == "\x1b[K":
+            self.rows[self.row] = self.rows[self.row][: self.column]
+        elif part == "\x1b[A":
+            self.row = max(self.row - 1, 0)
+        elif part == "\r":
+            self.column = 0
+        elif part == "\n":
+            self._down()
+        elif not part.startswith("\x1b"):
+            self._print(part)
+
+    def _print(self, char: str) -> None:
+        if self.column == self.width:
+            self._down()
+            self.column = 0
+        line = self.rows[self.row].ljust(self.column)
+        self.rows[self.row] = line[: self.column] + char + line[self.column + 1 :]
+        self.column += 1
+
+    def _down(self) -> None:
+        self.row += 1
+        if self.row == len(self.rows):
+            self.rows.append("")
+
+
+@pytest.mark.parametrize("columns", [20, 8])
+def test_a_narrow_terminal_shows_everything_once(segue: Program, columns: int) -> None:
+    words = " ".join(f"word{n}" for n in range(12))
+    prompt = f"[[shell sleep 1; echo a rather long command line]][[slow 1 9]][[say {words}]]"
+    code, output = on_terminal(
+        segue, "run", "t1", prompt, "--agent", "rehearsal", "--permission", "full", columns=columns
+    )
+    screen = Wrapping(columns).feed(output)
+    assert code == 0
+    everything = "".join(screen).replace(" ", "")
+    assert everything.count(words.replace(" ", "")) == 1
+    assert "●" not in everything, "the status line left no traces"
+    assert everything.count("├") == 1
+
+
+def test_a_terminal_that_changes_its_size_or_goes_away_does_no_harm(segue: Program, tmp_path: Path) -> None:
+    leader, follower = pty.openpty()
+    crashes = tmp_path / "crashes"
+    crashes.mkdir()
+    process = subprocess.Popen(
+        [
+            *SEGUE,
+            "run",
+            "t1",
+            "[[shell echo hello]][[slow 6 40]][[say one two three]]",
+            "--agent",
+            "rehearsal",
+        ],
+        cwd=segue.cwd,
+        env={**segue.env, "TERM": "xterm", "TMPDIR": str(crashes)},
+        stdin=subprocess.DEVNULL,
+        stdout=follower,
+        stderr=follower,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN),
+    )
+    os.close(follower)
+    seen = b""
+    for columns in (3, 200, 1, 40):
+        fcntl.ioctl(leader, termios.TIOCSWINSZ, struct.pack("HHHH", 5, columns, 0, 0))
+        seen += os.read(leader, 65536)
+        time.sleep(0.3)
+    os.close(leader)
+    assert process.wait(timeout=30) == 0, "the turn goes on"
+    assert list(crashes.iterdir()) == []
+    assert "●".encode() in seen

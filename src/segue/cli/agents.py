@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 import msgspec
 
 from segue.core.request import Capabilities
+
+if TYPE_CHECKING:
+    from segue.config.schema import Config
 
 
 class Listed(msgspec.Struct, frozen=True):
@@ -36,27 +40,36 @@ def command(as_json: bool) -> None:
         _print(found)
 
 
-def survey(env: os._Environ[str] | dict[str, str], cwd: Path) -> list[Listed]:
+def survey(env: Mapping[str, str], cwd: Path) -> list[Listed]:
     """Look for all agents at once; a probe is answered from the cache where nothing changed."""
     from concurrent.futures import ThreadPoolExecutor
 
     from segue.agents.registry import names
-    from segue.config.homes import home_of
     from segue.config.load import load
 
     config = load(env, cwd)
-    cache = home_of(env, cwd).probes
+    cache = probe_cache(env)
     with ThreadPoolExecutor(8) as pool:
         return list(pool.map(lambda name: _look(name, config, cache, env), names(config)))
 
 
-def _look(name: str, config: object, cache: Path, env: os._Environ[str] | dict[str, str]) -> Listed:
+def probe_cache(env: Mapping[str, str]) -> Path | None:
+    """Where probes are remembered; nowhere, where the home cannot be written."""
+    from segue.config.homes import home_of
+
+    home = home_of(env)
+    try:
+        home.make(home.root)
+    except OSError:
+        return None
+    return home.probes if os.access(home.root, os.W_OK) else None
+
+
+def _look(name: str, config: Config, cache: Path | None, env: Mapping[str, str]) -> Listed:
     from segue.agents import probe, registry
-    from segue.config.schema import Config
     from segue.core.environment import child_environment
     from segue.core.errors import SegueError
 
-    assert isinstance(config, Config)
     accounts = tuple(key for key, account in config.accounts.items() if account.agent == name)
     try:
         agent = registry.get(name, config)
@@ -92,6 +105,7 @@ def _print(found: Sequence[Listed]) -> None:
     from rich import box
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for heading in ("agent", "version", "can", "accounts", "found"):
@@ -99,7 +113,8 @@ def _print(found: Sequence[Listed]) -> None:
     for one in found:
         able = ", ".join(abilities(one.capabilities)) if one.capabilities else ""
         where = _shortened(one.path) if one.path else (one.problem or "").replace("; install", "\ninstall")
-        table.add_row(one.agent, one.version or "–", able, ", ".join(one.accounts) or "–", where)
+        cells = (one.agent, one.version or "–", able, ", ".join(one.accounts) or "–", where)
+        table.add_row(*map(Text, cells))  # as they are: brackets in them are no markup
     Console().print(table)
 
 

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from itertools import chain
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Literal
 
 import msgspec
@@ -15,6 +20,7 @@ import msgspec
 from segue import __version__
 from segue.agents import probe, registry
 from segue.agents.base import Agent
+from segue.cli.agents import probe_cache
 from segue.config.homes import home_of
 from segue.config.load import load
 from segue.config.schema import Account, Config
@@ -23,6 +29,7 @@ from segue.core.errors import NotInstalled, SegueError
 from segue.core.request import Runtime
 
 LOGIN_SECONDS = 20
+AT_ONCE = 8
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -35,33 +42,38 @@ class Finding(msgspec.Struct, frozen=True):
 def examine(env: Mapping[str, str], cwd: Path) -> Iterator[Finding]:
     """All findings, in the order in which a newcomer would want them."""
     yield Finding("segue", "ok", f"segue {__version__} on Python {sys.version.split()[0]}")
-    yield from _home(env, cwd)
+    yield from _home(env)
     try:
         config = load(env, cwd)
     except SegueError as error:
         yield Finding("config", "bad", error.message, "mend that line; docs/configuration.md lists all keys")
         config = Config()
     else:
-        yield from _config(env, cwd, config)
+        yield from _config(env, config)
     yield from _surroundings(env)
-    yield from _agents(env, cwd, config)
+    yield from _agents(env, config)
     yield from _accounts(env, config)
 
 
-def _home(env: Mapping[str, str], cwd: Path) -> Iterator[Finding]:
-    home = home_of(env, cwd)
+def _home(env: Mapping[str, str]) -> Iterator[Finding]:
+    home = home_of(env)
     root = home.root
-    above = next(place for place in (root, *root.parents) if place.exists())
-    if not os.access(above, os.W_OK):
-        yield Finding("home", "bad", f"{root} cannot be written", "set SEGUE_HOME to a directory of your own")
-    elif root.exists() and root.stat().st_mode & 0o077:
+    try:
+        home.make(root)
+        with TemporaryFile(dir=root):
+            pass
+    except OSError as error:
+        what = f"{root} cannot be written: {error.strerror}"
+        yield Finding("home", "bad", what, "set SEGUE_HOME to a directory of your own")
+        return
+    if root.stat().st_mode & 0o077:
         yield Finding("home", "warn", f"{root} can be read by others", f"chmod 700 {root}")
     else:
         yield Finding("home", "ok", f"data in {root}")
 
 
-def _config(env: Mapping[str, str], cwd: Path, config: Config) -> Iterator[Finding]:
-    file = home_of(env, cwd).config_file
+def _config(env: Mapping[str, str], config: Config) -> Iterator[Finding]:
+    file = home_of(env).config_file
     yield Finding(
         "config", "ok", f"configuration in {file}" + ("" if file.exists() else " (none yet: defaults)")
     )
@@ -85,30 +97,31 @@ def _surroundings(env: Mapping[str, str]) -> Iterator[Finding]:
         yield Finding("loopback", "bad", f"127.0.0.1 cannot be listened on: {error}", "ip link set lo up")
 
 
-def _agents(env: Mapping[str, str], cwd: Path, config: Config) -> Iterator[Finding]:
-    usable = 0
-    for name in registry.names(config):
-        try:
-            agent = registry.get(name, config)
-            runtime = _runtime(agent, env, cwd, config)
-        except NotInstalled as error:
-            what, _, how = error.message.partition("; install it with: ")
-            yield Finding(name, "note", what, how)
-            continue
-        except SegueError as error:
-            yield Finding(name, "bad", error.message)
-            continue
-        usable += name != "rehearsal"
-        yield from _agent(agent, runtime, env, config)
+def _agents(env: Mapping[str, str], config: Config) -> Iterator[Finding]:
+    """All agents are looked at together; each one's findings come in its turn."""
+    cache = probe_cache(env)
+    usable = False
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        names = registry.names(config)
+        for name, found in zip(names, pool.map(lambda n: _look(n, env, config, cache), names), strict=True):
+            usable |= name != "rehearsal" and found[0].level in ("ok", "warn")
+            yield from found
     if not usable:
         how = "npm install -g @anthropic-ai/claude-code; meanwhile --agent rehearsal works without any"
         yield Finding("agents", "warn", "no coding agent is installed", how)
 
 
-def _runtime(agent: Agent, env: Mapping[str, str], cwd: Path, config: Config) -> Runtime:
-    child = child_environment(env, keys_withheld=agent.keys).env
-    command = config.commands.get(agent.name)
-    return probe.probe(agent, env=child, configured=command, cache=home_of(env, cwd).probes)
+def _look(name: str, env: Mapping[str, str], config: Config, cache: Path | None) -> list[Finding]:
+    try:
+        agent = registry.get(name, config)
+        child = child_environment(env, keys_withheld=agent.keys).env
+        runtime = probe.probe(agent, env=child, configured=config.commands.get(name), cache=cache)
+    except NotInstalled as error:
+        what, _, how = error.message.partition("; install it with: ")
+        return [Finding(name, "note", what, how)]
+    except SegueError as error:
+        return [Finding(name, "bad", error.message)]
+    return list(_agent(agent, runtime, env, config))
 
 
 def _agent(agent: Agent, runtime: Runtime, env: Mapping[str, str], config: Config) -> Iterator[Finding]:
@@ -124,13 +137,15 @@ def _agent(agent: Agent, runtime: Runtime, env: Mapping[str, str], config: Confi
     for note in agent.notes:
         yield Finding(agent.name, "note", note)
     accounts = {name: one for name, one in config.accounts.items() if one.agent == agent.name}
-    for name, account in (accounts or {"": Account(agent=agent.name)}).items():
-        yield from _login(agent, runtime, name, account, env)
+    named = accounts or {"": Account(agent=agent.name)}
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        found = pool.map(lambda name: _login(agent, runtime, name, named[name], env), named)
+        yield from chain.from_iterable(found)
 
 
 def _login(
     agent: Agent, runtime: Runtime, name: str, account: Account, env: Mapping[str, str]
-) -> Iterator[Finding]:
+) -> list[Finding]:
     """Ask the CLI itself whether it is logged in, and name keys that it will not see."""
     child = child_environment(
         env, keys_withheld=agent.keys, account_env=account.env, pass_env=account.pass_env
@@ -138,36 +153,42 @@ def _login(
     shown = f" (account {name})" if name else ""
     withheld = [key for key in child.withheld if key in agent.keys]
     way = f'pass_env = ["{withheld[0]}"] under [accounts.{name or "NAME"}] in config.toml' if withheld else ""
+    found = []
     if withheld:
-        yield Finding(
-            agent.name,
-            "note",
-            f"{withheld[0]} is withheld from {agent.label}{shown}: its own login counts",
-            way,
-        )
-    if not agent.login_check:
-        return
-    home = agent.home_env(Path(account.home)) if account.home else {}
-    if _logged_in([*runtime.command, *agent.login_check], {**child.env, **home}):
-        yield Finding(agent.name, "ok", f"{agent.label} is logged in{shown}")
-    else:
+        what = f"{withheld[0]} is withheld from {agent.label}{shown}: its own login counts"
+        found.append(Finding(agent.name, "note", what, way))
+    if agent.login_check:
+        home = agent.home_env(Path(account.home)) if account.home else {}
+        says = _logged_in([*runtime.command, *agent.login_check], {**child.env, **home})
         how = way or f"log in by running {runtime.command[0]} once"
-        yield Finding(agent.name, "warn", f"{agent.label} is not logged in{shown}", how)
+        how += f"; a provider with its own key in {agent.label}'s configuration needs none"
+        words = {
+            True: "is logged in",
+            False: "says it is not logged in",
+            None: "does not say if it is logged in",
+        }
+        what = f"{agent.label} {words[says]}{shown}"
+        found.append(Finding(agent.name, "ok", what) if says else Finding(agent.name, "warn", what, how))
+    return found
 
 
-def _logged_in(argv: list[str], env: Mapping[str, str]) -> bool:
+def _logged_in(argv: list[str], env: Mapping[str, str]) -> bool | None:
+    """What the CLI's exit code says; None when it gives none in time."""
+    nothing = subprocess.DEVNULL
     try:
-        done = subprocess.run(
-            argv,
-            env=dict(env),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=LOGIN_SECONDS,
-            check=False,
+        process = subprocess.Popen(
+            argv, env=dict(env), stdin=nothing, stdout=nothing, stderr=nothing, start_new_session=True
         )
-    except (OSError, subprocess.TimeoutExpired):
-        return False
-    return done.returncode == 0
+    except OSError:
+        return None
+    try:
+        return process.wait(LOGIN_SECONDS) == 0
+    except subprocess.TimeoutExpired:
+        return None
+    finally:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
 
 def _accounts(env: Mapping[str, str], config: Config) -> Iterator[Finding]:

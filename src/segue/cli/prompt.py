@@ -9,36 +9,51 @@ import sys
 
 from segue.core.errors import Misuse
 
-PATIENCE_S = 3.0
-"""How long a silent pipe is waited for when there is a text already: some callers never close theirs."""
+SILENCE_S = 3.0
+"""After so long without a byte it is said that we wait. Only the caller knows whether anything will come:
+a pipe that a test run writes to at its end looks like one that nobody ever writes to."""
+WAITING = "segue: waiting for what is piped in (give </dev/null if there is nothing)"
+CHUNK = 1 << 20
 
 
 def gather(text: str | None) -> str:
     """The prompt, or ``Misuse`` when there is none or it is not UTF-8."""
     given = _checked(text) if text is not None else ""
-    piped = _stdin(patience=PATIENCE_S if given.strip() else None)
+    piped = _stdin()
     prompt = "\n\n".join(part for part in (given, piped) if part.strip())
     if not prompt.strip():
         raise Misuse('the prompt is empty; say segue run KEY "TEXT", or pipe it in')
     return prompt
 
 
-def _stdin(patience: float | None) -> str:
+def _stdin() -> str:
     if sys.stdin is None or sys.stdin.closed or sys.stdin.isatty():
         return ""
-    descriptor = sys.stdin.fileno()
-    mode = os.fstat(descriptor).st_mode
-    if patience is not None and (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)):
-        ready, _, _ = select.select([descriptor], [], [], patience)
-        if not ready:
-            print(f"segue: nothing came on stdin for {patience:.0f} s; going on without it", file=sys.stderr)
-            return ""
-    data = sys.stdin.buffer.read()
+    try:
+        data = _read(sys.stdin.fileno())
+    except OSError as error:
+        raise Misuse(f"stdin cannot be read: {error.strerror or error}") from None
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
         byte = data[error.start]
         raise Misuse(f"the prompt on stdin is not UTF-8: byte 0x{byte:02x} at offset {error.start}") from None
+
+
+def _read(descriptor: int) -> bytes:
+    """Everything up to the end, however long that takes."""
+    mode = os.fstat(descriptor).st_mode
+    silence = SILENCE_S if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) else None
+    chunks: list[bytes] = []
+    while True:
+        if not select.select([descriptor], [], [], silence)[0]:
+            print(WAITING, file=sys.stderr)
+            silence = None
+            continue
+        chunk = os.read(descriptor, CHUNK)
+        if not chunk:
+            return b"".join(chunks)
+        chunks.append(chunk)
 
 
 def _checked(text: str) -> str:

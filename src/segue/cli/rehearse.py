@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
-from contextlib import ExitStack
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Any
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Self
 
 import click
 
 from segue.core.errors import Misuse
+
+if TYPE_CHECKING:
+    from segue.rehearsal.model import LoopbackModel
+    from segue.rehearsal.stage import Staged
+
+REQUESTS_KEPT = 1000
+GRACE_S = 5.0
+ENDING = (signal.SIGTERM, signal.SIGHUP)
 
 
 class RehearseCommand(click.Command):
@@ -48,64 +60,203 @@ def command(ctx: click.Context, port: int, scenario: Path | None, log: Path | No
       segue rehearse                                    prints what to point each CLI at
       segue rehearse -- segue run t1 "hi" --agent codex  runs one command against it
 
-    With a COMMAND, the CLIs and a private SEGUE_HOME are set up for it, so that nothing of yours is touched.
+    With a COMMAND, the CLIs and a private SEGUE_HOME are set up for it, so that nothing of yours is touched;
+    keys, proxies and other ways to a real provider are kept from it.
     """
+    argv: list[str] | None = ctx.meta.get("segue.command")
+    if argv == []:
+        raise Misuse(
+            "there is no command after --; for example: segue rehearse -- segue run t1 hi --agent claude"
+        )
+    with ExitStack() as stack:
+        heard = stack.enter_context(Heard())
+        model = stack.enter_context(_model(port, scenario, log))
+        staged = _staged(model.url, _place(stack, home))
+        return _serve(model.url, staged, heard) if argv is None else _run(argv, staged, heard)
+
+
+class Heard:
+    """INT, TERM and HUP while the stage stands: heard, not ignored, so that a command has the defaults."""
+
+    def __init__(self) -> None:
+        self.any = threading.Event()
+        self._numbers: list[int] = []
+        self._listener: Callable[[int], None] | None = None
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Self:
+        for number in (signal.SIGINT, *ENDING):
+            if (
+                number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN
+            ):  # under nohup it stays so
+                self._before[number] = signal.signal(number, self._hear)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, before in self._before.items():
+            signal.signal(number, before)
+
+    def tell(self, listener: Callable[[int], None]) -> None:
+        """From now on; what was heard before comes first."""
+        self._listener = listener
+        for number in self._numbers:
+            listener(number)
+
+    def _hear(self, number: int, frame: FrameType | None) -> None:
+        self._numbers.append(number)
+        self.any.set()
+        if self._listener is not None:
+            self._listener(number)
+
+
+def _model(port: int, scenario: Path | None, log: Path | None) -> LoopbackModel:
     from segue.rehearsal.model import LoopbackModel
 
-    if scenario is not None and not scenario.is_file():
-        raise Misuse(f"there is no scenario file {scenario}")
-    with ExitStack() as stack:
-        model = stack.enter_context(LoopbackModel(port=port, scenario=scenario, log=log))
-        place = _place(stack, home)
-        if "segue.command" not in ctx.meta:
-            return _serve(model, place)
-        return _run(ctx.meta["segue.command"], model, place)
+    if log is not None:
+        _writable(log)
+    try:
+        return LoopbackModel(port=port, scenario=scenario, log=log, kept=REQUESTS_KEPT)
+    except ValueError as error:
+        raise Misuse(f"the scenario cannot be used: {error}") from error
+    except OSError as error:
+        how = "choose another one, or leave --port out"
+        raise Misuse(f"port {port} cannot be listened on: {error.strerror}; {how}") from error
+
+
+def _writable(log: Path) -> None:
+    try:
+        log.open("ab").close()
+    except OSError as error:
+        raise Misuse(f"the log {log} cannot be written: {error.strerror}") from error
 
 
 def _place(stack: ExitStack, home: Path | None) -> Path:
     if home is not None:
-        home.mkdir(parents=True, exist_ok=True, mode=0o700)
-        return home.resolve()
+        return home.absolute()
     from tempfile import TemporaryDirectory
 
     return Path(stack.enter_context(TemporaryDirectory(prefix="segue-rehearse-", ignore_cleanup_errors=True)))
 
 
-def _serve(model: Any, place: Path) -> int:
+def _staged(url: str, place: Path) -> Staged:
     from segue.rehearsal.stage import stage
 
-    staged = stage(model.url, place)
-    click.echo(f"The model listens at {model.url} (Ctrl-C ends it). Point the CLIs at it with:")
-    for agent, env in staged.by_agent.items():
-        click.echo(f"\n# {agent}")
-        for name, value in env.items():
-            click.echo(f"export {name}={value}")
-    click.echo(f"\n# segue\nexport SEGUE_HOME={staged.env['SEGUE_HOME']}")
-    sys.stdout.flush()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        while True:
-            time.sleep(3600)
-    except KeyboardInterrupt:
-        return 0
+        place.mkdir(parents=True, exist_ok=True, mode=0o700)
+        return stage(url, place.resolve())
+    except OSError as error:
+        raise Misuse(f"the homes cannot be written under {place}: {error.strerror}") from error
 
 
-def _run(argv: list[str], model: Any, place: Path) -> int:
-    from segue.rehearsal.stage import stage
+def _serve(url: str, staged: Staged, heard: Heard) -> int:
+    click.echo(f"# The model listens at {url} (Ctrl-C ends it). Point the CLIs at it with:")
+    for title, lines in _exports(staged, os.environ).items():
+        click.echo("\n".join(["", f"# {title}", *lines]))
+    sys.stdout.flush()
+    heard.any.wait()
+    return 0
 
-    if not argv:
-        raise Misuse(
-            "there is no command after --; for example: segue rehearse -- segue run t1 hi --agent claude"
-        )
-    env = {**os.environ, **stage(model.url, place).env}
+
+def _exports(staged: Staged, env: Mapping[str, str]) -> dict[str, list[str]]:
+    """Lines for a shell: what must not be set, then what must be, for everybody and for each CLI."""
+    from segue.rehearsal.stage import leads_away
+
+    own = {name for each in staged.by_agent.values() for name in each}
+    away = [name for name in env if leads_away(name) and name not in staged.env and name.isidentifier()]
+    groups = {
+        "all": {name: value for name, value in staged.env.items() if name not in own},
+        **staged.by_agent,
+    }
+    lines = {
+        title: [f"export {name}={shlex.quote(value)}" for name, value in group.items()]
+        for title, group in groups.items()
+    }
+    if away:
+        lines["all"].insert(0, f"unset {' '.join(sorted(away))}")
+    return lines
+
+
+def _run(argv: list[str], staged: Staged, heard: Heard) -> int:
+    from segue.rehearsal.stage import on_stage
+
+    env = on_stage(os.environ, staged)
     if shutil.which("segue", path=env.get("PATH")) is None:
         env["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{env.get('PATH', os.defpath)}"
     program = shutil.which(argv[0], path=env["PATH"])
     if program is None:
         raise Misuse(f'there is no program "{argv[0]}" on PATH')
-    held = signal.signal(signal.SIGINT, signal.SIG_IGN)  # the command hears Ctrl-C itself
     try:
-        code = subprocess.Popen([program, *argv[1:]], env=env, restore_signals=True).wait()
+        cast = Cast([program, *argv[1:]], env)
+    except OSError as error:
+        raise Misuse(f"{program} cannot be started: {error.strerror}") from error
+    heard.tell(cast.hear)
+    return cast.wait()
+
+
+class Cast:
+    """The command and its group. It hears Ctrl-C as if we were not there; TERM and HUP end it for good.
+
+    In front of a terminal it stays in our group, which the terminal talks to; elsewhere it has its own.
+    """
+
+    def __init__(self, argv: list[str], env: dict[str, str]) -> None:
+        self._apart = not _in_front()
+        self._leading = os.getpgrp() == os.getpid()
+        self._ended = 0.0
+        self._last = threading.Timer(GRACE_S, self._kill)
+        self._last.daemon = True
+        self._process = subprocess.Popen(argv, env=env, process_group=0 if self._apart else None)
+
+    def hear(self, number: int) -> None:
+        if number in ENDING and not self._ended:
+            self._ended = time.monotonic()
+            self._send(number)
+            self._last.start()
+        elif number == signal.SIGINT and self._apart:
+            self._send(number)
+
+    def wait(self) -> int:
+        """The command's exit code; 128 + N when signal N ended it."""
+        code = self._process.wait()
+        if self._ended and self._apart:
+            while self._anybody() and time.monotonic() < self._ended + GRACE_S:
+                time.sleep(0.02)
+            self._kill()
+        self._last.cancel()
+        return 128 - code if code < 0 else code
+
+    def _send(self, number: int) -> None:
+        with suppress(ProcessLookupError, PermissionError):
+            if self._apart:
+                os.killpg(self._process.pid, number)
+            elif self._leading:
+                os.killpg(0, number)  # that is us as well, and we have heard it
+            else:
+                self._process.send_signal(number)
+
+    def _kill(self) -> None:
+        if self._apart:
+            self._send(signal.SIGKILL)
+        else:
+            self._process.kill()
+
+    def _anybody(self) -> bool:
+        try:
+            os.killpg(self._process.pid, 0)
+        except (ProcessLookupError, PermissionError):
+            return False
+        return True
+
+
+def _in_front() -> bool:
+    """Whether our group is the one that a terminal talks to."""
+    try:
+        terminal = os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY)
+    except OSError:
+        return False
+    try:
+        return os.tcgetpgrp(terminal) == os.getpgrp()
+    except OSError:
+        return False
     finally:
-        signal.signal(signal.SIGINT, held)
-    return 128 - code if code < 0 else code
+        os.close(terminal)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from typing import Protocol, TextIO
 
 from segue.cli import words
@@ -54,7 +55,8 @@ class Lines:
     def tick(self) -> None: ...
 
     def note(self, line: str) -> None:
-        print(line, file=self._out, flush=True)
+        with suppress(OSError):  # nobody reads our lines any more; the answer is another matter
+            print(words.harmless(line), file=self._out, flush=True)
 
     def close(self) -> None: ...
 
@@ -70,7 +72,7 @@ def plain_line(event: ev.Event) -> str:
             return "  │ " + words.result(event.exit_code, event.output)
         case ev.Retry():
             tries = f" {event.attempt}/{event.limit}" if event.attempt and event.limit else ""
-            return f"  │ trying again{tries} {event.message}".rstrip()
+            return f"  │ trying again{tries} {words.tool('', event.message)}".rstrip()
         case ev.Compacted():
             return "  │ the agent replaced its history by a summary"
         case ev.Notice():

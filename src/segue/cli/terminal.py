@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 import unicodedata
+from collections.abc import Iterator
 from typing import TextIO
 
 from segue.cli import words
@@ -14,10 +15,16 @@ from segue.core.reading import Reading
 
 DIM, PLAIN = "\x1b[2m", "\x1b[0m"
 PENDING_SHOWN = 4
+NARROWEST = 4
+MARKS_PER_COLUMN = 8
+"""So many characters that take no column may stand in one; then a line is full."""
 
 
 class Live:
-    """Text as it streams, one line per tool call, and a status line that is alive below them."""
+    """Text as it streams, one line per tool call, and a status line that is alive below them.
+
+    What agents say is made harmless before it is written. Where the terminal has gone, nothing is.
+    """
 
     def __init__(self, out: TextIO, title: str, *, answer_here: bool) -> None:
         self._out = out
@@ -25,7 +32,7 @@ class Live:
         self._reading = Reading()
         self._began = time.monotonic()
         self._partial = ""
-        self._spoken = ""
+        self._spoken: list[str] = []
         self._pending: dict[str, tuple[str, float]] = {}
         self._drawn = 0
         self._answer_here = answer_here
@@ -33,16 +40,17 @@ class Live:
 
     @property
     def shown(self) -> bool:
-        return self._answer_here and bool(self._spoken) and self._spoken == self._reading.answer
+        spoken = "".join(self._spoken)
+        return self._answer_here and bool(spoken) and spoken == self._reading.answer
 
     def event(self, event: ev.Event) -> None:
         self._reading.add(event)
         match event:
             case ev.TextDelta():
-                self._spoken += event.text
+                self._spoken.append(event.text)
                 self._say(event.text)
-            case ev.Text() if not self._spoken.endswith(event.text):
-                self._spoken = event.text
+            case ev.Text() if not "".join(self._spoken).endswith(event.text):
+                self._spoken = [event.text]
                 self._say(event.text)
             case ev.ToolCall():
                 self._call(event)
@@ -63,14 +71,15 @@ class Live:
             f"{DIM}{cut(f'{line} … {now - began:.0f} s', width - 1)}{PLAIN}"
             for line, began in list(self._pending.values())[-PENDING_SHOWN:]
         ]
-        lines = [*([self._partial] if self._partial else []), *running, self._status(width)]
+        partial = [cut(self._partial, width)] if self._partial else []
+        lines = [*partial, *running, self._status(width)]
         self._erase()
-        self._out.write("\n".join(lines))
+        self._put("\n".join(lines))
         self._drawn = len(lines)
-        self._out.flush()
+        self._flush()
 
     def note(self, line: str) -> None:
-        self._write(DIM + line + PLAIN)
+        self._write(DIM + words.harmless(line) + PLAIN)
 
     def close(self) -> None:
         """Leave the terminal as one would expect it: everything said, nothing drawn."""
@@ -80,12 +89,12 @@ class Live:
         self._end_line()
         self._erase()
         self._closed = True
-        self._out.flush()
+        self._flush()
 
     def _call(self, event: ev.ToolCall) -> None:
         self._end_line()
-        self._spoken = ""
-        line = "  ├ " + words.tool(event.name, event.input, self._width() - 30)
+        self._spoken = []
+        line = "  ├ " + words.tool(event.name, event.input, max(self._width() - 30, 10))
         self._pending[event.id] = (line, time.monotonic())
         self.tick()
 
@@ -108,51 +117,87 @@ class Live:
     def _say(self, text: str) -> None:
         """Whole screen lines are written for good; the rest waits in what is drawn."""
         self._erase()
-        width = self._width()
-        *whole, self._partial = (self._partial + text).split("\n")
-        for line in whole:
-            self._out.write(line + "\n")
-        while columns(self._partial) >= width:
-            head = cut(self._partial, width)
-            self._out.write(head + "\n")
-            self._partial = self._partial[len(head) :]
+        *whole, last = (self._partial + words.harmless(text)).expandtabs().split("\n")
+        *full, self._partial = rows(last, self._width())
+        self._put("".join(line + "\n" for line in (*whole, *full)))
         self.tick()
 
     def _write(self, line: str) -> None:
         self._end_line()
         self._erase()
-        self._out.write(line + "\n")
+        self._put(line + "\n")
         self.tick()
-        self._out.flush()
+        self._flush()
 
     def _end_line(self) -> None:
         if self._partial:
             self._erase()
-            self._out.write(self._partial + "\n")
+            self._put(self._partial + "\n")
             self._partial = ""
 
     def _erase(self) -> None:
         if self._drawn:
-            self._out.write("\r\x1b[K" + "\x1b[A\r\x1b[K" * (self._drawn - 1))
+            self._put("\r\x1b[K" + "\x1b[A\r\x1b[K" * (self._drawn - 1))
             self._drawn = 0
+
+    def _put(self, text: str) -> None:
+        try:
+            self._out.write(text)
+        except OSError:
+            self._lose()
+
+    def _flush(self) -> None:
+        try:
+            self._out.flush()
+        except OSError:
+            self._lose()
+
+    def _lose(self) -> None:
+        """The terminal has gone. The turn goes on, and what is still written to it leads nowhere."""
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        for descriptor in (self._out.fileno(), *((1,) if self._answer_here else ())):
+            os.dup2(nowhere, descriptor)
+        os.close(nowhere)
 
     def _width(self) -> int:
         """At least wide enough to draw on; a terminal that does not say is taken for 80."""
-        return max(os.get_terminal_size(self._out.fileno()).columns or 80, 20)
+        try:
+            width = os.get_terminal_size(self._out.fileno()).columns
+        except OSError:
+            width = 0
+        return max(width or 80, NARROWEST)
 
 
 def columns(text: str) -> int:
     """How many columns the text takes on a terminal."""
-    if text.isascii():
-        return len(text)
-    return sum(2 if unicodedata.east_asian_width(c) in "WF" else not unicodedata.combining(c) for c in text)
+    return len(text) if text.isascii() else sum(map(_span, text))
 
 
 def cut(text: str, width: int) -> str:
     """The longest beginning of the text that fits the width."""
+    return next(rows(text, width))
+
+
+def rows(text: str, width: int) -> Iterator[str]:
+    """The text as lines of this width; the last of them is not full."""
     if text.isascii():
-        return text[:width]
-    end = 0
-    while end < len(text) and columns(text[: end + 1]) <= width:
-        end += 1
-    return text[: max(end, 1)]
+        yield from (text[at : at + width] for at in range(0, len(text) - len(text) % width, width))
+        yield text[len(text) - len(text) % width :]
+        return
+    start = used = 0
+    for at, char in enumerate(text):
+        span = _span(char)
+        used += span
+        if used > width or at - start >= width * MARKS_PER_COLUMN:
+            yield text[start:at]
+            start, used = at, span
+    if used == width:
+        yield text[start:]
+        start = len(text)
+    yield text[start:]
+
+
+def _span(char: str) -> int:
+    if char.isascii():
+        return 1
+    return 2 if unicodedata.east_asian_width(char) in "WF" else int(not unicodedata.combining(char))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from typing import Any
 
@@ -18,6 +19,30 @@ _TELLING = (
     "description",
     "prompt",
 )
+
+_SHOWN = 4_000
+"""No line shows more than the beginning of what is given."""
+_SEQUENCE = re.compile(
+    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"
+    r"|(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x80-\x9f]*(?:\x07|\x1b\\|\x9c)"
+    r"|\x1b[ -/]*[0-Z\\^-~]"
+)
+"""What a terminal would obey: CSI; OSC and its kin, up to their end; two characters after an escape."""
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+"""What remains of those, backspace and bell among them, and what would turn the writing around."""
+
+
+def harmless(text: str) -> str:
+    """The text without anything that a terminal would obey. Only tabs and the ends of lines are left."""
+    if text.isprintable():
+        return text
+    text = text.replace("\r\n", "\n")
+    return _CONTROL.sub("", _SEQUENCE.sub("", text).replace("\r", "\n"))
+
+
+def one_line(text: str) -> str:
+    """The beginning of the text, harmless and on one line."""
+    return " ".join(harmless(text[:_SHOWN]).split())
 
 
 def tokens(count: int | None) -> str:
@@ -57,8 +82,8 @@ def tool(name: str, given: Any, width: int = 100) -> str:
         text = " ".join(map(str, text)) if isinstance(text, list) else str(text)
     elif given is not None:
         text = str(given)
-    line = " ".join(f"{name} {text}".split())
-    return line if len(line) <= width else line[: width - 1] + "…"
+    line = one_line(f"{name} {text}")
+    return line if len(line) <= width else line[: max(width - 1, 0)] + "…"
 
 
 def exited(code: int | None) -> str:
@@ -86,7 +111,8 @@ def failure(turn: Turn, label: str) -> str:
     """What went wrong, in one line: our words for the kind, then the CLI's own."""
     failed = turn.failure
     assert failed is not None
-    said = f": {failed.message}" if failed.message else ""
+    message = one_line(failed.message)
+    said = f": {message}" if message else ""
     match failed.kind:
         case "rate_limited":
             until = time.strftime(" until %H:%M", time.localtime(failed.until / 1000)) if failed.until else ""
@@ -112,7 +138,7 @@ def failure(turn: Turn, label: str) -> str:
         case "protocol":
             return f"{label}'s output could not be understood{said}"
         case _:
-            return failed.message or f"{label} failed ({failed.kind})"
+            return message or f"{label} failed ({failed.kind})"
 
 
 def _account(turn: Turn) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from segue.core.events import Event, TextDelta
 from segue.core.redact import Redactor
 
@@ -13,10 +15,12 @@ class Cleaning:
         self._redactor = redactor
         self._waiting = ""
 
-    def __call__(self, event: Event) -> list[Event]:
+    def __call__(self, event: Event, suspect: bool = True) -> Sequence[Event]:
+        """``suspect`` false: the line the event was read from is known to be clean."""
         if isinstance(event, TextDelta):
             return self._fragment(event.text)
-        return [*self.rest(), self._redactor.event(event)]
+        shown = self._redactor.event(event) if suspect else event
+        return (*self.rest(), shown) if self._waiting else (shown,)
 
     def rest(self) -> list[Event]:
         """What still waits: no more fragments follow it."""

@@ -47,7 +47,11 @@ class Redactor:
         self._secrets = tuple(ordered)
         self.found = False
         """Whether a known secret was met."""
+        self._beginnings = frozenset(s[:length] for s in ordered for length in range(1, len(s)))
+        self._initials = frozenset(s[0] for s in ordered)
+        self._longest = max((len(s) for s in ordered), default=1) - 1
         self._raw = tuple(dict.fromkeys(form for s in ordered for form in _forms(s)))
+        self._needles = (*self._raw, *(hint for hint, _ in _BYTE_SHAPES))
 
     def text(self, text: str) -> str:
         """Without known secrets and without what has the shape of one."""
@@ -65,11 +69,17 @@ class Redactor:
                 text = text.replace(secret, MASK)
         return text
 
+    def suspects(self, line: bytes) -> bool:
+        """Whether anything read from this line needs a closer look. Quick: most lines do not."""
+        for needle in self._needles:  # a plain loop: this is done for every line
+            if needle in line:
+                return True
+        return False
+
     def beginning(self, text: str) -> int:
         """How many characters at the end of the text may be the beginning of a known secret."""
-        longest = max((len(secret) for secret in self._secrets), default=1) - 1
-        for length in range(min(longest, len(text)), 0, -1):
-            if any(secret.startswith(text[-length:]) for secret in self._secrets):
+        for length in range(min(self._longest, len(text)), 0, -1):
+            if text[-length] in self._initials and text[-length:] in self._beginnings:
                 return length
         return 0
 

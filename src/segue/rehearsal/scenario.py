@@ -63,12 +63,12 @@ def load(path: Path) -> Scenario:
 
 def _check(number: int, rule: Rule) -> None:
     """What the types cannot say."""
-    if not directives.parse(rule.do):
-        raise ValueError(f'rule {number}: do = "{rule.do}" has no directive such as [[say hi]]')
     try:
         re.compile(rule.pattern or "")
     except re.error as error:
         raise ValueError(f"rule {number}: bad pattern {rule.pattern!r}: {error}") from error
+    if not directives.parse(rule.do):
+        raise ValueError(f'rule {number}: do = "{rule.do}" has no directive such as [[say hi]]')
 
 
 class Counting:

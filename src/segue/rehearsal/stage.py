@@ -1,14 +1,34 @@
-"""Sets the stage for a rehearsal: homes for the CLIs, and a SEGUE_HOME whose accounts point at the model."""
+"""Sets the stage for a rehearsal: homes for the CLIs, a SEGUE_HOME whose accounts point at the model, and an
+environment in which no road leads to a real provider."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
 
+from segue.core.environment import is_mark
 from segue.rehearsal.setup import point
 
 AGENTS = ("claude", "codex", "gemini", "vibe")
+
+_PROVIDERS = (
+    *("ANTHROPIC_", "CLAUDE_", "AWS_BEARER_TOKEN_", "CLOUD_ML_", "VERTEX_"),
+    *("OPENAI_", "CODEX_", "AZURE_OPENAI_"),
+    *("GEMINI_", "GOOGLE_", "CODE_ASSIST_"),
+    *("MISTRAL_", "VIBE_"),
+)
+"""How the CLIs' own variables begin: keys, tokens, addresses, and switches to other clouds among them. All
+are taken out, because the next version may know one more."""
+_TUNING = re.compile(
+    r"(ANTHROPIC|CLAUDE|GEMINI)_(\w+_)?(MODEL|EFFORT|LOG|(MAX|DISABLE|DEBUG)_\w+|TIMEOUT_MS)"
+)
+"""What is left in: it changes how a CLI works, not where it calls."""
+_ACCOUNTS = re.compile(r"SEGUE_(ACCOUNTS(_\w+)?|DEFAULTS_ACCOUNT)")
+"""Accounts by variable would join those that point at the model."""
+_DIRECT = "127.0.0.1,localhost"
 
 
 class Staged(msgspec.Struct, frozen=True):
@@ -33,7 +53,20 @@ def stage(url: str, place: Path) -> Staged:
     segue.mkdir(exist_ok=True, mode=0o700)
     (segue / "config.toml").write_text("\n".join(accounts), encoding="utf-8")
     merged = {name: value for env in by_agent.values() for name, value in env.items()}
-    return Staged({**merged, "SEGUE_HOME": str(segue)}, by_agent)
+    direct = {"NO_PROXY": _DIRECT, "no_proxy": _DIRECT}
+    return Staged({**merged, **direct, "SEGUE_HOME": str(segue)}, by_agent)
+
+
+def leads_away(name: str) -> bool:
+    """Whether a variable could make a CLI call somebody else than the model."""
+    if is_mark(name) or _ACCOUNTS.fullmatch(name) or name.upper().endswith("_PROXY"):
+        return True
+    return name.startswith(_PROVIDERS) and not _TUNING.fullmatch(name)
+
+
+def on_stage(env: Mapping[str, str], staged: Staged) -> dict[str, str]:
+    """The caller's environment for a command of the rehearsal."""
+    return {name: value for name, value in env.items() if not leads_away(name)} | staged.env
 
 
 def _account(agent: str, home: Path, env: dict[str, str]) -> str:

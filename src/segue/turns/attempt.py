@@ -82,8 +82,9 @@ async def attempt(
         if cancel is not None:
             cancel.follow(running)
         async for line in running.lines():
+            suspect = isinstance(line, Oversize) or task.redactor.suspects(line)
             for event in _events(task.agent, line):
-                for shown in cleaning(event):
+                for shown in cleaning(event, suspect):
                     reading.add(shown)
                     tell(shown)
                 if isinstance(event, ev.End):

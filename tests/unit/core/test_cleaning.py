@@ -32,5 +32,5 @@ def test_however_it_is_cut_the_text_is_that_of_the_whole(parts: list[str], data:
 
 def test_what_waits_comes_before_the_next_event() -> None:
     cleaning = Cleaning(Redactor([SECRET]))
-    assert cleaning(ev.TextDelta("so abc")) == [ev.TextDelta("so ")]
-    assert cleaning(ev.Text("so abc")) == [ev.TextDelta("abc"), ev.Text("so abc")]
+    assert list(cleaning(ev.TextDelta("so abc"))) == [ev.TextDelta("so ")]
+    assert list(cleaning(ev.Text("so abc"))) == [ev.TextDelta("abc"), ev.Text("so abc")]

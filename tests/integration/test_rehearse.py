@@ -1,0 +1,293 @@
+"""``segue rehearse`` from outside: bad input, signals, and that no road leads to a real provider."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tests.integration.conftest import SEGUE, Program
+
+PYTHON = sys.executable
+
+
+@pytest.fixture
+def temporary(tmp_path: Path, segue: Program) -> Path:
+    """Where rehearsals put their temporary directories, and where a crash would leave its details."""
+    place = tmp_path / "temporary"
+    place.mkdir()
+    segue.env["TMPDIR"] = str(place)
+    return place
+
+
+def wait_for(path: Path, seconds: float = 20) -> str:
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        if path.exists() and path.read_text():
+            return path.read_text()
+        time.sleep(0.02)
+    raise AssertionError(f"{path.name} did not come")
+
+
+def gone(pid: int, seconds: float = 10) -> bool:
+    """Whether the process ends; one that only waits to be reaped counts."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        listing = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, check=False)
+        if listing.stdout.strip()[:1] in (b"", b"Z"):
+            return True
+        time.sleep(0.05)
+    return False
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "says"),
+    [
+        ("s.toml", "[[rule\n", "s.toml"),
+        ("s.json", "{", "s.json"),
+        ("s.toml", '[[rule]]\ndo = "[[say x]]"\nwhen = 1\n', "when"),
+        ("s.toml", '[[rule]]\ndo = "[[say x]]"\nnth = "two"\n', "nth"),
+        ("s.toml", '[[rule]]\ndo = "[[say x]]"\nnth = 0\n', "nth"),
+        ("s.toml", '[[rule]]\ndo = "[[say x]]"\nprotocol = "morse"\n', "morse"),
+        ("s.toml", '[[rule]]\ndo = "[[say x]]"\npattern = "("\n', "rule 1: bad pattern"),
+        ("s.toml", '[[rule]]\ndo = "say x"\n', "no directive"),
+        ("s.toml", b"\xff\xfe", "s.toml"),
+        ("s.toml", None, "No such file"),
+    ],
+)
+def test_a_bad_scenario_is_one_line_and_exit_2(
+    segue: Program, tmp_path: Path, name: str, text: str | bytes | None, says: str
+) -> None:
+    scenario = tmp_path / name
+    if text is not None:
+        scenario.write_bytes(text if isinstance(text, bytes) else text.encode())
+    ran = segue("rehearse", "--scenario", str(scenario), "--", "true")
+    assert (ran.code, ran.stderr.count("\n")) == (2, 1), ran.stderr
+    assert ran.stderr.startswith("segue: ")
+    assert says in ran.stderr
+    assert "should not" not in ran.stderr
+
+
+def test_a_port_in_use_is_one_line_and_exit_2(segue: Program) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        ran = segue("rehearse", "--port", str(port), "--", "true")
+    assert (ran.code, ran.stderr.count("\n")) == (2, 1)
+    assert f"segue: port {port} cannot be listened on: Address already in use" in ran.stderr
+
+
+@pytest.mark.parametrize("option", ["--log", "--home"])
+def test_a_place_that_cannot_be_written_is_one_line_and_exit_2(
+    segue: Program, tmp_path: Path, option: str
+) -> None:
+    (tmp_path / "file").write_text("")
+    ran = segue("rehearse", option, str(tmp_path / "file" / "x"), "--", "true")
+    assert (ran.code, ran.stderr.count("\n")) == (2, 1)
+    assert "cannot be written" in ran.stderr
+
+
+@pytest.mark.parametrize(("argv", "says"), [([], "no command after --"), (["no-such"], '"no-such" on PATH')])
+def test_a_command_that_cannot_be_started(segue: Program, argv: list[str], says: str) -> None:
+    ran = segue("rehearse", "--", *argv)
+    assert ran.code == 2
+    assert says in ran.stderr
+
+
+def test_the_exit_code_is_the_commands(segue: Program, temporary: Path) -> None:
+    assert segue("rehearse", "--", "sh", "-c", "exit 7").code == 7
+    assert segue("rehearse", "--", "sh", "-c", "kill -9 $$").code == 137
+    assert list(temporary.iterdir()) == []
+
+
+HANDLER = "import signal; print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)"
+
+
+def test_the_command_hears_ctrl_c_and_its_exit_code_comes_back(
+    segue: Program, temporary: Path, tmp_path: Path
+) -> None:
+    """Python takes over SIGINT only where it is not ignored, as any program with manners does."""
+    assert segue("rehearse", "--", PYTHON, "-c", HANDLER).stdout == "True\n"
+    mark = tmp_path / "runs"
+    code = f"""
+import pathlib, sys, time
+try:
+    pathlib.Path({str(mark)!r}).write_text("yes")
+    time.sleep(30)
+except KeyboardInterrupt:
+    sys.exit(23)
+"""
+    process = segue.start("rehearse", "--", PYTHON, "-c", code)
+    wait_for(mark)
+    os.killpg(process.pid, signal.SIGINT)
+    _, stderr = process.communicate(timeout=20)
+    assert (process.returncode, stderr) == (23, b"")
+    assert list(temporary.iterdir()) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_term_and_hup_end_the_command_and_all_it_started(
+    segue: Program, temporary: Path, tmp_path: Path, number: signal.Signals
+) -> None:
+    mark = tmp_path / "pids"
+    script = f"sleep 60 & echo $SEGUE_HOME $$ $! > {mark}; wait; exit 0"
+    process = segue.start("rehearse", "--", "sh", "-c", script)
+    home, *pids = wait_for(mark).split()
+    assert Path(home).is_relative_to(temporary)
+    process.send_signal(number)
+    process.communicate(timeout=20)
+    assert process.returncode == 128 + number
+    assert all(gone(int(pid)) for pid in pids)
+    assert list(temporary.iterdir()) == [], "the homes are thrown away"
+
+
+def test_a_command_that_does_not_listen_is_killed_after_the_grace(
+    segue: Program, temporary: Path, tmp_path: Path
+) -> None:
+    mark = tmp_path / "pid"
+    script = f"trap '' TERM; echo $$ > {mark}; while :; do sleep 0.1; done"
+    process = segue.start("rehearse", "--", "sh", "-c", script)
+    pid = int(wait_for(mark))
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=20)
+    assert process.returncode == 137
+    assert gone(pid)
+    assert list(temporary.iterdir()) == []
+
+
+AWAY = {
+    **{f"CLAUDE_CODE_USE_{cloud}": "1" for cloud in ("BEDROCK", "VERTEX", "FOUNDRY", "MANTLE", "GATEWAY")},
+    "ANTHROPIC_AUTH_TOKEN": "real",
+    "ANTHROPIC_CUSTOM_HEADERS": "x: y",
+    "ANTHROPIC_UNIX_SOCKET": "/run/x",
+    "CLAUDE_CODE_OAUTH_TOKEN": "real",
+    "CLAUDE_CODE_API_BASE_URL": "https://real.invalid",
+    "AWS_BEARER_TOKEN_BEDROCK": "real",
+    "OPENAI_BASE_URL": "https://real.invalid",
+    "OPENAI_API_KEY": "real",
+    "CODEX_API_KEY": "real",
+    "CODEX_ACCESS_TOKEN": "real",
+    "CODEX_OSS_BASE_URL": "https://real.invalid",
+    "GOOGLE_GENAI_USE_VERTEXAI": "true",
+    "GOOGLE_GENAI_USE_GCA": "true",
+    "GOOGLE_VERTEX_BASE_URL": "https://real.invalid",
+    "GOOGLE_API_KEY": "real",
+    "GOOGLE_APPLICATION_CREDENTIALS": "/real.json",
+    "GEMINI_DEFAULT_AUTH_TYPE": "vertex-ai",
+    "GEMINI_CLI_SYSTEM_SETTINGS_PATH": "/real.json",
+    "CODE_ASSIST_ENDPOINT": "https://real.invalid",
+    "VIBE_PROVIDERS": "[]",
+    "VIBE_ACTIVE_MODEL": "real",
+    "HTTP_PROXY": "http://proxy.invalid",
+    "https_proxy": "http://proxy.invalid",
+    "All_Proxy": "http://proxy.invalid",
+    "SEGUE_ACCOUNTS_WORK_AGENT": "claude",
+    "SEGUE_DEFAULTS_ACCOUNT": "work",
+    "CLAUDECODE": "1",
+}
+STAYS = {
+    "CLAUDE_CODE_MAX_RETRIES": "0",
+    "ANTHROPIC_MODEL": "mine",
+    "SEGUE_DEFAULTS_MODEL": "mine",
+    "AWS_PROFILE": "mine",
+    "MY_SETTING": "mine",
+}
+
+
+def environment_of(stdout: str) -> dict[str, str]:
+    decoded: dict[str, str] = msgspec.json.decode(stdout)
+    return decoded
+
+
+def test_no_way_to_a_real_provider_is_left_in_the_environment(segue: Program) -> None:
+    show = (PYTHON, "-c", "import json, os; print(json.dumps(dict(os.environ)))")
+    ran = segue("rehearse", "--", *show, more={**AWAY, **STAYS, "ANTHROPIC_BASE_URL": "https://real.invalid"})
+    seen = environment_of(ran.stdout)
+    assert not seen.keys() & AWAY.keys()
+    assert seen.items() >= STAYS.items()
+    assert seen["NO_PROXY"] == seen["no_proxy"] == "127.0.0.1,localhost"
+    assert seen["ANTHROPIC_BASE_URL"].startswith("http://127.0.0.1:")
+    assert not [value for value in seen.values() if "invalid" in value or value == "real"]
+
+
+def test_what_is_printed_can_be_pasted(segue: Program, tmp_path: Path) -> None:
+    home = tmp_path / "it's a $HOME `with` spaces"
+    away = {"CLAUDE_CODE_USE_BEDROCK": "1", "HTTPS_PROXY": "http://proxy.invalid"}
+    process = subprocess.Popen(
+        [*SEGUE, "rehearse", "--home", str(home)],
+        cwd=segue.cwd,
+        env={**segue.env, **away},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    lines = []
+    for line in process.stdout:
+        lines.append(line)
+        if line.startswith("export VIBE_HOME"):
+            break
+    try:
+        pasted = "".join(lines) + f"\n{PYTHON} -c 'import json, os; print(json.dumps(dict(os.environ)))'"
+        shell = {**segue.env, **away}
+        done = subprocess.run(["sh", "-c", pasted], env=shell, capture_output=True, text=True, check=True)
+    finally:
+        process.send_signal(signal.SIGHUP)
+        process.communicate(timeout=20)
+    assert (process.returncode, done.stderr) == (0, "")
+    seen = environment_of(done.stdout)
+    assert seen["SEGUE_HOME"] == str(home / "segue")
+    assert seen["CLAUDE_CONFIG_DIR"] == str(home / "claude")
+    assert not seen.keys() & away.keys()
+    assert seen["NO_PROXY"] == "127.0.0.1,localhost"
+
+
+ASK = """
+import json, os, urllib.request
+url = os.environ["ANTHROPIC_BASE_URL"]
+for n in range(3):
+    body = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": f"hello {n}"}]}
+    request = urllib.request.Request(url + "/v1/messages", json.dumps(body).encode())
+    urllib.request.urlopen(request).read()
+print(urllib.request.urlopen(url + "/rehearsal/log").read().decode())
+"""
+
+
+def test_bodies_are_written_to_the_log_and_not_kept_in_memory(segue: Program, tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    ran = segue("rehearse", "--log", str(log), "--", PYTHON, "-c", ASK)
+    written = [msgspec.json.decode(line) for line in log.read_bytes().splitlines()]
+    assert [one["body"]["messages"][0]["content"] for one in written] == ["hello 0", "hello 1", "hello 2"]
+    kept = msgspec.json.decode(ran.stdout)
+    assert [(one["n"], one["body"], one["last_user_text"]) for one in kept] == [
+        (n + 1, None, f"hello {n}") for n in range(3)
+    ]
+
+
+def test_a_bounded_log_forgets_the_oldest(tmp_path: Path) -> None:
+    from segue.rehearsal.model import LoopbackModel
+
+    log = tmp_path / "log.jsonl"
+    with LoopbackModel(log=log, kept=2) as model:
+        for n in range(5):
+            urllib.request.urlopen(f"{model.url}/anything/{n}").read()
+        assert [(request.n, request.path) for request in model.requests] == [
+            (4, "/anything/3"),
+            (5, "/anything/4"),
+        ]
+    assert len(log.read_text().splitlines()) == 5
+
+
+def test_a_turn_of_the_rehearsal_agent_works_on_the_stage(segue: Program, temporary: Path) -> None:
+    run = (*SEGUE, "run", "t1", "remember number 456", "--agent", "rehearsal")
+    ran = segue("rehearse", "--", *run, more=AWAY)
+    assert (ran.code, ran.stdout) == (0, "Noted: 456.\n")
+    assert list(temporary.iterdir()) == []
+    assert not segue.home.exists(), "nothing of the user's own is touched"
