@@ -144,6 +144,58 @@ def test_an_estimated_cost_is_marked(segue: Program, tmp_path: Path) -> None:
     assert (turn["cost_usd"], turn["cost_estimated"]) == (None, False)
 
 
+def test_an_agent_that_prints_without_end_is_stopped_in_time(segue: Program) -> None:
+    segue.config('[agents.flood]\ncommand = ["yes", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"]\nstdin = "prompt"\n')
+    began = time.monotonic()
+    ran = segue("run", "t1", "hi", "--agent", "flood", "--timeout", "2", "--quiet")
+    assert ran.code == 124
+    assert time.monotonic() - began < 40
+
+
+@pytest.mark.parametrize("option", ["--agent", "--account", "--model", "--cwd", "--role", "--allow-tool"])
+def test_an_option_without_a_value_is_not_taken_for_one_not_given(segue: Program, option: str) -> None:
+    ran = segue("run", "t1", "hi", option, "")
+    assert (ran.code, ran.stderr) == (2, f"segue: {option} was given without a value\n")
+
+
+def test_what_an_untrusted_project_wanted_is_said(segue: Program) -> None:
+    (segue.cwd / "segue.toml").write_text('[defaults]\npermission = "full"\n')
+    ran = segue("run", "t1", "remember number 1", "--agent", "rehearsal")
+    assert ran.code == 0
+    assert "segue trust" in ran.stderr
+
+
+def test_a_loop_can_keep_its_stdin(segue: Program) -> None:
+    run = ("run", "t1", "remember number 1", "--agent", "rehearsal", "--no-stdin", "--json")
+    assert segue(*run, stdin=b"more").turn["sent"]["bytes"] == len("remember number 1")
+
+
+def test_segue_alone_shows_its_help(segue: Program) -> None:
+    ran = segue()
+    assert ran.code == 0
+    assert "Commands:\n" in ran.stdout
+
+
+def test_a_full_disk_is_one_line(segue: Program) -> None:
+    command = " ".join([*SEGUE, "run t1 'remember number 1' --agent rehearsal -q > /dev/full"])
+    shell = ["sh", "-c", command]
+    done = subprocess.run(shell, cwd=segue.cwd, env=segue.env, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (1, "segue: No space left on device\n")
+
+
+def test_a_home_that_cannot_be_made_is_one_line(segue: Program) -> None:
+    ran = segue("run", "t1", "hi", "--agent", "rehearsal", SEGUE_HOME="/proc/nothing")
+    assert (ran.code, ran.stderr.count("\n")) == (2, 1), ran.stderr
+    assert "/proc/nothing" in ran.stderr
+
+
+def test_a_declared_command_that_gets_no_prompt_says_so(segue: Program) -> None:
+    segue.config('[agents.typo]\ncommand = ["echo", "hello"]\n')
+    ran = segue("run", "t1", "hi", "--agent", "typo")
+    assert ran.code == 2
+    assert "does not say how the prompt reaches its command" in ran.stderr
+
+
 # --- what is kept ----------------------------------------------------------------------------------
 
 

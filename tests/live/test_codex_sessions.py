@@ -1,6 +1,9 @@
-"""What Codex makes of rollouts it did not write itself: copies, cuts, moves, and files written by hand."""
+"""What Codex makes of rollouts it did not write itself: copies, cuts, moves, and files written by hand;
+and of the ways a message or its own instructions can reach a turn."""
 
+import errno
 import re
+import subprocess
 import uuid
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +14,7 @@ import pytest
 
 from segue.core.request import Runtime
 from tests.clis import CLIS, install
-from tests.live.harness import Bench, live
+from tests.live.harness import Bench, Ran, live
 from tests.live.wire import accounted, carried
 
 NEW, OLD = "0.166.0", "0.104.0"
@@ -64,6 +67,13 @@ def said(role: str, text: str) -> dict[str, Any]:
     return item(type="message", role=role, content=[{"type": kind, "text": text}])
 
 
+def cache_key(ran: Ran) -> str:
+    """What the service keeps its cache of the prompt under."""
+    body = ran.requests[-1].body
+    assert body is not None
+    return str(body["prompt_cache_key"])
+
+
 def lines(*records: dict[str, Any]) -> str:
     return "".join(msgspec.json.encode(record).decode() + "\n" for record in records)
 
@@ -78,6 +88,7 @@ def test_a_copy_cut_after_a_turn_under_a_new_id_is_a_branch(bench: Bench) -> Non
     assert carried(branch, "222") == 0
     assert branch.outcome.usage == accounted(branch)
     assert rollout(bench, session).read_text() == text
+    assert (cache_key(branch), cache_key(bench.resume(session, "what number?"))) == (mine, session)
 
 
 @live("codex", NEW, OLD)
@@ -181,14 +192,14 @@ def test_a_line_appended_to_a_native_rollout_needs_its_ordinal(bench: Bench) -> 
     assert bench.resume(session, "what number?").outcome.text == "333"
 
 
-@live("codex", NEW)
+@live("codex", NEW, OLD)
 def test_a_call_without_a_result_gets_one(bench: Bench) -> None:
     mine = str(uuid.uuid4())
     call = item(type="function_call", name="exec_command", arguments='{"cmd":"ls"}', call_id="call_1")
     put(bench, mine, lines(head(bench, mine), said("user", "remember number 456"), call))
     ran = bench.resume(mine, "what number?")
     assert ran.outcome.text == "456"
-    assert carried(ran, "function_call_output") == 1
+    assert (carried(ran, "function_call_output"), carried(ran, "aborted")) == (1, 1)
 
 
 @live("codex", NEW)
@@ -202,3 +213,41 @@ def test_versions_resume_each_others_sessions(bench: Bench) -> None:
     assert bench.resume(up.outcome.session_id, "what number?").outcome.text == "111"
     down = bench.attempt("remember number 222 [[shell echo hi]][[say noted]]")
     assert other.resume(down.outcome.session_id, "what number?").outcome.text == "222"
+
+
+# --- how a message and instructions reach a turn ---------------------------------------------------
+
+
+def told(bench: Bench, argument: str, stdin: str = "") -> str:
+    """The last request after a run of the bare CLI with a prompt as its argument."""
+    argv = [*bench.runtime.command, "exec", "--json", "--skip-git-repo-check", argument]
+    subprocess.run(
+        argv, input=stdin.encode(), env=bench.env, cwd=bench.cwd, capture_output=True, check=True, timeout=60
+    )
+    return msgspec.json.encode(bench.model.requests[-1].body).decode()
+
+
+@live("codex", NEW, OLD)
+def test_only_the_new_version_reads_stdin_beside_an_argument(bench: Bench) -> None:
+    body = told(bench, "FROM-ARGUMENT", stdin="FROM-STDIN")
+    both = re.search(r"FROM-ARGUMENT[^{}]*<stdin>[^{}]*FROM-STDIN", body) is not None
+    assert ("FROM-ARGUMENT" in body, "FROM-STDIN" in body, both) == (True, *[bench.version == NEW] * 2)
+
+
+@live("codex", NEW)
+def test_an_argument_has_at_most_131071_bytes(bench: Bench) -> None:
+    """The kernel's limit, whatever the program."""
+    assert "x" * 131_071 in told(bench, "x" * 131_071)
+    with pytest.raises(OSError, match="Argument list too long") as refused:
+        told(bench, "x" * 131_072)
+    assert refused.value.errno == errno.E2BIG
+
+
+@live("codex", NEW, OLD)
+def test_a_file_of_instructions_is_taken_on_a_resumed_turn_for_that_turn(bench: Bench) -> None:
+    file = bench.runs / "instructions.md"
+    file.write_text("INSTRUCTIONS-MINE")
+    session = bench.attempt("remember number 456").outcome.session_id
+    mine = bench.resume(session, "what number?", native_args=("-c", f'model_instructions_file="{file}"'))
+    assert (mine.outcome.text, carried(mine, "INSTRUCTIONS-MINE")) == ("456", 1)
+    assert carried(bench.resume(session, "what number?"), "INSTRUCTIONS-MINE") == 0

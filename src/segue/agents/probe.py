@@ -110,6 +110,7 @@ def _started(argv: list[str], env: Mapping[str, str]) -> Iterator[tuple[subproce
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=subprocess.STDOUT,
+            cwd="/",  # some note the directory they are started in
             start_new_session=True,
         )
         try:
@@ -147,7 +148,12 @@ def _write(cache: Path | None, key: str, entry: _Entry) -> None:
         return
     known = _read(cache)
     known.entries[key] = entry
+    with suppress(OSError):  # without the cache the next probe is slower, no more
+        _replace(cache, msgspec.json.encode(known))
+
+
+def _replace(cache: Path, content: bytes) -> None:
     cache.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     part = cache.with_name(f"{cache.name}.{os.getpid()}.{get_ident()}")
-    part.write_bytes(msgspec.json.encode(known))
+    part.write_bytes(content)
     part.replace(cache)

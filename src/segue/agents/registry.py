@@ -38,6 +38,11 @@ def get(name: str, config: Config) -> Agent:
     brought = _brought()
     if name in brought:
         return _load(brought[name])
+    if name in config.commands:
+        raise Misuse(
+            f"[agents.{name}] does not say how the prompt reaches its command:"
+            ' put {prompt} into it, or declare stdin = "prompt"'
+        )
     raise Misuse(_nobody(name, names(config)))
 
 

@@ -69,14 +69,20 @@ def main() -> NoReturn:
         code = result if isinstance(result, int) else 0
     except click.exceptions.Exit as ended:
         code = ended.exit_code
+    except click.exceptions.NoArgsIsHelpError as help_wanted:
+        click.echo(help_wanted.format_message())
+        code = 2 if sys.argv[1:] else 0
     except click.ClickException as error:
-        code = _complain(error.format_message().rstrip("."), "misuse", 2)
+        code = _complain(_plain(error), "misuse", 2)
     except SegueError as error:
         code = _complain(error.message, error.code, error.exit_code)
     except (click.Abort, KeyboardInterrupt):
         code = _complain("cancelled", "cancelled", 130)
     except BrokenPipeError:
         code = 141
+    except OSError as error:
+        misuse = isinstance(error, PermissionError | FileNotFoundError | NotADirectoryError)
+        code = _complain(_why(error), "system", 2 if misuse else 1)
     except Exception as error:
         code = _complain(f"this should not have happened: {error!r}{_kept()}", "internal", 1)
     _leave(code)
@@ -90,6 +96,23 @@ def _leave(code: int) -> NoReturn:
         except OSError:
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
     sys.exit(code)
+
+
+def _plain(error: click.ClickException) -> str:
+    """Click's own words, with what to do where they leave that open."""
+    message = error.format_message().rstrip(".")
+    if "unexpected extra argument" in message:
+        message += "; put the text in quotes"
+    elif message.startswith("Missing argument"):
+        message += "; see --help"
+    return message
+
+
+def _why(error: OSError) -> str:
+    if isinstance(error, FileNotFoundError) and error.filename is None:
+        return "the current directory does not exist any more; change to another one"
+    place = f"{error.filename}: " if error.filename else ""
+    return f"{place}{error.strerror or error}"
 
 
 def _kept() -> str:
@@ -107,6 +130,7 @@ def _complain(message: str, code: str, exit_code: int) -> int:
     line = " ".join(message.split())
     with suppress(OSError):
         sys.stdout.flush()
+    with suppress(OSError):
         print(f"segue: {line}", file=sys.stderr)
         if {"--json", "--events"} & set(sys.argv):
             import msgspec

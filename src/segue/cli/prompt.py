@@ -16,10 +16,10 @@ WAITING = "segue: waiting for what is piped in (give </dev/null if there is noth
 CHUNK = 1 << 20
 
 
-def gather(text: str | None) -> str:
+def gather(text: str | None, use_stdin: bool = True) -> str:
     """The prompt, or ``Misuse`` when there is none or it is not UTF-8."""
     given = _checked(text) if text is not None else ""
-    piped = _stdin()
+    piped = _stdin() if use_stdin else ""
     prompt = "\n\n".join(part for part in (given, piped) if part.strip())
     if not prompt.strip():
         raise Misuse('the prompt is empty; say segue run KEY "TEXT", or pipe it in')

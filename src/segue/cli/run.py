@@ -50,7 +50,13 @@ def _complete_accounts(ctx: click.Context, param: click.Parameter, incomplete: s
 @click.command("run", cls=RunCommand, short_help="Run one turn of an agent.")
 @click.argument("key")
 @click.argument("text", required=False)
-@click.option("--agent", metavar="A", shell_complete=_complete_agents, help="Which agent answers.")
+@click.option(
+    "--agent",
+    metavar="A",
+    shell_complete=_complete_agents,
+    help="Which agent answers. Default: as in config.toml, else the first one installed of claude, codex, "
+    "gemini and vibe.",
+)
 @click.option(
     "--account", metavar="X", shell_complete=_complete_accounts, help="Under which account (config.toml)."
 )
@@ -94,6 +100,7 @@ def _complete_accounts(ctx: click.Context, param: click.Parameter, incomplete: s
     help="Instructions for the agent, beside its own.",
 )
 @click.option("--no-save", is_flag=True, help="Leave no native session behind.")
+@click.option("--no-stdin", is_flag=True, help="Leave stdin alone, as in a loop that reads from it.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of the text.")
 @click.option("--events", is_flag=True, help="Print every event as a JSON line, then the object.")
 @click.option("--quiet", "-q", is_flag=True, help="Nothing on stderr but errors.")
@@ -101,7 +108,8 @@ def _complete_accounts(ctx: click.Context, param: click.Parameter, incomplete: s
 def command(ctx: click.Context, /, key: str, text: str | None, **options: Any) -> int:
     """Run one turn of an agent in the conversation KEY.
 
-    TEXT is the message; what is piped in is added to it. stdout is the answer only.
+    TEXT is the message; what is piped in is added to it. stdout is the answer only. A text that may begin
+    with a dash, or that somebody else wrote, belongs on stdin.
 
     \b
       segue run fix-auth "add a test for expired tokens" --agent claude
@@ -111,6 +119,9 @@ def command(ctx: click.Context, /, key: str, text: str | None, **options: Any) -
     from segue.turns.asking import Ask
 
     as_json, events, quiet = options.pop("as_json"), options.pop("events"), options.pop("quiet")
+    for name, value in options.items():
+        if value == "" or (name == "cwd" and value == Path()) or (isinstance(value, tuple) and "" in value):
+            raise click.UsageError(f"--{name.replace('_', '-').removesuffix('s')} was given without a value")
     for name in ("timeout", "wait", "budget"):
         if options[name] is not None and not isfinite(options[name]):
             raise click.UsageError(f"--{name} takes a number, not {options[name]}")
@@ -124,7 +135,7 @@ def command(ctx: click.Context, /, key: str, text: str | None, **options: Any) -
         budget_usd=options.pop("budget"),
         timeout_s=options.pop("timeout"),
         wait_s=options.pop("wait"),
-        prompt=prompts.gather(text),
+        prompt=prompts.gather(text, use_stdin=not options.pop("no_stdin")),
         **options,
     )
     return _run(ask, as_json=as_json or events, events=events, quiet=quiet)
@@ -140,6 +151,8 @@ def _run(ask: Any, *, as_json: bool, events: bool, quiet: bool) -> int:
     prepared = prepare(ask, os.environ)
     title = f"{prepared.agent.name} · {ask.key}"
     screen = screens.open_screen(title, quiet=quiet, answer_on_stdout=not as_json)
+    for notice in prepared.config.notices:
+        screen.note(f"segue: {notice}")
     turn = anyio.run(follow, prepared, screen, events)
     if as_json:
         print(msgspec.json.encode(turn).decode(), flush=True)
@@ -151,5 +164,5 @@ def _run(ask: Any, *, as_json: bool, events: bool, quiet: bool) -> int:
 
 def _report(turn: Turn, label: str, screen: screens.Screen) -> None:
     if turn.failure is not None:
-        print(f"segue: {words.failure(turn, label)}", file=sys.stderr)
+        print(f"segue: {' '.join(words.failure(turn, label).split())}", file=sys.stderr)
     screen.note(words.summary(turn))

@@ -23,6 +23,8 @@ def command(directory: Path, remove: bool) -> None:
     place = directory.expanduser()
     if not place.is_dir():
         raise Misuse(f"{place} is not a directory")
+    if not remove and not (place / "segue.toml").is_file():
+        raise Misuse(f"there is no segue.toml in {place.resolve()}: nothing to trust")
     home = home_of(os.environ, Path.cwd())
     (trust.untrust if remove else trust.trust)(home, place)
     click.echo(f"{place.resolve()} is {'no longer ' if remove else ''}trusted")

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from segue.core.events import Event, TextDelta
+from segue.core.events import Compacted, Event, Session, TextDelta, UsageReport
 from segue.core.redact import Redactor
+
+_FIGURES = (Session, UsageReport, Compacted)
+"""Events without words of anybody."""
 
 
 class Cleaning:
@@ -15,12 +18,13 @@ class Cleaning:
         self._redactor = redactor
         self._waiting = ""
 
-    def __call__(self, event: Event, suspect: bool = True) -> Sequence[Event]:
-        """``suspect`` false: the line the event was read from is known to be clean."""
+    def __call__(self, event: Event, line: bytes | None = None) -> Sequence[Event]:
+        """``line``: what the event was read from. Most hold nothing, and that is quickly seen."""
         if isinstance(event, TextDelta):
             return self._fragment(event.text)
-        shown = self._redactor.event(event) if suspect else event
-        return (*self.rest(), shown) if self._waiting else (shown,)
+        if not isinstance(event, _FIGURES) and (line is None or self._redactor.suspects(line, event)):
+            event = self._redactor.event(event)
+        return (*self.rest(), event) if self._waiting else (event,)
 
     def rest(self) -> list[Event]:
         """What still waits: no more fragments follow it."""

@@ -49,6 +49,9 @@ Status = Literal["ok", "failed", "cancelled"]
 FAULTS = (4, 5, 6, 7, 8, 11)
 """Signals a process brings upon itself: illegal instruction, trap, abort, bus error, arithmetic, segment."""
 
+EndedBy = Literal["cancelled", "timeout", "flood"]
+"""Why we ended a process: the user wished it, its time was over, it printed without end."""
+
 RETRYABLE: frozenset[Kind] = frozenset({"session_busy", "rate_limited", "network", "model_error"})
 """Failures that may well succeed when tried again later."""
 
@@ -74,7 +77,7 @@ class Exit(msgspec.Struct, frozen=True):
     """How the process ended. ``ended_by`` is set when it was we who ended it."""
 
     code: int | None
-    ended_by: Literal["cancelled", "timeout"] | None = None
+    ended_by: EndedBy | None = None
     stderr: str = ""
     """The end of what it wrote to stderr."""
 
@@ -134,6 +137,8 @@ def by_exit(ended: Exit) -> Failure | None:
         return Failure("cancelled", "the turn was cancelled")
     if ended.ended_by == "timeout":
         return Failure("timeout", "the time limit was reached")
+    if ended.ended_by == "flood":
+        return Failure("protocol", "it printed without end and was stopped")
     return None
 
 

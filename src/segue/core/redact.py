@@ -36,7 +36,14 @@ _TEXT_SHAPES = tuple((hint, re.compile(shape)) for hint, shape in _SHAPES)
 _BYTE_SHAPES = tuple((hint.encode(), re.compile(shape.encode())) for hint, shape in _SHAPES)
 _SPOKEN = (ev.Text, ev.TextDelta, ev.Thinking)
 
+_HINTS = re.compile(b"|".join(re.escape(hint.encode()) for hint, _ in _SHAPES))
+
 E = TypeVar("E", bound=ev.Event)
+
+
+def _is_spoken(event: ev.Event) -> bool:
+    """Whether it is what the assistant says."""
+    return isinstance(event, _SPOKEN) or (isinstance(event, ev.End) and event.ok)
 
 
 class Redactor:
@@ -51,7 +58,6 @@ class Redactor:
         self._initials = frozenset(s[0] for s in ordered)
         self._longest = max((len(s) for s in ordered), default=1) - 1
         self._raw = tuple(dict.fromkeys(form for s in ordered for form in _forms(s)))
-        self._needles = (*self._raw, *(hint for hint, _ in _BYTE_SHAPES))
 
     def text(self, text: str) -> str:
         """Without known secrets and without what has the shape of one."""
@@ -69,12 +75,12 @@ class Redactor:
                 text = text.replace(secret, MASK)
         return text
 
-    def suspects(self, line: bytes) -> bool:
-        """Whether anything read from this line needs a closer look. Quick: most lines do not."""
-        for needle in self._needles:  # a plain loop: this is done for every line
-            if needle in line:
+    def suspects(self, line: bytes, event: ev.Event) -> bool:
+        """Whether an event that was read from this line needs a closer look. Quick: most do not."""
+        for secret in self._raw:
+            if secret in line:
                 return True
-        return False
+        return not _is_spoken(event) and _HINTS.search(line) is not None
 
     def beginning(self, text: str) -> int:
         """How many characters at the end of the text may be the beginning of a known secret."""
@@ -96,8 +102,7 @@ class Redactor:
 
     def event(self, event: E) -> E:
         """The event without secrets in any text inside it."""
-        spoken = isinstance(event, _SPOKEN) or (isinstance(event, ev.End) and event.ok)
-        cleaned: E = _walk(event, self.spoken if spoken else self.text)
+        cleaned: E = _walk(event, self.spoken if _is_spoken(event) else self.text)
         return cleaned
 
     def outcome(self, outcome: Outcome) -> Outcome:

@@ -82,9 +82,9 @@ async def attempt(
         if cancel is not None:
             cancel.follow(running)
         async for line in running.lines():
-            suspect = isinstance(line, Oversize) or task.redactor.suspects(line)
+            raw = None if isinstance(line, Oversize) else line
             for event in _events(task.agent, line):
-                for shown in cleaning(event, suspect):
+                for shown in cleaning(event, raw):
                     reading.add(shown)
                     tell(shown)
                 if isinstance(event, ev.End):
@@ -108,7 +108,16 @@ def _concluded(task: Task, reading: Reading, running: Running) -> Outcome:
         base=task.base,
         now_ms=time.time_ns() // 1_000_000,
     )
-    return task.redactor.outcome(task.agent.conclude(ended))
+    return task.redactor.outcome(_explained(task.agent.conclude(ended), reading))
+
+
+def _explained(outcome: Outcome, reading: Reading) -> Outcome:
+    """A time limit that cut off the CLI's own tries says what they were about."""
+    failure, retry = outcome.failure, reading.last_retry
+    if failure is None or failure.kind != "timeout" or retry is None or retry.message in failure.message:
+        return outcome
+    told = f"{failure.message}; it was still trying again: {retry.message}"[:500]
+    return msgspec.structs.replace(outcome, failure=msgspec.structs.replace(failure, message=told))
 
 
 def _prepare(place: Place, command: Command) -> None:

@@ -47,6 +47,11 @@ class Capture:
     def size(self) -> int:
         return os.fstat(self._reader).st_size
 
+    @property
+    def offset(self) -> int:
+        """How far stdout has been read."""
+        return self._offset
+
     def read(self, end: int | None = None) -> bytes:
         """The next piece of stdout, up to ``end``; empty when there is none yet."""
         room = CHUNK if end is None else min(CHUNK, end - self._offset)

@@ -13,6 +13,7 @@ from segue.core.redact import Redactor
 STREAMS = ("stdout", "stderr")
 PROCESS = "process.json"
 FORGOTTEN_S = 7 * 24 * 3600
+KEPT_BYTES = 64 * 1024 * 1024
 COMPRESS_BYTES = 64 * 1024
 RUNS_KEPT = 200
 CHUNK = 8 * 1024 * 1024
@@ -21,17 +22,22 @@ CHUNK = 8 * 1024 * 1024
 def settle(run_dir: Path, redactor: Redactor) -> None:
     """After the end: take secrets out of what the CLI printed, compress what is large, drop the rest.
 
-    A stream in which a secret was met is not kept at all: it may stand there in fragments as well.
+    A stream in which a secret was met is not kept at all: it may stand there in fragments as well. Nor is
+    one that is too large to look through.
     """
     if not run_dir.exists():  # nothing was started
         return
     for path in sorted(run_dir.iterdir()):
-        if path.name not in STREAMS or (path.name == "stdout" and redactor.found):
+        if path.name not in STREAMS or (path.name == "stdout" and redactor.found) or _too_large(path):
             shutil.rmtree(path) if path.is_dir() else path.unlink()
         else:
             _clean(path, redactor)
             _compress(path)
     _bound(run_dir.parent)
+
+
+def _too_large(path: Path) -> bool:
+    return path.stat().st_size > KEPT_BYTES
 
 
 def _clean(path: Path, redactor: Redactor) -> None:

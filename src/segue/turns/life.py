@@ -7,13 +7,13 @@ cancel, time limit ─▶ TERM ─▶ grace ─▶ KILL ─▶ all was said ─�
 from __future__ import annotations
 
 import signal
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import anyio
 import msgspec
 
 from segue.core.frames import LINE_CAP
-from segue.core.outcome import Exit
+from segue.core.outcome import EndedBy, Exit
 from segue.turns.ending import KILL_WAIT_S, Group, end_marked
 
 if TYPE_CHECKING:
@@ -36,6 +36,10 @@ class Limits(msgspec.Struct, frozen=True):
     finish_s: float = 30.0
     """From its final word to its exit."""
     line_cap: int = LINE_CAP
+    output_bytes: int = 2 * 1024**3
+    """What it may print: one that prints more is ended."""
+    after_end_bytes: int = 8 * 1024**2
+    """How much of what it printed is still read once it was ended."""
 
 
 class Life:
@@ -44,7 +48,7 @@ class Life:
     def __init__(self, process: Process, capture: Capture, limits: Limits, mark: str) -> None:
         self._process, self._capture, self._limits, self._mark = process, capture, limits, mark
         self._group = Group(process.pid)
-        self._ended_by: Literal["cancelled", "timeout"] | None = None
+        self._ended_by: EndedBy | None = None
         self._cancels = 0
         self._over = anyio.Event()
         self.exit: Exit | None = None
@@ -55,7 +59,7 @@ class Life:
         """It exited and the grace is over: what stands in its files now is all."""
         self.gone = anyio.Event()
 
-    def end(self, by: Literal["cancelled", "timeout"] | None) -> None:
+    def end(self, by: EndedBy | None) -> None:
         """End it, unless it ended or is being ended already. A turn whose final word was said is over:
         whatever ends the process then, the turn was not cut short by it."""
         if not self._over.is_set():

@@ -44,10 +44,11 @@ DEFAULTS = Limits()
 class Running:
     """A process started by ``launch``."""
 
-    def __init__(self, pid: int, life: Life, capture: Capture, stdin: Stdin, line_cap: int) -> None:
+    def __init__(self, pid: int, life: Life, capture: Capture, stdin: Stdin, limits: Limits) -> None:
         self.pid = pid
         self._life, self._capture, self._stdin = life, capture, stdin
-        self._framer = Lines(line_cap)
+        self._limits = limits
+        self._framer = Lines(limits.line_cap)
         self._wake = anyio.Event()
         self._fed = anyio.Event()
 
@@ -65,6 +66,8 @@ class Running:
             self._wake = wake = anyio.Event()
             if end is None and self._life.said_all.is_set():
                 end = self._capture.size()
+                if self.exit.ended_by is not None:  # what it printed before we ended it may be endless
+                    end = min(end, self._capture.offset + self._limits.after_end_bytes)
             lines = self._framer.finish() if self._capture.rewound() else []
             chunk = self._capture.read(end)
             for line in lines + self._framer.feed(chunk):
@@ -109,6 +112,8 @@ class Running:
         while True:
             await growth.wait()
             self._capture.bound_stderr()
+            if self._capture.size() > self._limits.output_bytes:
+                self._life.end("flood")
             self._wake.set()
 
     async def _see_end(self) -> None:
@@ -139,7 +144,7 @@ async def launch(
             capture.discard()
             raise
         life = Life(process, capture, limits, run_mark)
-        running = Running(process.pid, life, capture, stdin, limits.line_cap)
+        running = Running(process.pid, life, capture, stdin, limits)
         async with anyio.create_task_group() as tasks:
             for job in (life.supervise, life.limit_time, life.see_off, running._see_end):
                 tasks.start_soon(job)

@@ -54,6 +54,7 @@ class Codex:
     )
     login_check: Sequence[str] = ("login", "status")
     notes: Sequence[str] = (
+        "a command that Codex's sandbox stops at once does not show in its stream, so not here either",
         "without --permission, Codex runs in a read-only sandbox, whatever its own settings say",
         "with --permission edit or full in a git repository, Codex marks it as trusted in its config.toml",
     )
