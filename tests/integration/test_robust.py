@@ -317,3 +317,9 @@ def test_cancelling_works_from_another_thread(tmp_path: Path) -> None:
     outcome = run_rehearsal(tmp_path, "[[hang]]", Limits(time_s=30), None, cancel)
     assert outcome.status == "cancelled"
     assert time.monotonic() - began < 10
+
+
+@pytest.mark.parametrize("prompt", ["[[malformed]]", "[[malformed start]]"])
+def test_garbage_is_no_answer(segue: Program, prompt: str) -> None:
+    ran = segue("run", "t1", prompt, "--agent", "rehearsal", "--json")
+    assert (ran.code, ran.turn["failure"]["kind"]) == (75, "model_error")

@@ -280,14 +280,13 @@ def test_another_directory_is_refused_and_named_as_the_reason(bench: Bench, tmp_
 
 
 @live("claude")
-def test_an_emptied_session_is_rejected_as_corrupt_on_the_newest(bench: Bench) -> None:
+def test_an_emptied_session_is_rejected_as_corrupt(bench: Bench) -> None:
     first = bench.attempt("remember number 456")
     assert first.outcome.session_id is not None
     session_file(bench, first.outcome.session_id).write_bytes(b"")
     ran = bench.resume(first.outcome.session_id, "what number?")
     assert ran.outcome.failure is not None
-    assert ran.outcome.failure.kind == "session_rejected"
-    assert ran.outcome.failure.reason in ("corrupt", "wrong_cwd")
+    assert (ran.outcome.failure.kind, ran.outcome.failure.reason) == ("session_rejected", "corrupt")
 
 
 # --- the model service fails -----------------------------------------------------------------------
@@ -322,9 +321,18 @@ def test_an_empty_answer_is_a_failure_although_the_cli_exits_well(bench: Bench) 
 
 
 @live("claude", NEW)
-def test_an_empty_answer_is_asked_for_once_more(bench: Bench) -> None:
-    ran = bench.attempt("[[empty]]")
+def test_an_empty_answer_is_asked_for_once_more_and_then_a_failure(bench: Bench) -> None:
+    ran = bench.attempt("[[empty]]", record="fail-empty")
     assert len([request for request in ran.requests if not request.side]) == 2
+    assert ran.outcome.failure is not None
+    assert ran.outcome.failure.kind == "model_error"
+
+
+@live("claude", NEW, OLD)
+def test_no_answer_after_a_refused_tool_is_told_as_such(bench: Bench) -> None:
+    ran = bench.attempt("[[shell sh -c 'echo hi > one.txt']][[empty]]")
+    assert ran.outcome.failure is not None
+    assert ran.outcome.failure.kind == "tool_denied"
 
 
 @live("claude")

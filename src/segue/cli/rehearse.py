@@ -80,7 +80,7 @@ class Heard:
 
     def __init__(self) -> None:
         self.any = threading.Event()
-        self._numbers: list[int] = []
+        self.numbers: list[int] = []
         self._listener: Callable[[int], None] | None = None
         self._before: dict[int, Any] = {}
 
@@ -99,11 +99,11 @@ class Heard:
     def tell(self, listener: Callable[[int], None]) -> None:
         """From now on; what was heard before comes first."""
         self._listener = listener
-        for number in self._numbers:
+        for number in self.numbers:
             listener(number)
 
     def _hear(self, number: int, frame: FrameType | None) -> None:
-        self._numbers.append(number)
+        self.numbers.append(number)
         self.any.set()
         if self._listener is not None:
             self._listener(number)
@@ -185,6 +185,8 @@ def _run(argv: list[str], staged: Staged, heard: Heard) -> int:
     program = shutil.which(argv[0], path=env["PATH"])
     if program is None:
         raise Misuse(f'there is no program "{argv[0]}" on PATH')
+    if heard.numbers:
+        return 128 + heard.numbers[0]
     try:
         cast = Cast([program, *argv[1:]], env)
     except OSError as error:

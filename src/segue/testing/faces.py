@@ -11,6 +11,7 @@ from segue.core.request import Runtime
 from segue.testing.sample import Broke, Sample, call, empty_place, written
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_OPTION = re.compile(r"-[A-Za-z0-9]|--[A-Za-z0-9][A-Za-z0-9-]*|[a-z][a-z-]*")
 
 
 def shape(agent: Any) -> Iterator[str]:
@@ -26,8 +27,8 @@ def shape(agent: Any) -> Iterator[str]:
     if not agent.programs and not getattr(agent, "builtin", None):
         yield "programs: name at least one program to look for"
     for option in sorted(agent.owned_args):
-        if not option.startswith("-") or "=" in option or " " in option:
-            yield f'owned_args: "{option}" is not an option such as --resume'
+        if not _OPTION.fullmatch(option):
+            yield f'owned_args: "{option}" is neither an option such as --resume nor a word such as resume'
     for texts in (agent.programs, agent.keys, agent.login_check, agent.notes, *agent.probes):
         if isinstance(texts, str):
             yield f'programs, keys, login_check, notes, probes: "{texts}" is one text, not a list of texts'

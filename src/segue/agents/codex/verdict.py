@@ -193,4 +193,6 @@ def _usage(ended: Ended, trace: Trace) -> tuple[Usage, Totals]:
     if before is None:
         anew = ended.request.start.mode == "fresh" or _strayed(ended)
         before = Usage(0, 0, 0, 0) if anew else ended.base.usage
-    return (since(total, before) if before.prompt is not None else Usage()), Totals(total)
+    share = since(total, before) if before.prompt is not None else Usage()
+    unknown = end is None and not share.prompt  # cut off before any request could be counted
+    return Usage() if unknown else share, Totals(total)

@@ -109,7 +109,7 @@ class Turn:
             self._say(part, reply)
         if reply.ending == "dropped":
             raise Stopped("network", "the connection to the model broke in the middle of its answer")
-        if reply.ending == "malformed":
+        if reply.ending in ("malformed", "garbage"):
             sys.stdout.buffer.write(b'{"type": "text", "te\n')
             raise Stopped("model_error", "the model's answer could not be read")
         self._count(self.meter.count(_said(reply.parts)))
