@@ -9,12 +9,14 @@ import subprocess
 import sys
 import time
 import urllib.request
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from tests.integration.conftest import SEGUE, Program
+from tests.integration.test_terminal import on_terminal
 
 PYTHON = sys.executable
 
@@ -109,6 +111,15 @@ def test_the_exit_code_is_the_commands(segue: Program, temporary: Path) -> None:
 
 HANDLER = "import signal; print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)"
 
+SLEEPER = """
+import pathlib, sys, time
+try:
+    pathlib.Path("{mark}").write_text("yes")
+    time.sleep(30)
+except KeyboardInterrupt:
+    sys.exit(23)
+"""
+
 
 def test_the_command_hears_ctrl_c_and_its_exit_code_comes_back(
     segue: Program, temporary: Path, tmp_path: Path
@@ -116,20 +127,28 @@ def test_the_command_hears_ctrl_c_and_its_exit_code_comes_back(
     """Python takes over SIGINT only where it is not ignored, as any program with manners does."""
     assert segue("rehearse", "--", PYTHON, "-c", HANDLER).stdout == "True\n"
     mark = tmp_path / "runs"
-    code = f"""
-import pathlib, sys, time
-try:
-    pathlib.Path({str(mark)!r}).write_text("yes")
-    time.sleep(30)
-except KeyboardInterrupt:
-    sys.exit(23)
-"""
-    process = segue.start("rehearse", "--", PYTHON, "-c", code)
+    process = segue.start("rehearse", "--", PYTHON, "-c", SLEEPER.format(mark=mark))
     wait_for(mark)
     os.killpg(process.pid, signal.SIGINT)
     _, stderr = process.communicate(timeout=20)
     assert (process.returncode, stderr) == (23, b"")
     assert list(temporary.iterdir()) == []
+
+
+def test_ctrl_c_at_a_terminal_is_the_commands(segue: Program, temporary: Path, tmp_path: Path) -> None:
+    mark = tmp_path / "runs"
+    command = ("rehearse", "--", PYTHON, "-c", SLEEPER.format(mark=mark))
+    code, output = on_terminal(segue, *command, keys=((mark, b"\x03"),))
+    assert (code, output.replace("^C", "").strip()) == (23, "")
+    assert list(temporary.iterdir()) == []
+
+
+def test_the_command_may_read_from_the_terminal(segue: Program) -> None:
+    code, output = on_terminal(
+        segue, "rehearse", "--", "sh", "-c", "read x; echo got $x", keys=((0, b"it\n"),)
+    )
+    assert code == 0
+    assert "got it" in output
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
@@ -155,10 +174,14 @@ def test_a_command_that_does_not_listen_is_killed_after_the_grace(
     script = f"trap '' TERM; echo $$ > {mark}; while :; do sleep 0.1; done"
     process = segue.start("rehearse", "--", "sh", "-c", script)
     pid = int(wait_for(mark))
-    process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=20)
-    assert process.returncode == 137
-    assert gone(pid)
+    try:
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=20)
+        assert process.returncode == 137
+        assert gone(pid)
+    finally:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
     assert list(temporary.iterdir()) == []
 
 

@@ -273,7 +273,7 @@ def test_what_is_no_adapter_is_told_what_it_lacks() -> None:
         ("name", "my agent", 'name: "my agent"'),
         ("label", "", "label, install"),
         ("builtin", (), "programs: name at least one"),
-        ("owned_args", frozenset({"resume"}), 'owned_args: "resume"'),
+        ("owned_args", frozenset({"--resume=x"}), 'owned_args: "--resume=x"'),
         ("programs", "mytool", 'programs, keys, login_check, notes, probes: "mytool" is one text'),
     ],
 )
