@@ -439,7 +439,7 @@ def test_two_writers_lose_a_turn_silently(bench: Bench) -> None:
 # --- size ------------------------------------------------------------------------------------------
 
 
-@live("claude")
+@live("claude", NEW)
 def test_a_prompt_of_a_megabyte_arrives_whole(bench: Bench) -> None:
     ran = bench.attempt("x" * 1_000_000 + " remember number 7")
     assert ran.outcome.failure is None
