@@ -198,14 +198,10 @@ AWAY = {
     "CODEX_API_KEY": "real",
     "CODEX_ACCESS_TOKEN": "real",
     "CODEX_OSS_BASE_URL": "https://real.invalid",
-    "GOOGLE_GENAI_USE_VERTEXAI": "true",
-    "GOOGLE_GENAI_USE_GCA": "true",
-    "GOOGLE_VERTEX_BASE_URL": "https://real.invalid",
     "GOOGLE_API_KEY": "real",
     "GOOGLE_APPLICATION_CREDENTIALS": "/real.json",
     "GEMINI_DEFAULT_AUTH_TYPE": "vertex-ai",
     "GEMINI_CLI_SYSTEM_SETTINGS_PATH": "/real.json",
-    "CODE_ASSIST_ENDPOINT": "https://real.invalid",
     "VIBE_PROVIDERS": "[]",
     "VIBE_ACTIVE_MODEL": "real",
     "HTTP_PROXY": "http://proxy.invalid",
@@ -214,6 +210,15 @@ AWAY = {
     "SEGUE_ACCOUNTS_WORK_AGENT": "claude",
     "SEGUE_DEFAULTS_ACCOUNT": "work",
     "CLAUDECODE": "1",
+}
+TURNED = {
+    "ANTHROPIC_BASE_URL": "https://real.invalid",
+    "ANTHROPIC_API_KEY": "real",
+    "GOOGLE_GENAI_USE_VERTEXAI": "true",
+    "GOOGLE_GENAI_USE_GCA": "true",
+    "GOOGLE_VERTEX_BASE_URL": "https://real.invalid",
+    "CODE_ASSIST_ENDPOINT": "https://real.invalid",
+    "NO_PROXY": "real.invalid",
 }
 STAYS = {
     "CLAUDE_CODE_MAX_RETRIES": "0",
@@ -231,12 +236,14 @@ def environment_of(stdout: str) -> dict[str, str]:
 
 def test_no_way_to_a_real_provider_is_left_in_the_environment(segue: Program) -> None:
     show = (PYTHON, "-c", "import json, os; print(json.dumps(dict(os.environ)))")
-    ran = segue("rehearse", "--", *show, more={**AWAY, **STAYS, "ANTHROPIC_BASE_URL": "https://real.invalid"})
+    ran = segue("rehearse", "--", *show, more={**AWAY, **STAYS, **TURNED})
     seen = environment_of(ran.stdout)
     assert not seen.keys() & AWAY.keys()
     assert seen.items() >= STAYS.items()
     assert seen["NO_PROXY"] == seen["no_proxy"] == "127.0.0.1,localhost"
-    assert seen["ANTHROPIC_BASE_URL"].startswith("http://127.0.0.1:")
+    for name in ("ANTHROPIC_BASE_URL", "GOOGLE_VERTEX_BASE_URL", "CODE_ASSIST_ENDPOINT"):
+        assert seen[name].startswith("http://127.0.0.1:")
+    assert seen["GOOGLE_GENAI_USE_VERTEXAI"] == seen["GOOGLE_GENAI_USE_GCA"] == "false"
     assert not [value for value in seen.values() if "invalid" in value or value == "real"]
 
 

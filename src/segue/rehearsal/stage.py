@@ -13,6 +13,8 @@ from segue.core.environment import is_mark
 from segue.rehearsal.setup import point
 
 AGENTS = ("claude", "codex", "gemini", "vibe")
+RETRIES = 2
+"""How often a CLI tries a failed request again: by themselves they go on for minutes."""
 
 _PROVIDERS = (
     *("ANTHROPIC_", "CLAUDE_", "AWS_BEARER_TOKEN_", "CLOUD_ML_", "VERTEX_"),
@@ -45,16 +47,29 @@ def stage(url: str, place: Path) -> Staged:
     for agent in AGENTS:
         home = place / agent
         home.mkdir(parents=True, exist_ok=True, mode=0o700)
-        pointing = point(agent, url, home)
+        pointing = point(agent, url, home, retries=RETRIES)
         pointing.write(home)
-        by_agent[agent] = pointing.env
-        accounts.append(_account(agent, home, pointing.env))
+        by_agent[agent] = pointing.env | _fence(url).get(agent, {})
+        accounts.append(_account(agent, home, by_agent[agent]))
     segue = place / "segue"
     segue.mkdir(exist_ok=True, mode=0o700)
     (segue / "config.toml").write_text("\n".join(accounts), encoding="utf-8")
     merged = {name: value for env in by_agent.values() for name, value in env.items()}
     direct = {"NO_PROXY": _DIRECT, "no_proxy": _DIRECT}
     return Staged({**merged, **direct, "SEGUE_HOME": str(segue)}, by_agent)
+
+
+def _fence(url: str) -> dict[str, dict[str, str]]:
+    """What keeps a project's own files (settings, ``.env``) from leading away: variables win over them."""
+    return {
+        "claude": {"CLAUDE_CODE_PROVIDER_MANAGED_BY_HOST": "1"},
+        "gemini": {
+            "GOOGLE_GENAI_USE_VERTEXAI": "false",
+            "GOOGLE_GENAI_USE_GCA": "false",
+            "GOOGLE_VERTEX_BASE_URL": url,
+            "CODE_ASSIST_ENDPOINT": url,
+        },
+    }
 
 
 def leads_away(name: str) -> bool:

@@ -1,0 +1,289 @@
+"""What a newcomer asks first: ``segue doctor``, ``segue agents``, and the shell's completion."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.integration.conftest import Program, Result
+
+FAKE = """#!/bin/sh
+case "$*" in
+  *--help*) echo "--resume --session-id --fork-session" ;;
+  *--version*) echo "{version}" ;;
+  *) {slow}exit {login} ;;
+esac
+"""
+
+
+@pytest.fixture
+def bare(segue: Program, tmp_path: Path) -> Program:
+    """On a machine with no agent on PATH."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    for name in ("sh", "sleep"):
+        (folder / name).symlink_to(shutil.which(name) or name)
+    return replace(segue, env={**segue.env, "PATH": str(folder)})
+
+
+def install(program: Program, name: str, version: str, *, login: int = 0, slow: float = 0) -> Path:
+    """A stand-in for a CLI, whose login check ends as told."""
+    fake = Path(program.env["PATH"]) / name
+    wait = f"sleep {slow}; " if slow else ""
+    fake.write_text(FAKE.format(version=version, login=login, slow=wait))
+    fake.chmod(0o755)
+    return fake
+
+
+def findings(ran: Result) -> list[dict[str, Any]]:
+    decoded: list[dict[str, Any]] = msgspec.json.decode(ran.stdout)
+    return decoded
+
+
+def one(ran: Result, says: str) -> tuple[str, str, str]:
+    """The one finding that says this: its check, its level, and how to mend it."""
+    (found,) = [finding for finding in findings(ran) if says in finding["what"]]
+    return found["check"], found["level"], found["fix"]
+
+
+def test_a_bare_machine_has_nothing_that_must_be_fixed(bare: Program) -> None:
+    ran = bare("doctor", "--json")
+    assert ran.code == 0
+    assert one(ran, "data in")[:2] == ("home", "ok")
+    assert one(ran, "Claude is not installed") == (
+        "claude",
+        "note",
+        "npm install -g @anthropic-ai/claude-code",
+    )
+    assert one(ran, "no coding agent is installed")[1] == "warn"
+    assert "rehearsal" in [finding["check"] for finding in findings(ran)]
+
+
+def test_signs_and_ways_are_printed_for_people(bare: Program) -> None:
+    bare.config('[accounts.work]\nagent = "clod"\n')
+    ran = bare("doctor")
+    assert ran.code == 1
+    lines = ran.stdout.splitlines()
+    at = next(n for n, line in enumerate(lines) if line.startswith("✗ "))
+    assert lines[at] == '✗ account work is of "clod", and there is no such agent'
+    assert lines[at + 1].startswith("    → [accounts.work] agent = one of ")
+    assert any(line.startswith("! no coding agent") for line in lines)
+    assert any(line.startswith("· Codex is not installed") for line in lines)
+
+
+@pytest.mark.parametrize("place", ["file", "proc"])
+def test_a_home_that_cannot_be_written_must_be_fixed(bare: Program, tmp_path: Path, place: str) -> None:
+    (tmp_path / "file").write_text("")
+    home = tmp_path / "file" / "home" if place == "file" else Path("/proc/segue-home")
+    ran = bare("doctor", "--json", SEGUE_HOME=str(home))
+    assert ran.code == 1, ran.stderr
+    assert one(ran, "cannot be written") == ("home", "bad", "set SEGUE_HOME to a directory of your own")
+    assert one(ran, "Rehearsal")[1] == "ok", "the rest is looked at all the same"
+    assert "should not have happened" not in bare("agents", SEGUE_HOME=str(home)).stderr
+
+
+def test_a_home_that_others_can_read_is_a_warning(bare: Program) -> None:
+    bare.home.mkdir()
+    bare.home.chmod(0o755)
+    ran = bare("doctor", "--json")
+    assert ran.code == 0
+    assert one(ran, "can be read by others") == ("home", "warn", f"chmod 700 {bare.home}")
+
+
+def test_a_configuration_that_cannot_be_read_must_be_fixed(bare: Program) -> None:
+    bare.config('[continuity]\ngrft = "off"\n')
+    ran = bare("doctor", "--json")
+    assert ran.code == 1
+    assert one(ran, "config.toml:2")[:2] == ("config", "bad")
+    assert one(ran, "Claude is not installed")[1] == "note", "the rest is looked at all the same"
+
+
+def test_accounts_that_do_not_fit(bare: Program, tmp_path: Path) -> None:
+    bare.config(
+        '[accounts.odd]\nagent = "clod"\n'
+        f'[accounts.work]\nagent = "claude"\nhome = "{tmp_path}/nowhere"\npass_env = ["ANTHROPIC_API_KEY"]\n'
+    )
+    ran = bare("doctor", "--json")
+    assert ran.code == 1
+    assert one(ran, 'account odd is of "clod"')[1] == "bad"
+    assert one(ran, "does not exist yet")[1] == "note"
+    missing = "account work passes ANTHROPIC_API_KEY on, but it is not set"
+    assert one(ran, missing) == ("accounts", "warn", "export ANTHROPIC_API_KEY=…")
+    assert missing not in bare("doctor", "--json", ANTHROPIC_API_KEY="x" * 20).stdout
+
+
+def test_a_project_that_is_not_trusted_is_a_warning(bare: Program) -> None:
+    (bare.cwd / "segue.toml").write_text('[accounts.work]\nagent = "claude"\n')
+    ran = bare("doctor", "--json")
+    assert ran.code == 0
+    (notice,) = [finding for finding in findings(ran) if finding["check"] == "project"]
+    assert notice["level"] == "warn"
+    assert notice["fix"].startswith("segue trust")
+
+
+def test_an_enclosing_session_is_worth_knowing(bare: Program) -> None:
+    ran = bare("doctor", "--json", CLAUDECODE="1")
+    assert one(ran, "inside an agent's session (CLAUDECODE)")[:2] == ("nested", "note")
+    assert "inside an agent's session" not in bare("doctor", "--json").stdout
+
+
+@pytest.mark.parametrize(
+    ("login", "level", "says"), [(0, "ok", "is logged in"), (1, "warn", "says it is not")]
+)
+def test_the_cli_itself_says_whether_it_is_logged_in(
+    bare: Program, login: int, level: str, says: str
+) -> None:
+    program = install(bare, "claude", "2.1.325 (Claude Code)", login=login)
+    ran = bare("doctor", "--json")
+    assert ran.code == 0
+    assert one(ran, f"Claude 2.1.325, {program}")[1] == "ok"
+    check, found, how = one(ran, f"Claude {says}")
+    assert (check, found) == ("claude", level)
+    assert (f"log in by running {program} once" in how) == (login == 1)
+    assert "no coding agent" not in ran.stdout
+
+
+def test_a_provider_with_its_own_key_needs_no_login(bare: Program) -> None:
+    install(bare, "codex", "codex-cli 0.166.0", login=1)
+    _, level, how = one(bare("doctor", "--json"), "Codex says it is not logged in")
+    assert level == "warn"
+    assert how.endswith("a provider with its own key in Codex's configuration needs none")
+
+
+def test_a_withheld_key_is_named_and_never_shown(bare: Program) -> None:
+    install(bare, "claude", "2.1.325 (Claude Code)", login=1)
+    ran = bare("doctor", "--json", ANTHROPIC_API_KEY="a-key-that-must-not-be-seen")
+    _, level, how = one(ran, "ANTHROPIC_API_KEY is withheld from Claude")
+    assert (level, how) == ("note", 'pass_env = ["ANTHROPIC_API_KEY"] under [accounts.NAME] in config.toml')
+    assert one(ran, "says it is not logged in")[2].startswith("pass_env = ")
+    assert "must-not-be-seen" not in ran.stdout + ran.stderr
+
+
+def test_all_logins_are_asked_for_together_and_told_in_order(bare: Program, tmp_path: Path) -> None:
+    install(bare, "claude", "2.1.325 (Claude Code)", slow=3)
+    install(bare, "codex", "codex-cli 0.166.0", slow=2)
+    bare.config("".join(f'[accounts.a{n}]\nagent = "claude"\n' for n in range(3)))
+    began = time.monotonic()
+    ran = bare("doctor", "--json")
+    took = time.monotonic() - began
+    assert ran.code == 0
+    assert took < 9, "one after another they take 11 s"
+    logins = [finding["what"] for finding in findings(ran) if "logged in" in finding["what"]]
+    claude = [f"Claude is logged in (account a{n})" for n in range(3)]
+    assert logins == [*claude, "Codex is logged in"]
+    checks = [finding["check"] for finding in findings(ran)]
+    assert [name for name in dict.fromkeys(checks) if name in ("claude", "codex", "gemini", "vibe")] == [
+        "claude",
+        "codex",
+        "gemini",
+        "vibe",
+    ]
+
+
+def test_a_login_check_that_leaves_children_behind_holds_nothing_up(bare: Program) -> None:
+    program = install(bare, "claude", "2.1.325 (Claude Code)")
+    program.write_text(program.read_text().replace("*) exit", "*) sleep 40 & exit"))
+    began = time.monotonic()
+    assert one(bare("doctor", "--json"), "Claude is logged in")[1] == "ok"
+    assert time.monotonic() - began < 15
+
+
+def test_agents_are_listed_in_a_table(bare: Program) -> None:
+    install(bare, "claude", "2.1.325 (Claude Code)")
+    bare.config(
+        '[accounts.work]\nagent = "claude"\n[accounts.private]\nagent = "claude"\n'
+        '[agents.codex]\ncommand = ["/no/such/[bold]codex"]\n'
+    )
+    ran = bare("agents", COLUMNS="200")
+    assert (ran.code, ran.stderr) == (0, "")
+    heading, *rows = [line.split() for line in ran.stdout.splitlines() if line.strip(" ─")]
+    assert heading == ["agent", "version", "can", "accounts", "found"]
+    lines = {words[0]: " ".join(words) for words in rows}
+    assert "2.1.325" in lines["claude"]
+    assert "resume" in lines["claude"]
+    assert "work, private" in lines["claude"]
+    assert "built in" in lines["rehearsal"]
+    assert "is not installed" in lines["gemini"]
+    assert '"/no/such/[bold]codex", is not an executable program' in lines["codex"], "no markup is read"
+    assert "[agents.codex] command" in ran.stdout
+    assert "npm install -g @google/gemini-cli" in ran.stdout
+
+
+@pytest.mark.parametrize(
+    ("shell", "mark"), [("bash", "complete -o"), ("zsh", "#compdef"), ("fish", "complete")]
+)
+def test_completion_scripts(segue: Program, shell: str, mark: str) -> None:
+    ran = segue("completion", shell)
+    assert (ran.code, ran.stderr) == (0, "")
+    assert mark in ran.stdout
+    assert "_SEGUE_COMPLETE" in ran.stdout
+    if shutil.which(shell):
+        subprocess.run([shell, "-n"], input=ran.stdout, text=True, check=True)
+
+
+def test_another_shell_is_misuse(segue: Program) -> None:
+    ran = segue("completion", "csh")
+    assert (ran.code, ran.stderr.count("\n")) == (2, 1)
+
+
+def complete(segue: Program, line: str) -> list[str]:
+    """What bash would offer for the last word of the line."""
+    program = Path(sys.executable).with_name("segue")
+    words = line.split(" ")
+    done = subprocess.run(
+        [program],
+        cwd=segue.cwd,
+        env={
+            **segue.env,
+            "_SEGUE_COMPLETE": "bash_complete",
+            "COMP_WORDS": line,
+            "COMP_CWORD": str(len(words) - 1),
+        },
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=True,
+    )
+    return [offer.partition(",")[2] for offer in done.stdout.splitlines()]
+
+
+def test_bash_completes_commands_options_agents_and_accounts(segue: Program) -> None:
+    segue.config('[accounts.work]\nagent = "claude"\n[agents.mine]\ncommand = ["x"]\nstdin = "prompt"\n')
+    assert complete(segue, "segue do") == ["doctor"]
+    assert "--agent" in complete(segue, "segue run t1 --ag")
+    assert complete(segue, "segue run t1 hi --agent cl") == ["claude"]
+    assert complete(segue, "segue run t1 hi --agent m") == ["mine"]
+    assert complete(segue, "segue run t1 hi --account ") == ["work"]
+    assert complete(segue, "segue completion z") == ["zsh"]
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
+def test_the_script_really_completes_in_bash(segue: Program) -> None:
+    folder = str(Path(sys.executable).parent)
+    script = """
+eval "$(segue completion bash)"
+COMP_WORDS=(segue run t1 hi --agent ge) COMP_CWORD=5
+_segue_completion segue ge --agent
+printf '%s\\n' "${COMPREPLY[@]}"
+"""
+    path = f"{folder}{os.pathsep}{segue.env['PATH']}"
+    done = subprocess.run(
+        ["bash", "-c", script],
+        cwd=segue.cwd,
+        env={**segue.env, "PATH": path},
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=True,
+    )
+    assert done.stdout.split() == ["gemini"]

@@ -1,0 +1,73 @@
+"""How text is laid out on a terminal, and what is drawn where one goes away."""
+
+from __future__ import annotations
+
+import io
+import time
+
+import pytest
+
+from segue.cli.screen import Lines, plain_line
+from segue.cli.terminal import columns, cut, rows
+from segue.core import events as ev
+
+
+@pytest.mark.parametrize(
+    ("text", "width", "lines"),
+    [
+        ("", 4, [""]),
+        ("abc", 4, ["abc"]),
+        ("abcd", 4, ["abcd", ""]),
+        ("abcdefghi", 4, ["abcd", "efgh", "i"]),
+        ("äbcdé", 4, ["äbcd", "é"]),
+        ("äbcd", 4, ["äbcd", ""]),
+        ("日本語", 4, ["日本", "語"]),
+        ("a日本語", 4, ["a日", "本語", ""]),
+        ("e\u0301" * 5, 4, ["e\u0301" * 4, "e\u0301"]),
+    ],
+)
+def test_rows(text: str, width: int, lines: list[str]) -> None:
+    assert list(rows(text, width)) == lines
+    assert all(columns(line) <= width for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("text", "width", "shown"),
+    [("abc", 2, "ab"), ("日本語", 5, "日本"), ("äöü", 3, "äöü"), ("äöü", 9, "äöü"), ("", 3, "")],
+)
+def test_cut(text: str, width: int, shown: str) -> None:
+    assert cut(text, width) == shown
+
+
+@pytest.mark.parametrize("text", ["é" * 60_000, "日" * 60_000, "\u0301" * 60_000, "x" * 5_000_000])
+def test_a_very_long_line_does_not_block(text: str) -> None:
+    began = time.monotonic()
+    assert "".join(rows(text, 80)) == text
+    cut(text, 50_000)
+    assert time.monotonic() - began < 1
+
+
+EVIL = "\x1b]0;owned\x07\x1b[2Jx\x9b5A\x08\r\x07"
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        ev.ToolCall("1", f"Bash{EVIL}", {"command": EVIL}),
+        ev.ToolCall("1", "Bash", [EVIL]),
+        ev.ToolResult("1", ok=False, output=EVIL, exit_code=1),
+        ev.Retry(1, 3, 10, EVIL),
+        ev.Notice(EVIL),
+        ev.Permission("1", f"Bash{EVIL}", {"command": EVIL}),
+    ],
+)
+def test_a_line_is_one_line_and_harmless(event: ev.Event) -> None:
+    assert plain_line(event).isprintable()
+
+
+def test_lines_go_on_when_nobody_reads_them() -> None:
+    class Gone(io.StringIO):
+        def write(self, text: str) -> int:
+            raise BrokenPipeError
+
+    Lines(Gone()).event(ev.Notice("hello"))
