@@ -221,7 +221,7 @@ TURNED = {
     "NO_PROXY": "real.invalid",
 }
 STAYS = {
-    "CLAUDE_CODE_MAX_RETRIES": "0",
+    "CLAUDE_CODE_MAX_OUTPUT_TOKENS": "900",
     "ANTHROPIC_MODEL": "mine",
     "SEGUE_DEFAULTS_MODEL": "mine",
     "AWS_PROFILE": "mine",

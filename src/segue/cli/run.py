@@ -108,8 +108,9 @@ def _complete_accounts(ctx: click.Context, param: click.Parameter, incomplete: s
 def command(ctx: click.Context, /, key: str, text: str | None, **options: Any) -> int:
     """Run one turn of an agent in the conversation KEY.
 
-    TEXT is the message; what is piped in is added to it. stdout is the answer only. A text that may begin
-    with a dash, or that somebody else wrote, belongs on stdin.
+    TEXT is the message; what is piped in is added to it, and waited for until it ends (--no-stdin where
+    nothing is meant). stdout is the answer only. A text that may begin with a dash, or that somebody else
+    wrote, belongs on stdin.
 
     \b
       segue run fix-auth "add a test for expired tokens" --agent claude
@@ -157,7 +158,7 @@ def _run(ask: Any, *, as_json: bool, events: bool, quiet: bool) -> int:
     if as_json:
         print(msgspec.json.encode(turn).decode(), flush=True)
     elif turn.text and not screen.shown:
-        print(turn.text, flush=True)
+        print(words.harmless(turn.text) if sys.stdout.isatty() else turn.text, flush=True)
     _report(turn, prepared.agent.label, screen)
     return exit_code(turn)
 
