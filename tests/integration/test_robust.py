@@ -45,7 +45,9 @@ def declare(segue: Program, tmp_path: Path, script: str, rest: str = "") -> None
 def test_an_agent_that_lingers_after_its_final_word_has_answered(segue: Program, tmp_path: Path) -> None:
     script = """echo '{"type":"text","text":"the answer"}'\necho '{"type":"done"}'\nsleep 30\n"""
     declare(segue, tmp_path, script, 'done = { type = "done" }\n')
+    began = time.monotonic()
     ran = segue("run", "t1", "hi", "--agent", "made", "--timeout", "2", "--json")
+    assert time.monotonic() - began < 20
     assert (ran.code, ran.turn["text"], ran.turn["failure"]) == (0, "the answer", None)
 
 

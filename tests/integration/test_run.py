@@ -204,7 +204,8 @@ def declare_deaf(segue: Program, tmp_path: Path) -> Path:
     deaf, mark = tmp_path / "deaf.sh", tmp_path / "running"
     deaf.write_text(DEAF.format(mark=mark))
     deaf.chmod(0o755)
-    segue.config(f'[agents.deaf]\ncommand = ["{deaf}"]\noutput = "text"\nstdin = "prompt"\n')
+    asked = 'version_args = ["--version"]\n'
+    segue.config(f'[agents.deaf]\ncommand = ["{deaf}"]\noutput = "text"\nstdin = "prompt"\n{asked}')
     return mark
 
 

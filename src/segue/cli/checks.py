@@ -126,7 +126,7 @@ def _look(name: str, env: Mapping[str, str], config: Config, cache: Path | None)
 
 def _agent(agent: Agent, runtime: Runtime, env: Mapping[str, str], config: Config) -> Iterator[Finding]:
     where = "built in" if getattr(agent, "builtin", None) else runtime.command[0]
-    known = runtime.version is not None
+    known = runtime.version is not None or not agent.probes
     yield Finding(
         agent.name,
         "ok" if known else "warn",

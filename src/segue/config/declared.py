@@ -96,7 +96,8 @@ class DeclaredAgent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """What the record that ends a successful turn looks like (none: exit code 0 says it)."""
     label: str | None = None
     install: str = ""
-    version_args: tuple[str, ...] = ("--version",)
+    version_args: tuple[str, ...] = ()
+    """Asks its version. None: it is not started for that, as who knows what a script would do."""
     keys: tuple[str, ...] = ()
     """Environment keys that would override its own login: withheld unless an account passes them."""
     home_env: str | None = None
