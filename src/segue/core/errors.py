@@ -40,7 +40,7 @@ class NotInstalled(Misuse):
     code = "not_installed"
 
 
-class Broken(SegueError):  # noqa: N818
+class Broken(SegueError):  # noqa: N818 - as above
     """Something of ours is damaged or missing."""
 
     code = "broken"

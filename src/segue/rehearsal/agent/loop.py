@@ -31,7 +31,7 @@ Print = Callable[[dict[str, Any]], None]
 Answers = Callable[[str], dict[str, Any] | None]
 
 
-class Stopped(Exception):  # noqa: N818
+class Stopped(Exception):  # noqa: N818 - a way for a turn to end, not an error of ours
     """The turn cannot go on; ``fields`` are those of the final record's error."""
 
     def __init__(self, kind: str, message: str, **fields: Any) -> None:
