@@ -16,7 +16,7 @@ import msgspec
 from segue.core.events import Event, Permission, Question
 from segue.core.outcome import Exit, Outcome
 from segue.core.reading import Reading
-from segue.core.request import Command, Place, Request, Runtime
+from segue.core.request import Command, Place, Request, Runtime, Start
 from segue.core.usage import Totals
 
 Evidence = Mapping[str, Any]
@@ -43,6 +43,57 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True):
     now_ms: int = 0
 
 
+class Found(msgspec.Struct, frozen=True):
+    """A native session on disk: its file (or directory), its size, and the anchor at its end."""
+
+    path: Path
+    size: int
+    end: str | None
+    """None: the end cannot be told (damaged, or written by a version nobody knows yet)."""
+
+
+class Sessions(Protocol):
+    """An agent's own session format: find it, look at its end, cut it, mend it.
+
+    An **anchor** is an opaque text of at most 200 characters for a place between two turns. It stays valid
+    while the session grows, and in every copy that was cut behind it. Files may be huge: ``look`` reads no
+    more than the end of one. Nothing here ever changes what it did not write itself, ``mend`` excepted.
+    """
+
+    def look(self, home: Path, session: str, cwd: Path) -> Found | None:
+        """The session as it is now; None when its file is not there."""
+        ...
+
+    def cut(
+        self,
+        found: Found,
+        session: str,
+        anchor: str,
+        new_id: str,
+        request: Request,
+        home: Path,
+        runtime: Runtime,
+    ) -> Start | None:
+        """Make a session ``new_id`` that ends at the anchor, or say how the CLI makes it by itself.
+
+        The answer is how to start the CLI on it; None when the anchor is not in the session. The original
+        stays as it is. What is written is written whole or not at all.
+        """
+        ...
+
+    def continues(self, found: Found, anchor: str) -> bool:
+        """Whether the newest turn of a session that was started from a cut really came after the anchor."""
+        ...
+
+    def mend(self, found: Found, session: str, runtime: Runtime) -> None:
+        """Before a resume: put right what the CLI's own resume would send wrongly. Anchors stay valid."""
+        ...
+
+    def login(self, home: Path) -> str | None:
+        """A fingerprint (hash) of who is logged in, from what the CLI's files tell openly; None: unknown."""
+        ...
+
+
 @runtime_checkable
 class Agent(Protocol):
     """One coding-agent CLI."""
@@ -64,6 +115,9 @@ class Agent(Protocol):
     """Arguments whose exit code says whether the CLI is logged in; none where it cannot say."""
     notes: Sequence[str]
     """What a user should know of its posture; ``segue doctor`` prints them."""
+
+    sessions: Sessions | None
+    """Its session format; None where nobody knows it: then it is resumed by its id, and never cut."""
 
     def runtime(self, command: tuple[str, ...], outputs: Sequence[str]) -> Runtime:
         """Pure: what the outputs of ``probes``, in their order, say about the program."""

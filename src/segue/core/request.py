@@ -75,6 +75,8 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     postures: tuple[Posture, ...] = ("default",)
     replays: bool = False
     """A resumed run prints the whole history again before what is new."""
+    compacts: bool = False
+    """Replaces its history by a summary by itself when the window fills up."""
     id_on_disk_only: bool = False
     """The session's id is not in the output: runs need a private home, so that two never meet."""
 

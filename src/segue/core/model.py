@@ -1,0 +1,117 @@
+"""A conversation, and what an agent's own session embodies of it: frozen values, no behaviour.
+
+Segue's copy of the conversation is the truth; a native session is only a cache of it. ``held`` says how
+much of the conversation that cache embodies, and a ``Pin`` points to it with all it was made under.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from segue.core.usage import Context, Totals
+
+Sender = Literal["user", "assistant"]
+History = Literal["all", "own"]
+
+
+class Voice(msgspec.Struct, frozen=True, order=True):
+    """Who speaks in a conversation: another (agent, role) is another voice."""
+
+    agent: str
+    role: str = ""
+
+
+class Message(msgspec.Struct, frozen=True, kw_only=True):
+    """One message as it stands now, without its text (that is read when it is needed).
+
+    ``voice`` is who said it, or to whom the user said it. ``under`` names the accounts whose words it may
+    repeat, as ``agent/account``: its own, and for an answer those of all that the agent had before it.
+    """
+
+    id: str
+    sender: Sender
+    voice: Voice
+    revision: int = 1
+    account: str = ""
+    under: tuple[str, ...] = ()
+    blank: bool = False
+    """A user message that started its voice over from nothing."""
+    size: int = 0
+    """Of its text, in bytes."""
+
+
+class Held(msgspec.Struct, frozen=True):
+    """One delivery to a native session: a message as it came in, and the anchor where it ends, if any.
+
+    A ``correction`` told a session that holds the message second-hand what it reads now.
+    """
+
+    message: str
+    revision: int
+    anchor: str | None = None
+    second_hand: bool = False
+    """It came in as text, because another voice said it."""
+    correction: bool = False
+
+
+class Workdir(msgspec.Struct, frozen=True):
+    """A directory by its identity: the resolved path, and the device and inode where they are known."""
+
+    path: str
+    device: int | None = None
+    inode: int | None = None
+
+
+class Instructions(msgspec.Struct, frozen=True):
+    """The instructions a native session was given: their hash, and how much it held before that."""
+
+    hash: str
+    at: int = 0
+
+
+class Ended(msgspec.Struct, frozen=True):
+    """How the last attempt on a session ended, if not well."""
+
+    kind: str
+    tools_run: int = 0
+    message: str = ""
+
+
+class Pin(msgspec.Struct, frozen=True, kw_only=True):
+    """The pointer (conversation, role, agent, account) → native session, and what it was made under."""
+
+    session: str
+    """Our own id of the native session."""
+    native_id: str
+    voice: Voice
+    account: str = ""
+    workdir: Workdir
+    home: str
+    """The CLI's home that holds the session."""
+    host: str
+    runtime: str
+    """The identity of the program that wrote it."""
+    version: str | None = None
+    model: str | None = None
+    """The model that was asked for; None: the CLI's own choice."""
+    model_used: str | None = None
+    login: str | None = None
+    """A fingerprint of who was logged in, where the CLI's files tell."""
+    epoch: int = 0
+    end: str | None = None
+    """The anchor at which we left the session's file."""
+    totals: Totals = Totals()
+    context: Context = Context()
+    instructions: Instructions | None = None
+    failures: int = 0
+    """Failing resumes in a row."""
+    poisoned: str | None = None
+    """Why the session's end cannot be resumed any more."""
+    ended: Ended | None = None
+    foreign: str | None = None
+    """The key of the conversation that the session belongs to, when this one is a fork of it."""
+    succeeded_ms: int = 0
+    """The end of the last turn that went well."""
+    held: tuple[Held, ...] = ()
