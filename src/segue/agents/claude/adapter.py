@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from segue.agents.base import Answer, Ended, Evidence
+from segue.agents.base import Answer, Ended, Evidence, Sessions
 from segue.agents.claude import stream, verdict
 from segue.core.errors import Misuse
 from segue.core.events import Event, Permission, Question
@@ -78,6 +78,7 @@ class Claude:
         ]
     )
     login_check: Sequence[str] = ("auth", "status")
+    sessions: Sessions | None = None
     notes: Sequence[str] = (
         "without --permission, Claude refuses edits and commands that its settings do not allow",
         "as root, Claude takes --permission full only where IS_SANDBOX=1 is set",

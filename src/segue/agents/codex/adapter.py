@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from segue.agents.base import Answer, Ended, Evidence
+from segue.agents.base import Answer, Ended, Evidence, Sessions
 from segue.agents.codex import rollout, stream, verdict
 from segue.core.errors import Misuse
 from segue.core.events import Event, Permission, Question
@@ -53,6 +53,7 @@ class Codex:
         )
     )
     login_check: Sequence[str] = ("login", "status")
+    sessions: Sessions | None = None
     notes: Sequence[str] = (
         "a command that Codex's sandbox stops at once does not show in its stream, so not here either",
         "without --permission, Codex runs in a read-only sandbox, whatever its own settings say",

@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from segue.agents.base import Answer, Ended, Evidence
+from segue.agents.base import Answer, Ended, Evidence, Sessions
 from segue.agents.declared import verdict
 from segue.agents.declared.call import arguments, insert, options
 from segue.agents.declared.output import Output, decoded
@@ -26,6 +26,7 @@ class Declared:
     """The adapter of one declared agent."""
 
     login_check: Sequence[str] = ()
+    sessions: Sessions | None = None
     notes: Sequence[str] = ("what a declared agent may do unasked is decided by its own settings",)
 
     def __init__(self, name: str, spec: DeclaredAgent) -> None:

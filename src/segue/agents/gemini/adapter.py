@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from segue.agents.base import Answer, Ended, Evidence
+from segue.agents.base import Answer, Ended, Evidence, Sessions
 from segue.agents.gemini import policy, sessions, stream, verdict
 from segue.core.errors import Misuse
 from segue.core.events import Event, Permission, Question
@@ -41,6 +41,7 @@ class Gemini:
         "--allowed-tools --policy --acp --experimental-acp -w --worktree -l --list-extensions".split()
     )
     login_check: Sequence[str] = ()
+    sessions: Sessions | None = None
     notes: Sequence[str] = (
         "without --permission, Gemini is not even shown tools that write or run commands",
         "in a directory it does not trust, Gemini will not run: trust it there once, or add -- --skip-trust",

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from segue import __version__
-from segue.agents.base import Answer, Ended, Evidence
+from segue.agents.base import Answer, Ended, Evidence, Sessions
 from segue.agents.rehearsal import stream
 from segue.core.errors import Misuse
 from segue.core.events import Event, Permission, Question
@@ -51,6 +51,7 @@ class Rehearsal:
         | {"--deny-tool", "--max-turns", "--system-prompt-file", "--input", "--version", "--help", "-h"}
     )
     login_check: Sequence[str] = ()
+    sessions: Sessions | None = None
     notes: Sequence[str] = (
         "the rehearsal agent runs commands only with --permission edit or full, and without a sandbox",
     )

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from segue.agents.base import Answer, Ended, Evidence
+from segue.agents.base import Answer, Ended, Evidence, Sessions
 from segue.agents.vibe import disk, journal, posture, stream, verdict
 from segue.core.errors import Misuse
 from segue.core.events import Event, Permission, Question
@@ -51,6 +51,7 @@ class Vibe:
         )
     )
     login_check: Sequence[str] = ()
+    sessions: Sessions | None = None
     notes: Sequence[str] = (
         "without --permission, Vibe 3 reads files and runs commands it takes for harmless (ls, cat, …), but"
         " accepts no edits as it would by itself; Vibe 2 reads files and runs no command at all",
