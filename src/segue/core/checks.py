@@ -1,0 +1,291 @@
+"""The checks: one small function each, with its reason in words and the rungs it bars.
+
+Each looks at the whole situation and says pass, fail or skip; none knows of the others. Their order is the
+order in which they are shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from segue.core.situation import ASSUMED_WINDOW, Situation, tokens
+from segue.core.turn import Check, Mode
+
+SESSION: tuple[Mode, ...] = ("resume", "branch")
+CARRYING: tuple[Mode, ...] = ("graft", "replay", "recap")
+CUT_SHORT = frozenset({"cancelled", "killed", "timeout"})
+"""Ends after which nobody knows how far the turn came."""
+
+
+def blank(now: Situation) -> Check:
+    if now.blank is None:
+        return _ok("blank")
+    return _fail("blank", (*SESSION, *CARRYING), now.blank)
+
+
+def enabled(now: Situation) -> Check:
+    if not now.policy.enabled:
+        return _fail("enabled", (*SESSION, "graft"), "[continuity] enabled is false: every turn is a replay")
+    off = tuple(
+        mode for mode in (*SESSION, "replay", "recap") if mode not in now.policy.modes and mode != "graft"
+    )
+    if off:
+        return _fail("enabled", off, f"[continuity] modes leaves out {', '.join(off)}")
+    return _ok("enabled")
+
+
+def capability(now: Situation) -> Check:
+    can, name = now.runtime.capabilities, _version(now)
+    if not can.resume:
+        return _fail("capability", SESSION, f"{name} cannot resume a session")
+    if "resume" in now.switched_off:
+        return _fail("capability", SESSION, f"{name} does not resume: {now.switched_off['resume']}")
+    if "branch" in now.switched_off:
+        why = now.switched_off["branch"]
+        return _fail("capability", ("branch",), f"{name} does not go on from an earlier point: {why}")
+    if not can.branch:
+        return _fail("capability", ("branch",), f"{name} cannot go on from an earlier point of a session")
+    return _ok("capability")
+
+
+def fresh_session(now: Situation) -> Check:
+    if now.fresh_session:
+        return _fail("fresh_session", (*SESSION, "graft"), "a new session was asked for")
+    return _ok("fresh_session")
+
+
+def pin(now: Situation) -> Check:
+    if now.pin is None:
+        return _fail("pin", SESSION, _no_pin(now))
+    if now.pin.foreign is not None:
+        whose = f"the session belongs to {now.pin.foreign}, of which this conversation is a fork"
+        return _fail("pin", ("resume",), whose)
+    return _ok("pin")
+
+
+def history(now: Situation) -> Check:
+    if now.pin is None:
+        return _skip("history")
+    if now.cut.whole:
+        held = now.cut.kept
+        late = len(now.cut.text) - 1
+        return _ok(
+            "history", f"the session holds {held} messages" + (f", {late} to catch up" if late else "")
+        )
+    if now.cut.anchor is None:
+        return _fail("history", SESSION, f"{now.broken or 'the session holds nothing that still stands'}")
+    return _fail("history", ("resume",), f"{now.broken}; the session is good up to the point before")
+
+
+def end(now: Situation) -> Check:
+    if now.pin is None or now.pin.end is None or now.file.end is None:
+        return _skip("end")
+    if now.file.end == now.pin.end:
+        return _ok("end")
+    failed = now.pin.ended is not None
+    what = (
+        "a prompt that failed stayed behind in the session"
+        if failed
+        else "somebody else went on with the session since"
+    )
+    return _fail("end", ("resume",), what)
+
+
+def workdir(now: Situation) -> Check:
+    if now.pin is None:
+        return _skip("workdir")
+    there, here = now.pin.workdir, now.workdir
+    moved = now.runtime.capabilities.cwd_scope == "any" and there.inode is not None
+    same_place = moved and (there.device, there.inode) == (here.device, here.inode)
+    if there.path == here.path or same_place:
+        return _ok("workdir")
+    return _fail("workdir", SESSION, f"the session belongs to {there.path}, this is {here.path}")
+
+
+def runtime(now: Situation) -> Check:
+    if now.pin is None:
+        return _skip("runtime")
+    if now.pin.runtime != now.runtime.identity:
+        return _fail("runtime", SESSION, f"made by {now.pin.runtime}, this is {now.runtime.identity}")
+    pair = _failing_pair(now)
+    if pair:
+        return _fail("runtime", SESSION, pair)
+    updated = now.pin.version != now.runtime.version
+    return _ok("runtime", f"updated from {now.pin.version} to {now.runtime.version}" if updated else "")
+
+
+def model(now: Situation) -> Check:
+    if now.pin is None:
+        return _skip("model")
+    if now.pin.model == now.model:
+        return _ok("model")
+    change = f"{now.pin.model or 'the default'} before, {now.model or 'the default'} now"
+    if now.policy.on_model_change == "replay":
+        return _fail("model", SESSION, f"{change} ([continuity] on_model_change)")
+    return _ok("model", change)
+
+
+def account(now: Situation) -> Check:
+    if now.pin is not None and None not in (now.pin.login, now.login) and now.pin.login != now.login:
+        return _fail("account", (*SESSION, *CARRYING), "somebody else is logged in than when it was made")
+    if not now.hidden:
+        return _ok("account")
+    behind = f"{now.hidden} messages were said under another account"
+    if now.pin is None and now.earlier == 0:
+        return _fail("account", (*SESSION, *CARRYING), f"{behind} and are not carried over")
+    return _ok("account", f"{behind} and are not shown to this one")
+
+
+def host(now: Situation) -> Check:
+    if now.pin is None:
+        return _skip("host")
+    if now.pin.host != now.host:
+        return _fail("host", SESSION, f"the session is on {now.pin.host}, this is {now.host}")
+    return _ok("host")
+
+
+def ttl(now: Situation) -> Check:
+    if now.pin is None or now.policy.ttl_ms == 0:
+        return _skip("ttl")
+    age = now.now_ms - now.pin.succeeded_ms
+    if age <= now.policy.ttl_ms:
+        return _ok("ttl")
+    limit = now.policy.ttl_ms // 60_000
+    return _fail("ttl", SESSION, f"last used {age // 60_000} min ago, the limit is {limit} min")
+
+
+def outcome(now: Situation) -> Check:
+    if now.pin is None:
+        return _skip("outcome")
+    last = now.pin.ended
+    if last is None or last.kind not in CUT_SHORT:
+        return _ok("outcome", f"the last attempt failed ({last.kind}), the session is good" if last else "")
+    if last.tools_run:
+        done = f"the last turn was interrupted after {last.tools_run} tool calls; the session knows of them"
+        return _ok("outcome", done)
+    return _fail(
+        "outcome", ("resume",), f"the last attempt was cut short ({last.kind}) before it did anything"
+    )
+
+
+def poisoned(now: Situation) -> Check:
+    if now.pin is None:
+        return _skip("poisoned")
+    if now.pin.poisoned is not None:
+        return _fail("poisoned", ("resume",), now.pin.poisoned)
+    return _ok("poisoned")
+
+
+def retired(now: Situation) -> Check:
+    if now.pin is None:
+        return _skip("retired")
+    if now.pin.failures >= now.policy.retire_after:
+        return _fail("retired", SESSION, f"{now.pin.failures} resumes of it failed in a row")
+    return _ok("retired")
+
+
+def pressure(now: Situation) -> Check:
+    """A chat goes on where the CLI compacts by itself. Cutting at the same place would not help either."""
+    used, window = (now.pin.context.used, now.pin.context.window) if now.pin is not None else (None, None)
+    if used is None or not window:
+        return _skip("pressure")
+    share = f"{used / window:.0%} of {window // 1000}k"
+    if used / window < now.policy.context_threshold:
+        return _ok("pressure", share)
+    if now.policy.flow:
+        return _fail("pressure", (*SESSION, "graft", "replay"), f"{share}: the role hands over")
+    if now.runtime.capabilities.compacts:
+        return _fail("pressure", (), f"{share}: {now.label} will soon replace its history by a summary")
+    return _fail("pressure", SESSION, f"{share}, and {now.label} does not make room by itself")
+
+
+def file(now: Situation) -> Check:
+    if now.pin is None or now.file.present is None or now.pin.host != now.host:
+        return _skip("file")
+    if not now.file.present:
+        return _fail("file", SESSION, "the session is gone from disk")
+    return _ok("file")
+
+
+def size(now: Situation) -> Check:
+    if now.pin is None or not now.file.present:
+        return _skip("size")
+    limit = now.policy.max_session_bytes
+    if now.file.size <= limit:
+        return _ok("size", _megabytes(now.file.size))
+    over = f"{_megabytes(now.file.size)}, the limit is {_megabytes(limit)} ([continuity] max_session_mb)"
+    return _fail("size", (*SESSION, "graft"), over)
+
+
+def fits(now: Situation) -> Check:
+    if now.earlier == 0:
+        return _skip("fits")
+    why = _too_long(now)
+    return _fail("fits", ("replay",), why) if why else _ok("fits")
+
+
+def busy(now: Situation) -> Check:
+    if now.busy is None:
+        return _ok("busy")
+    return _fail("busy", (), f"{now.busy}; a turn now would wait for it")
+
+
+CHECKS: tuple[Callable[[Situation], Check], ...] = (
+    *(blank, enabled, capability, fresh_session, pin, history, end, workdir, runtime, model, account),
+    *(host, ttl, outcome, poisoned, retired, pressure, file, size, fits, busy),
+)
+
+FAILING_PAIRS = {("gemini-cli", "0.61", "0.29"): "Gemini 0.29 cannot read what 0.61 wrote"}
+"""(distribution, written by, to be resumed by): pairs of versions that are known to fail."""
+
+
+def _failing_pair(now: Situation) -> str:
+    wrote, reads = (now.pin.version if now.pin else None) or "", now.runtime.version or ""
+    for (distribution, writer, reader), why in FAILING_PAIRS.items():
+        if now.runtime.distribution == distribution and _is(wrote, writer) and _is(reads, reader):
+            return why
+    return ""
+
+
+def _is(version: str, wanted: str) -> bool:
+    return version == wanted or version.startswith(wanted + ".")
+
+
+def _too_long(now: Situation) -> str:
+    can = now.runtime.capabilities
+    if can.prompt_limit is not None and now.view_bytes > can.prompt_limit:
+        limit = _megabytes(can.prompt_limit)
+        return f"the conversation has {_megabytes(now.view_bytes)}, {now.label} takes prompts of {limit}"
+    window = now.window or ASSUMED_WINDOW
+    needed = tokens(now.view_bytes)
+    if needed > window / 2:
+        half = f"more than half of the window of {window // 1000}k"
+        return f"the conversation is about {needed // 1000}k tokens, {half}"
+    return ""
+
+
+def _no_pin(now: Situation) -> str:
+    who = f"{now.voice.agent} ({now.voice.role})" if now.voice.role else now.voice.agent
+    if now.others:
+        return f"{who} has no session in this conversation yet ({', '.join(now.others)} has)"
+    return f"{who} has no session in this conversation yet"
+
+
+def _version(now: Situation) -> str:
+    return " ".join(filter(None, (now.label, now.runtime.version)))
+
+
+def _megabytes(count: int) -> str:
+    return f"{count / 1_048_576:.1f} MB" if count >= 104_858 else f"{count / 1024:.1f} KB"
+
+
+def _ok(name: str, detail: str = "") -> Check:
+    return Check(name, "pass", (), detail)
+
+
+def _skip(name: str) -> Check:
+    return Check(name, "skip")
+
+
+def _fail(name: str, bars: tuple[Mode, ...], why: str) -> Check:
+    return Check(name, "fail", bars, why)

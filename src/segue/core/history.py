@@ -1,0 +1,70 @@
+"""What one voice may know of a conversation: the wall between accounts, the view, and the epochs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from segue.core.model import History, Message, Voice
+
+
+def account_mark(agent: str, account: str) -> str:
+    """How an account is named in ``Message.under``."""
+    return f"{agent}/{account}"
+
+
+def visible(messages: Sequence[Message], voice: Voice, account: str) -> list[Message]:
+    """What this voice may see under this account, from where it was last started over.
+
+    An account is a wall: what may repeat words said under another account of the same agent is not seen.
+    """
+    in_front = _in_front(messages, voice, account)
+    seen = [message for message in messages if message.under in in_front]
+    blanks = (at for at in range(len(seen) - 1, -1, -1) if seen[at].blank and seen[at].voice == voice)
+    return seen[next(blanks, 0) :]
+
+
+def hidden(messages: Sequence[Message], voice: Voice, account: str) -> int:
+    """How many messages stand behind the wall."""
+    in_front = _in_front(messages, voice, account)
+    return sum(message.under not in in_front for message in messages)
+
+
+def view(seen: list[Message], voice: Voice, history: History) -> list[Message]:
+    """What the voice should know now: all that is visible, or its own slice of it."""
+    return seen if history == "all" else own_slice(seen, voice)
+
+
+def own_slice(messages: Sequence[Message], voice: Voice) -> list[Message]:
+    """Only what follows the most recent assistant message of another voice."""
+    for at in range(len(messages) - 1, -1, -1):
+        if messages[at].sender == "assistant" and messages[at].voice != voice:
+            return list(messages[at + 1 :])
+    return list(messages)
+
+
+def risen(before: Sequence[Message], after: Sequence[Message], voices: Iterable[Voice]) -> list[Voice]:
+    """The voices whose epoch rises by a change of the history: those whose own slice it changed.
+
+    The slices themselves are compared, not the place of the change: dropping another voice's answer moves
+    the beginning of a slice that never contained it.
+    """
+    return [voice for voice in voices if _slice_marks(before, voice) != _slice_marks(after, voice)]
+
+
+def under(view: Iterable[Message], agent: str, account: str) -> tuple[str, ...]:
+    """The accounts whose words an answer may repeat: its own, and those of all it was given."""
+    marks = {account_mark(agent, account)}
+    for message in view:
+        marks.update(message.under)
+    return tuple(sorted(marks))
+
+
+def _slice_marks(messages: Sequence[Message], voice: Voice) -> list[tuple[str, int]]:
+    return [(message.id, message.revision) for message in own_slice(messages, voice)]
+
+
+def _in_front(messages: Sequence[Message], voice: Voice, account: str) -> set[tuple[str, ...]]:
+    """Which values of ``under`` are on this side of the wall. There are few different ones."""
+    mine, prefix = account_mark(voice.agent, account), f"{voice.agent}/"
+    values = {message.under for message in messages}
+    return {value for value in values if all(mark == mine or not mark.startswith(prefix) for mark in value)}

@@ -1,0 +1,70 @@
+"""Everything a decision looks at, gathered: the checks see this and nothing else."""
+
+from __future__ import annotations
+
+import msgspec
+
+from segue.core.held import Cut
+from segue.core.model import Pin, Voice, Workdir
+from segue.core.policy import Policy
+from segue.core.request import Runtime
+
+ASSUMED_WINDOW = 200_000
+"""Tokens, where no turn has told the model's window yet."""
+BYTES_PER_TOKEN = 3.5
+
+
+class File(msgspec.Struct, frozen=True):
+    """The native session on disk. ``present`` None: nobody can tell (the format is not known)."""
+
+    present: bool | None = None
+    size: int = 0
+    end: str | None = None
+
+
+class Situation(msgspec.Struct, frozen=True, kw_only=True):
+    """The facts. Values only: no clock, no disk, no environment behind them."""
+
+    policy: Policy
+    label: str
+    """The agent's name in sentences."""
+    voice: Voice
+    account: str = ""
+    runtime: Runtime
+    switched_off: dict[str, str] = {}
+    """Capabilities that this runtime turned out not to have, with the reason."""
+    blank: str | None = None
+    """Why nothing of the past shall be carried."""
+    fresh_session: bool = False
+    pin: Pin | None = None
+    others: tuple[str, ...] = ()
+    """Who else has a session in this conversation."""
+    hidden: int = 0
+    """Messages behind the account's wall."""
+    broken: str = ""
+    """In words: what became of the first message that the session holds and the view does not."""
+    cut: Cut
+    """Where the session parts from the view; without a session all of the view is text."""
+    view_messages: int
+    """Of the view, the new one included."""
+    view_bytes: int
+    new_bytes: int
+    """The new message alone."""
+    file: File = File()
+    workdir: Workdir
+    model: str | None = None
+    login: str | None = None
+    host: str
+    window: int | None = None
+    busy: str | None = None
+    now_ms: int = 0
+
+    @property
+    def earlier(self) -> int:
+        """How many messages of the view come before the new one."""
+        return self.view_messages - 1
+
+
+def tokens(size: int) -> int:
+    """An estimate; what the CLI reports is the truth."""
+    return round(size / BYTES_PER_TOKEN)
