@@ -12,6 +12,7 @@ import msgspec
 from segue.cli.screen import Screen
 from segue.core import events as ev
 from segue.core.turn import Turn
+from segue.store.store import Store
 from segue.turns.attempt import Cancel
 from segue.turns.prepared import Prepared
 from segue.turns.turn import take
@@ -19,7 +20,9 @@ from segue.turns.turn import take
 TICK_S = 0.2
 
 
-async def follow(prepared: Prepared, screen: Screen, print_events: bool) -> Turn:
+async def follow(
+    prepared: Prepared, store: Store, screen: Screen, print_events: bool, again: str | None
+) -> Turn:
     """Take the turn. The first Ctrl-C (or TERM, or HUP) ends it in order, the second kills it."""
     cancel = Cancel()
     printer = Printer(cancel) if print_events else None
@@ -32,10 +35,17 @@ async def follow(prepared: Prepared, screen: Screen, print_events: bool) -> Turn
     outcome: Turn | Exception
     with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(_listen, signals, cancel, screen)
+            tasks.start_soon(_listen, signals, cancel, screen, prepared.ask.key)
             tasks.start_soon(_tick, screen)
             try:
-                outcome = await take(prepared, on_event=on_event, cancel=cancel)
+                outcome = await take(
+                    prepared,
+                    store,
+                    on_event=on_event,
+                    on_notice=lambda text: screen.note(f"segue: {text}"),
+                    cancel=cancel,
+                    again=again,
+                )
             except Exception as error:
                 outcome = error  # raised below, so that the task group does not wrap it
             tasks.cancel_scope.cancel()
@@ -65,10 +75,10 @@ class Printer:
             self._cancel()
 
 
-async def _listen(signals: AsyncIterator[signal.Signals], cancel: Cancel, screen: Screen) -> None:
+async def _listen(signals: AsyncIterator[signal.Signals], cancel: Cancel, screen: Screen, key: str) -> None:
     async for _ in signals:
         if cancel.asked == 0:
-            screen.note("Cancelling… (again to kill)")
+            screen.note(f"Cancelling… (again to kill). The turn can be run again with: segue retry {key}")
         cancel()
 
 

@@ -15,6 +15,16 @@ from segue.core.errors import SegueError
 
 COMMANDS = {
     "run": "Run one turn of an agent; stdout is the answer only.",
+    "why": "Say what the next turn would do, why, and what each way would cost.",
+    "log": "Show a conversation: who said what, how each answer came about, what it cost.",
+    "ls": "List the conversations.",
+    "retry": "Run a user message again from that point.",
+    "edit": "Change a message; what follows stays, or is cut.",
+    "truncate": "Drop a message and all after it.",
+    "fork": "Go on from here, or from an earlier message, under another key.",
+    "export": "Write a conversation as Markdown or JSON.",
+    "import": "Make a conversation of an export.",
+    "rm": "Forget a conversation.",
     "agents": "List the agents: where they are, what they can do, their accounts.",
     "doctor": "Check everything a newcomer trips over, and say how to fix it.",
     "rehearse": "Start a model on loopback, or run a command against it: no token is spent.",
@@ -33,7 +43,8 @@ class Commands(click.Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS:
             return None
-        command: click.Command = import_module(f"segue.cli.{name}").command
+        module = {"import": "import_"}.get(name, name)
+        command: click.Command = import_module(f"segue.cli.{module}").command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -99,12 +99,36 @@ def result(code: int | None, output: str) -> str:
 def summary(turn: Turn) -> str:
     """The line under an answer: what was done and what it cost."""
     usage = turn.usage
-    read = f", {tokens(usage.cache_read)} from cache" if usage.cache_read else ""
-    fresh = _plus(usage.input, usage.cache_write)
-    spent = f"{tokens(fresh)} in{read}, {tokens(usage.output)} out"
-    cost = money(turn.cost_usd, turn.cost_estimated)
-    parts = [turn.agent, turn.mode, spent, cost, seconds(turn.duration_ms)]
-    return "── " + " · ".join(parts)
+    fresh = tokens(_plus(usage.input, usage.cache_write))
+    out = f", {tokens(usage.output)} out"
+    if turn.resumed:
+        spent = f"{fresh} new, {tokens(usage.cache_read)} from cache{out}"
+    else:
+        read = f", {tokens(usage.cache_read)} from cache" if usage.cache_read else ""
+        spent = f"{fresh} in{read}{out}"
+    steps = [attempt.mode for attempt in turn.attempts]
+    mode = " → ".join(steps) if len(steps) > 1 else turn.mode
+    parts = [turn.agent, mode, spent, money(turn.cost_usd, turn.cost_estimated)]
+    if turn.saved.usd is not None and abs(turn.saved.usd) >= 0.0005:
+        parts.append(saving(turn.saved.usd))
+    return "── " + " · ".join([*parts, seconds(turn.duration_ms)])
+
+
+def saving(usd: float) -> str:
+    """What continuing saved; or, where the cache did not serve it, what it cost more."""
+    return f"saved {money(usd)}" if usd > 0 else f"cost {money(-usd)} more than sending it as text"
+
+
+def way_on(turn: Turn) -> str:
+    """What is safe, and what to type next."""
+    again = f"segue retry {turn.conversation}"
+    if (
+        turn.failure is not None
+        and turn.failure.kind in ("cancelled", "killed", "timeout")
+        and turn.tools_run
+    ):
+        return f"Nothing was lost: go on with segue run {turn.conversation}, or run it again with: {again}"
+    return f"Nothing was lost: the message is kept. Run it again with: {again}"
 
 
 def failure(turn: Turn, label: str) -> str:

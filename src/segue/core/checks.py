@@ -24,13 +24,12 @@ def blank(now: Situation) -> Check:
 
 
 def enabled(now: Situation) -> Check:
+    left_out = tuple(mode for mode in (*SESSION, "replay", "recap") if mode not in now.policy.modes)
     if not now.policy.enabled:
-        return _fail("enabled", (*SESSION, "graft"), "[continuity] enabled is false: every turn is a replay")
-    off = tuple(
-        mode for mode in (*SESSION, "replay", "recap") if mode not in now.policy.modes and mode != "graft"
-    )
-    if off:
-        return _fail("enabled", off, f"[continuity] modes leaves out {', '.join(off)}")
+        bars = (*SESSION, "graft", *(mode for mode in left_out if mode not in SESSION))
+        return _fail("enabled", bars, "[continuity] enabled is false: every turn is a replay")
+    if left_out:
+        return _fail("enabled", left_out, f"[continuity] modes leaves out {', '.join(left_out)}")
     return _ok("enabled")
 
 
@@ -68,13 +67,14 @@ def history(now: Situation) -> Check:
         return _skip("history")
     if now.cut.whole:
         held = now.cut.kept
-        late = len(now.cut.text) - 1
+        late = max(len(now.cut.text) - 1, 0)
         return _ok(
             "history", f"the session holds {held} messages" + (f", {late} to catch up" if late else "")
         )
     if now.cut.anchor is None:
-        return _fail("history", SESSION, f"{now.broken or 'the session holds nothing that still stands'}")
-    return _fail("history", ("resume",), f"{now.broken}; the session is good up to the point before")
+        return _fail("history", SESSION, now.broken or "the session holds nothing that still stands")
+    parted = now.broken or "where its last answer ends cannot be told"
+    return _fail("history", ("resume",), f"{parted}; the session is good up to the point before")
 
 
 def end(now: Situation) -> Check:

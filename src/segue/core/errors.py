@@ -4,6 +4,7 @@ SegueError
 ├── Misuse            the caller's input cannot be used (exit code 2)
 │   ├── ConfigError   a configuration file or variable is wrong
 │   └── NotInstalled  the agent's program is not on this machine
+├── InUse             a turn of the conversation is running; try again later (exit code 75)
 └── Broken            something of ours is damaged or missing (exit code 1)
 """
 
@@ -38,6 +39,13 @@ class NotInstalled(Misuse):
     """The agent's program is not on this machine."""
 
     code = "not_installed"
+
+
+class InUse(SegueError):  # noqa: N818 - as above
+    """Something is being used by a turn that runs."""
+
+    code = "session_busy"
+    exit_code = 75
 
 
 class Broken(SegueError):  # noqa: N818 - as above

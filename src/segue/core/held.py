@@ -8,6 +8,9 @@ resumes and the choice of what to send come from the same value.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import cached_property
+from itertools import compress, count
+from operator import ne
 
 import msgspec
 
@@ -25,7 +28,8 @@ class Cut(msgspec.Struct, frozen=True):
     kept: int = 0
     """How many messages the kept part embodies."""
     text: tuple[Message, ...] = ()
-    """The view after the cut; the new message is its last."""
+    """The view after the cut. The new message is its last; nothing is left of it when the new message is the
+    very one that the kept part was interrupted in."""
     corrections: tuple[Message, ...] = ()
     """Messages the kept part has second-hand in an older wording."""
     broken: Held | None = None
@@ -38,8 +42,15 @@ class Embodied:
     def __init__(self, rows: Sequence[Held]) -> None:
         self.rows = tuple(rows)
         self.plain = [row for row in self.rows if not row.correction]
-        self.marks = [(row.message, row.revision) for row in self.plain]
+        self.ids = [row.message for row in self.plain]
+        self.revisions = [row.revision for row in self.plain]
         self.places = [at for at, row in enumerate(self.rows) if not row.correction]
+        self.corrections = [(at, row) for at, row in enumerate(self.rows) if row.correction]
+
+    @cached_property
+    def order(self) -> dict[str, int]:
+        """Which place each message has among the plain deliveries."""
+        return {message: at for at, message in enumerate(self.ids)}
 
 
 class Seen:
@@ -47,8 +58,17 @@ class Seen:
 
     def __init__(self, view: Sequence[Message]) -> None:
         self.messages = list(view)
-        self.marks = [(message.id, message.revision) for message in self.messages]
-        self.ids = {message.id for message in self.messages}
+        self.ids = [message.id for message in self.messages]
+        self.revisions = [message.revision for message in self.messages]
+
+    @cached_property
+    def known(self) -> dict[str, int]:
+        """The revision each message has."""
+        return dict(zip(self.ids, self.revisions, strict=True))
+
+    @cached_property
+    def by_id(self) -> dict[str, Message]:
+        return dict(zip(self.ids, self.messages, strict=True))
 
 
 def cut(held: Embodied, seen: Seen, history: History = "all", everything: Seen | None = None) -> Cut:
@@ -63,16 +83,13 @@ def cut(held: Embodied, seen: Seen, history: History = "all", everything: Seen |
         stands, stale = _stands(held, seen)
     last = next((at for at in range(stands - 1, -1, -1) if held.plain[at].anchor is not None), -1)
     kept, rows = last + 1, held.places[last] + 1 if last >= 0 else 0
-    stale = [at for at in stale if at < kept]
     return Cut(
         rows=rows,
         anchor=held.plain[last].anchor if last >= 0 else None,
         whole=0 < rows == len(held.rows),
         kept=kept,
         text=_text(held, seen, kept, history),
-        corrections=_corrections(
-            held.rows[:rows], [at for at in stale if at < kept], held, everything or seen
-        ),
+        corrections=_corrections(held, rows, [at for at in stale if at < kept], everything or seen),
         broken=held.plain[stands] if stands < len(held.plain) else None,
     )
 
@@ -88,67 +105,55 @@ def embody(
 ) -> tuple[Held, ...]:
     """What a session holds after a turn: what was kept, what was sent as text, and the answer.
 
-    Without an answer (tools ran, then the turn was interrupted) the last message sent gets the anchor.
+    Without an answer (tools ran, then the turn was interrupted) the last message heard gets the anchor.
     """
-    rows = [*kept, *(Held(each.id, each.revision, None, True, True) for each in corrections)]
-    rows += [Held(each.id, each.revision, None, each.voice != voice) for each in text]
+    told = [Held(each.id, each.revision, None, True, True) for each in corrections]
+    heard = [Held(each.id, each.revision, None, each.voice != voice) for each in text]
     if answer is not None:
-        return (*rows, Held(*answer, anchor))
-    return (*rows[:-1], msgspec.structs.replace(rows[-1], anchor=anchor))
+        return (*kept, *told, *heard, Held(*answer, anchor))
+    if not heard:
+        # Run again, and interrupted again: the session now ends later in the same message.
+        kept, heard = kept[:-1], [kept[-1]]
+    return (*kept, *told, *heard[:-1], msgspec.structs.replace(heard[-1], anchor=anchor))
 
 
 def _stands(held: Embodied, seen: Seen) -> tuple[int, list[int]]:
     """How many of ``held`` are the beginning of the view, and which of these it has in another wording."""
-    limit = min(len(held.marks), len(seen.marks))
-    at = 0
-    stale: list[int] = []
-    while at < limit:
-        at = _differ(held.marks, seen.marks, at, limit)
-        if at == limit or held.marks[at][0] != seen.marks[at][0] or not held.plain[at].second_hand:
-            break
-        stale.append(at)
-        at += 1
-    return at, stale
+    limit = min(len(held.ids), len(seen.ids))
+    if held.ids[:limit] != seen.ids[:limit]:
+        limit = next(compress(count(), map(ne, held.ids, seen.ids)))
+    return _worded(held, limit, seen.revisions[:limit])
 
 
 def _stands_among(held: Embodied, everything: Seen) -> tuple[int, list[int]]:
-    known = dict(everything.marks)
+    now = list(map(everything.known.get, held.ids))
+    limit = now.index(None) if None in now else len(now)
+    return _worded(held, limit, now[:limit])
+
+
+def _worded(held: Embodied, limit: int, now: Sequence[int | None]) -> tuple[int, list[int]]:
+    """How many of the first ``limit`` stand as they read ``now``: second-hand ones may read differently."""
     stale: list[int] = []
-    for at, (message, revision) in enumerate(held.marks):
-        if known.get(message) == revision:
-            continue
-        if message not in known or not held.plain[at].second_hand:
+    if held.revisions[:limit] == now:
+        return limit, stale
+    for at in compress(count(), map(ne, held.revisions, now)):
+        if not held.plain[at].second_hand:
             return at, stale
         stale.append(at)
-    return len(held.marks), stale
-
-
-def _differ(one: list[tuple[str, int]], other: list[tuple[str, int]], start: int, limit: int) -> int:
-    """The first place from ``start`` on at which the two differ; by bisection, so that equality is quick."""
-    if one[start:limit] == other[start:limit]:
-        return limit
-    low, high = start, limit
-    while high - low > 1:
-        middle = (low + high) // 2
-        if one[low:middle] == other[low:middle]:
-            low = middle
-        else:
-            high = middle
-    return low if one[low] != other[low] else high
+    return limit, stale
 
 
 def _text(held: Embodied, seen: Seen, kept: int, history: History) -> tuple[Message, ...]:
     if history == "all":
         return tuple(seen.messages[kept:])
-    native = {message for message, _ in held.marks[:kept]}
-    return tuple(message for message in seen.messages if message.id not in native)
+    return tuple(each for each in seen.messages if held.order.get(each.id, kept) >= kept)
 
 
-def _corrections(rows: Sequence[Held], stale: list[int], held: Embodied, seen: Seen) -> tuple[Message, ...]:
+def _corrections(held: Embodied, rows: int, stale: list[int], seen: Seen) -> tuple[Message, ...]:
     """Those second-hand messages whose present wording the kept part was not told yet."""
-    told = {row.message: row.revision for row in rows if row.correction}
+    told = {row.message: row.revision for at, row in held.corrections if at < rows}
     if not stale and not told:
         return ()
-    wanted = {held.plain[at].message for at in stale} | told.keys()
-    heard = {message: revision for message, revision in held.marks if message in wanted} | told
-    return tuple(m for m in seen.messages if m.id in wanted and heard[m.id] != m.revision)
+    heard = {held.ids[at]: held.revisions[at] for at in stale} | told
+    changed = [key for key, revision in heard.items() if seen.known.get(key, revision) != revision]
+    return tuple(seen.by_id[key] for key in changed)

@@ -52,7 +52,10 @@ def risen(before: Sequence[Message], after: Sequence[Message], voices: Iterable[
 
 
 def under(view: Iterable[Message], agent: str, account: str) -> tuple[str, ...]:
-    """The accounts whose words an answer may repeat: its own, and those of all it was given."""
+    """The accounts whose words an answer may repeat: its own, and those of all it was given.
+
+    With ``history = "own"`` that is more than the view: also what the session holds from before.
+    """
     marks = {account_mark(agent, account)}
     for message in view:
         marks.update(message.under)

@@ -42,13 +42,17 @@ def decide(now: Situation) -> Decision:
 
 
 def step_down(mode: Mode, failure: Failure, tools_run: int, now: Situation) -> Mode | None:
-    """The rung for a second attempt, or None: then the failure stands. Never after a tool ran."""
-    if tools_run or now.earlier == 0 or mode in ("recap", "fresh"):
+    """The rung for a second attempt, or None: then the failure stands. Never after a tool ran.
+
+    ``fresh`` only where nothing was said before: rather fail than lose context without a word.
+    """
+    on_session = mode in ("resume", "branch", "graft")
+    refused = failure.kind == "session_rejected" and on_session
+    full = failure.kind == "context_exceeded" and (on_session or mode == "replay")
+    if tools_run or not (refused or full):
         return None
-    refused = failure.kind == "session_rejected" and mode in ("resume", "branch", "graft")
-    full = failure.kind == "context_exceeded"
-    if not refused and not full:
-        return None
+    if now.earlier == 0:
+        return "fresh"
     below = [rung for rung in decide(now).rungs if RUNGS.index(rung.mode) > RUNGS.index(mode)]
     return next((r.mode for r in below if r.mode in ("replay", "recap") and r.state == "open"), None)
 

@@ -110,6 +110,8 @@ class Pin(msgspec.Struct, frozen=True, kw_only=True):
     poisoned: str | None = None
     """Why the session's end cannot be resumed any more."""
     ended: Ended | None = None
+    asked: bool = False
+    """The agent asked the user a question in its last turn."""
     foreign: str | None = None
     """The key of the conversation that the session belongs to, when this one is a fork of it."""
     succeeded_ms: int = 0

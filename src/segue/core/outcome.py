@@ -108,6 +108,10 @@ class Outcome(msgspec.Struct, frozen=True):
     model_turns: int | None = None
     tools_run: int = 0
     tools_denied: int = 0
+    compacted: bool = False
+    """The CLI replaced its history by a summary."""
+    asked: bool = False
+    """It asked the user a question."""
 
     @property
     def status(self) -> Status:

@@ -26,6 +26,7 @@ class Reading:
         """The last thing the CLI had to say beside the conversation."""
         self.until: int | None = None
         """When a limit that the CLI told of ends."""
+        self.asked = False
         self.unknown = 0
         self.events = 0
         self._settled = Usage()
@@ -63,6 +64,8 @@ class Reading:
                 self.last_retry = event
             case ev.Compacted():
                 self.compacted = True
+            case ev.Question():
+                self.asked = True
             case ev.Notice():
                 self.notice = event.text
                 self.until = event.until or self.until

@@ -82,6 +82,8 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     model_turns: int | None
     tools_run: int
     attempts: tuple[AttemptShown, ...]
+    notices: tuple[str, ...] = ()
+    """What the caller should know of how the turn went, in words."""
     duration_ms: int
 
 

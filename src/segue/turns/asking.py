@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
-from uuid import uuid4
 
 import msgspec
 
 from segue.agents.base import Agent
 from segue.config.schema import Config
-from segue.core.compose import compose
 from segue.core.errors import Misuse
 from segue.core.native import refuse_owned
-from segue.core.request import Posture, Request, Runtime, Start
+from segue.core.request import Capabilities, Posture, Request, Runtime
 
 
 class Ask(msgspec.Struct, frozen=True, kw_only=True):
-    """What the caller wants, as given; what is ``None`` is left to the configuration."""
+    """What the caller wants, as given; what is ``None`` is left to the conversation and the configuration."""
 
     key: str
     prompt: str
-    cwd: Path
+    cwd: Path | None = None
+    """None: where the conversation lives, which must be where the caller stands."""
     agent: str | None = None
     account: str | None = None
     model: str | None = None
@@ -28,8 +27,9 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     fresh_session: bool = False
     blank: bool = False
     fork: bool = False
+    """If another turn is running: go on in a fork of the conversation."""
     wait_s: float | None = None
-    """What to do about a busy session; a fresh turn has a session of its own and never meets one."""
+    """How long to wait for another turn of the conversation."""
     timeout_s: float | None = None
     permission: Posture | None = None
     allow_tools: tuple[str, ...] = ()
@@ -41,21 +41,20 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     native_args: tuple[str, ...] = ()
 
 
-def request_of(ask: Ask, config: Config, agent: Agent, runtime: Runtime, cwd: Path) -> Request:
+def request_of(
+    ask: Ask, config: Config, agent: Agent, runtime: Runtime, cwd: Path, model: str | None
+) -> Request:
+    """The request as far as it does not depend on how the past is carried."""
     refuse_owned(agent.label, agent.owned_args, ask.native_args)
-    system_prompt = _instructions(ask, config)
-    carried = compose(ask.prompt, system_prompt, runtime.capabilities)
     request = Request(
-        prompt=carried.prompt,
+        prompt=ask.prompt,
         cwd=cwd,
-        start=Start("fresh", new_id=str(uuid4()) if runtime.capabilities.choose_id and ask.save else None),
-        model=ask.model or config.defaults.model,
+        model=model or config.defaults.model,
         permission=ask.permission or config.defaults.permission,
         allow_tools=ask.allow_tools or config.defaults.allow_tools,
         deny_tools=ask.deny_tools or config.defaults.deny_tools,
         max_turns=ask.max_turns or config.defaults.max_turns,
         budget_usd=ask.budget_usd or config.defaults.budget,
-        system_prompt=carried.system_prompt,
         save=ask.save,
         native_args=ask.native_args,
     )
@@ -63,7 +62,7 @@ def request_of(ask: Ask, config: Config, agent: Agent, runtime: Runtime, cwd: Pa
     return request
 
 
-def _instructions(ask: Ask, config: Config) -> str | None:
+def instructions_of(ask: Ask, config: Config) -> str | None:
     if ask.system_prompt_file is None:
         return config.defaults.instructions
     try:
@@ -91,10 +90,16 @@ def _check(ask: Ask, request: Request, agent: Agent, runtime: Runtime) -> None:
         if wanted and not able:
             origin = "" if asked else " (set by [defaults] in config.toml)"
             raise Misuse(f"{name} cannot do {option}{origin}")
-    if can.prompt_limit is not None:
-        size = len(request.prompt.encode()) if can.prompt_unit == "bytes" else len(request.prompt)
-        if size > can.prompt_limit:
-            raise Misuse(
-                f"the prompt has {size:,} {can.prompt_unit}; {name} takes at most {can.prompt_limit:,}."
-                " Put it into a file in the working directory and ask to read it"
-            )
+    if too_long(request.prompt, can):
+        raise Misuse(
+            f"the prompt has {size_of(request.prompt, can):,} {can.prompt_unit}; {name} takes at most"
+            f" {can.prompt_limit:,}. Put it into a file in the working directory and ask to read it"
+        )
+
+
+def size_of(prompt: str, can: Capabilities) -> int:
+    return len(prompt.encode()) if can.prompt_unit == "bytes" else len(prompt)
+
+
+def too_long(prompt: str, can: Capabilities) -> bool:
+    return can.prompt_limit is not None and size_of(prompt, can) > can.prompt_limit

@@ -108,7 +108,13 @@ def _concluded(task: Task, reading: Reading, running: Running) -> Outcome:
         base=task.base,
         now_ms=time.time_ns() // 1_000_000,
     )
-    return task.redactor.outcome(_explained(task.agent.conclude(ended), reading))
+    outcome = marked(task.agent.conclude(ended), reading)
+    return task.redactor.outcome(_explained(outcome, reading))
+
+
+def marked(outcome: Outcome, reading: Reading) -> Outcome:
+    """The outcome with what every agent's stream tells alike."""
+    return msgspec.structs.replace(outcome, compacted=reading.compacted, asked=reading.asked)
 
 
 def _explained(outcome: Outcome, reading: Reading) -> Outcome:

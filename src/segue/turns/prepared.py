@@ -17,8 +17,13 @@ from segue.config.schema import Account, Config
 from segue.core.environment import ChildEnvironment, child_environment
 from segue.core.errors import Misuse
 from segue.core.keys import new_id
+from segue.core.model import Voice
 from segue.core.request import Request, Runtime
-from segue.turns.asking import Ask, request_of
+from segue.store.records import Conversation
+from segue.store.store import Store
+from segue.turns.asking import Ask, instructions_of, request_of
+from segue.turns.owners import host_name
+from segue.turns.remembered import remembered
 from segue.turns.who import who
 
 
@@ -29,20 +34,38 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     ask: Ask
     config: Config
     segue_home: Home
+    conversation: Conversation
+    """As it is stored, or as it will be by this turn."""
     agent: Agent
     account: str | None
     runtime: Runtime
     request: Request
+    instructions: str | None
+    model: str | None
+    """The model that was asked for, now or before; None: left to the configuration and the CLI."""
+    role: str
     child: ChildEnvironment
     home: Path
     """The account's home: where the CLI keeps its login and its sessions."""
+    host: str
+    login: str | None = None
+
+    @property
+    def voice(self) -> Voice:
+        return Voice(self.agent.name, self.role)
+
+    @property
+    def account_name(self) -> str:
+        return self.account or ""
 
 
-def prepare(ask: Ask, env: Mapping[str, str]) -> Prepared:
-    """Settle everything that can be settled before a process starts."""
-    cwd = _directory(ask.cwd)
+def prepare(ask: Ask, env: Mapping[str, str], store: Store, here: Path) -> Prepared:
+    """Settle everything that can be settled before a process starts. ``here``: where the caller stands."""
+    known = store.conversation(ask.key)
+    cwd = _directory(_place(ask, known, here))
     config = load(env, cwd)
-    agent, account_name, account = who(ask.agent, ask.account, config, env)
+    before = remembered(ask, store, known)
+    agent, account_name, account = who(before.agent, before.account, config, env)
     mine = account or Account(agent=agent.name)
     child = child_environment(env, keys_withheld=agent.keys, account_env=mine.env, pass_env=mine.pass_env)
     home = Path(mine.home) if mine.home else None
@@ -51,18 +74,50 @@ def prepare(ask: Ask, env: Mapping[str, str]) -> Prepared:
     segue_home = home_of(env)
     command = config.commands.get(agent.name)
     runtime = probe.probe(agent, env=child.env, configured=command, cache=segue_home.probes)
+    home = home or agent.default_home(child.env)
+    now_ms = time.time_ns() // 1_000_000
     return Prepared(
-        run=new_id(time.time_ns() // 1_000_000, os.urandom(10)),
+        run=new_id(now_ms, os.urandom(10)),
         ask=ask,
         config=config,
         segue_home=segue_home,
+        conversation=known or _conversation(ask.key, now_ms),
         agent=agent,
         account=account_name,
         runtime=runtime,
-        request=request_of(ask, config, agent, runtime, cwd),
+        request=request_of(ask, config, agent, runtime, cwd, before.model),
+        instructions=instructions_of(ask, config),
+        model=before.model,
+        role=before.role,
         child=child,
-        home=home or agent.default_home(child.env),
+        home=home,
+        host=host_name(config.store.host),
+        login=agent.sessions.login(home) if agent.sessions is not None else None,
     )
+
+
+def _conversation(key: str, now_ms: int) -> Conversation:
+    made = new_id(now_ms, os.urandom(10))
+    return Conversation(id=made, key=key, created_ms=now_ms, updated_ms=now_ms)
+
+
+def _place(ask: Ask, known: Conversation | None, here: Path) -> Path:
+    """Where the turn works. To work elsewhere than before must be said: a slip would lose a session."""
+    if ask.cwd is not None:
+        return here / ask.cwd
+    lives = Path(known.cwd) if known is not None and known.cwd else None
+    if lives is None or _same(lives, here):
+        return here
+    raise Misuse(
+        f"{ask.key} lives in {lives}, and this is {here}; go there, or name the directory with --cwd"
+    )
+
+
+def _same(one: Path, other: Path) -> bool:
+    try:
+        return one.samefile(other)
+    except OSError:
+        return os.path.realpath(one) == os.path.realpath(other)
 
 
 def _directory(cwd: Path) -> Path:

@@ -2,31 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
+
 import msgspec
 
 from segue.core.environment import login_hint
 from segue.core.outcome import Failure, Outcome
 from segue.core.prices import price_for
-from segue.core.turn import AttemptShown, Check, Sent, Turn, shown_failure
+from segue.core.turn import AttemptShown, Saved, Sent, Turn, shown_failure
+from segue.core.usage import Price, Usage
+from segue.turns.plan import Plan
 from segue.turns.prepared import Prepared
 
-
-def told(prepared: Prepared, outcome: Outcome, duration_ms: int) -> Turn:
-    """The turn as ``segue run --json`` prints it."""
-    return _tell(prepared, _advised(_priced(outcome, prepared), prepared), duration_ms)
+Made = Sequence[tuple[Plan, Outcome]]
+"""The attempts of a turn, each with what came of it."""
 
 
-def _priced(outcome: Outcome, prepared: Prepared) -> Outcome:
+def priced(outcome: Outcome, plan: Plan, prices: Mapping[str, Price]) -> Outcome:
     """Where the CLI names no cost, the price table estimates it."""
-    model = outcome.model or prepared.request.model
+    model = outcome.model or plan.model
     if outcome.cost_usd is not None or model is None:
         return outcome
-    price = price_for(model, prepared.config.prices)
+    price = price_for(model, prices)
     cost = price.cost(outcome.usage) if price is not None else None
     return msgspec.structs.replace(outcome, cost_usd=cost, cost_estimated=cost is not None)
 
 
-def _advised(outcome: Outcome, prepared: Prepared) -> Outcome:
+def advised(outcome: Outcome, prepared: Prepared) -> Outcome:
     """A failed login after a key was withheld says so, and how to pass the key."""
     failure = outcome.failure
     if failure is None or failure.kind != "auth":
@@ -35,34 +37,76 @@ def _advised(outcome: Outcome, prepared: Prepared) -> Outcome:
     hint = login_hint(prepared.agent.label, withheld, prepared.account, prepared.agent.name)
     if hint is None:
         return outcome
-    told = Failure("auth", f"{failure.message} ({hint})", failure.reason, failure.until, failure.status)
-    return msgspec.structs.replace(outcome, failure=told)
+    said = Failure("auth", f"{failure.message} ({hint})", failure.reason, failure.until, failure.status)
+    return msgspec.structs.replace(outcome, failure=said)
 
 
-def _tell(prepared: Prepared, outcome: Outcome, duration_ms: int) -> Turn:
-    shown = "ok" if outcome.failure is None else outcome.failure.kind
-    no_pin = Check("pin", "fail", ("resume", "branch"), "conversations are not kept yet: every turn is fresh")
+def told(made: Made, *, saved: Saved, notices: Sequence[str], duration_ms: int) -> Turn:
+    """The turn as ``segue run --json`` prints it: the last attempt's words, the sum of all costs."""
+    plan, outcome = made[-1]
+    native = plan.mode in ("resume", "branch")
     return Turn(
-        run=prepared.run,
-        conversation=prepared.ask.key,
-        agent=prepared.agent.name,
-        account=prepared.account,
-        model=outcome.model or prepared.request.model,
-        role=prepared.ask.role,
-        mode="fresh",
-        resumed=False,
-        why=(no_pin,),
+        run=plan.turn,
+        conversation=plan.key,
+        agent=plan.voice.agent,
+        account=plan.account or None,
+        model=outcome.model or plan.model,
+        role=plan.voice.role or None,
+        mode=plan.mode,
+        resumed=native,
+        why=plan.checks,
         session_id=outcome.session_id,
-        sent=Sent(0, 1, len(prepared.request.prompt.encode())),
+        resumed_from=plan.pin.native_id if native and plan.pin is not None else None,
+        sent=plan.sent,
         text=outcome.text,
         status=outcome.status,
         failure=shown_failure(outcome),
-        usage=outcome.usage,
-        cost_usd=outcome.cost_usd,
-        cost_estimated=outcome.cost_estimated,
+        usage=sum((each.usage for _, each in made), Usage()),
+        cost_usd=_sum(each.cost_usd for _, each in made),
+        cost_estimated=any(each.cost_estimated for _, each in made),
+        saved=saved,
         context=outcome.context,
         model_turns=outcome.model_turns,
-        tools_run=outcome.tools_run,
-        attempts=(AttemptShown("fresh", outcome.session_id, shown, outcome.usage, outcome.cost_usd),),
+        tools_run=sum(each.tools_run for _, each in made),
+        attempts=tuple(_shown(*each) for each in made),
+        notices=tuple(notices),
         duration_ms=duration_ms,
     )
+
+
+def told_without(prepared: Prepared, failure: Failure, duration_ms: int) -> Turn:
+    """A turn that came to no attempt at all."""
+    outcome = Outcome(failure=failure)
+    return Turn(
+        run=prepared.run,
+        conversation=prepared.conversation.key,
+        agent=prepared.agent.name,
+        account=prepared.account,
+        model=prepared.request.model,
+        role=prepared.role or None,
+        mode="fresh",
+        resumed=False,
+        session_id=None,
+        sent=Sent(),
+        text="",
+        status=outcome.status,
+        failure=shown_failure(outcome),
+        usage=Usage(),
+        cost_usd=None,
+        cost_estimated=False,
+        context=outcome.context,
+        model_turns=None,
+        tools_run=0,
+        attempts=(),
+        duration_ms=duration_ms,
+    )
+
+
+def _shown(plan: Plan, outcome: Outcome) -> AttemptShown:
+    ended = "ok" if outcome.failure is None else outcome.failure.kind
+    return AttemptShown(plan.mode, outcome.session_id, ended, outcome.usage, outcome.cost_usd)
+
+
+def _sum(costs: Iterable[float | None]) -> float | None:
+    known = [cost for cost in costs if cost is not None]
+    return sum(known) if known else None

@@ -1,0 +1,25 @@
+"""``segue edit``: change one message; what follows stays, or is cut."""
+
+from __future__ import annotations
+
+import click
+
+from segue.cli import prompt as prompts
+from segue.cli.options import complete_keys
+
+
+@click.command("edit", short_help="Change a message.")
+@click.argument("key", shell_complete=complete_keys)
+@click.argument("message")
+@click.argument("text", required=False)
+@click.option("--cut", is_flag=True, help="Drop what follows, too.")
+def command(key: str, message: str, text: str | None, cut: bool) -> None:
+    """Change MESSAGE (its id or #n) of the conversation KEY to TEXT, or to what is piped in.
+
+    What follows stays, unless --cut is given. The next turn goes on from the last point that still holds.
+    """
+    from segue.cli.changing import change
+
+    new = prompts.gather(text, use_stdin=text is None)
+    change(lambda segue: segue.edit(key, message, new, cut=cut))
+    click.echo(f"{message} is changed{' and what followed is cut' if cut else ''}.", err=True)

@@ -1,0 +1,34 @@
+"""``segue export``: a conversation as Markdown or JSON, on stdout."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import click
+
+from segue.cli.options import complete_keys
+
+
+@click.command("export", short_help="Write a conversation as Markdown or JSON.")
+@click.argument("key", shell_complete=complete_keys)
+@click.option("--json", "as_json", is_flag=True, help="JSON, which segue import takes in again.")
+def command(key: str, as_json: bool) -> None:
+    """Write the conversation KEY to stdout: Markdown to read, or with --json a form to import again.
+
+    Ids of native sessions are shown as short hashes: enough to compare, not enough to go on with.
+    """
+    import msgspec
+
+    from segue.core.keys import conversation_key
+    from segue.turns import changes, exchange
+    from segue.turns.opening import opened
+
+    with opened(os.environ) as store:
+        conversation = changes.known(store, conversation_key(key))
+        under = {message.id: message.under for message in store.messages(conversation.id)}
+        export = exchange.exported(conversation, store.log(conversation.id), under)
+    if as_json:
+        print(msgspec.json.format(msgspec.json.encode(export), indent=2).decode())
+    else:
+        sys.stdout.write(exchange.markdown(export))

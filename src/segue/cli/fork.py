@@ -1,0 +1,22 @@
+"""``segue fork``: go on from here under another key."""
+
+from __future__ import annotations
+
+import click
+
+from segue.cli.options import complete_keys
+
+
+@click.command("fork", short_help="Go on from here under another key.")
+@click.argument("key", shell_complete=complete_keys)
+@click.argument("new_key", required=False)
+@click.option("--at", "upto", metavar="MESSAGE", help="Up to this message (its id or #n). Default: all.")
+def command(key: str, new_key: str | None, upto: str | None) -> None:
+    """Make a new conversation that begins with the messages of KEY, and print its key.
+
+    NEW_KEY is made from KEY where none is given (KEY~2). The first turn of the fork branches off the agent's
+    session; the conversation KEY goes on unchanged.
+    """
+    from segue.cli.changing import change
+
+    click.echo(change(lambda segue: segue.fork(key, new_key, upto=upto)))

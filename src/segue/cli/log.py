@@ -1,0 +1,39 @@
+"""``segue log``: the dialogue, and under each answer how it came about and what it cost."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+import click
+
+from segue.cli.options import complete_keys
+
+
+@click.command("log", short_help="Show a conversation.")
+@click.argument("key", shell_complete=complete_keys)
+@click.option("--full", is_flag=True, help="Whole messages instead of their first line.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON array.")
+def command(key: str, full: bool, as_json: bool) -> None:
+    """Show the conversation KEY: who said what, how each answer came about, what it cost.
+
+    Messages are numbered; segue edit, truncate and retry take #n or the id that --json shows.
+    """
+    import msgspec
+
+    from segue.cli import dialogue
+    from segue.core.keys import conversation_key
+    from segue.turns import changes
+    from segue.turns.opening import opened
+
+    with opened(os.environ) as store:
+        conversation = changes.known(store, conversation_key(key))
+        rows = store.log(conversation.id)
+    if as_json:
+        shown: list[dict[str, Any]] = [dialogue.as_object(row) for row in rows]
+        print(msgspec.json.encode(shown).decode())
+        return
+    width = dialogue.width_of(sys.stdout)
+    for line in dialogue.lines(rows, width, full=full):
+        click.echo(line)

@@ -1,0 +1,147 @@
+"""The options that every command which takes a turn shares: ``run``, ``retry``, ``why``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from math import isfinite
+from pathlib import Path
+from typing import Any, TypeVar, get_args
+
+import click
+
+from segue.core.request import Posture
+
+NATIVE = "segue.native"
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class TurnCommand(click.Command):
+    """What follows ``--`` belongs to the CLI and is taken out before our own options are read."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if "--" in args:
+            at = args.index("--")
+            ctx.meta[NATIVE] = tuple(args[at + 1 :])
+            args = args[:at]
+        return super().parse_args(ctx, args)
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        return [*super().collect_usage_pieces(ctx), "[-- NATIVE ARGS]"]
+
+
+def complete_keys(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    from segue.turns.opening import opened
+
+    with opened(os.environ) as store:
+        keys = [each.conversation.key for each in store.conversations()]
+    return [key for key in keys if key.startswith(incomplete)]
+
+
+def _complete_agents(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    from segue.agents.registry import names
+    from segue.config.load import load
+
+    known = names(load(os.environ, Path.cwd()))
+    return [name for name in known if name.startswith(incomplete)]
+
+
+def _complete_accounts(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    from segue.config.load import load
+
+    return [name for name in load(os.environ, Path.cwd()).accounts if name.startswith(incomplete)]
+
+
+WHO = (
+    click.option(
+        "--agent",
+        metavar="A",
+        shell_complete=_complete_agents,
+        help="Which agent answers. Default: the one before, else as in config.toml, else the first one "
+        "installed of claude, codex, gemini and vibe.",
+    ),
+    click.option(
+        "--account", metavar="X", shell_complete=_complete_accounts, help="Under which account (config.toml)."
+    ),
+    click.option("--model", metavar="M", help="Which model, by the agent's own name for it."),
+    click.option(
+        "--role", metavar="R", help="The part the agent plays in this conversation; none for no part."
+    ),
+    click.option(
+        "--cwd",
+        metavar="D",
+        type=click.Path(path_type=Path),
+        help="Work in this directory. Default: where the conversation lives.",
+    ),
+    click.option("--fresh-session", is_flag=True, help="Start a new native session; the past goes as text."),
+    click.option("--blank", is_flag=True, help="Start from nothing: carry no history over."),
+    click.option(
+        "--permission",
+        type=click.Choice(get_args(Posture)),
+        help="What it may do unasked: read, edit files here, or all (full). Default: what its settings allow.",
+    ),
+    click.option(
+        "--allow-tool", "allow_tools", metavar="T", multiple=True, help="A tool it may use. Repeatable."
+    ),
+    click.option(
+        "--deny-tool", "deny_tools", metavar="T", multiple=True, help="A tool it may not use. Repeatable."
+    ),
+    click.option("--max-turns", metavar="N", type=click.IntRange(min=1), help="At most N model turns."),
+    click.option(
+        "--budget",
+        metavar="USD",
+        type=click.FloatRange(min=0, min_open=True),
+        help="At most this much money.",
+    ),
+    click.option(
+        "--system-prompt-file",
+        metavar="F",
+        type=click.Path(path_type=Path),
+        help="Instructions for the agent, beside its own.",
+    ),
+    click.option("--no-save", is_flag=True, help="Leave no native session behind."),
+)
+RUNNING = (
+    click.option("--fork", is_flag=True, help="If another turn is running, go on in a fork (KEY~2)."),
+    click.option(
+        "--wait",
+        metavar="S",
+        type=click.FloatRange(min=0),
+        help="Wait at most S seconds for another turn of the conversation (default 600).",
+    ),
+    click.option(
+        "--timeout",
+        metavar="S",
+        type=click.FloatRange(min=0, min_open=True),
+        help="End the turn after S seconds.",
+    ),
+)
+OUTPUT = (
+    click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of the text."),
+    click.option("--events", is_flag=True, help="Print every event as a JSON line, then the object."),
+    click.option("--quiet", "-q", is_flag=True, help="Nothing on stderr but errors."),
+)
+
+
+def take(*options: Callable[[F], F]) -> Callable[[F], F]:
+    """All of these options, in this order."""
+
+    def add(function: F) -> F:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return add
+
+
+def checked(ctx: click.Context, options: dict[str, Any]) -> dict[str, Any]:
+    """The options as the pipeline takes them; what was given without a value is refused."""
+    for name, value in options.items():
+        if value == "" or (name == "cwd" and value == Path()) or (isinstance(value, tuple) and "" in value):
+            raise click.UsageError(f"--{name.replace('_', '-').removesuffix('s')} was given without a value")
+    for name in ("timeout", "wait", "budget"):
+        if options.get(name) is not None and not isfinite(options[name]):
+            raise click.UsageError(f"--{name} takes a number, not {options[name]}")
+    options["save"] = not options.pop("no_save")
+    options["native_args"] = ctx.meta.get(NATIVE, ())
+    return options

@@ -1,0 +1,74 @@
+"""Takes a turn on the command line: prepares it, shows it while it runs, prints what came of it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import anyio
+import msgspec
+
+from segue.cli import screen as screens
+from segue.cli import words
+from segue.cli.live import follow
+from segue.core.turn import Turn, exit_code
+from segue.store.store import Store
+from segue.turns import changes
+from segue.turns.opening import opened
+from segue.turns.options import ask_of
+from segue.turns.prepared import Prepared, prepare
+
+
+def run(
+    key: str,
+    text: str | None,
+    options: dict[str, Any],
+    *,
+    again: str | None,
+    as_json: bool,
+    events: bool,
+    quiet: bool,
+) -> int:
+    """``text`` None: the message named by ``again`` (None: the last) is run once more."""
+    with opened(os.environ) as store:
+        message = None
+        if text is None:
+            message, text, options = _before(store, key, again, options)
+        prepared = prepare(ask_of(key, text, options), os.environ, store, Path.cwd())  # type: ignore[arg-type]
+        turn = _taken(prepared, store, message, as_json=as_json or events, events=events, quiet=quiet)
+    return exit_code(turn)
+
+
+def _before(
+    store: Store, key: str, named: str | None, options: dict[str, Any]
+) -> tuple[str, str, dict[str, Any]]:
+    conversation = changes.known(store, key)
+    message = changes.find(store, conversation, named, "user")
+    given = {name: value for name, value in options.items() if value not in (None, (), False)}
+    given["save"] = options["save"]
+    return message.id, store.texts([message.id])[message.id], dict(changes.to_whom(message, given))  # type: ignore[arg-type]
+
+
+def _taken(
+    prepared: Prepared, store: Store, message: str | None, *, as_json: bool, events: bool, quiet: bool
+) -> Turn:
+    title = f"{prepared.agent.name} · {prepared.ask.key}"
+    screen = screens.open_screen(title, quiet=quiet, answer_on_stdout=not as_json)
+    for notice in prepared.config.notices:
+        screen.note(f"segue: {notice}")
+    turn = anyio.run(follow, prepared, store, screen, events, message)
+    if as_json:
+        print(msgspec.json.encode(turn).decode(), flush=True)
+    elif turn.text and not screen.shown:
+        print(words.harmless(turn.text) if sys.stdout.isatty() else turn.text, flush=True)
+    _report(turn, prepared.agent.label, screen)
+    return turn
+
+
+def _report(turn: Turn, label: str, screen: screens.Screen) -> None:
+    if turn.failure is not None:
+        print(f"segue: {' '.join(words.failure(turn, label).split())}", file=sys.stderr)
+        screen.note(f"       {words.way_on(turn)}")
+    screen.note(words.summary(turn))

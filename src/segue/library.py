@@ -1,0 +1,203 @@
+"""The library: conversations from Python.
+
+    async with Segue() as segue:
+        turn = await segue.run("fix-auth", "add a test", agent="claude", cwd=".")
+        print(turn.text, turn.mode, turn.cost_usd)
+
+A failure of the agent is a turn with a ``failure``; only misuse raises (``SegueError`` and its kin).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from types import TracebackType
+from typing import Unpack
+
+import anyio
+from anyio.to_thread import run_sync
+
+from segue.config.homes import home_of
+from segue.config.load import load
+from segue.core.errors import Misuse
+from segue.core.events import Event
+from segue.core.keys import conversation_key
+from segue.core.turn import Turn
+from segue.store.records import Conversation, LogRow, Summary
+from segue.store.store import Store
+from segue.turns import changes
+from segue.turns.answering import Answerer
+from segue.turns.attempt import Cancel
+from segue.turns.opening import opened
+from segue.turns.options import Options, ask_of
+from segue.turns.owners import host_name
+from segue.turns.prepared import Prepared, prepare
+from segue.turns.telling import Listener
+from segue.turns.turn import take
+from segue.turns.why import Why, why
+
+CHANGE_WAIT_S = 2.0
+"""How long a change waits for a turn that is running."""
+Notice = Callable[[str], None]
+
+
+class Segue:
+    """The door to conversations. Open it once, use it from as many tasks as you like.
+
+    ``home``: where Segue keeps its things (default: ``SEGUE_HOME``, else the user's directories).
+    ``env``: the environment that agents get and that is asked for settings (default: this process's).
+    """
+
+    def __init__(self, *, home: str | Path | None = None, env: Mapping[str, str] | None = None) -> None:
+        self._env = dict(os.environ if env is None else env)
+        if home is not None:
+            self._env["SEGUE_HOME"] = str(Path(home).expanduser().absolute())
+        self._store: Store | None = None
+
+    async def __aenter__(self) -> Segue:
+        self._store = await run_sync(opened, self._env)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        store, self._store = self.store, None
+        with anyio.CancelScope(shield=True):
+            await run_sync(store.close)
+
+    @property
+    def store(self) -> Store:
+        if self._store is None:
+            raise Misuse("open it first: async with Segue() as segue")
+        return self._store
+
+    async def run(
+        self,
+        key: str,
+        text: str,
+        *,
+        on_event: Listener | None = None,
+        on_notice: Notice | None = None,
+        answer: Answerer | None = None,
+        cancel: Cancel | None = None,
+        **options: Unpack[Options],
+    ) -> Turn:
+        """Run one turn of the conversation ``key`` to its end."""
+        prepared = await self._prepared(key, text, options)
+        return await take(
+            prepared, self.store, on_event=on_event, on_notice=on_notice, answer=answer, cancel=cancel
+        )
+
+    async def stream(self, key: str, text: str, **options: Unpack[Options]) -> AsyncIterator[Event | Turn]:
+        """Run one turn and yield its events as they come; the last thing yielded is the turn.
+
+        A caller that stops listening ends the turn.
+        """
+        prepared = await self._prepared(key, text, options)
+        cancel = Cancel()
+        send, receive = anyio.create_memory_object_stream[Event | Turn](float("inf"))
+        failure: list[Exception] = []
+
+        async def work() -> None:
+            with send:
+                try:
+                    send.send_nowait(
+                        await take(prepared, self.store, on_event=send.send_nowait, cancel=cancel)
+                    )
+                except Exception as error:  # raised below, so that the task group does not wrap it
+                    failure.append(error)
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(work)
+            try:
+                with receive:
+                    async for item in receive:
+                        yield item
+            finally:
+                cancel()
+        if failure:
+            raise failure[0]
+
+    async def retry(
+        self,
+        key: str,
+        message: str | None = None,
+        *,
+        on_event: Listener | None = None,
+        on_notice: Notice | None = None,
+        answer: Answerer | None = None,
+        cancel: Cancel | None = None,
+        **options: Unpack[Options],
+    ) -> Turn:
+        """Run a user message again from that point (default: the last one); what came after it is dropped.
+
+        Messages are named by their id or as ``#n``.
+        """
+        conversation = await self.conversation(key)
+        found = await run_sync(changes.find, self.store, conversation, message, "user")
+        text = (await run_sync(self.store.texts, [found.id]))[found.id]
+        prepared = await self._prepared(key, text, changes.to_whom(found, options))
+        return await take(
+            prepared,
+            self.store,
+            on_event=on_event,
+            on_notice=on_notice,
+            answer=answer,
+            cancel=cancel,
+            again=found.id,
+        )
+
+    async def why(self, key: str, text: str = "", **options: Unpack[Options]) -> Why:
+        """The decision that ``run`` would take, and what each way would cost; nothing is run."""
+        prepared = await self._prepared(key, text or " ", options, asking=True)
+        return await run_sync(why, prepared, self.store, len(text.encode()))
+
+    async def edit(self, key: str, message: str, text: str, *, cut: bool = False) -> None:
+        """Change one message in place; with ``cut``, drop what follows it."""
+        conversation = await self.conversation(key)
+        async with self._changing(conversation):
+            found = await run_sync(changes.find, self.store, conversation, message)
+            await run_sync(lambda: changes.edit(self.store, conversation, found.id, text, cut=cut))
+
+    async def truncate(self, key: str, message: str) -> int:
+        """Drop a message and all after it; how many were dropped."""
+        conversation = await self.conversation(key)
+        async with self._changing(conversation):
+            found = await run_sync(changes.find, self.store, conversation, message)
+            return len(await run_sync(changes.truncate, self.store, conversation, found.id))
+
+    async def fork(self, key: str, new_key: str | None = None, *, upto: str | None = None) -> str:
+        """A new conversation that begins with this one's messages (all, or up to one); its key."""
+        conversation = await self.conversation(key)
+        last = (await run_sync(changes.find, self.store, conversation, upto)).id if upto else None
+        wanted = conversation_key(new_key) if new_key is not None else None
+        return (await run_sync(changes.fork, self.store, conversation, wanted, last)).key
+
+    async def history(self, key: str) -> list[LogRow]:
+        """Every message as it stands, with the turn that made it."""
+        conversation = await self.conversation(key)
+        return await run_sync(self.store.log, conversation.id)
+
+    async def conversations(self) -> list[Summary]:
+        """All conversations, the last used first."""
+        return await run_sync(self.store.conversations)
+
+    async def remove(self, key: str) -> None:
+        """Forget a conversation. The agents' own sessions stay where they are."""
+        conversation = await self.conversation(key)
+        async with self._changing(conversation):
+            await run_sync(self.store.remove, conversation.id)
+
+    async def conversation(self, key: str) -> Conversation:
+        """The conversation of that key, or ``Misuse``."""
+        return await run_sync(changes.known, self.store, conversation_key(key))
+
+    async def _prepared(self, key: str, text: str, options: Options, *, asking: bool = False) -> Prepared:
+        ask = ask_of(key, text, options, may_be_empty=asking)
+        return await run_sync(prepare, ask, self._env, self.store, Path.cwd())
+
+    def _changing(self, conversation: Conversation) -> AbstractAsyncContextManager[None]:
+        host = host_name(load(self._env, Path.cwd()).store.host)
+        return changes.changing(self.store, conversation, home_of(self._env), host, CHANGE_WAIT_S)

@@ -1,0 +1,235 @@
+"""The attempts of a turn: one, and at most one more when it has to step down."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+
+import msgspec
+from anyio.to_thread import run_sync
+
+from segue.core.ladder import decide, step_down
+from segue.core.outcome import Failure, Outcome
+from segue.core.redact import Redactor
+from segue.core.request import Place
+from segue.core.turn import Mode, Turn
+from segue.store.records import AttemptRow, TurnRow
+from segue.store.store import Store
+from segue.turns import foresight, keep
+from segue.turns import plan as plans
+from segue.turns.answering import Answerer
+from segue.turns.attempt import Cancel, Task, attempt
+from segue.turns.carrying import Carrying, NoPlace, TooLong
+from segue.turns.finishing import finish, weigh
+from segue.turns.lease import Busy, Lease, hold
+from segue.turns.plan import Plan
+from segue.turns.prepared import Prepared
+from segue.turns.recording import Recorder
+from segue.turns.report import advised, priced, told
+from segue.turns.runner import Limits
+from segue.turns.settling import Result
+from segue.turns.survey import survey
+from segue.turns.telling import Listener
+
+
+class Company(msgspec.Struct, frozen=True):
+    """Who is there while a turn runs: listens, answers, may cancel it, is told in words."""
+
+    listener: Listener | None
+    answerer: Answerer | None
+    cancel: Cancel
+    notice: Callable[[str], None]
+
+
+class Tried(msgspec.Struct, frozen=True):
+    """An attempt that is over."""
+
+    plan: Plan
+    outcome: Outcome
+    result: Result
+
+
+class Attempts:
+    """Decides, tries, settles. Everything happens under the conversation's lease."""
+
+    def __init__(
+        self, prepared: Prepared, store: Store, row: TurnRow, lease: Lease, company: Company
+    ) -> None:
+        self.prepared, self.store, self.row, self.lease, self.company = prepared, store, row, lease, company
+        self.redactor = Redactor(prepared.child.secrets)
+        self.recorder = Recorder(store, row.id, company.listener)
+        self.notices: list[str] = []
+
+    async def run(self, began_ns: int) -> Turn:
+        await run_sync(self._decide, {})
+        first = await self._try(self.decision.mode, 1)
+        tried, lower = [first], self._lower(first)
+        if lower is not None and first.outcome.failure is not None:
+            why = first.outcome.failure
+            self._say(_stepped(self.prepared.agent.label, why, lower))
+            tried.append(await self._try(lower, 2, why.message))
+        self.recorder.flush()
+        for notice in (*tried[-1].plan.notices, *tried[-1].result.notices):
+            self._say(notice)
+        return await run_sync(self._finish, tried, began_ns)
+
+    def _decide(self, switched_off: dict[str, str]) -> None:
+        self.surveyed = survey(
+            self.prepared, self.store, self.prepared.conversation.id, switched_off=switched_off
+        )
+        self.decision = decide(self.surveyed.situation)
+
+    async def _try(self, mode: Mode, seq: int, refused: str | None = None) -> Tried:
+        with _home(self.prepared, self.surveyed.pin.native_id if self.surveyed.pin else None) as home:
+            plan = await run_sync(self._plan, mode, seq, home, refused)
+            try:
+                async with self._one_writer(plan):
+                    outcome = await self._attempt(plan)
+            except Busy as busy:
+                outcome = Outcome(failure=Failure("session_busy", str(busy)))
+            return await run_sync(self._weigh, plan, outcome)
+
+    def _plan(self, mode: Mode, seq: int, home: Path, refused: str | None) -> Plan:
+        """The plan, and its traces on disk and in the store: from here on a crash can be mended."""
+        try:
+            carrying = Carrying(self.prepared, self.store, self.surveyed, self.decision)
+            plan = carrying.plan(mode, seq, home, refused)
+        except NoPlace:
+            self._decide({"branch": "the place to go on from is not in the session any more"})
+            return self._plan(self.decision.mode, seq, home, refused)
+        except TooLong:
+            lower: Mode = "recap" if self._open("recap") else "fresh"
+            return self._plan(lower, seq, home, refused)
+        plans.write(plan)
+        self.store.started(self.row.id, plan.mode, plan.predicted_usd)
+        self.store.attempting(_row(plan))
+        self.lease.working_in(plan.run_dir)
+        return plan
+
+    async def _attempt(self, plan: Plan) -> Outcome:
+        prepared = self.prepared
+        same_home = plan.home == prepared.home
+        task = Task(
+            agent=prepared.agent,
+            runtime=prepared.runtime,
+            request=plan.request,
+            place=Place(plan.run_dir, plan.home, plan.started_ms),
+            env=prepared.child.env
+            if same_home
+            else {**prepared.child.env, **prepared.agent.home_env(plan.home)},
+            home=plan.home,
+            base=plan.base,
+            limits=Limits(time_s=prepared.ask.timeout_s or prepared.config.defaults.timeout),
+            redactor=self.redactor,
+        )
+        company = self.company
+        return await attempt(task, on_event=self.recorder, answer=company.answerer, cancel=company.cancel)
+
+    @asynccontextmanager
+    async def _one_writer(self, plan: Plan) -> AsyncIterator[None]:
+        """A native session that is resumed has one writer too, whatever conversation it is in."""
+        session = plan.request.start.session if plan.request.start.mode == "resume" else None
+        if session is None:
+            yield
+            return
+        async with hold(
+            self.store,
+            f"session:{plan.voice.agent}:{plan.host}:{session}",
+            owner=self.row.owner,
+            locks=self.prepared.segue_home.locks,
+            wait_s=30.0,
+            on_wait=lambda holder: self.company.notice(f"waiting for the session ({holder})"),
+            given_up=lambda: self.company.cancel.asked > 0,
+            lost=self.company.cancel,
+        ) as lease:
+            lease.working_in(plan.run_dir)
+            yield
+
+    def _weigh(self, plan: Plan, outcome: Outcome) -> Tried:
+        outcome = advised(priced(outcome, plan, self.prepared.config.prices), self.prepared)
+        kept = self.surveyed.kept if plan.kept_rows else ()
+        result = weigh(self.prepared.agent, plan, outcome, kept)
+        ended = "ok" if outcome.failure is None else outcome.failure.kind
+        self.store.attempted(
+            plan.attempt,
+            outcome=ended,
+            native_id=outcome.session_id,
+            usage=outcome.usage,
+            cost_usd=outcome.cost_usd,
+            tools_run=outcome.tools_run,
+            ended_ms=time.time_ns() // 1_000_000,
+        )
+        return Tried(plan, outcome, result)
+
+    def _lower(self, tried: Tried) -> Mode | None:
+        failure = tried.outcome.failure
+        if failure is None or self.company.cancel.asked:
+            return None
+        return step_down(tried.plan.mode, failure, tried.outcome.tools_run, self.surveyed.situation)
+
+    def _finish(self, tried: list[Tried], began_ns: int) -> Turn:
+        last = tried[-1]
+        turn = told(
+            [(each.plan, each.outcome) for each in tried],
+            saved=foresight.saved(last.plan, last.outcome, self.prepared.config.prices),
+            notices=self.notices,
+            duration_ms=(time.monotonic_ns() - began_ns) // 1_000_000,
+        )
+        marked = tried[0].result.pin if len(tried) > 1 else None
+        finish(self.store, self.row, last.plan, last.outcome, last.result, marked, turn)
+        for each in tried:
+            keep.settle(each.plan.run_dir, self.redactor)
+        return turn
+
+    def _open(self, mode: Mode) -> bool:
+        return any(rung.mode == mode and rung.state == "open" for rung in self.decision.rungs)
+
+    def _say(self, notice: str) -> None:
+        self.notices.append(notice)
+        self.company.notice(notice)
+
+
+def _row(plan: Plan) -> AttemptRow:
+    start = plan.request.start
+    return AttemptRow(
+        id=plan.attempt,
+        turn=plan.turn,
+        seq=plan.seq,
+        mode=plan.mode,
+        session=plan.pin.session if plan.pin is not None else None,
+        resumed_from=plan.pin.native_id if plan.pin is not None and plan.kept_rows else None,
+        new_id=start.new_id or (start.session if plan.mode == "branch" else None),
+        run_dir=str(plan.run_dir),
+        started_ms=plan.started_ms,
+    )
+
+
+def _stepped(label: str, failure: Failure, lower: Mode) -> str:
+    how = "the conversation as text" if lower == "replay" else "a summary of the conversation"
+    if failure.kind == "context_exceeded":
+        return f"The session did not fit {label}'s window any more; sent {how} instead."
+    reasons = {
+        "not_found": "it is gone from disk",
+        "wrong_cwd": "it belongs to another directory",
+        "corrupt": "it is damaged",
+        "expired": "it has expired",
+        "foreign_account": "it belongs to another account",
+    }
+    why = reasons.get(failure.reason or "", failure.message)
+    return f"{label} refused the session ({why}); sent {how} instead."
+
+
+@contextmanager
+def _home(prepared: Prepared, session: str | None) -> Iterator[Path]:
+    """The account's home; or, where a session's id can only be found on disk, a private one made from it."""
+    if not prepared.runtime.capabilities.id_on_disk_only:
+        yield prepared.home
+        return
+    from segue.turns.homes import runner_home
+
+    name = f"{prepared.agent.name}-{prepared.account or 'default'}"
+    root = prepared.segue_home.make(prepared.segue_home.runners) / name
+    with runner_home(root, prepared.home, session) as home:
+        yield home

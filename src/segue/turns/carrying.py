@@ -1,0 +1,195 @@
+"""Makes a plan of a decision: what is sent, and how the CLI is started on which session."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from uuid import uuid4
+
+import msgspec
+
+from segue.core import history
+from segue.core.compose import Carry, compose
+from segue.core.instructions import instructions_due, place
+from segue.core.ladder import Decision
+from segue.core.model import Instructions, Message, Pin
+from segue.core.request import Place, Request, Start
+from segue.core.situation import tokens
+from segue.core.turn import Mode, Sent
+from segue.core.usage import Totals
+from segue.store.store import Store
+from segue.turns import foresight
+from segue.turns.asking import too_long
+from segue.turns.plan import Plan
+from segue.turns.prepared import Prepared
+from segue.turns.speaking import spoken
+from segue.turns.survey import Surveyed
+
+EXPANDS_AT = frozenset({"claude", "gemini", "vibe"})
+"""Agents that take ``@word`` in a message for a file to read."""
+LOST = ("file", "host", "runtime", "size", "retired", "poisoned", "workdir", "ttl")
+"""Checks whose failing means that a session that was expected is not there any more."""
+NATIVE = ("resume", "branch")
+ZERO = Totals(cost_usd=0.0)
+"""A copy that was written begins to count anew."""
+
+
+class NoPlace(Exception):  # noqa: N818 - it is an answer, not an error
+    """The session cannot be cut at the anchor."""
+
+
+class TooLong(Exception):  # noqa: N818 - it is an answer, not an error
+    """The prompt is longer than the CLI takes."""
+
+
+class Carrying:
+    """Everything of one turn that does not change from attempt to attempt."""
+
+    def __init__(self, prepared: Prepared, store: Store, surveyed: Surveyed, decision: Decision) -> None:
+        self.prepared, self.store, self.surveyed, self.decision = prepared, store, surveyed, decision
+        self.situation = surveyed.situation
+
+    def plan(self, mode: Mode, seq: int, home: Path, refused: str | None = None) -> Plan:
+        """``refused``: why the attempt before was turned away. Raises ``NoPlace`` and ``TooLong``."""
+        prepared, situation, native = self.prepared, self.situation, mode in NATIVE
+        text = self._text(mode)
+        request, instructed = self._request(mode, text, refused)
+        if mode != "fresh" and too_long(request.prompt, prepared.runtime.capabilities):
+            raise TooLong
+        start, base = self._start(mode, home, request)
+        request = msgspec.structs.replace(request, start=start)
+        name = prepared.run if seq == 1 else f"{prepared.run}.{seq}"
+        run_dir = prepared.segue_home.make(prepared.segue_home.runs) / name
+        started_ms = time.time_ns() // 1_000_000
+        prepared.agent.command(request, prepared.runtime, Place(run_dir, home, started_ms))
+        return Plan(
+            turn=prepared.run,
+            attempt=name,
+            seq=seq,
+            conversation=prepared.conversation.id,
+            key=prepared.conversation.key,
+            message=self.surveyed.view[-1].id,
+            voice=prepared.voice,
+            account=prepared.account_name,
+            model=prepared.request.model,
+            mode=mode,
+            checks=self.decision.checks,
+            runtime=prepared.runtime,
+            request=request,
+            workdir=situation.workdir,
+            home=home,
+            run_dir=run_dir,
+            host=prepared.host,
+            login=prepared.login,
+            started_ms=started_ms,
+            time_s=prepared.ask.timeout_s or prepared.config.defaults.timeout,
+            base=base,
+            pin=self._pin(),
+            kept_rows=situation.cut.rows if native else 0,
+            text=text,
+            corrections=situation.cut.corrections if native else (),
+            anchor=situation.cut.anchor if mode == "branch" else None,
+            under=history.under(self.surveyed.view, prepared.agent.name, prepared.account_name),
+            instructions=instructed,
+            epoch=self.surveyed.epoch,
+            sent=Sent(situation.cut.kept if native else 0, len(text), len(request.prompt.encode())),
+            notices=self._notices(mode),
+            replay_tokens=tokens(situation.view_bytes),
+            predicted_usd=foresight.predicted(self.surveyed, prepared, self.store)[mode].usd,
+        )
+
+    def _text(self, mode: Mode) -> tuple[Message, ...]:
+        if mode in NATIVE:
+            return self.situation.cut.text
+        return self.surveyed.view if mode != "fresh" else self.surveyed.view[-1:]
+
+    def _request(
+        self, mode: Mode, text: Sequence[Message], refused: str | None
+    ) -> tuple[Request, Instructions | None]:
+        prepared, situation = self.prepared, self.situation
+        native = mode in NATIVE
+        wanted = prepared.instructions if prepared.instructions and prepared.instructions.strip() else None
+        digest = hashlib.sha256(wanted.encode()).hexdigest()[:16] if wanted else None
+        pin = self.surveyed.pin if native else None
+        given = pin.instructions if pin is not None else None
+        due = instructions_due(digest, given, situation.cut.rows, False) if native else wanted is not None
+        placed = place(wanted if due else None, prepared.runtime.capabilities, fresh=not native)
+        words = spoken(self.store, text) | spoken(self.store, situation.cut.corrections if native else ())
+        ended = self.surveyed.pin.ended if self.surveyed.pin is not None and native else None
+        carried = compose(
+            Carry(
+                mode=mode,
+                voice=prepared.voice,
+                label=prepared.agent.label,
+                new=words[text[-1].id],
+                earlier=tuple(words[each.id] for each in text[:-1]),
+                corrections=tuple(words[each.id] for each in situation.cut.corrections) if native else (),
+                instructions=placed.in_message,
+                lost=self._lost(mode, refused),
+                interrupted=ended.tools_run or None if ended is not None else None,
+                echo=native and self._echoes(),
+                role=prepared.role or None,
+                max_bytes=prepared.config.recap.max_bytes,
+                quiet_at=prepared.agent.name in EXPANDS_AT,
+            )
+        )
+        if digest is not None and due:
+            # a system prompt stays with the session whatever is cut off it: it counts as given at the start
+            at = situation.cut.rows if native else 0
+            given = Instructions(digest, -1 if placed.system_prompt is not None else at)
+        request = msgspec.structs.replace(
+            prepared.request, prompt=carried.prompt, system_prompt=placed.system_prompt
+        )
+        return request, given
+
+    def _start(self, mode: Mode, home: Path, request: Request) -> tuple[Start, Totals]:
+        prepared, pin, found = self.prepared, self.surveyed.pin, self.surveyed.found
+        sessions = prepared.agent.sessions
+        if mode not in NATIVE or pin is None:
+            chosen = prepared.runtime.capabilities.choose_id and prepared.ask.save
+            return Start("fresh", new_id=str(uuid4()) if chosen else None), ZERO
+        if home != prepared.home and sessions is not None:  # a private home has a copy of the session
+            found = sessions.look(home, pin.native_id, request.cwd) or found
+        if mode == "resume":
+            if sessions is not None and found is not None:
+                sessions.mend(found, pin.native_id, prepared.runtime)
+            return Start("resume", pin.native_id), pin.totals
+        anchor = self.situation.cut.anchor
+        if sessions is None or found is None or anchor is None:
+            raise NoPlace
+        start = sessions.cut(found, pin.native_id, anchor, str(uuid4()), request, home, prepared.runtime)
+        if start is None:
+            raise NoPlace
+        return start, pin.totals if start.mode == "branch" else ZERO
+
+    def _pin(self) -> Pin | None:
+        pin = self.surveyed.pin
+        return msgspec.structs.replace(pin, held=()) if pin is not None else None
+
+    def _lost(self, mode: Mode, refused: str | None) -> str | None:
+        """The agent is told once that a session it would have had is gone."""
+        if mode in NATIVE or mode == "fresh" or self.surveyed.pin is None:
+            return None
+        if refused is not None:
+            return refused
+        why = [c.detail for c in self.decision.checks if c.check in LOST and c.verdict == "fail" and c.bars]
+        return why[0] if why else None
+
+    def _notices(self, mode: Mode) -> tuple[str, ...]:
+        """What the user should know beside the mode: what was left, and why."""
+        told = (*LOST, "account", "pressure")
+        failed = [c for c in self.decision.checks if c.verdict == "fail" and c.check in told]
+        if mode in NATIVE:
+            failed = [check for check in failed if check.check == "pressure"]
+        if mode == "fresh":
+            failed = [check for check in failed if check.check == "account"]
+        return tuple(check.detail for check in failed if check.detail)
+
+    def _echoes(self) -> bool:
+        """After a question, a failure or a fork an agent may answer what it was asked before."""
+        pin = self.surveyed.pin
+        if pin is not None and (pin.ended is not None or pin.foreign is not None):
+            return True
+        return pin is not None and pin.asked

@@ -1,0 +1,147 @@
+"""Conversations on their way out and in: Markdown to read, JSON to read and to take in again.
+
+An export says which session an answer came from only by a short hash: with the id itself, whoever reads it
+could go on with the session.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+import msgspec
+
+from segue.core.errors import Misuse
+from segue.core.history import account_mark
+from segue.core.keys import conversation_key, new_id, short
+from segue.core.model import Message, Voice
+from segue.core.usage import Usage
+from segue.store.records import Conversation, LogRow
+from segue.store.store import Store
+
+SCHEMA = 1
+
+
+class Line(msgspec.Struct, frozen=True, kw_only=True, rename={"sender": "from"}):
+    """One message. What is told of its turn is for readers; taking it in again needs none of it."""
+
+    sender: Literal["user", "assistant"]
+    text: str
+    agent: str
+    role: str | None = None
+    account: str | None = None
+    created: int = 0
+    edited: int | None = None
+    blank: bool = False
+    under: tuple[str, ...] = ()
+    mode: str | None = None
+    status: str | None = None
+    model: str | None = None
+    session: str | None = None
+    usage: Usage | None = None
+    cost_usd: float | None = None
+
+
+class Export(msgspec.Struct, frozen=True, kw_only=True):
+    schema: int
+    key: str
+    created: int = 0
+    forked_from: str | None = None
+    messages: tuple[Line, ...] = ()
+
+
+def exported(conversation: Conversation, rows: Sequence[LogRow], under: dict[str, tuple[str, ...]]) -> Export:
+    return Export(
+        schema=SCHEMA,
+        key=conversation.key,
+        created=conversation.created_ms,
+        forked_from=conversation.forked_from,
+        messages=tuple(_line(row, under.get(row.id, ())) for row in rows),
+    )
+
+
+def markdown(export: Export) -> str:
+    """The dialogue to read: a heading for each message, its text as it is."""
+    parts = [f"# {export.key}"]
+    for number, line in enumerate(export.messages, 1):
+        name = f"{line.agent} ({line.role})" if line.role else line.agent
+        who = f"you → {name}" if line.sender == "user" else name
+        notes = [line.mode or "", f"${line.cost_usd:.3f}" if line.cost_usd is not None else ""]
+        told = " · ".join(note for note in (*notes, "edited" if line.edited else "") if note)
+        parts.append(f"## #{number} {who}" + (f" · {told}" if told else ""))
+        parts.append(line.text.strip("\n"))
+    return "\n\n".join(parts) + "\n"
+
+
+def read(data: bytes) -> Export:
+    """An export, or ``Misuse`` that says what is wrong with it."""
+    try:
+        export = msgspec.json.decode(data, type=Export)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise Misuse(f"this is not an export of a conversation (segue export KEY --json): {error}") from None
+    if export.schema != SCHEMA:
+        raise Misuse(f"this export has schema {export.schema}; this version of Segue reads {SCHEMA}")
+    if not export.messages:
+        raise Misuse("this export has no messages")
+    return export
+
+
+def take_in(store: Store, export: Export, key: str | None) -> Conversation:
+    """A new conversation of an export; its agents have no sessions in it yet."""
+    now = time.time_ns() // 1_000_000
+    wanted = conversation_key(key if key is not None else export.key)
+    last = export.messages[-1]
+    conversation = Conversation(
+        id=_id(now),
+        key=wanted,
+        agent=last.agent,
+        role=last.role or "",
+        created_ms=now,
+        updated_ms=now,
+    )
+    store.add(conversation, list(_messages(export.messages, now)))
+    return conversation
+
+
+def _messages(lines: Iterable[Line], now: int) -> Iterable[tuple[Message, str]]:
+    for line in lines:
+        mark = account_mark(line.agent, line.account or "")
+        yield (
+            Message(
+                id=_id(line.created or now),
+                sender=line.sender,
+                voice=Voice(line.agent, line.role or ""),
+                account=line.account or "",
+                under=tuple(sorted({mark, *line.under})),
+                blank=line.blank,
+                size=len(line.text.encode()),
+            ),
+            line.text,
+        )
+
+
+def _line(row: LogRow, under: tuple[str, ...]) -> Line:
+    turn = row.turn.told if row.turn is not None and row.sender == "assistant" else None
+    return Line(
+        sender=row.sender,
+        text=row.text,
+        agent=row.voice.agent,
+        role=row.voice.role or None,
+        account=row.account or None,
+        created=row.created_ms,
+        edited=row.edited_ms,
+        blank=row.blank,
+        under=under,
+        mode=turn.mode if turn is not None else None,
+        status=row.turn.status if row.turn is not None else None,
+        model=turn.model if turn is not None else None,
+        session=short(turn.session_id) if turn is not None and turn.session_id else None,
+        usage=turn.usage if turn is not None else None,
+        cost_usd=turn.cost_usd if turn is not None else None,
+    )
+
+
+def _id(ms: int) -> str:
+    return new_id(ms, os.urandom(10))

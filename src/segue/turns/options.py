@@ -1,0 +1,76 @@
+"""The options of a turn as the library takes them: the command line's, by the same names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import isfinite
+from pathlib import Path
+from typing import TypedDict
+
+from segue.core.errors import Misuse
+from segue.core.keys import conversation_key
+from segue.core.request import Posture
+from segue.turns.asking import Ask
+
+
+class Options(TypedDict, total=False):
+    """All may be left out: the conversation remembers, the configuration has defaults."""
+
+    agent: str | None
+    account: str | None
+    model: str | None
+    role: str | None
+    cwd: str | Path | None
+    fresh_session: bool
+    blank: bool
+    fork: bool
+    wait: float | None
+    timeout: float | None
+    permission: Posture | None
+    allow_tools: Sequence[str]
+    deny_tools: Sequence[str]
+    max_turns: int | None
+    budget: float | None
+    system_prompt_file: str | Path | None
+    save: bool
+    native_args: Sequence[str]
+
+
+def ask_of(key: str, text: str, options: Options, *, may_be_empty: bool = False) -> Ask:
+    """The wish as the pipeline takes it, or ``Misuse``."""
+    unknown = set(options) - set(Options.__annotations__)
+    if unknown:
+        raise Misuse(f"there is no option {', '.join(sorted(unknown))}")
+    if not text.strip() and not may_be_empty:
+        raise Misuse("the prompt is empty")
+    cwd, file = options.get("cwd"), options.get("system_prompt_file")
+    return Ask(
+        key=conversation_key(key),
+        prompt=text,
+        cwd=Path(cwd).expanduser() if cwd is not None else None,
+        agent=options.get("agent"),
+        account=options.get("account"),
+        model=options.get("model"),
+        role=options.get("role"),
+        fresh_session=options.get("fresh_session", False),
+        blank=options.get("blank", False),
+        fork=options.get("fork", False),
+        wait_s=_number("wait", options.get("wait"), least=0),
+        timeout_s=_number("timeout", options.get("timeout")),
+        permission=options.get("permission"),
+        allow_tools=tuple(options.get("allow_tools", ())),
+        deny_tools=tuple(options.get("deny_tools", ())),
+        max_turns=options.get("max_turns"),
+        budget_usd=_number("budget", options.get("budget")),
+        system_prompt_file=Path(file).expanduser() if file is not None else None,
+        save=options.get("save", True),
+        native_args=tuple(options.get("native_args", ())),
+    )
+
+
+def _number(name: str, value: float | None, least: float | None = None) -> float | None:
+    if value is None:
+        return None
+    if not isfinite(value) or (value <= 0 if least is None else value < least):
+        raise Misuse(f"{name} takes a number above {least or 0}, not {value}")
+    return value
