@@ -13,6 +13,7 @@ import msgspec
 
 from segue.agents.base import Answer, Ended, Evidence, Sessions
 from segue.agents.codex import rollout, stream, verdict
+from segue.agents.codex.sessions import SESSIONS
 from segue.core.errors import Misuse
 from segue.core.events import Event, Permission, Question
 from segue.core.keys import flag, uuid
@@ -53,7 +54,7 @@ class Codex:
         )
     )
     login_check: Sequence[str] = ("login", "status")
-    sessions: Sessions | None = None
+    sessions: Sessions | None = SESSIONS
     notes: Sequence[str] = (
         "a command that Codex's sandbox stops at once does not show in its stream, so not here either",
         "without --permission, Codex runs in a read-only sandbox, whatever its own settings say",
@@ -116,15 +117,18 @@ def _capabilities(version: str | None, help_text: str) -> Capabilities:
     """Help first; what it does not say stands in the version table. An unknown version counts as new."""
     known = parts(version)
     unlimited = bool(known) and known[:2] <= _UNLIMITED
+    resume = re.search(r"^  resume\b", help_text, re.M) is not None
     return Capabilities(
-        resume=re.search(r"^  resume\b", help_text, re.M) is not None,
+        resume=resume,
         fork=re.search(r"^  fork\b", help_text, re.M) is not None,
+        branch=resume,
         no_save="--ephemeral" in help_text,
         system_prompt="session",
         usage_scope="session",
         prompt_limit=None if unlimited else PROMPT_LIMIT,
         prompt_unit="characters",
         postures=("default", "read", "edit", "full"),
+        compacts=True,
     )
 
 

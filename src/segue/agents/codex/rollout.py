@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from segue.agents.codex import files
 from segue.agents.codex.stream import Tokens
 from segue.core.errors import Misuse
 from segue.core.keys import uuid
@@ -73,6 +74,8 @@ class Trace(msgspec.Struct):
     window: int | None = None
     model: str | None = None
     requests: int = 0
+    compacted: bool = False
+    """Its history was replaced by a summary, which new versions do not show in the stream."""
     error: Any = None
     """Codex's own name for the failure, where this version writes it."""
     blocked: int = 0
@@ -87,7 +90,7 @@ def find(home: Path, session: str | None) -> Path | None:
         key = uuid(session or "")
     except Misuse:
         return None
-    return next(home.glob(f"sessions/*/*/*/rollout-*-{key}.jsonl*"), None)
+    return files.newest(home, key)
 
 
 def trace(path: Path, started_ms: int) -> Trace | None:
@@ -103,8 +106,7 @@ def trace(path: Path, started_ms: int) -> Trace | None:
         turn, before = _split(lines, began)
         if before is not None or whole:
             break
-    known = Usage(0, 0, 0, 0) if whole and before is None else before
-    return _fold(turn, known)
+    return _fold(turn, before, whole)
 
 
 def _tail(path: Path, size: int) -> tuple[list[bytes], bool]:
@@ -134,7 +136,10 @@ def _backwards(lines: list[bytes]) -> Iterator[_Record]:
             continue
 
 
-def _fold(turn: list[_Record], before: Usage | None) -> Trace:
+def _fold(turn: list[_Record], before: Usage | None, whole: bool) -> Trace:
+    """``before``: the totals the file had; a fork's stand in its parent's, so its own records tell them."""
+    if before is None:
+        before = _inherited(turn) or (Usage(0, 0, 0, 0) if whole else None)
     found = Trace(total=before, before=before)
     totals = {before}
     for record in turn:
@@ -144,13 +149,21 @@ def _fold(turn: list[_Record], before: Usage | None) -> Trace:
         if payload.info is not None:
             _count(found, payload.info)
             totals.add(found.total)
-        if payload.thread_token_usage is not None and payload.turn_token_usage is not None:
-            found.before = since(payload.thread_token_usage.plain(), payload.turn_token_usage.plain())
         if payload.type == "task_complete" and payload.error is not None:
             found.error = payload.error.codex_error_info
+    found.compacted = any(record.type == "compacted" for record in turn)
     found.requests = len(totals) - 1
     found.blocked, found.rejected = _stopped(turn)
     return found
+
+
+def _inherited(turn: list[_Record]) -> Usage | None:
+    """The thread's totals less this turn's. A version that did not write such records is missing in them."""
+    for record in turn:
+        share, thread = record.payload.turn_token_usage, record.payload.thread_token_usage
+        if share is not None and thread is not None:
+            return since(thread.plain(), share.plain())
+    return None
 
 
 def _count(found: Trace, info: _Info) -> None:

@@ -77,6 +77,7 @@ def conclude(ended: Ended) -> Outcome:
         # what met a sandbox that lets it write may have written before it was stopped
         tools_run=ended.reading.tools_run + (trace.blocked if writable else 0),
         tools_denied=ended.reading.tools_denied + trace.blocked + trace.rejected,
+        compacted=ended.reading.compacted or trace.compacted,
     )
 
 
