@@ -115,11 +115,12 @@ def test_a_transcript_is_new_to_claude_each_time(bench: Bench) -> None:
 
 
 @live("codex")
-def test_a_transcript_repeats_its_words_on_codex_but_under_a_new_cache_key(bench: Bench) -> None:
+def test_a_transcript_is_cheap_on_codex_though_under_a_new_cache_key(bench: Bench) -> None:
+    """By the rule of an identical prefix; the key, which only steers, is another each time."""
     third, fourth, fifth = told(bench)
     for before, after in ((third, fourth), (fourth, fifth)):
         assert SIZE <= after_the_common_part(before, after) < 1.5 * SIZE
-        assert new_bytes(after) == after.requests[-1].bytes
+        assert new_bytes(after) < 2 * SIZE
     keys = {(ran.requests[-1].body or {})["prompt_cache_key"] for ran in (third, fourth, fifth)}
     assert len(keys) == 3
 

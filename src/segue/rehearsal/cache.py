@@ -4,7 +4,8 @@ Tokens are bytes / 4, rounded up. An entry lives five minutes after its last use
 
 - Anthropic writes an entry at each block that carries `cache_control` and serves the longest such prefix that
   a later request repeats. Read, written and plain input are disjoint.
-- OpenAI serves any identical prefix from 1,024 tokens on, in steps of 128, per `prompt_cache_key`.
+- OpenAI serves any identical prefix from 1,024 tokens on, in steps of 128. (A `prompt_cache_key` steers
+  a request to the machine that may have it; it is taken as always found. Ids of items are not part of it.)
 - Gemini serves any identical prefix.
 """
 
@@ -32,7 +33,7 @@ class Cache:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._marks: dict[tuple[str, bytes], float] = {}
-        self._prompts: dict[tuple[str, str, bytes], float] = {}
+        self._prompts: dict[tuple[str, bytes], float] = {}
 
     def clear(self) -> None:
         self._marks.clear()
@@ -71,15 +72,15 @@ class Cache:
         now = self._clock()
         sent = b"".join(prompt.segments)
         self._prompts = {entry: until for entry, until in self._prompts.items() if until > now}
-        alike = [held for name, key, held in self._prompts if (name, key) == (model, prompt.key)]
+        alike = [held for name, held in self._prompts if name == model]
         common = max((_common(held, sent) for held in alike), default=0)
         cached = common // 4 // step * step if common // 4 >= least else 0
         if common == len(sent) and step == 1:
             cached = tokens(common)
         for held in alike:
             if sent.startswith(held):
-                del self._prompts[model, prompt.key, held]
-        self._prompts[model, prompt.key, sent] = now + LIFE
+                del self._prompts[model, held]
+        self._prompts[model, sent] = now + LIFE
         while len(self._prompts) > _KEPT:
             del self._prompts[next(iter(self._prompts))]
         usage = Usage(input=tokens(len(sent)) - cached, cache_read=cached)

@@ -35,7 +35,6 @@ class Prompt(Struct, frozen=True):
 
     segments: tuple[bytes, ...]
     marks: dict[int, float] = {}
-    key: str = ""
 
     @property
     def size(self) -> int:

@@ -40,8 +40,13 @@ class Sample(Struct, frozen=True):
             yield Start("resume", ID)
         if can.fork:
             yield Start("fork", ID, new_id=new_id)
-        if can.branch:
-            yield Start("branch", ID, ANCHOR, new_id)
+        if can.branch and self._branches(branch := Start("branch", ID, ANCHOR, new_id)):
+            yield branch
+
+    def _branches(self, start: Start) -> bool:
+        """Whether it branches by itself; an adapter that writes cut sessions may leave that to its writer."""
+        made = call(self.agent.command, self.request(start), self.runtime, Place(Path("/nonexistent/run")))
+        return self.agent.sessions is None or not isinstance(made, Misuse)
 
     def request(self, start: Start | None = None, prompt: str = PROMPT, **more: Any) -> Request:
         chosen = start if start is not None else next(self.starts)

@@ -4,6 +4,7 @@ import pytest
 
 from segue.rehearsal.cache import LIFE, LONG_LIFE, Cache
 from segue.rehearsal.talk import Prompt, Protocol, Usage
+from segue.rehearsal.wire import responses
 from tests.unit.rehearsal.asks import ask
 
 
@@ -89,11 +90,13 @@ def test_openai_serves_prefixes_from_1024_tokens_in_steps_of_128(shared: int, ca
     assert new == shared + 400 - cached * 4
 
 
-def test_openai_caches_per_key() -> None:
-    cache = Cache(Clock())
-    serve(cache, Prompt((A * 20,), key="one"), "responses")
-    assert serve(cache, Prompt((A * 20,), key="two"), "responses")[0].cache_read == 0
-    assert serve(cache, Prompt((A * 20,), key="one"), "responses")[0].cache_read == 1920
+def test_neither_a_cache_key_nor_an_items_id_is_part_of_the_prompt() -> None:
+    def prompt(key: str, text: str) -> Prompt:
+        item = {"type": "message", "id": key, "role": "user", "content": text}
+        return responses.decode({"prompt_cache_key": key, "input": [item]}).prompt
+
+    assert prompt("one", "hi") == prompt("two", "hi")
+    assert prompt("one", "hi") != prompt("one", "ho")
 
 
 def test_gemini_serves_any_identical_prefix() -> None:

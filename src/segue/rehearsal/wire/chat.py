@@ -41,7 +41,6 @@ def decode(body: dict[str, Any]) -> Ask:
         items=tuple(item for message in messages for item in _items(message)),
         prompt=Prompt(
             (canonical(body.get("tools") or []), *map(canonical, messages)),
-            key=body.get("prompt_cache_key") or "",
         ),
         messages=len(messages),
         max_tokens=body.get("max_completion_tokens") or body.get("max_tokens"),

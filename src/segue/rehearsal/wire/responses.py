@@ -38,11 +38,16 @@ def decode(body: dict[str, Any]) -> Ask:
         system=system,
         tools=tuple(openai.tools(body.get("tools") or [])),
         items=tuple(item for one in items for item in _items(one)),
-        prompt=Prompt(head + tuple(map(canonical, items)), key=body.get("prompt_cache_key") or ""),
+        prompt=Prompt(head + tuple(canonical(_rendered(one)) for one in items)),
         messages=len(items),
         max_tokens=body.get("max_output_tokens"),
         schema=((body.get("text") or {}).get("format") or {}).get("schema"),
     )
+
+
+def _rendered(one: dict[str, Any]) -> dict[str, Any]:
+    """What the model reads of an item: not its id, which names it among the provider's own records."""
+    return {name: value for name, value in one.items() if name != "id"}
 
 
 def _items(one: dict[str, Any]) -> Iterator[Item]:
