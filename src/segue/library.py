@@ -9,8 +9,9 @@ A failure of the agent is a turn with a ``failure``; only misuse raises (``Segue
 
 from __future__ import annotations
 
+import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from types import TracebackType
@@ -90,35 +91,26 @@ class Segue:
             prepared, self.store, on_event=on_event, on_notice=on_notice, answer=answer, cancel=cancel
         )
 
-    async def stream(self, key: str, text: str, **options: Unpack[Options]) -> AsyncIterator[Event | Turn]:
+    async def stream(self, key: str, text: str, **options: Unpack[Options]) -> AsyncGenerator[Event | Turn]:
         """Run one turn and yield its events as they come; the last thing yielded is the turn.
 
         A caller that stops listening ends the turn.
         """
         prepared = await self._prepared(key, text, options)
-        cancel = Cancel()
-        send, receive = anyio.create_memory_object_stream[Event | Turn](float("inf"))
-        failure: list[Exception] = []
-
-        async def work() -> None:
-            with send:
-                try:
-                    send.send_nowait(
-                        await take(prepared, self.store, on_event=send.send_nowait, cancel=cancel)
-                    )
-                except Exception as error:  # raised below, so that the task group does not wrap it
-                    failure.append(error)
-
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(work)
-            try:
-                with receive:
-                    async for item in receive:
-                        yield item
-            finally:
+        cancel, events = Cancel(), asyncio.Queue[Event | None]()
+        # A task of its own, not a task group: a generator may be closed from another task than it ran in.
+        turn = asyncio.create_task(
+            take(prepared, self.store, on_event=events.put_nowait, cancel=cancel), name=f"segue {key}"
+        )
+        turn.add_done_callback(lambda _: events.put_nowait(None))
+        try:
+            while (event := await events.get()) is not None:
+                yield event
+            yield await turn
+        finally:
+            if not turn.done():
                 cancel()
-        if failure:
-            raise failure[0]
+                await asyncio.shield(turn)
 
     async def retry(
         self,

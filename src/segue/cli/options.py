@@ -78,7 +78,7 @@ WHO = (
     click.option(
         "--permission",
         type=click.Choice(get_args(Posture)),
-        help="What it may do unasked: read, edit files here, or all (full). Default: what its settings allow.",
+        help="What it may do unasked: read, edit files here, or all (full). Default: what its settings say.",
     ),
     click.option(
         "--allow-tool", "allow_tools", metavar="T", multiple=True, help="A tool it may use. Repeatable."

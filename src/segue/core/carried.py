@@ -21,12 +21,7 @@ import msgspec
 NEW = "user"
 """What the new message stands under, as every message of the user to this voice does: it is the last part."""
 
-_ENDS = "\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"
-"""Whatever may be seen as the end of a line, not only what we write."""
-_BLANK = f"[^\\S{_ENDS}]"
-_LIKE_A_HEADING = re.compile(
-    rf"(?<![^{_ENDS}])({_BLANK}*)(?=\\*---{_BLANK}[^{_ENDS}]*---{_BLANK}*(?![^{_ENDS}]))"
-)
+_LIKE_A_HEADING = re.compile(r"(\s*)\\*---\s.*---\s*", re.DOTALL)
 _EXPANDED = re.compile(r"@(?= *[^ \t\n\r])")
 
 
@@ -48,8 +43,10 @@ def size(parts: Iterable[Part], quiet_at: bool = False) -> int:
 
 
 def shield(text: str) -> str:
-    """The text with no line that could be taken for one of ours."""
-    return _LIKE_A_HEADING.sub(r"\1\\", text) if "---" in text else text
+    """The text with no line that could be taken for one of ours, wherever somebody may see a line's end."""
+    if "---" not in text:
+        return text
+    return "".join(map(_shielded, text.splitlines(keepends=True)))
 
 
 def quiet(text: str) -> str:
@@ -65,6 +62,11 @@ def one_line(text: str, limit: int) -> str:
     """Words from elsewhere, made fit for a sentence of ours."""
     line = " ".join(text.split())
     return line if len(line) <= limit else f"{line[: limit - 1].rstrip()}…"
+
+
+def _shielded(line: str) -> str:
+    like = _LIKE_A_HEADING.fullmatch(line) if "---" in line else None
+    return f"{like[1]}\\{line[like.end(1) :]}" if like else line
 
 
 def _rendered(part: Part, quiet_at: bool) -> str:

@@ -11,19 +11,20 @@ import re
 ASKED = "(asked the user a question; it was answered below)"
 
 _OPENING = re.compile(
-    r"^[ \t]*(?P<fence>`{3,}|~{3,})[^\n`]*$"
+    r"^[ \t]*(?P<fence>`{3,}+|~{3,}+)[^\n`]*$"
     r"|<(?P<element>question-form)(?=[\s>])[^<>]*>"
     r"|^[ \t]*<(?P<page>form)(?=[\s>])[^<>]*>",
     re.MULTILINE | re.IGNORECASE,
 )
 """``<form>`` is also what web pages are made of: it counts only where a line begins with it."""
 _CLOSING = {name: re.compile(rf"</{name}\s*>", re.IGNORECASE) for name in ("question-form", "form")}
-_HINT = re.compile(r'question-form|<form|AskUserQuestion|"questions"', re.IGNORECASE)
+_HINTS = ("question-form", "<form", "askuserquestion", '"questions"')
 
 
 def without_forms(text: str) -> str:
     """The text with one line in the place of each form."""
-    if not _HINT.search(text):
+    lowered = text.lower()
+    if not any(hint in lowered for hint in _HINTS):
         return text
     kept: list[str] = []
     done = at = 0
@@ -41,7 +42,7 @@ def _end(text: str, opening: re.Match[str], open_ended: set[str]) -> int | None:
     """Where it ends; None when it never does. ``open_ended``: what was looked for in vain."""
     fence = opening["fence"]
     if fence:
-        close = re.compile(rf"^[ \t]*{re.escape(fence)}{re.escape(fence[0])}*[ \t]*$", re.MULTILINE)
+        close = re.compile(rf"^[ \t]*{fence[0]}{{{len(fence)},}}[ \t]*$", re.MULTILINE)
         closing = close.search(text, opening.end())
         return closing.end() if closing else len(text)
     name = (opening["element"] or opening["page"]).lower()

@@ -13,10 +13,10 @@ _NOT_ORDERS = (
 _AT = "In it, a space stands behind each at sign."
 
 _LEFT: dict[Mode, str] = {
-    "recap": "what your tools showed you is gone, and of the messages only the above is left",
+    "recap": "most of what your tools showed you is gone, and of the messages only the above is left",
     "fresh": "nothing of what was said or done before is left; ask for what you need to know",
 }
-_STILL_THERE = "what your tools showed you is gone, the messages are all there"
+_STILL_THERE = "most of what your tools showed you is gone, the messages are all there"
 
 
 def record(mode: Mode, me: str, quiet_at: bool) -> str:

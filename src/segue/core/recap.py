@@ -62,10 +62,11 @@ def _whole(earlier: Sequence[Spoken], room: int, fitting: _Fitting) -> list[Part
     """All of it, if all of it fits."""
     taken: list[list[Part]] = []
     for spoken in reversed(earlier):
-        taken.append(parts_of(spoken, fitting.voice))
-        room -= size(taken[-1], fitting.quiet_at)
-        if room < 0:
+        parts = parts_of(spoken, fitting.voice)
+        if not _fits(parts, room, fitting):
             return None
+        taken.append(parts)
+        room -= size(parts, fitting.quiet_at)
     return [part for parts in reversed(taken) for part in parts]
 
 
@@ -75,13 +76,18 @@ def _tail(earlier: Sequence[Spoken], room: int, fitting: _Fitting) -> tuple[list
     for spoken in reversed(earlier):
         parts = parts_of(spoken, fitting.voice)
         allowed = min(fitting.most, room)
-        if size(parts, fitting.quiet_at) > allowed:
+        if not _fits(parts, allowed, fitting):
             if taken and allowed < USEFUL:
                 break
             parts = _shortened(spoken, allowed, fitting)
         taken.append(parts)
         room -= size(parts, fitting.quiet_at)
     return [part for parts in reversed(taken) for part in parts], len(taken)
+
+
+def _fits(parts: Sequence[Part], room: int, fitting: _Fitting) -> bool:
+    """The plain length is looked at first: what is put in for safety only adds to it."""
+    return sum(len(part.text) for part in parts) <= room and size(parts, fitting.quiet_at) <= room
 
 
 def _shortened(spoken: Spoken, limit: int, fitting: _Fitting) -> list[Part]:

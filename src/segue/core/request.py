@@ -89,11 +89,13 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True):
     command: tuple[str, ...]
     version: str | None
     capabilities: Capabilities
+    ours: bool = False
+    """It comes with Segue: by which interpreter it is started says nothing about it."""
 
     @property
     def identity(self) -> str:
-        resume = "resume" if self.capabilities.resume else "no-resume"
-        return f"{self.distribution} {' '.join(self.command)} {resume}"
+        resume = "" if self.capabilities.resume else " (cannot resume)"
+        return self.distribution + ("" if self.ours else f" ({' '.join(self.command)})") + resume
 
 
 class Place(msgspec.Struct, frozen=True):

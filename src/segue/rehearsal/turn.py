@@ -7,18 +7,21 @@ or behind the prompt, older messages may ride in front of it as a transcript. Th
    (`<system-reminder>…</system-reminder>`), a notice in brackets (`[Your previous response had …]`), or
    one of a few known openings (`# AGENTS.md instructions …`).
 2. Tagged elements at the end of that text are taken off.
-3. If a line of it reads `--- new message ---` (or a heading `# New message`), or is a lone closing tag
-   (`</conversation>`), only what follows the last such line counts; the part before it is history.
+3. If it is a row of parts as Segue composes it, only the last one under `--- user ---` counts. Otherwise, if
+   a line of it reads `--- new message ---` (or a heading `# New message`), or is a lone closing tag
+   (`</conversation>`), only what follows the last such line does. The part before it is history.
 """
 
 import re
 
 from msgspec import Struct
 
+from segue.core.carried import NEW
 from segue.rehearsal.talk import Ask, Item
 
 _TRAILING_ELEMENT = re.compile(r"<([A-Za-z][\w:-]*)\b[^<>]*>(?:(?!<\1\b).)*</\1>\s*\Z", re.DOTALL)
 _BOUNDARY = re.compile(r"^[ \t]*(?:[-=#*]+ *new message *[-=#*:]*|</[A-Za-z][\w:-]*>)[ \t]*$", re.I | re.M)
+_PART = re.compile(rf"^--- {NEW} ---$", re.M)
 _NOTICE = re.compile(r"\[(?!\[)[^\[\]]*\]")
 _OPENINGS = ("# AGENTS.md instructions", "System: ")
 
@@ -72,10 +75,13 @@ def _last_element(text: str) -> re.Match[str] | None:
         return None
     name = re.search(r"</([A-Za-z][\w:-]*)>\Z", text)
     start = text.rfind(f"<{name[1]}") if name else -1
-    return _TRAILING_ELEMENT.match(text, start) if start >= 0 else None
+    if start < 0 or _PART.search(text, start):
+        return None
+    return _TRAILING_ELEMENT.match(text, start)
 
 
 def _split(text: str) -> tuple[str, str]:
     """What the text carries from before, and the new message."""
-    ends = [match.end() for match in _BOUNDARY.finditer(text)]
+    ends = [match.end() for match in _PART.finditer(text)]
+    ends = ends or [match.end() for match in _BOUNDARY.finditer(text)]
     return (text[: ends[-1]], text[ends[-1] :].strip()) if ends else ("", text)

@@ -114,7 +114,8 @@ def _concluded(task: Task, reading: Reading, running: Running) -> Outcome:
 
 def marked(outcome: Outcome, reading: Reading) -> Outcome:
     """The outcome with what every agent's stream tells alike."""
-    return msgspec.structs.replace(outcome, compacted=reading.compacted, asked=reading.asked)
+    compacted = outcome.compacted or reading.compacted
+    return msgspec.structs.replace(outcome, compacted=compacted, asked=reading.asked)
 
 
 def _explained(outcome: Outcome, reading: Reading) -> Outcome:

@@ -15,6 +15,7 @@ from segue.core.compose import Carry, compose
 from segue.core.instructions import instructions_due, place
 from segue.core.ladder import Decision
 from segue.core.model import Instructions, Message, Pin
+from segue.core.predict import predict
 from segue.core.request import Place, Request, Start
 from segue.core.situation import tokens
 from segue.core.turn import Mode, Sent
@@ -50,12 +51,13 @@ class Carrying:
     def __init__(self, prepared: Prepared, store: Store, surveyed: Surveyed, decision: Decision) -> None:
         self.prepared, self.store, self.surveyed, self.decision = prepared, store, surveyed, decision
         self.situation = surveyed.situation
+        self.outlook = foresight.outlook(surveyed, prepared)
 
     def plan(self, mode: Mode, seq: int, home: Path, refused: str | None = None) -> Plan:
         """``refused``: why the attempt before was turned away. Raises ``NoPlace`` and ``TooLong``."""
         prepared, situation, native = self.prepared, self.situation, mode in NATIVE
         text = self._text(mode)
-        request, instructed = self._request(mode, text, refused)
+        request, instructed, told = self._request(mode, text, refused)
         if mode != "fresh" and too_long(request.prompt, prepared.runtime.capabilities):
             raise TooLong
         start, base = self._start(mode, home, request)
@@ -94,10 +96,14 @@ class Carrying:
             under=history.under(self.surveyed.view, prepared.agent.name, prepared.account_name),
             instructions=instructed,
             epoch=self.surveyed.epoch,
-            sent=Sent(situation.cut.kept if native else 0, len(text), len(request.prompt.encode())),
+            sent=Sent(situation.cut.kept if native else 0, told, len(request.prompt.encode())),
             notices=self._notices(mode),
             replay_tokens=tokens(situation.view_bytes),
-            predicted_usd=foresight.predicted(self.surveyed, prepared, self.store)[mode].usd,
+            overhead=self.outlook.overhead
+            if self.outlook.overhead is not None
+            else self.outlook.habits.overhead,
+            overhead_warm=self.outlook.overhead_warm,
+            predicted_usd=next((each.usd for each in predict(self.outlook) if each.mode == mode), None),
         )
 
     def _text(self, mode: Mode) -> tuple[Message, ...]:
@@ -107,7 +113,8 @@ class Carrying:
 
     def _request(
         self, mode: Mode, text: Sequence[Message], refused: str | None
-    ) -> tuple[Request, Instructions | None]:
+    ) -> tuple[Request, Instructions | None, int]:
+        """The request, the instructions that the session has then, and how many messages are in it as text."""
         prepared, situation = self.prepared, self.situation
         native = mode in NATIVE
         wanted = prepared.instructions if prepared.instructions and prepared.instructions.strip() else None
@@ -142,7 +149,7 @@ class Carrying:
         request = msgspec.structs.replace(
             prepared.request, prompt=carried.prompt, system_prompt=placed.system_prompt
         )
-        return request, given
+        return request, given, carried.text_messages
 
     def _start(self, mode: Mode, home: Path, request: Request) -> tuple[Start, Totals]:
         prepared, pin, found = self.prepared, self.surveyed.pin, self.surveyed.found

@@ -1,9 +1,97 @@
-"""stub"""
+"""What the next turn would cost on each rung, from what earlier turns of the conversation told."""
+
 from __future__ import annotations
-from segue.core.turn import Saved
-class P:
-    usd: float | None = None
-def predicted(*a: object) -> dict[str, P]:
-    return {m: P() for m in ("resume","branch","graft","replay","recap","fresh")}
-def saved(*a: object) -> Saved:
-    return Saved()
+
+from collections.abc import Mapping
+
+from segue.core.outcome import Outcome
+from segue.core.predict import HABITS, OTHERS, Outlook, Predicted, expected, predict
+from segue.core.predict import saved as saved_against
+from segue.core.prices import price_for
+from segue.core.situation import tokens
+from segue.core.turn import Mode, Saved, Turn
+from segue.core.usage import Price
+from segue.turns.plan import Plan
+from segue.turns.prepared import Prepared
+from segue.turns.survey import FRAME_BYTES, Surveyed
+
+REMEMBERED = 10
+"""So many of the last turns let expect what the next will be like."""
+
+
+def predicted(surveyed: Surveyed, prepared: Prepared) -> dict[Mode, Predicted]:
+    """By rung; those that nothing can be said of are left out."""
+    return {each.mode: each for each in predict(outlook(surveyed, prepared))}
+
+
+def outlook(surveyed: Surveyed, prepared: Prepared) -> Outlook:
+    situation, pin, agent = surveyed.situation, surveyed.pin, prepared.agent.name
+    told = [turn for turn in surveyed.recent if turn.agent == agent and turn.failure is None][-REMEMBERED:]
+    model = prepared.request.model or (pin.model_used if pin else None) or (told[-1].model if told else None)
+    habits = HABITS.get(agent, OTHERS)
+    last_ms = max((ms for name, ms in surveyed.last_used.items() if name == agent), default=0)
+    cut = situation.cut
+    text = (
+        sum(message.size + FRAME_BYTES for message in cut.text) if len(cut.text) > 1 else situation.new_bytes
+    )
+    sizes: dict[Mode, int] = {
+        "replay": situation.view_bytes,
+        "recap": min(situation.view_bytes, prepared.config.recap.max_bytes + situation.new_bytes),
+        "fresh": situation.new_bytes,
+    }
+    if pin is not None:
+        sizes |= {"resume": text, "branch": text}
+    return Outlook(
+        agent=agent,
+        can=prepared.runtime.capabilities,
+        text_bytes=sizes,
+        context=pin.context.used if pin is not None else None,
+        idle_ms=situation.now_ms - pin.succeeded_ms if pin is not None else None,
+        kept_share=_kept_share(surveyed),
+        overhead=_overhead(told),
+        overhead_warm=situation.now_ms - last_ms < habits.cache_ms,
+        output=expected(turn.usage.output for turn in told),
+        requests=max(1, expected((turn.model_turns for turn in told), 1)),
+        price=price_for(model, prepared.config.prices) if model else None,
+    )
+
+
+def saved(plan: Plan, outcome: Outcome, prices: Mapping[str, Price]) -> Saved:
+    """What a turn that continued a session saved against sending the conversation as text."""
+    if plan.mode not in ("resume", "branch") or outcome.failure is not None:
+        return Saved()
+    model = outcome.model or plan.model
+    return saved_against(
+        outcome.usage,
+        price_for(model, prices) if model else None,
+        replay_tokens=plan.replay_tokens,
+        overhead=plan.overhead,
+        overhead_warm=plan.overhead_warm,
+        requests=outcome.model_turns or 1,
+        growth=_growth(plan, outcome),
+    )
+
+
+def _growth(plan: Plan, outcome: Outcome) -> int:
+    """By how much the turn's own tool calls and their results filled its context."""
+    before = plan.pin.context.used if plan.pin is not None else None
+    if before is None or outcome.context.used is None or (outcome.model_turns or 1) == 1:
+        return 0
+    return max(0, outcome.context.used - before - tokens(plan.sent.bytes))
+
+
+def _overhead(told: list[Turn]) -> int | None:
+    """What a new session of this agent takes before anything is said, as the last one showed."""
+    for turn in reversed(told):
+        prompt = turn.usage.prompt
+        if not turn.resumed and turn.model_turns in (None, 1) and prompt:
+            return max(0, prompt - tokens(turn.sent.bytes))
+    return None
+
+
+def _kept_share(surveyed: Surveyed) -> float | None:
+    """How much of what was said a branch would keep, by its bytes."""
+    text = {message.id for message in surveyed.situation.cut.text}
+    whole = sum(message.size for message in surveyed.view)
+    kept = sum(message.size for message in surveyed.view if message.id not in text)
+    return kept / whole if whole and surveyed.pin is not None else None

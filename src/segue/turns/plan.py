@@ -63,6 +63,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     notices: tuple[str, ...] = ()
     replay_tokens: int = 0
     """What sending the whole view would have taken, estimated."""
+    overhead: int = 0
+    """What a new session takes before anything is said, in tokens, estimated."""
+    overhead_warm: bool = False
     predicted_usd: float | None = None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -15,11 +16,15 @@ from segue.core.held import Cut, Embodied, Seen, cut
 from segue.core.model import Held, Message, Pin, Voice, Workdir
 from segue.core.policy import Policy
 from segue.core.situation import File, Situation
+from segue.core.turn import Turn
+from segue.store.records import TurnRow
 from segue.store.store import Store
 from segue.turns.prepared import Prepared
 
-FRAME_BYTES = 64
+FRAME_BYTES = 24
 """What a message carried as text has around it, about."""
+RECENT = 20
+"""So many turns are looked back on."""
 
 
 class Surveyed(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,8 +35,10 @@ class Surveyed(msgspec.Struct, frozen=True, kw_only=True):
     pin: Pin | None
     found: Found | None
     epoch: int
-    numbers: dict[str, int]
-    """The place of each message, as users count them."""
+    recent: tuple[Turn, ...] = ()
+    """The last turns of the conversation, as they were told."""
+    last_used: dict[str, int] = {}
+    """When each agent last ended a turn here."""
 
     @property
     def kept(self) -> tuple[Held, ...]:
@@ -60,6 +67,7 @@ def survey(
         cut(Embodied(pin.held), Seen(view), policy.history, Seen(visible)) if pin else Cut(text=tuple(view))
     )
     found = _look(prepared, pin)
+    recent = store.turns(conversation, RECENT)
     situation = Situation(
         policy=policy,
         label=prepared.agent.label,
@@ -82,7 +90,7 @@ def survey(
         model=prepared.request.model,
         login=prepared.login,
         host=prepared.host,
-        window=_window(store, conversation, pin, voice),
+        window=_window(recent, pin, voice),
         busy=busy,
         now_ms=time.time_ns() // 1_000_000,
     )
@@ -92,7 +100,8 @@ def survey(
         pin=pin,
         found=found,
         epoch=store.epochs(conversation).get(voice, 0),
-        numbers={message.id: n for n, message in enumerate(messages, 1)},
+        recent=tuple(row.told for row in recent if row.told is not None),
+        last_used={row.voice.agent: row.ended_ms or 0 for row in recent},
     )
 
 
@@ -153,10 +162,10 @@ def _broken(parted: Cut, messages: list[Message]) -> str:
     return "a message that the session holds was dropped"
 
 
-def _window(store: Store, conversation: str, pin: Pin | None, voice: Voice) -> int | None:
+def _window(recent: Sequence[TurnRow], pin: Pin | None, voice: Voice) -> int | None:
     if pin is not None and pin.context.window:
         return pin.context.window
-    for turn in reversed(store.turns(conversation, 20)):
+    for turn in reversed(recent):
         if turn.voice.agent == voice.agent and turn.told is not None and turn.told.context.window:
             return turn.told.context.window
     return None

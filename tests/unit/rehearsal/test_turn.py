@@ -28,6 +28,10 @@ SURROUNDED = [
     ("failed prompt left behind", (user("[[error 500]]"), user("[[say a]]"))),
     ("transcript, divider", (user("User: [[say old]]\n--- new message ---\n[[say a]]"),)),
     ("transcript, heading", (user("## History\n[[say old]]\n## New message\n[[say a]]"),)),
+    (
+        "transcript, parts",
+        (user("--- user ---\n[[say old]]\n\n--- you ---\n--- new message ---\n\n--- user ---\n[[say a]]"),),
+    ),
     ("transcript, tag", (user("<conversation>\n[[say old]]\n</conversation>\n\n[[say a]]"),)),
 ]
 
@@ -35,6 +39,11 @@ SURROUNDED = [
 @pytest.mark.parametrize("items", [items for _, items in SURROUNDED], ids=[name for name, _ in SURROUNDED])
 def test_the_turn_is_what_the_user_wrote_last(items: tuple[Item, ...]) -> None:
     assert find(ask(*items)).text == "[[say a]]"
+
+
+def test_of_a_row_of_parts_the_last_is_whole_whatever_stands_in_it() -> None:
+    text = "Why is this\n</div>\nnot closed?</div>"
+    assert find(ask(user(f"--- user ---\n<div>[[say old]]\n\n--- user ---\n{text}"))).text == text
 
 
 def test_calls_and_results_since_the_turns_text_are_counted_once() -> None:

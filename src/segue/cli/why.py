@@ -1,0 +1,44 @@
+"""``segue why``: the ladder for the next turn, each check in words, and what each rung would cost."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from segue.cli.options import WHO, TurnCommand, checked, complete_keys, take
+
+
+@click.command("why", cls=TurnCommand, short_help="Say what the next turn would do, and why.")
+@click.argument("key", shell_complete=complete_keys)
+@click.argument("text", required=False)
+@take(*WHO)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.pass_context
+def command(ctx: click.Context, /, key: str, text: str | None, as_json: bool, **options: Any) -> None:
+    """Say what segue run KEY TEXT would do with the same options, why, and what each way would cost.
+
+    Nothing is run and nothing is changed.
+    """
+    import msgspec
+
+    from segue.cli import reasons
+    from segue.core.keys import conversation_key
+    from segue.turns.opening import opened
+    from segue.turns.options import ask_of
+    from segue.turns.prepared import prepare
+    from segue.turns.why import why
+
+    wanted = checked(ctx, options)
+    with opened(os.environ) as store:
+        ask = ask_of(conversation_key(key), text or " ", wanted, may_be_empty=True)  # type: ignore[arg-type]
+        prepared = prepare(ask, os.environ, store, Path.cwd())
+        found = why(prepared, store, len((text or "").encode()))
+    if as_json:
+        print(msgspec.json.encode(found).decode())
+        return
+    for line in reasons.lines(found, prepared.agent.label, colour=sys.stdout.isatty()):
+        click.echo(line)

@@ -1,0 +1,109 @@
+"""The same door for scripts without an event loop.
+
+    with SyncSegue() as segue:
+        turn = segue.run("fix-auth", "add a test", agent="claude", cwd=".")
+
+An event loop of its own runs in a thread behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from concurrent.futures import wait
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from queue import SimpleQueue
+from types import TracebackType
+from typing import Unpack
+
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+
+from segue.core.errors import Misuse
+from segue.core.events import Event
+from segue.core.turn import Turn
+from segue.library import Segue
+from segue.store.records import LogRow, Summary
+from segue.turns.attempt import Cancel
+from segue.turns.options import Options
+from segue.turns.telling import Listener
+from segue.turns.why import Why
+
+
+class SyncSegue:
+    """See ``Segue``; the methods are the same."""
+
+    def __init__(self, *, home: str | Path | None = None, env: Mapping[str, str] | None = None) -> None:
+        self._segue = Segue(home=home, env=env)
+        self._stack = ExitStack()
+        self._loop: BlockingPortal | None = None
+
+    def __enter__(self) -> SyncSegue:
+        self._loop = self._stack.enter_context(start_blocking_portal())
+        self._stack.enter_context(self._loop.wrap_async_context_manager(self._segue))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+        self._loop = None
+
+    @property
+    def _portal(self) -> BlockingPortal:
+        if self._loop is None:
+            raise Misuse("open it first: with SyncSegue() as segue")
+        return self._loop
+
+    def run(
+        self, key: str, text: str, *, on_event: Listener | None = None, **options: Unpack[Options]
+    ) -> Turn:
+        """Run one turn of the conversation ``key`` to its end. ``on_event`` is called in another thread."""
+        return self._portal.call(partial(self._segue.run, key, text, on_event=on_event, **options))
+
+    def stream(self, key: str, text: str, **options: Unpack[Options]) -> Iterator[Event | Turn]:
+        """Run one turn and yield its events as they come; the last thing yielded is the turn."""
+        events, cancel = SimpleQueue[Event | None](), Cancel()
+        turn = self._portal.start_task_soon(
+            partial(self._segue.run, key, text, on_event=events.put, cancel=cancel, **options)
+        )
+        turn.add_done_callback(lambda _: events.put(None))
+        try:
+            while (event := events.get()) is not None:
+                yield event
+            yield turn.result()
+        finally:
+            if not turn.done():
+                cancel()
+                wait([turn])
+
+    def retry(
+        self,
+        key: str,
+        message: str | None = None,
+        *,
+        on_event: Listener | None = None,
+        **options: Unpack[Options],
+    ) -> Turn:
+        return self._portal.call(partial(self._segue.retry, key, message, on_event=on_event, **options))
+
+    def why(self, key: str, text: str = "", **options: Unpack[Options]) -> Why:
+        return self._portal.call(partial(self._segue.why, key, text, **options))
+
+    def edit(self, key: str, message: str, text: str, *, cut: bool = False) -> None:
+        self._portal.call(partial(self._segue.edit, key, message, text, cut=cut))
+
+    def truncate(self, key: str, message: str) -> int:
+        return self._portal.call(self._segue.truncate, key, message)
+
+    def fork(self, key: str, new_key: str | None = None, *, upto: str | None = None) -> str:
+        return self._portal.call(partial(self._segue.fork, key, new_key, upto=upto))
+
+    def history(self, key: str) -> list[LogRow]:
+        return self._portal.call(self._segue.history, key)
+
+    def conversations(self) -> list[Summary]:
+        return self._portal.call(self._segue.conversations)
+
+    def remove(self, key: str) -> None:
+        self._portal.call(self._segue.remove, key)

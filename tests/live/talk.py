@@ -1,0 +1,148 @@
+"""The ``segue`` program in conversation with a real CLI: a home of its own, a loopback model, and its log."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from segue.rehearsal.log import Request
+from segue.rehearsal.model import LoopbackModel
+from segue.rehearsal.stage import stage
+from tests.clis import CLIS
+from tests.live.harness import clean_environment
+
+SEGUE = [sys.executable, "-m", "segue"]
+
+
+@dataclass(frozen=True)
+class Said:
+    """One run of the program, and what the model was sent meanwhile."""
+
+    code: int
+    stdout: str
+    stderr: str
+    requests: list[Request]
+
+    @property
+    def turn(self) -> dict[str, Any]:
+        decoded: dict[str, Any] = msgspec.json.decode(self.stdout.splitlines()[-1])
+        return decoded
+
+    @property
+    def mode(self) -> str:
+        return str(self.turn["mode"])
+
+    @property
+    def text(self) -> str:
+        return str(self.turn["text"])
+
+    @property
+    def sent(self) -> str:
+        """The body of the last request of the conversation itself, as text."""
+        body = [request for request in self.requests if not request.side][-1].body
+        return msgspec.json.encode(body).decode()
+
+    @property
+    def new_bytes(self) -> int:
+        return sum(request.new_bytes for request in self.requests if not request.side)
+
+    def failed(self) -> dict[str, str]:
+        """The checks that failed, with their reasons."""
+        return {check["check"]: check["detail"] for check in self.turn["why"] if check["verdict"] == "fail"}
+
+
+@dataclass
+class Talk:
+    """``segue`` with one version of one CLI (or several) on its PATH."""
+
+    model: LoopbackModel
+    cwd: Path
+    place: Path
+    env: dict[str, str] = field(default_factory=dict)
+
+    def __call__(self, *args: str, cwd: Path | None = None, **env: str) -> Said:
+        before = len(self.model.requests)
+        done = subprocess.run(
+            [*SEGUE, *args],
+            cwd=cwd or self.cwd,
+            env={**self.env, **env},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=180,
+            check=False,
+        )
+        return Said(done.returncode, done.stdout, done.stderr, self.model.requests[before:])
+
+    def run(self, text: str, *options: str, key: str = "t", cwd: Path | None = None, **env: str) -> Said:
+        """A turn that must go well."""
+        said = self("run", key, text, "--json", *options, cwd=cwd, **env)
+        assert said.code == 0, (said.stdout[-2000:], said.stderr[-2000:])
+        return said
+
+    def start(self, *args: str, **env: str) -> subprocess.Popen[bytes]:
+        """Start it and let it run, as the leader of its own group."""
+        return subprocess.Popen(
+            [*SEGUE, *args],
+            cwd=self.cwd,
+            env={**self.env, **env},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+
+    def log(self, key: str = "t") -> list[dict[str, Any]]:
+        rows: list[dict[str, Any]] = msgspec.json.decode(self("log", key, "--json").stdout)
+        return rows
+
+    def why(self, *options: str, key: str = "t") -> dict[str, Any]:
+        found: dict[str, Any] = msgspec.json.decode(self("why", key, "--json", *options).stdout)
+        return found
+
+    def home(self, agent: str) -> Path:
+        """Where the agent keeps its sessions."""
+        return self.place / agent
+
+    def config(self, text: str) -> None:
+        """More configuration, beside the accounts."""
+        file = self.place / "segue" / "config.toml"
+        file.write_text(f"{file.read_text()}\n{text}\n")
+
+
+@contextmanager
+def talking(tmp: Path, versions: dict[str, str]) -> Iterator[Talk]:
+    """Set one up: a clean environment, accounts that point at the model, the CLIs' programs by links.
+
+    A program is a link in ``bin``, so that a test can update it in place.
+    """
+    place, cwd, links = tmp / "stage", tmp / "project", tmp / "bin"
+    for folder in (place, cwd, links):
+        folder.mkdir()
+    for agent, version in versions.items():
+        (links / agent).symlink_to(CLIS[agent].program(version))
+    with LoopbackModel() as model:
+        staged = stage(model.url, place)
+        clean = clean_environment(tmp)
+        env = {**clean, **staged.env, "PATH": f"{links}:{clean['PATH']}"}
+        env["SEGUE_DEFAULTS_WAIT"] = "120"
+        yield Talk(model, cwd, place, env)
+
+
+def update(talk: Talk, agent: str, version: str) -> None:
+    """Another version of the CLI under the same name."""
+    link = Path(talk.env["PATH"].split(os.pathsep)[0]) / agent
+    link.unlink()
+    link.symlink_to(CLIS[agent].program(version))
+
+
+def count(texts: Sequence[str], sent: str) -> list[int]:
+    return [sent.count(text) for text in texts]
