@@ -5,6 +5,9 @@ set -eu
 missing=""
 command -v ip >/dev/null 2>&1 || [ -x /usr/sbin/ip ] || [ -x /sbin/ip ] || missing="$missing iproute2"
 command -v git >/dev/null 2>&1 || missing="$missing git"
+# Debian keeps the server's programs off the PATH.
+command -v initdb >/dev/null 2>&1 || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 ||
+    missing="$missing postgresql"
 [ -z "$missing" ] && exit 0
 
 if ! command -v apt-get >/dev/null 2>&1; then

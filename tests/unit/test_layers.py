@@ -17,9 +17,10 @@ BELOW: dict[str, set[str]] = {
     "config": {"core"},
     "rehearsal": {"core"},
     "agents": {"config", "core"},
-    "turns": {"agents", "config", "core"},
+    "store": {"config", "core"},
+    "turns": {"agents", "config", "core", "store"},
     "testing": {"agents", "config", "core"},
-    "cli": {"agents", "config", "core", "rehearsal", "turns"},
+    "cli": {"agents", "config", "core", "rehearsal", "store", "turns", "library"},
 }
 HEAVY = ("starlette", "uvicorn", "rich", "zstandard", "psycopg", "dbos", "importlib.metadata", "hypothesis")
 
@@ -80,4 +81,20 @@ def test_the_version_alone_does_not_load_the_event_loop() -> None:
 
 
 def test_the_public_names_are_these() -> None:
-    assert segue.__all__ == ["__version__"]
+    assert segue.__all__ == [
+        "Broken",
+        "Cancel",
+        "Check",
+        "ConfigError",
+        "Decision",
+        "InUse",
+        "Misuse",
+        "NotInstalled",
+        "Segue",
+        "SegueError",
+        "SyncSegue",
+        "Turn",
+        "Why",
+        "__version__",
+    ]
+    assert all(hasattr(segue, name) for name in segue.__all__)

@@ -26,6 +26,16 @@ class Home:
         return self.root / "runs"
 
     @property
+    def store(self) -> Path:
+        """The conversations, where no database is named by URL."""
+        return self.root / "segue.db"
+
+    @property
+    def locks(self) -> Path:
+        """File locks of what has one writer on this machine."""
+        return self.root / "locks"
+
+    @property
     def probes(self) -> Path:
         """What is known of the programs on this machine."""
         return self.root / "probes.json"

@@ -45,6 +45,19 @@ class Retention(msgspec.Struct, frozen=True, kw_only=True):
     days: Count = 7
 
 
+class Store(msgspec.Struct, frozen=True, kw_only=True):
+    """Where conversations are kept."""
+
+    url: str | None = None
+    """None: in a file of Segue's own. A PostgreSQL URL is never shown: it may hold a password."""
+    host: str | None = None
+    """What this machine is called among those that share the store. None: its own name."""
+
+    def __post_init__(self) -> None:
+        if self.url is not None and not self.url.startswith(("postgresql://", "postgres://")):
+            raise ValueError("url must begin with postgresql://")
+
+
 class Defaults(msgspec.Struct, frozen=True, kw_only=True):
     """What ``segue run`` takes when neither an option nor the conversation says it."""
 
@@ -88,6 +101,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     continuity: Continuity = Continuity()
     recap: Recap = Recap()
     retention: Retention = Retention()
+    store: Store = Store()
     defaults: Defaults = Defaults()
     accounts: dict[str, Account] = {}
     commands: dict[str, tuple[str, ...]] = {}
@@ -104,6 +118,7 @@ FLAT: dict[str, type[msgspec.Struct]] = {
     "continuity": Continuity,
     "recap": Recap,
     "retention": Retention,
+    "store": Store,
     "defaults": Defaults,
 }
 """Sections with keys of their own."""

@@ -114,7 +114,7 @@ class Carrying:
     def _request(
         self, mode: Mode, text: Sequence[Message], refused: str | None
     ) -> tuple[Request, Instructions | None, int]:
-        """The request, the instructions that the session has then, and how many messages are in it as text."""
+        """The request, the instructions that the session has then, and how many messages it has as text."""
         prepared, situation = self.prepared, self.situation
         native = mode in NATIVE
         wanted = prepared.instructions if prepared.instructions and prepared.instructions.strip() else None

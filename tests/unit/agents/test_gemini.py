@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from segue.agents.base import Ended
-from segue.agents.gemini import sessions
+from segue.agents.gemini.evidence import evidence
 from segue.agents.gemini.adapter import AGENT, PROMPT_BYTES
 from segue.core import events as ev
 from segue.core.errors import Misuse
@@ -329,7 +329,7 @@ class TestEvidence:
 
     def evidence(self, home: Path, cwd: Path, started_ms: int = 0, mode: Any = "resume") -> dict[str, Any]:
         request = Request(prompt="x", cwd=cwd, start=Start(mode, ID))
-        return sessions.evidence(request, Place(home, started_ms=started_ms), home, Reading())
+        return evidence(request, Place(home, started_ms=started_ms), home, Reading())
 
     def message(self, at: str, prompt: int, key: str = "m") -> bytes:
         tokens = {"input": prompt, "cached": 1, "output": 2, "thoughts": 3, "total": prompt + 5}

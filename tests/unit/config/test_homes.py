@@ -44,6 +44,8 @@ def test_directories_are_made_on_demand_for_the_user_alone(tmp_path: Path) -> No
         assert directory.stat().st_mode & 0o777 == 0o700
     assert home.make(made) == made
     assert {home.runs.parent, home.runners.parent, home.probes.parent, home.trust.parent} == {home.root}
+    assert {home.store.parent, home.locks.parent} == {home.root}
+    assert home.store.name == "segue.db"
 
 
 def test_a_tilde_is_only_the_users_own(tmp_path: Path) -> None:

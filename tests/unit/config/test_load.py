@@ -29,6 +29,9 @@ max_bytes = 12000
 [retention]
 days = 0
 
+[store]
+url = "postgresql://me@db/segue"
+
 [defaults]
 agent = "claude"
 permission = "read"
@@ -98,6 +101,7 @@ def test_the_whole_example_is_read(env: dict[str, str], tmp_path: Path) -> None:
         on_model_change="replay",
     )
     assert (config.recap.max_bytes, config.retention.days) == (12000, 0)
+    assert config.store.url == "postgresql://me@db/segue"
     assert (config.defaults.agent, config.defaults.permission, config.defaults.timeout) == (
         "claude",
         "read",

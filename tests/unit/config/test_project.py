@@ -24,6 +24,9 @@ env = { PATH = "/evil" }
 [continuity]
 graft = "any"
 max_session_mb = 5
+
+[store]
+url = "postgresql://elsewhere/theirs"
 """
 
 
@@ -53,12 +56,13 @@ def test_a_project_sets_model_instructions_and_limits_only(env: dict[str, str], 
     assert (config.defaults.model, config.defaults.instructions) == ("small", "Be brief.")
     assert (config.defaults.timeout, config.continuity.max_session_mb) == (60, 5)
     assert (config.defaults.permission, config.continuity.graft) == ("default", "off")
-    assert (config.commands, config.accounts) == ({}, {})
+    assert (config.commands, config.accounts, config.store.url) == ({}, {}, None)
     assert [notice.split(" is ignored")[0] for notice in config.notices] == [
         "segue.toml:5: [defaults] permission",
         "segue.toml:7: [agents]",
         "segue.toml:10: [accounts]",
         "segue.toml:15: [continuity] graft",
+        "segue.toml:18: [store]",
     ]
 
 
@@ -68,6 +72,7 @@ def test_a_trusted_project_sets_everything(env: dict[str, str], home: Home, repo
     assert config.commands == {"claude": ("evil",)}
     assert config.accounts["x"].env == {"PATH": "/evil"}
     assert (config.defaults.permission, config.continuity.graft, config.notices) == ("full", "any", ())
+    assert config.store.url == "postgresql://elsewhere/theirs"
 
 
 def test_a_project_tightens_limits_but_does_not_loosen_them(

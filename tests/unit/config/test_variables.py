@@ -30,6 +30,8 @@ def env(tmp_path: Path) -> dict[str, str]:
         ("SEGUE_CONTINUITY_CONTEXT_THRESHOLD", "0.5", "continuity", "context_threshold", 0.5),
         ("SEGUE_DEFAULTS_TIMEOUT", "12", "defaults", "timeout", 12.0),
         ("SEGUE_DEFAULTS_MODEL", "7", "defaults", "model", "7"),
+        ("SEGUE_STORE_URL", "postgresql://db/segue", "store", "url", "postgresql://db/segue"),
+        ("SEGUE_STORE_URL", "", "store", "url", None),
         ("SEGUE_RECAP", "{ max_bytes = 2000 }", "recap", "max_bytes", 2000),
     ],
 )
@@ -95,3 +97,9 @@ def test_a_wrong_key_of_the_file_is_still_the_files(env: dict[str, str]) -> None
 
 def test_other_variables_of_ours_are_left_alone(env: dict[str, str]) -> None:
     assert load(env | {"SEGUE_SEED": "1", "SEGUE_": "x"}, Path("/")).continuity.graft == "any"
+
+
+def test_a_wrong_url_of_the_store_is_not_shown(env: dict[str, str]) -> None:
+    with pytest.raises(ConfigError) as refused:
+        load(env | {"SEGUE_STORE_URL": "mysql://me:secret@db/x"}, Path("/"))
+    assert refused.value.message == "SEGUE_STORE_URL: [store] url must begin with postgresql://"

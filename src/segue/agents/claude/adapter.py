@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,7 +9,8 @@ from pathlib import Path
 import msgspec
 
 from segue.agents.base import Answer, Ended, Evidence, Sessions
-from segue.agents.claude import stream, verdict
+from segue.agents.claude import projects, stream, verdict
+from segue.agents.claude.sessions import SESSIONS
 from segue.core.errors import Misuse
 from segue.core.events import Event, Permission, Question
 from segue.core.keys import flag, uuid
@@ -78,7 +78,7 @@ class Claude:
         ]
     )
     login_check: Sequence[str] = ("auth", "status")
-    sessions: Sessions | None = None
+    sessions: Sessions | None = SESSIONS
     notes: Sequence[str] = (
         "without --permission, Claude refuses edits and commands that its settings do not allow",
         "as root, Claude takes --permission full only where IS_SANDBOX=1 is set",
@@ -149,10 +149,11 @@ class Claude:
         session = request.start.session
         if session is None:
             return {}
-        folder = re.sub(r"[^A-Za-z0-9]", "-", os.path.realpath(request.cwd))
-        if (home / "projects" / folder / f"{session}.jsonl").exists():
-            return {"session": "here"}
-        return {"session": "elsewhere" if any(home.glob(f"projects/*/{session}.jsonl")) else "nowhere"}
+        path = projects.find(home, session, request.cwd)
+        if path is None:
+            return {"session": "nowhere"}
+        here = path.parent == projects.folder(home, request.cwd)
+        return {"session": "here" if here else "elsewhere"}
 
     def conclude(self, ended: Ended) -> Outcome:
         return verdict.conclude(ended)
@@ -161,12 +162,11 @@ class Claude:
 def _capabilities(version: str | None, help_text: str) -> Capabilities:
     """Help first; what it hides and what changed without a word stands in the version table."""
     resume = "--resume" in help_text
-    genuine = version is not None and "--fork-session" in help_text
     snapshot = version is not None and parts(version) >= (2, 1, 325)
     return Capabilities(
         resume=resume,
         fork="--fork-session" in help_text,
-        branch=resume and genuine,
+        branch=resume,
         choose_id="--session-id" in help_text,
         no_save="--no-session-persistence" in help_text,
         questions="--input-format" in help_text,
@@ -179,6 +179,7 @@ def _capabilities(version: str | None, help_text: str) -> Capabilities:
         allow_tools=True,
         deny_tools=True,
         postures=("default", "read", "edit", "full"),
+        compacts=True,
     )
 
 

@@ -29,6 +29,9 @@ _LOGIN = re.compile(r"invalid api key|please run /login|not logged in|oauth|auth
 _LIMIT = re.compile(r"(?:usage|rate) limit|hit your limit|limit reached", re.I)
 _TOO_LONG = re.compile(r"prompt is too long|context (?:window|length) exceeded|input is too long", re.I)
 
+_COUNTERS = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "output_tokens")
+_SUMMED = ("inputTokens", "cacheReadInputTokens", "cacheCreationInputTokens", "outputTokens")
+
 _WHERE: dict[str, Reason] = {"here": "corrupt", "elsewhere": "wrong_cwd"}
 """What "not found" means, by where the session's file is."""
 
@@ -47,7 +50,7 @@ def conclude(ended: Ended) -> Outcome:
         usage=_usage(raw, ended.reading),
         cost_usd=_cost(ended, raw),
         context=_context(raw, ended.reading),
-        totals=Totals(cost_usd=number(raw.get("total_cost_usd"))),
+        totals=ended.base if refused else _totals(ended, raw),
         model_turns=whole(raw.get("num_turns")),
         tools_run=max(calls - denied, 0),
         tools_denied=denied,
@@ -134,19 +137,33 @@ def _usage(raw: dict[str, Any], reading: Reading) -> Usage:
     usage = table(raw.get("usage"))
     if not usage:
         return reading.usage
-    return Usage(
-        whole(usage.get("input_tokens")),
-        whole(usage.get("cache_read_input_tokens")),
-        whole(usage.get("cache_creation_input_tokens")),
-        whole(usage.get("output_tokens")),
-    )
+    return Usage(*(whole(usage.get(name)) for name in _COUNTERS))
 
 
 def _cost(ended: Ended, raw: dict[str, Any]) -> float | None:
     total = number(raw.get("total_cost_usd"))
     if ended.runtime.capabilities.cost_scope != "session" or ended.request.start.mode == "fresh":
         return total
+    if _counts_this_run_only(raw):
+        return total
     return cost_since(total, ended.base.cost_usd) if ended.base.cost_usd is not None else None
+
+
+def _counts_this_run_only(raw: dict[str, Any]) -> bool:
+    """A session that another version wrote has no running totals: the CLI begins to count."""
+    models = [table(used) for used in table(raw.get("modelUsage")).values()]
+    pairs = zip(_COUNTERS, _SUMMED, strict=True)
+    usage = table(raw.get("usage"))
+    return bool(models) and all(
+        sum(whole(used.get(summed)) or 0 for used in models) == (whole(usage.get(name)) or 0)
+        for name, summed in pairs
+    )
+
+
+def _totals(ended: Ended, raw: dict[str, Any]) -> Totals:
+    """A run that was killed leaves the session's totals as they were."""
+    total = number(raw.get("total_cost_usd"))
+    return ended.base if total is None else Totals(cost_usd=total)
 
 
 def _context(raw: dict[str, Any], reading: Reading) -> Context:

@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from segue.agents.base import Answer, Ended, Evidence, Sessions
-from segue.agents.gemini import policy, sessions, stream, verdict
+from segue.agents.gemini import policy, stream, verdict
+from segue.agents.gemini.evidence import evidence
+from segue.agents.gemini.sessions import SESSIONS
 from segue.core.errors import Misuse
 from segue.core.events import Event, Permission, Question
 from segue.core.keys import flag, uuid
@@ -41,7 +43,7 @@ class Gemini:
         "--allowed-tools --policy --acp --experimental-acp -w --worktree -l --list-extensions".split()
     )
     login_check: Sequence[str] = ()
-    sessions: Sessions | None = None
+    sessions: Sessions | None = SESSIONS
     notes: Sequence[str] = (
         "without --permission, Gemini is not even shown tools that write or run commands",
         "in a directory it does not trust, Gemini will not run: trust it there once, or add -- --skip-trust",
@@ -102,7 +104,7 @@ class Gemini:
         raise Misuse("Gemini cannot be answered while it runs")
 
     def evidence(self, request: Request, place: Place, home: Path, reading: Reading) -> Evidence:
-        return sessions.evidence(request, place, home, reading)
+        return evidence(request, place, home, reading)
 
     def conclude(self, ended: Ended) -> Outcome:
         return verdict.conclude(ended)
@@ -112,12 +114,14 @@ def _capabilities(help_text: str) -> Capabilities:
     """All from the help: what differs between versions shows there."""
     return Capabilities(
         resume="--resume" in help_text,
+        branch="--resume" in help_text,
         choose_id="--session-id" in help_text,
         cwd_scope="same",
         prompt_limit=PROMPT_BYTES,
         allow_tools=True,
         deny_tools="--policy" in help_text,
         postures=("default", "read", "edit", "full"),
+        compacts=True,
     )
 
 

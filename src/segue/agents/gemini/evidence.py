@@ -1,27 +1,20 @@
-"""What Gemini leaves on disk: ``.gemini/tmp/<project>/chats/session-<minute>-<8 of the id>.jsonl``.
-
-Up to some version the files are single ``.json`` objects with the same messages. Lines of a ``.jsonl`` are
-a header, messages (a later one of the same id replaces the earlier) and ``$set`` patches.
-"""
+"""What a run leaves on disk: where its session is, and what each model request used."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
 from datetime import UTC, datetime
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from segue.agents.gemini.files import belongs, find, is_stub
 from segue.core.reading import Reading
 from segue.core.request import Place, Request
 from segue.core.usage import Usage, disjoint
 
 TAIL_BYTES = 4 * 1024 * 1024
 WHOLE_BYTES = 64 * 1024 * 1024
-STUB_BYTES = 1024 * 1024
 
 
 class Tokens(msgspec.Struct, frozen=True):
@@ -67,24 +60,10 @@ def evidence(request: Request, place: Place, home: Path, reading: Reading) -> di
     }
 
 
-def find(home: Path, session: str) -> Iterator[Path]:
-    """The files that may hold a session, in any project."""
-    return home.glob(f".gemini/tmp/*/chats/session-*-{session[:8]}.json*")
-
-
 def _whereabouts(files: list[Path], cwd: Path) -> str:
     if not files:
         return "nowhere"
-    return "here" if any(_belongs(file.parents[1], cwd) for file in files) else "elsewhere"
-
-
-def _belongs(project: Path, cwd: Path) -> bool:
-    """A project's folder names its directory in a file, or by its hash on old versions."""
-    try:
-        root = (project / ".project_root").read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError):
-        return project.name == sha256(os.path.realpath(cwd).encode()).hexdigest()
-    return os.path.realpath(root) == os.path.realpath(cwd)
+    return "here" if any(belongs(file, cwd) for file in files) else "elsewhere"
 
 
 def _messages(file: Path) -> list[Message]:
@@ -111,34 +90,15 @@ def _since(message: Message, place: Place) -> bool:
 
 
 def _drop_stub(files: list[Path], session: str, started_ms: int) -> None:
-    """Remove the empty twin that a resume leaves beside the session's file (0.61).
-
-    The next start of any other session would take it for a broken session, and delete it and, because
-    both names end in the same characters, the real file with it.
-    """
+    """Remove the empty twin that this run's resume left beside the session's file, and no other."""
     for file in files:
         others = [other for other in files if other.parent == file.parent and other != file]
-        if others and file.suffix == ".jsonl" and _is_stub(file, session, started_ms):
+        if others and _is_new(file, started_ms) and is_stub(file, session):
             file.unlink(missing_ok=True)
 
 
-def _is_stub(file: Path, session: str, started_ms: int) -> bool:
-    """Born in this run, of this session, and holding nothing but the context Gemini opens with."""
+def _is_new(file: Path, started_ms: int) -> bool:
     try:
-        stat = file.stat()
-        if stat.st_size > STUB_BYTES or stat.st_mtime_ns // 1_000_000 < started_ms:
-            return False
-        header, *rest = [msgspec.json.decode(line) for line in file.read_bytes().splitlines()]
-        messages = [message for record in rest for message in record["$set"].get("messages", [])]
-        said = [part["text"] for message in messages for part in message["content"]]
-        return header["sessionId"] == session and all(text.startswith("<session_context>") for text in said)
-    except (
-        OSError,
-        msgspec.MsgspecError,
-        UnicodeDecodeError,
-        LookupError,
-        TypeError,
-        ValueError,
-        AttributeError,
-    ):
+        return file.stat().st_mtime_ns // 1_000_000 >= started_ms
+    except OSError:
         return False

@@ -9,6 +9,7 @@ import msgspec
 from segue import __version__
 from segue.agents.base import Answer, Ended, Evidence, Sessions
 from segue.agents.rehearsal import stream
+from segue.agents.rehearsal.sessions import SESSIONS
 from segue.core.errors import Misuse
 from segue.core.events import Event, Permission, Question
 from segue.core.keys import flag, native_id
@@ -51,7 +52,7 @@ class Rehearsal:
         | {"--deny-tool", "--max-turns", "--system-prompt-file", "--input", "--version", "--help", "-h"}
     )
     login_check: Sequence[str] = ()
-    sessions: Sessions | None = None
+    sessions: Sessions | None = SESSIONS
     notes: Sequence[str] = (
         "the rehearsal agent runs commands only with --permission edit or full, and without a sandbox",
     )
@@ -60,6 +61,7 @@ class Rehearsal:
         return Runtime(
             agent=self.name,
             distribution="segue-rehearsal",
+            ours=True,
             command=command,
             version=__version__,
             capabilities=_CAPABILITIES,

@@ -13,7 +13,8 @@ from pathlib import Path
 import msgspec
 
 from segue.agents.base import Answer, Ended, Evidence, Sessions
-from segue.agents.vibe import disk, journal, posture, stream, verdict
+from segue.agents.vibe import disk, folder, journal, posture, stream, verdict
+from segue.agents.vibe.sessions import SESSIONS
 from segue.core.errors import Misuse
 from segue.core.events import Event, Permission, Question
 from segue.core.keys import flag, uuid
@@ -51,7 +52,7 @@ class Vibe:
         )
     )
     login_check: Sequence[str] = ()
-    sessions: Sessions | None = None
+    sessions: Sessions | None = SESSIONS
     notes: Sequence[str] = (
         "without --permission, Vibe 3 reads files and runs commands it takes for harmless (ls, cat, …), but"
         " accepts no edits as it would by itself; Vibe 2 reads files and runs no command at all",
@@ -105,11 +106,14 @@ class Vibe:
         return b""
 
     def evidence(self, request: Request, place: Place, home: Path, reading: Reading) -> Evidence:
-        """The 3.x export, or the session directory that 2.x wrote: its id stands nowhere else."""
+        """The 3.x export, or the session directory that 2.x wrote: its id stands nowhere else.
+
+        A cut of ours that has become a session of Vibe's own is taken away: its list would show it twice.
+        """
         asked, wrote = request.start.session, reading.session_id
         export = disk.export(place.run_dir)
         broken_off = wrote is not None and export is None
-        return {
+        found: Evidence = {
             "export": export,
             "trace": journal.trace(disk.folder(home, wrote or "")) if broken_off else None,
             "written": [] if wrote else disk.written(home, request, place),
@@ -117,6 +121,9 @@ class Vibe:
             "imported": wrote != asked and disk.imported(home, wrote, asked),
             "context": disk.context(home, wrote),
         }
+        if asked is not None and (found["imported"] or found["written"]):
+            folder.discard(home, asked)
+        return found
 
     def conclude(self, ended: Ended) -> Outcome:
         return verdict.conclude(ended)
@@ -129,6 +136,7 @@ def _capabilities(help_text: str) -> Capabilities:
     return Capabilities(
         resume=resume,
         fork=resume and not unified,
+        branch=resume,
         no_save=True,
         cost_scope="run",
         stdin=unified,
@@ -139,6 +147,7 @@ def _capabilities(help_text: str) -> Capabilities:
         deny_tools=True,
         postures=("default", "read", "edit", "full"),
         replays=not unified,
+        compacts=True,
         id_on_disk_only=not unified,
     )
 

@@ -2,6 +2,7 @@
 
     REHEARSAL_HOME/sessions/<id>.jsonl    a header line, then one line per message
     REHEARSAL_HOME/sessions/<id>.lock     held (flock) while a process may write; a kill frees it
+    REHEARSAL_HOME/login.json             who is logged in, {"account": NAME}; said openly, never asked for
 
 A message is written when it happens, so a prompt that failed or was interrupted stays behind, as it does
 with the real CLIs. A half-written last line is the trace of a kill and is dropped; any other damage makes
