@@ -266,6 +266,8 @@ def _too_long(now: Situation) -> str:
 
 def _no_pin(now: Situation) -> str:
     who = f"{now.voice.agent} ({now.voice.role})" if now.voice.role else now.voice.agent
+    if now.spoke:
+        return f"{who} spoke here before, but no session of that could be kept"
     if now.others:
         return f"{who} has no session in this conversation yet ({', '.join(now.others)} has)"
     return f"{who} has no session in this conversation yet"

@@ -37,6 +37,8 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True):
     """Why nothing of the past shall be carried."""
     fresh_session: bool = False
     pin: Pin | None = None
+    spoke: bool = False
+    """This voice answered before, though no session of it is known."""
     others: tuple[str, ...] = ()
     """Who else has a session in this conversation."""
     hidden: int = 0

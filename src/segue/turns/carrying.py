@@ -18,6 +18,7 @@ from segue.core.model import Instructions, Message, Pin
 from segue.core.predict import predict
 from segue.core.request import Place, Request, Start
 from segue.core.situation import tokens
+from segue.core.spoken import Spoken
 from segue.core.turn import Mode, Sent
 from segue.core.usage import Totals
 from segue.store.store import Store
@@ -33,6 +34,7 @@ EXPANDS_AT = frozenset({"claude", "gemini", "vibe"})
 LOST = ("file", "host", "runtime", "size", "retired", "poisoned", "workdir", "ttl")
 """Checks whose failing means that a session that was expected is not there any more."""
 NATIVE = ("resume", "branch")
+GO_ON = "Go on with what you were asked last."
 ZERO = Totals(cost_usd=0.0)
 """A copy that was written begins to count anew."""
 
@@ -93,7 +95,7 @@ class Carrying:
             text=text,
             corrections=situation.cut.corrections if native else (),
             anchor=situation.cut.anchor if mode == "branch" else None,
-            under=history.under(self.surveyed.view, prepared.agent.name, prepared.account_name),
+            under=history.under(self.surveyed.visible, prepared.agent.name, prepared.account_name),
             instructions=instructed,
             epoch=self.surveyed.epoch,
             sent=Sent(situation.cut.kept if native else 0, told, len(request.prompt.encode())),
@@ -124,13 +126,15 @@ class Carrying:
         due = instructions_due(digest, given, situation.cut.rows, False) if native else wanted is not None
         placed = place(wanted if due else None, prepared.runtime.capabilities, fresh=not native)
         words = spoken(self.store, text) | spoken(self.store, situation.cut.corrections if native else ())
+        # A message that is run again after tools had run for it stands in the session already.
+        new = words[text[-1].id] if text else Spoken(self.surveyed.view[-1], GO_ON)
         ended = self.surveyed.pin.ended if self.surveyed.pin is not None and native else None
         carried = compose(
             Carry(
                 mode=mode,
                 voice=prepared.voice,
                 label=prepared.agent.label,
-                new=words[text[-1].id],
+                new=new,
                 earlier=tuple(words[each.id] for each in text[:-1]),
                 corrections=tuple(words[each.id] for each in situation.cut.corrections) if native else (),
                 instructions=placed.in_message,
@@ -190,6 +194,9 @@ class Carrying:
         failed = [c for c in self.decision.checks if c.verdict == "fail" and c.check in told]
         if mode in NATIVE:
             failed = [check for check in failed if check.check == "pressure"]
+        if mode == "fresh" and self.situation.earlier and self.situation.blank is None:
+            why = next(rung.why for rung in self.decision.rungs if rung.mode == "recap")
+            return (f"nothing of the conversation was carried over: {why or 'it is too long'}",)
         if mode == "fresh":
             failed = [check for check in failed if check.check == "account"]
         return tuple(check.detail for check in failed if check.detail)

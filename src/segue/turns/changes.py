@@ -11,7 +11,7 @@ import msgspec
 
 from segue.config.homes import Home
 from segue.core.errors import InUse, Misuse
-from segue.core.history import risen
+from segue.core.history import account_mark, risen
 from segue.core.keys import new_id
 from segue.core.model import Message, Voice
 from segue.core.turn import Turn
@@ -37,7 +37,21 @@ def begin(prepared: Prepared, store: Store, row: TurnRow, again: str | None) -> 
     store.place(row.id, lost)
     if again is not None:
         messages = store.messages(conversation)
-        _drop(store, conversation, messages, _index(messages, again) + 1)
+        at = _index(messages, again)
+        _drop(store, conversation, messages, at + 1)
+        store.address(addressed(messages[at], prepared))
+
+
+def addressed(message: Message, prepared: Prepared) -> Message:
+    """The message as it is said now: to whom, and under which account."""
+    voice, account = prepared.voice, prepared.account_name
+    return msgspec.structs.replace(
+        message,
+        voice=voice,
+        account=account,
+        under=(account_mark(voice.agent, account),),
+        blank=prepared.ask.blank,
+    )
 
 
 def given_up(store: Store, row: TurnRow, turn: Turn) -> None:

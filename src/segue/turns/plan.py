@@ -51,7 +51,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     kept_rows: int = 0
     """How many deliveries of that session are kept."""
     text: tuple[Message, ...]
-    """What is sent as text; the user message is the last."""
+    """What is sent as text; the user message is the last. Empty where the session has all of it already."""
     corrections: tuple[Message, ...] = ()
     anchor: str | None = None
     """Where a branch cuts."""

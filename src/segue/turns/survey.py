@@ -32,6 +32,8 @@ class Surveyed(msgspec.Struct, frozen=True, kw_only=True):
 
     situation: Situation
     view: tuple[Message, ...]
+    visible: tuple[Message, ...]
+    """All on this side of the account's wall, whether it is told again or not."""
     pin: Pin | None
     found: Found | None
     epoch: int
@@ -78,6 +80,7 @@ def survey(
         blank="nothing shall be carried over (--blank)" if prepared.ask.blank else None,
         fresh_session=prepared.ask.fresh_session or not prepared.ask.save,
         pin=pin,
+        spoke=pin is None and any(m.sender == "assistant" and m.voice == voice for m in view),
         others=_others(store, conversation, voice),
         hidden=history.hidden(messages, voice, account),
         broken=_broken(parted, messages),
@@ -97,6 +100,7 @@ def survey(
     return Surveyed(
         situation=situation,
         view=tuple(view),
+        visible=tuple(visible),
         pin=pin,
         found=found,
         epoch=store.epochs(conversation).get(voice, 0),

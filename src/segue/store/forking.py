@@ -1,0 +1,111 @@
+"""A fork: a conversation of its own that begins with a copy of another, and may use its native sessions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from segue.core.errors import Misuse
+from segue.core.model import Held, Message, Pin, Voice
+from segue.store import messages, sessions
+from segue.store.conversations import create
+from segue.store.database import Database, Row
+from segue.store.messages import read_facts
+from segue.store.packing import unpack
+from segue.store.queries import Queries
+from segue.store.records import Conversation
+
+_SQL = Queries("messages")
+_HISTORY = Queries("history")
+_SESSIONS = Queries("sessions")
+
+
+def fork(
+    db: Database,
+    conversation: Conversation,
+    new_key: str,
+    upto: str | None,
+    now_ms: int,
+    ids: Callable[[], str],
+) -> Conversation:
+    """See ``Store.fork``."""
+    with db.writing():
+        rows = _upto(db.all(_SQL.whole, conversation=conversation.id), upto)
+        new = msgspec.structs.replace(
+            conversation,
+            id=ids(),
+            key=new_key,
+            created_ms=now_ms,
+            updated_ms=now_ms,
+            forked_from=conversation.key,
+            forked_at=rows[-1][0] if rows else None,
+        )
+        create(db, new)
+        renamed = {row[0]: ids() for row in rows}
+        copies = [(_copy(row, renamed), row[5], row[4]) for row in rows]
+        messages.insert(db, new.id, copies, first_place=1)
+        for agent, role, epoch in db.all(_HISTORY.epochs, conversation=conversation.id):
+            db.run(_HISTORY.set_epoch, conversation=new.id, agent=agent, role=role, epoch=epoch)
+        for (text,) in db.all(_SESSIONS.pins, conversation=conversation.id):
+            _fork_pin(db, text, conversation.key, new, renamed, ids)
+    return new
+
+
+def _upto(rows: list[Row], upto: str | None) -> list[Row]:
+    if upto is None:
+        return rows
+    for n, row in enumerate(rows, 1):
+        if row[0] == upto:
+            return rows[:n]
+    raise Misuse(f"message {upto} does not stand in this conversation")
+
+
+def _copy(row: Row, renamed: dict[str, str]) -> Message:
+    """Its number of revision stays, so that it can be compared with what a session holds."""
+    message_id, facts, revision = row[:3]
+    known = read_facts(facts)
+    return Message(
+        id=renamed[message_id],
+        sender=known.sender,
+        voice=Voice(known.agent, known.role),
+        revision=revision,
+        account=known.account,
+        under=known.under,
+        blank=known.blank,
+    )
+
+
+def _fork_pin(
+    db: Database, text: str, key: str, new: Conversation, renamed: dict[str, str], ids: Callable[[], str]
+) -> None:
+    """The fork's own row for a session it shares, with what the fork knows of it; none if that is nothing."""
+    pin = unpack(text, Pin)
+    session = None if pin is None else sessions.session_by_id(db, pin.session)
+    if pin is None or session is None:
+        return
+    held = _known(sessions.held(db, session.id), renamed)
+    if not held:
+        return
+    mine = msgspec.structs.replace(
+        session,
+        id=ids(),
+        conversation=new.id,
+        parent=session.id,
+        how="fork",
+        created_ms=new.created_ms,
+        last_used_ms=new.created_ms,
+    )
+    sessions.save_session(db, mine)
+    sessions.hold(db, mine.id, 0, held)
+    sessions.save_pin(db, new.id, msgspec.structs.replace(pin, session=mine.id, foreign=pin.foreign or key))
+
+
+def _known(held: tuple[Held, ...], renamed: dict[str, str]) -> list[Held]:
+    """What is held, up to the first message that the fork has no copy of."""
+    kept = []
+    for item in held:
+        if item.message not in renamed:
+            break
+        kept.append(msgspec.structs.replace(item, message=renamed[item.message]))
+    return kept

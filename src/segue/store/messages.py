@@ -1,0 +1,116 @@
+"""Messages: light in the order of the conversation, with their texts only where these are wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from segue.core.model import Message, Sender, Voice
+from segue.store.database import Database
+from segue.store.packing import pack, storable
+from segue.store.part import Part
+from segue.store.queries import Queries
+
+_SQL = Queries("messages")
+
+
+class Facts(msgspec.Struct, frozen=True, array_like=True):
+    """What never changes of a message. Few differ in a conversation: they are read once each."""
+
+    sender: Sender
+    agent: str
+    role: str = ""
+    account: str = ""
+    under: tuple[str, ...] = ()
+    blank: bool = False
+
+
+class Messages(Part):
+    def messages(self, conversation_id: str) -> list[Message]:
+        """Those that stand and have their place, in order, without their texts."""
+        seen = _Seen()
+        made = []
+        for message_id, facts, revision, size in self.db.all(_SQL.standing, conversation=conversation_id):
+            sender, voice, account, under, blank = seen[facts]
+            made.append(
+                Message(
+                    id=message_id,
+                    sender=sender,
+                    voice=voice,
+                    revision=revision,
+                    account=account,
+                    under=under,
+                    blank=blank,
+                    size=size,
+                )
+            )
+        return made
+
+    def texts(self, ids: Sequence[str]) -> dict[str, str]:
+        """The texts as they read now; messages that are not there are left out."""
+        return dict(self.db.among(_SQL.texts, ids))
+
+    def address(self, message: Message) -> None:
+        """It is said to this voice, under this account: a message that is run again may go elsewhere."""
+        self.db.run(_SQL.address, id=message.id, facts=pack(_facts_of(message)))
+
+    def revisions(self, message_id: str) -> list[tuple[int, str, int]]:
+        """All that a message ever said: revision, text, and since when."""
+        return [(n, text, ms) for n, text, ms in self.db.all(_SQL.revisions, message=message_id)]
+
+
+class _Seen(dict[str, tuple[Sender, Voice, str, tuple[str, ...], bool]]):
+    """Facts by their text, each understood once."""
+
+    def __missing__(self, text: str) -> tuple[Sender, Voice, str, tuple[str, ...], bool]:
+        facts = read_facts(text)
+        self[text] = found = (
+            facts.sender,
+            Voice(facts.agent, facts.role),
+            facts.account,
+            facts.under,
+            facts.blank,
+        )
+        return found
+
+
+def read_facts(text: str) -> Facts:
+    return msgspec.json.decode(text, type=Facts)
+
+
+def insert(
+    db: Database, conversation_id: str, said: Iterable[tuple[Message, str, int]], *, first_place: int | None
+) -> None:
+    """Messages with their texts and times; placed from ``first_place`` on, or not at all."""
+    rows: list[dict[str, Any]] = []
+    texts: list[dict[str, Any]] = []
+    for offset, (message, given, created_ms) in enumerate(said):
+        text = storable(given)
+        rows.append(
+            {
+                "id": message.id,
+                "conversation": conversation_id,
+                "place": None if first_place is None else first_place + offset,
+                "facts": pack(_facts_of(message)),
+                "revision": message.revision,
+                "size": len(text.encode()),
+                "created_ms": created_ms,
+            }
+        )
+        texts.append(
+            {"message": message.id, "revision": message.revision, "text": text, "created_ms": created_ms}
+        )
+    db.many(_SQL.insert, rows)
+    db.many(_SQL.revise, texts)
+
+
+def place(db: Database, message_id: str) -> None:
+    """After all others, if it has no place yet."""
+    db.run(_SQL.place, id=message_id)
+
+
+def _facts_of(message: Message) -> Facts:
+    voice = message.voice
+    return Facts(message.sender, voice.agent, voice.role, message.account, message.under, message.blank)

@@ -1,0 +1,101 @@
+"""PostgreSQL, by URL: tables in a schema of their own, ``segue``.
+
+The only place that imports psycopg.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from segue.core.errors import Broken, Misuse
+from segue.store.database import WAIT_S, Database
+from segue.store.queries import pyformat
+
+try:
+    import psycopg
+except ImportError:
+    raise Misuse('a PostgreSQL store needs psycopg: pip install "segue[postgres]"') from None
+
+_MIGRATING = 7_365_677_565  # any number that is ours: the name of the lock
+_WORDS = (
+    (re.compile(r"\) STRICT(, WITHOUT ROWID)?(?=;$)", re.MULTILINE), ")"),
+    (re.compile(r"\bINTEGER\b"), "BIGINT"),
+    (re.compile(r"\bREAL\b"), "DOUBLE PRECISION"),
+    (re.compile(r"\bTEXT\b"), 'TEXT COLLATE "C"'),
+)
+
+
+class Postgres(Database):
+    name = "postgres"
+    BEGIN_WRITING = "BEGIN"
+    BEGIN_READING = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY"
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        try:
+            parts = urlsplit(url)
+        except ValueError as error:
+            raise Misuse(f"the URL of the store cannot be read: {error}") from None
+        self._secrets = [unquote(parts.password or ""), *parse_qs(parts.query).get("password", [])]
+        super().__init__(f"{parts.hostname or 'PostgreSQL'}{parts.path}")
+        self._connection = self._connect()
+
+    def close(self) -> None:
+        with self._lock:
+            self._connection.close()
+
+    def is_new(self) -> bool:
+        found = "SELECT 1 FROM pg_tables WHERE schemaname = 'segue' AND tablename = 'segue_migrations'"
+        return self.one(found) is None
+
+    def lock_for_migration(self) -> None:
+        self.one("SELECT pg_advisory_xact_lock(:key)", key=_MIGRATING)
+        if self.one("SELECT 1 FROM pg_namespace WHERE nspname = 'segue'") is None:
+            self.run("CREATE SCHEMA segue")
+
+    def words(self, ddl: str) -> str:
+        for pattern, word in _WORDS:
+            ddl = pattern.sub(word, ddl)
+        return ddl
+
+    def _connect(self) -> psycopg.Connection[tuple[Any, ...]]:
+        more: dict[str, Any] = {} if "connect_timeout" in self._url else {"connect_timeout": WAIT_S}
+        try:
+            connection = psycopg.connect(self._url, autocommit=True, application_name="segue", **more)
+            connection.execute(f"SET search_path TO segue; SET lock_timeout TO '{WAIT_S}s'".encode())
+        except psycopg.Error as error:
+            raise self._said(error, "cannot be reached") from error
+        return connection
+
+    def _execute(self, sql: str, values: dict[str, Any]) -> Any:
+        query = pyformat(sql).encode()
+        try:
+            return self._connection.execute(query, values or None)
+        except psycopg.OperationalError as error:
+            if self._depth or not self._connection.closed:
+                raise self._said(error) from error
+        except psycopg.Error as error:
+            raise self._said(error) from error
+        self._connection = self._connect()  # the server was restarted meanwhile; nothing had begun
+        return self._connection.execute(query, values or None)
+
+    def _execute_many(self, sql: str, rows: list[dict[str, Any]]) -> None:
+        try:
+            with self._connection.cursor() as cursor:
+                cursor.executemany(pyformat(sql).encode(), rows)
+        except psycopg.Error as error:
+            raise self._said(error) from error
+
+    def _roll_back(self) -> None:
+        if not self._connection.closed:
+            self._connection.rollback()
+
+    def _said(self, error: psycopg.Error, what: str = "cannot be used") -> Broken:
+        said = str(error)
+        for secret in filter(None, self._secrets):
+            said = said.replace(secret, "…")
+        if isinstance(error, psycopg.errors.LockNotAvailable):
+            return self._broken(f"is busy: another program has been writing for {WAIT_S} s; try again")
+        return self._broken(f"{what}: {said}")

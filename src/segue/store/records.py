@@ -1,0 +1,207 @@
+"""The rows of the store, as frozen values. Messages and pins are the core's own types."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from segue.core.model import Held, Message, Pin, Sender, Voice
+from segue.core.turn import Mode, Turn
+from segue.core.usage import Context, Totals, Usage
+
+TurnStatus = Literal["waiting", "running", "ok", "failed", "cancelled"]
+
+
+class Owner(msgspec.Struct, frozen=True, kw_only=True):
+    """The process that runs a turn or holds a lease: its number alone may be another's by now."""
+
+    host: str
+    pid: int
+    start_time: str | None = None
+    boot_id: str | None = None
+
+
+class Conversation(msgspec.Struct, frozen=True, kw_only=True):
+    """A dialogue under the user's own key. ``agent`` to ``cwd``: what was used last, for the next turn."""
+
+    id: str
+    key: str
+    agent: str = ""
+    account: str = ""
+    model: str | None = None
+    role: str = ""
+    cwd: str = ""
+    title: str = ""
+    """One that was given to it; where none was, lists show how it begins."""
+    created_ms: int = 0
+    updated_ms: int = 0
+    forked_from: str | None = None
+    """The key of the conversation it is a fork of."""
+    forked_at: str | None = None
+    """The last message of that one which it has a copy of."""
+
+
+class Remembered(msgspec.Struct, frozen=True, kw_only=True):
+    """What a conversation's next turn takes where nothing else is said."""
+
+    agent: str
+    account: str = ""
+    model: str | None = None
+    role: str = ""
+    cwd: str = ""
+
+
+class Summary(msgspec.Struct, frozen=True, kw_only=True):
+    """A conversation in a list, with what its turns add up to."""
+
+    conversation: Conversation
+    title: str = ""
+    messages: int = 0
+    agents: tuple[str, ...] = ()
+    """In the order in which they came in."""
+    last_used_ms: int = 0
+    usage: Usage = Usage()
+    cost_usd: float | None = None
+    saved_usd: float | None = None
+    status: TurnStatus | None = None
+    """Of its newest turn."""
+
+    @property
+    def tokens(self) -> int | None:
+        """What was new: all tokens but those that a cache served."""
+        known = [n for n in (self.usage.input, self.usage.cache_write, self.usage.output) if n is not None]
+        return sum(known) if known else None
+
+
+class TurnRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A turn, from the moment its message was heard. ``told`` is what was said of it in the end."""
+
+    id: str
+    conversation: str
+    message: str
+    answer: str | None = None
+    voice: Voice
+    account: str = ""
+    model: str | None = None
+    cwd: str = ""
+    host: str = ""
+    mode: Mode | None = None
+    status: TurnStatus = "waiting"
+    told: Turn | None = None
+    owner: Owner
+    started_ms: int
+    ended_ms: int | None = None
+    """None also where its process died unseen."""
+    predicted_usd: float | None = None
+    retry_of: str | None = None
+
+
+class AttemptRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One run of the CLI: written before it starts, with all that is needed to adopt it."""
+
+    id: str
+    turn: str
+    seq: int
+    mode: Mode
+    session: str | None = None
+    """Our own id of the native session."""
+    resumed_from: str | None = None
+    new_id: str | None = None
+    """The native id it is meant to get."""
+    run_dir: str
+    task: bytes = b"{}"
+    """JSON of whoever runs it."""
+    process: str | None = None
+    """JSON of the process, once it is started."""
+    outcome: str | None = None
+    native_id: str | None = None
+    usage: Usage = Usage()
+    cost_usd: float | None = None
+    tools_run: int = 0
+    started_ms: int
+    ended_ms: int | None = None
+
+
+class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A native session that we made or went on with. A retired one keeps its id, and the reason."""
+
+    id: str
+    agent: str
+    account: str = ""
+    native_id: str
+    host: str
+    home: str
+    cwd: str
+    path: str | None = None
+    conversation: str | None = None
+    created_ms: int
+    last_used_ms: int
+    retired_ms: int | None = None
+    retired_reason: str | None = None
+    parent: str | None = None
+    """Our id of the session it came out of."""
+    how: str
+    """The mode it was made by."""
+    intended: bool = False
+    """The id was chosen by us and is not confirmed yet."""
+    totals: Totals = Totals()
+    context: Context = Context()
+
+
+class LineageRow(msgspec.Struct, frozen=True, kw_only=True):
+    """Which turn came out of which: resume, branch, fork, graft, step_down, retry, …"""
+
+    child: str
+    parent: str | None = None
+    kind: str
+    session: str | None = None
+    parent_session: str | None = None
+    ms: int
+
+
+class Settlement(msgspec.Struct, frozen=True, kw_only=True):
+    """All that a turn's end changes; what is left out stays as it was."""
+
+    turn: TurnRow
+    """In its final state."""
+    answer: tuple[Message, str] | None = None
+    session: SessionRow | None = None
+    held: tuple[Held, ...] | None = None
+    """What the session of ``session``, else of ``pin``, holds from ``held_from`` on."""
+    held_from: int = 0
+    pin: Pin | None = None
+    retire: tuple[tuple[str, str], ...] = ()
+    """Our ids of sessions, each with the reason."""
+    lineage: tuple[LineageRow, ...] = ()
+    remember: Remembered | None = None
+    epochs: tuple[Voice, ...] = ()
+    """The voices whose epoch rises by one."""
+
+
+class LogRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A message as the log shows it; ``n`` is what people call it by."""
+
+    n: int
+    id: str
+    sender: Sender
+    voice: Voice
+    account: str
+    blank: bool
+    text: str
+    revision: int
+    created_ms: int
+    edited_ms: int | None = None
+    turn: TurnRow | None = None
+    """The turn that gave this answer, or the newest one that left this message without any."""
+
+
+class LeaseRow(msgspec.Struct, frozen=True, kw_only=True):
+    """Who may write. ``group``: JSON of the process group that writes for them."""
+
+    name: str
+    token: str
+    owner: Owner
+    group: str | None = None
+    taken_ms: int
+    renewed_ms: int

@@ -1,0 +1,109 @@
+"""Native sessions, what each of them holds, and the pins that point to them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from segue.core.model import Held, Pin, Voice
+from segue.core.usage import Context, Totals
+from segue.store.database import Database, Row
+from segue.store.packing import pack, unpack
+from segue.store.part import Part
+from segue.store.queries import Queries
+from segue.store.records import SessionRow
+
+_SQL = Queries("sessions")
+
+
+class Sessions(Part):
+    def session(self, agent: str, native_id: str, host: str) -> SessionRow | None:
+        row = self.db.one(_SQL.by_native_id, agent=agent, native_id=native_id, host=host)
+        return None if row is None else _session_of(row)
+
+    def sessions(self, conversation_id: str | None = None) -> list[SessionRow]:
+        """Of one conversation, or all there are; the one that was used last first."""
+        if conversation_id is None:
+            rows = self.db.all(_SQL.every)
+        else:
+            rows = self.db.all(_SQL.of, conversation=conversation_id)
+        return [_session_of(row) for row in rows]
+
+    def pin(self, conversation_id: str, voice: Voice, account: str) -> Pin | None:
+        """With all that its session holds. One that cannot be read any more counts as none."""
+        who = {"role": voice.role, "agent": voice.agent, "account": account}
+        with self.db.reading():
+            row = self.db.one(_SQL.pinned, conversation=conversation_id, **who)
+            pin = None if row is None else unpack(row[1], Pin)
+            return None if pin is None else msgspec.structs.replace(pin, held=held(self.db, pin.session))
+
+    def pins(self, conversation_id: str) -> list[Pin]:
+        """All of them, without what they hold; the newest success first."""
+        rows = self.db.all(_SQL.pins, conversation=conversation_id)
+        return [pin for (text,) in rows if (pin := unpack(text, Pin)) is not None]
+
+
+def session_by_id(db: Database, session_id: str) -> SessionRow | None:
+    row = db.one(_SQL.by_id, id=session_id)
+    return None if row is None else _session_of(row)
+
+
+def save_session(db: Database, session: SessionRow) -> None:
+    fields = msgspec.structs.asdict(session)
+    fields |= {
+        "intended": int(session.intended),
+        "totals": pack(session.totals),
+        "context": pack(session.context),
+    }
+    db.run(_SQL.save, **fields)
+
+
+def retire(db: Database, session_id: str, reason: str, now_ms: int) -> None:
+    db.run(_SQL.retire, id=session_id, reason=reason, now_ms=now_ms)
+
+
+def held(db: Database, session_id: str) -> tuple[Held, ...]:
+    rows = db.all(_SQL.held, session=session_id)
+    return tuple([Held(m, r, anchor, second == 1, mends == 1) for m, r, anchor, second, mends in rows])
+
+
+def hold(db: Database, session_id: str, first: int, items: Iterable[Held]) -> None:
+    """What the session holds from ``first`` on is this."""
+    db.run(_SQL.let_go, session=session_id, seq=first)
+    rows = [
+        {
+            "session": session_id,
+            "seq": seq,
+            "message": item.message,
+            "revision": item.revision,
+            "anchor": item.anchor,
+            "second_hand": int(item.second_hand),
+            "correction": int(item.correction),
+        }
+        for seq, item in enumerate(items, first)
+    ]
+    db.many(_SQL.hold, rows)
+
+
+def save_pin(db: Database, conversation_id: str, pin: Pin) -> None:
+    db.run(
+        _SQL.pin,
+        conversation=conversation_id,
+        role=pin.voice.role,
+        agent=pin.voice.agent,
+        account=pin.account,
+        session=pin.session,
+        succeeded_ms=pin.succeeded_ms,
+        made_under=pack(msgspec.structs.replace(pin, held=())),
+    )
+
+
+def _session_of(row: Row) -> SessionRow:
+    fields = dict(zip(SessionRow.__struct_fields__, row, strict=True))
+    fields |= {
+        "intended": fields["intended"] == 1,
+        "totals": unpack(fields["totals"], Totals) or Totals(),
+        "context": unpack(fields["context"], Context) or Context(),
+    }
+    return SessionRow(**fields)

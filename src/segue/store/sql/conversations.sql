@@ -1,0 +1,71 @@
+-- name: create(id, key, agent, account, model, role, cwd, title, created_ms, updated_ms, forked_from, forked_at)!
+-- Whoever comes first has the key; the second writes nothing.
+INSERT INTO conversations
+    (id, key, agent, account, model, role, cwd, title, created_ms, updated_ms, forked_from, forked_at)
+VALUES
+    (:id, :key, :agent, :account, :model, :role, :cwd, :title, :created_ms, :updated_ms, :forked_from, :forked_at)
+ON CONFLICT (key) DO NOTHING;
+
+-- name: by_key(key)^
+SELECT id, key, agent, account, model, role, cwd, title, created_ms, updated_ms, forked_from, forked_at
+FROM conversations WHERE key = :key;
+
+-- name: by_id(id)^
+SELECT id, key, agent, account, model, role, cwd, title, created_ms, updated_ms, forked_from, forked_at
+FROM conversations WHERE id = :id;
+
+-- name: every()
+SELECT id, key, agent, account, model, role, cwd, title, created_ms, updated_ms, forked_from, forked_at
+FROM conversations;
+
+-- name: keys_like(prefix, length)
+SELECT key FROM conversations WHERE substr(key, 1, :length) = :prefix;
+
+-- name: touch(id, now_ms)!
+-- Also what makes writers of one conversation wait for each other.
+UPDATE conversations
+SET updated_ms = CASE WHEN updated_ms < :now_ms THEN :now_ms ELSE updated_ms END
+WHERE id = :id;
+
+-- name: remember(id, agent, account, model, role, cwd)!
+UPDATE conversations
+SET agent = :agent, account = :account, model = :model, role = :role, cwd = :cwd
+WHERE id = :id;
+
+-- name: remove(id)!
+DELETE FROM conversations WHERE id = :id;
+
+-- name: message_counts()
+-- Per conversation and kind of message: how many stand, and where the first of them is.
+SELECT conversation, facts, COUNT(*), MIN(place)
+FROM messages WHERE removed_ms IS NULL AND place IS NOT NULL
+GROUP BY conversation, facts;
+
+-- name: beginnings(length)
+-- The first words of the first message that stands, per conversation and kind of message.
+SELECT m.conversation, m.facts, substr(r.text, 1, :length)
+FROM messages AS m
+JOIN (
+    SELECT conversation, facts, MIN(place) AS place
+    FROM messages WHERE removed_ms IS NULL AND place IS NOT NULL
+    GROUP BY conversation, facts
+) AS f ON f.conversation = m.conversation AND f.place = m.place
+JOIN revisions AS r ON r.message = m.id AND r.revision = m.revision
+ORDER BY m.place;
+
+-- name: spent()
+SELECT
+    conversation,
+    CAST(SUM(input) AS BIGINT), CAST(SUM(cache_read) AS BIGINT),
+    CAST(SUM(cache_write) AS BIGINT), CAST(SUM(output) AS BIGINT),
+    SUM(cost_usd), SUM(saved_usd), MAX(COALESCE(ended_ms, started_ms))
+FROM turns GROUP BY conversation;
+
+-- name: newest_status()
+SELECT conversation, status
+FROM (
+    SELECT conversation, status,
+        ROW_NUMBER() OVER (PARTITION BY conversation ORDER BY started_ms DESC, id DESC) AS back
+    FROM turns
+) AS ranked
+WHERE back = 1;

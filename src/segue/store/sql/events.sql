@@ -1,0 +1,21 @@
+-- name: record(turn, seq, ms, event)!
+-- What is recorded stays: whoever reads a stream again says the same.
+INSERT INTO events (turn, seq, ms, event) VALUES (:turn, :seq, :ms, :event)
+ON CONFLICT (turn, seq) DO NOTHING;
+
+-- name: after(turn, seq)
+SELECT seq, ms, event FROM events WHERE turn = :turn AND seq > :seq ORDER BY seq;
+
+-- name: of_tools(ids)
+-- What the tools did in the turns that gave these answers.
+SELECT t.answer, e.event
+FROM turns AS t JOIN events AS e ON e.turn = t.id
+WHERE t.answer IN (:ids) AND substr(e.event, 1, 14) = '{"type":"tool-'
+ORDER BY t.answer, e.seq;
+
+-- name: switch_off(runtime, capability, reason, ms)!
+INSERT INTO switched_off (runtime, capability, reason, ms) VALUES (:runtime, :capability, :reason, :ms)
+ON CONFLICT (runtime, capability) DO UPDATE SET reason = excluded.reason, ms = excluded.ms;
+
+-- name: switched_off(runtime)
+SELECT capability, reason FROM switched_off WHERE runtime = :runtime ORDER BY capability;

@@ -1,0 +1,50 @@
+-- name: insert(id, conversation, place, facts, revision, size, created_ms)!
+INSERT INTO messages (id, conversation, place, facts, revision, size, created_ms)
+VALUES (:id, :conversation, :place, :facts, :revision, :size, :created_ms);
+
+-- name: revise(message, revision, text, created_ms)!
+INSERT INTO revisions (message, revision, text, created_ms) VALUES (:message, :revision, :text, :created_ms);
+
+-- name: place(id)!
+-- After all others, those that were removed included.
+UPDATE messages
+SET place = (
+    SELECT COALESCE(MAX(o.place), 0) + 1 FROM messages AS o WHERE o.conversation = messages.conversation
+)
+WHERE id = :id AND place IS NULL;
+
+-- name: address(id, facts)!
+UPDATE messages SET facts = :facts WHERE id = :id;
+
+-- name: standing(conversation)
+SELECT id, facts, revision, size
+FROM messages WHERE conversation = :conversation AND removed_ms IS NULL AND place IS NOT NULL
+ORDER BY place;
+
+-- name: whole(conversation)
+SELECT m.id, m.facts, m.revision, m.size, m.created_ms, r.text, r.created_ms
+FROM messages AS m
+JOIN revisions AS r ON r.message = m.id AND r.revision = m.revision
+WHERE m.conversation = :conversation AND m.removed_ms IS NULL AND m.place IS NOT NULL
+ORDER BY m.place;
+
+-- name: texts(ids)
+SELECT m.id, r.text
+FROM messages AS m
+JOIN revisions AS r ON r.message = m.id AND r.revision = m.revision
+WHERE m.id IN (:ids);
+
+-- name: edit(id, size)^
+UPDATE messages SET revision = revision + 1, size = :size
+WHERE id = :id AND removed_ms IS NULL
+RETURNING conversation, revision;
+
+-- name: drop(id, conversation, now_ms)!
+UPDATE messages SET removed_ms = :now_ms
+WHERE id = :id AND conversation = :conversation AND removed_ms IS NULL;
+
+-- name: conversation_of(id)^
+SELECT conversation FROM messages WHERE id = :id;
+
+-- name: revisions(message)
+SELECT revision, text, created_ms FROM revisions WHERE message = :message ORDER BY revision;

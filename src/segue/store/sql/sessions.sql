@@ -1,0 +1,68 @@
+-- name: save(id, agent, account, native_id, host, home, cwd, path, conversation, created_ms, last_used_ms, retired_ms, retired_reason, parent, how, intended, totals, context)!
+-- Where it came from, how it was made, and that it was retired stay.
+INSERT INTO sessions
+    (id, agent, account, native_id, host, home, cwd, path, conversation, created_ms, last_used_ms, retired_ms,
+    retired_reason, parent, how, intended, totals, context)
+VALUES
+    (:id, :agent, :account, :native_id, :host, :home, :cwd, :path, :conversation, :created_ms, :last_used_ms,
+    :retired_ms, :retired_reason, :parent, :how, :intended, :totals, :context)
+ON CONFLICT (id) DO UPDATE SET
+    native_id = excluded.native_id, host = excluded.host, home = excluded.home, cwd = excluded.cwd,
+    path = COALESCE(excluded.path, sessions.path), conversation = excluded.conversation,
+    last_used_ms = excluded.last_used_ms,
+    retired_ms = COALESCE(sessions.retired_ms, excluded.retired_ms),
+    retired_reason = COALESCE(sessions.retired_reason, excluded.retired_reason),
+    parent = COALESCE(sessions.parent, excluded.parent), intended = excluded.intended, totals = excluded.totals,
+    context = excluded.context;
+
+-- name: retire(id, reason, now_ms)!
+UPDATE sessions SET retired_ms = :now_ms, retired_reason = :reason WHERE id = :id AND retired_ms IS NULL;
+
+-- name: by_id(id)^
+SELECT id, agent, account, native_id, host, home, cwd, path, conversation, created_ms, last_used_ms, retired_ms,
+    retired_reason, parent, how, intended, totals, context
+FROM sessions WHERE id = :id;
+
+-- name: by_native_id(agent, native_id, host)^
+-- A fork has a row of its own for the session it shares: the row it came from is the one that counts.
+SELECT id, agent, account, native_id, host, home, cwd, path, conversation, created_ms, last_used_ms, retired_ms,
+    retired_reason, parent, how, intended, totals, context
+FROM sessions WHERE native_id = :native_id AND agent = :agent AND host = :host
+ORDER BY conversation IS NULL, created_ms, id LIMIT 1;
+
+-- name: every()
+SELECT id, agent, account, native_id, host, home, cwd, path, conversation, created_ms, last_used_ms, retired_ms,
+    retired_reason, parent, how, intended, totals, context
+FROM sessions ORDER BY last_used_ms DESC, id DESC;
+
+-- name: of(conversation)
+SELECT id, agent, account, native_id, host, home, cwd, path, conversation, created_ms, last_used_ms, retired_ms,
+    retired_reason, parent, how, intended, totals, context
+FROM sessions WHERE conversation = :conversation ORDER BY last_used_ms DESC, id DESC;
+
+-- name: hold(session, seq, message, revision, anchor, second_hand, correction)!
+INSERT INTO held (session, seq, message, revision, anchor, second_hand, correction)
+VALUES (:session, :seq, :message, :revision, :anchor, :second_hand, :correction);
+
+-- name: let_go(session, seq)!
+DELETE FROM held WHERE session = :session AND seq >= :seq;
+
+-- name: let_all_go(conversation)!
+DELETE FROM held WHERE session IN (SELECT id FROM sessions WHERE conversation = :conversation);
+
+-- name: held(session)
+SELECT message, revision, anchor, second_hand, correction FROM held WHERE session = :session ORDER BY seq;
+
+-- name: pin(conversation, role, agent, account, session, succeeded_ms, made_under)!
+INSERT INTO pins (conversation, role, agent, account, session, succeeded_ms, made_under)
+VALUES (:conversation, :role, :agent, :account, :session, :succeeded_ms, :made_under)
+ON CONFLICT (conversation, role, agent, account) DO UPDATE SET
+    session = excluded.session, succeeded_ms = excluded.succeeded_ms, made_under = excluded.made_under;
+
+-- name: pinned(conversation, role, agent, account)^
+SELECT session, made_under FROM pins
+WHERE conversation = :conversation AND role = :role AND agent = :agent AND account = :account;
+
+-- name: pins(conversation)
+SELECT made_under FROM pins WHERE conversation = :conversation
+ORDER BY succeeded_ms DESC, agent, role, account;

@@ -1,0 +1,84 @@
+"""The store as a whole, and how it is opened.
+
+    with open_store(config.store.url, home.store) as store: ...
+
+Synchronous, one connection, safe to call from any thread (one after the other).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from segue.store.conversations import Conversations
+from segue.store.database import Database
+from segue.store.events import Events
+from segue.store.history import History
+from segue.store.messages import Messages
+from segue.store.migrate import migrate
+from segue.store.records import Conversation, LogRow
+from segue.store.sessions import Sessions
+from segue.store.settling import Settling
+from segue.store.turns import Turns
+
+
+class Store(Conversations, Messages, Turns, Sessions, Settling, History, Events):
+    """Everything that is remembered, by subject; each method is one transaction."""
+
+    def fork(
+        self,
+        conversation: Conversation,
+        new_key: str,
+        upto: str | None,
+        now_ms: int,
+        ids: Callable[[], str],
+    ) -> Conversation:
+        """A new conversation with copies of the messages up to and with ``upto`` (None: all that stand).
+
+        Its pins point to the same native sessions, as far as these hold what was copied. Raises ``Misuse``
+        where the key is taken.
+        """
+        from segue.store import forking
+
+        return forking.fork(self.db, conversation, new_key, upto, now_ms, ids)
+
+    def log(self, conversation_id: str) -> list[LogRow]:
+        """Each message that stands, with the turn that gave it, or the newest that left it unanswered."""
+        from segue.store import log
+
+        with self.db.reading():
+            return log.log(self.db, conversation_id, self.turns(conversation_id))
+
+    def close(self) -> None:
+        self.db.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def open_store(url: str | None, path: Path) -> Store:
+    """The store at a PostgreSQL URL, else the SQLite file at ``path``; made, or brought up to date."""
+    db = _connect(url, path)
+    try:
+        migrate(db)
+    except BaseException:
+        db.close()
+        raise
+    return Store(db)
+
+
+def _connect(url: str | None, path: Path) -> Database:
+    if url is None:
+        from segue.store.sqlite import SQLite
+
+        return SQLite(path)
+    from segue.store.postgres import Postgres
+
+    return Postgres(url)

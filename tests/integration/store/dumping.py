@@ -1,0 +1,77 @@
+"""Makes the fixture of today's schema: a store with a bit of everything, as SQL.
+
+    python -m tests.integration.store.dumping
+
+Run it once for each new migration, before that is released; what it wrote is never written again.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import tempfile
+from pathlib import Path
+
+from segue.core.usage import Usage
+from segue.store import leases
+from segue.store.migrate import known
+from segue.store.records import AttemptRow, LineageRow
+from segue.store.store import Store, open_store
+from tests.integration.store.talking import CLAUDE, CODEX, OWNER, Talk, new_id
+
+FIXTURES = Path(__file__).parents[2] / "fixtures" / "stores"
+
+
+def fill(store: Store) -> None:
+    """Two conversations: edited, cut, forked, failed, waiting; sessions, pins, leases and the rest."""
+    talk = Talk(store, "old")
+    session = talk.pinned("remember 'the' number\n456", "Noted. 🎵")
+    talk.pinned("review this", "Two problems.", CODEX)
+    settled = talk.say(
+        "fix them",
+        "Fixed.",
+        retire=((session.id, "2 failing resumes in a row"),),
+        epochs=(CLAUDE,),
+    )
+    child = talk.say("and?", None).turn.id
+    talk.say(
+        "cut this", "yes", lineage=(LineageRow(child=child, parent=settled.turn.id, kind="retry", ms=5),)
+    )
+    store.truncate(talk.id, talk.ids[-2:], 5000, [CODEX])
+    store.edit(talk.ids[0], "remember the number 457", 6000, [], [CLAUDE])
+    store.record(settled.turn.id, [(1, 100, '{"type":"text","text":"Fixed."}')])
+    attempt = AttemptRow(
+        id=new_id("a"), turn=settled.turn.id, seq=1, mode="resume", run_dir="/r", started_ms=9
+    )
+    store.attempting(attempt)
+    store.attempted(attempt.id, "ok", "n1", Usage(1, 2, 3, 4), 0.5, 2, 10)
+    store.switch_off("claude 2.1 resume", "branch", "ignored the anchor", 7)
+    leases.take(store, f"conversation:{talk.id}", OWNER, 100, lambda row, now: "alive")
+    source = store.conversation("old")
+    assert source is not None
+    store.fork(source, "old~2", talk.ids[1], 9000, new_id)
+    talk.hear("waiting")
+
+
+def dump(path: Path) -> str:
+    """All of it, as statements."""
+    connection = sqlite3.connect(path)
+    try:
+        return "\n".join(connection.iterdump()) + "\n"
+    finally:
+        connection.close()
+
+
+def main() -> None:
+    target = FIXTURES / f"{known()[-1].version:04}.sql"
+    if target.exists():
+        raise SystemExit(f"{target} is there already; a released schema does not change")
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory) / "segue.db"
+        with open_store(None, path) as store:
+            fill(store)
+        target.write_text(dump(path))
+    print(f"wrote {target}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,235 @@
+"""A store is made, brought up to date, or refused in one clear line."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from segue.core.errors import Broken, Misuse, SegueError
+from segue.store.migrate import known, migrate
+from segue.store.store import open_store
+from tests.integration.store.talking import Talk
+from tests.integration.store.where import Where
+
+NEWEST = known()[-1].version
+
+
+def refusal(where: Where) -> str:
+    with pytest.raises(Broken) as refused:
+        where.open()
+    said = refused.value.message
+    assert "\n" not in said
+    return said
+
+
+def test_a_store_is_still_there_when_it_is_opened_again(where: Where) -> None:
+    with where.open() as store:
+        Talk(store).say("hello", "hi")
+    with where.open() as store:
+        assert [summary.messages for summary in store.conversations()] == [2]
+
+
+def test_a_file_is_for_its_user_alone(tmp_path: Path) -> None:
+    old = os.umask(0)
+    try:
+        path = tmp_path / "new" / "segue.db"
+        with open_store(None, path) as store:
+            Talk(store).say("hello")
+            for file in path.parent.iterdir():
+                assert stat.S_IMODE(file.stat().st_mode) == 0o600, file
+            assert path.with_name("segue.db-wal").exists()
+    finally:
+        os.umask(old)
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+
+
+def test_eight_processes_make_it_at_once(where: Where) -> None:
+    assert where.run_all(*[("open",)] * 8) == [["[]"]] * 8
+    with where.open() as store:
+        assert [row[0] for row in store.db.all("SELECT version FROM segue_migrations")] == [
+            m.version for m in known()
+        ]
+
+
+def test_an_older_program_stops_at_a_newer_store(where: Where) -> None:
+    with where.open() as store:
+        store.db.run("INSERT INTO segue_migrations VALUES (:version, 'later', 'x', 1)", version=NEWEST + 1)
+    said = refusal(where)
+    assert f"was made by a newer Segue (schema {NEWEST + 1}, this one knows {NEWEST})" in said
+    assert "install a newer one" in said
+
+
+def test_another_schema_under_the_same_number_is_seen(where: Where) -> None:
+    with where.open() as store:
+        store.db.run("UPDATE segue_migrations SET checksum = '0000'")
+    assert "has another schema 1 than this Segue (checksum 0000); install the Segue that made it" in refusal(
+        where
+    )
+
+
+def test_migrations_are_applied_in_order_and_once(where: Where, tmp_path: Path) -> None:
+    """Today's schema, and two that come after it."""
+    later = tmp_path / "later"
+    later.mkdir()
+    first = known()[0].path
+    for name in (first.name, first.with_suffix(".sqlite.sql").name):
+        (later / name).write_bytes((first.parent / name).read_bytes())
+    (later / "0002_notes.sql").write_text(
+        "-- Notes.\nCREATE TABLE notes (id INTEGER PRIMARY KEY, note TEXT) STRICT;\n"
+    )
+    (later / "0002_notes.sqlite.sql").write_text("INSERT INTO notes VALUES (1, 'sqlite');\n")
+    (later / "0002_notes.postgres.sql").write_text("INSERT INTO notes VALUES (1, 'postgres');\n")
+    with where.open() as store:
+        Talk(store).say("hello", "hi")
+        migrate(store.db, later)
+        (later / "0003_more.sql").write_text(
+            "ALTER TABLE notes ADD COLUMN more REAL;\nUPDATE notes SET more = 2;\n"
+        )
+        migrate(store.db, later)
+        migrate(store.db, later)
+        assert store.db.all("SELECT id, note, more FROM notes") == [(1, store.db.name, 2.0)]
+        assert store.db.all("SELECT version, name FROM segue_migrations ORDER BY version") == [
+            (1, "start"),
+            (2, "notes"),
+            (3, "more"),
+        ]
+        assert [summary.messages for summary in store.conversations()] == [2]
+
+
+def test_a_migration_that_fails_changes_nothing(where: Where, tmp_path: Path) -> None:
+    later = tmp_path / "later"
+    later.mkdir()
+    for path in known()[0].path.parent.glob("0001*"):
+        (later / path.name).write_bytes(path.read_bytes())
+    (later / "0002_wrong.sql").write_text("CREATE TABLE notes (id TEXT) STRICT;\nDROP TABLE nowhere;\n")
+    with where.open() as store:
+        with pytest.raises(Broken, match="nowhere"):
+            migrate(store.db, later)
+        with pytest.raises(Broken, match="notes"):
+            store.db.all("SELECT id FROM notes")
+        assert store.db.all("SELECT version FROM segue_migrations") == [(1,)]
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"something else entirely\n" * 100, "is not a database; move it away, or set SEGUE_HOME"),
+        (b"SQLite format 3\0" + b"\xff" * 4000, "is not a database"),
+    ],
+)
+def test_a_file_that_is_no_database_is_left_alone(tmp_path: Path, content: bytes, said: str) -> None:
+    path = tmp_path / "segue.db"
+    path.write_bytes(content)
+    assert f"the store {path} {said}" in refusal(Where(None, path))
+    assert path.read_bytes() == content
+
+
+def test_a_database_of_another_program_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "segue.db"
+    other = sqlite3.connect(path)
+    other.execute("CREATE TABLE migrations (version)")
+    other.close()
+    assert "is a database of another program; move it away" in refusal(Where(None, path))
+
+
+def test_a_damaged_database_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "segue.db"
+    with open_store(None, path) as store:
+        Talk(store).say("hello")
+    content = bytearray(path.read_bytes())
+    content[4096:] = b"\xaa" * (len(content) - 4096)
+    path.write_bytes(content)
+    assert "is damaged" in refusal(Where(None, path))
+
+
+def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    assert "cannot be opened: Not a directory" in refusal(Where(None, tmp_path / "file" / "segue.db"))
+    (tmp_path / "dir.db").mkdir()
+    assert "cannot be opened: Is a directory" in refusal(Where(None, tmp_path / "dir.db"))
+
+
+def test_a_file_that_another_program_keeps_is_waited_for_then_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "segue.db"
+    open_store(None, path).close()
+    monkeypatch.setattr("segue.store.sqlite.WAIT_S", 0.2)
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with open_store(None, path) as store:
+        assert store.conversations() == [], "a reader does not wait"
+        with pytest.raises(Broken, match="is busy: another program has been writing"):
+            Talk(store).hear("hello")
+        other.execute("ROLLBACK")
+        Talk(store).hear("hello")
+    other.close()
+
+
+def test_a_server_that_cannot_be_reached_is_told_without_the_password(tmp_path: Path) -> None:
+    said = refusal(Where(f"postgresql://me:s3cret@/db?host={tmp_path}&connect_timeout=1", tmp_path))
+    assert "the store PostgreSQL/db cannot be reached" in said
+    assert "s3cret" not in said
+    for url in ("postgresql://me:s3cret@db:s3cret/x", "postgresql://me@db:s3cret/x?password=s3cret"):
+        assert "s3cret" not in refusal(Where(url, tmp_path))
+    with pytest.raises(Misuse, match="cannot be read"):
+        open_store("postgresql://[/x", tmp_path)
+
+
+def test_a_lost_connection_is_made_again(postgres_url: str, tmp_path: Path) -> None:
+    where = Where(postgres_url, tmp_path)
+    with where.open() as store, where.open() as other:
+        talk = Talk(store)
+        talk.say("hello", "hi")
+
+        def cut() -> None:
+            other.db.all(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                " WHERE application_name = 'segue' AND pid <> pg_backend_pid()"
+            )
+
+        cut()
+        assert talk.texts == ["hello", "hi"]
+        cut()
+        talk.say("still there?", "yes")
+
+        def interrupted() -> None:
+            with store.db.writing():
+                cut()
+                store.db.one("SELECT 1")
+
+        with pytest.raises(Broken, match="cannot be used"):
+            interrupted()
+        assert talk.texts == ["hello", "hi", "still there?", "yes"]
+
+
+def test_without_psycopg_one_is_told_what_to_install(tmp_path: Path) -> None:
+    code = (
+        "import sys; sys.modules['psycopg'] = None\n"
+        "from pathlib import Path\nfrom segue.core.errors import SegueError\n"
+        "from segue.store.store import open_store\n"
+        "try: open_store('postgresql://x/y', Path('z'))\n"
+        "except SegueError as error: print(type(error).__name__, error)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path
+    )
+    assert done.stdout == 'Misuse a PostgreSQL store needs psycopg: pip install "segue[postgres]"\n'
+    assert issubclass(Misuse, SegueError)
+
+
+def test_a_file_needs_nothing_heavy(tmp_path: Path) -> None:
+    code = (
+        "import sys\nfrom pathlib import Path\nfrom segue.store.store import open_store\n"
+        "import segue.store.leases\nopen_store(None, Path('segue.db')).close()\nprint(*sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path
+    )
+    assert not {"psycopg", "aiosql", "hashlib", "importlib.metadata"} & set(done.stdout.split())

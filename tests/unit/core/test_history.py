@@ -1,0 +1,139 @@
+"""What one voice may know of a conversation: the wall between accounts, starting over, slices, epochs."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.unit.core.situations import CLAUDE, CODEX, said, told
+
+from segue.core.history import hidden, own_slice, risen, under, view, visible
+from segue.core.model import Message, Voice
+
+REVIEWER = Voice("claude", "reviewer")
+VOICES = (CLAUDE, REVIEWER, CODEX)
+
+ACROSS = "u1@claude/work a1@claude/work u2@codex b2@codex"
+"""Codex heard what was said under Claude's account ``work``."""
+BOTH = f"{ACROSS} u3@claude/private a3@claude/private u4@codex b4@codex u5@claude/work"
+
+
+@pytest.mark.parametrize(
+    ("spoken", "voice", "account", "seen"),
+    [
+        ("u1 a1 u2", CLAUDE, "", "u1 a1 u2"),
+        ("u1 a1 u2@codex b2@codex u3", CLAUDE, "", "u1 a1 u2 b2 u3"),
+        ("u1@claude/work a1@claude/work u2@claude/private", CLAUDE, "private", "u2"),
+        ("u1@claude/work a1@claude/work u2", CLAUDE, "", "u2"),
+        ("u1 a1 u2@claude/work", CLAUDE, "work", "u2"),
+        # Another role of the same agent stands before the same wall.
+        ("u1@claude/work a1@claude/work u2@claude.reviewer/private", REVIEWER, "private", "u2"),
+        ("u1@claude/work a1@claude/work u2@claude.reviewer/work", REVIEWER, "work", "u1 a1 u2"),
+        # The wall stands between accounts of one agent; another agent sees over it,
+        (ACROSS, CODEX, "", "u1 a1 u2 b2"),
+        # but what it says then may repeat those words: its answer stays behind the wall, the question not.
+        (f"{ACROSS} u3@claude/private", CLAUDE, "private", "u2 u3"),
+        (f"{ACROSS} u3@gemini c3@gemini u4@claude/private", CLAUDE, "private", "u2 u3 u4"),
+        (f"{ACROSS} u3@claude/work", CLAUDE, "work", "u1 a1 u2 b2 u3"),
+        # Back at work: its own again, without what was said under private, by whomever.
+        (BOTH, CLAUDE, "work", "u1 a1 u2 b2 u4 u5"),
+        (BOTH, CLAUDE, "private", "u2 u3 a3 u4"),
+        (BOTH, CODEX, "", "u1 a1 u2 b2 u3 a3 u4 b4 u5"),
+        # Codex had started over in between: it knew nothing of the work account any more.
+        (f"{ACROSS} u3^@codex b3@codex u4@claude/private", CLAUDE, "private", "u2 u3 b3 u4"),
+    ],
+)
+def test_an_account_is_a_wall(spoken: str, voice: Voice, account: str, seen: str) -> None:
+    messages = said(spoken)
+    assert told(visible(messages, voice, account)) == seen
+    if not any(message.blank for message in messages):
+        assert hidden(messages, voice, account) == len(messages) - len(seen.split())
+
+
+@pytest.mark.parametrize(
+    ("spoken", "voice", "seen"),
+    [
+        ("u1 a1 u2^ a2 u3", CLAUDE, "u2 a2 u3"),
+        ("u1 a1 u2^ a2 u3^ a3", CLAUDE, "u3 a3"),
+        ("u1 a1 u2^ a2 u3@codex", CODEX, "u1 a1 u2 a2 u3"),
+        ("u1 a1 u2^ a2 u3@claude.reviewer", REVIEWER, "u1 a1 u2 a2 u3"),
+        ("u1 a1 u2^@claude/work a2@claude/work u3", CLAUDE, "u1 a1 u3"),
+    ],
+)
+def test_a_voice_starts_over_for_itself_alone(spoken: str, voice: Voice, seen: str) -> None:
+    assert told(visible(said(spoken), voice, "")) == seen
+
+
+@pytest.mark.parametrize(
+    ("spoken", "voice", "own"),
+    [
+        ("u1 a1 u2", CLAUDE, "u1 a1 u2"),
+        ("u1 a1 u2@codex b2@codex u3", CLAUDE, "u3"),
+        ("u1 a1 u2@codex b2@codex u3", CODEX, "u2 b2 u3"),
+        ("u1 a1 u2@codex u3", CLAUDE, "u1 a1 u2 u3"),
+        ("u1 a1 u2@codex b2@codex u3 a3 u4@codex", CODEX, "u4"),
+        ("u1 a1 u2@claude.reviewer b2@claude.reviewer u3", CLAUDE, "u3"),
+        ("u1@codex b1@codex", CLAUDE, ""),
+    ],
+)
+def test_an_own_slice_begins_after_another_voices_answer(spoken: str, voice: Voice, own: str) -> None:
+    messages = said(spoken)
+    assert told(own_slice(messages, voice)) == own
+    assert told(view(messages, voice, "own")) == own
+    assert told(view(messages, voice, "all")) == told(messages)
+
+
+def test_an_answer_names_every_account_it_may_repeat() -> None:
+    heard = visible(said(BOTH), CODEX, "")
+    assert under(heard, "codex", "") == ("claude/private", "claude/work", "codex/")
+    assert under([], "codex", "team") == ("codex/team",)
+
+
+messages_said = st.builds(
+    lambda sender, voice: Message(id="", sender=sender, voice=voice),
+    st.sampled_from(["user", "assistant"]),
+    st.sampled_from(VOICES),
+)
+dialogues = st.lists(messages_said, max_size=14).map(
+    lambda said: [msgspec.structs.replace(each, id=f"m{at}") for at, each in enumerate(said)]
+)
+
+
+def slice_of(messages: list[Message], voice: Voice) -> list[str]:
+    """The same rule, told forwards: each answer of somebody else starts the slice again."""
+    mine: list[str] = []
+    for each in messages:
+        mine.append(f"{each.id}.{each.revision}")
+        if each.sender == "assistant" and each.voice != voice:
+            mine = []
+    return mine
+
+
+@given(dialogues, st.integers(0, 13), st.sampled_from(["edit", "edit --cut", "truncate", "retry", "nothing"]))
+def test_an_epoch_moves_exactly_when_the_slice_changes(before: list[Message], at: int, change: str) -> None:
+    after = list(before)
+    if change.startswith("edit") and at < len(after):
+        after[at] = msgspec.structs.replace(after[at], revision=after[at].revision + 1)
+    if change in ("edit --cut", "retry"):
+        after = after[: at + 1]
+    if change == "truncate":
+        after = after[:at]
+    moved = [voice for voice in VOICES if slice_of(before, voice) != slice_of(after, voice)]
+    assert risen(before, after, VOICES) == moved
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "moved"),
+    [
+        # The content of an answer that stays the boundary changes nobody's slice but its own voice's,
+        ("u1 a1 u2@codex b2@codex u3 a3", "u1 a1 u2@codex b2'@codex u3 a3", []),
+        ("u1 a1 u2@codex b2@codex u3", "u1 a1 u2@codex b2'@codex u3", [CODEX]),
+        # dropping it moves the beginning of a slice that never contained it.
+        ("u1 a1 u2@codex b2@codex u3 a3", "u1 a1 u2@codex", [CLAUDE, CODEX]),
+        ("u1 a1 u2@codex b2@codex", "u1 a1 u2@codex", [CLAUDE, CODEX]),
+        ("u1 a1 u2 a2", "u1' a1 u2 a2", [CLAUDE]),
+    ],
+)
+def test_epochs_across_agents(before: str, after: str, moved: list[Voice]) -> None:
+    assert risen(said(before), said(after), [CLAUDE, CODEX]) == moved
