@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from types import TracebackType
-from typing import Unpack
+from typing import Literal, Unpack
 
 import anyio
 from anyio.to_thread import run_sync
@@ -28,24 +28,25 @@ from segue.core.keys import conversation_key
 from segue.core.turn import Turn
 from segue.store.records import Conversation, LogRow, Summary
 from segue.store.store import Store
-from segue.turns import changes
+from segue.turns import changes, exchange
 from segue.turns.answering import Answerer
 from segue.turns.attempt import Cancel
 from segue.turns.opening import opened
-from segue.turns.options import Options, ask_of
+from segue.turns.options import Options, ask_of, utf8
 from segue.turns.owners import host_name
 from segue.turns.prepared import Prepared, prepare
 from segue.turns.telling import Listener
-from segue.turns.turn import take
 from segue.turns.why import Why, why
+from segue.underway import Notice, Underway, ended, see_off
 
 CHANGE_WAIT_S = 2.0
 """How long a change waits for a turn that is running."""
-Notice = Callable[[str], None]
 
 
 class Segue:
     """The door to conversations. Open it once, use it from as many tasks as you like.
+
+    Turns that still run when it is closed, or whose caller is cancelled, are cancelled and seen off.
 
     ``home``: where Segue keeps its things (default: ``SEGUE_HOME``, else the user's directories).
     ``env``: the environment that agents get and that is asked for settings (default: this process's).
@@ -56,6 +57,7 @@ class Segue:
         if home is not None:
             self._env["SEGUE_HOME"] = str(Path(home).expanduser().absolute())
         self._store: Store | None = None
+        self._underway = Underway()
 
     async def __aenter__(self) -> Segue:
         self._store = await run_sync(opened, self._env)
@@ -66,6 +68,7 @@ class Segue:
     ) -> None:
         store, self._store = self.store, None
         with anyio.CancelScope(shield=True):
+            await self._underway.close()
             await run_sync(store.close)
 
     @property
@@ -86,10 +89,11 @@ class Segue:
         **options: Unpack[Options],
     ) -> Turn:
         """Run one turn of the conversation ``key`` to its end."""
-        prepared = await self._prepared(key, text, options)
-        return await take(
-            prepared, self.store, on_event=on_event, on_notice=on_notice, answer=answer, cancel=cancel
+        prepared, cancel = await self._prepared(key, text, options), cancel or Cancel()
+        turn = self._underway.start(
+            prepared, self.store, cancel, on_event=on_event, on_notice=on_notice, answer=answer
         )
+        return await ended(turn, cancel)
 
     async def stream(self, key: str, text: str, **options: Unpack[Options]) -> AsyncGenerator[Event | Turn]:
         """Run one turn and yield its events as they come; the last thing yielded is the turn.
@@ -98,19 +102,14 @@ class Segue:
         """
         prepared = await self._prepared(key, text, options)
         cancel, events = Cancel(), asyncio.Queue[Event | None]()
-        # A task of its own, not a task group: a generator may be closed from another task than it ran in.
-        turn = asyncio.create_task(
-            take(prepared, self.store, on_event=events.put_nowait, cancel=cancel), name=f"segue {key}"
-        )
+        turn = self._underway.start(prepared, self.store, cancel, on_event=events.put_nowait)
         turn.add_done_callback(lambda _: events.put_nowait(None))
         try:
             while (event := await events.get()) is not None:
                 yield event
             yield await turn
         finally:
-            if not turn.done():
-                cancel()
-                await asyncio.shield(turn)
+            await see_off(turn, cancel)
 
     async def retry(
         self,
@@ -131,15 +130,17 @@ class Segue:
         found = await run_sync(changes.find, self.store, conversation, message, "user")
         text = (await run_sync(self.store.texts, [found.id]))[found.id]
         prepared = await self._prepared(key, text, changes.to_whom(found, options))
-        return await take(
+        cancel = cancel or Cancel()
+        turn = self._underway.start(
             prepared,
             self.store,
+            cancel,
             on_event=on_event,
             on_notice=on_notice,
             answer=answer,
-            cancel=cancel,
             again=found.id,
         )
+        return await ended(turn, cancel)
 
     async def why(self, key: str, text: str = "", **options: Unpack[Options]) -> Why:
         """The decision that ``run`` would take, and what each way would cost; nothing is run."""
@@ -151,7 +152,8 @@ class Segue:
         conversation = await self.conversation(key)
         async with self._changing(conversation):
             found = await run_sync(changes.find, self.store, conversation, message)
-            await run_sync(lambda: changes.edit(self.store, conversation, found.id, text, cut=cut))
+            new = utf8(text, "new text")
+            await run_sync(lambda: changes.edit(self.store, conversation, found.id, new, cut=cut))
 
     async def truncate(self, key: str, message: str) -> int:
         """Drop a message and all after it; how many were dropped."""
@@ -175,6 +177,17 @@ class Segue:
     async def conversations(self) -> list[Summary]:
         """All conversations, the last used first."""
         return await run_sync(self.store.conversations)
+
+    async def export(self, key: str, form: Literal["json", "markdown"] = "json") -> str:
+        """The conversation as JSON, which ``take_in`` takes, or as Markdown to read."""
+        conversation = await self.conversation(key)
+        export = await run_sync(exchange.export_of, self.store, conversation)
+        return exchange.markdown(export) if form == "markdown" else exchange.json(export)
+
+    async def take_in(self, export: str | bytes, key: str | None = None) -> str:
+        """Make a conversation of an export, under its own key or another one; its key."""
+        data = export.encode() if isinstance(export, str) else export
+        return (await run_sync(exchange.take_in, self.store, exchange.read(data), key)).key
 
     async def remove(self, key: str) -> None:
         """Forget a conversation. The agents' own sessions stay where they are."""

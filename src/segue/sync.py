@@ -8,14 +8,14 @@ An event loop of its own runs in a thread behind it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from concurrent.futures import wait
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from concurrent.futures import Future, wait
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
 from types import TracebackType
-from typing import Unpack
+from typing import Any, Literal, Unpack
 
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
@@ -28,6 +28,7 @@ from segue.turns.attempt import Cancel
 from segue.turns.options import Options
 from segue.turns.telling import Listener
 from segue.turns.why import Why
+from segue.underway import Notice
 
 
 class SyncSegue:
@@ -39,15 +40,17 @@ class SyncSegue:
         self._loop: BlockingPortal | None = None
 
     def __enter__(self) -> SyncSegue:
-        self._loop = self._stack.enter_context(start_blocking_portal())
-        self._stack.enter_context(self._loop.wrap_async_context_manager(self._segue))
+        with ExitStack() as stack:
+            loop = stack.enter_context(start_blocking_portal())
+            stack.enter_context(loop.wrap_async_context_manager(self._segue))
+            self._loop, self._stack = loop, stack.pop_all()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._stack.close()
         self._loop = None
+        self._stack.close()
 
     @property
     def _portal(self) -> BlockingPortal:
@@ -56,10 +59,20 @@ class SyncSegue:
         return self._loop
 
     def run(
-        self, key: str, text: str, *, on_event: Listener | None = None, **options: Unpack[Options]
+        self,
+        key: str,
+        text: str,
+        *,
+        on_event: Listener | None = None,
+        on_notice: Notice | None = None,
+        cancel: Cancel | None = None,
+        **options: Unpack[Options],
     ) -> Turn:
-        """Run one turn of the conversation ``key`` to its end. ``on_event`` is called in another thread."""
-        return self._portal.call(partial(self._segue.run, key, text, on_event=on_event, **options))
+        """Run one turn to its end. ``on_event`` and ``on_notice`` are called in another thread."""
+        cancel, go = cancel or Cancel(), self._segue.run
+        return self._ended(
+            partial(go, key, text, on_event=on_event, on_notice=on_notice, cancel=cancel, **options), cancel
+        )
 
     def stream(self, key: str, text: str, **options: Unpack[Options]) -> Iterator[Event | Turn]:
         """Run one turn and yield its events as they come; the last thing yielded is the turn."""
@@ -73,9 +86,7 @@ class SyncSegue:
                 yield event
             yield turn.result()
         finally:
-            if not turn.done():
-                cancel()
-                wait([turn])
+            _see_off(turn, cancel)
 
     def retry(
         self,
@@ -83,9 +94,15 @@ class SyncSegue:
         message: str | None = None,
         *,
         on_event: Listener | None = None,
+        on_notice: Notice | None = None,
+        cancel: Cancel | None = None,
         **options: Unpack[Options],
     ) -> Turn:
-        return self._portal.call(partial(self._segue.retry, key, message, on_event=on_event, **options))
+        cancel, go = cancel or Cancel(), self._segue.retry
+        return self._ended(
+            partial(go, key, message, on_event=on_event, on_notice=on_notice, cancel=cancel, **options),
+            cancel,
+        )
 
     def why(self, key: str, text: str = "", **options: Unpack[Options]) -> Why:
         return self._portal.call(partial(self._segue.why, key, text, **options))
@@ -107,3 +124,23 @@ class SyncSegue:
 
     def remove(self, key: str) -> None:
         self._portal.call(self._segue.remove, key)
+
+    def export(self, key: str, form: Literal["json", "markdown"] = "json") -> str:
+        return self._portal.call(self._segue.export, key, form)
+
+    def take_in(self, export: str | bytes, key: str | None = None) -> str:
+        return self._portal.call(self._segue.take_in, export, key)
+
+    def _ended(self, work: Callable[[], Coroutine[Any, Any, Turn]], cancel: Cancel) -> Turn:
+        turn: Future[Turn] = self._portal.start_task_soon(work)
+        try:
+            return turn.result()
+        finally:
+            _see_off(turn, cancel)
+
+
+def _see_off(turn: Future[Turn], cancel: Cancel) -> None:
+    """After Ctrl-C, or when nobody listens any more: the turn is ended in order."""
+    if not turn.done():
+        cancel()
+        wait([turn])

@@ -22,7 +22,10 @@ BELOW: dict[str, set[str]] = {
     "testing": {"agents", "config", "core"},
     "cli": {"agents", "config", "core", "rehearsal", "store", "turns", "library"},
 }
-HEAVY = ("starlette", "uvicorn", "rich", "zstandard", "psycopg", "dbos", "importlib.metadata", "hypothesis")
+HEAVY = (
+    *("starlette", "uvicorn", "rich", "zstandard", "psycopg", "dbos", "aiosql"),
+    *("importlib.metadata", "hypothesis"),
+)
 
 
 def imported(path: Path) -> set[str]:

@@ -2,46 +2,64 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import textwrap
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TextIO
 
 import msgspec
 
 from segue.cli import words
+from segue.cli.terminal import columns, cut
 from segue.core.turn import Turn
-from segue.store.records import LogRow
+from segue.store.records import LogRow, TurnRow
 
-MIN_WIDTH, PIPE_WIDTH = 60, 120
+MIN_WIDTH, PIPE_WIDTH = 40, 120
+TEXT_ROOM = 24
+"""Rather than give the text less room than this, the age is left out, and then the tokens."""
 
 
 def width_of(out: TextIO) -> int:
     return max(MIN_WIDTH, shutil.get_terminal_size().columns) if out.isatty() else PIPE_WIDTH
 
 
+def coloured(out: TextIO) -> bool:
+    return out.isatty() and os.environ.get("TERM") != "dumb" and not os.environ.get("NO_COLOR")
+
+
 def lines(
     rows: Sequence[LogRow], width: int, *, full: bool = False, now_ms: int | None = None
 ) -> Iterator[str]:
+    """One line per message; with ``full`` its whole text below it."""
     now = time.time_ns() // 1_000_000 if now_ms is None else now_ms
-    numbers = max((len(str(row.n)) for row in rows), default=1) + 1
-    voices = max((len(_who(row, rows)) for row in rows), default=3)
-    for row in rows:
-        head = f"{'#' + str(row.n):<{numbers}}  {_who(row, rows):<{voices}}  {_mode(row):<7}"
-        tail = _tail(row, now)
+    heads, tails = _heads(rows), _tails(rows, now, width)
+    for row, head, tail in zip(rows, heads, tails, strict=True):
+        room = width - columns(head) - len(tail) - 4
+        text = "" if full else _fitted(row.text, room)
+        yield f"{head}  {text}{' ' * (room - columns(text))}  {tail}".rstrip()
         if full:
-            yield f"{head}  {tail}".rstrip()
             yield from textwrap.indent(words.harmless(row.text), "    ").splitlines()
+        yield from _left_behind(row, width)
+        if full:
             yield ""
-        else:
-            room = width - len(head) - len(tail) - 4
-            yield f"{head}  {_cut(row.text, room):<{room}}  {tail}".rstrip()
-        failed = row.turn.told.failure if row.turn is not None and row.turn.told is not None else None
-        if failed is not None and row.sender == "user":
-            yield f"{'':<{numbers}}  ✗ {words.one_line(failed.message)[: width - numbers - 4]}"
-    if rows:
-        yield from _total(rows, width)
+
+
+def total(turns: Iterable[TurnRow], width: int) -> Iterator[str]:
+    """What all turns took together, those that nothing is left of included."""
+    told = [turn.told for turn in turns if turn.told is not None]
+    new = [count for turn in told if (count := _new(turn)) is not None]
+    costs = [turn.cost_usd for turn in told if turn.cost_usd is not None]
+    saved = sum(turn.saved.usd for turn in told if turn.saved.usd is not None)
+    parts = [f"total {words.tokens(sum(new))}" if new else ""]
+    if costs:
+        parts.append(words.money(sum(costs), any(turn.cost_estimated for turn in told)))
+    if saved >= 0.0005:
+        parts.append(f"saved {words.money(saved)}")
+    line = " · ".join(part for part in parts if part)
+    if line:
+        yield f"{line:>{width}}"
 
 
 def as_object(row: LogRow) -> dict[str, Any]:
@@ -84,12 +102,37 @@ def age(ms: int, now_ms: int) -> str:
     return f"{minutes // (24 * 60)} days ago"
 
 
-def _who(row: LogRow, rows: Sequence[LogRow]) -> str:
+def _heads(rows: Sequence[LogRow]) -> list[str]:
+    """Number, voice and mode, in columns."""
+    names = [_who(row, rows[at - 1] if at else None) for at, row in enumerate(rows)]
+    numbers = max((len(str(row.n)) for row in rows), default=1) + 1
+    widest = max(map(columns, names), default=3)
+    return [
+        f"{f'#{row.n}':<{numbers}}  {name}{' ' * (widest - columns(name))}  {_mode(row):<6}"
+        for row, name in zip(rows, names, strict=True)
+    ]
+
+
+def _tails(rows: Sequence[LogRow], now_ms: int, width: int) -> list[str]:
+    """Notes, tokens, cost and age, in columns that end at the right edge."""
+    cells = [(_notes(row, rows), *_spent(row), age(row.created_ms, now_ms)) for row in rows]
+    widths = [max((len(cell[at]) for cell in cells), default=0) for at in range(4)]
+    head = max((columns(head) for head in _heads(rows)), default=0)
+    for left_out in (3, 1):
+        if width - head - sum(widths[1:]) - 12 < TEXT_ROOM:
+            widths[left_out] = 0
+    used = [at for at in (1, 2, 3) if widths[at]]
+    return [
+        "  ".join([*([cell[0]] if cell[0] else []), *(f"{cell[at]:>{widths[at]}}" for at in used)])
+        for cell in cells
+    ]
+
+
+def _who(row: LogRow, before: LogRow | None) -> str:
     name = f"{row.voice.agent} ({row.voice.role})" if row.voice.role else row.voice.agent
     if row.sender == "assistant":
         return name
-    before = [each.voice for each in rows[: row.n - 1]]
-    return "you" if not before or before[-1] == row.voice else f"you → {name}"
+    return "you" if before is None or before.voice == row.voice else f"you → {name}"
 
 
 def _mode(row: LogRow) -> str:
@@ -97,22 +140,32 @@ def _mode(row: LogRow) -> str:
     return turn.mode if turn is not None and row.sender == "assistant" else ""
 
 
-def _tail(row: LogRow, now_ms: int) -> str:
-    parts = []
-    if row.edited_ms is not None:
-        parts.append("(edited)")
+def _notes(row: LogRow, rows: Sequence[LogRow]) -> str:
     turn = row.turn.told if row.turn is not None else None
-    if turn is not None and row.sender == "assistant":
-        parts += [_caught_up(turn), words.tokens(_new(turn)), _cost(turn)]
+    notes = ["(edited)" if row.edited_ms is not None else "", "(from nothing)" if row.blank else ""]
+    if row.sender == "assistant" and turn is not None:
+        notes += [_caught_up(row, turn, rows), f"after {turn.attempts[0].mode}" if turn.attempts[1:] else ""]
     elif row.turn is not None and row.turn.status in ("waiting", "running"):
-        parts.append(row.turn.status)
-    parts.append(age(row.created_ms, now_ms))
-    return "  ".join(part for part in parts if part)
+        notes.append(row.turn.status)
+    return "  ".join(note for note in notes if note)
 
 
-def _caught_up(turn: Turn) -> str:
+def _caught_up(row: LogRow, turn: Turn, rows: Sequence[LogRow]) -> str:
+    """Of a resume, what came with it as text; of a branch, where it went on from."""
     late = turn.sent.text_messages - 1
-    return f"+{late} to catch up" if turn.resumed and late > 0 else ""
+    if turn.mode == "resume":
+        return f"+{late} to catch up" if late > 0 else ""
+    start = row.n - 2 - late
+    walls = len({each.account for each in rows[: row.n]}) > 1
+    return f"↳ from #{start}" if turn.mode == "branch" and start > 0 and not walls else ""
+
+
+def _spent(row: LogRow) -> tuple[str, str]:
+    turn = row.turn.told if row.turn is not None else None
+    if turn is None or (row.sender == "user" and turn.cost_usd in (None, 0)):
+        return "", ""
+    cost = words.money(turn.cost_usd, turn.cost_estimated) if turn.cost_usd is not None else "–"
+    return words.tokens(_new(turn)), cost
 
 
 def _new(turn: Turn) -> int | None:
@@ -120,23 +173,16 @@ def _new(turn: Turn) -> int | None:
     return sum(known) if known else None
 
 
-def _cost(turn: Turn) -> str:
-    return words.money(turn.cost_usd, turn.cost_estimated) if turn.cost_usd is not None else "–"
+def _left_behind(row: LogRow, width: int) -> Iterator[str]:
+    """Why a message has no answer."""
+    turn = row.turn.told if row.turn is not None and row.sender == "user" else None
+    if turn is None or turn.failure is None:
+        return
+    why = words.failure(turn, row.voice.agent) if turn.failure.kind != "cancelled" else "cancelled"
+    done = f", after {words.counted(turn.tools_run, 'tool call')}" if turn.tools_run else ""
+    yield f"    ✗ {_fitted(why + done, width - 6)}"
 
 
-def _total(rows: Sequence[LogRow], width: int) -> Iterator[str]:
-    turns = {row.turn.id: row.turn.told for row in rows if row.turn is not None and row.turn.told is not None}
-    new = [count for turn in turns.values() if (count := _new(turn)) is not None]
-    costs = [turn.cost_usd for turn in turns.values() if turn.cost_usd is not None]
-    saved = [turn.saved.usd for turn in turns.values() if turn.saved.usd is not None]
-    parts = [f"total {words.tokens(sum(new))}" if new else "", words.money(sum(costs)) if costs else ""]
-    if saved and sum(saved) >= 0.0005:
-        parts.append(f"saved {words.money(sum(saved))}")
-    line = " · ".join(part for part in parts if part)
-    if line:
-        yield f"{line:>{width}}"
-
-
-def _cut(text: str, room: int) -> str:
+def _fitted(text: str, room: int) -> str:
     line = words.one_line(text)
-    return line if len(line) <= room else line[: max(room - 1, 0)] + "…"
+    return line if columns(line) <= room else cut(line, max(room - 1, 1)) + "…"

@@ -7,6 +7,8 @@ import click
 from segue.cli import prompt as prompts
 from segue.cli.options import complete_keys
 
+NOTHING = "the new text is empty; to drop a message use segue truncate"
+
 
 @click.command("edit", short_help="Change a message.")
 @click.argument("key", shell_complete=complete_keys)
@@ -20,6 +22,8 @@ def command(key: str, message: str, text: str | None, cut: bool) -> None:
     """
     from segue.cli.changing import change
 
-    new = prompts.gather(text, use_stdin=text is None)
+    new = prompts.gather(text, use_stdin=text is None, nothing=NOTHING)
     change(lambda segue: segue.edit(key, message, new, cut=cut))
-    click.echo(f"{message} is changed{' and what followed is cut' if cut else ''}.", err=True)
+    which = f"#{message.removeprefix('#')}" if message.removeprefix("#").isdigit() else message
+    cuts = " and what followed it is dropped" if cut else ""
+    click.echo(f"{which} is changed{cuts}. What the next turn makes of it: segue why {key}", err=True)

@@ -18,17 +18,12 @@ def command(key: str, as_json: bool) -> None:
 
     Ids of native sessions are shown as short hashes: enough to compare, not enough to go on with.
     """
-    import msgspec
-
+    from segue.cli import words
     from segue.core.keys import conversation_key
     from segue.turns import changes, exchange
     from segue.turns.opening import opened
 
     with opened(os.environ) as store:
-        conversation = changes.known(store, conversation_key(key))
-        under = {message.id: message.under for message in store.messages(conversation.id)}
-        export = exchange.exported(conversation, store.log(conversation.id), under)
-    if as_json:
-        print(msgspec.json.format(msgspec.json.encode(export), indent=2).decode())
-    else:
-        sys.stdout.write(exchange.markdown(export))
+        export = exchange.export_of(store, changes.known(store, conversation_key(key)))
+    text = exchange.json(export) if as_json else exchange.markdown(export)
+    sys.stdout.write(words.harmless(text) if sys.stdout.isatty() else text)

@@ -28,6 +28,8 @@ async def follow(
     printer = Printer(cancel) if print_events else None
 
     def on_event(event: ev.Event) -> None:
+        if isinstance(event, ev.Session):  # how it goes about it is decided by now
+            screen.entitle(_title(prepared, store))
         screen.event(event)
         if printer is not None:
             printer(event)
@@ -55,6 +57,13 @@ async def follow(
     if printer is not None and printer.broken:
         raise BrokenPipeError
     return outcome
+
+
+def _title(prepared: Prepared, store: Store) -> str:
+    """``claude · resume · fix-auth``."""
+    row = store.turn(prepared.run)
+    mode = row.mode if row is not None else None
+    return " · ".join(filter(None, (prepared.agent.name, mode, prepared.ask.key)))
 
 
 class Printer:

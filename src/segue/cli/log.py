@@ -29,11 +29,15 @@ def command(key: str, full: bool, as_json: bool) -> None:
 
     with opened(os.environ) as store:
         conversation = changes.known(store, conversation_key(key))
-        rows = store.log(conversation.id)
+        rows, turns = store.log(conversation.id), store.turns(conversation.id)
     if as_json:
         shown: list[dict[str, Any]] = [dialogue.as_object(row) for row in rows]
         print(msgspec.json.encode(shown).decode())
         return
     width = dialogue.width_of(sys.stdout)
-    for line in dialogue.lines(rows, width, full=full):
+    if conversation.forked_from is not None:
+        click.echo(f"a fork of {conversation.forked_from}")
+    for line in (*dialogue.lines(rows, width, full=full), *dialogue.total(turns, width)):
         click.echo(line)
+    if not rows:
+        click.echo(f'{key} has no messages yet. Say something: segue run {key} "hi"', err=True)

@@ -5,57 +5,76 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
+
+if TYPE_CHECKING:
+    from segue.store.records import Summary
+
+LONGEST = 40
+"""A key that is longer does not make the column wider; it is shown whole all the same."""
+STATES = {"failed": "✗", "cancelled": "✗", "running": "…", "waiting": "…"}
 
 
 @click.command("ls", short_help="List the conversations.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON array.")
 def command(as_json: bool) -> None:
-    """List the conversations, the last used first."""
+    """List the conversations, the last used first. ✗ marks those whose last turn failed, … a running one."""
     import msgspec
 
-    from segue.cli import dialogue, words
+    from segue.cli.dialogue import width_of
     from segue.turns.opening import opened
 
     with opened(os.environ) as store:
         summaries = store.conversations()
     if as_json:
-        rows = [
-            {
-                "key": each.conversation.key,
-                "title": each.title,
-                "agents": each.agents,
-                "agent": each.conversation.agent or None,
-                "account": each.conversation.account or None,
-                "model": each.conversation.model,
-                "role": each.conversation.role or None,
-                "cwd": each.conversation.cwd or None,
-                "messages": each.messages,
-                "status": each.status,
-                "created": each.conversation.created_ms,
-                "last_used": each.last_used_ms,
-                "tokens": each.tokens,
-                "cost_usd": each.cost_usd,
-                "saved_usd": each.saved_usd,
-                "forked_from": each.conversation.forked_from,
-            }
-            for each in summaries
-        ]
-        print(msgspec.json.encode(rows).decode())
+        print(msgspec.json.encode([as_object(each) for each in summaries]).decode())
         return
     if not summaries:
         click.echo('No conversations yet. Begin one: segue run hello "hi"', err=True)
         return
-    now = time.time_ns() // 1_000_000
-    keys = max(len(each.conversation.key) for each in summaries)
-    agents = max(len(", ".join(each.agents)) for each in summaries)
-    width = dialogue.width_of(sys.stdout)
+    for line in lines(summaries, width_of(sys.stdout)):
+        click.echo(line)
+
+
+def as_object(each: Summary) -> dict[str, Any]:
+    return {
+        "key": each.conversation.key,
+        "title": each.title,
+        "agents": each.agents,
+        "agent": each.conversation.agent or None,
+        "account": each.conversation.account or None,
+        "model": each.conversation.model,
+        "role": each.conversation.role or None,
+        "cwd": each.conversation.cwd or None,
+        "messages": each.messages,
+        "status": each.status,
+        "created": each.conversation.created_ms,
+        "last_used": each.last_used_ms,
+        "tokens": each.tokens,
+        "cost_usd": each.cost_usd,
+        "saved_usd": each.saved_usd,
+        "forked_from": each.conversation.forked_from,
+    }
+
+
+def lines(summaries: Sequence[Summary], width: int, now_ms: int | None = None) -> Iterator[str]:
+    from segue.cli import words
+    from segue.cli.dialogue import age
+    from segue.cli.terminal import columns, cut
+
+    now = time.time_ns() // 1_000_000 if now_ms is None else now_ms
+    table = [("conversation", "agents", "messages", "cost", "last used", "", "title")]
     for each in summaries:
         cost = words.money(each.cost_usd) if each.cost_usd is not None else "–"
-        head = (
-            f"{each.conversation.key:<{keys}}  {', '.join(each.agents):<{agents}}"
-            f"  {each.messages:>4}  {cost:>7}  {dialogue.age(each.last_used_ms, now):>12}  "
-        )
-        title = words.one_line(each.title)
-        click.echo((head + title)[: max(width, len(head))])
+        who = (each.conversation.key, ", ".join(each.agents), str(each.messages), cost)
+        when = (age(each.last_used_ms, now), STATES.get(each.status or "", ""))
+        table.append((*who, *when, words.one_line(each.title)))
+    widths = [min(max(columns(row[at]) for row in table), LONGEST) for at in range(6)]
+    for row in table:
+        cells = [f"{cell:{'<' if at < 2 else '>'}{widths[at]}}" for at, cell in enumerate(row[:6])]
+        head = "  ".join(cell for at, cell in enumerate(cells) if widths[at])
+        room = width - columns(head) - 2
+        yield f"{head}  {cut(row[6], room) if room > 0 else ''}".rstrip()

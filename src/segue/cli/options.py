@@ -61,9 +61,16 @@ WHO = (
         "installed of claude, codex, gemini and vibe.",
     ),
     click.option(
-        "--account", metavar="X", shell_complete=_complete_accounts, help="Under which account (config.toml)."
+        "--account",
+        metavar="X",
+        shell_complete=_complete_accounts,
+        help="Under which account (config.toml); none for the agent's own login.",
     ),
-    click.option("--model", metavar="M", help="Which model, by the agent's own name for it."),
+    click.option(
+        "--model",
+        metavar="M",
+        help="Which model, by the agent's own name for it; none for the agent's own choice.",
+    ),
     click.option(
         "--role", metavar="R", help="The part the agent plays in this conversation; none for no part."
     ),

@@ -13,16 +13,17 @@ SILENCE_S = 3.0
 """After so long without a byte it is said that we wait. Only the caller knows whether anything will come:
 a pipe that a test run writes to at its end looks like one that nobody ever writes to."""
 WAITING = "segue: waiting for what is piped in (give </dev/null if there is nothing)"
+NOTHING = 'the prompt is empty; say segue run KEY "TEXT", or pipe it in'
 CHUNK = 1 << 20
 
 
-def gather(text: str | None, use_stdin: bool = True) -> str:
-    """The prompt, or ``Misuse`` when there is none or it is not UTF-8."""
+def gather(text: str | None, use_stdin: bool = True, nothing: str = NOTHING) -> str:
+    """The prompt, or ``Misuse`` when there is none (``nothing`` says so) or it is not UTF-8."""
     given = _checked(text) if text is not None else ""
     piped = _stdin() if use_stdin else ""
     prompt = "\n\n".join(part for part in (given, piped) if part.strip())
     if not prompt.strip():
-        raise Misuse('the prompt is empty; say segue run KEY "TEXT", or pipe it in')
+        raise Misuse(nothing)
     return prompt
 
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator
 
+import msgspec
+
 from segue.cli import words
+from segue.cli.advice import advice
 from segue.core.turn import Check
 from segue.turns.why import RungShown, Why
 
@@ -13,68 +16,124 @@ MARKS = {"chosen": "✓", "open": "·", "barred": "✗", "impossible": "–"}
 VERDICTS = {"pass": "✓", "fail": "✗", "skip": "–"}
 WAYS = {
     "resume": "its own session, and what is new",
-    "branch": "its own session up to the last point that holds, the rest as text",
+    "branch": "its own session up to where it still holds, the rest as text",
+    "graft": "a session written from the conversation",
     "replay": "the whole conversation as text",
-    "recap": "a bounded part of the conversation as text",
-    "fresh": "the new message only: would forget everything",
+    "recap": "a part of the conversation as text",
+    "fresh": "would forget everything",
 }
-TO_DO = {
-    "workdir": "run it where the session lives",
-    "file": "nothing can be done: the session will be replaced by a new one",
-    "busy": "wait, or go on in a fork with --fork",
-    "account": "go back to the account it was said under with --account",
-    "host": "run it on that machine",
-    "size": "raise [continuity] max_session_mb",
-    "enabled": "change [continuity] in config.toml",
-    "ttl": "raise [continuity] ttl_minutes",
-    "runtime": "run it with the program that made it",
-    "model": 'use the model from before, or set [continuity] on_model_change = "resume"',
+ALSO = {
+    "branch": "would also do",
+    "replay": "would also do: the whole conversation as text",
+    "recap": "would also do: a part of the conversation as text",
 }
-WIDTH = 100
+SHORT = frozenset({"pressure", "size"})
+"""Checks whose detail is a figure: it stands right behind their name."""
+WIDEST, NARROWEST = 100, 50
+RUNG_INDENT = 12
+BOLD, DIM, PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[0m"
 
 
-def lines(found: Why, label: str, *, colour: bool = False) -> Iterator[str]:
-    who = found.agent + (f" ({found.account})" if found.account else "")
-    cost = next((rung.usd for rung in found.rungs if rung.state == "chosen"), None)
-    price = f", {words.money(cost, True)}" if cost is not None else ""
-    earlier = found.sends.text_messages - 1
-    sends = f"sends {_count(earlier)} and the new one, ~{words.tokens(found.sends.tokens)} tokens{price}"
-    yield f"{found.conversation} · {who} · next turn: {found.mode}    {sends}"
+def lines(found: Why, *, width: int = WIDEST, home: str = "", colour: bool = False) -> Iterator[str]:
+    """``home``: shown as ``~`` in paths."""
+    width = min(max(width, NARROWEST), WIDEST)
+    for line in _plain(_at_home(found, home), width):
+        chosen = line.startswith(("▸", found.conversation))
+        listed = line.startswith(("checks", " " * 8))
+        yield f"{BOLD if chosen else DIM}{line}{PLAIN}" if colour and (chosen or listed) else line
+
+
+def _plain(found: Why, width: int) -> Iterator[str]:
+    who = found.agent + (f", {found.role}" if found.role else "")
+    who += f" ({found.account})" if found.account else ""
+    yield from _row(f"{found.conversation} · {who} · next turn: {found.mode}", _sends(found), width, 2)
     yield ""
+    said: set[str] = set()
     for rung in found.rungs:
-        yield _rung(rung, found)
+        left = f"{'▸' if rung.state == 'chosen' else ' '} {rung.mode:<7} {MARKS[rung.state]} "
+        yield from _row(left + _reason(rung, found, said), _cost(rung), width, RUNG_INDENT)
+        said.add(rung.why)
     yield ""
-    yield from _checks(found.checks)
-    advice = next((TO_DO[c.check] for c in found.checks if c.verdict == "fail" and c.check in TO_DO), None)
-    if advice is not None and found.mode not in ("resume",):
-        yield f"To keep the session: {advice}."
+    yield from _marks(found.checks, width)
+    for check in found.checks:
+        if check.detail and not (check.check in SHORT and check.verdict == "pass"):
+            left = f"  {VERDICTS[check.verdict]} {_name(check)}: {check.detail}"
+            yield from textwrap.wrap(left, width, subsequent_indent="    ")
+        if check.verdict == "fail":
+            yield from textwrap.wrap(f"    → {advice(check, found)}", width, subsequent_indent="      ")
 
 
-def _rung(rung: RungShown, found: Why) -> str:
-    pointer = "▸" if rung.state == "chosen" else " "
-    reason = rung.why or WAYS.get(rung.mode, "")
-    if rung.mode == "graft" and rung.state == "impossible":
-        reason = "off"
-    if rung.mode == "fresh" and found.sends.native_messages == 0 and found.mode == "fresh":
-        reason = "a new session with the new message"
-    cost = f"~{words.tokens(rung.new_tokens)} new" if rung.new_tokens is not None else ""
-    if rung.cached_tokens:
-        cost += f", {words.tokens(rung.cached_tokens)} cached"
-    if rung.usd is not None:
-        cost += f", {words.money(rung.usd, True)}"
-    text = f"{pointer} {rung.mode:<7} {MARKS[rung.state]} {reason}"
-    return f"{text:<74} {cost}".rstrip()
+def _sends(found: Why) -> str:
+    """What the next turn sends, in a few words."""
+    sends, earlier = found.sends, found.sends.text_messages - 1
+    what = "the new message" if earlier <= 0 else words.counted(earlier, "earlier message")
+    if found.mode == "recap":
+        what = f"a part of {what}"
+    if sends.corrections:
+        what += f" and {words.counted(sends.corrections, 'correction')}"
+    cost = next((rung.usd for rung in found.rungs if rung.state == "chosen"), None)
+    parts = [f"sends {what}", f"~{words.tokens(sends.tokens)} tokens" if sends.tokens else ""]
+    parts.append(words.money(cost, True) if cost is not None else "")
+    return ", ".join(part for part in parts if part)
 
 
-def _checks(checks: tuple[Check, ...]) -> Iterator[str]:
-    """All of them on a few lines, then those that failed or have something to say, one line each."""
-    marks = " ".join(f"{VERDICTS[check.verdict]}_{check.check.replace('_', '-')}" for check in checks)
-    for at, line in enumerate(textwrap.wrap(marks, WIDTH - 8, break_on_hyphens=False)):
-        yield ("checks  " if at == 0 else "        ") + line.replace(" ", "  ").replace("_", " ")
-    for check in checks:
-        if check.detail:
-            yield f"  {VERDICTS[check.verdict]} {check.check}: {check.detail}"
+def _reason(rung: RungShown, found: Why, said: set[str]) -> str:
+    if rung.why and rung.why in said and rung.state == "barred":
+        return "the same"
+    if rung.mode == "fresh" and all(each.state != "open" for each in found.rungs):
+        return "a new session, with the new message only"
+    also = ALSO.get(rung.mode, "") if rung.state == "open" else ""
+    return rung.why or also or WAYS[rung.mode]
 
 
-def _count(number: int) -> str:
-    return {0: "nothing", 1: "1 earlier message"}.get(number, f"{number} earlier messages")
+def _cost(rung: RungShown) -> str:
+    """What it would take; of a barred rung, what it would have taken."""
+    if rung.state == "impossible" or (rung.new_tokens is None and rung.usd is None):
+        return ""
+    new = f"~{words.tokens(rung.new_tokens)} new" if rung.new_tokens is not None else ""
+    cached = f"{words.tokens(rung.cached_tokens)} cached" if rung.cached_tokens else ""
+    money = words.money(rung.usd, True) if rung.usd is not None else ""
+    took = ", ".join(part for part in (new, cached, money) if part)
+    return f"would have been {money or took}" if rung.state == "barred" else took
+
+
+def _marks(checks: tuple[Check, ...], width: int) -> Iterator[str]:
+    """All checks on a few lines."""
+    glue = "\u00a0"
+    marked = (
+        glue.join(filter(None, (VERDICTS[c.verdict], _name(c), c.detail if c.check in SHORT else "")))
+        for c in checks
+    )
+    text = "  ".join(part.replace(" ", glue) for part in marked)
+    wrapped = textwrap.wrap(text, width - 8, break_on_hyphens=False, break_long_words=False)
+    for at, line in enumerate(wrapped):
+        yield ("checks  " if at == 0 else " " * 8) + line.replace(glue, " ")
+
+
+def _row(left: str, right: str, width: int, indent: int) -> Iterator[str]:
+    """The left part, wrapped if it must be, and the right part at the right edge."""
+    room = width - len(right) - 2 if right else width
+    if room < NARROWEST // 2 + indent:
+        yield from textwrap.wrap(left, width, subsequent_indent=" " * indent, drop_whitespace=True)
+        yield f"{right:>{width}}"
+        return
+    first, *rest = textwrap.wrap(left, room, subsequent_indent=" " * indent) if len(left) > room else [left]
+    yield f"{first}{right:>{width - len(first)}}" if right else first
+    yield from rest
+
+
+def _name(check: Check) -> str:
+    return check.check.replace("_", "-")
+
+
+def _at_home(found: Why, home: str) -> Why:
+    """The same with paths below the user's home as people write them."""
+    if not home.strip("/"):
+        return found
+    change, long = msgspec.structs.replace, f"{home.rstrip('/')}/"
+    return change(
+        found,
+        session_cwd=found.session_cwd and found.session_cwd.replace(long, "~/"),
+        rungs=tuple(change(rung, why=rung.why.replace(long, "~/")) for rung in found.rungs),
+        checks=tuple(change(check, detail=check.detail.replace(long, "~/")) for check in found.checks),
+    )

@@ -20,6 +20,7 @@ def command(keys: tuple[str, ...], yes: bool) -> None:
     from segue.cli.changing import change
     from segue.library import Segue
 
+    keys = tuple(dict.fromkeys(keys))
     if not yes and sys.stdin.isatty():
         click.confirm(f"Forget {', '.join(keys)}?", abort=True, err=True)
 

@@ -63,12 +63,15 @@ def _taken(
         print(msgspec.json.encode(turn).decode(), flush=True)
     elif turn.text and not screen.shown:
         print(words.harmless(turn.text) if sys.stdout.isatty() else turn.text, flush=True)
-    _report(turn, prepared.agent.label, screen)
+    if turn.failure is not None:
+        print(f"segue: {words.one_line(words.failure(turn, prepared.agent.label))}", file=sys.stderr)
+        screen.note(f"       {words.way_on(turn, _number(store, turn))}")
+    screen.note(words.summary(turn))
     return turn
 
 
-def _report(turn: Turn, label: str, screen: screens.Screen) -> None:
-    if turn.failure is not None:
-        print(f"segue: {' '.join(words.failure(turn, label).split())}", file=sys.stderr)
-        screen.note(f"       {words.way_on(turn)}")
-    screen.note(words.summary(turn))
+def _number(store: Store, turn: Turn) -> int | None:
+    """What the message is called by; None while it waits for its place."""
+    row = store.turn(turn.run)
+    ids = [message.id for message in store.messages(row.conversation)] if row is not None else []
+    return ids.index(row.message) + 1 if row is not None and row.message in ids else None

@@ -43,6 +43,9 @@ class Live:
         spoken = "".join(self._spoken)
         return self._answer_here and bool(spoken) and spoken == self._reading.answer
 
+    def entitle(self, title: str) -> None:
+        self._title = title
+
     def event(self, event: ev.Event) -> None:
         self._reading.add(event)
         match event:

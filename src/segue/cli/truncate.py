@@ -18,4 +18,5 @@ def command(key: str, message: str) -> None:
     from segue.cli.changing import change
 
     count = change(lambda segue: segue.truncate(key, message))
-    click.echo(f"{count} {'message is' if count == 1 else 'messages are'} dropped.", err=True)
+    what = "1 message is" if count == 1 else f"{count:,} messages are"
+    click.echo(f"{what} dropped. What the next turn makes of it: segue why {key}", err=True)

@@ -9,23 +9,25 @@ from typing import Any
 
 import click
 
-from segue.cli.options import WHO, TurnCommand, checked, complete_keys, take
+from segue.cli.options import RUNNING, WHO, TurnCommand, checked, complete_keys, take
 
 
 @click.command("why", cls=TurnCommand, short_help="Say what the next turn would do, and why.")
 @click.argument("key", shell_complete=complete_keys)
 @click.argument("text", required=False)
-@take(*WHO)
+@take(*WHO, *RUNNING)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.pass_context
 def command(ctx: click.Context, /, key: str, text: str | None, as_json: bool, **options: Any) -> None:
     """Say what segue run KEY TEXT would do with the same options, why, and what each way would cost.
 
-    Nothing is run and nothing is changed.
+    Nothing is run and nothing is changed. Without TEXT the new message counts as empty; what is piped in is
+    not read.
     """
     import msgspec
 
     from segue.cli import reasons
+    from segue.cli.dialogue import coloured, width_of
     from segue.core.keys import conversation_key
     from segue.turns.opening import opened
     from segue.turns.options import ask_of
@@ -40,5 +42,6 @@ def command(ctx: click.Context, /, key: str, text: str | None, as_json: bool, **
     if as_json:
         print(msgspec.json.encode(found).decode())
         return
-    for line in reasons.lines(found, prepared.agent.label, colour=sys.stdout.isatty()):
+    home, width = os.environ.get("HOME", ""), width_of(sys.stdout)
+    for line in reasons.lines(found, width=width, home=home, colour=coloured(sys.stdout)):
         click.echo(line)

@@ -20,6 +20,8 @@ _TELLING = (
     "prompt",
 )
 
+CUT_SHORT = ("cancelled", "killed", "timeout")
+"""Ends before the agent had its say."""
 _SHOWN = 4_000
 """No line shows more than the beginning of what is given."""
 _SEQUENCE = re.compile(
@@ -56,9 +58,16 @@ def tokens(count: int | None) -> str:
     return f"{count / 1_000_000:.1f}M"
 
 
+def counted(number: int, thing: str) -> str:
+    """``1 message``, ``3 messages``."""
+    return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"
+
+
 def money(usd: float | None, estimated: bool = False) -> str:
     if usd is None:
         return "cost unknown"
+    if usd == 0:
+        return "$0"
     if 0 < usd < 0.001:
         return "< $0.001"
     digits = 3 if usd < 1 else 2
@@ -67,6 +76,18 @@ def money(usd: float | None, estimated: bool = False) -> str:
 
 def seconds(ms: int) -> str:
     return f"{ms / 1000:.1f} s" if ms < 60_000 else clock(ms // 1000)
+
+
+def moment(ms: int) -> str:
+    """``15:20``; with its day where that is not today, or with nothing but digits where it is far away."""
+    try:
+        then = time.localtime(ms / 1000)
+    except (OverflowError, OSError, ValueError):
+        return "an unknown time"
+    if time.strftime("%Y-%m-%d", then) == time.strftime("%Y-%m-%d"):
+        return time.strftime("%H:%M", then)
+    soon = 0 <= ms / 1000 - time.time() < 6 * 24 * 3600
+    return time.strftime("%a %H:%M" if soon else "%Y-%m-%d %H:%M", then)
 
 
 def clock(total: int) -> str:
@@ -98,20 +119,24 @@ def result(code: int | None, output: str) -> str:
 
 def summary(turn: Turn) -> str:
     """The line under an answer: what was done and what it cost."""
-    usage = turn.usage
-    fresh = tokens(_plus(usage.input, usage.cache_write))
-    out = f", {tokens(usage.output)} out"
-    if turn.resumed:
-        spent = f"{fresh} new, {tokens(usage.cache_read)} from cache{out}"
-    else:
-        read = f", {tokens(usage.cache_read)} from cache" if usage.cache_read else ""
-        spent = f"{fresh} in{read}{out}"
     steps = [attempt.mode for attempt in turn.attempts]
-    mode = " → ".join(steps) if len(steps) > 1 else turn.mode
-    parts = [turn.agent, mode, spent, money(turn.cost_usd, turn.cost_estimated)]
+    mode = " → ".join(steps) if len(steps) > 1 else turn.mode if steps else ""
+    parts = [turn.agent, mode, _spent(turn)]
     if turn.saved.usd is not None and abs(turn.saved.usd) >= 0.0005:
         parts.append(saving(turn.saved.usd))
-    return "── " + " · ".join([*parts, seconds(turn.duration_ms)])
+    return "── " + " · ".join(part for part in (*parts, seconds(turn.duration_ms)) if part)
+
+
+def _spent(turn: Turn) -> str:
+    """Tokens and money; nothing where an attempt that was cut short left nothing to tell."""
+    usage, cost = turn.usage, money(turn.cost_usd, turn.cost_estimated)
+    if usage.prompt is None and usage.output is None:
+        return cost if turn.cost_usd is not None or turn.failure is None else ""
+    fresh, out = tokens(_plus(usage.input, usage.cache_write)), f"{tokens(usage.output)} out"
+    if turn.resumed:
+        return f"{fresh} new, {tokens(usage.cache_read)} from cache, {out} · {cost}"
+    read = f", {tokens(usage.cache_read)} from cache" if usage.cache_read else ""
+    return f"{fresh} in{read}, {out} · {cost}"
 
 
 def saving(usd: float) -> str:
@@ -119,16 +144,18 @@ def saving(usd: float) -> str:
     return f"saved {money(usd)}" if usd > 0 else f"cost {money(-usd)} more than sending it as text"
 
 
-def way_on(turn: Turn) -> str:
-    """What is safe, and what to type next."""
-    again = f"segue retry {turn.conversation}"
-    if (
-        turn.failure is not None
-        and turn.failure.kind in ("cancelled", "killed", "timeout")
-        and turn.tools_run
-    ):
-        return f"Nothing was lost: go on with segue run {turn.conversation}, or run it again with: {again}"
-    return f"Nothing was lost: the message is kept. Run it again with: {again}"
+def way_on(turn: Turn, number: int | None = None) -> str:
+    """What is safe, and what to type next. ``number``: the message's place in the conversation."""
+    key, failed = turn.conversation, turn.failure
+    kept = "Nothing was lost: the message is kept" + (f" as #{number}. " if number is not None else ". ")
+    again = f"segue retry {key}"
+    if failed is not None and failed.kind in CUT_SHORT and turn.tools_run:
+        return f"{kept}The agent knows what it did: go on with segue run {key}, or once more with: {again}"
+    if failed is not None and failed.kind == "auth":
+        return f"{kept}Log in, then retry with: {again}"
+    if failed is not None and failed.until is not None:
+        return f"{kept}Retry then with: {again}"
+    return f"{kept}Retry with: {again}"
 
 
 def failure(turn: Turn, label: str) -> str:
@@ -139,7 +166,7 @@ def failure(turn: Turn, label: str) -> str:
     said = f": {message}" if message else ""
     match failed.kind:
         case "rate_limited":
-            until = time.strftime(" until %H:%M", time.localtime(failed.until / 1000)) if failed.until else ""
+            until = f" until {moment(failed.until)}" if failed.until is not None else ""
             return f"{label} is rate-limited{until}{_account(turn)}{said}"
         case "auth":
             return f"{label} is not logged in or not allowed{_account(turn)}{said}"
@@ -152,7 +179,7 @@ def failure(turn: Turn, label: str) -> str:
         case "session_rejected":
             return f"{label} refused its session{said}"
         case "session_busy":
-            return f"{label}'s session is in use by another process{said}"
+            return message or f"{label}'s session is in use by another process"
         case "timeout":
             return f"{label} was stopped{said}"
         case "cancelled":

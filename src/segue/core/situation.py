@@ -12,6 +12,8 @@ from segue.core.request import Runtime
 ASSUMED_WINDOW = 200_000
 """Tokens, where no turn has told the model's window yet."""
 BYTES_PER_TOKEN = 3.5
+FRAME_BYTES = 24
+"""What a message carried as text has around it, about."""
 
 
 class File(msgspec.Struct, frozen=True):

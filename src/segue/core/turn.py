@@ -77,6 +77,8 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     usage: Usage
     cost_usd: float | None
     cost_estimated: bool
+    predicted_usd: float | None = None
+    """What it was expected to cost, before it ran."""
     saved: Saved = Saved()
     context: Context
     model_turns: int | None

@@ -52,6 +52,11 @@ class Conversations(Part):
             )
         return sorted(summaries, key=lambda s: (s.last_used_ms, s.conversation.id), reverse=True)
 
+    def rewrites(self, conversation_id: str) -> int:
+        """How often something that was said was changed: while this stays, all that was said stands."""
+        row = self.db.one(_SQL.rewrites, id=conversation_id)
+        return 0 if row is None else int(row[0])
+
     def add(
         self,
         conversation: Conversation,
@@ -93,6 +98,10 @@ def create_or_find(db: Database, conversation: Conversation) -> Conversation:
     row = db.one(_SQL.by_key, key=conversation.key)
     assert row is not None
     return conversation_of(row)
+
+
+def rewrite(db: Database, conversation_id: str) -> None:
+    db.run(_SQL.rewrite, id=conversation_id)
 
 
 def touch(db: Database, conversation_id: str, now_ms: int = 0) -> bool:

@@ -84,7 +84,7 @@ def _fork_pin(
     session = None if pin is None else sessions.session_by_id(db, pin.session)
     if pin is None or session is None:
         return
-    held = _known(sessions.held(db, session.id), renamed)
+    held = _known(sessions.held_by(db, session.id), renamed)
     if not held:
         return
     mine = msgspec.structs.replace(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from segue.core.errors import Misuse
 from segue.core.model import Voice
-from segue.store.conversations import touch
+from segue.store.conversations import rewrite, touch
 from segue.store.database import Database
 from segue.store.packing import storable
 from segue.store.part import Part
@@ -31,6 +31,7 @@ class History(Part):
         with self.db.writing():
             conversation_id = self._conversation_of(message_id)
             touch(self.db, conversation_id, now_ms)
+            rewrite(self.db, conversation_id)
             row = self.db.one(_MESSAGES.edit, id=message_id, size=len(text.encode()))
             if row is None:
                 raise Misuse(f"message {message_id} was removed")
@@ -46,6 +47,7 @@ class History(Part):
         """These messages stand no longer. They are kept, marked with the time."""
         with self.db.writing():
             touch(self.db, conversation_id, now_ms)
+            rewrite(self.db, conversation_id)
             fields = {"conversation": conversation_id, "now_ms": now_ms}
             self.db.many(_MESSAGES.drop, [{"id": message_id, **fields} for message_id in removed])
             raise_epochs(self.db, conversation_id, epochs)

@@ -8,12 +8,13 @@ from typing import Any
 import msgspec
 
 from segue.core.model import Message, Sender, Voice
-from segue.store.database import Database
+from segue.store.database import Database, Row
 from segue.store.packing import pack, storable
 from segue.store.part import Part
 from segue.store.queries import Queries
 
 _SQL = Queries("messages")
+_CONVERSATIONS = Queries("conversations")
 
 
 class Facts(msgspec.Struct, frozen=True, array_like=True):
@@ -30,23 +31,11 @@ class Facts(msgspec.Struct, frozen=True, array_like=True):
 class Messages(Part):
     def messages(self, conversation_id: str) -> list[Message]:
         """Those that stand and have their place, in order, without their texts."""
-        seen = _Seen()
-        made = []
-        for message_id, facts, revision, size in self.db.all(_SQL.standing, conversation=conversation_id):
-            sender, voice, account, under, blank = seen[facts]
-            made.append(
-                Message(
-                    id=message_id,
-                    sender=sender,
-                    voice=voice,
-                    revision=revision,
-                    account=account,
-                    under=under,
-                    blank=blank,
-                    size=size,
-                )
-            )
-        return made
+        return _light(self.db.all(_SQL.standing, conversation=conversation_id))
+
+    def messages_after(self, conversation_id: str, message_id: str) -> list[Message]:
+        """The same, but only those behind that one."""
+        return _light(self.db.all(_SQL.after, conversation=conversation_id, message=message_id))
 
     def texts(self, ids: Sequence[str]) -> dict[str, str]:
         """The texts as they read now; messages that are not there are left out."""
@@ -54,11 +43,34 @@ class Messages(Part):
 
     def address(self, message: Message) -> None:
         """It is said to this voice, under this account: a message that is run again may go elsewhere."""
-        self.db.run(_SQL.address, id=message.id, facts=pack(_facts_of(message)))
+        with self.db.writing():
+            row = self.db.one(_SQL.address, id=message.id, facts=pack(_facts_of(message)))
+            if row is not None:
+                self.db.run(_CONVERSATIONS.rewrite, id=row[0])
 
     def revisions(self, message_id: str) -> list[tuple[int, str, int]]:
         """All that a message ever said: revision, text, and since when."""
         return [(n, text, ms) for n, text, ms in self.db.all(_SQL.revisions, message=message_id)]
+
+
+def _light(rows: Iterable[Row]) -> list[Message]:
+    seen = _Seen()
+    made = []
+    for message_id, facts, revision, size in rows:
+        sender, voice, account, under, blank = seen[facts]
+        made.append(
+            Message(
+                id=message_id,
+                sender=sender,
+                voice=voice,
+                revision=revision,
+                account=account,
+                under=under,
+                blank=blank,
+                size=size,
+            )
+        )
+    return made
 
 
 class _Seen(dict[str, tuple[Sender, Voice, str, tuple[str, ...], bool]]):

@@ -30,13 +30,15 @@ class Sessions(Part):
             rows = self.db.all(_SQL.of, conversation=conversation_id)
         return [_session_of(row) for row in rows]
 
-    def pin(self, conversation_id: str, voice: Voice, account: str) -> Pin | None:
-        """With all that its session holds. One that cannot be read any more counts as none."""
+    def pin(self, conversation_id: str, voice: Voice, account: str, *, held: bool = True) -> Pin | None:
+        """With all that its session holds, if wanted. One that cannot be read any more counts as none."""
         who = {"role": voice.role, "agent": voice.agent, "account": account}
         with self.db.reading():
             row = self.db.one(_SQL.pinned, conversation=conversation_id, **who)
             pin = None if row is None else unpack(row[1], Pin)
-            return None if pin is None else msgspec.structs.replace(pin, held=held(self.db, pin.session))
+            if pin is None or not held:
+                return pin
+            return msgspec.structs.replace(pin, held=held_by(self.db, pin.session))
 
     def pins(self, conversation_id: str) -> list[Pin]:
         """All of them, without what they hold; the newest success first."""
@@ -63,7 +65,7 @@ def retire(db: Database, session_id: str, reason: str, now_ms: int) -> None:
     db.run(_SQL.retire, id=session_id, reason=reason, now_ms=now_ms)
 
 
-def held(db: Database, session_id: str) -> tuple[Held, ...]:
+def held_by(db: Database, session_id: str) -> tuple[Held, ...]:
     rows = db.all(_SQL.held, session=session_id)
     return tuple([Held(m, r, anchor, second == 1, mends == 1) for m, r, anchor, second, mends in rows])
 

@@ -60,6 +60,8 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     base: Totals = Totals()
     limits: Limits = Limits()
     redactor: Redactor = Redactor(())
+    claims: tuple[int, ...] = ()
+    """Open files whose locks the CLI holds too, for as long as it lives."""
 
 
 async def attempt(
@@ -76,14 +78,16 @@ async def attempt(
     tell = Telling(on_event, task.request, task.runtime)
     env = {**task.env, **command.env, "PWD": str(command.cwd)}
     async with (
-        launch(command, env=env, run_dir=task.place.run_dir, limits=task.limits) as running,
+        launch(
+            command, env=env, run_dir=task.place.run_dir, limits=task.limits, claims=task.claims
+        ) as running,
         Answering(task.agent, running, answer) as answering,
     ):
         if cancel is not None:
             cancel.follow(running)
         async for line in running.lines():
             raw = None if isinstance(line, Oversize) else line
-            for event in _events(task.agent, line):
+            for event in events_of(task.agent, line):
                 for shown in cleaning(event, raw):
                     reading.add(shown)
                     tell(shown)
@@ -134,7 +138,8 @@ def _prepare(place: Place, command: Command) -> None:
         path.write_text(text, encoding="utf-8")
 
 
-def _events(agent: Agent, line: bytes | Oversize) -> Sequence[ev.Event]:
+def events_of(agent: Agent, line: bytes | Oversize) -> Sequence[ev.Event]:
+    """What a line of output says; one that was too long is noted as skipped."""
     if isinstance(line, Oversize):
         return (ev.Unknown("", f"a line of {line.length} bytes was skipped"),)
     return agent.parse(line)

@@ -11,10 +11,11 @@ import msgspec
 from anyio.to_thread import run_sync
 
 from segue.core.ladder import decide, step_down
+from segue.core.model import Held
 from segue.core.outcome import Failure, Outcome
 from segue.core.redact import Redactor
 from segue.core.request import Place
-from segue.core.turn import Mode, Turn
+from segue.core.turn import FailureShown, Mode, Turn
 from segue.store.records import AttemptRow, TurnRow
 from segue.store.store import Store
 from segue.turns import foresight, keep
@@ -23,15 +24,18 @@ from segue.turns.answering import Answerer
 from segue.turns.attempt import Cancel, Task, attempt
 from segue.turns.carrying import Carrying, NoPlace, TooLong
 from segue.turns.finishing import finish, weigh
-from segue.turns.lease import Busy, Lease, hold
+from segue.turns.lease import Busy, Lease, hold, session_lease_name
 from segue.turns.plan import Plan
 from segue.turns.prepared import Prepared
 from segue.turns.recording import Recorder
 from segue.turns.report import advised, priced, told
 from segue.turns.runner import Limits
-from segue.turns.settling import Result
+from segue.turns.settling import Result, moves
 from segue.turns.survey import survey
 from segue.turns.telling import Listener
+
+SESSION_WAIT_S = 30.0
+OVERTAKEN = "another process took the conversation over while this one stood still"
 
 
 class Company(msgspec.Struct, frozen=True):
@@ -63,30 +67,40 @@ class Attempts:
         self.notices: list[str] = []
 
     async def run(self, began_ns: int) -> Turn:
-        await run_sync(self._decide, {})
+        await run_sync(self._decide, {}, True)
         first = await self._try(self.decision.mode, 1)
         tried, lower = [first], self._lower(first)
         if lower is not None and first.outcome.failure is not None:
             why = first.outcome.failure
             self._say(_stepped(self.prepared.agent.label, why, lower))
+            await run_sync(self._decide, {})
             tried.append(await self._try(lower, 2, why.message))
         self.recorder.flush()
         for notice in (*tried[-1].plan.notices, *tried[-1].result.notices):
             self._say(notice)
         return await run_sync(self._finish, tried, began_ns)
 
-    def _decide(self, switched_off: dict[str, str]) -> None:
+    def _decide(self, switched_off: dict[str, str], quick: bool = False) -> None:
+        """``quick``: without looking at all that was said, if that is enough to resume the session."""
+        conversation = self.prepared.conversation.id
         self.surveyed = survey(
-            self.prepared, self.store, self.prepared.conversation.id, switched_off=switched_off
+            self.prepared, self.store, conversation, switched_off=switched_off, quick=quick
         )
         self.decision = decide(self.surveyed.situation)
+        if self.surveyed.quick and self.decision.mode != "resume":
+            self._decide(switched_off)
 
     async def _try(self, mode: Mode, seq: int, refused: str | None = None) -> Tried:
-        with _home(self.prepared, self.surveyed.pin.native_id if self.surveyed.pin else None) as home:
+        with _home(self.prepared, self.surveyed.pin.native_id if self.surveyed.pin else None) as (
+            home,
+            locks,
+        ):
             plan = await run_sync(self._plan, mode, seq, home, refused)
             try:
                 async with self._one_writer(plan):
-                    outcome = await self._attempt(plan)
+                    if not await run_sync(self.lease.renew):
+                        raise Busy(OVERTAKEN)
+                    outcome = await self._attempt(plan, locks)
             except Busy as busy:
                 outcome = Outcome(failure=Failure("session_busy", str(busy)))
             return await run_sync(self._weigh, plan, outcome)
@@ -100,15 +114,19 @@ class Attempts:
             self._decide({"branch": "the place to go on from is not in the session any more"})
             return self._plan(self.decision.mode, seq, home, refused)
         except TooLong:
+            self._decide({})
             lower: Mode = "recap" if self._open("recap") else "fresh"
             return self._plan(lower, seq, home, refused)
+        if plan.mode == "fresh" and self.surveyed.situation.earlier:
+            # Nothing was carried: later turns of this voice go on from here, not from before.
+            self.store.address(msgspec.structs.replace(self.surveyed.view[-1], blank=True))
         plans.write(plan)
         self.store.started(self.row.id, plan.mode, plan.predicted_usd)
         self.store.attempting(_row(plan))
         self.lease.working_in(plan.run_dir)
         return plan
 
-    async def _attempt(self, plan: Plan) -> Outcome:
+    async def _attempt(self, plan: Plan, claims: tuple[int, ...]) -> Outcome:
         prepared = self.prepared
         same_home = plan.home == prepared.home
         task = Task(
@@ -123,33 +141,34 @@ class Attempts:
             base=plan.base,
             limits=Limits(time_s=prepared.ask.timeout_s or prepared.config.defaults.timeout),
             redactor=self.redactor,
+            claims=claims,
         )
         company = self.company
         return await attempt(task, on_event=self.recorder, answer=company.answerer, cancel=company.cancel)
 
     @asynccontextmanager
     async def _one_writer(self, plan: Plan) -> AsyncIterator[None]:
-        """A native session that is resumed has one writer too, whatever conversation it is in."""
-        session = plan.request.start.session if plan.request.start.mode == "resume" else None
-        if session is None:
+        name = session_lease_name(plan)
+        if name is None:
             yield
             return
         async with hold(
             self.store,
-            f"session:{plan.voice.agent}:{plan.host}:{session}",
+            name,
             owner=self.row.owner,
             locks=self.prepared.segue_home.locks,
-            wait_s=30.0,
+            until=time.monotonic() + SESSION_WAIT_S,
             on_wait=lambda holder: self.company.notice(f"waiting for the session ({holder})"),
             given_up=lambda: self.company.cancel.asked > 0,
-            lost=self.company.cancel,
+            on_loss=self.company.cancel,
+            adopts=False,
         ) as lease:
             lease.working_in(plan.run_dir)
             yield
 
     def _weigh(self, plan: Plan, outcome: Outcome) -> Tried:
         outcome = advised(priced(outcome, plan, self.prepared.config.prices), self.prepared)
-        kept = self.surveyed.kept if plan.kept_rows else ()
+        kept = self._kept(plan, outcome)
         result = weigh(self.prepared.agent, plan, outcome, kept)
         ended = "ok" if outcome.failure is None else outcome.failure.kind
         self.store.attempted(
@@ -162,6 +181,13 @@ class Attempts:
             ended_ms=time.time_ns() // 1_000_000,
         )
         return Tried(plan, outcome, result)
+
+    def _kept(self, plan: Plan, outcome: Outcome) -> tuple[Held, ...]:
+        """What the session held before: all of it where it is written anew, else only what was looked at."""
+        if plan.kept_rows and self.surveyed.quick and moves(plan, outcome.session_id):
+            pin = self.store.pin(plan.conversation, plan.voice, plan.account)
+            return pin.held[: plan.kept_rows] if pin is not None else ()
+        return self.surveyed.kept if plan.kept_rows else ()
 
     def _lower(self, tried: Tried) -> Mode | None:
         failure = tried.outcome.failure
@@ -178,7 +204,9 @@ class Attempts:
             duration_ms=(time.monotonic_ns() - began_ns) // 1_000_000,
         )
         marked = tried[0].result.pin if len(tried) > 1 else None
-        finish(self.store, self.row, last.plan, last.outcome, last.result, marked, turn)
+        if not finish(self.store, self.row, last.plan, last.outcome, last.result, marked, turn):
+            why = FailureShown("cancelled", None, f"this turn is over: {OVERTAKEN}", False)
+            turn = msgspec.structs.replace(turn, status="cancelled", failure=why, text="")
         for each in tried:
             keep.settle(each.plan.run_dir, self.redactor)
         return turn
@@ -222,14 +250,17 @@ def _stepped(label: str, failure: Failure, lower: Mode) -> str:
 
 
 @contextmanager
-def _home(prepared: Prepared, session: str | None) -> Iterator[Path]:
-    """The account's home; or, where a session's id can only be found on disk, a private one made from it."""
+def _home(prepared: Prepared, session: str | None) -> Iterator[tuple[Path, tuple[int, ...]]]:
+    """The account's home; or, where a session's id can only be found on disk, a private one made from it.
+
+    With the locks that the CLI must hold as well.
+    """
     if not prepared.runtime.capabilities.id_on_disk_only:
-        yield prepared.home
+        yield prepared.home, ()
         return
-    from segue.turns.homes import runner_home
+    from segue.turns.homes import claimed
 
     name = f"{prepared.agent.name}-{prepared.account or 'default'}"
     root = prepared.segue_home.make(prepared.segue_home.runners) / name
-    with runner_home(root, prepared.home, session) as home:
-        yield home
+    with claimed(root, prepared.home, session) as claim:
+        yield claim.home, (claim.lock,)

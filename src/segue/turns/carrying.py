@@ -10,7 +10,6 @@ from uuid import uuid4
 
 import msgspec
 
-from segue.core import history
 from segue.core.compose import Carry, compose
 from segue.core.instructions import instructions_due, place
 from segue.core.ladder import Decision
@@ -95,7 +94,8 @@ class Carrying:
             text=text,
             corrections=situation.cut.corrections if native else (),
             anchor=situation.cut.anchor if mode == "branch" else None,
-            under=history.under(self.surveyed.visible, prepared.agent.name, prepared.account_name),
+            under=self.surveyed.under,
+            standing=self.surveyed.standing,
             instructions=instructed,
             epoch=self.surveyed.epoch,
             sent=Sent(situation.cut.kept if native else 0, told, len(request.prompt.encode())),

@@ -18,12 +18,14 @@ from segue.core.turn import Turn
 from segue.store import leases
 from segue.store.records import Conversation, Settlement, TurnRow
 from segue.store.store import Store
+from segue.turns import orphans
 from segue.turns.lease import Busy, hold, judge, lease_name
 from segue.turns.options import Options
 from segue.turns.owners import lives, this_process
 from segue.turns.prepared import Prepared
 from segue.turns.remembered import NONE
 
+FORK_TRIES = 20
 FORGOTTEN_MS = 24 * 3_600_000
 """After so long a turn that waits on another host is not believed to wait any more."""
 
@@ -65,32 +67,74 @@ def given_up(store: Store, row: TurnRow, turn: Turn) -> None:
     )
 
 
-def forked_if_busy(prepared: Prepared, store: Store, notice: Callable[[str], None]) -> Prepared:
-    """The same turn in a fork of the conversation, if another turn of it is running."""
+def broken_off(store: Store, row: TurnRow, turn: Turn) -> None:
+    """An error ended the turn. One that had begun is left as it is: the next turn looks into what it did."""
+    now = store.turn(row.id)
+    if now is not None and now.status == "waiting":
+        given_up(store, row, turn)
+
+
+def forked_if_busy(
+    prepared: Prepared, store: Store, notice: Callable[[str], None], again: str | None
+) -> tuple[Prepared, str | None]:
+    """The same turn in a fork of the conversation, if another turn of it is running.
+
+    ``again``: the message to answer once more; in a fork that is its copy.
+    """
     known = store.conversation(prepared.conversation.key)
-    holder = leases.find(store, lease_name(known.id)) if known is not None else None
-    now_ms = time.time_ns() // 1_000_000
-    if known is None or holder is None or judge(holder, now_ms, prepared.host) == "dead":
-        return prepared
+    if known is None or not _is_busy(store, known.id, prepared.host):
+        return prepared, again
     made = fork(store, known, None)
     notice(f"another turn of {known.key} is running: this one goes on in {made.key}")
-    return msgspec.structs.replace(prepared, conversation=made)
+    if again is not None:
+        at, copies = _index(store.messages(known.id), again), store.messages(made.id)
+        if at >= len(copies):
+            raise Misuse("the message to run again is being answered right now")
+        again = copies[at].id
+    return msgspec.structs.replace(prepared, conversation=made), again
 
 
 def fork(store: Store, conversation: Conversation, key: str | None, upto: str | None = None) -> Conversation:
     """A new conversation with what was said so far, without a message that is being answered right now."""
-    messages = store.messages(conversation.id)
+    for _ in range(FORK_TRIES):
+        try:
+            return _fork(store, conversation, key or store.free_key(conversation.key), upto)
+        except Misuse:  # somebody else took the free key in the same moment
+            if key is not None or upto is not None:
+                raise
+    raise InUse(f"{conversation.key} is being forked by too many at once")
+
+
+def _fork(store: Store, conversation: Conversation, key: str, upto: str | None) -> Conversation:
+    messages, now_ms = store.messages(conversation.id), time.time_ns() // 1_000_000
     if upto is None and messages:
         running = {row.message for row in store.unsettled(conversation.id)}
         settled = [message for message in messages if message.id not in running]
-        upto = settled[-1].id if settled else None
-    return store.fork(
-        conversation,
-        key or store.free_key(conversation.key),
-        upto,
-        time.time_ns() // 1_000_000,
-        lambda: new_id(time.time_ns() // 1_000_000, os.urandom(10)),
-    )
+        if not settled:  # nothing was answered yet: there is nothing to copy
+            empty = msgspec.structs.replace(
+                conversation,
+                id=_new_id(),
+                key=key,
+                created_ms=now_ms,
+                updated_ms=now_ms,
+                forked_from=conversation.key,
+            )
+            store.add(empty, [])
+            return empty
+        upto = settled[-1].id
+    return store.fork(conversation, key, upto, now_ms, _new_id)
+
+
+def _is_busy(store: Store, conversation: str, host: str) -> bool:
+    """Whether a turn of it is running, be it one whose Segue was killed."""
+    holder = leases.find(store, lease_name(conversation))
+    if holder is not None and judge(holder, time.time_ns() // 1_000_000, host) != "dead":
+        return True
+    return orphans.runs(store, conversation, host)
+
+
+def _new_id() -> str:
+    return new_id(time.time_ns() // 1_000_000, os.urandom(10))
 
 
 def edit(store: Store, conversation: Conversation, message: str, text: str, *, cut: bool) -> list[str]:
@@ -144,11 +188,13 @@ async def changing(
             lease_name(conversation.id),
             owner=this_process(host),
             locks=home.locks,
-            wait_s=wait_s,
+            until=time.monotonic() + wait_s,
             on_wait=lambda _: None,
             given_up=lambda: False,
-            lost=lambda: None,
+            on_loss=lambda: None,
         ):
+            if orphans.runs(store, conversation.id, host):
+                raise Busy("one whose Segue was killed; segue run reads it to its end")
             yield
     except Busy as busy:
         raise InUse(f"{conversation.key} cannot be changed now: {busy}") from None

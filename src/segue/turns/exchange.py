@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Literal
 
 import msgspec
 
+from segue.config.schema import is_name
 from segue.core.errors import Misuse
 from segue.core.history import account_mark
 from segue.core.keys import conversation_key, new_id, short
@@ -20,8 +21,13 @@ from segue.core.model import Message, Voice
 from segue.core.usage import Usage
 from segue.store.records import Conversation, LogRow
 from segue.store.store import Store
+from segue.turns.options import LONGEST
 
 SCHEMA = 1
+BOM = b"\xef\xbb\xbf"
+"""What some editors put before a text."""
+LATEST_MS = 1 << 48
+"""Times beyond this do not fit an id."""
 
 
 class Line(msgspec.Struct, frozen=True, kw_only=True, rename={"sender": "from"}):
@@ -52,7 +58,9 @@ class Export(msgspec.Struct, frozen=True, kw_only=True):
     messages: tuple[Line, ...] = ()
 
 
-def exported(conversation: Conversation, rows: Sequence[LogRow], under: dict[str, tuple[str, ...]]) -> Export:
+def export_of(store: Store, conversation: Conversation) -> Export:
+    under = {message.id: message.under for message in store.messages(conversation.id)}
+    rows = store.log(conversation.id)
     return Export(
         schema=SCHEMA,
         key=conversation.key,
@@ -62,30 +70,56 @@ def exported(conversation: Conversation, rows: Sequence[LogRow], under: dict[str
     )
 
 
+def json(export: Export) -> str:
+    return msgspec.json.format(msgspec.json.encode(export), indent=2).decode() + "\n"
+
+
 def markdown(export: Export) -> str:
     """The dialogue to read: a heading for each message, its text as it is."""
     parts = [f"# {export.key}"]
     for number, line in enumerate(export.messages, 1):
         name = f"{line.agent} ({line.role})" if line.role else line.agent
         who = f"you → {name}" if line.sender == "user" else name
-        notes = [line.mode or "", f"${line.cost_usd:.3f}" if line.cost_usd is not None else ""]
-        told = " · ".join(note for note in (*notes, "edited" if line.edited else "") if note)
+        unanswered = line.status or "" if line.sender == "user" and line.status != "ok" else ""
+        notes = (line.mode or "", _money(line.cost_usd), "edited" if line.edited else "", unanswered)
+        told = " · ".join(note for note in notes if note)
         parts.append(f"## #{number} {who}" + (f" · {told}" if told else ""))
         parts.append(line.text.strip("\n"))
     return "\n\n".join(parts) + "\n"
 
 
+def _money(usd: float | None) -> str:
+    return "" if usd is None else f"${usd:.3f}" if usd >= 0.001 or usd == 0 else "< $0.001"
+
+
 def read(data: bytes) -> Export:
     """An export, or ``Misuse`` that says what is wrong with it."""
     try:
-        export = msgspec.json.decode(data, type=Export)
+        export = msgspec.json.decode(data.removeprefix(BOM), type=Export)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise Misuse(f"this is not an export of a conversation (segue export KEY --json): {error}") from None
     if export.schema != SCHEMA:
         raise Misuse(f"this export has schema {export.schema}; this version of Segue reads {SCHEMA}")
     if not export.messages:
         raise Misuse("this export has no messages")
+    for number, line in enumerate(export.messages, 1):
+        wrong = _wrong(line)
+        if wrong:
+            raise Misuse(f"message {number} of this export {wrong}")
     return export
+
+
+def _wrong(line: Line) -> str:
+    """Why a message cannot be taken in, or nothing."""
+    if not line.text.strip():
+        return "has no text"
+    if not is_name(line.agent):
+        return f'names the agent "{line.agent[:60]}", which none can be called'
+    if line.account is not None and not is_name(line.account):
+        return f'names the account "{line.account[:60]}", which none can be called'
+    if line.role is not None and not (0 < len(line.role) <= LONGEST and line.role.isprintable()):
+        return f"names the role {line.role[:60]!r}, which none can be called"
+    return "" if 0 <= line.created < LATEST_MS else f"has the time {line.created}, which is no time"
 
 
 def take_in(store: Store, export: Export, key: str | None) -> Conversation:
@@ -97,11 +131,16 @@ def take_in(store: Store, export: Export, key: str | None) -> Conversation:
         id=_id(now),
         key=wanted,
         agent=last.agent,
+        account=last.account or "",
         role=last.role or "",
         created_ms=now,
         updated_ms=now,
     )
-    store.add(conversation, list(_messages(export.messages, now)))
+    store.add(
+        conversation,
+        list(_messages(export.messages, now)),
+        [line.created or now for line in export.messages],
+    )
     return conversation
 
 

@@ -11,13 +11,17 @@ import msgspec
 from segue.agents.base import Agent, Found
 from segue.core.keys import new_id
 from segue.core.model import Held, Pin
-from segue.core.outcome import Outcome
-from segue.core.turn import FailureShown, Sent, Turn
+from segue.core.outcome import Failure, Outcome
+from segue.core.turn import Sent, Turn, shown_failure
 from segue.core.usage import Context, Usage
 from segue.store.records import LineageRow, Remembered, SessionRow, Settlement, TurnRow
 from segue.store.store import Store
 from segue.turns.plan import Plan
 from segue.turns.settling import Result, settled
+
+
+class _Event(msgspec.Struct, frozen=True):
+    type: str
 
 
 def weigh(agent: Agent, plan: Plan, outcome: Outcome, kept: Sequence[Held]) -> Result:
@@ -43,8 +47,11 @@ def weigh(agent: Agent, plan: Plan, outcome: Outcome, kept: Sequence[Held]) -> R
 
 def finish(
     store: Store, row: TurnRow, plan: Plan, outcome: Outcome, result: Result, marked: Pin | None, turn: Turn
-) -> None:
-    """``marked``: what an earlier attempt of the same turn made of the pin, if this one leaves it alone."""
+) -> bool:
+    """``marked``: what an earlier attempt of the same turn made of the pin, if this one leaves it alone.
+
+    False: somebody had taken the turn over and settled it; nothing was written.
+    """
     now = _now()
     status = turn.status
     session = _session(plan, outcome, result, now)
@@ -52,7 +59,7 @@ def finish(
     if pin is not None and session is not None:
         pin = msgspec.structs.replace(pin, session=session.id)
     answer = result.answer
-    store.settle(
+    done = store.settle(
         Settlement(
             turn=msgspec.structs.replace(
                 row,
@@ -64,8 +71,8 @@ def finish(
             ),
             answer=(answer, outcome.text) if answer is not None else None,
             session=session,
-            held=_held(plan, result),
-            held_from=0 if result.moved else plan.kept_rows,
+            held=result.held,
+            held_from=result.held_from,
             pin=pin,
             retire=_retired(plan, result),
             lineage=_lineage(plan, result, session, now),
@@ -81,11 +88,13 @@ def finish(
     if result.switch_off is not None:
         why = "it did not go on from the place it was told to"
         store.switch_off(plan.runtime.identity, result.switch_off, why, now)
+    return done
 
 
-def abandon(store: Store, row: TurnRow, key: str, why: str) -> None:
+def abandon(store: Store, row: TurnRow, key: str, failure: Failure) -> None:
     """A turn of which nothing is known but that it is over: its message stays, to be sent again."""
-    now = _now()
+    now, outcome = _now(), Outcome(failure=failure)
+    events = [msgspec.json.decode(event, type=_Event) for _, _, event in store.events(row.id)]
     turn = Turn(
         run=row.id,
         conversation=key,
@@ -98,24 +107,18 @@ def abandon(store: Store, row: TurnRow, key: str, why: str) -> None:
         session_id=None,
         sent=Sent(),
         text="",
-        status="failed",
-        failure=FailureShown("killed", None, why, False),
+        status=outcome.status,
+        failure=shown_failure(outcome),
         usage=Usage(),
         cost_usd=None,
         cost_estimated=False,
         context=Context(),
         model_turns=None,
-        tools_run=0,
+        tools_run=sum(event.type == "tool-call" for event in events),
         attempts=(),
         duration_ms=now - row.started_ms,
     )
-    store.settle(Settlement(turn=msgspec.structs.replace(row, status="failed", told=turn, ended_ms=now)))
-
-
-def _held(plan: Plan, result: Result) -> tuple[Held, ...] | None:
-    if result.held is None:
-        return None
-    return result.held if result.moved else result.held[plan.kept_rows :]
+    store.settle(Settlement(turn=msgspec.structs.replace(row, status=turn.status, told=turn, ended_ms=now)))
 
 
 def _session(plan: Plan, outcome: Outcome, result: Result, now: int) -> SessionRow | None:

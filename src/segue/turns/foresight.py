@@ -5,23 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from segue.core.outcome import Outcome
-from segue.core.predict import HABITS, OTHERS, Outlook, Predicted, expected, predict
+from segue.core.predict import HABITS, OTHERS, Outlook, expected
 from segue.core.predict import saved as saved_against
 from segue.core.prices import price_for
-from segue.core.situation import tokens
+from segue.core.situation import FRAME_BYTES, tokens
 from segue.core.turn import Mode, Saved, Turn
 from segue.core.usage import Price
 from segue.turns.plan import Plan
 from segue.turns.prepared import Prepared
-from segue.turns.survey import FRAME_BYTES, Surveyed
+from segue.turns.survey import Surveyed
 
 REMEMBERED = 10
 """So many of the last turns let expect what the next will be like."""
-
-
-def predicted(surveyed: Surveyed, prepared: Prepared) -> dict[Mode, Predicted]:
-    """By rung; those that nothing can be said of are left out."""
-    return {each.mode: each for each in predict(outlook(surveyed, prepared))}
 
 
 def outlook(surveyed: Surveyed, prepared: Prepared) -> Outlook:
@@ -30,21 +25,10 @@ def outlook(surveyed: Surveyed, prepared: Prepared) -> Outlook:
     model = prepared.request.model or (pin.model_used if pin else None) or (told[-1].model if told else None)
     habits = HABITS.get(agent, OTHERS)
     last_ms = max((ms for name, ms in surveyed.last_used.items() if name == agent), default=0)
-    cut = situation.cut
-    text = (
-        sum(message.size + FRAME_BYTES for message in cut.text) if len(cut.text) > 1 else situation.new_bytes
-    )
-    sizes: dict[Mode, int] = {
-        "replay": situation.view_bytes,
-        "recap": min(situation.view_bytes, prepared.config.recap.max_bytes + situation.new_bytes),
-        "fresh": situation.new_bytes,
-    }
-    if pin is not None:
-        sizes |= {"resume": text, "branch": text}
     return Outlook(
         agent=agent,
         can=prepared.runtime.capabilities,
-        text_bytes=sizes,
+        text_bytes=_sizes(surveyed, prepared.config.recap.max_bytes),
         context=pin.context.used if pin is not None else None,
         idle_ms=situation.now_ms - pin.succeeded_ms if pin is not None else None,
         kept_share=_kept_share(surveyed),
@@ -54,6 +38,24 @@ def outlook(surveyed: Surveyed, prepared: Prepared) -> Outlook:
         requests=max(1, expected((turn.model_turns for turn in told), 1)),
         price=price_for(model, prepared.config.prices) if model else None,
     )
+
+
+def _sizes(surveyed: Surveyed, recap_bytes: int) -> dict[Mode, int]:
+    """What each rung would send as text; a rung that has nothing to send or to go on from is left out.
+
+    A resume is reckoned as it would be if the whole session still held: so one that is barred shows what
+    was lost by that.
+    """
+    now, cut = surveyed.situation, surveyed.situation.cut
+    text = sum(message.size + FRAME_BYTES for message in cut.text) if len(cut.text) > 1 else now.new_bytes
+    sizes: dict[Mode, int] = {"fresh": now.new_bytes}
+    if now.earlier:
+        sizes |= {"replay": now.view_bytes, "recap": min(now.view_bytes, recap_bytes + now.new_bytes)}
+    if surveyed.pin is not None:
+        sizes["resume"] = text if cut.whole else now.new_bytes
+    if cut.anchor is not None:
+        sizes["branch"] = text
+    return sizes
 
 
 def saved(plan: Plan, outcome: Outcome, prices: Mapping[str, Price]) -> Saved:

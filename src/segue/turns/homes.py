@@ -1,11 +1,12 @@
 """Private, durable homes for runs of a CLI that tells a session's id only on disk.
 
 Two runs in one home could not tell their sessions apart, so each takes a home of its own: the first free
-directory ``root/<n>``, held by a file lock for as long as the run lasts. What the account's home holds is
+directory ``root/<n>``, held by a file lock for as long as the run lasts. The CLI inherits the lock: should
+Segue be killed while the CLI goes on, the home stays the CLI's. What the account's home holds is
 linked into it, all but its logs; the sessions stay, so that the next run can resume them.
 
     root/0/            a runner's home: config.toml -> the account's, logs/ its own
-    root/0.lock        held while a run uses root/0; the kernel lets go of it when the holder dies
+    root/0.lock        held while a run uses root/0; the kernel lets go of it when the last holder dies
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import msgspec
+
 from segue.core.errors import Broken
 from segue.core.keys import uuid
 
@@ -26,9 +29,23 @@ SLOTS = 1_000
 SESSIONS = Path("logs") / "session"
 
 
+class Claim(msgspec.Struct, frozen=True):
+    """A home that is ours alone; ``lock`` is the open file that says so, to be passed on to the CLI."""
+
+    home: Path
+    lock: int
+
+
 @contextmanager
 def runner_home(root: Path, account_home: Path, session: str | None = None) -> Iterator[Path]:
     """A home nobody else uses meanwhile. ``session``: one that must be there to be resumed."""
+    with claimed(root, account_home, session) as claim:
+        yield claim.home
+
+
+@contextmanager
+def claimed(root: Path, account_home: Path, session: str | None = None) -> Iterator[Claim]:
+    """The same, with its lock."""
     root.mkdir(parents=True, exist_ok=True, mode=0o700)
     lock, home = _take(root)
     try:
@@ -36,7 +53,7 @@ def runner_home(root: Path, account_home: Path, session: str | None = None) -> I
         _link(account_home, home)
         if session is not None:
             _fetch(session, home, [account_home, *_others(root, home)])
-        yield home
+        yield Claim(home, lock)
     finally:
         os.close(lock)
 

@@ -1,29 +1,28 @@
 """One writer: holds a lease for as long as a turn needs it, or waits for whoever holds it.
 
 A lease is a row in the store, renewed in the background, and on this machine also a file lock. It passes on
-only when its holder is dead *and* nobody of the attempt's process group lives: a live orphan is taken over
-with the lease, to be adopted.
+when its holder is dead. What the holder had started may live on: who takes the conversation over adopts it;
+who only wants its native session waits for it.
 """
 
 from __future__ import annotations
 
-import fcntl
-import os
 import threading
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from hashlib import sha256
 from pathlib import Path
-from typing import Literal
 
 import anyio
 from anyio.to_thread import run_sync
 
 from segue.store import leases
-from segue.store.records import LeaseRow, Owner
+from segue.store.records import Owner
 from segue.store.store import Store
-from segue.turns import owners
+from segue.turns.grip import Grip, Taking, judge
+from segue.turns.plan import Plan
+
+__all__ = ["Busy", "Lease", "hold", "judge", "lease_name", "session_lease_name"]
 
 POLL_S = (0.05, 0.5)
 """How often a busy lease is asked for: at first, and when it takes long."""
@@ -38,30 +37,36 @@ class Busy(Exception):  # noqa: N818 - it is an answer, not an error
 
 
 class Lease:
-    """A lease that is held. ``lost`` is called if somebody took it from us (we had stopped renewing it)."""
+    """A lease that is held. ``on_loss`` is called if somebody took it from us: we had not renewed it."""
 
-    def __init__(self, store: Store, name: str, token: str, lock: int, lost: Callable[[], None]) -> None:
-        self._store, self._name, self._token, self._lock, self._lost = store, name, token, lock, lost
+    def __init__(self, store: Store, name: str, grip: Grip, on_loss: Callable[[], None]) -> None:
+        self._store, self._name, self._grip, self._on_loss = store, name, grip, on_loss
+        self.lost = False
         self._over = threading.Event()
-        self._thread = threading.Thread(target=self._renew, daemon=True)
+        self._thread = threading.Thread(target=self._renew_often, daemon=True)
         self._thread.start()
 
     def working_in(self, run_dir: Path) -> None:
         """Note where the attempt is that now runs under the lease."""
-        leases.note_group(self._store, self._name, self._token, str(run_dir))
+        leases.note_group(self._store, self._name, self._grip.token, str(run_dir))
+
+    def renew(self) -> bool:
+        """Whether it is still ours."""
+        now_ms = time.time_ns() // 1_000_000
+        if not self.lost and not leases.renew(self._store, self._name, self._grip.token, now_ms):
+            self.lost = True
+        return not self.lost
 
     def release(self) -> None:
         self._over.set()
         self._thread.join()
-        with suppress(OSError):
-            leases.release(self._store, self._name, self._token)
-        os.close(self._lock)
+        self._grip.let_go()
 
-    def _renew(self) -> None:
+    def _renew_often(self) -> None:
         while not self._over.wait(leases.RENEW_S):
             with suppress(Exception):  # the store may be busy or away for a moment; the next try will tell
-                if not leases.renew(self._store, self._name, self._token, _now()):
-                    self._lost()
+                if not self.renew():
+                    self._on_loss()
                     return
 
 
@@ -72,25 +77,18 @@ async def hold(
     *,
     owner: Owner,
     locks: Path,
-    wait_s: float,
+    until: float,
     on_wait: Callable[[str], None],
     given_up: Callable[[], bool],
-    lost: Callable[[], None],
+    on_loss: Callable[[], None],
+    adopts: bool = True,
 ) -> AsyncIterator[Lease]:
-    """Take the lease, waiting at most ``wait_s`` for its holder. Raises ``Busy``."""
-    deadline, pause, said = time.monotonic() + wait_s, POLL_S[0], False
-    while True:
-        got = await run_sync(_try, store, name, owner, locks)
-        if not isinstance(got, str):
-            break
-        if time.monotonic() >= deadline or given_up():
-            raise Busy(got)
-        if not said:
-            on_wait(got)
-            said = True
-        await anyio.sleep(pause)
-        pause = min(pause * 1.5, POLL_S[1])
-    lease = Lease(store, name, got[0], got[1], lost)
+    """Take the lease, waiting for its holder up to the moment ``until`` (monotonic). Raises ``Busy``.
+
+    ``adopts``: the caller looks after what a dead holder has left running.
+    """
+    grip = await _grip(Taking(store, name, owner, locks, adopts), until, on_wait, given_up)
+    lease = Lease(store, name, grip, on_loss)
     try:
         yield lease
     finally:
@@ -98,42 +96,29 @@ async def hold(
             await run_sync(lease.release)
 
 
+async def _grip(
+    taking: Taking, until: float, on_wait: Callable[[str], None], given_up: Callable[[], bool]
+) -> Grip:
+    pause, said = POLL_S[0], False
+    with taking:
+        while True:
+            got = await run_sync(taking.take)
+            if isinstance(got, Grip):
+                return taking.kept()
+            if time.monotonic() >= until or given_up():
+                raise Busy(got)
+            if not said:
+                on_wait(got)
+                said = True
+            await anyio.sleep(pause)
+            pause = min(pause * 1.5, POLL_S[1])
+
+
 def lease_name(conversation: str) -> str:
     return f"conversation:{conversation}"
 
 
-def judge(row: LeaseRow, now_ms: int, host: str) -> Literal["alive", "dead", "orphan"]:
-    """Whether the holder of a lease lives; ``orphan``: it does not, but what it had started does."""
-    if row.owner.host != host:
-        return "alive" if now_ms - row.renewed_ms < leases.DEAD_S * 1000 else "dead"
-    if owners.lives(row.owner):
-        return "alive"
-    return "orphan" if row.group and owners.attempt_lives(Path(row.group)) else "dead"
-
-
-def _try(store: Store, name: str, owner: Owner, locks: Path) -> tuple[str, int] | str:
-    """The token and the file lock; or who holds the lease."""
-    locks.mkdir(parents=True, exist_ok=True, mode=0o700)
-    lock = os.open(
-        locks / f"{sha256(name.encode()).hexdigest()[:32]}.lock",
-        os.O_RDWR | os.O_CREAT | os.O_CLOEXEC,
-        0o600,
-    )
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        got = leases.take(store, name, owner, _now(), lambda row, now: judge(row, now, owner.host))
-    except BlockingIOError:
-        os.close(lock)
-        row = leases.find(store, name)
-        return owners.short_name(row.owner) if row is not None else "another process"
-    except BaseException:
-        os.close(lock)
-        raise
-    if isinstance(got, leases.Busy):
-        os.close(lock)
-        return owners.short_name(got.holder.owner)
-    return got.token, lock
-
-
-def _now() -> int:
-    return time.time_ns() // 1_000_000
+def session_lease_name(plan: Plan) -> str | None:
+    """A native session that is resumed has one writer too, whatever conversation it is in."""
+    start = plan.request.start
+    return f"session:{plan.voice.agent}:{plan.host}:{start.session}" if start.mode == "resume" else None

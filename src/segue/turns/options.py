@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import isfinite
 from pathlib import Path
-from typing import TypedDict
+from typing import TypedDict, get_args
 
 from segue.core.errors import Misuse
 from segue.core.keys import conversation_key
 from segue.core.request import Posture
 from segue.turns.asking import Ask
+
+LONGEST = 200
+"""Characters of a name."""
 
 
 class Options(TypedDict, total=False):
@@ -38,15 +41,13 @@ class Options(TypedDict, total=False):
 
 def ask_of(key: str, text: str, options: Options, *, may_be_empty: bool = False) -> Ask:
     """The wish as the pipeline takes it, or ``Misuse``."""
-    unknown = set(options) - set(Options.__annotations__)
-    if unknown:
-        raise Misuse(f"there is no option {', '.join(sorted(unknown))}")
+    _check(options)
     if not text.strip() and not may_be_empty:
         raise Misuse("the prompt is empty")
     cwd, file = options.get("cwd"), options.get("system_prompt_file")
     return Ask(
         key=conversation_key(key),
-        prompt=text,
+        prompt=utf8(text, "prompt"),
         cwd=Path(cwd).expanduser() if cwd is not None else None,
         agent=options.get("agent"),
         account=options.get("account"),
@@ -68,9 +69,45 @@ def ask_of(key: str, text: str, options: Options, *, may_be_empty: bool = False)
     )
 
 
+def utf8(text: str, what: str) -> str:
+    """The text as it is. One with half a character in it can be neither stored nor sent."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise Misuse(f"the {what} is not UTF-8: wrong character at {error.start}") from None
+    return text
+
+
+def _check(options: Options) -> None:
+    """What the types promise, for callers that nobody checks."""
+    unknown = set(options) - set(Options.__annotations__)
+    if unknown:
+        raise Misuse(f"there is no option {', '.join(sorted(unknown))}")
+    for name in ("agent", "account", "model", "role"):
+        value = options.get(name)
+        if value is not None and not _is_word(value):
+            raise Misuse(f"{name} takes a name of one line (at most {LONGEST} characters), not {value!r:.60}")
+    posture, turns = options.get("permission"), options.get("max_turns")
+    if posture is not None and posture not in get_args(Posture):
+        raise Misuse(f"permission takes {', '.join(get_args(Posture))}, not {posture!r:.60}")
+    if turns is not None and (not isinstance(turns, int) or turns < 1):
+        raise Misuse(f"max_turns takes a number from 1 on, not {turns!r:.60}")
+    for name in ("allow_tools", "deny_tools", "native_args"):
+        if isinstance(options.get(name), str):
+            raise Misuse(f"{name} takes a list of texts, not one text")
+
+
+def _is_word(value: object) -> bool:
+    return (
+        isinstance(value, str) and 0 < len(value) <= LONGEST and value.isprintable() and bool(value.strip())
+    )
+
+
 def _number(name: str, value: float | None, least: float | None = None) -> float | None:
     if value is None:
         return None
     if not isfinite(value) or (value <= 0 if least is None else value < least):
-        raise Misuse(f"{name} takes a number above {least or 0}, not {value}")
+        raise Misuse(
+            f"{name} takes a number {'above 0' if least is None else f'from {least} on'}, not {value}"
+        )
     return value

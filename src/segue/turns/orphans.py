@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import anyio
@@ -15,15 +15,19 @@ from segue.core.frames import Line, Lines, Oversize
 from segue.core.outcome import EndedBy
 from segue.core.reading import Reading
 from segue.core.redact import Redactor
+from segue.store.store import Store
 from segue.turns import owners
+from segue.turns.attempt import events_of
 from segue.turns.ending import Group, patient
+from segue.turns.life import Limits
 from segue.turns.plan import Plan
 from segue.turns.telling import Telling
 
 PAUSE_S = 0.1
 ASKED_S = 5.0
 """How long an orphan that asked something may wait for an answer that nobody can give."""
-GRACE_S = 5.0
+LIMITS = Limits()
+"""The same for an orphan as for a process whose Segue lives."""
 CHUNK = 1 << 20
 
 
@@ -41,6 +45,8 @@ class Orphan:
         self._framer = Lines()
         self._offset = 0
         self._asked_at: float | None = None
+        self._said_at: float | None = None
+        """When we read its final word."""
 
     @property
     def lives(self) -> bool:
@@ -49,55 +55,72 @@ class Orphan:
     async def follow(self, given_up: Callable[[], bool]) -> bool:
         """Read until nobody of it is left; False when the caller gave up before."""
         while True:
-            lives = self.lives
+            lives = self.lives  # asked before reading: so the last that it wrote is read
             grew = self._read()
             if not lives and not grew:
                 break
-            if given_up():
+            if lives and given_up():
                 return False
-            if lives and (reason := self._overdue(grew)) is not None:
-                await self.end(reason)
-            await anyio.sleep(PAUSE_S if lives else 0)
+            if lives:
+                await self._end_if_due()
+            await anyio.sleep(0 if grew else PAUSE_S)
         self._take(self._framer.finish())
         for shown in self._cleaning.rest():
             self._note(shown)
         self._tell.end()
         return True
 
-    async def end(self, reason: EndedBy) -> None:
-        self.ended_by = reason
-        for group in owners.groups_of(self.plan.run_dir):
-            await Group(group).end(GRACE_S, patient)
-
     def stderr(self) -> str:
         try:
-            return (self.plan.run_dir / "stderr").read_text("utf-8", "replace")[-65_536:]
+            with (self.plan.run_dir / "stderr").open("rb") as file:
+                file.seek(max(0, file.seek(0, 2) - 65_536))
+                return file.read().decode("utf-8", "replace")
         except OSError:
             return ""
 
-    def _overdue(self, grew: bool) -> EndedBy | None:
-        limit, now = self.plan.time_s, time.time()
-        if limit is not None and now > self.plan.started_ms / 1000 + limit:
+    async def _end_if_due(self) -> None:
+        """What ``Life`` does for a process of ours: see it off, clear up after it, keep its limits."""
+        run_dir = self.plan.run_dir
+        if await _cleared(run_dir):
+            return
+        if self._said_at is not None:
+            if time.monotonic() - self._said_at > LIMITS.finish_s:
+                await _end(owners.groups_of(run_dir), LIMITS.grace_s)
+        elif (reason := self._overdue()) is not None:
+            self.ended_by = reason
+            await _end(owners.groups_of(run_dir), LIMITS.grace_s)
+
+    def _overdue(self) -> EndedBy | None:
+        limit = self.plan.time_s
+        if limit is not None and time.time() > self.plan.started_ms / 1000 + limit:
             return "timeout"
-        if grew or self._asked_at is None:
-            return None
-        return "cancelled" if now - self._asked_at > ASKED_S else None
+        if self._offset > LIMITS.output_bytes:
+            return "flood"
+        waits = self._asked_at is not None and time.monotonic() - self._asked_at > ASKED_S
+        return "cancelled" if waits else None
 
     def _read(self) -> bool:
-        grew = False
-        for chunk in _chunks(self.plan.run_dir / "stdout", self._offset):
-            self._offset += len(chunk)
-            self._take(self._framer.feed(chunk))
-            grew = True
-        return grew
+        """Take in the next piece; False when there is none yet."""
+        try:
+            with (self.plan.run_dir / "stdout").open("rb") as file:
+                if file.seek(0, 2) < self._offset:  # it was emptied and begun anew
+                    self._take(self._framer.finish())
+                    self._offset = 0
+                file.seek(self._offset)
+                chunk = file.read(CHUNK)
+        except OSError:
+            return False
+        self._offset += len(chunk)
+        self._take(self._framer.feed(chunk))
+        return bool(chunk)
 
     def _take(self, lines: list[Line]) -> None:
         for line in lines:
             raw = None if isinstance(line, Oversize) else line
-            events = self._agent.parse(raw) if raw is not None else ()
-            for event in events:
-                asks = isinstance(event, ev.Question | ev.Permission)
-                self._asked_at = time.time() if asks else None
+            for event in events_of(self._agent, line):
+                asks, now = isinstance(event, ev.Question | ev.Permission), time.monotonic()
+                self._asked_at = now if asks else None
+                self._said_at = now if isinstance(event, ev.End) else self._said_at
                 for shown in self._cleaning(event, raw):
                     self._note(shown)
 
@@ -106,11 +129,36 @@ class Orphan:
         self._tell(event)
 
 
-def _chunks(path: Path, offset: int) -> Iterator[bytes]:
-    try:
-        with path.open("rb") as file:
-            file.seek(offset)
-            while chunk := file.read(CHUNK):
-                yield chunk
-    except OSError:
-        return
+async def gone(run_dirs: Iterable[Path], given_up: Callable[[], bool]) -> bool:
+    """Wait for attempts that cannot be read; False when the caller gave up before."""
+    for run_dir in run_dirs:
+        while owners.attempt_lives(run_dir):
+            if given_up():
+                return False
+            if not await _cleared(run_dir):
+                await anyio.sleep(PAUSE_S)
+    return True
+
+
+def runs(store: Store, conversation: str, host: str) -> bool:
+    """Whether an attempt of a turn that is not settled still runs on this host, whoever looks after it."""
+    return any(
+        owners.attempt_lives(Path(attempt.run_dir))
+        for row in store.unsettled(conversation)
+        if row.status == "running" and row.host == host
+        for attempt in store.attempts(row.id)[-1:]
+    )
+
+
+async def _cleared(run_dir: Path) -> bool:
+    """Whether the attempt's own process is gone; then what lingers of its group is ended."""
+    if owners.known(run_dir) is None or owners.leader_lives(run_dir):
+        return False
+    await anyio.sleep(LIMITS.exit_grace_s)
+    await _end(owners.lingering(run_dir), LIMITS.linger_s)
+    return True
+
+
+async def _end(groups: Iterable[int], grace_s: float) -> None:
+    for group in groups:
+        await Group(group).end(grace_s, patient)

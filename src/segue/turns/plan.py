@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from segue.core.model import Instructions, Message, Pin, Voice, Workdir
+from segue.core.model import Instructions, Message, Pin, Standing, Voice, Workdir
 from segue.core.request import Request, Runtime
 from segue.core.turn import Check, Mode, Sent
 from segue.core.usage import Totals
@@ -59,6 +59,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     instructions: Instructions | None = None
     """Those the session has once this attempt went well."""
     epoch: int = 0
+    standing: Standing | None = None
+    """How the conversation stands, the message that is sent included; None where that is not kept."""
     sent: Sent = Sent()
     notices: tuple[str, ...] = ()
     replay_tokens: int = 0

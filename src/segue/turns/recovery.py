@@ -7,7 +7,10 @@ end, and only ended when its time is over or it waits for an answer that nobody 
 
 from __future__ import annotations
 
+import math
 import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,109 +18,180 @@ import msgspec
 from anyio.to_thread import run_sync
 
 from segue.agents import registry
-from segue.agents.base import Agent, Ended
+from segue.agents.base import Agent
+from segue.core.environment import child_environment
 from segue.core.errors import Misuse
-from segue.core.outcome import Exit, Outcome
+from segue.core.outcome import Failure, Outcome
 from segue.core.redact import Redactor
-from segue.core.request import Place
 from segue.core.turn import Saved
-from segue.store.records import TurnRow
+from segue.store.records import AttemptRow, TurnRow
 from segue.store.store import Store
 from segue.turns import keep
 from segue.turns import plan as plans
-from segue.turns.attempt import marked
 from segue.turns.finishing import abandon, finish, weigh
-from segue.turns.lease import Busy
-from segue.turns.orphans import Orphan
-from segue.turns.owners import lives
+from segue.turns.lease import Busy, hold, session_lease_name
+from segue.turns.orphans import Orphan, gone
+from segue.turns.owners import this_process
 from segue.turns.plan import Plan
 from segue.turns.prepared import Prepared
 from segue.turns.recording import Recorder
+from segue.turns.remains import concluded, dropped, noted
 from segue.turns.report import priced, told
+from segue.turns.settling import Result
 
 if TYPE_CHECKING:
     from segue.turns.attempts import Company
 
-KILLED = -9
+LATER = "settled by a later run: Segue was killed while it ran"
+Made = list[tuple[AttemptRow, Plan]]
+"""The attempts of a turn that were started, as far as they can be read."""
 
 
-async def recover(prepared: Prepared, store: Store, own: str, company: Company) -> None:
-    """Settle every turn of the conversation that is running on paper only. Raises ``Busy`` if given up."""
+async def recover(
+    prepared: Prepared,
+    store: Store,
+    own: str | None,
+    company: Company,
+    until: float,
+    why: Failure | None = None,
+) -> None:
+    """Settle every turn of the conversation that is running on paper only; raises ``Busy`` if given up.
+
+    Under the conversation's lease: so nobody looks after these turns any more, be their process alive or not.
+    ``own``: the turn that is about to begin. ``why``: what became of them, where that is known.
+    """
+
+    def given_up() -> bool:
+        return company.cancel.asked > 0 or time.monotonic() >= until
+
     for row in await run_sync(store.unsettled, prepared.conversation.id):
-        here = row.host == prepared.host
-        if row.id != own and row.status == "running" and not (here and lives(row.owner)):
-            await _settle(row, prepared, store, company)
+        if row.id != own and row.status == "running":
+            await _Left(row, prepared, store, given_up, company.notice, why).settle()
 
 
-async def _settle(row: TurnRow, prepared: Prepared, store: Store, company: Company) -> None:
-    plan, agent = await run_sync(_known, row, prepared, store)
-    if plan is None or agent is None:
-        await run_sync(abandon, store, row, prepared.ask.key, "Segue was killed before the agent was started")
-        return
-    redactor = Redactor(prepared.child.secrets)
-    recorder = Recorder(store, row.id, None, known=len(store.events(row.id)))
-    orphan = Orphan(plan, agent, redactor, recorder)
-    if orphan.lives:
-        company.notice(f"an earlier turn of {agent.label} still runs; reading it to its end")
-    if not await orphan.follow(lambda: company.cancel.asked > 0):
-        raise Busy("an earlier turn whose Segue was killed")
-    recorder.flush()
-    await run_sync(_finish, row, plan, agent, orphan, prepared, store)
-    keep.settle(plan.run_dir, redactor)
+class _Left:
+    """A turn that somebody else began."""
 
+    def __init__(
+        self,
+        row: TurnRow,
+        prepared: Prepared,
+        store: Store,
+        given_up: Callable[[], bool],
+        notice: Callable[[str], None],
+        why: Failure | None,
+    ) -> None:
+        self.row, self.prepared, self.store = row, prepared, store
+        self.given_up, self.notice, self.why = given_up, notice, why
+        self.attempts = store.attempts(row.id) if row.host == prepared.host else []
 
-def _known(row: TurnRow, prepared: Prepared, store: Store) -> tuple[Plan | None, Agent | None]:
-    attempts = store.attempts(row.id)
-    if not attempts or row.host != prepared.host:
-        return None, None
-    plan = plans.read(Path(attempts[-1].run_dir))
-    if plan is None:
-        return None, None
-    try:
-        return plan, registry.get(plan.voice.agent, prepared.config)
-    except Misuse:
-        return plan, None
+    async def settle(self) -> None:
+        made, agent = await run_sync(self._made), self._agent()
+        if not made or agent is None:
+            await self._abandon()
+            return
+        redactor = Redactor(self._secrets(made[-1][1], agent))
+        recorder = Recorder(self.store, self.row.id, None, known=len(self.store.events(self.row.id)))
+        for _, plan in made:
+            orphan = Orphan(plan, agent, redactor, recorder)
+            async with self._one_writer(plan):
+                await self._follow(orphan, agent)
+        recorder.flush()
+        await run_sync(self._finish, made, agent, orphan, redactor)
+        for _, plan in made:
+            await run_sync(keep.settle, plan.run_dir, redactor)
 
+    @asynccontextmanager
+    async def _one_writer(self, plan: Plan) -> AsyncIterator[None]:
+        """The session's lease goes over to us with what writes to it."""
+        name = session_lease_name(plan)
+        if name is None:
+            yield
+            return
+        async with hold(
+            self.store,
+            name,
+            owner=this_process(self.prepared.host),
+            locks=self.prepared.segue_home.locks,
+            until=math.inf,
+            on_wait=lambda holder: self.notice(f"waiting for the session ({holder})"),
+            given_up=self.given_up,
+            on_loss=lambda: None,
+        ):
+            yield
 
-def _finish(row: TurnRow, plan: Plan, agent: Agent, orphan: Orphan, prepared: Prepared, store: Store) -> None:
-    outcome = priced(_concluded(plan, agent, orphan), plan, prepared.config.prices)
-    pin = store.pin(plan.conversation, plan.voice, plan.account)
-    kept = pin.held[: plan.kept_rows] if pin is not None else ()
-    result = weigh(agent, plan, outcome, kept)
-    now_ms = time.time_ns() // 1_000_000
-    turn = told(
-        [(plan, outcome)],
-        saved=Saved(),
-        notices=("settled by a later run: Segue was killed while it ran", *result.notices),
-        duration_ms=now_ms - row.started_ms,
-    )
-    store.attempted(
-        plan.attempt,
-        outcome="ok" if outcome.failure is None else outcome.failure.kind,
-        native_id=outcome.session_id,
-        usage=outcome.usage,
-        cost_usd=outcome.cost_usd,
-        tools_run=outcome.tools_run,
-        ended_ms=now_ms,
-    )
-    finish(store, row, plan, outcome, result, None, turn)
+    async def _follow(self, orphan: Orphan, agent: Agent) -> None:
+        if orphan.lives:
+            self.notice(f"an earlier turn of {agent.label} still runs; reading it to its end")
+        if not await orphan.follow(self.given_up):
+            raise Busy("an earlier turn whose Segue was killed")
 
+    async def _abandon(self) -> None:
+        """Nothing can be read of it. Whoever still works at it is waited for all the same."""
+        why = "Segue was killed before the agent was started"
+        if self.row.host != self.prepared.host:
+            why = f"nothing was heard any more of {self.row.host}, where it ran"
+        elif any((Path(attempt.run_dir) / "stdout").exists() for attempt in self.attempts):
+            why = "Segue was killed while it ran, and what came of it cannot be read"
+        failure = self.why or Failure("killed", why)
+        if not await gone([Path(attempt.run_dir) for attempt in self.attempts], self.given_up):
+            raise Busy("an earlier turn whose Segue was killed")
+        await run_sync(abandon, self.store, self.row, self.prepared.conversation.key, failure)
 
-def _concluded(plan: Plan, agent: Agent, orphan: Orphan) -> Outcome:
-    """How it exited nobody knows. It went well if all signs of that are there; else it was killed."""
-    stderr = orphan.stderr()
-    place = Place(plan.run_dir, plan.home, plan.started_ms)
-    ended = Ended(
-        request=plan.request,
-        runtime=plan.runtime,
-        reading=orphan.reading,
-        exit=Exit(0, orphan.ended_by, stderr),
-        evidence=agent.evidence(plan.request, place, plan.home, orphan.reading),
-        base=plan.base,
-        now_ms=time.time_ns() // 1_000_000,
-    )
-    outcome = agent.conclude(ended)
-    whole = orphan.reading.end is not None or (outcome.failure is None and outcome.session_id is not None)
-    if not whole:
-        outcome = agent.conclude(msgspec.structs.replace(ended, exit=Exit(KILLED, orphan.ended_by, stderr)))
-    return marked(outcome, orphan.reading)
+    def _made(self) -> Made:
+        found = [(attempt, plans.read(Path(attempt.run_dir))) for attempt in self.attempts]
+        started = [(attempt, plan) for attempt, plan in found if plan and (plan.run_dir / "stdout").exists()]
+        return [] if found and found[-1][1] is None else started
+
+    def _agent(self) -> Agent | None:
+        try:
+            return registry.get(self.row.voice.agent, self.prepared.config)
+        except Misuse:
+            return None
+
+    def _secrets(self, plan: Plan, agent: Agent) -> tuple[str, ...]:
+        """The turn may have run under another account than the one that is about to begin."""
+        child, account = self.prepared.child, self.prepared.config.accounts.get(plan.account)
+        theirs = child_environment(
+            child.env, keys_withheld=agent.keys, account_env=account.env if account is not None else None
+        )
+        return (*child.secrets, *theirs.secrets)
+
+    def _finish(self, made: Made, agent: Agent, orphan: Orphan, redactor: Redactor) -> None:
+        earlier = [(plan, noted(attempt)) for attempt, plan in made[:-1]]
+        attempt, plan = made[-1]
+        outcome = redactor.outcome(self._explained(concluded(attempt, agent, orphan)))
+        outcome = priced(outcome, plan, self.prepared.config.prices)
+        standing = {message.id for message in self.store.messages(plan.conversation)}
+        if plan.message in standing:
+            result = self._weigh(agent, plan, outcome)
+        else:
+            outcome, result = dropped(outcome), Result()
+        marked = self._weigh(agent, *earlier[0]).pin if earlier else None
+        now_ms = time.time_ns() // 1_000_000
+        turn = told(
+            [*earlier, (plan, outcome)],
+            saved=Saved(),
+            notices=(*([] if self.why else [LATER]), *result.notices),
+            duration_ms=now_ms - self.row.started_ms,
+        )
+        self.store.attempted(
+            plan.attempt,
+            outcome="ok" if outcome.failure is None else outcome.failure.kind,
+            native_id=outcome.session_id,
+            usage=outcome.usage,
+            cost_usd=outcome.cost_usd,
+            tools_run=outcome.tools_run,
+            ended_ms=now_ms,
+        )
+        finish(self.store, self.row, plan, outcome, result, marked, turn)
+
+    def _explained(self, outcome: Outcome) -> Outcome:
+        failure = outcome.failure
+        if self.why is None or failure is None or failure.kind != "killed":
+            return outcome
+        return msgspec.structs.replace(outcome, failure=self.why)
+
+    def _weigh(self, agent: Agent, plan: Plan, outcome: Outcome) -> Result:
+        pin = self.store.pin(plan.conversation, plan.voice, plan.account)
+        return weigh(agent, plan, outcome, pin.held[: plan.kept_rows] if pin is not None else ())

@@ -9,7 +9,7 @@ from segue.store.store import Store
 from segue.turns.asking import Ask
 
 NONE = "none"
-"""``--role none``: no role, although the conversation remembers one."""
+"""``--role none``: no role, although the conversation remembers one; so for account and model."""
 LOOKED_AT = 100
 """How many turns are looked through for what an agent was last run with."""
 
@@ -24,25 +24,30 @@ class Remembered(msgspec.Struct, frozen=True):
 
 
 def remembered(ask: Ask, store: Store, known: Conversation | None) -> Remembered:
-    role = ask.role if ask.role is not None else known.role if known is not None else ""
-    role = "" if role == NONE else role
+    """An account names its agent; an agent brings the account and the model it last had here."""
+    role = _said(ask.role, known.role if known is not None else "") or ""
     if known is None:
-        return Remembered(ask.agent, ask.account, ask.model, role)
-    if ask.account is not None and ask.agent is None:
+        return Remembered(ask.agent, _said(ask.account), _said(ask.model), role)
+    if ask.account not in (None, NONE) and ask.agent is None:
         same = ask.account == known.account
-        return Remembered(None, ask.account, ask.model or (known.model if same else None), role)
+        return Remembered(None, ask.account, _said(ask.model, known.model if same else None), role)
     agent = ask.agent or known.agent or None
-    account, model = _last_of(agent, store, known)
-    if ask.account is not None:
-        account = ask.account
-    return Remembered(agent, account, ask.model or model, role)
+    account, model = _last_of(agent, role, store, known)
+    return Remembered(agent, _said(ask.account, account), _said(ask.model, model), role)
 
 
-def _last_of(agent: str | None, store: Store, known: Conversation) -> tuple[str | None, str | None]:
-    """The account and model with which this agent last ran here."""
-    if agent == known.agent:
+def _said(now: str | None, before: str | None = None) -> str | None:
+    """What was said now, else before; ``none`` takes back what was said before."""
+    wanted = before if now is None else now
+    return None if now == NONE else wanted
+
+
+def _last_of(
+    agent: str | None, role: str, store: Store, known: Conversation
+) -> tuple[str | None, str | None]:
+    """The account and model with which this agent last ran here, in the same role if it had it before."""
+    if (agent, role) == (known.agent, known.role):
         return known.account or None, known.model
-    for turn in reversed(store.turns(known.id, LOOKED_AT)):
-        if turn.voice.agent == agent:
-            return turn.account or None, turn.model
-    return None, None
+    turns = [turn for turn in store.turns(known.id, LOOKED_AT) if turn.voice.agent == agent]
+    same = [turn for turn in turns if turn.voice.role == role] or turns
+    return (same[-1].account or None, same[-1].model) if same else (None, None)

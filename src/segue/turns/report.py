@@ -64,6 +64,7 @@ def told(made: Made, *, saved: Saved, notices: Sequence[str], duration_ms: int) 
         usage=sum((each.usage for _, each in made), Usage()),
         cost_usd=_sum(each.cost_usd for _, each in made),
         cost_estimated=any(each.cost_estimated for _, each in made),
+        predicted_usd=plan.predicted_usd,
         saved=saved,
         context=outcome.context,
         model_turns=outcome.model_turns,

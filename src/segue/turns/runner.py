@@ -30,7 +30,7 @@ from segue.turns.stdin import Stdin
 from segue.turns.watch import Growth
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncIterator, Mapping, Sequence
     from pathlib import Path
 
     from segue.core.outcome import Exit
@@ -125,12 +125,18 @@ class Running:
 
 @asynccontextmanager
 async def launch(
-    command: Command, *, env: Mapping[str, str], run_dir: Path, limits: Limits = DEFAULTS
+    command: Command,
+    *,
+    env: Mapping[str, str],
+    run_dir: Path,
+    limits: Limits = DEFAULTS,
+    claims: Sequence[int] = (),
 ) -> AsyncIterator[Running]:
     """Start ``command`` in the environment ``env`` plus its own, with its output in ``run_dir``.
 
     However the block is left, nobody of the process's group outlives it. Raises ``NotInstalled`` or
-    ``Misuse`` when it cannot be started. ``command.files`` are the caller's to write.
+    ``Misuse`` when it cannot be started. ``command.files`` are the caller's to write. ``claims``: open files
+    whose locks the process holds too, for as long as it lives.
     """
     failure: Exception | None = None
     run_mark = mark(run_dir)
@@ -139,7 +145,7 @@ async def launch(
         growth = stack.enter_context(closing(Growth(capture.stdout, capture.stderr)))
         stdin = stack.enter_context(closing(Stdin()))
         try:
-            process = await spawn(command, {**env, **command.env, MARK: run_mark}, stdin, capture)
+            process = await spawn(command, {**env, **command.env, MARK: run_mark}, stdin, capture, claims)
         except SegueError:
             capture.discard()
             raise

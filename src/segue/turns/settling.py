@@ -12,8 +12,9 @@ import msgspec
 
 from segue.agents.base import Found
 from segue.core.held import embody
-from segue.core.model import Ended, Held, Instructions, Message, Pin
+from segue.core.model import Ended, Held, Instructions, Message, Pin, Standing
 from segue.core.outcome import Failure, Outcome
+from segue.core.situation import FRAME_BYTES
 from segue.turns.plan import Plan
 
 COUNTED = frozenset({"session_rejected", "crashed", "protocol"})
@@ -30,6 +31,8 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     """The session that is pinned now."""
     pin: Pin | None = None
     held: tuple[Held, ...] | None = None
+    """What the session holds from ``held_from`` on."""
+    held_from: int = 0
     moved: bool = False
     """The pin points to another native session than before."""
     switch_off: str | None = None
@@ -48,7 +51,8 @@ def settled(
     answer_id: str,
     now_ms: int,
 ) -> Result:
-    """``kept``: the deliveries of the session that the plan keeps. ``found``: the session's file now."""
+    """``kept``: the deliveries that the plan keeps (none, if only what is added matters).
+    ``found``: the session's file now."""
     answer = _answer(plan, outcome, answer_id) if outcome.failure is None else None
     if answer is None and not outcome.tools_run:
         return Result(pin=_marked(plan, outcome))
@@ -65,8 +69,34 @@ def settled(
     marks = (answer.id, answer.revision) if answer is not None else None
     held = embody(kept, plan.text, plan.corrections, plan.voice, answer=marks, anchor=anchor)
     pin = _pin(plan, outcome, native_id, anchor, now_ms)
-    moved = plan.pin is None or plan.mode not in ("resume",) or plan.pin.native_id != native_id
-    return Result(answer=answer, native_id=native_id, pin=pin, held=held, moved=moved)
+    pin = msgspec.structs.replace(pin, standing=_standing(plan, answer, len(held) - len(kept)))
+    if moves(plan, native_id):
+        return Result(answer=answer, native_id=native_id, pin=pin, held=held, moved=True)
+    # Run again and interrupted again, the last message that was kept ends elsewhere now.
+    same = len(kept) - (1 if kept and held[len(kept) - 1] is not kept[-1] else 0)
+    first = plan.kept_rows - len(kept) + same
+    return Result(answer=answer, native_id=native_id, pin=pin, held=held[same:], held_from=first)
+
+
+def moves(plan: Plan, native_id: str | None) -> bool:
+    """Whether the pin points to another native session than before."""
+    return plan.pin is None or plan.mode != "resume" or plan.pin.native_id != native_id
+
+
+def _standing(plan: Plan, answer: Message | None, added: int) -> Standing | None:
+    before = plan.standing
+    if before is None:
+        return None
+    spoken = 1 if answer is not None else 0
+    return msgspec.structs.replace(
+        before,
+        last=answer.id if answer is not None else plan.message,
+        rows=plan.kept_rows + added,
+        kept=plan.sent.native_messages + len(plan.text) + spoken,
+        messages=before.messages + spoken,
+        bytes=before.bytes + (answer.size + FRAME_BYTES if answer is not None else 0),
+        under=plan.under,
+    )
 
 
 def _answer(plan: Plan, outcome: Outcome, answer_id: str) -> Message:

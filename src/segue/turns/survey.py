@@ -13,16 +13,14 @@ from segue.agents.base import Found
 from segue.config.schema import Config
 from segue.core import history
 from segue.core.held import Cut, Embodied, Seen, cut
-from segue.core.model import Held, Message, Pin, Voice, Workdir
+from segue.core.model import Held, Message, Pin, Standing, Voice, Workdir
 from segue.core.policy import Policy
-from segue.core.situation import File, Situation
+from segue.core.situation import FRAME_BYTES, File, Situation
 from segue.core.turn import Turn
 from segue.store.records import TurnRow
 from segue.store.store import Store
 from segue.turns.prepared import Prepared
 
-FRAME_BYTES = 24
-"""What a message carried as text has around it, about."""
 RECENT = 20
 """So many turns are looked back on."""
 
@@ -32,11 +30,14 @@ class Surveyed(msgspec.Struct, frozen=True, kw_only=True):
 
     situation: Situation
     view: tuple[Message, ...]
-    visible: tuple[Message, ...]
-    """All on this side of the account's wall, whether it is told again or not."""
+    """What this voice should know; of a quick survey only what was said since its session was pinned."""
     pin: Pin | None
     found: Found | None
     epoch: int
+    standing: Standing | None
+    under: tuple[str, ...]
+    """The accounts whose words an answer may repeat."""
+    quick: bool = False
     recent: tuple[Turn, ...] = ()
     """The last turns of the conversation, as they were told."""
     last_used: dict[str, int] = {}
@@ -44,8 +45,24 @@ class Surveyed(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def kept(self) -> tuple[Held, ...]:
-        """The deliveries of the pinned session that still hold."""
+        """The deliveries of the pinned session that still hold; none after a quick survey."""
         return self.pin.held[: self.situation.cut.rows] if self.pin is not None else ()
+
+
+class Gathered(msgspec.Struct, frozen=True, kw_only=True):
+    """What the messages of a conversation come to, for one voice."""
+
+    pin: Pin | None
+    cut: Cut
+    view: tuple[Message, ...]
+    standing: Standing | None
+    under: tuple[str, ...]
+    messages: int
+    bytes: int
+    hidden: int
+    spoke: bool = False
+    broken: str = ""
+    quick: bool = False
 
 
 def survey(
@@ -56,38 +73,34 @@ def survey(
     new: Message | None = None,
     busy: str | None = None,
     switched_off: dict[str, str] | None = None,
+    quick: bool = False,
 ) -> Surveyed:
-    """``new``: the message as it would be, for a turn that is only thought of."""
-    voice, account, policy = prepared.voice, prepared.account_name, policy_of(prepared.config)
-    messages = store.messages(conversation)
-    if new is not None:
-        messages.append(new)
-    visible = history.visible(messages, voice, account)
-    view = history.view(visible, voice, policy.history)
-    pin = store.pin(conversation, voice, account)
-    parted = (
-        cut(Embodied(pin.held), Seen(view), policy.history, Seen(visible)) if pin else Cut(text=tuple(view))
+    """``new``: the message as it would be, for a turn that is only thought of. ``quick``: look only at what
+    was said since the session was pinned, where that is enough to resume it."""
+    got = (_since(prepared, store, conversation) if quick else None) or _all(
+        prepared, store, conversation, new
     )
+    voice, pin = prepared.voice, got.pin
     found = _look(prepared, pin)
     recent = store.turns(conversation, RECENT)
     situation = Situation(
-        policy=policy,
+        policy=policy_of(prepared.config),
         label=prepared.agent.label,
         voice=voice,
-        account=account,
+        account=prepared.account_name,
         runtime=prepared.runtime,
         switched_off=store.switched_off(prepared.runtime.identity) | (switched_off or {}),
         blank="nothing shall be carried over (--blank)" if prepared.ask.blank else None,
         fresh_session=prepared.ask.fresh_session or not prepared.ask.save,
         pin=pin,
-        spoke=pin is None and any(m.sender == "assistant" and m.voice == voice for m in view),
-        others=_others(store, conversation, voice),
-        hidden=history.hidden(messages, voice, account),
-        broken=_broken(parted, messages),
-        cut=parted,
-        view_messages=len(view),
-        view_bytes=sum(message.size + FRAME_BYTES for message in view),
-        new_bytes=view[-1].size,
+        spoke=got.spoke,
+        others=_others(store, conversation, voice) if pin is None else (),
+        hidden=got.hidden,
+        broken=got.broken,
+        cut=got.cut,
+        view_messages=got.messages,
+        view_bytes=got.bytes,
+        new_bytes=got.view[-1].size,
         file=_file(prepared, pin, found),
         workdir=workdir_of(prepared.request.cwd),
         model=prepared.request.model,
@@ -99,14 +112,84 @@ def survey(
     )
     return Surveyed(
         situation=situation,
-        view=tuple(view),
-        visible=tuple(visible),
+        view=got.view,
         pin=pin,
         found=found,
         epoch=store.epochs(conversation).get(voice, 0),
+        standing=got.standing,
+        under=got.under,
+        quick=got.quick,
         recent=tuple(row.told for row in recent if row.told is not None),
         last_used={row.voice.agent: row.ended_ms or 0 for row in recent},
     )
+
+
+def _all(prepared: Prepared, store: Store, conversation: str, new: Message | None) -> Gathered:
+    """Every message is looked at."""
+    voice, account = prepared.voice, prepared.account_name
+    told = prepared.config.continuity.history
+    messages = store.messages(conversation)
+    if new is not None:
+        messages.append(new)
+    visible = history.visible(messages, voice, account)
+    view = history.view(visible, voice, told)
+    pin = store.pin(conversation, voice, account)
+    parted = cut(Embodied(pin.held), Seen(view), told, Seen(visible)) if pin else Cut(text=tuple(view))
+    hidden, size = history.hidden(messages, voice, account), _size(view)
+    under = history.under(visible, voice.agent, account)
+    standing = Standing(
+        rewrites=store.rewrites(conversation),
+        last="",
+        rows=0,
+        kept=0,
+        messages=len(view),
+        bytes=size,
+        hidden=hidden,
+    )
+    return Gathered(
+        pin=pin,
+        cut=parted,
+        view=tuple(view),
+        standing=standing if told == "all" else None,
+        under=under,
+        messages=len(view),
+        bytes=size,
+        hidden=hidden,
+        spoke=pin is None and any(m.sender == "assistant" and m.voice == voice for m in view),
+        broken=_broken(parted, messages),
+    )
+
+
+def _since(prepared: Prepared, store: Store, conversation: str) -> Gathered | None:
+    """Only what was said since the session was pinned: all before it stands, for nothing was changed."""
+    voice, account = prepared.voice, prepared.account_name
+    pin = store.pin(conversation, voice, account, held=False)
+    stood = pin.standing if pin is not None else None
+    if pin is None or stood is None or pin.foreign is not None or prepared.config.continuity.history != "all":
+        return None
+    if stood.rewrites != store.rewrites(conversation) or prepared.runtime.capabilities.id_on_disk_only:
+        return None
+    since = store.messages_after(conversation, stood.last)
+    if not since or any(message.blank and message.voice == voice for message in since):
+        return None
+    view = tuple(history.visible(since, voice, account))
+    hidden = stood.hidden + len(since) - len(view)
+    messages, size = stood.messages + len(view), stood.bytes + _size(view)
+    return Gathered(
+        pin=pin,
+        cut=Cut(stood.rows, pin.end or stood.last, True, stood.kept, view),
+        view=view,
+        standing=msgspec.structs.replace(stood, messages=messages, bytes=size, hidden=hidden),
+        under=tuple(sorted({*stood.under, *history.under(view, voice.agent, account)})),
+        messages=messages,
+        bytes=size,
+        hidden=hidden,
+        quick=True,
+    )
+
+
+def _size(view: Sequence[Message]) -> int:
+    return sum(message.size for message in view) + FRAME_BYTES * len(view)
 
 
 def policy_of(config: Config) -> Policy:

@@ -10,10 +10,13 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
+import anyio
 import msgspec
 from anyio.to_thread import run_sync
 
+from segue.core.errors import NotInstalled
 from segue.core.history import account_mark
 from segue.core.keys import new_id
 from segue.core.model import Message
@@ -46,37 +49,52 @@ async def take(
     again: str | None = None,
 ) -> Turn:
     """Run the turn to its end and say what happened. ``again``: the message to answer once more."""
-    began = time.monotonic_ns()
-    cancel = cancel or Cancel()
+    began, cancel = time.monotonic_ns(), cancel or Cancel()
     company = Company(on_event, answer, cancel, on_notice or _nobody)
     if prepared.ask.fork:
-        prepared = await run_sync(changes.forked_if_busy, prepared, store, company.notice)
+        prepared, again = await run_sync(changes.forked_if_busy, prepared, store, company.notice, again)
     prepared, row = await run_sync(_heard, prepared, store, again)
+
+    def without(failure: Failure) -> Turn:
+        return told_without(prepared, failure, (time.monotonic_ns() - began) // 1_000_000)
+
     try:
-        async with hold(
-            store,
-            lease_name(prepared.conversation.id),
-            owner=row.owner,
-            locks=prepared.segue_home.locks,
-            wait_s=_wait_s(prepared),
-            on_wait=lambda holder: company.notice(
-                f"waiting for another turn of {prepared.ask.key} ({holder})"
-            ),
-            given_up=lambda: cancel.asked > 0,
-            lost=cancel,
-        ) as lease:
-            await recovery.recover(prepared, store, row.id, company)
-            await run_sync(changes.begin, prepared, store, row, again)
-            return await Attempts(prepared, store, row, lease, company).run(began)
+        return await _in_turn(prepared, store, row, company, began, again)
     except Busy as busy:
-        failure = (
-            Failure("cancelled", "the turn was cancelled before it began")
-            if cancel.asked
-            else Failure("session_busy", str(busy))
-        )
-        turn = told_without(prepared, failure, (time.monotonic_ns() - began) // 1_000_000)
+        before = Failure("cancelled", "the turn was cancelled before it began")
+        turn = without(before if cancel.asked else Failure("session_busy", str(busy)))
         await run_sync(changes.given_up, store, row, turn)
         return turn
+    except BaseException as error:
+        with suppress(Exception):
+            changes.broken_off(store, row, without(_failure(error)))
+        raise
+
+
+async def _in_turn(
+    prepared: Prepared, store: Store, row: TurnRow, company: Company, began: int, again: str | None
+) -> Turn:
+    """Wait for the conversation, settle what others left there, then do it."""
+    until, cancel = time.monotonic() + _wait_s(prepared), company.cancel
+    async with hold(
+        store,
+        lease_name(prepared.conversation.id),
+        owner=row.owner,
+        locks=prepared.segue_home.locks,
+        until=until,
+        on_wait=lambda holder: company.notice(f"waiting for another turn of {prepared.ask.key} ({holder})"),
+        given_up=lambda: cancel.asked > 0,
+        on_loss=cancel,
+    ) as lease:
+        await recovery.recover(prepared, store, row.id, company, until)
+        try:
+            await run_sync(changes.begin, prepared, store, row, again)
+            return await Attempts(prepared, store, row, lease, company).run(began)
+        except (Exception, anyio.get_cancelled_exc_class()) as error:
+            # Nobody of the attempt lives any more, but what it did must be known to the next turn.
+            with suppress(Exception), anyio.CancelScope(shield=True):
+                await recovery.recover(prepared, store, None, company, until, _failure(error))
+            raise
 
 
 def _heard(prepared: Prepared, store: Store, again: str | None) -> tuple[Prepared, TurnRow]:
@@ -108,11 +126,29 @@ def _heard(prepared: Prepared, store: Store, again: str | None) -> tuple[Prepare
     if again is not None:
         store.again(row)
         return prepared, row
-    stored = store.hear(prepared.conversation, message, prepared.ask.prompt, row)
+    # A conversation that is new is remembered with what it began with, should this turn never end.
+    conversation = msgspec.structs.replace(
+        prepared.conversation,
+        agent=voice.agent,
+        account=account,
+        model=prepared.model,
+        role=voice.role,
+        cwd=row.cwd,
+    )
+    stored = store.hear(conversation, message, prepared.ask.prompt, row)
     return (
         msgspec.structs.replace(prepared, conversation=stored),
         msgspec.structs.replace(row, conversation=stored.id),
     )
+
+
+def _failure(error: BaseException) -> Failure:
+    """What the log says of a turn that an error broke off."""
+    if isinstance(error, NotInstalled):
+        return Failure("not_installed", str(error))
+    if isinstance(error, Exception):
+        return Failure("crashed", str(error) or type(error).__name__)
+    return Failure("cancelled", "the turn was cancelled")
 
 
 def _wait_s(prepared: Prepared) -> float:

@@ -7,8 +7,9 @@ import time
 import msgspec
 
 from segue.core.history import account_mark
-from segue.core.ladder import decide
+from segue.core.ladder import Rung, decide
 from segue.core.model import Message
+from segue.core.predict import Predicted, predict
 from segue.core.situation import tokens
 from segue.core.turn import Check, Mode
 from segue.store import leases
@@ -16,7 +17,7 @@ from segue.store.store import Store
 from segue.turns import foresight, owners
 from segue.turns.lease import judge, lease_name
 from segue.turns.prepared import Prepared
-from segue.turns.survey import survey
+from segue.turns.survey import Surveyed, survey
 
 
 class RungShown(msgspec.Struct, frozen=True):
@@ -32,12 +33,17 @@ class RungShown(msgspec.Struct, frozen=True):
 
 
 class Sends(msgspec.Struct, frozen=True):
-    """What the chosen rung would send: messages the session holds, messages as text, and about how much."""
+    """What the chosen rung would send: messages the session holds, messages as text, and about how much.
+
+    ``text_messages`` has the new one among them; a recap sends as many of them as fit. ``corrections``: so
+    many messages that the session has from others are told to it in their new wording.
+    """
 
     native_messages: int
     text_messages: int
     bytes: int
     tokens: int
+    corrections: int = 0
 
 
 class Why(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,41 +60,24 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
     rungs: tuple[RungShown, ...]
     checks: tuple[Check, ...]
     epoch: int
+    cwd: str
+    """Where the turn would work."""
     session_id: str | None = None
+    """The native session that is pinned, whether it can be used or not."""
+    session_cwd: str | None = None
+    """Where that one belongs."""
     context_window: int | None = None
 
 
 def why(prepared: Prepared, store: Store, new_bytes: int) -> Why:
     """``new_bytes``: the size of the message that would be said."""
-    new = Message(
-        id="",
-        sender="user",
-        voice=prepared.voice,
-        account=prepared.account_name,
-        under=(account_mark(prepared.agent.name, prepared.account_name),),
-        blank=prepared.ask.blank,
-        size=new_bytes,
-    )
-    known = prepared.conversation.id
-    surveyed = survey(prepared, store, known, new=new, busy=_busy(prepared, store))
-    situation, decision = surveyed.situation, decide(surveyed.situation)
-    costs = foresight.predicted(surveyed, prepared)
-    native = decision.mode in ("resume", "branch")
-    text = situation.cut.text if native else surveyed.view if decision.mode != "fresh" else surveyed.view[-1:]
-    size = foresight.outlook(surveyed, prepared).text_bytes[decision.mode]
-    rungs = []
-    for rung in decision.rungs:
-        cost = costs.get(rung.mode)
-        rungs.append(
-            RungShown(
-                rung.mode,
-                "chosen" if rung.mode == decision.mode else rung.state,
-                rung.why,
-                cost.new_tokens if cost is not None else None,
-                cost.cached_tokens if cost is not None else None,
-                cost.usd if cost is not None else None,
-            )
-        )
+    busy = _busy(prepared, store)
+    surveyed = survey(prepared, store, prepared.conversation.id, new=_message(prepared, new_bytes), busy=busy)
+    if busy is not None:
+        surveyed = _undisturbed(surveyed)
+    pin, decision = surveyed.pin, decide(surveyed.situation)
+    outlook = foresight.outlook(surveyed, prepared)
+    costs = {each.mode: each for each in predict(outlook)}
     return Why(
         conversation=prepared.conversation.key,
         agent=prepared.agent.name,
@@ -96,13 +85,47 @@ def why(prepared: Prepared, store: Store, new_bytes: int) -> Why:
         model=prepared.request.model,
         role=prepared.role or None,
         mode=decision.mode,
-        sends=Sends(situation.cut.kept if native else 0, len(text), size, tokens(size)),
-        rungs=tuple(rungs),
+        sends=_sends(decision.mode, surveyed, outlook.text_bytes[decision.mode]),
+        rungs=tuple(_shown(rung, decision.mode, costs.get(rung.mode)) for rung in decision.rungs),
         checks=decision.checks,
         epoch=surveyed.epoch,
-        session_id=surveyed.pin.native_id if surveyed.pin is not None else None,
-        context_window=situation.window,
+        cwd=surveyed.situation.workdir.path,
+        session_id=pin.native_id if pin is not None else None,
+        session_cwd=pin.workdir.path if pin is not None else None,
+        context_window=surveyed.situation.window,
     )
+
+
+def _message(prepared: Prepared, size: int) -> Message:
+    return Message(
+        id="",
+        sender="user",
+        voice=prepared.voice,
+        account=prepared.account_name,
+        under=(account_mark(prepared.agent.name, prepared.account_name),),
+        blank=prepared.ask.blank,
+        size=size,
+    )
+
+
+def _undisturbed(surveyed: Surveyed) -> Surveyed:
+    """A turn that runs writes to the session: that its end has moved says nothing then."""
+    file = msgspec.structs.replace(surveyed.situation.file, end=None)
+    return msgspec.structs.replace(surveyed, situation=msgspec.structs.replace(surveyed.situation, file=file))
+
+
+def _sends(mode: Mode, surveyed: Surveyed, size: int) -> Sends:
+    cut, view = surveyed.situation.cut, surveyed.view
+    if mode in ("resume", "branch"):
+        return Sends(cut.kept, len(cut.text), size, tokens(size), len(cut.corrections))
+    return Sends(0, 1 if mode == "fresh" else len(view), size, tokens(size))
+
+
+def _shown(rung: Rung, chosen: Mode, cost: Predicted | None) -> RungShown:
+    state = "chosen" if rung.mode == chosen else rung.state
+    if cost is None:
+        return RungShown(rung.mode, state, rung.why)
+    return RungShown(rung.mode, state, rung.why, cost.new_tokens, cost.cached_tokens, cost.usd)
 
 
 def _busy(prepared: Prepared, store: Store) -> str | None:

@@ -22,7 +22,8 @@ CREATE TABLE conversations (
     created_ms INTEGER NOT NULL,
     updated_ms INTEGER NOT NULL,
     forked_from TEXT,
-    forked_at TEXT
+    forked_at TEXT,
+    rewrites INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 
 -- A message that waits for its turn has no place yet. What never changes of it stands in facts: sender,

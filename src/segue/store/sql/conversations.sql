@@ -27,6 +27,13 @@ UPDATE conversations
 SET updated_ms = CASE WHEN updated_ms < :now_ms THEN :now_ms ELSE updated_ms END
 WHERE id = :id;
 
+-- name: rewrite(id)!
+-- Something that was said reads otherwise now, or stands no longer.
+UPDATE conversations SET rewrites = rewrites + 1 WHERE id = :id;
+
+-- name: rewrites(id)^
+SELECT rewrites FROM conversations WHERE id = :id;
+
 -- name: remember(id, agent, account, model, role, cwd)!
 UPDATE conversations
 SET agent = :agent, account = :account, model = :model, role = :role, cwd = :cwd

@@ -1,0 +1,204 @@
+"""The two forms in which a session's messages are written, and how each is made of whatever was found.
+
+**Lines** (0.39 and newer): calls and results as parts of the content. What those versions write themselves
+holds both forms at once, and every resume then sends the results once more. **Object** (older): calls with
+their results in ``toolCalls``; of parts, those versions make text.
+
+In both, ids stay as they are, and what the model gets is what the turn itself sent, so that a prompt cache
+still has it: hence the mark on calls that came without a signature, and the words for an interruption, which
+Gemini adds by itself while a turn runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import msgspec
+
+from segue.agents.gemini.message import (
+    ECHO,
+    Message,
+    Part,
+    answer_id,
+    answered,
+    calls,
+    is_context,
+    is_passed_over,
+    is_prompt,
+    is_sent,
+    parts,
+)
+from segue.core.loose import items, table, text
+from segue.core.request import Runtime
+from segue.core.versions import parts as numbers
+
+_UNSIGNED = "skip_thought_signature_validator"
+_INTERRUPTED = "[The previous response was interrupted before it completed.]"
+_NO_RESULT = {"error": "The result of this call was not recorded."}
+
+
+class Form(msgspec.Struct, frozen=True):
+    suffix: str
+    shape: Callable[[list[Message]], list[Message]]
+
+
+def form_of(runtime: Runtime) -> Form:
+    """What a version reads: lines since 0.39; where the version is unknown, its options tell."""
+    lines = runtime.capabilities.choose_id or numbers(runtime.version) >= (0, 39)
+    return LINES if lines else OBJECT
+
+
+# --- lines -----------------------------------------------------------------------------------------
+
+
+def as_lines(messages: list[Message]) -> list[Message]:
+    """Each call once and each result once, as parts; nothing that a resume would leave out."""
+    homes = _homes(messages)
+    found: list[Message] = []
+    last: Message = {}
+    for message in messages:
+        if message.get("type") == "gemini":
+            found += _spoken(message, homes)
+        elif message.get("type") == "user":
+            found += _heard(message, homes, last)
+        else:
+            found.append(message)
+        last = found[-1] if found and is_sent(found[-1]) else last
+    return found
+
+
+def _homes(messages: list[Message]) -> dict[str, str]:
+    """Of each call that has a result, the message to keep it in: no echo, where there is a choice."""
+    homes: dict[str, str] = {}
+    for message in messages:
+        for call in filter(None, answered(message) if message.get("type") == "user" else ()):
+            if call not in homes or homes[call].endswith(ECHO):
+                homes[call] = message["id"]
+    return homes
+
+
+def _spoken(message: Message, homes: dict[str, str]) -> Iterator[Message]:
+    recorded = {text(call.get("id")): call for call in map(table, items(message.get("toolCalls")))}
+    said = parts(message)
+    if not calls(message):
+        said = said + [_call(call) for call in recorded.values()]
+    if not any("functionCall" in part for part in said):
+        yield message
+        return
+    yield {key: value for key, value in message.items() if key != "toolCalls"} | {"content": _marked(said)}
+    made = {
+        text(table(part["functionCall"]).get("id")): part["functionCall"]
+        for part in said
+        if "functionCall" in part
+    }
+    missing = [
+        part for key in made if key and key not in homes for part in _results(recorded.get(key) or made[key])
+    ]
+    if missing:
+        yield _beside(message, ECHO, "user", missing)
+
+
+def _call(call: dict[str, Any]) -> Part:
+    return {"functionCall": {key: call[key] for key in ("id", "name", "args") if key in call}}
+
+
+def _marked(said: list[Part]) -> list[Part]:
+    """The first call of a message carries a signature, the model's or the word for none."""
+    first = next(at for at, part in enumerate(said) if "functionCall" in part)
+    signed = (
+        said[first] if "thoughtSignature" in said[first] else said[first] | {"thoughtSignature": _UNSIGNED}
+    )
+    return [*said[:first], signed, *said[first + 1 :]]
+
+
+def _results(call: dict[str, Any]) -> list[Part]:
+    """The recorded results of one call, without those of others that a resume may have put there."""
+    key, result = text(call.get("id")), call.get("result")
+    found = result if isinstance(result, list) else [result] if isinstance(result, dict) else []
+    known = [part for part in found if isinstance(part, dict)]
+    if key in map(answer_id, known):
+        return _distinct(part for part in known if answer_id(part) in ("", key))
+    if any("functionResponse" in part for part in known):
+        return known
+    response = {"output": result} if isinstance(result, str) else _NO_RESULT
+    return [{"functionResponse": {"id": key, "name": text(call.get("name")), "response": response}}]
+
+
+def _heard(message: Message, homes: dict[str, str], before: Message) -> Iterator[Message]:
+    if answered(message):
+        own = [part for part in parts(message) if homes.get(answer_id(part), "") in ("", message["id"])]
+        if any("functionResponse" in part for part in own):
+            yield message | {"content": _distinct(own)}
+        return
+    if is_prompt(message) and before.get("type") == "user" and answered(before):
+        yield _beside(before, "_interrupted", "gemini", [{"text": _INTERRUPTED}])
+    if is_passed_over(message):
+        message = message | {"content": [{"text": "", "thought": True}, *parts(message)]}
+    yield message
+
+
+def _distinct(found: Iterable[Part]) -> list[Part]:
+    """Results by the call they answer, all else by what it is."""
+    kept: dict[str, Part] = {}
+    for part in found:
+        kept.setdefault(answer_id(part) or repr(part), part)
+    return list(kept.values())
+
+
+def _beside(message: Message, mark: str, kind: str, content: list[Part]) -> Message:
+    when = {"timestamp": message["timestamp"]} if "timestamp" in message else {}
+    return {"id": message["id"] + mark, **when, "type": kind, "content": content}
+
+
+# --- one object ------------------------------------------------------------------------------------
+
+
+def as_object(messages: list[Message]) -> list[Message]:
+    """Each call with its result beside the words; no context, which these versions would send twice."""
+    results = {
+        answer_id(part): part
+        for message in messages
+        if message.get("type") == "user"
+        for part in parts(message)
+        if "functionResponse" in part
+    }
+    found = []
+    for message in messages:
+        if message.get("type") == "gemini":
+            found.append(_with_calls(message, results))
+        elif not is_context(message) and not answered(message):
+            found.append(_without_thoughts(message))
+    return found
+
+
+def _without_thoughts(message: Message) -> Message:
+    """These versions would send an empty thought; a part that is none hides a command as well."""
+    said = parts(message)
+    if any(part.get("thought") for part in said):
+        message = message | {"content": [part for part in said if not part.get("thought")]}
+    if is_passed_over(message):
+        message = message | {"content": [part | {"thought": False} for part in parts(message)]}
+    return message
+
+
+def _with_calls(message: Message, results: dict[str, Part]) -> Message:
+    recorded = list(map(table, items(message.get("toolCalls")))) or calls(message)
+    if not recorded and not isinstance(message.get("content"), list):
+        return message
+    words = "".join(text(part.get("text")) for part in parts(message) if not part.get("thought"))
+    changed = message | {"content": words}
+    if recorded:
+        changed["toolCalls"] = [_with_result(call, message, results) for call in recorded]
+    return changed
+
+
+def _with_result(call: dict[str, Any], message: Message, results: dict[str, Part]) -> dict[str, Any]:
+    key = text(call.get("id"))
+    complete = {"status": "success", "timestamp": text(message.get("timestamp"))} | call
+    complete["result"] = [results[key]] if not call.get("result") and key in results else _results(call)
+    return complete
+
+
+LINES = Form(".jsonl", as_lines)
+OBJECT = Form(".json", as_object)

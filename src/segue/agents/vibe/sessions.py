@@ -1,0 +1,156 @@
+"""Vibe's sessions on disk: where one ends, and a new one that ends earlier.
+
+Neither version can go on from the middle of a session by itself. A store of 3.x is cut into another store,
+whose id is ours. Everything else is cut into a directory of 2.x: 2.x forks it when it resumes it, as it does
+with every session, and 3.x takes it in. Both give the session that comes of it an id of their own, and the
+directory has then done its duty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from segue.agents.base import Found, Sessions
+from segue.agents.vibe import folder, told, unified, unified_cut
+from segue.agents.vibe.newborn import Cut
+from segue.core.errors import Misuse
+from segue.core.keys import native_id
+from segue.core.request import Request, Runtime, Start
+
+STORES = "unified"
+READABLE = 256 * 1024 * 1024
+"""Beyond this a session is not read: no version could resume it."""
+
+
+class VibeSessions:
+    """The directories of 2.x and the stores of 3.x, told apart by what lies in them."""
+
+    def look(self, home: Path, session: str, cwd: Path) -> Found | None:
+        """A session is found wherever it was begun: to Vibe the directory does not matter."""
+        path = _find(home, session)
+        if path is None:
+            return None
+        size = _size(path)
+        return Found(path, size, _end(path) if size <= READABLE else None)
+
+    def cut(
+        self,
+        found: Found,
+        session: str,
+        anchor: str,
+        new_id: str,
+        request: Request,
+        home: Path,
+        runtime: Runtime,
+    ) -> Start | None:
+        mark = told.read(anchor)
+        kept = _kept(found.path, mark) if mark is not None else None
+        if kept is None:
+            return None
+        stores = folder.root(home) / STORES
+        native = found.path.parent == stores and not runtime.capabilities.id_on_disk_only
+        written = native and _store(found.path, len(kept), new_id, request)
+        written = written or _folder(found.path, kept, new_id, request, home)
+        return Start("resume", new_id) if written else None
+
+    def continues(self, found: Found, anchor: str) -> bool:
+        """One turn, and no more, came after the anchor; after a compaction nobody can tell any more."""
+        mark = told.read(anchor)
+        if mark is None:
+            return False
+        try:
+            messages = list(_messages(found.path))
+            kept = told.upto(messages, mark)
+        except told.Damaged:
+            return False
+        if kept is None:
+            return _compacted(found.path)
+        return sum(message.opens for message in messages[len(kept) :]) == 1
+
+    def mend(self, found: Found, session: str, runtime: Runtime) -> None:
+        """Vibe sends a resumed history as it was."""
+
+    def login(self, home: Path) -> str | None:
+        """Vibe's files say nothing openly of who is logged in."""
+        return None
+
+
+SESSIONS: Sessions = VibeSessions()
+
+
+def _find(home: Path, session: str) -> Path | None:
+    try:
+        store = folder.root(home) / STORES / native_id(session)
+    except Misuse:
+        return None
+    return store if unified.is_store(store) else folder.find(home, session)
+
+
+def _messages(path: Path) -> Iterator[told.Told]:
+    return unified.messages(path) if unified.is_store(path) else folder.messages(path)
+
+
+def _end(path: Path) -> str | None:
+    try:
+        anchor = told.end(_messages(path))
+    except told.Damaged:
+        return None
+    return str(anchor) if anchor is not None else None
+
+
+def _kept(path: Path, anchor: told.Anchor) -> list[told.Told] | None:
+    try:
+        return told.upto(_messages(path), anchor)
+    except told.Damaged:
+        return None
+
+
+def _store(path: Path, kept: int, new_id: str, request: Request) -> bool:
+    """A store of 3.x, cut into another beside it. A turn that was killed is not in the store yet."""
+    try:
+        messages = list(unified.messages(path))
+    except told.Damaged:
+        return False
+    stored = [message for message in messages if isinstance(message, unified.Stored)]
+    prompts = sum(message.opens for message in stored[kept:])
+    wanted = Cut(new_id, kept, prompts, str(request.cwd), request.model)
+    return kept <= len(stored) and unified_cut.write(path, wanted)
+
+
+def _folder(path: Path, kept: list[told.Told], new_id: str, request: Request, home: Path) -> bool:
+    """A directory of 2.x, where every message can be written in its form."""
+    try:
+        lines = [line for message in kept if (line := message.line()) is not None]
+        whole = len(lines) == len(kept)
+        return whole and folder.write(home, new_id, _known(path, request, len(lines)), lines, path)
+    except (told.Damaged, OSError):
+        return False
+
+
+def _known(path: Path, request: Request, count: int) -> dict[str, Any]:
+    """The new directory's meta. 3.x pins the model named here, and 2.x none."""
+    store = unified.is_store(path)
+    old = {} if store else folder.meta(path) or {}
+    config = old["config"] if isinstance(old.get("config"), dict) else {}
+    model = request.model or (unified.model(path) if store else config.get("active_model"))
+    return old | {
+        "environment": {"working_directory": str(request.cwd)},
+        "total_messages": count,
+        "config": config | ({"active_model": model} if model else {}),
+    }
+
+
+def _compacted(path: Path) -> bool:
+    return unified.compacted(path) if unified.is_store(path) else folder.compacted(path)
+
+
+def _size(path: Path) -> int:
+    total = 0
+    for file in path.rglob("*"):
+        try:
+            total += file.stat().st_size if file.is_file() else 0
+        except OSError:
+            continue
+    return total

@@ -1,0 +1,137 @@
+"""Kills in mid-turn, with -9, at any moment: the next turn goes on, and nothing is lost or done twice."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import time
+from collections.abc import Callable
+
+import pytest
+
+from tests.chaos.scenes import Scene, Started, kill, kill_group, until
+
+ROUNDS, SOAK_ROUNDS = 5, 50
+"""For each way to kill; there are four."""
+QUESTION = "what numbers?"
+
+Moment = Callable[[Scene, Started, int], bool]
+
+MOMENTS: dict[str, Moment] = {
+    "the message is stored": lambda scene, _, n: bool(
+        scene.rows("SELECT 1 FROM revisions WHERE text LIKE ?", f"remember number {n} %")
+    ),
+    "the turn has begun": lambda scene, _, n: bool(
+        scene.rows("SELECT 1 FROM turns WHERE status = 'running'")
+    ),
+    "the plan is written": lambda scene, _, n: scene.has("plan.json"),
+    "its output has a file": lambda scene, _, n: scene.has("stdout"),
+    "the process is noted": lambda scene, _, n: scene.has("process.json"),
+    "it speaks": lambda scene, _, n: output_has(scene, b'"session"'),
+    "its tool runs": lambda scene, _, n: str(n) in scene.effects,
+    "it streams": lambda scene, _, n: output_has(scene, b'"delta"'),
+    "it has answered": lambda scene, _, n: output_has(scene, b'"end"'),
+    "it is settled": lambda scene, _, n: bool(
+        scene.rows(
+            "SELECT 1 FROM turns JOIN revisions USING (message) WHERE text LIKE ? AND status = 'ok'",
+            f"remember number {n} %",
+        )
+    ),
+}
+
+
+def output_has(scene: Scene, text: bytes) -> bool:
+    return (
+        scene.has("plan.json")
+        and scene.has("stdout")
+        and text in (scene.run_dirs[-1] / "stdout").read_bytes()
+    )
+
+
+def segue_alone(scene: Scene, started: Started) -> None:
+    started.kill()
+
+
+def agent_alone(scene: Scene, started: Started) -> None:
+    until(lambda: scene.agents() or started.process.poll() is not None, "the agent runs, or did")
+    for pid in scene.agents():
+        kill(pid)
+
+
+def both(scene: Scene, started: Started) -> None:
+    started.kill()
+    for pid in scene.agents():
+        kill(pid)
+
+
+def the_whole_groups(scene: Scene, started: Started) -> None:
+    kill_group(started.pid)
+    for pid in scene.agents():
+        kill_group(pid)
+
+
+BLOWS = (segue_alone, agent_alone, both, the_whole_groups)
+
+
+def prompt(n: int) -> str:
+    return f"remember number {n} [[shell echo {n} >> effects; sleep 0.1]] [[slow 0.3 6]] [[say answer-{n}]]"
+
+
+@pytest.mark.parametrize("blow", BLOWS, ids=lambda blow: blow.__name__)
+def test_killed_at_random_moments(
+    scene: Scene, seed: int, soak: bool, blow: Callable[[Scene, Started], None]
+) -> None:
+    print(f"SEGUE_TEST_SEED={seed}")
+    dice = random.Random(f"{seed} {blow.__name__}")
+    began = time.monotonic()
+    scene.run(prompt(100))
+    takes_s, said = time.monotonic() - began, [100]
+    moments = list(MOMENTS) if blow is not agent_alone else list(MOMENTS)[4:9]
+    dice.shuffle(moments)
+    for n, moment in zip(range(101, 101 + (SOAK_ROUNDS if soak else ROUNDS)), itertools.cycle(moments)):
+        said.append(n)
+        when = moment if dice.random() < 0.6 else dice.random() * takes_s
+        strike(scene, blow, n, when, dice)
+        next_turn_goes_on(scene, said, blow, f"{blow.__name__} at {when} of {n}")
+
+
+def strike(
+    scene: Scene,
+    blow: Callable[[Scene, Started], None],
+    n: int,
+    when: str | float,
+    dice: random.Random,
+) -> None:
+    started = scene.start(prompt(n))
+    if isinstance(when, float):
+        time.sleep(when)
+    else:
+        until(
+            lambda: MOMENTS[when](scene, started, n) or started.process.poll() is not None,
+            when,
+            pause_s=0.001,
+        )
+        time.sleep(dice.choice((0, 0, 0.005, 0.02)))
+    blow(scene, started)
+
+
+def next_turn_goes_on(scene: Scene, said: list[int], blow: object, what: str) -> None:
+    """The last of ``said`` was struck: perhaps even before its message was stored."""
+    done = scene.run(QUESTION)
+    log = scene.said()
+    mine = [text for sender, text in log if sender == "user" and text != QUESTION]
+    if prompt(said[-1]) not in mine:
+        assert not scene.rows("SELECT 1 FROM revisions WHERE text LIKE ?", f"remember number {said[-1]} %"), (
+            f"lost: {what}"
+        )
+        said.pop()
+    assert mine == [prompt(n) for n in said], what
+    assert done.turn["text"] == ", ".join(map(str, said)), what
+    effects, answers = scene.effects, [text for sender, text in log if sender == "assistant"]
+    assert len(effects) == len(set(effects)), what
+    for n in said:
+        assert answers.count(f"answer-{n}") <= 1, what
+        assert f"answer-{n}" not in answers or str(n) in effects, what
+    if blow is segue_alone and str(said[-1]) in effects:
+        assert f"answer-{said[-1]}" in answers, f"the agent went on, and its answer is lost: {what}"
+    until(scene.quiet, f"quiet after {what}")
