@@ -17,6 +17,7 @@ from segue.agents.base import Found
 from segue.agents.claude.sessions import SESSIONS
 from segue.core import events as ev
 from segue.core.request import Request, Runtime, Start
+from segue.core.usage import Totals
 from tests.clis import CLIS, install
 from tests.live.harness import Bench, Ran, live
 from tests.live.wire import carried, said
@@ -183,15 +184,16 @@ def test_a_branch_sends_no_more_than_a_resume_does(bench: Bench, copied: bool) -
 @live("claude", NEW)
 @pytest.mark.parametrize("copied", [False, True])
 def test_a_branch_costs_its_own_turn_only(bench: Bench, copied: bool) -> None:
-    """Its share counts from the totals of the session it came from, however it was cut."""
+    """A branch of the CLI's own counts on from the session it came from, a copy begins at nothing."""
     talk = Talk(without_forks(bench) if copied else bench)
     first = talk.say("remember number 1" + BIG).outcome
     second = talk.say("remember number 2" + BIG, base=first.totals).outcome
-    other, ran = talk.branch(0, "what numbers?", base=second.totals)
+    base = Totals(cost_usd=0.0) if copied else second.totals
+    other, ran = talk.branch(1, "what numbers?", base=base)
     third = other.say("what numbers?", base=ran.outcome.totals).outcome
     shares = [outcome.cost_usd or 0.0 for outcome in (first, second, ran.outcome, third)]
     assert all(0 < share < shares[0] / 3 for share in shares[1:])
-    assert third.totals.cost_usd == pytest.approx(sum(shares))
+    assert third.totals.cost_usd == pytest.approx(sum(shares[2:]) if copied else sum(shares))
 
 
 @live("claude", NEW, OLD)

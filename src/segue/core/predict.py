@@ -7,7 +7,6 @@ several model requests sends all that came before again with each of them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from statistics import median
 
 import msgspec
 
@@ -88,8 +87,11 @@ def predict(outlook: Outlook) -> tuple[Predicted, ...]:
 
 def expected(known: Iterable[int | None], default: int = EXPECTED_OUTPUT) -> int:
     """What the last turns let expect of the next: their median."""
-    values = [value for value in known if value is not None]
-    return round(median(values)) if values else default
+    values = sorted(value for value in known if value is not None)
+    if not values:
+        return default
+    middle = len(values) // 2
+    return values[middle] if len(values) % 2 else round((values[middle - 1] + values[middle]) / 2)
 
 
 def saved(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -120,7 +119,7 @@ class Carrying:
         prepared, situation = self.prepared, self.situation
         native = mode in NATIVE
         wanted = prepared.instructions if prepared.instructions and prepared.instructions.strip() else None
-        digest = hashlib.sha256(wanted.encode()).hexdigest()[:16] if wanted else None
+        digest = _digest(wanted) if wanted else None
         pin = self.surveyed.pin if native else None
         given = pin.instructions if pin is not None else None
         due = instructions_due(digest, given, situation.cut.rows, False) if native else wanted is not None
@@ -207,3 +206,9 @@ class Carrying:
         if pin is not None and (pin.ended is not None or pin.foreign is not None):
             return True
         return pin is not None and pin.asked
+
+
+def _digest(text: str) -> str:
+    from hashlib import sha256  # where there are no instructions nobody waits for it
+
+    return sha256(text.encode()).hexdigest()[:16]

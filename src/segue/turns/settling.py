@@ -15,6 +15,7 @@ from segue.core.held import embody
 from segue.core.model import Ended, Held, Instructions, Message, Pin, Standing
 from segue.core.outcome import Failure, Outcome
 from segue.core.situation import FRAME_BYTES
+from segue.core.usage import Totals
 from segue.turns.plan import Plan
 
 COUNTED = frozenset({"session_rejected", "crashed", "protocol"})
@@ -152,10 +153,17 @@ def _marked(plan: Plan, outcome: Outcome) -> Pin | None:
     refused = poison(failure, plan.mode)
     return msgspec.structs.replace(
         plan.pin,
+        totals=_counted(plan, outcome),
         ended=_ended(outcome),
         failures=plan.pin.failures + (failure.kind in COUNTED or refused is not None),
         poisoned=plan.pin.poisoned or refused,
     )
+
+
+def _counted(plan: Plan, outcome: Outcome) -> Totals:
+    """A failed run may have cost something, too; the session that a branch made for itself is not pinned."""
+    assert plan.pin is not None
+    return outcome.totals if plan.mode == "resume" and outcome.totals != Totals() else plan.pin.totals
 
 
 def poison(failure: Failure | None, mode: str) -> str | None:

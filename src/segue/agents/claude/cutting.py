@@ -22,8 +22,6 @@ class Cut(msgspec.Struct, frozen=True):
     """The byte behind that record."""
     compacted: bool
     """A part of the history stands as a summary somewhere in the file."""
-    costs: bytes | None
-    """The newest line of running totals: the copy counts on from it, as the CLI's own forks do."""
 
     @property
     def is_answer(self) -> bool:
@@ -34,32 +32,34 @@ class Cut(msgspec.Struct, frozen=True):
 def find(path: Path, anchor: str) -> Cut | None:
     """Where the anchor is; None when the file does not have it."""
     place: tuple[Record, str, int] | None = None
-    compacted, passed, costs = False, False, None
-    for line, record, end in _lines(path):
+    compacted = passed = False
+    for record, end in _records(path):
         compacted = compacted or record.is_boundary
-        costs = line if record.type == "cost-state" else costs
         if place is None:
             place = (record, anchor, end) if record.uuid == anchor and record.is_message else None
         elif not passed and record.is_snapshot and record.parent_uuid == place[1]:
             place = (place[0], record.uuid or anchor, end)
         else:
             passed = passed or record.is_message
-    return None if place is None else Cut(*place, compacted, costs)
+    return None if place is None else Cut(*place, compacted)
 
 
-def _lines(path: Path) -> Iterator[tuple[bytes, Record, int]]:
-    """Every line that is a record, and the byte behind it."""
+def _records(path: Path) -> Iterator[tuple[Record, int]]:
+    """Every record, and the byte behind it."""
     end = 0
     with path.open("rb") as file:
         for line in file:
             end += len(line)
             record = read(line)
             if record is not None:
-                yield line, record, end
+                yield record, end
 
 
 def copy(source: Path, cut: Cut, new_id: str, target: Path) -> None:
-    """Write the session up to the cut under its new id: whole, or not at all."""
+    """Write the session up to the cut under its new id: whole, or not at all.
+
+    The running totals stay behind, so that every copy counts from nothing.
+    """
     target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     beside = target.with_name(f".{new_id}.{os.getpid()}.part")
     try:
@@ -70,7 +70,6 @@ def copy(source: Path, cut: Cut, new_id: str, target: Path) -> None:
                     break
                 left -= len(line)
                 new.write(_renamed(line, new_id))
-            new.write(_renamed(cut.costs, new_id) if cut.costs is not None else b"")
         beside.rename(target)
     finally:
         with suppress(FileNotFoundError):
@@ -82,10 +81,12 @@ def _private(path: str, flags: int) -> int:
 
 
 def _renamed(line: bytes, new_id: str) -> bytes:
-    """The line with the new session's id, all else byte for byte; nothing for what is no record."""
+    """The line with the new session's id, all else byte for byte; nothing for what should stay behind."""
     try:
         fields = msgspec.json.decode(line, type=dict[str, msgspec.Raw])
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return b""
+    if fields.get("type") == msgspec.Raw(b'"cost-state"'):
         return b""
     if "sessionId" in fields:
         fields["sessionId"] = msgspec.Raw(msgspec.json.encode(new_id))

@@ -14,7 +14,7 @@ sends the same bytes again. Elsewhere the file is copied up to the cut, under th
   resume of the copy is treated as one of the original;
 - where the session lies in another directory's folder, or the program has no ``--fork-session``.
 
-Either way the running cost goes on from the original's: the next turn's share counts from the same base.
+The CLI's own branches count the cost on from the original's total; a copy begins at nothing.
 """
 
 from __future__ import annotations
