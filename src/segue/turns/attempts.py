@@ -11,7 +11,7 @@ import msgspec
 from anyio.to_thread import run_sync
 
 from segue.core.ladder import decide, step_down
-from segue.core.model import Held
+from segue.core.model import Held, Pin
 from segue.core.outcome import Failure, Outcome
 from segue.core.redact import Redactor
 from segue.core.request import Place
@@ -91,10 +91,7 @@ class Attempts:
             self._decide(switched_off)
 
     async def _try(self, mode: Mode, seq: int, refused: str | None = None) -> Tried:
-        with _home(self.prepared, self.surveyed.pin.native_id if self.surveyed.pin else None) as (
-            home,
-            locks,
-        ):
+        with _home(self.prepared, self.surveyed.pin) as (home, locks):
             plan = await run_sync(self._plan, mode, seq, home, refused)
             try:
                 async with self._one_writer(plan):
@@ -250,17 +247,23 @@ def _stepped(label: str, failure: Failure, lower: Mode) -> str:
 
 
 @contextmanager
-def _home(prepared: Prepared, session: str | None) -> Iterator[tuple[Path, tuple[int, ...]]]:
+def _home(prepared: Prepared, pin: Pin | None) -> Iterator[tuple[Path, tuple[int, ...]]]:
     """The account's home; or, where a session's id can only be found on disk, a private one made from it.
 
     With the locks that the CLI must hold as well.
     """
+    runners = prepared.segue_home.runners
+    session = pin.native_id if pin is not None else None
     if not prepared.runtime.capabilities.id_on_disk_only:
+        if pin is not None and Path(pin.home).is_relative_to(runners):  # an older one was private
+            from segue.turns.homes import fetch
+
+            fetch(pin.native_id, prepared.home, [Path(pin.home)])
         yield prepared.home, ()
         return
     from segue.turns.homes import claimed
 
     name = f"{prepared.agent.name}-{prepared.account or 'default'}"
-    root = prepared.segue_home.make(prepared.segue_home.runners) / name
+    root = prepared.segue_home.make(runners) / name
     with claimed(root, prepared.home, session) as claim:
         yield claim.home, (claim.lock,)

@@ -52,7 +52,7 @@ def claimed(root: Path, account_home: Path, session: str | None = None) -> Itera
         home.mkdir(exist_ok=True, mode=0o700)
         _link(account_home, home)
         if session is not None:
-            _fetch(session, home, [account_home, *_others(root, home)])
+            fetch(session, home, [account_home, *_others(root, home)])
         yield Claim(home, lock)
     finally:
         os.close(lock)
@@ -94,7 +94,7 @@ def _point(link: Path, target: Path) -> None:
     link.symlink_to(target)
 
 
-def _fetch(session: str, home: Path, homes: list[Path]) -> None:
+def fetch(session: str, home: Path, homes: list[Path]) -> None:
     """Copy a session here from where it was written: resuming leaves the original as it is, and forks."""
     name = f"*_{uuid(session)[:8]}"
     if any((home / SESSIONS).glob(name)):
