@@ -6,6 +6,7 @@ Twenty turns of two kilobytes on the real Claude, Codex and Gemini: the bare CLI
 
 from __future__ import annotations
 
+import os
 import statistics
 import sys
 import tempfile
@@ -78,6 +79,7 @@ def _agent(agent: str) -> list[Row]:
 def _bare(agent: str) -> list[int]:
     """New bytes of each turn when the CLI resumes its own session."""
     with tempfile.TemporaryDirectory() as folder, LoopbackModel() as model:
+        os.environ["PYTEST_PROBES"] = folder
         (Path(folder) / "b").mkdir()
         bench = harness.make(
             agent, CLIS[agent].newest, CLIS[agent].newest, Path(folder) / "b", model, retries=1, record=False

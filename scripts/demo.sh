@@ -1,44 +1,62 @@
 #!/bin/sh
-# Two turns of one conversation on the built-in agent: no account, no network, nothing of yours is touched.
+# A conversation on the built-in agent: no account, no network, nothing of yours is touched.
 set -eu
 
-segue=$1/segue
-python=$1/python
+PATH=$(cd "$1" && pwd):$PATH
+license=$(cd "$(dirname "$0")/.." && pwd)/LICENSE
 SEGUE_HOME=$(mktemp -d "${TMPDIR:-/tmp}/segue-demo.XXXXXX")
 REHEARSAL_HOME=$SEGUE_HOME/agent
-export SEGUE_HOME REHEARSAL_HOME
+SEGUE_DEFAULTS_AGENT=rehearsal
+export PATH SEGUE_HOME REHEARSAL_HOME SEGUE_DEFAULTS_AGENT
 trap 'rm -rf "$SEGUE_HOME"' EXIT
 
+# What the built-in agent charges, so that costs can be foreseen.
+cat >"$SEGUE_HOME/config.toml" <<'PRICES'
+[prices."rehearsal-*"]
+input = 1.0
+output = 5.0
+cache_read = 0.1
+cache_write = 1.25
+PRICES
+
+say() {
+    printf '\n\033[2m%s\033[0m\n' "$1"
+}
+
+piped=
 show() {
-    printf '\n\033[1m$ %s\033[0m\n' "$1"
+    printf '\033[1m$ segue'
+    for word in "$@"; do
+        case $word in
+        *[!A-Za-z0-9~-]*) printf ' "%s"' "$word" ;;
+        *) printf ' %s' "$word" ;;
+        esac
+    done
+    printf '%s\033[0m\n' "$piped"
+    segue "$@"
 }
 
-fields() {
-    "$python" -c '
-import json, sys
-turn = json.load(sys.stdin)
-print(turn["text"])
-usage = turn["usage"]
-print("  mode", turn["mode"], "·", turn["why"][0]["detail"])
-print("  session", turn["session_id"], "· cost $%.6f" % turn["cost_usd"])
-print("  tokens: %(input)s new, %(cache_read)s from cache, %(cache_write)s into it, %(output)s out" % usage)
-open(sys.argv[1], "w").write(turn["session_id"])
-' "$1"
-}
+say 'A conversation is made by the first use of its key. What is piped in is added: here 11 KB, to have something to carry.'
+piped=' < LICENSE'
+show run hello "remember the number 456" <"$license"
+piped=
+exec </dev/null
 
-show 'segue run hello "remember the number 456" --agent rehearsal --json'
-"$segue" run hello "remember the number 456" --agent rehearsal --json --quiet | fields "$SEGUE_HOME/first"
+say 'The second turn needs only the key, and resumes the session of the agent: nothing is sent twice.'
+show run hello "what number?"
 
-show 'segue run hello "what number?" --agent rehearsal --json'
-"$segue" run hello "what number?" --agent rehearsal --json --quiet | fields "$SEGUE_HOME/second"
+say 'What would the next turn do, why, and what would each way cost?'
+show why hello "and what else?"
 
-show 'the agent itself, resuming the session of the first turn: "what number?"'
-printf 'what number?' | "$python" -m segue.rehearsal.agent --resume "$(cat "$SEGUE_HOME/first")" | "$python" -c '
-import json, sys
-end = [json.loads(line) for line in sys.stdin][-1]
-usage = end["usage"]
-print(end["text"])
-print("  tokens: %(input)s new, %(cache_read)s from cache, %(cache_write)s into it, %(output)s out" % usage)
-'
+say 'Change what was said. The session is good up to there, so the agent goes on from there, in a branch.'
+show edit hello "#3" "remember the number 789"
+show run hello "what numbers?"
+
+say 'The conversation, with what became of each turn.'
+show log hello
+
+say 'The session is lost? Then the conversation goes as text, and that is said.'
+rm -f "$REHEARSAL_HOME"/sessions/*
+show run hello "what numbers were they?"
 
 printf '\nNext: .venv/bin/segue doctor, and README.md.\n'

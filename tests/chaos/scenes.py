@@ -20,6 +20,8 @@ from tests.integration.conftest import Program, Result
 
 PATIENCE_S = 60.0
 KEY = "t"
+GATE = "while [ ! -e gate ]; do sleep 0.05; done"
+"""A command that ends once the test opens the gate: no test has to guess how long anything takes."""
 
 
 def until(holds: Callable[[], Any], what: str, seconds: float = PATIENCE_S, pause_s: float = 0.01) -> Any:
@@ -109,6 +111,9 @@ class Scene:
         """Who said what, in order."""
         return [(row["from"], row["text"]) for row in self.log(key)]
 
+    def open_gate(self) -> None:
+        (self.segue.cwd / "gate").touch()
+
     # what stands on disk
 
     @property
@@ -151,7 +156,7 @@ class Scene:
 
     def agents(self) -> list[int]:
         """The agent's processes that run for this scene."""
-        return [pid for pid in self._ours() if "segue.rehearsal.agent" in _command(pid)]
+        return [pid for pid in self.ours() if "segue.rehearsal.agent" in _command(pid)]
 
     def agent(self) -> int:
         """The one that runs, once it does."""
@@ -167,11 +172,11 @@ class Scene:
         for started in self._started:
             if started.process.poll() is None:
                 started.kill()
-        for pid in self._ours():
+        for pid in self.ours():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
 
-    def _ours(self) -> list[int]:
+    def ours(self) -> list[int]:
         """Living processes whose environment names the agent's home, ourselves left out."""
         wanted, found = f"REHEARSAL_HOME={self.agent_home}".encode(), []
         for pid in groups():

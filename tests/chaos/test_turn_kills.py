@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import itertools
 import random
+import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
+import msgspec
 import pytest
 
-from tests.chaos.scenes import Scene, Started, kill, kill_group, until
+from segue.store import leases
+from segue.store.store import open_store
+from segue.turns.owners import this_process
+from tests.chaos.scenes import GATE, Scene, Started, kill, kill_group, until
 
 ROUNDS, SOAK_ROUNDS = 5, 50
 """For each way to kill; there are four."""
@@ -135,3 +141,94 @@ def next_turn_goes_on(scene: Scene, said: list[int], blow: object, what: str) ->
     if blow is segue_alone and str(said[-1]) in effects:
         assert f"answer-{said[-1]}" in answers, f"the agent went on, and its answer is lost: {what}"
     until(scene.quiet, f"quiet after {what}")
+
+
+def test_killed_while_it_waits(scene: Scene) -> None:
+    first = scene.start(f"first [[shell {GATE}]] [[say one]]")
+    scene.agent()
+    second = scene.start("second")
+    second.says("waiting for another turn of t")
+    second.kill()
+    scene.open_gate()
+    assert first.end().code == 0
+    done = scene.run("third")
+    assert [text for _, text in scene.said()][1:] == ["one", "second", "third", "Understood."]
+    (prompt,) = scene.heard(done.turn["session_id"])[1:]
+    assert (prompt.count("second"), prompt.count("third")) == (1, 1)
+    assert scene.quiet()
+
+
+def test_killed_between_the_plan_and_the_start(scene: Scene) -> None:
+    """Somebody else has the native session: so that is where it stands still."""
+    session = scene.run("remember number 1").turn["session_id"]
+    with holding(scene, f"session:rehearsal:{socket.gethostname()}:{session}"):
+        started = scene.start("remember number 2 [[shell echo two >> effects]]")
+        started.says("waiting for the session")
+        assert scene.has("plan.json")
+        assert not scene.has("stdout")
+        started.kill()
+    done = scene.run("what numbers?", "--wait", "0")
+    assert (done.turn["text"], done.turn["mode"]) == ("1, 2", "resume")
+    assert scene.effects == []
+    killed = scene.log()[2]
+    assert (killed["status"], killed["failure"]["message"]) == (
+        "failed",
+        "Segue was killed before the agent was started",
+    )
+    assert scene.quiet()
+
+
+def test_killed_in_its_first_turn_it_knows_whom_it_talks_to(scene: Scene) -> None:
+    del scene.segue.env["SEGUE_DEFAULTS_AGENT"]
+    started = scene.start("hello [[hang]]", "--agent", "rehearsal")
+    agent = scene.agent()
+    started.kill()
+    kill(agent)
+    assert scene.run("go on").turn["agent"] == "rehearsal"
+
+
+def test_killed_in_its_second_attempt(scene: Scene) -> None:
+    """The agent refuses its session, and gets the conversation as text: both attempts are accounted for."""
+    session = scene.run("remember number 1").turn["session_id"]
+    file = scene.agent_home / "sessions" / f"{session}.jsonl"
+    header, *rest = file.read_bytes().splitlines(keepends=True)
+    file.write_bytes(header + b"{torn}\n" + b"".join(rest))
+    started = scene.start(f"remember number 2 [[shell echo two >> effects; {GATE}]] [[say answer-2]]")
+    until(lambda: "two" in scene.effects, "the second attempt runs its tool")
+    started.kill()
+    scene.open_gate()
+    done = scene.run("what numbers?")
+    assert (done.turn["text"], done.turn["mode"]) == ("1, 2", "resume")
+    assert [text for _, text in scene.said()][3:] == ["answer-2", "what numbers?", "1, 2"]
+    ((told,),) = scene.rows("SELECT told FROM turns ORDER BY started_ms LIMIT 1 OFFSET 1")
+    attempts = msgspec.json.decode(told)["attempts"]
+    assert [(each["mode"], each["outcome"]) for each in attempts] == [
+        ("resume", "session_rejected"),
+        ("replay", "ok"),
+    ]
+    assert scene.effects == ["two"]
+
+
+def test_what_is_edited_before_the_next_turn_reads_as_edited(scene: Scene) -> None:
+    """The killed turn is settled from its plan, which knows the old wording."""
+    scene.run("remember number 1")
+    started = scene.start(f"remember number 2 [[shell echo two >> effects; {GATE}]]")
+    until(lambda: scene.effects, "its tool runs")
+    the_whole_groups(scene, started)
+    started.end()
+    assert scene.segue("edit", "t", "#1", "remember number 5").code == 0
+    done = scene.run("what numbers?")
+    assert (done.turn["text"], done.turn["mode"]) == ("5, 2", "replay")
+    assert scene.effects == ["two"]
+    assert scene.quiet()
+
+
+@contextmanager
+def holding(scene: Scene, name: str) -> Iterator[None]:
+    """Hold a lease as another living process does."""
+    with open_store(None, scene.segue.home / "segue.db") as store:
+        now_ms = time.time_ns() // 1_000_000
+        got = leases.take(store, name, this_process(socket.gethostname()), now_ms, lambda *_: "alive")
+        assert isinstance(got, leases.Taken)
+        yield
+        leases.release(store, name, got.token)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -63,9 +65,7 @@ class Spoke:
 
     @property
     def _prompts(self) -> list[int]:
-        return [
-            at for at, each in enumerate(self._said) if each["role"] == "user" and each["kind"] == "text"
-        ]
+        return [at for at, each in enumerate(self._said) if each["role"] == "user" and each["kind"] == "text"]
 
     @property
     def prompt(self) -> str:
@@ -106,6 +106,20 @@ class Talk:
     def why(self, *args: str) -> dict[str, Any]:
         found: dict[str, Any] = msgspec.json.decode(self("why", *args, "--json").stdout)
         return found
+
+    @contextmanager
+    def busy(self) -> Iterator[None]:
+        """Another turn is running meanwhile; it says "slow" in the end."""
+        gate = self.segue.home.parent / "gate"
+        wait = f"[[shell until [ -e {gate} ]; do sleep 0.1; done]][[say slow]]"
+        process = self.segue.start("run", self.key, wait, "--permission", "full", "--events")
+        assert process.stdout is not None
+        process.stdout.readline()
+        try:
+            yield
+        finally:
+            gate.touch()
+            process.communicate(timeout=60)
 
     def _spoke(self, *args: str, code: int) -> Spoke:
         ran = self.segue(*args, "--json")

@@ -92,7 +92,7 @@ def test_text_streams_tools_are_lines_and_the_answer_stands_once(segue: Program)
     assert sum("one two three four five" in line for line in screen) == 1
     assert any("├ shell echo hello" in line for line in screen)
     assert screen[-1].startswith("── rehearsal · fresh")
-    assert "● rehearsal · t1" in output, "the status line was alive"
+    assert "● rehearsal · fresh · t1" in output, "the status line was alive, and knew the mode"
     assert not any("●" in line for line in screen), "and it is gone in the end"
 
 
@@ -106,10 +106,17 @@ def test_a_long_line_is_not_lost_at_the_edge(segue: Program) -> None:
     assert shown.replace(" ", "") == words.replace(" ", "")
 
 
-def test_ctrl_c_says_what_it_does(segue: Program) -> None:
-    code, output = on_terminal(segue, "run", "t1", "[[hang]]", "--agent", "rehearsal", keys=((1.5, b"\x03"),))
+def test_ctrl_c_says_what_it_does(segue: Program, tmp_path: Path) -> None:
+    mark = tmp_path / "running"
+    prompt = f"[[shell touch {mark}; sleep 30]]"
+    code, output = on_terminal(
+        segue, "run", "t1", prompt, "--agent", "rehearsal", "--permission", "full", keys=((mark, b"\x03"),)
+    )
     assert code == 130
-    assert "Cancelling… (again to kill)" in output
+    screen = Wrapping(80).feed(output)
+    assert screen[0].startswith("Cancelling… (again to kill)"), "the status line left no trace, nor did ^C"
+    assert "segue: cancelled; nothing more will happen in this turn" in screen
+    assert "       Nothing was lost: the message is kept as #1. " in "\n".join(screen)
 
 
 EVIL = "\x1b]0;owned\x07\x1b[2J\x1b[31mred\x1b[0m\x9b5A\x08\x08\x07bell\rback\x1bcreset\u202eturned"

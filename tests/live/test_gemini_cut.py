@@ -8,15 +8,16 @@ import signal
 import threading
 import time
 import uuid
+from pathlib import Path
 from typing import Any
 
+from segue.agents import probe
 from segue.agents.base import Found
 from segue.agents.gemini.sessions import SESSIONS
-from segue.core.request import Request, Runtime, Start
+from segue.core.request import Request, Start
 from tests.clis import CLIS, install
-from tests.live import harness
 from tests.live.harness import Bench, Ran, live
-from tests.live.test_gemini import NEW, OLD, ask, bare, failure, tool_traffic
+from tests.live.test_gemini import NEW, OLD, ask, bare, failure, set_up, tool_traffic
 from tests.live.test_what_is_sent import message, new_bytes
 from tests.live.wire import carried, said
 
@@ -111,31 +112,31 @@ def test_each_turn_moves_the_end_and_nothing_else_does(bench: Bench) -> None:
 
 @live("gemini", NEW, OLD)
 def test_a_branch_has_what_was_before_the_cut_once_and_nothing_after_it(bench: Bench) -> None:
-    session, first = begin(bench, "alpha [[say answer-1]]")
-    resume(bench, session, "beta [[shell echo tool-2]][[say answer-2]]")
+    session, first = begin(bench, "ALPHA! [[say answer-1]]")
+    resume(bench, session, "BETA! [[shell echo tool-2]][[say answer-2]]")
     second = end(bench, session)
-    resume(bench, session, "gamma [[say answer-3]]")
-    resume(bench, session, "delta [[say answer-4]]")
+    resume(bench, session, "GAMMA! [[say answer-3]]")
+    resume(bench, session, "DELTA! [[say answer-4]]")
     original = look(bench, session).path.read_bytes()
 
-    early = branch(bench, session, first, "epsilon [[say answer-5]]")
-    assert each(early, "alpha", "beta", "gamma", "delta", "tool-2", "epsilon") == [1, 0, 0, 0, 0, 1]
+    early = branch(bench, session, first, "EPSILON! [[say answer-5]]")
+    assert each(early, "ALPHA!", "BETA!", "GAMMA!", "DELTA!", "tool-2", "EPSILON!") == [1, 0, 0, 0, 0, 1]
     assert [said(early, f"answer-{number}") for number in (1, 2, 3, 4)] == [1, 0, 0, 0]
 
-    late = branch(bench, session, second, "zeta [[say answer-6]]")
-    assert each(late, "alpha", "beta", "gamma", "delta", "zeta") == [1, 1, 0, 0, 1]
+    late = branch(bench, session, second, "ZETA! [[say answer-6]]")
+    assert each(late, "ALPHA!", "BETA!", "GAMMA!", "DELTA!", "ZETA!") == [1, 1, 0, 0, 1]
     assert (tool_traffic(late), outputs(late)) == ((1, 1), ["tool-2"])
     assert [said(late, f"answer-{number}") for number in (1, 2, 3, 4)] == [1, 1, 0, 0]
     assert look(bench, session).path.read_bytes() == original
 
     copy = late.outcome.session_id
     assert copy is not None
-    further = resume(bench, copy, "eta [[shell echo tool-7]][[say answer-7]]")
-    assert each(further, "alpha", "zeta", "eta", "gamma") == [1, 1, 1, 0]
+    further = resume(bench, copy, "ETA-! [[shell echo tool-7]][[say answer-7]]")
+    assert each(further, "ALPHA!", "ZETA!", "ETA-!", "GAMMA!") == [1, 1, 1, 0]
     assert (tool_traffic(further), outputs(further)) == ((2, 2), ["tool-2", "tool-7"])
 
-    within = branch(bench, copy, first, "theta")  # an anchor of the time before the branch
-    assert each(within, "alpha", "beta", "zeta", "theta") == [1, 0, 0, 1]
+    within = branch(bench, copy, first, "THETA!")  # an anchor of the time before the branch
+    assert each(within, "ALPHA!", "BETA!", "ZETA!", "THETA!") == [1, 0, 0, 1]
 
 
 @live("gemini", NEW)
@@ -159,15 +160,15 @@ def test_a_branch_and_a_mended_session_cost_no_more_than_the_bare_cli_resumes(be
 @live("gemini", NEW)
 def test_a_cut_copy_survives_the_start_of_other_sessions(bench: Bench) -> None:
     session, first = begin(bench, "remember number 456")
-    resume(bench, session, "more")
+    resume(bench, session, "remember number 789")
     copy = cut(bench, session, first)
     age(bench, copy)
     bare(bench, "another session")
     ran = resume(bench, copy, "hello")
-    assert each(ran, "number 456", "more") == [1, 0]
+    assert each(ran, "number 456", "number 789") == [1, 0]
     bare(bench, "another session")
     assert resume(bench, copy, "what number?").outcome.text == "456"
-    assert resume(bench, session, "what number?").outcome.text == "456"
+    assert resume(bench, session, "what number?").outcome.text == "789"
 
 
 @live("gemini", NEW)
@@ -181,6 +182,34 @@ def test_a_twin_that_nobody_cleared_away_is_removed_before_the_next_resume(bench
     SESSIONS.mend(look(bench, session), session, bench.runtime)
     bare(bench, "another session")
     assert resume(bench, session, "what number?").outcome.text == "456"
+
+
+@live("gemini", NEW)
+def test_a_session_deleted_in_mid_run_by_the_start_of_another_is_made_whole(bench: Bench) -> None:
+    session, _ = begin(bench, "remember number 456")
+    age(bench, session)
+    before = len(bench.model.requests)
+
+    def start_another() -> None:
+        late = time.monotonic() + 60
+        while len(bench.model.requests) == before and time.monotonic() < late:
+            time.sleep(0.1)
+        bare(bench, "another session")
+        deleted.append(not look_for(bench, session))
+
+    deleted: list[bool] = []
+    thread = threading.Thread(target=start_another)
+    thread.start()
+    slow = resume(bench, session, f"[[slow 40 40]][[say {' '.join(map(str, range(60)))} answer-2]]")
+    thread.join()
+    assert (slow.outcome.failure, deleted) == (None, [True])
+    ran = resume(bench, session, "what number?")
+    assert (ran.outcome.text, said(ran, "answer-2")) == ("456", 1)
+
+
+def look_for(bench: Bench, session: str) -> list[Path]:
+    """The session's file as Gemini would see it."""
+    return list(bench.home.glob(f".gemini/tmp/*/chats/session-*-{session[:8]}.jsonl"))
 
 
 # --- many resumes ----------------------------------------------------------------------------------
@@ -206,6 +235,24 @@ def test_after_ten_turns_each_call_and_each_result_is_there_once(bench: Bench) -
     assert len(set(anchors)) == 10
     ran = branch(bench, session, anchors[3], "on")
     assert outputs(ran) == wanted[:4]
+
+
+@live("gemini")
+def test_anchors_from_before_gemini_made_a_summary_still_hold(bench: Bench) -> None:
+    """The newer version then gives all messages new ids; the older one keeps its summary to itself."""
+    session, first = begin(bench, f"ALPHA! {'word ' * 2000}[[say answer-1]]")
+    resume(bench, session, f"BETA! {'word ' * 2000}[[shell echo tool-2]][[say answer-2]]")
+    second = end(bench, session)
+    set_up(bench, model={"compressionThreshold": 0.001})
+    ran = resume(bench, session, "GAMMA! [[say answer-3]]")
+    assert each(ran, "A rehearsal took place", "ALPHA!") == [1, 0]
+    set_up(bench, model={"compressionThreshold": 0.9})
+    ran = resume(bench, session, "DELTA!")
+    assert each(ran, "GAMMA!", "ALPHA!") == ([1, 0] if bench.version == NEW else [1, 1])
+    for anchor, wanted in ((first, [1, 0, 0]), (second, [1, 1, 0])):
+        ran = branch(bench, session, anchor, "on")
+        assert each(ran, "ALPHA!", "BETA!", "GAMMA!") == wanted
+    assert (outputs(ran), tool_traffic(ran)) == (["tool-2"], (1, 1))
 
 
 @live("gemini", NEW, OLD)
@@ -247,23 +294,23 @@ def killed_after_a_tool(bench: Bench, session: str, prompt: str) -> Ran:
 
 @live("gemini", NEW, OLD)
 def test_a_turn_killed_after_a_tool_ran_can_be_gone_on_from_and_cut_away(bench: Bench) -> None:
-    session, first = begin(bench, "alpha [[say answer-1]]")
-    killed = killed_after_a_tool(bench, session, "beta [[shell echo tool-2]][[hang]]")
+    session, first = begin(bench, "ALPHA! [[say answer-1]]")
+    killed = killed_after_a_tool(bench, session, "BETA! [[shell echo tool-2]][[hang]]")
     assert (failure(killed).kind, killed.outcome.tools_run) == ("killed", 1)
     broken = end(bench, session)
     assert broken != first
-    after = resume(bench, session, "gamma [[say answer-3]]")
-    assert (each(after, "alpha", "beta", "gamma"), outputs(after)) == ([1, 1, 1], ["tool-2"])
+    after = resume(bench, session, "GAMMA! [[say answer-3]]")
+    assert (each(after, "ALPHA!", "BETA!", "GAMMA!"), outputs(after)) == ([1, 1, 1], ["tool-2"])
     assert tool_traffic(after) == (1, 1)
-    again = resume(bench, session, "delta")
+    again = resume(bench, session, "DELTA!")
     assert (outputs(again), said(again, "answer-3")) == (["tool-2"], 1)
     if bench.version == NEW:  # it says so while the turn runs, and would not again
         assert each(again, "was interrupted before") == each(after, "was interrupted before") == [1]
-    there = branch(bench, session, broken, "epsilon")
-    assert (each(there, "beta", "gamma", "delta"), outputs(there)) == ([1, 0, 0], ["tool-2"])
+    there = branch(bench, session, broken, "EPSILON!")
+    assert (each(there, "BETA!", "GAMMA!", "DELTA!"), outputs(there)) == ([1, 0, 0], ["tool-2"])
     assert tool_traffic(there) == (1, 1)
-    without = branch(bench, session, first, "zeta")
-    assert (each(without, "alpha", "beta", "zeta"), outputs(without)) == ([1, 0, 1], [])
+    without = branch(bench, session, first, "ZETA!")
+    assert (each(without, "ALPHA!", "BETA!", "ZETA!"), outputs(without)) == ([1, 0, 1], [])
 
 
 # --- versions --------------------------------------------------------------------------------------
@@ -273,10 +320,9 @@ def other(bench: Bench, version: str) -> Bench:
     """The same home and model, run by another version."""
     assert install(CLIS["gemini"], version) == ""
     program = str(CLIS["gemini"].program(version))
-    known = harness.probe.probe(
+    known = probe.probe(
         bench.agent, env=bench.env, configured=[program], cache=bench.runs / f"probes-{version}.json"
     )
-    assert isinstance(known, Runtime)
     return Bench(
         bench.agent,
         version,
@@ -293,22 +339,22 @@ def other(bench: Bench, version: str) -> Bench:
 @live("gemini", OLD)
 def test_an_update_goes_on_and_cuts_and_so_does_going_back(bench: Bench) -> None:
     newer = other(bench, NEW)
-    session, first = begin(bench, "alpha [[shell echo tool-1]][[say answer-1]]")
-    resume(bench, session, "beta [[say answer-2]]")
+    session, first = begin(bench, "ALPHA! [[shell echo tool-1]][[say answer-1]]")
+    resume(bench, session, "BETA! [[say answer-2]]")
     second = end(bench, session)
 
-    ran = resume(newer, session, "gamma [[shell echo tool-3]][[say answer-3]]")
-    assert (each(ran, "alpha", "beta", "gamma"), outputs(ran)) == ([1, 1, 1], ["tool-1", "tool-3"])
+    ran = resume(newer, session, "GAMMA! [[shell echo tool-3]][[say answer-3]]")
+    assert (each(ran, "ALPHA!", "BETA!", "GAMMA!"), outputs(ran)) == ([1, 1, 1], ["tool-1", "tool-3"])
     third = end(newer, session)
-    ran = branch(newer, session, first, "delta")
-    assert (each(ran, "alpha", "beta"), outputs(ran), tool_traffic(ran)) == ([1, 0], ["tool-1"], (1, 1))
+    ran = branch(newer, session, first, "DELTA!")
+    assert (each(ran, "ALPHA!", "BETA!"), outputs(ran), tool_traffic(ran)) == ([1, 0], ["tool-1"], (1, 1))
 
-    ran = resume(bench, session, "epsilon [[say answer-5]]")  # which the bare CLI refuses, or forgets gamma
-    assert (each(ran, "alpha", "beta", "gamma"), outputs(ran)) == ([1, 1, 1], ["tool-1", "tool-3"])
+    ran = resume(bench, session, "EPSILON! [[say answer-5]]")  # which the bare CLI refuses, or forgets gamma
+    assert (each(ran, "ALPHA!", "BETA!", "GAMMA!"), outputs(ran)) == ([1, 1, 1], ["tool-1", "tool-3"])
     assert tool_traffic(ran) == (2, 2)
     for anchor, wanted in ((second, [1, 1, 0, 0]), (third, [1, 1, 1, 0])):
-        ran = branch(bench, session, anchor, "zeta")
-        assert each(ran, "alpha", "beta", "gamma", "epsilon") == wanted
+        ran = branch(bench, session, anchor, "ZETA!")
+        assert each(ran, "ALPHA!", "BETA!", "GAMMA!", "EPSILON!") == wanted
 
 
 # --- damage ----------------------------------------------------------------------------------------
@@ -316,17 +362,17 @@ def test_an_update_goes_on_and_cuts_and_so_does_going_back(bench: Bench) -> None
 
 @live("gemini", NEW)
 def test_a_session_torn_in_mid_line_goes_on_without_losing_a_line_more(bench: Bench) -> None:
-    session, first = begin(bench, "alpha [[say answer-1]]")
-    resume(bench, session, "beta [[say answer-2]]")
+    session, first = begin(bench, "ALPHA! [[say answer-1]]")
+    resume(bench, session, "BETA! [[say answer-2]]")
     path = look(bench, session).path
     whole = path.read_bytes()
     path.write_bytes(whole[: whole.rindex(b'"answer-2"') + 5])
     assert end(bench, session) != first  # the prompt is there, its answer is not
-    ran = branch(bench, session, first, "gamma [[say answer-3]]")
-    assert each(ran, "alpha", "beta") == [1, 0]
-    resume(bench, session, "delta [[say answer-4]]")
-    ran = resume(bench, session, "epsilon")
-    assert each(ran, "alpha", "beta", "delta") == [1, 1, 1]
+    ran = branch(bench, session, first, "GAMMA! [[say answer-3]]")
+    assert each(ran, "ALPHA!", "BETA!") == [1, 0]
+    resume(bench, session, "DELTA! [[say answer-4]]")
+    ran = resume(bench, session, "EPSILON!")
+    assert each(ran, "ALPHA!", "BETA!", "DELTA!") == [1, 1, 1]
     assert said(ran, "answer-4") == 1
 
 
@@ -337,6 +383,5 @@ def test_a_resume_killed_as_it_opens_the_file_loses_nothing(bench: Bench) -> Non
     path = look(bench, session).path
     opening = path.read_bytes().splitlines(keepends=True)[:2]
     path.write_bytes(path.read_bytes() + b"".join(opening))
-    assert bare(bench, "what number?", f"--resume={session}")[0] == 42
     assert end(bench, session) == first
     assert resume(bench, session, "what number?").outcome.text == "456"

@@ -1,4 +1,4 @@
-"""A conversation as lines or as objects: one message each, with the turn that made it. Pure."""
+"""A conversation as lines or as objects: one message each, with the turn that made it."""
 
 from __future__ import annotations
 
@@ -15,10 +15,16 @@ from segue.cli import words
 from segue.cli.terminal import columns, cut
 from segue.core.turn import Turn
 from segue.store.records import LogRow, TurnRow
+from segue.store.store import Store
 
 MIN_WIDTH, PIPE_WIDTH = 40, 120
 TEXT_ROOM = 24
 """Rather than give the text less room than this, the age is left out, and then the tokens."""
+
+
+NO_PLACE = 0
+NOTED_ROOM = 12
+"""And a note is left out where it would leave less than this."""
 
 
 def width_of(out: TextIO) -> int:
@@ -27,6 +33,28 @@ def width_of(out: TextIO) -> int:
 
 def coloured(out: TextIO) -> bool:
     return out.isatty() and os.environ.get("TERM") != "dumb" and not os.environ.get("NO_COLOR")
+
+
+def waiting(store: Store, conversation: str) -> list[LogRow]:
+    """Messages that have no place yet: their turn waits for another one, or gave up waiting."""
+    turns = {turn.message: turn for turn in store.unplaced(conversation)}
+    texts = store.texts(list(turns))
+    return [
+        LogRow(
+            n=NO_PLACE,
+            id=message,
+            sender="user",
+            voice=turn.voice,
+            account=turn.account,
+            blank=False,
+            text=texts[message],
+            revision=1,
+            created_ms=turn.started_ms,
+            turn=turn,
+        )
+        for message, turn in turns.items()
+        if message in texts
+    ]
 
 
 def lines(
@@ -67,7 +95,7 @@ def as_object(row: LogRow) -> dict[str, Any]:
     turn = row.turn.told if row.turn is not None else None
     return {
         "id": row.id,
-        "n": row.n,
+        "n": row.n or None,
         "from": row.sender,
         "agent": row.voice.agent,
         "role": row.voice.role or None,
@@ -108,7 +136,7 @@ def _heads(rows: Sequence[LogRow]) -> list[str]:
     numbers = max((len(str(row.n)) for row in rows), default=1) + 1
     widest = max(map(columns, names), default=3)
     return [
-        f"{f'#{row.n}':<{numbers}}  {name}{' ' * (widest - columns(name))}  {_mode(row):<6}"
+        f"{f'#{row.n}' if row.n else '…':<{numbers}}  {name}{' ' * (widest - columns(name))}  {_mode(row):<6}"
         for row, name in zip(rows, names, strict=True)
     ]
 
@@ -122,8 +150,9 @@ def _tails(rows: Sequence[LogRow], now_ms: int, width: int) -> list[str]:
         if width - head - sum(widths[1:]) - 12 < TEXT_ROOM:
             widths[left_out] = 0
     used = [at for at in (1, 2, 3) if widths[at]]
+    room = width - head - sum(widths[at] + 2 for at in used) - NOTED_ROOM
     return [
-        "  ".join([*([cell[0]] if cell[0] else []), *(f"{cell[at]:>{widths[at]}}" for at in used)])
+        "  ".join([cell[0]] * (0 < len(cell[0]) <= room) + [f"{cell[at]:>{widths[at]}}" for at in used])
         for cell in cells
     ]
 

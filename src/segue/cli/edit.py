@@ -24,6 +24,6 @@ def command(key: str, message: str, text: str | None, cut: bool) -> None:
 
     new = prompts.gather(text, use_stdin=text is None, nothing=NOTHING)
     change(lambda segue: segue.edit(key, message, new, cut=cut))
-    which = f"#{message.removeprefix('#')}" if message.removeprefix("#").isdigit() else message
+    which = f"#{message.removeprefix('#')}" if message.removeprefix("#").isdecimal() else message
     cuts = " and what followed it is dropped" if cut else ""
     click.echo(f"{which} is changed{cuts}. What the next turn makes of it: segue why {key}", err=True)

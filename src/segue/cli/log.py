@@ -29,7 +29,8 @@ def command(key: str, full: bool, as_json: bool) -> None:
 
     with opened(os.environ) as store:
         conversation = changes.known(store, conversation_key(key))
-        rows, turns = store.log(conversation.id), store.turns(conversation.id)
+        turns = store.turns(conversation.id)
+        rows = [*store.log(conversation.id), *dialogue.waiting(store, conversation.id)]
     if as_json:
         shown: list[dict[str, Any]] = [dialogue.as_object(row) for row in rows]
         print(msgspec.json.encode(shown).decode())

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 LONGEST = 40
 """A key that is longer does not make the column wider; it is shown whole all the same."""
+LEAST = (3, 1, 2)
+"""The columns that a narrow terminal goes without, in this order."""
+TITLE_ROOM = 10
 STATES = {"failed": "✗", "cancelled": "✗", "running": "…", "waiting": "…"}
 
 
@@ -73,6 +76,9 @@ def lines(summaries: Sequence[Summary], width: int, now_ms: int | None = None) -
         when = (age(each.last_used_ms, now), STATES.get(each.status or "", ""))
         table.append((*who, *when, words.one_line(each.title)))
     widths = [min(max(columns(row[at]) for row in table), LONGEST) for at in range(6)]
+    for at in LEAST:
+        if sum(widths) + 2 * len(widths) + TITLE_ROOM > width:
+            widths[at] = 0
     for row in table:
         cells = [f"{cell:{'<' if at < 2 else '>'}{widths[at]}}" for at, cell in enumerate(row[:6])]
         head = "  ".join(cell for at, cell in enumerate(cells) if widths[at])

@@ -77,7 +77,7 @@ WHO = (
     click.option(
         "--cwd",
         metavar="D",
-        type=click.Path(path_type=Path),
+        type=click.Path(),
         help="Work in this directory. Default: where the conversation lives.",
     ),
     click.option("--fresh-session", is_flag=True, help="Start a new native session; the past goes as text."),
@@ -103,7 +103,7 @@ WHO = (
     click.option(
         "--system-prompt-file",
         metavar="F",
-        type=click.Path(path_type=Path),
+        type=click.Path(),
         help="Instructions for the agent, beside its own.",
     ),
     click.option("--no-save", is_flag=True, help="Leave no native session behind."),
@@ -144,7 +144,7 @@ def take(*options: Callable[[F], F]) -> Callable[[F], F]:
 def checked(ctx: click.Context, options: dict[str, Any]) -> dict[str, Any]:
     """The options as the pipeline takes them; what was given without a value is refused."""
     for name, value in options.items():
-        if value == "" or (name == "cwd" and value == Path()) or (isinstance(value, tuple) and "" in value):
+        if value == "" or (isinstance(value, tuple) and "" in value):
             raise click.UsageError(f"--{name.replace('_', '-').removesuffix('s')} was given without a value")
     for name in ("timeout", "wait", "budget"):
         if options.get(name) is not None and not isfinite(options[name]):

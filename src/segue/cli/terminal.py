@@ -16,6 +16,8 @@ from segue.core.reading import Reading
 DIM, PLAIN = "\x1b[2m", "\x1b[0m"
 PENDING_SHOWN = 4
 NARROWEST = 4
+TYPED = 3
+"""Columns left free behind the status line: a terminal writes ``^C`` there, and must not begin a new row."""
 MARKS_PER_COLUMN = 8
 """So many characters that take no column may stand in one; then a line is full."""
 
@@ -114,8 +116,8 @@ class Live:
         right = words.clock(int(time.monotonic() - self._began))
         if usage.prompt is not None:
             right += f" · {words.tokens(usage.prompt)} in · {words.tokens(usage.output)} out"
-        gap = " " * max(width - columns(self._title) - len(right) - 3, 1)
-        return DIM + cut(f"● {self._title}{gap}{right}", width - 1) + PLAIN
+        gap = " " * max(width - columns(self._title) - len(right) - 2 - TYPED, 1)
+        return DIM + cut(f"● {self._title}{gap}{right}", max(width - TYPED, 1)) + PLAIN
 
     def _say(self, text: str) -> None:
         """Whole screen lines are written for good; the rest waits in what is drawn."""

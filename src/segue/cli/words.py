@@ -179,7 +179,7 @@ def failure(turn: Turn, label: str) -> str:
         case "session_rejected":
             return f"{label} refused its session{said}"
         case "session_busy":
-            return message or f"{label}'s session is in use by another process"
+            return f"{turn.conversation} is busy{said}"
         case "timeout":
             return f"{label} was stopped{said}"
         case "cancelled":

@@ -1,10 +1,9 @@
-"""Changes of a conversation: a turn begins, is given up, forks; a message is edited, dropped, asked again."""
+"""Changes of a conversation: a turn begins, is given up; a message is edited, dropped, asked again."""
 
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 import msgspec
@@ -12,20 +11,18 @@ import msgspec
 from segue.config.homes import Home
 from segue.core.errors import InUse, Misuse
 from segue.core.history import account_mark, risen
-from segue.core.keys import new_id
 from segue.core.model import Message, Voice
 from segue.core.turn import Turn
-from segue.store import leases
 from segue.store.records import Conversation, Settlement, TurnRow
 from segue.store.store import Store
 from segue.turns import orphans
-from segue.turns.lease import Busy, hold, judge, lease_name
+from segue.turns.forks import fork as fork
+from segue.turns.lease import Busy, hold, lease_name
 from segue.turns.options import Options
 from segue.turns.owners import lives, this_process
 from segue.turns.prepared import Prepared
 from segue.turns.remembered import NONE
 
-FORK_TRIES = 20
 FORGOTTEN_MS = 24 * 3_600_000
 """After so long a turn that waits on another host is not believed to wait any more."""
 
@@ -72,69 +69,6 @@ def broken_off(store: Store, row: TurnRow, turn: Turn) -> None:
     now = store.turn(row.id)
     if now is not None and now.status == "waiting":
         given_up(store, row, turn)
-
-
-def forked_if_busy(
-    prepared: Prepared, store: Store, notice: Callable[[str], None], again: str | None
-) -> tuple[Prepared, str | None]:
-    """The same turn in a fork of the conversation, if another turn of it is running.
-
-    ``again``: the message to answer once more; in a fork that is its copy.
-    """
-    known = store.conversation(prepared.conversation.key)
-    if known is None or not _is_busy(store, known.id, prepared.host):
-        return prepared, again
-    made = fork(store, known, None)
-    notice(f"another turn of {known.key} is running: this one goes on in {made.key}")
-    if again is not None:
-        at, copies = _index(store.messages(known.id), again), store.messages(made.id)
-        if at >= len(copies):
-            raise Misuse("the message to run again is being answered right now")
-        again = copies[at].id
-    return msgspec.structs.replace(prepared, conversation=made), again
-
-
-def fork(store: Store, conversation: Conversation, key: str | None, upto: str | None = None) -> Conversation:
-    """A new conversation with what was said so far, without a message that is being answered right now."""
-    for _ in range(FORK_TRIES):
-        try:
-            return _fork(store, conversation, key or store.free_key(conversation.key), upto)
-        except Misuse:  # somebody else took the free key in the same moment
-            if key is not None or upto is not None:
-                raise
-    raise InUse(f"{conversation.key} is being forked by too many at once")
-
-
-def _fork(store: Store, conversation: Conversation, key: str, upto: str | None) -> Conversation:
-    messages, now_ms = store.messages(conversation.id), time.time_ns() // 1_000_000
-    if upto is None and messages:
-        running = {row.message for row in store.unsettled(conversation.id)}
-        settled = [message for message in messages if message.id not in running]
-        if not settled:  # nothing was answered yet: there is nothing to copy
-            empty = msgspec.structs.replace(
-                conversation,
-                id=_new_id(),
-                key=key,
-                created_ms=now_ms,
-                updated_ms=now_ms,
-                forked_from=conversation.key,
-            )
-            store.add(empty, [])
-            return empty
-        upto = settled[-1].id
-    return store.fork(conversation, key, upto, now_ms, _new_id)
-
-
-def _is_busy(store: Store, conversation: str, host: str) -> bool:
-    """Whether a turn of it is running, be it one whose Segue was killed."""
-    holder = leases.find(store, lease_name(conversation))
-    if holder is not None and judge(holder, time.time_ns() // 1_000_000, host) != "dead":
-        return True
-    return orphans.runs(store, conversation, host)
-
-
-def _new_id() -> str:
-    return new_id(time.time_ns() // 1_000_000, os.urandom(10))
 
 
 def edit(store: Store, conversation: Conversation, message: str, text: str, *, cut: bool) -> list[str]:

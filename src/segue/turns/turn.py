@@ -28,6 +28,7 @@ from segue.turns import changes, recovery
 from segue.turns.answering import Answerer
 from segue.turns.attempt import Cancel
 from segue.turns.attempts import Attempts, Company
+from segue.turns.forks import forked_if_busy
 from segue.turns.lease import Busy, hold, lease_name
 from segue.turns.owners import this_process
 from segue.turns.prepared import Prepared
@@ -52,7 +53,7 @@ async def take(
     began, cancel = time.monotonic_ns(), cancel or Cancel()
     company = Company(on_event, answer, cancel, on_notice or _nobody)
     if prepared.ask.fork:
-        prepared, again = await run_sync(changes.forked_if_busy, prepared, store, company.notice, again)
+        prepared, again = await run_sync(forked_if_busy, prepared, store, company.notice, again)
     prepared, row = await run_sync(_heard, prepared, store, again)
 
     def without(failure: Failure) -> Turn:

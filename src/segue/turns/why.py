@@ -14,7 +14,7 @@ from segue.core.situation import tokens
 from segue.core.turn import Check, Mode
 from segue.store import leases
 from segue.store.store import Store
-from segue.turns import foresight, owners
+from segue.turns import foresight, orphans, owners
 from segue.turns.lease import judge, lease_name
 from segue.turns.prepared import Prepared
 from segue.turns.survey import Surveyed, survey
@@ -129,7 +129,9 @@ def _shown(rung: Rung, chosen: Mode, cost: Predicted | None) -> RungShown:
 
 
 def _busy(prepared: Prepared, store: Store) -> str | None:
-    row = leases.find(store, lease_name(prepared.conversation.id))
-    if row is None or judge(row, time.time_ns() // 1_000_000, prepared.host) == "dead":
-        return None
-    return f"another turn is running ({owners.short_name(row.owner)})"
+    """Whether another turn is running, in words; be it one whose Segue was killed."""
+    conversation, host = prepared.conversation.id, prepared.host
+    row = leases.find(store, lease_name(conversation))
+    if row is not None and judge(row, time.time_ns() // 1_000_000, host) == "alive":
+        return f"another turn is running ({owners.short_name(row.owner)})"
+    return "a turn whose Segue was killed still runs" if orphans.runs(store, conversation, host) else None

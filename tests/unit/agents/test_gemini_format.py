@@ -14,9 +14,11 @@ from typing import Any
 import pytest
 
 from segue.agents.base import Found
+from segue.agents.gemini.evidence import evidence
 from segue.agents.gemini.forms import as_lines, as_object
 from segue.agents.gemini.sessions import SESSIONS
-from segue.core.request import Capabilities, Request, Runtime, Start
+from segue.core.reading import Reading
+from segue.core.request import Capabilities, Place, Request, Runtime, Start
 
 ID = "11111111-2222-4333-8444-555555555555"
 NEW_ID = "99999999-2222-4333-8444-555555555555"
@@ -109,6 +111,10 @@ class Home:
         (path,) = self.chats.glob(f"session-*-{NEW_ID[:8]}{suffix}")
         return path
 
+    def files(self) -> list[Path]:
+        """The files that Gemini looks at."""
+        return sorted(path for path in self.chats.iterdir() if not path.name.startswith("."))
+
     def mend(self, program: Runtime = NEW) -> None:
         SESSIONS.mend(self.found(), ID, program)
 
@@ -192,6 +198,7 @@ class TestLook:
         home.put(lines(*OPENING), "2026-01-02T03-05")
         home.put(lines(HEADER | {"sessionId": ID[:-1] + "0"}, *TALK, user("u9", "x")), "2026-01-02T03-06")
         home.put(b"", "2026-01-02T03-07")
+        home.put(lines(*OPENING, user("u9", "x")), "2026-01-02T03-08", ".jsonl.unreadable-1")
         assert (home.found().path, home.found().end) == (path, "g2")
 
     def test_of_two_forms_the_one_written_last_is_the_session(self, home: Home) -> None:
@@ -225,7 +232,7 @@ class TestCut:
         assert (header["projectHash"], "summary" in header) == ("any", False)
         assert header["startTime"] == header["lastUpdated"] > STAMP
         assert home.copy().stat().st_mode & 0o777 == 0o600
-        assert (path.read_bytes(), len(list(home.chats.iterdir()))) == (data, 2)
+        assert (path.read_bytes(), len(home.files())) == (data, 2)
 
     def test_the_older_version_gets_its_own_form(self, home: Home) -> None:
         home.put(whole(*TALK), suffix=".json")
@@ -284,7 +291,7 @@ class TestCut:
         assert (
             SESSIONS.cut(found, ID, "g1", NEW_ID, Request(prompt="x", cwd=home.cwd), home.path, NEW) is None
         )
-        assert list(home.chats.iterdir()) == []
+        assert home.files() == []
 
 
 class TestContinues:
@@ -431,16 +438,18 @@ class TestObject:
 
 
 class TestMend:
-    def test_a_file_with_nothing_to_mend_is_left_alone(self, home: Home) -> None:
-        for data, suffix, program in (
-            (lines(*OPENING, *TALK, TOUCH), ".jsonl", NEW),
-            (whole(*TALK), ".json", OLD),
-        ):
-            path = home.put(data, suffix=suffix)
-            before = path.stat()
-            home.mend(program)
-            assert (path.stat().st_ino, path.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
-            path.unlink()
+    @pytest.mark.parametrize(
+        ("data", "suffix", "program"),
+        [(lines(*OPENING, *TALK, TOUCH), ".jsonl", NEW), (whole(*TALK), ".json", OLD)],
+        ids=["new", "old"],
+    )
+    def test_a_file_with_nothing_to_mend_is_left_alone(
+        self, home: Home, data: bytes, suffix: str, program: Runtime
+    ) -> None:
+        path = home.put(data, suffix=suffix)
+        before = path.stat()
+        home.mend(program)
+        assert (path.stat().st_ino, path.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
 
     def test_calls_are_put_right_once(self, home: Home) -> None:
         path = home.put(lines(*OPENING, *TALK, SPOKEN, user("r3", result()), gemini("g4", "seen")))
@@ -452,7 +461,7 @@ class TestMend:
         ]
         assert (home.found().end, path.stat().st_mode & 0o777) == ("g4", 0o600)
         home.mend()
-        assert (path.read_bytes(), list(home.chats.iterdir())) == (mended, [path])
+        assert (path.read_bytes(), home.files()) == (mended, [path])
 
     def test_a_file_that_says_everything_again_and_again_shrinks(self, home: Home) -> None:
         again = {"$set": {"messages": [CONTEXT, *TALK], "summary": "a talk"}}
@@ -460,10 +469,8 @@ class TestMend:
         home.mend()
         assert path.read_bytes() == lines(HEADER | {"summary": "a talk"}, CONTEXT, *TALK)
 
-    @pytest.mark.parametrize("tail", [b'{"id":"g3","ty', b"\xff"])
-    def test_a_torn_line_is_taken_off_lest_the_next_one_is_lost_with_it(
-        self, home: Home, tail: bytes
-    ) -> None:
+    @pytest.mark.parametrize("tail", [b'{"id":"g3","ty', b"\xff", lines(*OPENING)])
+    def test_what_a_kill_left_half_written_is_taken_off(self, home: Home, tail: bytes) -> None:
         path = home.put(lines(*OPENING, *TALK) + tail)
         home.mend()
         assert path.read_bytes() == lines(HEADER, CONTEXT, *TALK)
@@ -473,10 +480,10 @@ class TestMend:
         older = home.put(whole(*TALK, spoken), suffix=".json")
         home.mend(NEW)
         newer = older.with_suffix(".jsonl")
-        assert (list(home.chats.iterdir()), home.found().end) == ([newer], "g3")
+        assert (home.files(), home.found().end) == ([newer], "g3")
         assert messages_in(newer) == as_lines([*TALK, spoken])
         home.mend(OLD)
-        assert (list(home.chats.iterdir()), home.found().end) == ([older], "g3")
+        assert (home.files(), home.found().end) == ([older], "g3")
         assert messages_in(older) == [*TALK, spoken]
 
     @pytest.mark.parametrize(
@@ -485,7 +492,7 @@ class TestMend:
             (runtime("0.39.0"), ".jsonl"),
             (runtime("0.38.2"), ".json"),
             (runtime(None, True), ".jsonl"),
-            (runtime(None), ".json"),
+            (runtime(None), ".jsonl"),
         ],
     )
     def test_the_form_is_that_of_the_version(self, home: Home, program: Runtime, suffix: str) -> None:
@@ -500,14 +507,66 @@ class TestMend:
         os.utime(stale, ns=(0, 0))
         other = home.put(lines(HEADER | {"sessionId": ID[:-1] + "0"}, *TALK), "2026-01-02T03-06")
         home.mend()
-        assert sorted(home.chats.iterdir()) == [path, other]
+        assert home.files() == [path, other]
 
     @pytest.mark.parametrize("data", [b"", lines(*TALK), lines(HEADER), lines(*OPENING), b"{" * 100_000])
     def test_what_lacks_its_beginning_is_not_made_a_session(self, home: Home, data: bytes) -> None:
         path = home.put(data)
         home.mend()
         SESSIONS.mend(Found(home.chats / "gone.jsonl", 0, None), ID, NEW)
-        assert (path.read_bytes(), list(home.chats.iterdir())) == (data, [path])
+        assert (path.read_bytes(), home.files()) == (data, [path])
+
+
+class TestKeeping:
+    """Another start may delete a session's file while a run goes on in it."""
+
+    REST = lines(user("u3", "on"), TOUCH, gemini("g3", "ok"), TOUCH)
+
+    def settle(self, home: Home) -> None:
+        request = Request(prompt="x", cwd=home.cwd, start=Start("resume", ID))
+        evidence(request, Place(home.path, started_ms=2**45), home.path, Reading())
+
+    @pytest.mark.parametrize("settled", [True, False])
+    def test_what_was_deleted_in_mid_run_is_made_whole(self, home: Home, settled: bool) -> None:
+        """After the run, or when somebody looks again because there was no after."""
+        path = home.put(lines(*OPENING, *TALK))
+        home.mend()
+        with path.open("ab") as file:
+            file.write(lines(user("x", "said before")))
+        path.unlink()
+        path.write_bytes(self.REST)
+        if settled:
+            self.settle(home)
+        assert home.found().end == "g3"
+        assert path.read_bytes() == lines(*OPENING, *TALK, user("x", "said before")) + self.REST
+        assert list(home.chats.iterdir()) == [path]
+
+    def test_also_where_the_run_wrote_no_more(self, home: Home) -> None:
+        path = home.put(lines(*OPENING, *TALK))
+        home.mend()
+        path.unlink()
+        assert home.found().end == "g2"
+
+    def test_a_cut_copy_is_kept_too(self, home: Home) -> None:
+        home.put(lines(*OPENING, *TALK))
+        home.cut("g1")
+        home.copy().unlink()
+        assert home.look(NEW_ID) is not None
+
+    def test_nothing_of_it_stays_after_a_run(self, home: Home) -> None:
+        path = home.put(lines(*OPENING, *TALK))
+        home.mend()
+        assert (len(list(home.chats.iterdir())), home.found().end) == (2, "g2")
+        assert len(list(home.chats.iterdir())) == 2
+        self.settle(home)
+        assert (list(home.chats.iterdir()), path.read_bytes()) == ([path], lines(*OPENING, *TALK))
+
+    def test_a_session_that_went_back_to_the_older_form_does_not_rise_again(self, home: Home) -> None:
+        path = home.put(lines(*OPENING, *TALK))
+        home.mend(NEW)
+        home.mend(OLD)
+        assert home.found().path == path.with_suffix(".json")
+        assert list(home.chats.iterdir()) == [path.with_suffix(".json")]
 
 
 @pytest.mark.parametrize("suffix", [".jsonl", ".json"])

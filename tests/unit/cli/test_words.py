@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from segue.cli import words
+from segue.core.turn import AttemptShown, FailureShown, Saved, Sent, Turn
+from segue.core.usage import Context, Usage
 
 
 @pytest.mark.parametrize(
@@ -30,6 +32,8 @@ def test_tokens(count: int | None, shown: str) -> None:
     ("usd", "estimated", "shown"),
     [
         (None, False, "cost unknown"),
+        (0.0, False, "$0"),
+        (0.0004, True, "< $0.001"),
         (0.0234, False, "$0.023"),
         (0.0234, True, "~$0.023"),
         (31.4159, False, "$31.42"),
@@ -97,3 +101,99 @@ def test_a_tool_call_fits_where_there_is_no_room() -> None:
 
 def test_what_a_failing_cli_said_is_harmless() -> None:
     assert words.result(1, "\x1b[31mError:\x1b[0m\r\nno\x07") == "exit 1: Error: no"
+
+
+@pytest.mark.parametrize(("number", "shown"), [(0, "0 turns"), (1, "1 turn"), (1_200, "1,200 turns")])
+def test_counted(number: int, shown: str) -> None:
+    assert words.counted(number, "turn") == shown
+
+
+def test_a_moment_has_its_day_where_that_is_not_today() -> None:
+    noon = time.mktime((*time.localtime()[:3], 12, 0, 0, 0, 0, -1))
+    assert words.moment(int(noon * 1000)) == "12:00"
+    later = noon + 3 * 24 * 3600
+    assert words.moment(int(later * 1000)) == time.strftime("%a %H:%M", time.localtime(later))
+    assert words.moment(0).startswith(("1970-", "1969-"))
+    assert words.moment(10**20) == "an unknown time"
+
+
+def turn(**fields: Any) -> Turn:
+    made: dict[str, Any] = {
+        "run": "r",
+        "conversation": "fix-auth",
+        "agent": "claude",
+        "account": None,
+        "model": None,
+        "mode": "resume",
+        "resumed": True,
+        "session_id": None,
+        "sent": Sent(),
+        "text": "",
+        "status": "ok",
+        "failure": None,
+        "usage": Usage(100, 11_800, 1_000, 12),
+        "cost_usd": 0.004,
+        "cost_estimated": False,
+        "context": Context(),
+        "model_turns": 1,
+        "tools_run": 0,
+        "attempts": (AttemptShown("resume", None, "ok", Usage(), None),),
+        "duration_ms": 900,
+    }
+    return Turn(**made | fields)
+
+
+CUT_SHORT = FailureShown("cancelled", None, "", False)
+TWICE = tuple(AttemptShown(mode, None, "ok", Usage(), None) for mode in ("resume", "replay"))
+
+
+@pytest.mark.parametrize(
+    ("fields", "line"),
+    [
+        ({}, "claude · resume · 1.1k new, 11.8k from cache, 12 out · $0.004 · 0.9 s"),
+        (
+            {"saved": Saved(10, 0.021, "replay")},
+            "claude · resume · 1.1k new, 11.8k from cache, 12 out · $0.004 · saved $0.021 · 0.9 s",
+        ),
+        (
+            {"saved": Saved(10, -0.021, "replay"), "cost_estimated": True},
+            "claude · resume · 1.1k new, 11.8k from cache, 12 out · ~$0.004"
+            " · cost $0.021 more than sending it as text · 0.9 s",
+        ),
+        (
+            {"resumed": False, "attempts": TWICE, "usage": Usage(9_800, None, None, 1_100)},
+            "claude · resume → replay · 9.8k in, 1.1k out · $0.004 · 0.9 s",
+        ),
+        ({"usage": Usage(), "cost_usd": None}, "claude · resume · cost unknown · 0.9 s"),
+        ({"usage": Usage(), "cost_usd": None, "failure": CUT_SHORT}, "claude · resume · 0.9 s"),
+        ({"usage": Usage(), "cost_usd": None, "failure": CUT_SHORT, "attempts": ()}, "claude · 0.9 s"),
+    ],
+)
+def test_the_line_under_an_answer(fields: dict[str, Any], line: str) -> None:
+    assert words.summary(turn(**fields)) == "── " + line
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields", "line"),
+    [
+        ("rate_limited", {"until": 1}, "kept as #9. Retry then with: segue retry fix-auth"),
+        ("rate_limited", {}, "kept as #9. Retry with: segue retry fix-auth"),
+        ("auth", {}, "kept as #9. Log in, then retry with: segue retry fix-auth"),
+        ("timeout", {}, "kept as #9. Retry with: segue retry fix-auth"),
+        (
+            "timeout",
+            {"tools_run": 1},
+            "kept as #9. The agent knows what it did: go on with segue run fix-auth, or once more with:"
+            " segue retry fix-auth",
+        ),
+    ],
+)
+def test_the_way_on(kind: Any, fields: dict[str, Any], line: str) -> None:
+    failure = FailureShown(kind, None, "x", False, fields.get("until"))
+    said = words.way_on(turn(failure=failure, tools_run=fields.get("tools_run", 0)), 9)
+    assert said == f"Nothing was lost: the message is {line}"
+
+
+def test_a_message_without_a_place_has_no_number() -> None:
+    said = words.way_on(turn(failure=FailureShown("session_busy", None, "x", True)))
+    assert said == "Nothing was lost: the message is kept. Retry with: segue retry fix-auth"

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from segue.agents.gemini.files import belongs, find, is_stub
+from segue.agents.gemini.keeping import release
 from segue.core.reading import Reading
 from segue.core.request import Place, Request
 from segue.core.usage import Usage, disjoint
@@ -48,6 +49,7 @@ def evidence(request: Request, place: Place, home: Path, reading: Reading) -> di
     session = reading.session_id or request.start.session
     if not session:
         return {}
+    release(home, session)
     files = list(find(home, session))
     if request.start.mode == "resume":
         _drop_stub(files, session, place.started_ms)

@@ -16,6 +16,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from segue.agents.gemini.message import Message, is_context
 
 STUB_BYTES = 1024 * 1024
@@ -25,7 +27,13 @@ _SESSION = re.compile(rb'"sessionId"\s*:\s*"([^"]*)"')
 
 def find(home: Path, session: str) -> Iterator[Path]:
     """The files that may hold a session, in any project."""
-    return home.glob(f".gemini/tmp/*/chats/session-*-{glob.escape(session[:8])}.json*")
+    return (file for chats in home.glob(".gemini/tmp/*/chats") for file in alike(chats, session))
+
+
+def alike(chats: Path, session: str) -> Iterator[Path]:
+    """The files in a folder whose names end as this session's does."""
+    names = chats.glob(f"session-*-{glob.escape(session[:8])}.json*")
+    return (file for file in names if file.suffix in (".json", ".jsonl"))
 
 
 def belongs(file: Path, cwd: Path) -> bool:
@@ -96,11 +104,11 @@ def put(path: Path, data: bytes) -> None:
 
 def _json(value: Any, indent: int | None = None) -> bytes:
     """As Gemini writes it; but half a surrogate pair has no other form than its escape."""
-    separators = (",", ":") if indent is None else (",", ": ")
     try:
-        return json.dumps(value, ensure_ascii=False, indent=indent, separators=separators).encode()
-    except UnicodeEncodeError:
-        return json.dumps(value, indent=indent, separators=separators).encode()
+        data = msgspec.json.encode(value)
+    except (UnicodeEncodeError, OverflowError):
+        data = json.dumps(value, separators=(",", ":"), allow_nan=False).encode()
+    return data if indent is None else msgspec.json.format(data, indent=indent)
 
 
 def _private(path: str, flags: int) -> int:

@@ -12,6 +12,7 @@ Gemini adds by itself while a turn runs.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -43,10 +44,11 @@ class Form(msgspec.Struct, frozen=True):
     shape: Callable[[list[Message]], list[Message]]
 
 
-def form_of(runtime: Runtime) -> Form:
-    """What a version reads: lines since 0.39; where the version is unknown, its options tell."""
-    lines = runtime.capabilities.choose_id or numbers(runtime.version) >= (0, 39)
-    return LINES if lines else OBJECT
+def form_of(runtime: Runtime, path: Path) -> Form:
+    """What a version reads: lines since 0.39; where nothing tells the version, the file's own form."""
+    version = numbers(runtime.version)
+    lines = version >= (0, 39) if version else path.suffix == ".jsonl"
+    return LINES if lines or runtime.capabilities.choose_id else OBJECT
 
 
 # --- lines -----------------------------------------------------------------------------------------
@@ -80,23 +82,15 @@ def _homes(messages: list[Message]) -> dict[str, str]:
 
 def _spoken(message: Message, homes: dict[str, str]) -> Iterator[Message]:
     recorded = {text(call.get("id")): call for call in map(table, items(message.get("toolCalls")))}
-    said = parts(message)
-    if not calls(message):
-        said = said + [_call(call) for call in recorded.values()]
-    if not any("functionCall" in part for part in said):
+    made = {text(call.get("id")): call for call in calls(message)} or recorded
+    if not made:
         yield message
         return
+    said = parts(message) + ([] if calls(message) else list(map(_call, recorded.values())))
     yield {key: value for key, value in message.items() if key != "toolCalls"} | {"content": _marked(said)}
-    made = {
-        text(table(part["functionCall"]).get("id")): part["functionCall"]
-        for part in said
-        if "functionCall" in part
-    }
-    missing = [
-        part for key in made if key and key not in homes for part in _results(recorded.get(key) or made[key])
-    ]
-    if missing:
-        yield _beside(message, ECHO, "user", missing)
+    open_calls = [recorded.get(key, call) for key, call in made.items() if key and key not in homes]
+    if open_calls:
+        yield _beside(message, ECHO, "user", [part for call in open_calls for part in _results(call)])
 
 
 def _call(call: dict[str, Any]) -> Part:
@@ -106,10 +100,9 @@ def _call(call: dict[str, Any]) -> Part:
 def _marked(said: list[Part]) -> list[Part]:
     """The first call of a message carries a signature, the model's or the word for none."""
     first = next(at for at, part in enumerate(said) if "functionCall" in part)
-    signed = (
-        said[first] if "thoughtSignature" in said[first] else said[first] | {"thoughtSignature": _UNSIGNED}
-    )
-    return [*said[:first], signed, *said[first + 1 :]]
+    if "thoughtSignature" in said[first]:
+        return said
+    return [*said[:first], said[first] | {"thoughtSignature": _UNSIGNED}, *said[first + 1 :]]
 
 
 def _results(call: dict[str, Any]) -> list[Part]:

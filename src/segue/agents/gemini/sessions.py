@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from segue.agents.base import Found
-from segue.agents.gemini import files, login, tail
+from segue.agents.gemini import files, keeping, login, tail
 from segue.agents.gemini.forms import form_of
-from segue.agents.gemini.message import is_prompt
+from segue.agents.gemini.message import is_context, is_prompt
 from segue.agents.gemini.story import Story, read
 from segue.core.request import Request, Runtime, Start
 
-GROWN = 2
-"""A file of more than so many times what it amounts to is written anew."""
+REPEATS = 1
+"""A file that says everything again more often than this is written anew."""
 _LATER = ("summary", "memoryScratchpad")
 """What a header says of a session's end, and not of one that was cut before."""
 
@@ -28,6 +28,7 @@ class GeminiSessions:
     """The session files of Gemini CLI, of all versions."""
 
     def look(self, home: Path, session: str, cwd: Path) -> Found | None:
+        keeping.restore(home, session)
         here = [file for file in files.find(home, session) if files.belongs(file, cwd)]
         path = files.newest(here, session)
         try:
@@ -53,15 +54,16 @@ class GeminiSessions:
         # names that end alike are deleted together
         if story is None or kept is None or any(files.find(home, new_id)):
             return None
-        form, now = form_of(runtime), datetime.now(UTC)
-        name = f"session-{now:%Y-%m-%dT%H-%M}-{new_id[:8]}{form.suffix}"
+        form, now = form_of(runtime, found.path), datetime.now(UTC)
+        copy = found.path.with_name(f"session-{now:%Y-%m-%dT%H-%M}-{new_id[:8]}{form.suffix}")
         stamp = now.isoformat(timespec="milliseconds").replace("+00:00", "Z")
         header = {key: value for key, value in _header(story, found).items() if key not in _LATER}
         header |= {"sessionId": new_id, "startTime": stamp, "lastUpdated": stamp}
         try:
-            files.put(found.path.with_name(name), files.encoded(form.suffix, header, [form.shape(kept)]))
+            files.put(copy, files.encoded(form.suffix, header, [form.shape(kept)]))
         except (OSError, ValueError, RecursionError):
             return None
+        keeping.keep(copy)
         return Start("resume", session=new_id)
 
     def continues(self, found: Found, anchor: str) -> bool:
@@ -76,23 +78,24 @@ class GeminiSessions:
         story = _of(found, session)
         if story is None:
             return
-        form = form_of(runtime)
+        form = form_of(runtime, found.path)
         path, messages = found.path.with_suffix(form.suffix), form.shape(story.messages)
         with suppress(OSError, ValueError, RecursionError):
-            data = files.encoded(form.suffix, _header(story, found), [*story.earlier, messages])
-            grown = story.torn or story.size > GROWN * len(data)
-            if path != found.path or messages != story.messages or grown:
-                files.put(path, data)
+            rough = story.torn or story.repeated > REPEATS
+            if path != found.path or messages != story.messages or rough:
+                states = [*story.earlier, messages]
+                files.put(path, files.encoded(form.suffix, _header(story, found), states))
             _drop_twins(path, session)
+            keeping.keep(path)
 
     def login(self, home: Path) -> str | None:
         return login.login(home)
 
 
 def _of(found: Found, session: str) -> Story | None:
-    """The story of a file that is this session's; one without a header lacks its beginning."""
+    """What a file of this session tells; nothing, where it lacks its beginning or has only that."""
     story = read(found.path) if files.owner(found.path) == session else None
-    return story if story is not None and story.messages else None
+    return None if story is None or all(map(is_context, story.messages)) else story
 
 
 def _header(story: Story, found: Found) -> dict[str, Any]:
@@ -102,7 +105,7 @@ def _header(story: Story, found: Found) -> dict[str, Any]:
 
 def _drop_twins(path: Path, session: str) -> None:
     """Remove the same session in the other form, and empty twins."""
-    for twin in path.parent.glob(f"session-*-{session[:8]}.json*"):
+    for twin in list(files.alike(path.parent, session)):
         other_form = twin.stem == path.stem and files.owner(twin) == session
         if twin != path and (other_form or files.is_stub(twin, session)):
             twin.unlink(missing_ok=True)

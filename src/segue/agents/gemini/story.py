@@ -27,9 +27,10 @@ class Story(msgspec.Struct, frozen=True):
     messages: list[Message]
     earlier: list[list[Message]] = []
     """What stood in the session before answers were taken out of it (by a summary, or taken back)."""
-    size: int = 0
+    repeated: int = 0
+    """How often all messages were written again with nothing lost: every resume may do it."""
     torn: bool = False
-    """Its last line is not complete."""
+    """Left in mid-write: the last line is not complete, or what a resume repeats is missing."""
 
     def upto(self, anchor: str) -> list[Message] | None:
         """The messages up to the anchor, and the results of calls that end there."""
@@ -56,7 +57,7 @@ def _whole(raw: bytes) -> Story | None:
     if not isinstance(record, dict):
         return None
     header = {key: value for key, value in record.items() if key != "messages"}
-    return Story(header, list(_by_id(record.get("messages")).values()), size=len(raw))
+    return Story(header, list(_by_id(record.get("messages")).values()))
 
 
 def _lines(raw: bytes) -> Story:
@@ -67,8 +68,8 @@ def _lines(raw: bytes) -> Story:
         fold.header,
         list(fold.messages.values()),
         fold.earlier[-KEPT_STATES:],
-        len(raw),
-        torn=not raw.endswith(b"\n"),
+        fold.repeated,
+        torn=fold.reopened or not raw.endswith(b"\n"),
     )
 
 
@@ -79,6 +80,8 @@ class _Fold:
         self.header: dict[str, Any] = {}
         self.messages: dict[str, Message] = {}
         self.earlier: list[list[Message]] = []
+        self.reopened = False
+        self.repeated = 0
         self._opened = False
 
     def add(self, record: dict[str, Any]) -> None:
@@ -101,7 +104,8 @@ class _Fold:
             messages = _by_id(patch["messages"])
             # a resume opens the file anew with nothing but its context, a moment before it repeats the rest:
             # killed in between, all that was there is still the session
-            if not (opened and self.messages and all(map(is_context, messages.values()))):
+            self.reopened = bool(opened and self.messages and all(map(is_context, messages.values())))
+            if not self.reopened:
                 self._replace(messages)
 
     def _replace(self, messages: dict[str, Message]) -> None:
@@ -110,6 +114,8 @@ class _Fold:
             for key, message in self.messages.items()
         ):
             self.earlier.append(list(self.messages.values()))
+        elif self.messages:
+            self.repeated += 1
         self.messages = messages
 
 
@@ -136,7 +142,10 @@ def record_of(line: bytes) -> dict[str, Any]:
 
 def _decode(raw: bytes) -> Any:
     """As JavaScript reads it: half a surrogate pair, as cut tool output may hold, is no reason to refuse."""
-    return json.loads(raw.decode("utf-8", "replace"), parse_constant=_refuse)
+    try:
+        return msgspec.json.decode(raw)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return json.loads(raw.decode("utf-8", "replace"), parse_constant=_refuse)
 
 
 def _refuse(constant: str) -> NoReturn:

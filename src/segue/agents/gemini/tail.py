@@ -36,8 +36,11 @@ def _of_object(path: Path) -> str | None:
         return _of_story(path)
     with path.open("rb") as file:
         file.seek(-SMALL_BYTES, 2)
-        heads = _LAST.findall(file.read())
-    return heads[-1].decode("utf-8", "replace") if heads else _of_story(path)
+        data = file.read()
+    heads = _LAST.findall(data)
+    if not heads:
+        return _of_story(path)
+    return heads[-1].decode("utf-8", "replace") if data.rstrip().endswith(b"}") else None
 
 
 def _of_story(path: Path) -> str | None:

@@ -21,7 +21,7 @@ from segue.core.request import Request, Runtime, Start
 
 STORES = "unified"
 READABLE = 256 * 1024 * 1024
-"""Beyond this a session is not read: no version could resume it."""
+"""Beyond this a session is not read: it is much too large to be resumed."""
 
 
 class VibeSessions:

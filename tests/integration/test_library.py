@@ -1,0 +1,425 @@
+"""The library: conversations from Python, in tasks and threads, with callers that change their minds."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+import segue as public
+from segue import Cancel, InUse, Misuse, Segue, SegueError, SyncSegue, Turn, Why
+from segue.agents.base import Answer
+from segue.core import events as ev
+from tests.integration.conftest import Program
+
+Work = Callable[[Segue], Awaitable[None]]
+
+
+@asynccontextmanager
+async def opened(segue: Program) -> AsyncIterator[Segue]:
+    os.makedirs(segue.home, exist_ok=True)
+    (segue.home / "config.toml").write_text('[defaults]\nagent = "rehearsal"\n')
+    async with Segue(home=segue.home, env=segue.env) as door:
+        yield door
+
+
+def play(segue: Program, work: Work) -> None:
+    async def go() -> None:
+        async with opened(segue) as door:
+            await asyncio.wait_for(work(door), 60)
+
+    before = os.getcwd()
+    os.chdir(segue.cwd)
+    try:
+        asyncio.run(go(), debug=False)
+    finally:
+        os.chdir(before)
+
+
+def group_of(segue: Program) -> int:
+    """The process group of the attempt that runs."""
+    (file,) = (segue.home / "runs").glob("*/process.json")
+    return int(msgspec.json.decode(file.read_bytes())["pgid"])
+
+
+def gone(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return True
+    return False
+
+
+def test_run_returns_the_turn(segue: Program) -> None:
+    async def work(door: Segue) -> None:
+        heard: list[ev.Event] = []
+        first = await door.run("t", "remember number 456", on_event=heard.append)
+        second = await door.run("t", "what number?", permission="read")
+        assert isinstance(first, Turn)
+        assert (first.mode, second.mode, second.text) == ("fresh", "resume", "456")
+        assert isinstance(heard[0], ev.Session)
+
+    play(segue, work)
+
+
+def test_a_failure_is_a_turn_and_retry_runs_it_again(segue: Program) -> None:
+    async def work(door: Segue) -> None:
+        turn = await door.run("t", "[[error 429]]")
+        assert turn.failure is not None
+        assert (turn.status, turn.failure.kind, turn.failure.retryable) == ("failed", "rate_limited", True)
+        await door.edit("t", "#1", "remember number 1")
+        again = await door.retry("t")
+        assert (again.text, len(await door.history("t"))) == ("Noted: 1.", 2)
+
+    play(segue, work)
+
+
+def test_stream_ends_with_the_turn(segue: Program) -> None:
+    async def work(door: Segue) -> None:
+        seen = [event async for event in door.stream("t", "[[shell echo hi]][[say done]]", permission="full")]
+        assert isinstance(seen[-1], Turn)
+        assert seen[-1].text == "done"
+        assert {"Session", "ToolCall", "ToolResult", "Text"} <= {type(event).__name__ for event in seen}
+
+    play(segue, work)
+
+
+@pytest.mark.parametrize("how", ["close", "break", "leave"])
+def test_whoever_stops_listening_ends_the_turn(segue: Program, how: str) -> None:
+    """Closing the stream, leaving the loop, leaving the door: each is in order, and can be gone on from."""
+    groups = []
+
+    async def listen(door: Segue) -> None:
+        stream = door.stream("t", "remember number 2 [[hang]]")
+        async for event in stream:
+            if isinstance(event, ev.Session):
+                groups.append(group_of(segue))
+                break
+        if how == "close":
+            await stream.aclose()
+            assert gone(groups[0])
+        elif how == "break":
+            del stream
+
+    async def work(door: Segue) -> None:
+        await door.run("t", "remember number 1")
+        if how == "leave":
+            stream = door.stream("t", "remember number 2 [[hang]]")
+            await anext(stream)
+            groups.append(group_of(segue))
+            kept.append(stream)
+        else:
+            await listen(door)
+
+    kept: list[Any] = []
+    play(segue, work)
+    assert gone(groups[0])
+
+    async def after(door: Segue) -> None:
+        rows = await door.history("t")
+        assert rows[-1].turn is not None
+        assert rows[-1].turn.status == "cancelled"
+        turn = await door.run("t", "what numbers?")
+        assert (turn.mode, turn.text) == ("branch", "1, 2")
+
+    play(segue, after)
+
+
+@pytest.mark.parametrize("how", ["timeout", "cancel", "handle"])
+def test_a_caller_that_is_cancelled_cancels_the_turn(segue: Program, how: str) -> None:
+    async def work(door: Segue) -> None:
+        await door.run("t", "remember number 1")
+        running = asyncio.Event()
+        cancel = Cancel()
+
+        def heard(event: ev.Event) -> None:
+            running.set()
+
+        task = asyncio.create_task(door.run("t", "[[hang]]", on_event=heard, cancel=cancel))
+        await running.wait()
+        group = group_of(segue)
+        if how == "timeout":
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.1):
+                    await task
+        elif how == "cancel":
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+        else:
+            threading.Timer(0.1, cancel).start()
+            assert (await task).status == "cancelled"
+        assert gone(group)
+        rows = await door.history("t")
+        assert rows[-1].turn is not None
+        assert rows[-1].turn.status == "cancelled"
+        assert (await door.run("t", "what number?")).text == "1"
+
+    play(segue, work)
+
+
+def test_an_answerer_is_asked_also_when_the_session_is_resumed(segue: Program) -> None:
+    async def work(door: Segue) -> None:
+        async def answer(event: ev.Question | ev.Permission) -> Answer:
+            assert isinstance(event, ev.Question)
+            return Answer(True, answers={"Which?": "the second"})
+
+        await door.run("t", "remember number 1")
+        turn = await door.run("t", "[[ask Which? | a | b]][[result]]", answer=answer)
+        assert (turn.mode, turn.text) == ("resume", "the second")
+
+    play(segue, work)
+
+
+def test_why_changes_nothing(segue: Program) -> None:
+    async def work(door: Segue) -> None:
+        await door.run("t", "remember number 1")
+        found = await door.why("t", "what number?")
+        assert isinstance(found, Why)
+        assert (found.mode, found.sends.native_messages) == ("resume", 2)
+        assert (await door.why("t")).mode == "resume"
+        assert (await door.why("t", blank=True)).mode == "fresh"
+        assert len(await door.history("t")) == 2
+
+    play(segue, work)
+
+
+def test_changes(segue: Program) -> None:
+    async def work(door: Segue) -> None:
+        for number in (1, 2, 3):
+            await door.run("t", f"remember number {number}")
+        assert await door.fork("t") == "t~2"
+        assert await door.fork("t", "early", upto="#2") == "early"
+        assert await door.truncate("t", "#5") == 2
+        await door.edit("t", "#3", "remember number 22")
+        turn = await door.run("t", "what numbers?")
+        assert (turn.mode, turn.text) == ("branch", "1, 22")
+        await door.edit("t", "#1", "remember number 9", cut=True)
+        assert (await door.retry("t", "#1")).text == "Noted: 9."
+        assert [row.text for row in await door.history("t")] == ["remember number 9", "Noted: 9."]
+        assert (await door.run("t~2", "what numbers?")).text == "1, 2, 3"
+        assert (await door.run("early", "what numbers?")).text == "1"
+        text = await door.export("t")
+        assert await door.take_in(text, "copy") == "copy"
+        assert (await door.export("copy", "markdown")).startswith("# copy\n\n## #1 you")
+        await door.remove("t")
+        assert {each.conversation.key for each in await door.conversations()} == {"t~2", "early", "copy"}
+
+    play(segue, work)
+
+
+def test_many_conversations_at_once(segue: Program) -> None:
+    async def work(door: Segue) -> None:
+        turns = await asyncio.gather(*(door.run(f"t{n}", f"remember number {n}") for n in range(5)))
+        assert [turn.text for turn in turns] == [f"Noted: {n}." for n in range(5)]
+        asked = await asyncio.gather(*(door.run(f"t{n}", "what number?") for n in range(5)))
+        assert [(turn.mode, turn.text) for turn in asked] == [("resume", str(n)) for n in range(5)]
+
+    play(segue, work)
+
+
+def test_turns_of_one_conversation_wait_for_each_other(segue: Program) -> None:
+    async def work(door: Segue) -> None:
+        said: list[str] = []
+        await door.run("t", "remember number 0")
+        await asyncio.gather(
+            *(door.run("t", f"remember number {n}", on_notice=said.append) for n in range(1, 5))
+        )
+        numbers = (await door.run("t", "what numbers?")).text.split(", ")
+        assert (numbers[0], sorted(numbers)) == ("0", ["0", "1", "2", "3", "4"])
+        assert any("waiting for another turn of t" in notice for notice in said)
+
+    play(segue, work)
+
+
+def test_one_door_in_two_threads_with_loops_of_their_own(segue: Program) -> None:
+    async def work(door: Segue) -> None:
+        def elsewhere(key: str) -> str:
+            async def both() -> str:
+                await door.run(key, f"remember number {key[1:]}")
+                return (await door.run(key, "what number?")).text
+
+            return asyncio.run(both())
+
+        loop = asyncio.get_running_loop()
+        with ThreadPoolExecutor(2) as pool:
+            jobs = [loop.run_in_executor(pool, elsewhere, f"t{n}") for n in (1, 2)]
+            here = await door.run("t3", "remember number 3")
+            assert (await asyncio.gather(*jobs), here.text) == (["1", "2"], "Noted: 3.")
+
+    play(segue, work)
+
+
+def test_a_change_while_a_turn_runs_is_refused(segue: Program) -> None:
+    async def work(door: Segue) -> None:
+        await door.run("t", "remember number 1")
+        running = asyncio.Event()
+        task = asyncio.create_task(
+            door.run("t", "[[slow 6]][[say slow]]", on_event=lambda event: running.set())
+        )
+        await running.wait()
+        changes = (door.edit("t", "#1", "x"), door.truncate("t", "#1"), door.remove("t"))
+        refused = await asyncio.gather(*changes, return_exceptions=True)
+        assert [type(each) for each in refused] == [InUse] * 3
+        assert all("another turn is running" in str(each) for each in refused)
+        assert (await task).text == "slow"
+
+    play(segue, work)
+
+
+MISUSE: list[tuple[Callable[[Any], Any], str]] = [
+    (lambda door: door.run("bad key", "hi"), "not a conversation key"),
+    (lambda door: door.run("t", "  \n "), "the prompt is empty"),
+    (lambda door: door.run("t", "half \ud800 a character"), "not UTF-8"),
+    (lambda door: door.run("t", "hi", agnt="x"), "there is no option agnt"),
+    (lambda door: door.run("t", "hi", agent="nobody"), 'there is no agent "nobody"'),
+    (lambda door: door.run("t", "hi", agent=""), "agent takes a name"),
+    (lambda door: door.run("t", "hi", role="two\nlines"), "role takes a name of one line"),
+    (lambda door: door.run("t", "hi", permission="all"), "permission takes default, read, edit, full"),
+    (lambda door: door.run("t", "hi", max_turns=0), "max_turns takes a number from 1 on"),
+    (lambda door: door.run("t", "hi", timeout=0), "timeout takes a number above 0"),
+    (lambda door: door.run("t", "hi", wait=float("nan")), "wait takes a number from 0 on"),
+    (lambda door: door.run("t", "hi", allow_tools="shell"), "allow_tools takes a list"),
+    (lambda door: door.run("t", "hi", cwd="/no/such/place"), "does not exist"),
+    (lambda door: door.retry("nobody"), "there is no conversation nobody"),
+    (lambda door: door.edit("t", "#1", "\udc00"), "not UTF-8"),
+    (lambda door: door.edit("t", "#1", " "), "the new text is empty"),
+    (lambda door: door.edit("t", "#7", "x"), "its messages are #1 to #2"),
+    (lambda door: door.truncate("t", "nothing"), 'no message "nothing"'),
+    (lambda door: door.fork("t", "t"), "already"),
+    (lambda door: door.history("nobody"), "there is no conversation nobody"),
+    (lambda door: door.take_in("nonsense"), "not an export"),
+]
+
+
+def test_misuse_raises_and_changes_nothing(segue: Program) -> None:
+    async def work(door: Segue) -> None:
+        await door.run("t", "remember number 1")
+        for wrong, says in MISUSE:
+            with pytest.raises(Misuse) as caught:
+                await wrong(door)
+            assert says in str(caught.value)
+        assert len(await door.history("t")) == 2
+
+    play(segue, work)
+
+
+def test_a_door_that_is_not_open_says_so(segue: Program) -> None:
+    with pytest.raises(Misuse, match="open it first"):
+        asyncio.run(Segue(home=segue.home).run("t", "hi"))
+    with pytest.raises(Misuse, match="open it first"):
+        SyncSegue(home=segue.home).run("t", "hi")
+
+
+# --- without an event loop -------------------------------------------------------------------------
+
+
+@pytest.fixture
+def door(segue: Program, monkeypatch: pytest.MonkeyPatch) -> SyncSegue:
+    monkeypatch.chdir(segue.cwd)
+    segue.config('[defaults]\nagent = "rehearsal"\n')
+    return SyncSegue(home=segue.home, env=segue.env)
+
+
+def test_the_same_without_an_event_loop(door: SyncSegue) -> None:
+    with door as segue:
+        notices: list[str] = []
+        assert segue.run("t", "remember number 1", on_notice=notices.append).mode == "fresh"
+        *events, turn = segue.stream("t", "what number?")
+        assert isinstance(turn, Turn)
+        assert (turn.mode, turn.text) == ("resume", "1")
+        assert events
+        assert segue.why("t").mode == "resume"
+        segue.edit("t", "#1", "remember number 2")
+        assert segue.retry("t").text == "2"
+        assert segue.fork("t") == "t~2"
+        assert segue.truncate("t", "#3") == 2
+        assert [row.n for row in segue.history("t")] == [1, 2]
+        assert segue.take_in(segue.export("t"), "copy") == "copy"
+        segue.remove("t")
+        assert {each.conversation.key for each in segue.conversations()} == {"t~2", "copy"}
+
+
+def test_the_synchronous_door_serves_threads(door: SyncSegue) -> None:
+    with door as segue, ThreadPoolExecutor(3) as pool:
+        texts = pool.map(lambda n: segue.run(f"t{n}", f"remember number {n}").text, range(3))
+        assert list(texts) == ["Noted: 0.", "Noted: 1.", "Noted: 2."]
+
+
+def test_breaking_off_a_synchronous_stream_ends_the_turn(door: SyncSegue, segue: Program) -> None:
+    with door as opened:
+        for event in opened.stream("t", "[[hang]]"):
+            assert isinstance(event, ev.Session)
+            group = group_of(segue)
+            break
+        assert gone(group)
+        (row,) = opened.history("t")
+        assert row.turn is not None
+        assert row.turn.status == "cancelled"
+
+
+def test_a_store_that_cannot_be_opened_leaves_no_thread_behind(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    before = threading.active_count()
+    with pytest.raises(SegueError, match="cannot be read"), SyncSegue(home=tmp_path / "file"):
+        pass
+    assert threading.active_count() == before
+
+
+SCRIPT = """
+from segue import SyncSegue
+with SyncSegue() as segue:
+    print("ready", flush=True)
+    segue.run("t", "[[hang]]", agent="rehearsal", cwd=".")
+"""
+ASYNC_SCRIPT = """
+import asyncio
+from segue import Segue
+async def main():
+    async with Segue() as segue:
+        print("ready", flush=True)
+        await segue.run("t", "[[hang]]", agent="rehearsal", cwd=".")
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("script", [SCRIPT, ASYNC_SCRIPT], ids=["sync", "async"])
+def test_ctrl_c_in_a_script_ends_the_turn_and_the_script(segue: Program, script: str) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", script],
+        cwd=segue.cwd,
+        env=segue.env,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    for _ in range(300):
+        if list((segue.home / "runs").glob("*/process.json")):
+            break
+        time.sleep(0.05)
+    time.sleep(0.5)
+    group = group_of(segue)
+    process.send_signal(signal.SIGINT)
+    _, stderr = process.communicate(timeout=30)
+    assert process.returncode != 0
+    assert stderr.rstrip().endswith(b"KeyboardInterrupt"), stderr
+    assert gone(group)
+    row = segue("log", "t", "--json").stdout
+    assert '"status":"cancelled"' in row
+
+
+def test_the_public_names() -> None:
+    assert {name for name in public.__all__ if not hasattr(public, name)} == set()
