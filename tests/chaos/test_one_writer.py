@@ -20,9 +20,10 @@ from segue import Segue
 from segue.store import leases
 from segue.store.records import Owner
 from segue.store.store import open_store
+from segue.turns.grip import Grip, Taking
 from segue.turns.homes import runner_home
 from segue.turns.owners import lives, this_process
-from segue.turns.processes import start_time
+from segue.turns.processes import identify, start_time
 from tests.chaos.scenes import GATE, Scene, Started, kill, until
 
 WAITING = "waiting for another turn of t"
@@ -206,7 +207,40 @@ def test_a_waiting_turn_whose_number_is_anothers_is_dead(scene: Scene) -> None:
     assert [text for sender, text in scene.said() if sender == "user"] == [BLOCKING, "second", "third"]
 
 
+def test_a_session_waits_for_the_orphan_that_writes_to_it(tmp_path: Path) -> None:
+    """Who takes a conversation over adopts what runs in it; who only wants the session cannot."""
+    child = subprocess.Popen(["sleep", "60"], start_new_session=True)
+    (tmp_path / "process.json").write_bytes(msgspec.json.encode(identify(child.pid, "sleep")))
+    me = this_process("here")
+    with open_store(None, tmp_path / "segue.db") as store:
+        dead = msgspec.structs.replace(dead_process(), host="here")
+        got = leases.take(store, "session", dead, time.time_ns() // 1_000_000, lambda *_: "dead")
+        assert isinstance(got, leases.Taken)
+        leases.note_group(store, "session", got.token, str(tmp_path))
+        wants, adopts = (Taking(store, "session", me, tmp_path / "locks", adopts) for adopts in (False, True))
+        assert wants.take() == f"process {dead.pid} on here"
+        grip = adopts.take()
+        assert isinstance(grip, Grip)
+        grip.let_go()
+        assert leases.find(store, "session") is None
+    child.kill()
+    child.wait()
+
+
 # several turns in one process
+
+
+async def a_turn(scene: Scene) -> str:
+    async with Segue(env=scene.segue.env) as segue:
+        return (await segue.run("t", "go on", agent="rehearsal", cwd=scene.segue.cwd, wait=0)).status
+
+
+def test_what_a_process_let_go_of_does_not_block_it(scene: Scene) -> None:
+    """The store was away when it was to be given back: the row names a living process that holds nothing."""
+    scene.run("hello")
+    lease_of(scene, this_process(socket.gethostname()))
+    assert asyncio.run(a_turn(scene)) == "ok"
+    assert scene.quiet()
 
 
 async def given_up_turns(scene: Scene) -> None:
@@ -242,7 +276,7 @@ async def a_crowd(scene: Scene) -> None:
             asyncio.create_task(segue.run("t", f"remember number {n}", **options))  # type: ignore[arg-type]
             for n in range(6)
         ]
-        await asyncio.sleep(0.2)
+        await asyncio.to_thread(until, lambda: len(scene.rows("SELECT id FROM turns")) == 6, "all are heard")
         for task in tasks[3:]:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

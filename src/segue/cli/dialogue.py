@@ -143,7 +143,8 @@ def _heads(rows: Sequence[LogRow]) -> list[str]:
 
 def _tails(rows: Sequence[LogRow], now_ms: int, width: int) -> list[str]:
     """Notes, tokens, cost and age, in columns that end at the right edge."""
-    cells = [(_notes(row, rows), *_spent(row), age(row.created_ms, now_ms)) for row in rows]
+    walls = len({row.account for row in rows}) > 1
+    cells = [(_notes(row, walls), *_spent(row), age(row.created_ms, now_ms)) for row in rows]
     widths = [max((len(cell[at]) for cell in cells), default=0) for at in range(4)]
     head = max((columns(head) for head in _heads(rows)), default=0)
     for left_out in (3, 1):
@@ -169,23 +170,25 @@ def _mode(row: LogRow) -> str:
     return turn.mode if turn is not None and row.sender == "assistant" else ""
 
 
-def _notes(row: LogRow, rows: Sequence[LogRow]) -> str:
+def _notes(row: LogRow, walls: bool) -> str:
     turn = row.turn.told if row.turn is not None else None
     notes = ["(edited)" if row.edited_ms is not None else "", "(from nothing)" if row.blank else ""]
     if row.sender == "assistant" and turn is not None:
-        notes += [_caught_up(row, turn, rows), f"after {turn.attempts[0].mode}" if turn.attempts[1:] else ""]
+        notes += [_caught_up(row, turn, walls), f"after {turn.attempts[0].mode}" if turn.attempts[1:] else ""]
     elif row.turn is not None and row.turn.status in ("waiting", "running"):
         notes.append(row.turn.status)
     return "  ".join(note for note in notes if note)
 
 
-def _caught_up(row: LogRow, turn: Turn, rows: Sequence[LogRow]) -> str:
-    """Of a resume, what came with it as text; of a branch, where it went on from."""
+def _caught_up(row: LogRow, turn: Turn, walls: bool) -> str:
+    """Of a resume, what came with it as text; of a branch, where it went on from.
+
+    Where there are walls between accounts, what was sent is not simply what stands before the answer.
+    """
     late = turn.sent.text_messages - 1
     if turn.mode == "resume":
         return f"+{late} to catch up" if late > 0 else ""
     start = row.n - 2 - late
-    walls = len({each.account for each in rows[: row.n]}) > 1
     return f"↳ from #{start}" if turn.mode == "branch" and start > 0 and not walls else ""
 
 

@@ -28,14 +28,14 @@ class Habits(msgspec.Struct, frozen=True):
     """How long after its last use a prompt is served from the cache; 0: no cache is known of."""
     overhead: int
     """Tokens of a fresh session before anything is said: system prompt and tools."""
-    branch_cached: bool = True
-    """False: the cache goes by the session's id, and a branch has a new one."""
+    any_prefix: bool = False
+    """The cache serves any identical beginning, so a text that only grew is served as far as it was."""
 
 
 HABITS: Mapping[str, Habits] = {
     "claude": Habits(60 * MINUTE, 11_700),
-    "codex": Habits(10 * MINUTE, 9_800, branch_cached=False),
-    "gemini": Habits(5 * MINUTE, 8_000),
+    "codex": Habits(10 * MINUTE, 9_800, any_prefix=True),
+    "gemini": Habits(5 * MINUTE, 8_000, any_prefix=True),
     "vibe": Habits(0, 14_700),
     "rehearsal": Habits(60 * MINUTE, 50),
 }
@@ -59,6 +59,8 @@ class Outlook(msgspec.Struct, frozen=True, kw_only=True):
     """As learnt from earlier fresh turns of this agent."""
     overhead_warm: bool = False
     """The agent ran here a short while ago, so that its system prompt and tools are in the cache."""
+    repeated: int = 0
+    """Tokens of the text with which a replay would begin that the turn before had sent already."""
     output: int = EXPECTED_OUTPUT
     requests: int = 1
     """Model requests that a turn makes."""
@@ -129,7 +131,8 @@ def _predicted(mode: Mode, outlook: Outlook) -> Predicted | None:
     before = _continued(mode, outlook) if mode in ("resume", "branch") else _anew(outlook)
     if before is None:
         return None
-    new, cached = before[0] + text, before[1]
+    served = min(text, outlook.repeated) if mode == "replay" and _serves_text(outlook) else 0
+    new, cached = before[0] + text - served, before[1] + served
     again = (outlook.requests - 1) * (new + cached)
     if outlook.habits.cache_ms:
         cached += again
@@ -149,7 +152,7 @@ def _continued(mode: Mode, outlook: Outlook) -> tuple[int, int] | None:
         kept = overhead + round(
             (kept - overhead) * (1.0 if outlook.kept_share is None else outlook.kept_share)
         )
-        return (0, kept) if warm and habits.branch_cached else (kept, 0)
+        return (0, kept) if warm else (kept, 0)
     # The answer to the last request has not been sent to the model yet.
     return (outlook.output, kept) if warm else (outlook.output + kept, 0)
 
@@ -157,6 +160,10 @@ def _continued(mode: Mode, outlook: Outlook) -> tuple[int, int] | None:
 def _anew(outlook: Outlook) -> tuple[int, int]:
     overhead = _overhead(outlook)
     return (0, overhead) if outlook.overhead_warm and outlook.habits.cache_ms else (overhead, 0)
+
+
+def _serves_text(outlook: Outlook) -> bool:
+    return outlook.habits.any_prefix and outlook.overhead_warm
 
 
 def _overhead(outlook: Outlook) -> int:

@@ -53,22 +53,17 @@ def addressed(message: Message, prepared: Prepared) -> Message:
     )
 
 
-def given_up(store: Store, row: TurnRow, turn: Turn) -> None:
-    """The turn came to nothing; its message stays and gets its place when the conversation is free."""
-    store.settle(
-        Settlement(
-            turn=msgspec.structs.replace(
-                row, status=turn.status, told=turn, ended_ms=turn.duration_ms + row.started_ms
-            )
+def given_up(store: Store, turn: Turn) -> None:
+    """The turn came to nothing; its message stays and gets its place when the conversation is free.
+
+    One that had begun is left as it is: the next turn looks into what it did.
+    """
+    row = store.turn(turn.run)
+    if row is not None and row.status == "waiting":
+        ended_ms = row.started_ms + turn.duration_ms
+        store.settle(
+            Settlement(turn=msgspec.structs.replace(row, status=turn.status, told=turn, ended_ms=ended_ms))
         )
-    )
-
-
-def broken_off(store: Store, row: TurnRow, turn: Turn) -> None:
-    """An error ended the turn. One that had begun is left as it is: the next turn looks into what it did."""
-    now = store.turn(row.id)
-    if now is not None and now.status == "waiting":
-        given_up(store, row, turn)
 
 
 def edit(store: Store, conversation: Conversation, message: str, text: str, *, cut: bool) -> list[str]:

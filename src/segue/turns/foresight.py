@@ -34,6 +34,7 @@ def outlook(surveyed: Surveyed, prepared: Prepared) -> Outlook:
         kept_share=_kept_share(surveyed),
         overhead=_overhead(told),
         overhead_warm=situation.now_ms - last_ms < habits.cache_ms,
+        repeated=tokens(told[-1].sent.bytes) if told and told[-1].mode == "replay" else 0,
         output=expected(turn.usage.output for turn in told),
         requests=max(1, expected((turn.model_turns for turn in told), 1)),
         price=price_for(model, prepared.config.prices) if model else None,

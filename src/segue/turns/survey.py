@@ -120,7 +120,7 @@ def survey(
         under=got.under,
         quick=got.quick,
         recent=tuple(row.told for row in recent if row.told is not None),
-        last_used={row.voice.agent: row.ended_ms or 0 for row in recent},
+        last_used={row.voice.agent: row.ended_ms for row in recent if row.ended_ms is not None},
     )
 
 

@@ -54,21 +54,21 @@ async def take(
     company = Company(on_event, answer, cancel, on_notice or _nobody)
     if prepared.ask.fork:
         prepared, again = await run_sync(forked_if_busy, prepared, store, company.notice, again)
-    prepared, row = await run_sync(_heard, prepared, store, again)
 
     def without(failure: Failure) -> Turn:
         return told_without(prepared, failure, (time.monotonic_ns() - began) // 1_000_000)
 
     try:
+        prepared, row = await run_sync(_heard, prepared, store, again)
         return await _in_turn(prepared, store, row, company, began, again)
     except Busy as busy:
         before = Failure("cancelled", "the turn was cancelled before it began")
         turn = without(before if cancel.asked else Failure("session_busy", str(busy)))
-        await run_sync(changes.given_up, store, row, turn)
+        await run_sync(changes.given_up, store, turn)
         return turn
     except BaseException as error:
         with suppress(Exception):
-            changes.broken_off(store, row, without(_failure(error)))
+            changes.given_up(store, without(_failure(error)))
         raise
 
 
