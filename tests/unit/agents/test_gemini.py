@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from segue.agents.base import Ended
-from segue.agents.gemini.evidence import evidence
 from segue.agents.gemini.adapter import AGENT, PROMPT_BYTES
+from segue.agents.gemini.evidence import evidence
 from segue.core import events as ev
 from segue.core.errors import Misuse
 from segue.core.outcome import Exit, Outcome

@@ -561,6 +561,21 @@ class TestKeeping:
         self.settle(home)
         assert (list(home.chats.iterdir()), path.read_bytes()) == ([path], lines(*OPENING, *TALK))
 
+    def test_a_session_that_has_a_file_under_another_name_gets_no_second_one(self, home: Home) -> None:
+        path = home.put(lines(*OPENING, *TALK))
+        home.mend()
+        moved = path.rename(path.with_name(f"session-2026-01-01T00-00-{ID[:8]}.jsonl"))
+        assert (home.found().path, home.files()) == (moved, [moved])
+        self.settle(home)
+        assert list(home.chats.iterdir()) == [moved]
+
+    def test_a_twin_that_is_left_alone_is_not_the_session(self, home: Home) -> None:
+        path = home.put(lines(*OPENING, *TALK))
+        home.mend()
+        path.unlink()
+        home.put(lines(*OPENING), "2026-01-02T03-05")
+        assert (home.found().path, home.found().end) == (path, "g2")
+
     def test_a_session_that_went_back_to_the_older_form_does_not_rise_again(self, home: Home) -> None:
         path = home.put(lines(*OPENING, *TALK))
         home.mend(NEW)

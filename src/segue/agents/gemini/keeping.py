@@ -12,7 +12,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from segue.agents.gemini.files import owner, put
+from segue.agents.gemini.files import alike, is_stub, owner, put
 
 MARK = ".kept-"
 
@@ -30,7 +30,7 @@ def release(home: Path, session: str) -> None:
     """After a run: make whole what was deleted meanwhile, and let go of the second name."""
     for second in _kept(home, session):
         with suppress(OSError):
-            _join(second)
+            _join(second, session)
             second.unlink(missing_ok=True)
 
 
@@ -38,7 +38,7 @@ def restore(home: Path, session: str) -> None:
     """At any time: make whole what was deleted, and keep the second name where nothing was."""
     for second in _kept(home, session):
         with suppress(OSError):
-            if _join(second):
+            if _join(second, session):
                 second.unlink(missing_ok=True)
 
 
@@ -47,10 +47,11 @@ def _kept(home: Path, session: str) -> list[Path]:
     return [second for second in found if owner(second) == session]
 
 
-def _join(second: Path) -> bool:
+def _join(second: Path, session: str) -> bool:
+    """Put both parts together; but not where the session has a file, under whatever name."""
     path = second.with_name(second.name.removeprefix(MARK))
-    rest = path.read_bytes() if path.exists() else b""
-    if owner(path) is not None:
+    if any(owner(file) == session and not is_stub(file, session) for file in alike(path.parent, session)):
         return False
+    rest = path.read_bytes() if path.exists() and owner(path) is None else b""
     put(path, second.read_bytes() + rest)
     return True
