@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import random
 import socket
 import time
@@ -221,6 +222,28 @@ def test_what_is_edited_before_the_next_turn_reads_as_edited(scene: Scene) -> No
     assert (done.turn["text"], done.turn["mode"]) == ("5, 2", "replay")
     assert scene.effects == ["two"]
     assert scene.quiet()
+
+
+@pytest.mark.parametrize("branch", [False, True], ids=["resumed", "branched"])
+def test_what_the_agent_had_not_written_down_is_sent_again(scene: Scene, branch: bool) -> None:
+    """A CLI may keep what happens to itself for a moment: killed then, its session knows nothing of it."""
+    session = scene.run("remember number 1").turn["session_id"]
+    if branch:
+        scene.run("hello")
+        assert scene.segue("truncate", "t", "#3").code == 0
+    sizes = {file: file.stat().st_size for file in (scene.agent_home / "sessions").glob("*.jsonl")}
+    started = scene.start(f"remember number 2 [[shell echo two >> effects; {GATE}]]")
+    until(lambda: scene.effects, "its tool runs")
+    the_whole_groups(scene, started)
+    started.end()
+    for file in (scene.agent_home / "sessions").glob("*.jsonl"):
+        first = file.read_bytes().split(b'"remember number 2')[0]
+        os.truncate(file, sizes.get(file, first.rfind(b"\n") + 1))
+    done = scene.run("what numbers?")
+    assert done.turn["text"] == "1, 2"
+    assert done.turn["mode"] == ("branch" if branch else "resume")
+    assert (done.turn["session_id"] == session) is not branch
+    assert "interrupted after 1 tool call" in scene.heard(done.turn["session_id"])[-1]
 
 
 @contextmanager

@@ -130,7 +130,7 @@ def account(now: Situation) -> Check:
         return _fail("account", (*SESSION, *CARRYING), "somebody else is logged in than when it was made")
     if not now.hidden:
         return _ok("account")
-    behind = f"{now.hidden} messages were said under another account"
+    behind = f"{_many(now.hidden, 'message')} said under another account"
     if now.pin is None and now.earlier == 0:
         return _fail("account", (*SESSION, *CARRYING), f"{behind} and are not carried over")
     return _ok("account", f"{behind} and are not shown to this one")
@@ -161,7 +161,8 @@ def outcome(now: Situation) -> Check:
     if last is None or last.kind not in CUT_SHORT:
         return _ok("outcome", f"the last attempt failed ({last.kind}), the session is good" if last else "")
     if last.tools_run:
-        done = f"the last turn was interrupted after {last.tools_run} tool calls; the session knows of them"
+        calls = _many(last.tools_run, "tool call")
+        done = f"the last turn was interrupted after {calls}; the session knows of them"
         return _ok("outcome", done)
     return _fail(
         "outcome", ("resume",), f"the last attempt was cut short ({last.kind}) before it did anything"
@@ -275,6 +276,10 @@ def _no_pin(now: Situation) -> str:
 
 def _version(now: Situation) -> str:
     return " ".join(filter(None, (now.label, now.runtime.version)))
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
 def _megabytes(count: int) -> str:

@@ -33,6 +33,10 @@ LOST = ("file", "host", "runtime", "size", "retired", "poisoned", "workdir", "tt
 """Checks whose failing means that a session that was expected is not there any more."""
 NATIVE = ("resume", "branch")
 GO_ON = "Go on with what you were asked last."
+INSTEAD = {
+    "replay": "sent the conversation as text instead",
+    "recap": "sent a bounded part of the conversation instead",
+}
 ZERO = Totals(cost_usd=0.0)
 """A copy that was written begins to count anew."""
 
@@ -189,16 +193,16 @@ class Carrying:
 
     def _notices(self, mode: Mode) -> tuple[str, ...]:
         """What the user should know beside the mode: what was left, and why."""
-        told = (*LOST, "account", "pressure")
-        failed = [c for c in self.decision.checks if c.verdict == "fail" and c.check in told]
+        failed = {c.check: c.detail for c in self.decision.checks if c.verdict == "fail" and c.detail}
         if mode in NATIVE:
-            failed = [check for check in failed if check.check == "pressure"]
+            return (failed["pressure"],) if "pressure" in failed else ()
         if mode == "fresh" and self.situation.earlier and self.situation.blank is None:
             why = next(rung.why for rung in self.decision.rungs if rung.mode == "recap")
             return (f"nothing of the conversation was carried over: {why or 'it is too long'}",)
         if mode == "fresh":
-            failed = [check for check in failed if check.check == "account"]
-        return tuple(check.detail for check in failed if check.detail)
+            return (failed["account"],) if "account" in failed else ()
+        how = INSTEAD.get(mode, "")
+        return tuple(f"{failed[check]}; {how}" for check in (*LOST, "pressure") if check in failed)
 
     def _echoes(self) -> bool:
         """After a question, a failure or a fork an agent may answer what it was asked before."""

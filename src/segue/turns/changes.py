@@ -28,11 +28,13 @@ FORGOTTEN_MS = 24 * 3_600_000
 
 
 def begin(prepared: Prepared, store: Store, row: TurnRow, again: str | None) -> None:
-    """Under the lease: messages whose turn died while it waited get their place, then this one."""
+    """Under the lease: messages whose turn died while it waited get their place, then this one.
+
+    Not where a message is run again: what stands after it is dropped, and those have not been seen yet.
+    """
     conversation = prepared.conversation.id
-    lost = [
-        each.id for each in store.unplaced(conversation) if each.id != row.id and _gone(each, prepared.host)
-    ]
+    unplaced = store.unplaced(conversation) if again is None else []
+    lost = [each.id for each in unplaced if each.id != row.id and _gone(each, prepared.host)]
     store.place(row.id, lost)
     if again is not None:
         messages = store.messages(conversation)
@@ -133,12 +135,13 @@ def find(store: Store, conversation: Conversation, named: str | None, sender: st
     """The message a user means: its id, ``#n``, or the last one (of ``sender``)."""
     messages = store.messages(conversation.id)
     if named is None:
-        mine = [message for message in messages if sender in (None, message.sender)]
+        said = [*messages, *_unheard(store, conversation.id)]
+        mine = [message for message in said if sender in (None, message.sender)]
         if not mine:
             raise Misuse(f"{conversation.key} has no message yet")
         return mine[-1]
     number = named.removeprefix("#")
-    if number.isdigit() and 1 <= int(number) <= len(messages):
+    if number.isdecimal() and 1 <= int(number) <= len(messages):
         found = messages[int(number) - 1]
     else:
         matching = [message for message in messages if message.id == named]
@@ -149,6 +152,15 @@ def find(store: Store, conversation: Conversation, named: str | None, sender: st
     if sender is not None and found.sender != sender:
         raise Misuse(f"{named} was said by the {found.sender}; name a message of the {sender}")
     return found
+
+
+def _unheard(store: Store, conversation: str) -> list[Message]:
+    """Messages whose turn gave up waiting: kept, but without a place yet."""
+    return [
+        Message(id=row.message, sender="user", voice=row.voice, account=row.account)
+        for row in store.unplaced(conversation)
+        if row.ended_ms is not None
+    ]
 
 
 def _drop(store: Store, conversation: str, messages: list[Message], at: int) -> list[str]:

@@ -33,10 +33,10 @@ def forked_if_busy(
     made = fork(store, known, None)
     notice(f"another turn of {known.key} is running: this one goes on in {made.key}")
     if again is not None:
-        at = [message.id for message in store.messages(known.id)].index(again)
-        copies = store.messages(made.id)
+        ids, copies = [message.id for message in store.messages(known.id)], store.messages(made.id)
+        at = ids.index(again) if again in ids else len(copies)
         if at >= len(copies):
-            raise Misuse("the message to run again is being answered right now")
+            raise Misuse("the message to run again is being answered right now, or waits for its turn")
         again = copies[at].id
     return msgspec.structs.replace(prepared, conversation=made), again
 

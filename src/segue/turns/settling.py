@@ -59,7 +59,11 @@ def settled(
         return Result(pin=_marked(plan, outcome))
     native_id = outcome.session_id
     if native_id is None or (known_format and found is None) or not plan.request.save:
-        return Result(answer=answer, pin=None, notices=_unpinned(plan, native_id, answer))
+        pin = _marked(plan, outcome)
+        return Result(answer=answer, pin=pin, notices=_unpinned(plan, native_id, answer))
+    if found is not None and found.end is not None and found.end == _left_at(plan):
+        # Killed before the CLI had written anything of it down: the session holds nothing of this turn.
+        return Result(answer=answer, pin=_marked(plan, outcome))
     if not continued:
         return Result(
             answer=answer,
@@ -69,8 +73,10 @@ def settled(
     anchor = found.end if found is not None else UNKNOWN_PLACE + plan.turn
     marks = (answer.id, answer.revision) if answer is not None else None
     held = embody(kept, plan.text, plan.corrections, plan.voice, answer=marks, anchor=anchor)
-    pin = _pin(plan, outcome, native_id, anchor, now_ms)
-    pin = msgspec.structs.replace(pin, standing=_standing(plan, answer, len(held) - len(kept)))
+    pin = msgspec.structs.replace(
+        _pin(plan, outcome, native_id, anchor, now_ms),
+        standing=_standing(plan, answer, len(held) - len(kept)),
+    )
     if moves(plan, native_id):
         return Result(answer=answer, native_id=native_id, pin=pin, held=held, moved=True)
     # Run again and interrupted again, the last message that was kept ends elsewhere now.
@@ -82,6 +88,13 @@ def settled(
 def moves(plan: Plan, native_id: str | None) -> bool:
     """Whether the pin points to another native session than before."""
     return plan.pin is None or plan.mode != "resume" or plan.pin.native_id != native_id
+
+
+def _left_at(plan: Plan) -> str | None:
+    """Where the session ended before this turn."""
+    if plan.mode == "branch":
+        return plan.anchor
+    return plan.pin.end if plan.pin is not None and plan.mode == "resume" else None
 
 
 def _standing(plan: Plan, answer: Message | None, added: int) -> Standing | None:
