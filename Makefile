@@ -22,7 +22,7 @@ $(VENV)/.dev: $(VENV)/.installed
 install: $(VENV)/.installed  ## segue itself, in .venv
 dev: $(VENV)/.dev
 
-demo: install  ## two turns on the built-in agent: no account, no network
+demo: install  ## a conversation on the built-in agent: no account, no network
 	@sh scripts/demo.sh $(BIN)
 
 lint: dev

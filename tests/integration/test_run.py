@@ -210,7 +210,7 @@ def declare_deaf(segue: Program, tmp_path: Path) -> Path:
 
 
 def wait_for(path: Path) -> None:
-    for _ in range(200):
+    for _ in range(1200):
         if path.exists():
             return
         time.sleep(0.05)

@@ -119,7 +119,7 @@ def strike(talk: Talk, blow: Blow, n: int, moment: str, dice: random.Random) -> 
         "its tool runs": lambda: str(n) in effects(talk),
     }
     until(lambda: moments[moment]() or started.poll() is not None, moment)
-    time.sleep(dice.random() * 0.8)
+    time.sleep(dice.choice((0, 0.05, dice.random() * 0.8)))
     blow(talk, started)
     started.communicate(timeout=PATIENCE_S)
 
