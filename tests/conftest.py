@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import signal
 
 import pytest
 from hypothesis import core
@@ -20,6 +21,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if (
+        signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    ):  # started in the background: programs would not hear it
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     given = config.getoption("--seed")
     seed = given if given is not None else int(os.environ.get("SEGUE_TEST_SEED") or random.randrange(2**32))
     os.environ["SEGUE_TEST_SEED"] = str(seed)
