@@ -6,11 +6,14 @@ import os
 from collections.abc import Callable
 from math import isfinite
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, TypeVar, cast, get_args
 
 import click
 
 from segue.core.request import Posture
+
+if TYPE_CHECKING:
+    from segue.turns.options import Options
 
 NATIVE = "segue.native"
 F = TypeVar("F", bound=Callable[..., Any])
@@ -141,8 +144,8 @@ def take(*options: Callable[[F], F]) -> Callable[[F], F]:
     return add
 
 
-def checked(ctx: click.Context, options: dict[str, Any]) -> dict[str, Any]:
-    """The options as the pipeline takes them; what was given without a value is refused."""
+def checked(ctx: click.Context, options: dict[str, Any]) -> Options:
+    """The options as the pipeline takes them, as click has typed them; one without a value is refused."""
     for name, value in options.items():
         if value == "" or (isinstance(value, tuple) and "" in value):
             raise click.UsageError(f"--{name.replace('_', '-').removesuffix('s')} was given without a value")
@@ -151,4 +154,4 @@ def checked(ctx: click.Context, options: dict[str, Any]) -> dict[str, Any]:
             raise click.UsageError(f"--{name} takes a number, not {options[name]}")
     options["save"] = not options.pop("no_save")
     options["native_args"] = ctx.meta.get(NATIVE, ())
-    return options
+    return cast("Options", options)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import Any
 
 import anyio
 import msgspec
@@ -17,14 +16,14 @@ from segue.core.turn import Turn, exit_code
 from segue.store.store import Store
 from segue.turns import changes
 from segue.turns.opening import opened
-from segue.turns.options import ask_of
+from segue.turns.options import Options, ask_of
 from segue.turns.prepared import Prepared, prepare
 
 
 def run(
     key: str,
     text: str | None,
-    options: dict[str, Any],
+    options: Options,
     *,
     again: str | None,
     as_json: bool,
@@ -36,19 +35,16 @@ def run(
         message = None
         if text is None:
             message, text, options = _before(store, key, again, options)
-        prepared = prepare(ask_of(key, text, options), os.environ, store, Path.cwd())  # type: ignore[arg-type]
+        prepared = prepare(ask_of(key, text, options), os.environ, store, Path.cwd())
         turn = _taken(prepared, store, message, as_json=as_json or events, events=events, quiet=quiet)
     return exit_code(turn)
 
 
-def _before(
-    store: Store, key: str, named: str | None, options: dict[str, Any]
-) -> tuple[str, str, dict[str, Any]]:
+def _before(store: Store, key: str, named: str | None, options: Options) -> tuple[str, str, Options]:
+    """The message that is run again, its text, and to whom it goes."""
     conversation = changes.known(store, key)
     message = changes.find(store, conversation, named, "user")
-    given = {name: value for name, value in options.items() if value not in (None, (), False)}
-    given["save"] = options["save"]
-    return message.id, store.texts([message.id])[message.id], dict(changes.to_whom(message, given))  # type: ignore[arg-type]
+    return message.id, store.texts([message.id])[message.id], changes.to_whom(message, options)
 
 
 def _taken(

@@ -36,7 +36,7 @@ def command(ctx: click.Context, /, key: str, text: str | None, as_json: bool, **
 
     wanted = checked(ctx, options)
     with opened(os.environ) as store:
-        ask = ask_of(conversation_key(key), text or " ", wanted, may_be_empty=True)  # type: ignore[arg-type]
+        ask = ask_of(conversation_key(key), text or " ", wanted, may_be_empty=True)
         prepared = prepare(ask, os.environ, store, Path.cwd())
         found = why(prepared, store, len((text or "").encode()))
     if as_json:

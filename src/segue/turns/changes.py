@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from typing import cast
 
 import msgspec
 
@@ -105,7 +106,8 @@ def to_whom(message: Message, options: Options) -> Options:
     same: Options = {"role": message.voice.role or NONE}
     if options.get("agent") is None and options.get("account") is None:
         same |= {"agent": message.voice.agent, "account": message.account or None}
-    return {**same, **{name: value for name, value in options.items() if value is not None}}  # type: ignore[typeddict-item]
+    given = {name: value for name, value in options.items() if value is not None}
+    return cast("Options", {**same, **given})
 
 
 @asynccontextmanager
