@@ -375,6 +375,8 @@ def test_a_store_that_cannot_be_opened_leaves_no_thread_behind(tmp_path: Path) -
     before = set(threading.enumerate())
     with pytest.raises(SegueError, match="cannot be read"), SyncSegue(home=tmp_path / "file"):
         pass
+    for thread in set(threading.enumerate()) - before:
+        thread.join(10)  # it was told to end, and may need a moment to
     assert set(threading.enumerate()) <= before
 
 
