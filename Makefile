@@ -42,6 +42,7 @@ packages:
 
 clis: dev packages
 	$(BIN)/python -m tests.clis
+	$(BIN)/python -m tests.peers
 
 test: check clis  ## everything CI runs
 	$(BIN)/python -m pytest tests/integration tests/chaos tests/live -q -n auto --durations=15

@@ -14,7 +14,11 @@ def main() -> None:
         return
     from segue.cli.main import main as run
 
-    run()
+    try:
+        run()
+    except SystemExit as ended:
+        # All is written and flushed: taking the interpreter down in order would only cost time.
+        os._exit(ended.code if isinstance(ended.code, int) else 1)
 
 
 def _open_streams() -> None:

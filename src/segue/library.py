@@ -11,16 +11,17 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, Unpack
+from typing import TYPE_CHECKING, Literal, Unpack
 
 import anyio
 from anyio.to_thread import run_sync
 
 from segue.config.homes import home_of
+from segue.config.hosts import host_name
 from segue.config.load import load
 from segue.core.errors import Misuse
 from segue.core.events import Event
@@ -33,11 +34,15 @@ from segue.turns.answering import Answerer
 from segue.turns.attempt import Cancel
 from segue.turns.opening import opened
 from segue.turns.options import Options, ask_of, utf8
-from segue.turns.owners import host_name
 from segue.turns.prepared import Prepared, prepare
 from segue.turns.telling import Listener
 from segue.turns.why import Why, why
 from segue.underway import Notice, Underway, ended, see_off
+
+if TYPE_CHECKING:
+    from segue.sessions.paging import Page
+    from segue.sessions.shelf import Shelf
+    from segue.sessions.shown import SessionShown
 
 CHANGE_WAIT_S = 2.0
 """How long a change waits for a turn that is running."""
@@ -189,6 +194,28 @@ class Segue:
         data = export.encode() if isinstance(export, str) else export
         return (await run_sync(exchange.take_in, self.store, exchange.read(data), key)).key
 
+    async def sessions(self, *, everywhere: bool = False, agents: Sequence[str] = ()) -> list[SessionShown]:
+        """The agents' own sessions, of this directory or of all; the last used first."""
+        return await run_sync(self._sessions, everywhere, agents)
+
+    async def page(
+        self, session: str, *, before_id: str | None = None, anchor_to_latest: bool = True, size: int = 100
+    ) -> Page:
+        """Events of one of these sessions: the newest, or those before an event (a page's ``first_id``)."""
+        from segue.sessions.paging import page
+
+        def read() -> Page:
+            found = self._shelf().find(session)
+            return page(
+                found.place.reader,
+                found.stored,
+                before_id=before_id,
+                anchor_to_latest=anchor_to_latest,
+                size=size,
+            )
+
+        return await run_sync(read)
+
     async def remove(self, key: str) -> None:
         """Forget a conversation. The agents' own sessions stay where they are."""
         conversation = await self.conversation(key)
@@ -202,6 +229,17 @@ class Segue:
     async def _prepared(self, key: str, text: str, options: Options, *, asking: bool = False) -> Prepared:
         ask = ask_of(key, text, options, may_be_empty=asking)
         return await run_sync(prepare, ask, self._env, self.store, Path.cwd())
+
+    def _shelf(self) -> Shelf:
+        from segue.sessions.shelf import Shelf
+
+        return Shelf(self._env, self.store, Path.cwd())
+
+    def _sessions(self, everywhere: bool, agents: Sequence[str]) -> list[SessionShown]:
+        from segue.sessions.shown import shown
+
+        shelf = self._shelf()
+        return [shown(each, shelf) for each in shelf.sessions(everywhere, agents)]
 
     def _changing(self, conversation: Conversation) -> AbstractAsyncContextManager[None]:
         host = host_name(load(self._env, Path.cwd()).store.host)

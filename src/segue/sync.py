@@ -8,7 +8,7 @@ An event loop of its own runs in a thread behind it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
 from contextlib import ExitStack
 from functools import partial
@@ -23,6 +23,8 @@ from segue.core.errors import Misuse
 from segue.core.events import Event
 from segue.core.turn import Turn
 from segue.library import Segue
+from segue.sessions.paging import Page
+from segue.sessions.shown import SessionShown
 from segue.store.records import LogRow, Summary
 from segue.turns.attempt import Cancel
 from segue.turns.options import Options
@@ -121,6 +123,18 @@ class SyncSegue:
 
     def conversations(self) -> list[Summary]:
         return self._portal.call(self._segue.conversations)
+
+    def sessions(self, *, everywhere: bool = False, agents: Sequence[str] = ()) -> list[SessionShown]:
+        return self._portal.call(partial(self._segue.sessions, everywhere=everywhere, agents=agents))
+
+    def page(
+        self, session: str, *, before_id: str | None = None, anchor_to_latest: bool = True, size: int = 100
+    ) -> Page:
+        return self._portal.call(
+            partial(
+                self._segue.page, session, before_id=before_id, anchor_to_latest=anchor_to_latest, size=size
+            )
+        )
 
     def remove(self, key: str) -> None:
         self._portal.call(self._segue.remove, key)

@@ -38,4 +38,4 @@ def test_an_example_does_what_its_comments_say(number: int, segue: Program) -> N
 
 
 def test_the_page_has_its_examples() -> None:
-    assert len(EXAMPLES) == 6
+    assert len(EXAMPLES) == 7

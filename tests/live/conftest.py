@@ -11,6 +11,7 @@ import pytest
 from segue.rehearsal.model import LoopbackModel
 from tests import clis, isolation
 from tests.live import harness
+from tests.live.talk import Talk, talking
 
 OBSTACLE = isolation.enter()
 
@@ -54,6 +55,20 @@ def bench(request: pytest.FixtureRequest, tmp_path: Path, retries: int) -> Itera
     with LoopbackModel() as model:
         record = request.config.getoption("--record")
         yield harness.make(agent, version, installed, tmp_path, model, retries=retries, record=record)
+
+
+@pytest.fixture
+def talk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Talk]:
+    """``segue`` with one version of one CLI; parametrized by (agent, version)."""
+    if OBSTACLE:
+        pytest.skip(f"no isolation: {OBSTACLE}")
+    agent, version = request.param
+    reason = clis.install(clis.CLIS[agent], version)
+    if reason:
+        pytest.skip(f"{agent} {version}: {reason}")
+    with talking(tmp_path, {agent: version}) as made:
+        made.env["SEGUE_DEFAULTS_AGENT"] = agent
+        yield made
 
 
 @pytest.hookimpl(trylast=True)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 
 from segue.rehearsal.log import Request
 from segue.rehearsal.model import LoopbackModel
@@ -20,6 +21,13 @@ from tests.clis import CLIS
 from tests.live.harness import clean_environment
 
 SEGUE = [sys.executable, "-m", "segue"]
+EVERY = [
+    pytest.param((agent, version), id=f"{agent}-{version}")
+    for agent, cli in CLIS.items()
+    for version in cli.versions
+]
+NEWEST = [pytest.param((agent, cli.newest), id=f"{agent}-{cli.newest}") for agent, cli in CLIS.items()]
+"""For tests that are parametrized by ``talk``."""
 
 
 @dataclass(frozen=True)

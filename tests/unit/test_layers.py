@@ -18,9 +18,10 @@ BELOW: dict[str, set[str]] = {
     "rehearsal": {"core"},
     "agents": {"config", "core"},
     "store": {"config", "core"},
-    "turns": {"agents", "config", "core", "store"},
+    "sessions": {"agents", "config", "core", "store"},
+    "turns": {"agents", "config", "core", "rehearsal", "sessions", "store"},
     "testing": {"agents", "config", "core"},
-    "cli": {"agents", "config", "core", "rehearsal", "store", "turns", "library"},
+    "cli": {"agents", "config", "core", "rehearsal", "sessions", "store", "turns", "library"},
 }
 HEAVY = (
     *("starlette", "uvicorn", "rich", "zstandard", "psycopg", "dbos", "aiosql"),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import msgspec
 
@@ -18,6 +18,9 @@ from segue.core.outcome import Exit, Outcome
 from segue.core.reading import Reading
 from segue.core.request import Command, Place, Request, Runtime, Start
 from segue.core.usage import Totals
+
+if TYPE_CHECKING:
+    from segue.agents.reader import Reader, Stored
 
 Evidence = Mapping[str, Any]
 
@@ -50,6 +53,25 @@ class Found(msgspec.Struct, frozen=True):
     size: int
     end: str | None
     """None: the end cannot be told (damaged, or written by a version nobody knows yet)."""
+
+
+class Mending(msgspec.Struct, frozen=True, kw_only=True):
+    """What a repaired copy of a session shall be without, apart from what is broken in it."""
+
+    trim: bool = False
+    """Drop tool output and images, keep the dialogue."""
+    since: str | None = None
+    """The id of an entry (see ``segue.core.transcript``): nothing before it."""
+    image_bytes: int = 5 * 1024 * 1024
+    """An image larger than this is replaced by a line that says so."""
+
+
+class Mended(msgspec.Struct, frozen=True, kw_only=True):
+    """A repaired copy: the id to resume it by, its place, and in words what was done."""
+
+    session: str
+    path: Path
+    done: tuple[str, ...]
 
 
 class Sessions(Protocol):
@@ -89,6 +111,16 @@ class Sessions(Protocol):
         """Before a resume: put right what the CLI's own resume would send wrongly. Anchors stay valid."""
         ...
 
+    def repair(self, stored: Stored, new_id: str, mending: Mending) -> Mended:
+        """Write a session ``new_id`` beside this one that the CLI resumes: nothing torn, no call without its
+        result, no empty answer, one chain. The original stays as it is; what is written is written whole or
+        not at all. Raises ``Broken`` with the reason where nothing can be saved."""
+        ...
+
+    def remove(self, stored: Stored) -> None:
+        """Delete a session and what the CLI's own indexes say of it; the rest of them stays as it was."""
+        ...
+
     def login(self, home: Path) -> str | None:
         """A fingerprint (hash) of who is logged in, from what the CLI's files tell openly; None: unknown."""
         ...
@@ -118,6 +150,10 @@ class Agent(Protocol):
 
     sessions: Sessions | None
     """Its session format; None where nobody knows it: then it is resumed by its id, and never cut."""
+
+    def reader(self) -> Reader | None:
+        """How its sessions are read where they lie; None where nobody knows their format."""
+        ...
 
     def runtime(self, command: tuple[str, ...], outputs: Sequence[str]) -> Runtime:
         """Pure: what the outputs of ``probes``, in their order, say about the program."""

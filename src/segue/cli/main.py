@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import suppress
-from importlib import import_module
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import click
 
 from segue import __version__
+from segue.cli.group import Commands
 from segue.core.errors import SegueError
 
 COMMANDS = {
@@ -25,6 +25,7 @@ COMMANDS = {
     "export": "Write a conversation as Markdown or JSON.",
     "import": "Make a conversation of an export.",
     "rm": "Forget a conversation.",
+    "sessions": "Find, read, search, check, repair, keep and prune the agents' own sessions.",
     "agents": "List the agents: where they are, what they can do, their accounts.",
     "doctor": "Check everything a newcomer trips over, and say how to fix it.",
     "rehearse": "Start a model on loopback, or run a command against it: no token is spent.",
@@ -34,35 +35,12 @@ COMMANDS = {
 """Name and help of each command, so that ``segue --help`` imports none of them."""
 
 
-class Commands(click.Group):
-    """Commands by name; the module ``segue.cli.NAME`` is imported when one is called."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        if name not in COMMANDS:
-            return None
-        module = {"import": "import_"}.get(name, name)
-        command: click.Command = import_module(f"segue.cli.{module}").command
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
-
-    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
-        name = args[0] if args else ""
-        if name and not name.startswith("-") and name not in COMMANDS:
-            from difflib import get_close_matches
-
-            close = get_close_matches(name, COMMANDS, 1)
-            hint = f"did you mean {close[0]}?" if close else "see segue --help"
-            raise click.UsageError(f'there is no command "{name}"; {hint}')
-        return super().resolve_command(ctx, args)
-
-
-@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(
+    cls=Commands,
+    table=COMMANDS,
+    prefix="",
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @click.version_option(__version__, prog_name="segue", message="%(prog)s %(version)s")
 def cli() -> None:
     """Carry a conversation across headless coding-agent runs.

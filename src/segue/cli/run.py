@@ -14,6 +14,9 @@ from segue.cli.options import OUTPUT, RUNNING, WHO, TurnCommand, checked, comple
 @click.argument("key", shell_complete=complete_keys)
 @click.argument("text", required=False)
 @take(*WHO, *RUNNING)
+@click.option(
+    "--adopt", metavar="SESSION", help="Take one of the agent's own sessions in, and go on with it."
+)
 @click.option("--no-stdin", is_flag=True, help="Leave stdin alone, as in a loop that reads from it.")
 @take(*OUTPUT)
 @click.pass_context
@@ -31,6 +34,7 @@ def command(ctx: click.Context, /, key: str, text: str | None, **options: Any) -
       segue run fix-auth "add a test for expired tokens" --agent claude
       segue run fix-auth "now cover refresh"
       git diff | segue run review-42 "anything wrong?" --agent codex
+      segue run fix-auth "go on" --adopt 4f50c2d1
     """
     from segue.cli.taking import run
     from segue.core.keys import conversation_key

@@ -31,12 +31,15 @@ def run(
     quiet: bool,
 ) -> int:
     """``text`` None: the message named by ``again`` (None: the last) is run once more."""
-    with opened(os.environ) as store:
+    store = opened(os.environ)
+    try:
         message = None
         if text is None:
             message, text, options = _before(store, key, again, options)
         prepared = prepare(ask_of(key, text, options), os.environ, store, Path.cwd())
         turn = _taken(prepared, store, message, as_json=as_json or events, events=events, quiet=quiet)
+    finally:
+        store.leave()
     return exit_code(turn)
 
 

@@ -74,6 +74,14 @@ def money(usd: float | None, estimated: bool = False) -> str:
     return f"{'~' if estimated else ''}${usd:.{digits}f}"
 
 
+def size(count: int) -> str:
+    """``640 KB``, ``2.1 MB``, ``1.2 GB``."""
+    for unit, least in (("GB", 1 << 30), ("MB", 1 << 20)):
+        if count >= least:
+            return f"{count / least:.1f} {unit}" if count < 100 * least else f"{count / least:,.0f} {unit}"
+    return f"{count / 1024:.0f} KB" if count >= 1024 else f"{count} B"
+
+
 def seconds(ms: int) -> str:
     return f"{ms / 1000:.1f} s" if ms < 60_000 else clock(ms // 1000)
 

@@ -46,6 +46,21 @@ class Home:
         return self.root / "runners"
 
     @property
+    def briefs(self) -> Path:
+        """What the files of native sessions told, so that they need not be read again."""
+        return self.root / "briefs"
+
+    @property
+    def kept(self) -> Path:
+        """Our own copies of native sessions."""
+        return self.root / "kept"
+
+    @property
+    def index(self) -> Path:
+        """The search index of the native sessions on this machine."""
+        return self.root / "index.db"
+
+    @property
     def trust(self) -> Path:
         """The directories the user trusts."""
         return self.root / "trust.json"

@@ -45,6 +45,17 @@ class Retention(msgspec.Struct, frozen=True, kw_only=True):
     days: Count = 7
 
 
+class Keep(msgspec.Struct, frozen=True, kw_only=True):
+    """Our own copies of the native sessions that conversations go on with."""
+
+    enabled: bool = True
+    max_mb: Positive = 2048
+    """All copies together, as they are stored."""
+    max_session_mb: Positive = 200
+    days: Positive = 90
+    """After its last use a copy is dropped."""
+
+
 class Store(msgspec.Struct, frozen=True, kw_only=True):
     """Where conversations are kept."""
 
@@ -101,6 +112,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     continuity: Continuity = Continuity()
     recap: Recap = Recap()
     retention: Retention = Retention()
+    keep: Keep = Keep()
     store: Store = Store()
     defaults: Defaults = Defaults()
     accounts: dict[str, Account] = {}
@@ -118,6 +130,7 @@ FLAT: dict[str, type[msgspec.Struct]] = {
     "continuity": Continuity,
     "recap": Recap,
     "retention": Retention,
+    "keep": Keep,
     "store": Store,
     "defaults": Defaults,
 }

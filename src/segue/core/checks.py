@@ -140,7 +140,10 @@ def host(now: Situation) -> Check:
     if now.pin is None:
         return _skip("host")
     if now.pin.host != now.host:
-        return _fail("host", SESSION, f"the session is on {now.pin.host}, this is {now.host}")
+        where = f"the session is on {now.pin.host}, this is {now.host}"
+        if now.file.kept:
+            return _ok("host", f"{where}; a kept copy is there and will be restored here")
+        return _fail("host", SESSION, where + _unrestored(now))
     return _ok("host")
 
 
@@ -203,8 +206,10 @@ def pressure(now: Situation) -> Check:
 def file(now: Situation) -> Check:
     if now.pin is None or now.file.present is None or now.pin.host != now.host:
         return _skip("file")
+    if now.file.kept:
+        return _ok("file", "gone from disk; a kept copy is there and will be restored")
     if not now.file.present:
-        return _fail("file", SESSION, "the session is gone from disk")
+        return _fail("file", SESSION, "the session is gone from disk" + _unrestored(now))
     return _ok("file")
 
 
@@ -238,6 +243,11 @@ CHECKS: tuple[Callable[[Situation], Check], ...] = (
 
 FAILING_PAIRS = {("gemini-cli", "0.61", "0.29"): "Gemini 0.29 cannot read what 0.61 wrote"}
 """(distribution, written by, to be resumed by): pairs of versions that are known to fail."""
+
+
+def _unrestored(now: Situation) -> str:
+    why = now.file.unrestored
+    return f", and our copy could not be restored ({why})" if why is not None else ""
 
 
 def _failing_pair(now: Situation) -> str:

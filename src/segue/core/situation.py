@@ -22,6 +22,10 @@ class File(msgspec.Struct, frozen=True):
     present: bool | None = None
     size: int = 0
     end: str | None = None
+    kept: bool = False
+    """It is not here, but a copy of ours is, and will be put in its place."""
+    unrestored: str | None = None
+    """Why that could not be done."""
 
 
 class Situation(msgspec.Struct, frozen=True, kw_only=True):

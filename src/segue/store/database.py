@@ -102,6 +102,10 @@ class Database:
     def close(self) -> None:
         raise NotImplementedError
 
+    def leave(self) -> None:
+        """The process ends now."""
+        self.close()
+
     def is_new(self) -> bool:
         """Whether there is no schema of ours yet. Raises where the database is somebody else's."""
         raise NotImplementedError

@@ -45,6 +45,14 @@ class Sessions(Part):
         rows = self.db.all(_SQL.pins, conversation=conversation_id)
         return [pin for (text,) in rows if (pin := unpack(text, Pin)) is not None]
 
+    def all_pins(self) -> dict[str, str]:
+        """Our ids of the sessions that are pinned, each with the key of its conversation."""
+        return dict(self.db.all(_SQL.every_pin))
+
+    def tried(self, host: str) -> set[tuple[str, str]]:
+        """(agent, native id) of every session that a turn of ours began on a host."""
+        return {(agent, native_id) for agent, native_id in self.db.all(_SQL.tried, host=host)}
+
 
 def session_by_id(db: Database, session_id: str) -> SessionRow | None:
     row = db.one(_SQL.by_id, id=session_id)

@@ -11,6 +11,8 @@ from typing import Any
 from segue.core.errors import Broken
 from segue.store.database import WAIT_S, Database
 
+_LEFT: list[sqlite3.Connection] = []
+"""Connections that the end of the process closes."""
 _AWAY = "move it away, or set SEGUE_HOME to another directory"
 
 
@@ -37,6 +39,10 @@ class SQLite(Database):
     def close(self) -> None:
         with self._lock:
             self._connection.close()
+
+    def leave(self) -> None:
+        """Writing the log back into the file would take longer than a small turn: it may wait."""
+        _LEFT.append(self._connection)
 
     def is_new(self) -> bool:
         tables = {name for (name,) in self.all("SELECT name FROM sqlite_master WHERE type = 'table'")}

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from segue.store.conversations import Conversations
 from segue.store.database import Database
@@ -22,6 +22,10 @@ from segue.store.records import Conversation, LogRow
 from segue.store.sessions import Sessions
 from segue.store.settling import Settling
 from segue.store.turns import Turns
+
+if TYPE_CHECKING:
+    from segue.core.model import Pin
+    from segue.store.adopting import Adoption, Successor
 
 
 class Store(Conversations, Messages, Turns, Sessions, Settling, History, Events):
@@ -44,6 +48,18 @@ class Store(Conversations, Messages, Turns, Sessions, Settling, History, Events)
 
         return forking.fork(self.db, conversation, new_key, upto, now_ms, ids)
 
+    def adopt(self, conversation_id: str, adoption: Adoption, now_ms: int) -> None:
+        """Take a native session into a conversation: its messages stand behind those that are there."""
+        from segue.store import adopting
+
+        adopting.adopt(self.db, conversation_id, adoption, now_ms)
+
+    def repin(self, conversation_id: str, pin: Pin, successor: Successor, now_ms: int) -> None:
+        """The pin points to another session that holds the same; the one before is retired."""
+        from segue.store import adopting
+
+        adopting.repin(self.db, conversation_id, pin, successor, now_ms)
+
     def log(self, conversation_id: str) -> list[LogRow]:
         """Each message that stands, with the turn that gave it, or the newest that left it unanswered."""
         from segue.store import log
@@ -53,6 +69,10 @@ class Store(Conversations, Messages, Turns, Sessions, Settling, History, Events)
 
     def close(self) -> None:
         self.db.close()
+
+    def leave(self) -> None:
+        """Instead of closing it, where the process ends anyway: nothing is lost, and it costs nothing."""
+        self.db.leave()
 
     def __enter__(self) -> Self:
         return self

@@ -26,6 +26,8 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     role: str | None = None
     fresh_session: bool = False
     blank: bool = False
+    adopt: str | None = None
+    """A native session, by its id, to be taken into the conversation before the turn."""
     fork: bool = False
     """If another turn is running: go on in a fork of the conversation."""
     wait_s: float | None = None

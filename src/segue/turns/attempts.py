@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from pathlib import Path
 
 import msgspec
 from anyio.to_thread import run_sync
 
+from segue.core.errors import SegueError
+from segue.core.events import Event
 from segue.core.ladder import decide, step_down
 from segue.core.model import Held, Pin
 from segue.core.outcome import Failure, Outcome
@@ -18,11 +21,11 @@ from segue.core.request import Place
 from segue.core.turn import FailureShown, Mode, Turn
 from segue.store.records import AttemptRow, TurnRow
 from segue.store.store import Store
-from segue.turns import foresight, keep
+from segue.turns import copies, foresight, keep
 from segue.turns import plan as plans
 from segue.turns.answering import Answerer
 from segue.turns.attempt import Cancel, Task, attempt
-from segue.turns.carrying import Carrying, NoPlace, TooLong
+from segue.turns.carrying import NATIVE, Carrying, NoPlace, TooLong
 from segue.turns.finishing import finish, weigh
 from segue.turns.lease import Busy, Lease, hold, session_lease_name
 from segue.turns.plan import Plan
@@ -65,9 +68,12 @@ class Attempts:
         self.redactor = Redactor(prepared.child.secrets)
         self.recorder = Recorder(store, row.id, company.listener)
         self.notices: list[str] = []
+        self.unrestored: str | None = None
+        self.ready = False
 
     async def run(self, began_ns: int) -> Turn:
         await run_sync(self._decide, {}, True)
+        await self._bring_back()
         first = await self._try(self.decision.mode, 1)
         tried, lower = [first], self._lower(first)
         if lower is not None and first.outcome.failure is not None:
@@ -78,17 +84,36 @@ class Attempts:
         self.recorder.flush()
         for notice in (*tried[-1].plan.notices, *tried[-1].result.notices):
             self._say(notice)
+        if (trouble := await run_sync(self._keep, tried[-1])) is not None:
+            self._say(trouble)
         return await run_sync(self._finish, tried, began_ns)
 
     def _decide(self, switched_off: dict[str, str], quick: bool = False) -> None:
         """``quick``: without looking at all that was said, if that is enough to resume the session."""
         conversation = self.prepared.conversation.id
         self.surveyed = survey(
-            self.prepared, self.store, conversation, switched_off=switched_off, quick=quick
+            self.prepared,
+            self.store,
+            conversation,
+            switched_off=switched_off,
+            quick=quick,
+            unrestored=self.unrestored,
         )
         self.decision = decide(self.surveyed.situation)
         if self.surveyed.quick and self.decision.mode != "resume":
             self._decide(switched_off)
+
+    async def _bring_back(self) -> None:
+        """A session that is not here, but of which we have a copy, if the turn would go on with it."""
+        pin, copy = self.surveyed.pin, self.surveyed.copy
+        if pin is None or copy is None or self.decision.mode not in NATIVE:
+            return
+        try:
+            async with self._only_writer(copies.lease_name(self.prepared, pin)):
+                self._say(await run_sync(copies.bring_back, self.prepared, self.store, pin, copy))
+        except (Busy, SegueError) as error:
+            self.unrestored = str(error)
+        await run_sync(self._decide, {})
 
     async def _try(self, mode: Mode, seq: int, refused: str | None = None) -> Tried:
         with _home(self.prepared, self.surveyed.pin) as (home, locks):
@@ -141,7 +166,13 @@ class Attempts:
             claims=claims,
         )
         company = self.company
-        return await attempt(task, on_event=self.recorder, answer=company.answerer, cancel=company.cancel)
+        return await attempt(task, on_event=self._heard, answer=company.answerer, cancel=company.cancel)
+
+    def _heard(self, event: Event) -> None:
+        if not self.ready:  # the agent is at work, and we have nothing to do but to wait
+            self.ready = True
+            threading.Thread(target=copies.get_ready, args=(self.prepared,), daemon=True).start()
+        self.recorder(event)
 
     @asynccontextmanager
     async def _one_writer(self, plan: Plan) -> AsyncIterator[None]:
@@ -149,7 +180,12 @@ class Attempts:
         if name is None:
             yield
             return
-        async with hold(
+        async with self._only_writer(name) as lease:
+            lease.working_in(plan.run_dir)
+            yield
+
+    def _only_writer(self, name: str) -> AbstractAsyncContextManager[Lease]:
+        return hold(
             self.store,
             name,
             owner=self.row.owner,
@@ -159,9 +195,7 @@ class Attempts:
             given_up=lambda: self.company.cancel.asked > 0,
             on_loss=self.company.cancel,
             adopts=False,
-        ) as lease:
-            lease.working_in(plan.run_dir)
-            yield
+        )
 
     def _weigh(self, plan: Plan, outcome: Outcome) -> Tried:
         outcome = advised(priced(outcome, plan, self.prepared.config.prices), self.prepared)
@@ -191,6 +225,11 @@ class Attempts:
         if failure is None or self.company.cancel.asked:
             return None
         return step_down(tried.plan.mode, failure, tried.outcome.tools_run, self.surveyed.situation)
+
+    def _keep(self, last: Tried) -> str | None:
+        """A copy of the session, if this turn has pinned one; None, or what went wrong."""
+        native_id = last.result.native_id
+        return copies.keep(self.prepared, self.store, last.plan, native_id) if native_id is not None else None
 
     def _finish(self, tried: list[Tried], began_ns: int) -> Turn:
         last = tried[-1]

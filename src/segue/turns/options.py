@@ -26,6 +26,7 @@ class Options(TypedDict, total=False):
     cwd: str | Path | None
     fresh_session: bool
     blank: bool
+    adopt: str | None
     fork: bool
     wait: float | None
     timeout: float | None
@@ -55,6 +56,7 @@ def ask_of(key: str, text: str, options: Options, *, may_be_empty: bool = False)
         role=options.get("role"),
         fresh_session=options.get("fresh_session", False),
         blank=options.get("blank", False),
+        adopt=options.get("adopt"),
         fork=options.get("fork", False),
         wait_s=_number("wait", options.get("wait"), least=0),
         timeout_s=_number("timeout", options.get("timeout")),
@@ -83,7 +85,7 @@ def _check(options: Options) -> None:
     unknown = set(options) - set(Options.__annotations__)
     if unknown:
         raise Misuse(f"there is no option {', '.join(sorted(unknown))}")
-    for name in ("agent", "account", "model", "role"):
+    for name in ("agent", "account", "model", "role", "adopt"):
         value = options.get(name)
         if value is not None and not _is_word(value):
             raise Misuse(f"{name} takes a name of one line (at most {LONGEST} characters), not {value!r:.60}")

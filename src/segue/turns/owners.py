@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import socket
 import time
 from functools import cache
 from pathlib import Path
@@ -16,10 +15,6 @@ from segue.turns.processes import HAS_PROC, Identity, boot_id, groups, mark, mar
 
 STARTING_S = 60.0
 """So long after its files were made a process may still be on its way to what it is to run."""
-
-
-def host_name(configured: str | None) -> str:
-    return configured or socket.gethostname()
 
 
 def this_process(host: str) -> Owner:

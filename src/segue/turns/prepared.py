@@ -6,12 +6,14 @@ import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from segue.agents import probe
 from segue.agents.base import Agent
 from segue.config.homes import Home, home_of
+from segue.config.hosts import host_name
 from segue.config.load import load
 from segue.config.schema import Account, Config
 from segue.core.environment import ChildEnvironment, child_environment
@@ -22,9 +24,11 @@ from segue.core.request import Request, Runtime
 from segue.store.records import Conversation
 from segue.store.store import Store
 from segue.turns.asking import Ask, instructions_of, request_of
-from segue.turns.owners import host_name
 from segue.turns.remembered import remembered
 from segue.turns.who import who
+
+if TYPE_CHECKING:
+    from segue.turns.adopting import Adopted
 
 
 class Prepared(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,6 +53,8 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     """The account's home: where the CLI keeps its login and its sessions."""
     host: str
     login: str | None = None
+    adopted: Adopted | None = None
+    """The session to be taken in before the turn."""
 
     @property
     def voice(self) -> Voice:
@@ -62,6 +68,11 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
 def prepare(ask: Ask, env: Mapping[str, str], store: Store, here: Path) -> Prepared:
     """Settle everything that can be settled before a process starts. ``here``: where the caller stands."""
     known = store.conversation(ask.key)
+    adopted = None
+    if ask.adopt is not None:
+        from segue.turns import adopting
+
+        ask, adopted = adopting.found(ask, env, store, here)
     cwd = _directory(_place(ask, known, here))
     config = load(env, cwd)
     before = remembered(ask, store, known)
@@ -93,6 +104,7 @@ def prepare(ask: Ask, env: Mapping[str, str], store: Store, here: Path) -> Prepa
         home=home,
         host=host_name(config.store.host),
         login=agent.sessions.login(home) if agent.sessions is not None else None,
+        adopted=adopted,
     )
 
 

@@ -17,6 +17,8 @@ from segue.core.model import Held, Message, Pin, Standing, Voice, Workdir
 from segue.core.policy import Policy
 from segue.core.situation import FRAME_BYTES, File, Situation
 from segue.core.turn import Turn
+from segue.store import kept
+from segue.store.kept import KeptRow
 from segue.store.records import TurnRow
 from segue.store.store import Store
 from segue.turns.prepared import Prepared
@@ -33,6 +35,8 @@ class Surveyed(msgspec.Struct, frozen=True, kw_only=True):
     """What this voice should know; of a quick survey only what was said since its session was pinned."""
     pin: Pin | None
     found: Found | None
+    copy: KeptRow | None = None
+    """Our copy of the session, where the session itself is not here."""
     epoch: int
     standing: Standing | None
     under: tuple[str, ...]
@@ -74,14 +78,17 @@ def survey(
     busy: str | None = None,
     switched_off: dict[str, str] | None = None,
     quick: bool = False,
+    unrestored: str | None = None,
 ) -> Surveyed:
     """``new``: the message as it would be, for a turn that is only thought of. ``quick``: look only at what
-    was said since the session was pinned, where that is enough to resume it."""
+    was said since the session was pinned, where that is enough to resume it. ``unrestored``: why our copy of
+    the session is of no use."""
     got = (_since(prepared, store, conversation) if quick else None) or _all(
         prepared, store, conversation, new
     )
     voice, pin = prepared.voice, got.pin
     found = _look(prepared, pin)
+    copy = _copy(prepared, store, pin) if found is None and unrestored is None else None
     recent = store.turns(conversation, RECENT)
     situation = Situation(
         policy=policy_of(prepared.config),
@@ -101,7 +108,7 @@ def survey(
         view_messages=got.messages,
         view_bytes=got.bytes,
         new_bytes=got.view[-1].size,
-        file=_file(prepared, pin, found),
+        file=_file(prepared, pin, found, copy, unrestored),
         workdir=workdir_of(prepared.request.cwd),
         model=prepared.request.model,
         login=prepared.login,
@@ -115,6 +122,7 @@ def survey(
         view=got.view,
         pin=pin,
         found=found,
+        copy=copy,
         epoch=store.epochs(conversation).get(voice, 0),
         standing=got.standing,
         under=got.under,
@@ -224,10 +232,21 @@ def _look(prepared: Prepared, pin: Pin | None) -> Found | None:
     return sessions.look(Path(pin.home), pin.native_id, prepared.request.cwd)
 
 
-def _file(prepared: Prepared, pin: Pin | None, found: Found | None) -> File:
-    if pin is None or prepared.agent.sessions is None or pin.host != prepared.host:
+def _copy(prepared: Prepared, store: Store, pin: Pin | None) -> KeptRow | None:
+    if pin is None or prepared.agent.sessions is None or not prepared.config.keep.enabled:
+        return None
+    return kept.find(store.db, pin.voice.agent, pin.account, pin.native_id)
+
+
+def _file(
+    prepared: Prepared, pin: Pin | None, found: Found | None, copy: KeptRow | None, unrestored: str | None
+) -> File:
+    if found is not None:
+        return File(True, found.size, found.end)
+    if pin is None or prepared.agent.sessions is None:
         return File()
-    return File(True, found.size, found.end) if found is not None else File(False)
+    gone = False if pin.host == prepared.host else None
+    return File(gone, kept=copy is not None, unrestored=unrestored)
 
 
 def _others(store: Store, conversation: str, voice: Voice) -> tuple[str, ...]:

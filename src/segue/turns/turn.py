@@ -89,6 +89,10 @@ async def _in_turn(
     ) as lease:
         await recovery.recover(prepared, store, row.id, company, until)
         try:
+            if prepared.adopted is not None:
+                from segue.turns.adopting import adopt
+
+                company.notice(await run_sync(adopt, prepared, store, prepared.adopted))
             await run_sync(changes.begin, prepared, store, row, again)
             return await Attempts(prepared, store, row, lease, company).run(began)
         except (Exception, anyio.get_cancelled_exc_class()) as error:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from segue.core.errors import Broken, Misuse, SegueError
-from segue.store.migrate import known, migrate
+from segue.store.migrate import MIGRATIONS, known, migrate
 from segue.store.store import open_store
 from tests.integration.store.talking import Talk
 from tests.integration.store.where import Where
@@ -77,27 +77,27 @@ def test_migrations_are_applied_in_order_and_once(where: Where, tmp_path: Path) 
     """Today's schema, and two that come after it."""
     later = tmp_path / "later"
     later.mkdir()
-    first = known()[0].path
-    for name in (first.name, first.with_suffix(".sqlite.sql").name):
-        (later / name).write_bytes((first.parent / name).read_bytes())
-    (later / "0002_notes.sql").write_text(
+    second, third = f"{NEWEST + 1:04}", f"{NEWEST + 2:04}"
+    for path in MIGRATIONS.glob("*.sql"):
+        (later / path.name).write_bytes(path.read_bytes())
+    (later / f"{second}_notes.sql").write_text(
         "-- Notes.\nCREATE TABLE notes (id INTEGER PRIMARY KEY, note TEXT) STRICT;\n"
     )
-    (later / "0002_notes.sqlite.sql").write_text("INSERT INTO notes VALUES (1, 'sqlite');\n")
-    (later / "0002_notes.postgres.sql").write_text("INSERT INTO notes VALUES (1, 'postgres');\n")
+    (later / f"{second}_notes.sqlite.sql").write_text("INSERT INTO notes VALUES (1, 'sqlite');\n")
+    (later / f"{second}_notes.postgres.sql").write_text("INSERT INTO notes VALUES (1, 'postgres');\n")
     with where.open() as store:
         Talk(store).say("hello", "hi")
         migrate(store.db, later)
-        (later / "0003_more.sql").write_text(
+        (later / f"{third}_more.sql").write_text(
             "ALTER TABLE notes ADD COLUMN more REAL;\nUPDATE notes SET more = 2;\n"
         )
         migrate(store.db, later)
         migrate(store.db, later)
         assert store.db.all("SELECT id, note, more FROM notes") == [(1, store.db.name, 2.0)]
         assert store.db.all("SELECT version, name FROM segue_migrations ORDER BY version") == [
-            (1, "start"),
-            (2, "notes"),
-            (3, "more"),
+            *((migration.version, migration.name) for migration in known()),
+            (NEWEST + 1, "notes"),
+            (NEWEST + 2, "more"),
         ]
         assert [summary.messages for summary in store.conversations()] == [2]
 
@@ -105,15 +105,17 @@ def test_migrations_are_applied_in_order_and_once(where: Where, tmp_path: Path) 
 def test_a_migration_that_fails_changes_nothing(where: Where, tmp_path: Path) -> None:
     later = tmp_path / "later"
     later.mkdir()
-    for path in known()[0].path.parent.glob("0001*"):
+    for path in MIGRATIONS.glob("*.sql"):
         (later / path.name).write_bytes(path.read_bytes())
-    (later / "0002_wrong.sql").write_text("CREATE TABLE notes (id TEXT) STRICT;\nDROP TABLE nowhere;\n")
+    (later / f"{NEWEST + 1:04}_wrong.sql").write_text(
+        "CREATE TABLE notes (id TEXT) STRICT;\nDROP TABLE nowhere;\n"
+    )
     with where.open() as store:
         with pytest.raises(Broken, match="nowhere"):
             migrate(store.db, later)
         with pytest.raises(Broken, match="notes"):
             store.db.all("SELECT id FROM notes")
-        assert store.db.all("SELECT version FROM segue_migrations") == [(1,)]
+        assert store.db.one("SELECT MAX(version) FROM segue_migrations") == (NEWEST,)
 
 
 @pytest.mark.parametrize(

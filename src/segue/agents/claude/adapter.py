@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -18,6 +19,9 @@ from segue.core.outcome import Outcome
 from segue.core.reading import Reading
 from segue.core.request import Capabilities, Command, Place, Posture, Request, Runtime
 from segue.core.versions import parts
+
+if TYPE_CHECKING:
+    from segue.agents.reader import Reader
 
 _MODES: Mapping[Posture, tuple[str, ...]] = {
     "default": (),
@@ -83,6 +87,11 @@ class Claude:
         "without --permission, Claude refuses edits and commands that its settings do not allow",
         "as root, Claude takes --permission full only where IS_SANDBOX=1 is set",
     )
+
+    def reader(self) -> Reader | None:
+        from segue.agents.claude.reader import READER  # a turn does not need it, and starts faster without
+
+        return READER
 
     def runtime(self, command: tuple[str, ...], outputs: Sequence[str]) -> Runtime:
         said, help_text = outputs

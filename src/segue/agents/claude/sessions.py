@@ -20,14 +20,18 @@ The CLI's own branches count the cost on from the original's total; a copy begin
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from segue.agents.base import Found
+from segue.agents.base import Found, Mended, Mending
 from segue.agents.claude import cutting, projects
 from segue.agents.claude.identity import fingerprint
 from segue.agents.claude.records import Record, newest_first
 from segue.core.errors import Misuse
 from segue.core.keys import uuid
 from segue.core.request import Request, Runtime, Start
+
+if TYPE_CHECKING:
+    from segue.agents.reader import Stored
 
 
 class ClaudeSessions:
@@ -82,6 +86,16 @@ class ClaudeSessions:
 
     def mend(self, found: Found, session: str, runtime: Runtime) -> None:
         """Claude resumes its sessions as they are."""
+
+    def repair(self, stored: Stored, new_id: str, mending: Mending) -> Mended:
+        from segue.agents.claude.repairing import repair
+
+        return repair(stored, new_id, mending)
+
+    def remove(self, stored: Stored) -> None:
+        from segue.agents.claude.removing import remove
+
+        remove(stored)
 
     def login(self, home: Path) -> str | None:
         return fingerprint(home)

@@ -5,9 +5,12 @@ directory it once came to trust allow. ``resume`` knows no ``--sandbox``, so it 
 caller's own arguments, because of two settings the last one counts.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -21,6 +24,9 @@ from segue.core.outcome import Outcome
 from segue.core.reading import Reading
 from segue.core.request import Capabilities, Command, Place, Posture, Request, Runtime, Start
 from segue.core.versions import parts
+
+if TYPE_CHECKING:
+    from segue.agents.reader import Reader
 
 SANDBOX: Mapping[Posture, str] = {
     "default": "read-only",
@@ -60,6 +66,11 @@ class Codex:
         "without --permission, Codex runs in a read-only sandbox, whatever its own settings say",
         "with --permission edit or full in a git repository, Codex marks it as trusted in its config.toml",
     )
+
+    def reader(self) -> Reader | None:
+        from segue.agents.codex.reader import READER
+
+        return READER
 
     def runtime(self, command: tuple[str, ...], outputs: Sequence[str]) -> Runtime:
         said, help_text = outputs

@@ -2,7 +2,8 @@
 
 ``sessions/Y/M/D/rollout-<time>-<thread>.jsonl``. A thread that was taken back to an earlier turn goes on in a
 file of its own, whose name adds an underscore and that file's id. What has not been used for days may be
-packed: ``.jsonl.zst``.
+packed: ``.jsonl.zst``. What was archived lies in ``archived_sessions``, without folders for days; Codex does
+not resume it there, but goes on from it where a fork does.
 """
 
 from __future__ import annotations
@@ -14,15 +15,38 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import IO
+from typing import IO, NamedTuple
 
 PACKED = ".zst"
 UNPACKED_BYTES = 1 << 30
 """What is packed is unpacked up to this size."""
 _KEPT_IN_MEMORY = 1 << 23
+_LONGEST_HEAD = 1 << 24
 _PIECE = 1 << 12
 _ID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 _NAME = re.compile(rf"rollout-(?P<time>.+?)-(?P<thread>{_ID})(?:_(?P<own>{_ID}))?\.jsonl(?P<packed>\.zst)?")
+
+
+ARCHIVED = "archived_sessions"
+
+
+class Named(NamedTuple):
+    """What a rollout's name tells."""
+
+    path: str
+    thread: str
+    rank: tuple[bool, str, bool, bool]
+    """Of the files of one thread the one with the highest is where it goes on."""
+
+
+def listed(home: Path) -> Iterator[Named]:
+    """All rollouts, archived ones too, by their names alone."""
+    for place in _files(str(home / "sessions"), 3):
+        if (named := _NAME.fullmatch(place.name)) is not None:
+            yield Named(place.path, named["thread"], (True, *_ranked(named)))
+    for place in _files(str(home / ARCHIVED), 0):
+        if (named := _NAME.fullmatch(place.name)) is not None:
+            yield Named(place.path, named["thread"], (False, *_ranked(named)))
 
 
 def newest(home: Path, thread: str) -> Path | None:
@@ -33,8 +57,11 @@ def newest(home: Path, thread: str) -> Path | None:
 
 def of_rollout(home: Path, rollout: str) -> Path | None:
     """The file with this id of its own, which is its thread's unless the name says otherwise."""
-    found = (path for path in _named(home, rollout) if _own(path) == rollout)
-    return max(found, key=_rank, default=None)
+    for where in ("sessions/*/*/*", ARCHIVED):
+        found = (path for path in _named(home, rollout, where) if own_of(path) == rollout)
+        if (path := max(found, key=_rank, default=None)) is not None:
+            return path
+    return None
 
 
 def thread_of(path: Path) -> str:
@@ -49,24 +76,37 @@ def place(home: Path, thread: str, now: datetime) -> Path:
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[IO[bytes]]:
+def opened(path: Path, most: int | None = None) -> Iterator[IO[bytes]]:
     """The file to read in, unpacked if it was packed. All that can be wrong with it is an ``OSError``."""
     if path.suffix != PACKED:
         with path.open("rb") as file:
             yield file
         return
     with tempfile.SpooledTemporaryFile(max_size=_KEPT_IN_MEMORY) as plain:
-        for chunk in _unpacked(path):
+        for chunk in _unpacked(path, most or UNPACKED_BYTES):
             plain.write(chunk)
         plain.seek(0)
         yield plain
+
+
+def first_line(path: Path) -> bytes:
+    """As far as it is of a size that a first line can have."""
+    if path.suffix != PACKED:
+        with path.open("rb") as file:
+            return file.readline(_LONGEST_HEAD)
+    begin = b""
+    for chunk in _unpacked(path, UNPACKED_BYTES):
+        begin += chunk
+        if b"\n" in chunk or len(begin) > _LONGEST_HEAD:
+            break
+    return begin.partition(b"\n")[0]
 
 
 def unpack(path: Path) -> Path:
     """Put the plain file in the place of a packed one, as Codex does before it goes on in it."""
     plain = path.with_suffix("")
     if not plain.exists():
-        write(plain, _unpacked(path))
+        write(plain, _unpacked(path, UNPACKED_BYTES))
     path.unlink(missing_ok=True)
     return plain
 
@@ -86,23 +126,42 @@ def write(path: Path, chunks: Iterable[bytes]) -> None:
         raise
 
 
-def _named(home: Path, some_id: str) -> Iterator[Path]:
+def _named(home: Path, some_id: str, where: str = "sessions/*/*/*") -> Iterator[Path]:
     if not re.fullmatch(_ID, some_id):
         return iter(())
-    return home.glob(f"sessions/*/*/*/rollout-*{some_id}*.jsonl*")
+    return home.glob(f"{where}/rollout-*{some_id}*.jsonl*")
 
 
-def _own(path: Path) -> str:
+def _files(folder: str, depth: int) -> Iterator[os.DirEntry[str]]:
+    """What lies so many folders deep. What cannot be looked into is passed over."""
+    try:
+        with os.scandir(folder) as listing:
+            places = list(listing)
+    except OSError:
+        return
+    for place in places:
+        if depth:
+            yield from _files(place.path, depth - 1)
+        else:
+            yield place
+
+
+def own_of(path: Path) -> str:
+    """The id of a file itself; empty when its name does not tell."""
     named = _NAME.fullmatch(path.name)
     return (named["own"] or named["thread"]) if named else ""
 
 
 def _rank(path: Path) -> tuple[str, bool, bool]:
     named = _NAME.fullmatch(path.name)
-    return (named["time"], named["own"] is not None, named["packed"] is None) if named else ("", False, False)
+    return _ranked(named) if named else ("", False, False)
 
 
-def _unpacked(path: Path) -> Iterator[bytes]:
+def _ranked(named: re.Match[str]) -> tuple[str, bool, bool]:
+    return named["time"], named["own"] is not None, named["packed"] is None
+
+
+def _unpacked(path: Path, most: int) -> Iterator[bytes]:
     """Piece by piece; one that breaks off is an error, because what is missing would be lost unseen."""
     import zstandard
 
@@ -114,7 +173,7 @@ def _unpacked(path: Path) -> Iterator[bytes]:
                 frame = unpacker.decompressobj() if frame.eof else frame
                 plain = frame.decompress(piece)
                 size += len(plain)
-                if size > UNPACKED_BYTES:
+                if size > most:
                     raise OSError(f"{path.name} is too large to unpack")
                 yield plain
     except zstandard.ZstdError as error:

@@ -11,38 +11,23 @@ from collections.abc import Iterator
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
-import msgspec
-
-from segue.agents.base import Found
+from segue.agents.base import Found, Mended, Mending
 from segue.agents.codex import anchors, files, rollout
+from segue.agents.codex.ancestry import ancestry
 from segue.agents.codex.anchors import Place
 from segue.agents.codex.lines import forwards, last_record, read
 from segue.agents.codex.login import fingerprint
 from segue.core.keys import uuid
 from segue.core.request import Request, Runtime, Start
 
+if TYPE_CHECKING:
+    from segue.agents.reader import Stored
+
 PAGED, UNPAGED = b'"history_mode":"paginated"', b'"history_mode":"legacy"   '
 """Of one length, so that every place stays."""
 _BASE = re.compile(rb'("history_base"\s*:\s*\{[^{}]*\})')
-_ANCESTORS = 16
-
-
-class _Base(msgspec.Struct, frozen=True):
-    thread_id: str
-    end_byte_offset: int
-
-
-class _Payload(msgspec.Struct, frozen=True):
-    history_base: _Base | None = None
-
-
-class _Head(msgspec.Struct, frozen=True):
-    payload: _Payload = _Payload()
-
-
-_head = msgspec.json.Decoder(_Head)
 
 
 class CodexSessions:
@@ -71,7 +56,7 @@ class CodexSessions:
     ) -> Start | None:
         target = files.place(home, uuid(new_id), datetime.now())
         try:
-            for path, end in _ancestry(home, found.path):
+            for path, end in ancestry(home, found.path):
                 with files.opened(path) as file:
                     place = anchors.locate(file, files.thread_of(path), anchor)
                     if place is not None and (end is None or place.offset <= end):
@@ -100,6 +85,16 @@ class CodexSessions:
                 _end_last_line(file)
                 _stop_numbering(file)
 
+    def repair(self, stored: Stored, new_id: str, mending: Mending) -> Mended:
+        from segue.agents.codex.repairing import repair
+
+        return repair(stored, new_id, mending)
+
+    def remove(self, stored: Stored) -> None:
+        from segue.agents.codex.removing import remove
+
+        remove(stored)
+
     def login(self, home: Path) -> str | None:
         return fingerprint(home / "auth.json")
 
@@ -108,27 +103,6 @@ def _unreadable(path: Path) -> Found | None:
     try:
         return Found(path, path.stat().st_size, None)
     except OSError:
-        return None
-
-
-def _ancestry(home: Path, path: Path) -> Iterator[tuple[Path, int | None]]:
-    """The rollout, and those it goes on from, each with the place up to which it counts."""
-    end: int | None = None
-    for _ in range(_ANCESTORS):
-        yield path, end
-        base = _base(path)
-        origin = files.of_rollout(home, base.thread_id) if base is not None else None
-        if base is None or origin is None:
-            return
-        path, end = origin, base.end_byte_offset
-
-
-def _base(path: Path) -> _Base | None:
-    with files.opened(path) as file:
-        first = file.readline()
-    try:
-        return _head.decode(first).payload.history_base if b'"history_base"' in first else None
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
 
 

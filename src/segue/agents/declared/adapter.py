@@ -1,9 +1,12 @@
 """An agent that a user declared in ``config.toml``: its adapter is made from the declaration."""
 
+from __future__ import annotations
+
 import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from segue.agents.base import Answer, Ended, Evidence, Sessions
 from segue.agents.declared import verdict
@@ -17,6 +20,9 @@ from segue.core.keys import native_id
 from segue.core.outcome import Outcome
 from segue.core.reading import Reading
 from segue.core.request import Capabilities, Command, Place, Request, Runtime
+
+if TYPE_CHECKING:
+    from segue.agents.reader import Reader
 
 TAIL_BYTES = 256 * 1024
 DOCUMENT_BYTES = 64 * 1024 * 1024
@@ -40,6 +46,9 @@ class Declared:
         self.owned_args = options(spec.command, spec.resume_command or ())
         self._spec = spec
         self._output = Output(spec)
+
+    def reader(self) -> Reader | None:
+        return None
 
     def runtime(self, command: tuple[str, ...], outputs: Sequence[str]) -> Runtime:
         found = re.search(r"\d+(?:\.\d+)+[\w.+-]*", outputs[0]) if outputs else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from segue.agents.base import Answer, Ended, Evidence, Sessions
 from segue.agents.gemini import policy, stream, verdict
@@ -16,6 +17,9 @@ from segue.core.keys import flag, uuid
 from segue.core.outcome import Outcome
 from segue.core.reading import Reading
 from segue.core.request import Capabilities, Command, Place, Posture, Request, Runtime
+
+if TYPE_CHECKING:
+    from segue.agents.reader import Reader
 
 PROMPT_BYTES = 8 * 1024 * 1024
 """What Gemini reads of its stdin; the rest it would leave off with a warning."""
@@ -50,6 +54,11 @@ class Gemini:
         "a word such as @file in a message makes Gemini add that file's content to it",
         "policies in ~/.gemini/policies hold as always; those named by policyPaths in its settings do not",
     )
+
+    def reader(self) -> Reader | None:
+        from segue.agents.gemini.reader import READER
+
+        return READER
 
     def runtime(self, command: tuple[str, ...], outputs: Sequence[str]) -> Runtime:
         said, help_text = outputs

@@ -9,14 +9,17 @@ from __future__ import annotations
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from segue.agents.base import Found
+from segue.agents.base import Found, Mended, Mending
 from segue.agents.gemini import files, keeping, login, tail
 from segue.agents.gemini.forms import form_of
 from segue.agents.gemini.message import is_context, is_prompt
 from segue.agents.gemini.story import Story, read
 from segue.core.request import Request, Runtime, Start
+
+if TYPE_CHECKING:
+    from segue.agents.reader import Stored
 
 REPEATS = 1
 """A file that says everything again more often than this is written anew."""
@@ -87,6 +90,16 @@ class GeminiSessions:
                 files.put(path, files.encoded(form.suffix, _header(story, found), states))
             _drop_twins(path, session)
             keeping.keep(path)
+
+    def repair(self, stored: Stored, new_id: str, mending: Mending) -> Mended:
+        from segue.agents.gemini.repairing import repair
+
+        return repair(stored, new_id, mending)
+
+    def remove(self, stored: Stored) -> None:
+        from segue.agents.gemini.removing import remove
+
+        remove(stored)
 
     def login(self, home: Path) -> str | None:
         return login.login(home)

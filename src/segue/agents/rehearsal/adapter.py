@@ -1,8 +1,11 @@
 """How the rehearsal agent is called and read."""
 
+from __future__ import annotations
+
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -16,6 +19,9 @@ from segue.core.keys import flag, native_id
 from segue.core.outcome import Outcome
 from segue.core.reading import Reading
 from segue.core.request import Capabilities, Command, Place, Request, Runtime
+
+if TYPE_CHECKING:
+    from segue.agents.reader import Reader
 
 _CAPABILITIES = Capabilities(
     resume=True,
@@ -56,6 +62,11 @@ class Rehearsal:
     notes: Sequence[str] = (
         "the rehearsal agent runs commands only with --permission edit or full, and without a sandbox",
     )
+
+    def reader(self) -> Reader | None:
+        from segue.agents.rehearsal.reader import READER
+
+        return READER
 
     def runtime(self, command: tuple[str, ...], outputs: Sequence[str]) -> Runtime:
         return Runtime(

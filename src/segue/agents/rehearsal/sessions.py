@@ -4,17 +4,23 @@ An anchor is a message's id. The agent cuts a session at an answer by itself, an
 was interrupted, the session is copied up to the cut. A last line that was torn by a kill does not count.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from segue.agents.base import Found
+from segue.agents.base import Found, Mended, Mending
 from segue.agents.rehearsal import disk
 from segue.agents.rehearsal.disk import Line
 from segue.core.errors import Misuse
 from segue.core.keys import native_id
 from segue.core.request import Request, Runtime, Start
+
+if TYPE_CHECKING:
+    from segue.agents.reader import Stored
 
 FIRST_BYTES = 4 * 1024
 
@@ -66,6 +72,16 @@ class RehearsalSessions:
 
     def mend(self, found: Found, session: str, runtime: Runtime) -> None:
         """The agent resumes its sessions as they are."""
+
+    def repair(self, stored: Stored, new_id: str, mending: Mending) -> Mended:
+        from segue.agents.rehearsal import repairing
+
+        return repairing.repair(stored, new_id, mending)
+
+    def remove(self, stored: Stored) -> None:
+        from segue.agents.rehearsal import removing
+
+        removing.remove(stored)
 
     def login(self, home: Path) -> str | None:
         return disk.login(home / "login.json")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -21,6 +22,9 @@ from segue.core.keys import flag, uuid
 from segue.core.outcome import Outcome
 from segue.core.reading import Reading
 from segue.core.request import Capabilities, Command, Place, Request, Runtime
+
+if TYPE_CHECKING:
+    from segue.agents.reader import Reader
 
 PIPE_LIMIT = 1_048_576
 ARGUMENT_LIMIT = 131_071
@@ -61,6 +65,11 @@ class Vibe:
         " or add: -- --trust",
         "Vibe 3 goes on with the model a session began with, whatever --model says later",
     )
+
+    def reader(self) -> Reader | None:
+        from segue.agents.vibe.reader import READER
+
+        return READER
 
     def runtime(self, command: tuple[str, ...], outputs: Sequence[str]) -> Runtime:
         said, help_text = outputs

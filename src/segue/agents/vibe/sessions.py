@@ -10,14 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from segue.agents.base import Found, Sessions
+from segue.agents.base import Found, Mended, Mending, Sessions
 from segue.agents.vibe import folder, told, unified, unified_cut
 from segue.agents.vibe.newborn import Cut
 from segue.core.errors import Misuse
 from segue.core.keys import native_id
 from segue.core.request import Request, Runtime, Start
+
+if TYPE_CHECKING:
+    from segue.agents.reader import Stored
 
 STORES = "unified"
 READABLE = 256 * 1024 * 1024
@@ -71,6 +74,16 @@ class VibeSessions:
 
     def mend(self, found: Found, session: str, runtime: Runtime) -> None:
         """Vibe sends a resumed history as it was."""
+
+    def repair(self, stored: Stored, new_id: str, mending: Mending) -> Mended:
+        from segue.agents.vibe import repairing
+
+        return repairing.repair(stored, new_id, mending)
+
+    def remove(self, stored: Stored) -> None:
+        from segue.agents.vibe import removing
+
+        removing.remove(stored)
 
     def login(self, home: Path) -> str | None:
         """Vibe's files say nothing openly of who is logged in."""

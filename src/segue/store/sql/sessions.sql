@@ -66,3 +66,14 @@ WHERE conversation = :conversation AND role = :role AND agent = :agent AND accou
 -- name: pins(conversation)
 SELECT made_under FROM pins WHERE conversation = :conversation
 ORDER BY succeeded_ms DESC, agent, role, account;
+
+-- name: every_pin()
+SELECT p.session, c.key FROM pins AS p JOIN conversations AS c ON c.id = p.conversation
+ORDER BY p.succeeded_ms, c.key;
+
+-- name: tried(host)
+-- The native sessions that attempts made, whether or not they were pinned in the end.
+SELECT DISTINCT t.agent, COALESCE(a.native_id, a.new_id)
+FROM attempts AS a JOIN turns AS t ON t.id = a.turn
+WHERE t.host = :host AND COALESCE(a.native_id, a.new_id) IS NOT NULL
+    AND (a.resumed_from IS NULL OR a.resumed_from <> COALESCE(a.native_id, a.new_id));

@@ -1,0 +1,203 @@
+"""A Claude session at a glance, from the two ends of its file. Few lines are decoded, and those at most once.
+
+The title is the one that Claude's own SDK shows: the user's, else the model's, else the prompt that the CLI
+noted last (newer versions do), else the first one.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from segue.agents.claude import windows
+from segue.agents.claude.lines import milliseconds
+from segue.agents.claude.prompts import counted, first_prompt, is_side, last_prompt
+from segue.agents.claude.windows import Windows, first, last, line, places_back
+from segue.agents.reader import Stored
+from segue.core.situation import tokens
+from segue.core.transcript import Brief, TitleBy
+
+_ANSWER = b'"role":"assistant"'
+_SPENT, _TAG, _NAME = _WANTED = (b'cost-state"', b'tag"', b'agent-name"')
+
+
+class _Spent(msgspec.Struct, frozen=True, rename="camel"):
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_input_tokens: int = 0
+    cache_creation_input_tokens: int = 0
+
+    @property
+    def all(self) -> int:
+        mine = self.input_tokens + self.output_tokens
+        return mine + self.cache_read_input_tokens + self.cache_creation_input_tokens
+
+
+class _Cost(msgspec.Struct, frozen=True):
+    total: float | None = msgspec.field(name="totalCostUSD", default=None)
+    by_model: dict[str, _Spent] = msgspec.field(name="modelUsage", default_factory=dict)
+
+
+class _Usage(msgspec.Struct, frozen=True):
+    input_tokens: int = 0
+    cache_read_input_tokens: int = 0
+    cache_creation_input_tokens: int = 0
+    output_tokens: int = 0
+
+
+class _Said(msgspec.Struct, frozen=True):
+    model: str | None = None
+    usage: _Usage | None = None
+    content: msgspec.Raw = msgspec.Raw()
+
+
+class _Answer(msgspec.Struct, frozen=True):
+    type: str = ""
+    version: str | None = None
+    message: _Said = _Said()
+
+
+class _Compacted(msgspec.Struct, frozen=True, rename="camel"):
+    post_tokens: int | None = None
+
+
+class _Boundary(msgspec.Struct, frozen=True, rename="camel"):
+    compact_metadata: _Compacted = _Compacted()
+
+
+class _Load(msgspec.Struct, frozen=True):
+    """What the last request took in, by which model, and what came behind."""
+
+    version: str | None = None
+    model: str | None = None
+    context: int | None = None
+    after: int = 0
+
+
+_BROKEN = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+_answer = msgspec.json.Decoder(_Answer)
+_boundary = msgspec.json.Decoder(_Boundary)
+_cost = msgspec.json.Decoder(_Cost)
+
+
+def brief(stored: Stored) -> Brief:
+    try:
+        seen = windows.look(stored.path)
+    except OSError as error:
+        return Brief(
+            last_used_ms=stored.changed_ns // 1_000_000,
+            trouble=f"it cannot be read: {error.strerror or error}",
+        )
+    head, tail = seen.head, seen.tail
+    spaced = windows.is_spaced(seen)
+    opening, parent = first_prompt(head, spaced)
+    noted = last(tail, "lastPrompt", spaced)
+    closing = last_prompt(tail, spaced) or noted
+    title, title_by = _title(seen, noted, opening, spaced)
+    load = _load(tail, spaced)
+    notes = _notes(tail)
+    cost = _spent(notes.get(_SPENT, b""))
+    tag = last(notes.get(_TAG, b""), "tag")
+    messages = counted(seen, spaced)
+    if seen.whole is None:  # an estimate, but never below what is known
+        messages = max(messages, bool(opening or closing) + bool(load.model))
+    return Brief(
+        cwd=first(head, "cwd", spaced),
+        title=title,
+        title_by=title_by,
+        first_prompt=opening,
+        last_prompt=closing or opening,
+        messages=messages,
+        messages_estimated=seen.whole is None,
+        tokens=sum(each.all for each in cost.by_model.values()) if cost else None,
+        cost_usd=cost.total if cost else None,
+        branch=last(tail, "gitBranch", spaced) or first(head, "gitBranch", spaced),
+        created_ms=milliseconds(first(head, "timestamp", spaced)),
+        last_used_ms=milliseconds(last(tail, "timestamp", spaced)) or stored.changed_ns // 1_000_000,
+        version=load.version or last(tail, "version", spaced) or first(head, "version", spaced),
+        model=load.model,
+        context=load.context,
+        after=load.after,
+        tags=(tag,) if tag else (),
+        agent_name=last(notes.get(_NAME, b""), "agentName"),
+        parent=parent,
+        side=is_side(head),
+        empty=not (opening or closing or messages),
+    )
+
+
+def _title(
+    seen: Windows, noted: str | None, opening: str | None, spaced: bool
+) -> tuple[str | None, TitleBy | None]:
+    keys: tuple[tuple[str, TitleBy], ...] = (("customTitle", "user"), ("aiTitle", "agent"))
+    ends = (seen.tail,) if seen.tail is seen.head else (seen.tail, seen.head)
+    parts = [part for part in ends if part.rfind(b'Title":') >= 0]
+    for key, by in keys:
+        for part in parts:
+            title = last(part, key, spaced)
+            if title:
+                return title, by
+    if noted:
+        return noted, "prompt"
+    summary = last(seen.tail, "summary", spaced)
+    if summary:
+        return summary, "agent"
+    return (opening, "prompt") if opening else (None, None)
+
+
+def _load(tail: bytes, spaced: bool) -> _Load:
+    """From the newest answer of the model's own that tells its usage."""
+    for pattern in (_ANSWER, b'"role": "assistant"') if spaced else (_ANSWER,):
+        for at in places_back(tail, pattern):
+            start, end = line(tail, at)
+            try:
+                found = _answer.decode(tail[start:end])
+            except _BROKEN:
+                continue
+            said = found.message
+            if found.type == "assistant" and said.usage is not None and said.model != "<synthetic>":
+                return _behind(tail, end, found, said, said.usage)
+    return _Load()
+
+
+def _behind(tail: bytes, end: int, found: _Answer, said: _Said, usage: _Usage) -> _Load:
+    """What came after an answer; a compaction there has changed all that came before."""
+    context: int | None = (
+        usage.input_tokens + usage.cache_read_input_tokens + usage.cache_creation_input_tokens
+    )
+    after = max(usage.output_tokens, tokens(len(bytes(said.content))))
+    at = tail.rfind(b'"subtype":"compact_boundary"', end)
+    if at >= 0:
+        start, end = line(tail, at)
+        try:
+            context = _boundary.decode(tail[start:end]).compact_metadata.post_tokens
+        except _BROKEN:
+            context = None
+        after = 0
+    after += tokens(sum(map(_heard, tail[end + 1 :].split(b"\n"))))
+    return _Load(found.version, said.model, context, after)
+
+
+def _heard(text: bytes) -> int:
+    """The bytes of a user's record that reach the model: those of its message."""
+    at = text.find(b'"role":"user","content":')
+    if at < 0 or text.startswith(b'{"type":"api-'):
+        return 0
+    end = text.find(b',"uuid":"', at)
+    return (len(text) if end < 0 else end) - at
+
+
+def _notes(tail: bytes) -> dict[bytes, bytes]:
+    """The last of each kind of note that is looked for, as lines."""
+    found: dict[bytes, bytes] = {}
+    for at in places_back(tail, b'\n{"type":"'):
+        for kind in _WANTED:
+            if kind not in found and tail.startswith(kind, at + 10):
+                found[kind] = tail[slice(*line(tail, at + 1))]
+    return found
+
+
+def _spent(note: bytes) -> _Cost | None:
+    try:
+        return _cost.decode(note)
+    except _BROKEN:
+        return None

@@ -1,0 +1,83 @@
+"""Files of one record a line, read from any place forwards or backwards, whatever their size.
+
+A place is the number of bytes before a line. Lines longer than ``LONGEST`` are not loaded: ``None`` stands
+for them. A file may grow or shrink meanwhile; what is gone is passed over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import IO, NamedTuple
+
+LONGEST = 64 * 1024 * 1024
+_FIRST, _MOST = 64 * 1024, 4 * 1024 * 1024
+
+
+class Line(NamedTuple):
+    start: int
+    next: int
+    """Where the next line starts."""
+    text: bytes | None
+    """Without its line break; None where it is too long to be loaded."""
+    whole: bool = True
+    """Its line break is there: nobody is still writing it."""
+
+
+def forwards(file: IO[bytes], start: int = 0) -> Iterator[Line]:
+    """The lines from a place on, the first one first. Empty ones are passed over."""
+    file.seek(start)
+    at, size = start, _FIRST
+    held: list[bytes] = []
+    kept = 0
+    while piece := file.read(size):
+        size = min(size * 4, _MOST)
+        *ended, rest = piece.split(b"\n")
+        for text in ended:
+            length = kept + len(text)
+            if length:
+                joined = b"".join((*held, text)) if held else text
+                yield Line(at, at + length + 1, joined if length <= LONGEST else None)
+            at += length + 1
+            held, kept = [], 0
+        kept += len(rest)
+        if kept > LONGEST:
+            held = []
+        elif rest:
+            held.append(rest)
+    if kept:
+        yield Line(at, at + kept, b"".join(held) if kept <= LONGEST else None, whole=False)
+
+
+def backwards(file: IO[bytes], end: int | None = None) -> Iterator[Line]:
+    """The lines before a place (the file's end), the last one first. Empty ones are passed over."""
+    size = file.seek(0, 2)
+    end = size if end is None else min(end, size)
+    start, step = end, _FIRST
+    pieces: list[bytes] = []  # of the line whose beginning is not found yet, the last piece first
+    kept, whole, following = 0, False, end
+    while start > 0:
+        count = min(step, start)
+        start, step = start - count, min(step * 4, _MOST)
+        file.seek(start)
+        first, *lines = file.read(count).split(b"\n")
+        at = start + count
+        if lines:
+            last = lines.pop()
+            at -= len(last)
+            if kept + len(last):
+                joined = b"".join((last, *reversed(pieces))) if kept + len(last) <= LONGEST else None
+                yield Line(at, following, joined, whole)
+            following = at
+            for text in reversed(lines):
+                at -= len(text) + 1
+                if text:
+                    yield Line(at, following, text)
+                following = at
+            pieces, kept, whole = [], 0, True
+        kept += len(first)
+        if kept > LONGEST:
+            pieces = []
+        else:
+            pieces.append(first)
+    if kept:
+        yield Line(0, following, b"".join(reversed(pieces)) if kept <= LONGEST else None, whole)

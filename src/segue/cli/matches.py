@@ -1,0 +1,89 @@
+"""What a search found, as lines: session by session, each match with the way to it."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterator, Sequence
+
+from segue.cli.dialogue import age, coloured, width_of
+from segue.cli.terminal import columns, cut
+from segue.cli.words import one_line
+from segue.sessions.index import Index
+from segue.sessions.places import Place
+from segue.sessions.search import Hit
+
+SHORT = 8
+"""An id is shown by so many characters, or by as many as tell it apart."""
+BOLD, DIM, PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[0m"
+
+
+def lines(
+    hits: Sequence[Hit], index: Index, places: Sequence[Place], now_ms: int | None = None
+) -> Iterator[str]:
+    """Session by session: which it is, then each match and how to get there."""
+    now = time.time_ns() // 1_000_000 if now_ms is None else now_ms
+    colour, width = coloured(sys.stdout), width_of(sys.stdout)
+    names = _Names(index, places)
+    before: tuple[str, str] | None = None
+    for hit in hits:
+        if (hit.agent, hit.path) != before:
+            if before is not None:
+                yield ""
+            yield f"{BOLD}{names.head(hit)}{PLAIN}" if colour else names.head(hit)
+        before = (hit.agent, hit.path)
+        when = age(hit.at, now) if hit.at is not None else ""
+        lead = f"  {when:>12}  {hit.kind:<9}  "
+        yield lead + marked(hit, max(width - len(lead), 40), colour=colour)
+        jump = f"{'':16}segue sessions show {names.short(hit)} --at {hit.place}"
+        yield f"{DIM}{jump}{PLAIN}" if colour else jump
+
+
+def marked(hit: Hit, room: int, *, colour: bool) -> str:
+    """The snippet with its matches marked, cut at the right edge."""
+    opening, closing = (BOLD, PLAIN) if colour else ("[", "]")
+    marks = 0 if colour else 2 * len(hit.highlights)
+    text = hit.snippet
+    if columns(text) + marks > room:
+        text = cut(text, max(room - 1 - marks, 1)) + "…"
+    shown, at = "", 0
+    for first, last in hit.highlights:
+        if last > len(text) - (text != hit.snippet):
+            break
+        shown += f"{text[at:first]}{opening}{text[first:last]}{closing}"
+        at = last
+    return shown + text[at:]
+
+
+class _Names:
+    """How sessions are called in a list."""
+
+    def __init__(self, index: Index, places: Sequence[Place]) -> None:
+        self._ids = {file.session for file in index.files()}
+        self._places = {(place.agent, str(place.home)): place for place in places}
+
+    def short(self, hit: Hit) -> str:
+        for length in range(SHORT, len(hit.session)):
+            begin = hit.session[:length]
+            if sum(each.startswith(begin) for each in self._ids) == 1:
+                return begin
+        return hit.session
+
+    def head(self, hit: Hit) -> str:
+        who = f"{hit.agent} ({hit.account})" if hit.account not in (None, hit.agent) else hit.agent
+        parts = (who, self.short(hit), _below_home(hit.cwd or ""), one_line(self._title(hit))[:80])
+        return " · ".join(part for part in parts if part)
+
+    def _title(self, hit: Hit) -> str:
+        for (agent, home), place in self._places.items():
+            if agent == hit.agent and hit.path.startswith(home):
+                stored = place.reader.find(place.home, hit.session)
+                if stored is not None:
+                    return place.reader.brief(stored).title or ""
+        return ""
+
+
+def _below_home(path: str) -> str:
+    home = os.path.expanduser("~")
+    return one_line(f"~{path[len(home) :]}" if path == home or path.startswith(home + "/") else path)

@@ -1,0 +1,70 @@
+"""``segue sessions check``: what is wrong with a session, before it costs money."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from segue.sessions.checking import Finding
+
+MARKS = {"ok": "✓", "warning": "!", "error": "✗"}
+
+
+@click.command("check", short_help="Look for what would make a resume fail or cost too much.")
+@click.argument("session", metavar="ID")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
+def command(session: str, as_json: bool) -> int:
+    """Look through a session for what would make a resume fail, go wrong or cost too much.
+
+    Each finding says what it means and what to do. Nothing is changed. Exit code 1: a resume fails, or the
+    agent would be sent something broken.
+    """
+    import msgspec
+
+    from segue.cli.progress import progress
+    from segue.sessions.checking import Seen, check
+    from segue.sessions.examining import facts_of
+    from segue.sessions.shelf import Shelf
+    from segue.turns.opening import opened
+
+    with opened(os.environ) as store:
+        shelf = Shelf(os.environ, store, Path.cwd())
+        found = shelf.find(session)
+        seen, reader = Seen(), found.place.reader
+        with progress("reading", found.stored.size) as went:
+            for record in reader.read(found.stored):
+                seen.look(record.entries)
+                went(record.next)
+        facts = facts_of(shelf, found)
+        findings = check(facts, seen)
+    sick = any(each.level == "error" for each in findings)
+    if as_json:
+        told = {
+            "schema": 1,
+            "session": found.id,
+            "agent": found.place.agent,
+            "sound": not sick,
+            "load": facts.load,
+            "findings": findings,
+        }
+        print(msgspec.json.encode(told).decode())
+    else:
+        _print(found.id, found.place.agent, findings)
+    return 1 if sick else 0
+
+
+def _print(session: str, agent: str, findings: list[Finding]) -> None:
+    click.echo(f"{agent} · {session}")
+    for each in findings:
+        if each.level == "ok":
+            continue
+        where = f" (at {', '.join(each.where)})" if each.where else ""
+        click.echo(f"{MARKS[each.level]} {each.check}: {each.means}{where}")
+        if each.do:
+            click.echo(f"    {each.do}")
+    fine = [each.check for each in findings if each.level == "ok"]
+    click.echo(f"{MARKS['ok']} {', '.join(fine)}")

@@ -1,0 +1,134 @@
+"""``segue sessions ls``: the agents' own sessions, of this directory or of all."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from segue.sessions.shown import SessionShown
+
+HEAD = ("agent", "last used", "messages", "size", "context", "cost", "session", "conversation", "title")
+RIGHT = (1, 2, 3, 4, 5)
+LEAST = (5, 4, 2, 3, 7)
+"""The columns that a narrow terminal goes without, in this order."""
+TITLE_ROOM = 24
+LONGEST = 30
+SOON_MS = 7 * 24 * 3_600_000
+"""Sessions that the agent will delete within this time are marked."""
+
+
+@click.command("ls", short_help="List the sessions of this directory, or of all.")
+@click.option("--all", "everywhere", is_flag=True, help="Of all directories, not only of this one.")
+@click.option("--cwd", metavar="D", type=click.Path(), help="Of this directory. Default: here.")
+@click.option("--agent", "agents", metavar="A", multiple=True, help="Only of this agent. Repeatable.")
+@click.option("--limit", metavar="N", type=click.IntRange(min=1), help="At most N, the newest.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON array.")
+def command(
+    everywhere: bool, cwd: str | None, agents: tuple[str, ...], limit: int | None, as_json: bool
+) -> None:
+    """List the sessions that the agents themselves have stored, of all accounts, the last used first.
+
+    messages with ~ are estimated from a part of the file; segue sessions search counts them. context is how
+    full the model's window would be after a resume.
+    """
+    import msgspec
+
+    from segue.cli.dialogue import width_of
+    from segue.sessions.shelf import Shelf
+    from segue.sessions.shown import shown
+    from segue.turns.opening import opened
+
+    here = Path.cwd() / cwd if cwd is not None else Path.cwd()
+    with opened(os.environ) as store:
+        shelf = Shelf(os.environ, store, here)
+        _check(agents, shelf.config.declared)
+        found = shelf.sessions(everywhere, agents)[:limit]
+        sessions = [shown(each, shelf) for each in found]
+    if as_json:
+        print(msgspec.json.encode(sessions).decode())
+        return
+    if not sessions:
+        where = "anywhere" if everywhere else "in this directory; segue sessions ls --all shows all"
+        click.echo(f"No sessions {where}.", err=True)
+        return
+    limit_mb = shelf.config.continuity.max_session_mb
+    for line in lines(sessions, width_of(sys.stdout), limit_mb * 1024 * 1024, everywhere=everywhere):
+        click.echo(line)
+
+
+def lines(
+    sessions: Sequence[SessionShown],
+    width: int,
+    size_limit: int,
+    *,
+    everywhere: bool,
+    now_ms: int | None = None,
+) -> Iterator[str]:
+    from segue.cli.terminal import columns, cut
+
+    now = time.time_ns() // 1_000_000 if now_ms is None else now_ms
+    table = [HEAD, *(_cells(each, now, size_limit, everywhere) for each in sessions)]
+    widths = [min(max(columns(row[at]) for row in table), LONGEST) for at in range(len(HEAD) - 1)]
+    for at in LEAST:
+        if sum(widths) + 2 * len(widths) + TITLE_ROOM > width:
+            widths[at] = 0
+    for row in table:
+        cells = [f"{row[at]:{'>' if at in RIGHT else '<'}{size}}" for at, size in enumerate(widths)]
+        head = "  ".join(cell for at, cell in enumerate(cells) if widths[at])
+        room = width - columns(head) - 2
+        yield f"{head}  {cut(row[-1], room) if room > 0 else ''}".rstrip()
+
+
+def _cells(each: SessionShown, now: int, size_limit: int, everywhere: bool) -> tuple[str, ...]:
+    from segue.cli import words
+    from segue.cli.dialogue import age
+
+    used, window = each.context.used, each.context.window
+    messages = "–" if each.messages is None else f"{each.messages:,}"
+    notes = " · ".join(note for note in _notes(each, now, size_limit) if note)
+    place = f"{_home_short(each.cwd)}: " if everywhere and each.cwd else ""
+    title = words.one_line(each.title or each.first_prompt or "")
+    return (
+        each.agent if each.account in (None, each.agent) else f"{each.agent} ({each.account})",
+        age(each.last_used, now),
+        f"~{messages}" if each.messages_estimated else messages,
+        words.size(each.size),
+        f"{used / window:.0%}" if used is not None and window else "–",
+        words.money(each.cost_usd) if each.cost_usd is not None else "–",
+        each.id[:8],
+        each.conversation or "",
+        f"{notes} · {place}{title}" if notes else f"{place}{title}",
+    )
+
+
+def _notes(each: SessionShown, now: int, size_limit: int) -> Iterator[str]:
+    if each.trouble:
+        yield "damaged: segue sessions check"
+    elif each.size > size_limit:
+        yield "too big to resume: segue sessions check"
+    if each.expires is not None and each.expires - now < SOON_MS and not each.pinned:
+        days = max((each.expires - now) // (24 * 3_600_000), 0)
+        when = "soon" if days == 0 else "tomorrow" if days == 1 else f"in {days} days"
+        yield f"deleted {when} by {each.agent}"
+
+
+def _home_short(path: str) -> str:
+    home = os.path.expanduser("~")
+    return f"~{path[len(home) :]}" if path == home or path.startswith(home + "/") else path
+
+
+def _check(agents: Sequence[str], declared: object) -> None:
+    from segue.agents.registry import BUILT_IN
+    from segue.core.errors import Misuse
+
+    known = {*BUILT_IN, *(declared if isinstance(declared, dict) else ())}
+    for name in agents:
+        if name not in known:
+            raise Misuse(f'there is no agent "{name}". Known: {", ".join(sorted(known))}')

@@ -1,0 +1,184 @@
+"""``segue sessions prune``: sessions that nobody needs any more; only shown, unless told to delete."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from segue.turns.pruning import Prunable, Pruned
+
+MB = 1024 * 1024
+
+
+@click.command("prune", short_help="Delete sessions that are not needed any more.")
+@click.option("--days", metavar="N", type=click.FloatRange(min=0), help="Not used for N days (default 7).")
+@click.option("--larger-than", "larger", metavar="MB", type=click.FloatRange(min=0), help="Only larger ones.")
+@click.option("--agent", "agents", metavar="A", multiple=True, help="Only of this agent. Repeatable.")
+@click.option("--cwd", metavar="D", type=click.Path(), help="Only those of this project directory.")
+@click.option(
+    "--keep-last",
+    metavar="N",
+    type=click.IntRange(min=0),
+    default=0,
+    help="Leave the newest N of each conversation.",
+)
+@click.option("--all-sessions", is_flag=True, help="Also sessions that Segue did not make.")
+@click.option(
+    "--confirm",
+    metavar="N",
+    type=click.IntRange(min=0),
+    help="With --all-sessions and no terminal: how many of others are on the list.",
+)
+@click.option("--yes", is_flag=True, help="Delete them; without it they are only shown.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
+def command(
+    days: float | None,
+    larger: float | None,
+    agents: tuple[str, ...],
+    cwd: str | None,
+    keep_last: int,
+    all_sessions: bool,
+    confirm: int | None,
+    yes: bool,
+    as_json: bool,
+) -> int:
+    """Show the sessions that are not needed any more and how much they take; --yes deletes them.
+
+    These are sessions that Segue made, that no conversation would go on with, and that were not used for a
+    week ([retention] days); and private homes of runners that are gone. A session that is pinned, running or
+    was given a name is never deleted.
+    """
+    from segue.sessions.pruning import Rules
+    from segue.sessions.shelf import Shelf
+    from segue.turns.opening import opened
+    from segue.turns.pruning import idle_homes, prunable
+
+    with opened(os.environ) as store:
+        shelf = Shelf(os.environ, store, Path.cwd())
+        limit = shelf.config.retention.days if days is None else days
+        rules = Rules(
+            days=limit,
+            larger=round(larger * MB) if larger is not None else None,
+            agents=agents,
+            keep_last=keep_last,
+            all_sessions=all_sessions,
+        )
+        found = prunable(shelf, store, rules, Path.cwd() / cwd if cwd is not None else None)
+        chosen = [each for each in found if each.verdict.goes]
+        stay = [each.session.stored.path for each in found if not each.verdict.goes]
+        whole = cwd is None and larger is None and not agents
+        homes = idle_homes(shelf.home.runners, limit, stay) if whole else []
+        if not yes:
+            _show(found, homes, as_json)
+            return 0
+        _confirm(chosen, confirm)
+        done = _prune(shelf, store, chosen, homes)
+    _told(done, as_json)
+    return 1 if done.failed else 0
+
+
+def _prune(shelf: Any, store: Any, chosen: Sequence[Prunable], homes: Sequence[Path]) -> Pruned:
+    import anyio
+
+    from segue.turns.pruning import prune
+
+    return anyio.run(prune, shelf, store, chosen, homes, shelf.home.locks)
+
+
+def _confirm(chosen: Sequence[Prunable], confirm: int | None) -> None:
+    """What others made is deleted only by somebody who has seen the list."""
+    from segue.core.errors import Misuse
+
+    foreign = [each for each in chosen if not each.verdict.candidate.known.ours]
+    if not foreign or confirm == len(foreign):
+        return
+    for each in foreign:
+        click.echo(_line(each), err=True)
+    if confirm is None and sys.stdin.isatty():
+        count = len(foreign)
+        if click.confirm(f"Delete these {count} sessions that Segue did not make?", err=True):
+            return
+        raise click.Abort
+    raise Misuse(
+        f"{len(foreign)} of them were not made by Segue (listed above);"
+        f" if all of them shall go, say --confirm {len(foreign)}"
+    )
+
+
+def _show(found: Sequence[Prunable], homes: Sequence[Path], as_json: bool) -> None:
+    from segue.cli import words
+
+    goes = [each for each in found if each.verdict.goes]
+    freed = sum(each.session.stored.size for each in goes)
+    if as_json:
+        _print_json(goes, homes, freed, deleted=False)
+        return
+    for each in goes:
+        click.echo(_line(each))
+    for home in homes:
+        click.echo(f"{home}  a runner's private home, not used any more")
+    stay = len(found) - len(goes)
+    kept = f"; {words.counted(stay, 'session')} kept" if stay else ""
+    if not goes and not homes:
+        click.echo(f"Nothing to delete{kept}.", err=True)
+        return
+    click.echo(f"{words.counted(len(goes), 'session')}, {words.size(freed)} would be freed{kept}.", err=True)
+    click.echo("Delete with: segue sessions prune --yes (and the same options)", err=True)
+
+
+def _told(done: Pruned, as_json: bool) -> None:
+    from segue.cli import words
+
+    if as_json:
+        _print_json(done.deleted, done.homes, done.freed, deleted=True, failed=len(done.failed))
+    for each, why in done.failed:
+        click.echo(f"segue: {each.session.id} stays: {why}", err=True)
+    if not as_json:
+        click.echo(f"{words.counted(len(done.deleted), 'session')} deleted, {words.size(done.freed)} freed.")
+
+
+def _line(each: Prunable) -> str:
+    from segue.cli import words
+    from segue.cli.dialogue import age
+
+    session = each.session
+    when = age(session.last_used_ms, time.time_ns() // 1_000_000)
+    title = words.one_line(session.brief.title or "")[:60]
+    size = words.size(session.stored.size)
+    return f"{session.place.agent}  {session.id}  {size:>8}  {when:>12}  {each.verdict.why}  {title}".rstrip()
+
+
+def _print_json(
+    sessions: Sequence[Prunable], homes: Sequence[Path], freed: int, *, deleted: bool, failed: int = 0
+) -> None:
+    import msgspec
+
+    rows = [
+        {
+            "id": each.session.id,
+            "agent": each.session.place.agent,
+            "size": each.session.stored.size,
+            "last_used": each.session.last_used_ms,
+            "ours": each.verdict.candidate.known.ours,
+            "conversation": each.verdict.candidate.known.conversation,
+            "path": str(each.session.stored.path),
+            "why": each.verdict.why,
+        }
+        for each in sessions
+    ]
+    told = {
+        "schema": 1,
+        "deleted": deleted,
+        "freed": freed,
+        "failed": failed,
+        "sessions": rows,
+        "homes": [str(home) for home in homes],
+    }
+    print(msgspec.json.encode(told).decode())

@@ -1,0 +1,66 @@
+"""``segue sessions repair``: a sound copy of a session, beside it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from segue.turns.repairing import Repaired
+
+
+@click.command("repair", short_help="Write a sound copy of a session beside it.")
+@click.argument("session", metavar="ID")
+@click.option("--trim", is_flag=True, help="Drop tool output and images, keep the dialogue.")
+@click.option("--since", metavar="EVENT", help="Begin at this event (segue sessions show has their ids).")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
+def command(session: str, trim: bool, since: str | None, as_json: bool) -> None:
+    """Write a new session beside the old one, without what segue sessions check complains about.
+
+    The original stays as it is. The copy is read back and, where the agent's CLI is installed, gone on with
+    in a rehearsal that costs nothing. A conversation that had the session goes on with the copy, unless it
+    begins later (--since).
+    """
+    import msgspec
+
+    from segue.agents.base import Mending
+    from segue.sessions.shelf import Shelf
+    from segue.turns.opening import opened
+    from segue.turns.repairing import repair
+
+    with opened(os.environ) as store:
+        shelf = Shelf(os.environ, store, Path.cwd())
+        found = shelf.find(session)
+        repaired = repair(shelf, store, os.environ, found, Mending(trim=trim, since=since))
+    if as_json:
+        print(msgspec.json.encode({"schema": 1, "agent": found.place.agent, **_fields(repaired)}).decode())
+        return
+    click.echo(repaired.session)
+    for line in _words(repaired):
+        click.echo(line, err=True)
+
+
+def _fields(repaired: Repaired) -> dict[str, object]:
+    import msgspec
+
+    return msgspec.structs.asdict(repaired)
+
+
+def _words(repaired: Repaired) -> list[str]:
+    from segue.cli import words
+
+    lines = [f"  {done}" for done in repaired.done] or ["  nothing had to be changed"]
+    lines.append(f"  {words.size(repaired.size_before)} before, {words.size(repaired.size)} now")
+    if repaired.rehearsed:
+        lines.append("  verified: read back, and gone on with in a rehearsal")
+    else:
+        lines.append(f"  verified: read back; not rehearsed ({repaired.why_not})")
+    lines += [f"  still: {each.means}" for each in repaired.findings]
+    if repaired.conversation is not None:
+        lines.append(f"  {repaired.conversation} goes on with it: segue run {repaired.conversation}")
+    else:
+        lines.append(f"  go on with it: segue sessions continue {repaired.session[:8]}")
+    return lines

@@ -1,0 +1,131 @@
+"""``segue sessions restore``: bring a session back from our copy; or list the copies."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from segue.config.schema import Config
+    from segue.sessions.copies import CopyShown
+    from segue.store.kept import KeptRow
+    from segue.store.store import Store
+
+HEAD = ("agent", "session", "kept", "size", "kept size", "", "conversation")
+RIGHT = (2, 3, 4)
+
+
+@click.command("restore", short_help="Bring a session back from the copy that Segue kept.")
+@click.argument("session", metavar="[ID]", required=False)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, or an array of all copies.")
+def command(session: str | None, as_json: bool) -> None:
+    """Bring a session back from the copy that Segue kept of it. Without ID: list the copies.
+
+    ID is the session's id or the beginning of it (4 characters or more), or a conversation's key. The session
+    comes back where it was; nothing that is there is overwritten. Where a conversation's session is gone, its
+    next turn does this by itself.
+    """
+    import msgspec
+
+    from segue.config.load import load
+    from segue.turns.opening import opened
+
+    with opened(os.environ) as store:
+        config = load(os.environ, Path.cwd())
+        if session is None:
+            _list(store, config, as_json)
+            return
+        done = [_restored(store, config, row) for row in _missing(store, config, session)]
+    if as_json:
+        print(msgspec.json.encode({"schema": 1, "restored": done}).decode())
+        return
+    for each in done:
+        click.echo(f"Restored {each['agent']}'s session {each['id']} to {each['path']}")
+
+
+def _missing(store: Store, config: Config, name: str) -> list[KeptRow]:
+    """Those of a conversation that are still there need nothing."""
+    from segue.core.errors import Misuse
+    from segue.sessions.copies import chosen
+
+    found = chosen(store, name)
+    gone = [row for row in found if not _shown(store, config, row).present]
+    if not gone:
+        there = _shown(store, config, found[0])
+        raise Misuse(f"{there.path} is there already; move it away to restore the copy in its place")
+    return gone
+
+
+def _restored(store: Store, config: Config, row: KeptRow) -> dict[str, Any]:
+    from segue.config.homes import home_of
+    from segue.sessions.chunks import chunks_of
+    from segue.sessions.restoring import restore
+
+    copy = _shown(store, config, row)
+    done = restore(row, chunks_of(store, home_of(os.environ).kept), _home(config, row))
+    facts = {"id": copy.id, "agent": copy.agent, "account": copy.account, "conversation": copy.conversation}
+    return facts | {"path": str(done.path), "files": done.files, "size": done.size}
+
+
+def _list(store: Store, config: Config, as_json: bool) -> None:
+    import msgspec
+
+    from segue.cli.dialogue import width_of
+    from segue.sessions.copies import shown
+    from segue.store import kept
+
+    keys = {each.conversation.id: each.conversation.key for each in store.conversations()}
+    copies = [shown(row, _home(config, row), keys) for row in kept.every(store.db)]
+    if as_json:
+        print(msgspec.json.encode(copies).decode())
+    elif not copies:
+        click.echo("No copies are kept yet; every turn keeps one of its session.", err=True)
+    else:
+        for line in lines(copies, width_of(sys.stdout)):
+            click.echo(line)
+
+
+def lines(copies: Sequence[CopyShown], width: int, now_ms: int | None = None) -> Iterator[str]:
+    from segue.cli.terminal import columns, cut
+
+    now = time.time_ns() // 1_000_000 if now_ms is None else now_ms
+    table = [HEAD, *(_cells(each, now) for each in copies)]
+    widths = [max(columns(row[at]) for row in table) for at in range(len(HEAD))]
+    for row in table:
+        cells = [f"{row[at]:{'>' if at in RIGHT else '<'}{size}}" for at, size in enumerate(widths) if size]
+        yield cut("  ".join(cells).rstrip(), width)
+
+
+def _cells(each: CopyShown, now: int) -> tuple[str, ...]:
+    from segue.cli import words
+    from segue.cli.dialogue import age
+
+    return (
+        each.agent if each.account in (None, each.agent) else f"{each.agent} ({each.account})",
+        each.id,
+        age(each.kept, now),
+        words.size(each.size),
+        words.size(each.kept_size),
+        "" if each.present else "gone",
+        each.conversation or "",
+    )
+
+
+def _shown(store: Store, config: Config, row: KeptRow) -> CopyShown:
+    from segue.sessions.copies import shown
+
+    keys = {each.conversation.id: each.conversation.key for each in store.conversations()}
+    return shown(row, _home(config, row), keys)
+
+
+def _home(config: Config, row: KeptRow) -> Path:
+    from segue.config.hosts import host_name
+    from segue.sessions.copies import home_on
+
+    return home_on(row, host_name(config.store.host), config, os.environ)

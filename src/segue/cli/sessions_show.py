@@ -1,0 +1,125 @@
+"""``segue sessions show``: one session to read, the newest page first."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from segue.cli.transcript import Ink
+    from segue.core.transcript import Entry
+    from segue.sessions.listing import Listed
+
+WHOLE_BYTES = 50 * 1024 * 1024
+"""Sessions up to this size are counted whole; of larger ones only the newest page."""
+
+
+@click.command("show", short_help="Read a session: what was said and done, page by page.")
+@click.argument("session", metavar="ID")
+@click.option("--before", metavar="EVENT", help="The page before this event (its id, or the agent's own).")
+@click.option("--at", metavar="EVENT", help="The page that ends with this event.")
+@click.option("--size", metavar="N", type=click.IntRange(1, 10_000), default=100, help="Events a page (100).")
+@click.option("--full", is_flag=True, help="Tool output and long texts whole, and what the agent noted.")
+@click.option("--follow", "-f", is_flag=True, help="Stay, and show what comes, until Ctrl-C.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print {firstId, hasMore, size, events}; one event a line after."
+)
+def command(
+    session: str, before: str | None, at: str | None, size: int, full: bool, follow: bool, as_json: bool
+) -> None:
+    """Read a session of any agent: who said what, tool calls folded, side chains apart.
+
+    The newest page comes first; the line on top of it says how to see the one before. Only what a page
+    needs is read, however large the session is.
+    """
+    from segue.sessions.shelf import Shelf
+    from segue.turns.opening import opened
+
+    if before is not None and at is not None:
+        raise click.UsageError("--before and --at exclude each other")
+    with opened(os.environ) as store:
+        from pathlib import Path
+
+        shelf = Shelf(os.environ, store, Path.cwd())
+        found = shelf.find(session)
+        known = shelf.known(found.place.agent, found.id)
+        window = known.row.context.window if known.row is not None else None
+    if as_json:
+        _print_json(found, before, at, size)
+    else:
+        _print(found, before, at, size, full, known.conversation, window)
+    if follow:
+        _follow(found, full, as_json)
+
+
+def _print_json(found: Listed, before: str | None, at: str | None, size: int) -> None:
+    import msgspec
+
+    from segue.sessions.paging import around, page
+
+    reader, stored = found.place.reader, found.stored
+    one = around(reader, stored, at, size) if at else page(reader, stored, before_id=before, size=size)
+    print(msgspec.json.encode(one).decode(), flush=True)
+
+
+def _print(
+    found: Listed,
+    before: str | None,
+    at: str | None,
+    size: int,
+    full: bool,
+    conversation: str | None,
+    window: int | None,
+) -> None:
+    from segue.cli import transcript
+    from segue.sessions.paging import around, everything, page
+
+    ink = transcript.ink(sys.stdout)
+    reader, stored = found.place.reader, found.stored
+    if at:
+        one = around(reader, stored, at, size)
+    else:
+        wanted = everything if full else transcript.is_shown
+        one = page(reader, stored, before_id=before, size=size, wanted=wanted)
+    for line in transcript.heading(found, conversation, ink):
+        click.echo(line)
+    if one.has_more:
+        click.echo(ink.dim(f"… older: segue sessions show {found.id[:8]} --before {one.first_id}"))
+    _entries(one.events, ink, full, mark=at)
+    if before is None and at is None:
+        whole = stored.size <= WHOLE_BYTES
+        entries = (
+            (entry for record in reader.read(stored) for entry in record.entries) if whole else one.events
+        )
+        for line in transcript.ending(found, entries, ink, whole=whole, window=window):
+            click.echo(line)
+
+
+def _entries(entries: tuple[Entry, ...], ink: Ink, full: bool, mark: str | None = None) -> None:
+    from segue.cli import transcript
+    from segue.sessions.paging import is_called
+
+    for entry in entries:
+        if full or transcript.is_shown(entry):
+            called = mark is not None and is_called(entry, mark)
+            for line in transcript.entry_lines(entry, ink, full, marked=called):
+                click.echo(line)
+
+
+def _follow(found: Listed, full: bool, as_json: bool) -> None:
+    import msgspec
+
+    from segue.cli import transcript
+    from segue.sessions.following import follow
+
+    ink = transcript.ink(sys.stdout)
+    sys.stdout.flush()
+    for entry in follow(found.place.reader, found.stored, stop=lambda: False):
+        if as_json:
+            print(msgspec.json.encode(entry).decode(), flush=True)
+        else:
+            _entries((entry,), ink, full)
+            sys.stdout.flush()

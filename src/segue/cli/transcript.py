@@ -1,0 +1,138 @@
+"""How a session's entries are put on a terminal."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, TextIO
+
+import msgspec
+
+from segue.cli import words
+from segue.cli.dialogue import coloured, width_of
+from segue.core.transcript import Entry
+
+if TYPE_CHECKING:
+    from segue.sessions.listing import Listed
+
+HIDDEN = ("state", "unknown", "thinking")
+"""Shown with ``--full`` only."""
+TEXT_LINES, OUTPUT_LINES = 40, 3
+
+
+class Ink(msgspec.Struct, frozen=True):
+    width: int
+    colour: bool
+
+    def dim(self, text: str) -> str:
+        return f"\x1b[2m{text}\x1b[0m" if self.colour else text
+
+    def bold(self, text: str) -> str:
+        return f"\x1b[1m{text}\x1b[0m" if self.colour else text
+
+
+def ink(out: TextIO) -> Ink:
+    return Ink(width_of(out), coloured(out))
+
+
+def is_shown(entry: Entry) -> bool:
+    """What a reader wants to see first: the dialogue and what was done, nothing that is noted for the CLI."""
+    return entry.kind not in HIDDEN and not (entry.inserted or entry.again)
+
+
+def heading(found: Listed, conversation: str | None, ink: Ink) -> Iterator[str]:
+    brief = found.brief
+    title = words.one_line(brief.title or brief.first_prompt or "untitled")
+    yield ink.bold(f"{found.place.agent} · {title}")
+    facts = (
+        found.id,
+        brief.cwd or "",
+        f"on {brief.branch}" if brief.branch else "",
+        brief.model or "",
+        words.size(found.stored.size),
+        f"conversation {conversation}" if conversation else "",
+    )
+    yield ink.dim(" · ".join(words.one_line(fact) for fact in facts if fact))
+    if brief.trouble:
+        yield f"! {words.one_line(brief.trouble)}; see segue sessions check {found.id[:8]}"
+
+
+def entry_lines(entry: Entry, ink: Ink, full: bool, *, marked: bool = False) -> Iterator[str]:
+    """One entry: a line that says who and when, then what was said. Side chains are set off."""
+    edge = "│ " if entry.side else "▸ " if marked else "  "
+    for n, line in enumerate(_lines(entry, ink, full)):
+        yield (edge if n or not marked else "▸ ") + line
+
+
+def _lines(entry: Entry, ink: Ink, full: bool) -> Iterator[str]:
+    at = f"  {words.moment(entry.at_ms)}" if entry.at_ms is not None else ""
+    images = f" [{words.counted(len(entry.images), 'image')}]" if entry.images else ""
+    match entry.kind:
+        case "user" | "assistant":
+            who = "you" if entry.kind == "user" else "agent"
+            note = " (put in by the CLI)" if entry.inserted else ""
+            yield ink.bold(who) + ink.dim(f"{note}{at}  {entry.id}") + images
+            yield from _text(entry.text, full)
+        case "call":
+            yield ink.dim("├ ") + words.tool(entry.tool, entry.input, max(ink.width - 6, 40))
+        case "result":
+            yield from _output(entry, ink, full)
+        case "boundary":
+            yield ink.dim(f"──── compacted here: what came before is a summary from now on{at} ────")
+            if full:
+                yield from _text(entry.text, full)
+        case "damaged":
+            yield f"! {words.one_line(entry.text)}"
+        case "thinking":
+            yield ink.dim(f"thinking{at}")
+            yield from (ink.dim(line) for line in _text(entry.text, full))
+        case _:
+            text = words.one_line(entry.text)[: max(ink.width - 30, 20)]
+            yield ink.dim(f"· {entry.label or entry.kind}{': ' + text if text else ''}")
+
+
+def _text(text: str, full: bool) -> Iterator[str]:
+    lines = words.harmless(text).splitlines()
+    shown = lines if full else lines[:TEXT_LINES]
+    yield from (f"  {line}" for line in shown)
+    if len(lines) > len(shown):
+        yield f"  … {words.counted(len(lines) - len(shown), 'line')} more (--full)"
+
+
+def _output(entry: Entry, ink: Ink, full: bool) -> Iterator[str]:
+    lines = [line for line in words.harmless(entry.text).splitlines() if line.strip()]
+    shown = lines if full else lines[:OUTPUT_LINES] if entry.failed else lines[:1]
+    more = len(lines) - len(shown)
+    for n, line in enumerate(shown):
+        mark = ("✗ " if entry.failed else "└ ") if n == 0 else "  "
+        cut = line if full else line[: max(ink.width - 20, 20)]
+        yield ink.dim(mark + cut + (f"  … {more} more" if more and n == len(shown) - 1 else ""))
+
+
+def ending(
+    found: Listed, entries: Iterable[Entry], ink: Ink, *, whole: bool, window: int | None
+) -> Iterator[str]:
+    """What a resume would bring back, and what not; how full the window would be."""
+    from segue.sessions.tally import load, tally
+
+    counts = tally(entries, whole)
+    yield ""
+    scope = "" if whole else " (counted in this page only: the session is large)"
+    back = [words.counted(counts.messages, "message"), words.counted(counts.calls, "tool call")]
+    back += [f"{label} ({count})" for label, count in counts.restored.items()]
+    left = [f"{label} ({count})" for label, count in counts.left.items()]
+    left.append("the state of the screen and of running tasks")
+    yield ink.dim(f"a resume restores: {', '.join(back)}{scope}")
+    yield ink.dim(f"it does not restore: {', '.join(left)}")
+    if counts.side:
+        yield ink.dim(f"apart from the dialogue: {words.counted(counts.side, 'entry')} of side chains")
+    loaded = load(found.brief, found.place.reader.allowance, window)
+    if loaded.tokens is not None:
+        room = f" of {words.tokens(loaded.window)} ({loaded.share:.0%})" if loaded.share is not None else ""
+        plus = f", plus {words.tokens(loaded.reserved)} kept free for the answer"
+        then = "; the agent would compact at once" if loaded.compacts else ""
+        yield ink.dim(f"it would load about {words.tokens(loaded.tokens)} tokens{room}{plus}{then}")
+    expires = found.place.reader.expires_ms(found.stored, found.brief)
+    if expires is not None:
+        day = time.strftime("%Y-%m-%d", time.localtime(expires / 1000))
+        yield ink.dim(f"{found.place.agent} deletes it on {day} if it is not used before")

@@ -1,0 +1,150 @@
+"""The pieces that copies of sessions are made up of: compressed, and named by what they hold.
+
+A piece that is named by the hash of its plain bytes is stored once, however many copies hold it, and never
+changes. With SQLite the pieces are files, ``kept/chunks/ab/abcd….zst``; with PostgreSQL, rows of a table.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from hashlib import sha256
+from itertools import count
+from pathlib import Path
+from typing import Protocol
+
+from segue.store import kept
+from segue.store.store import Store
+
+SUFFIX = ".zst"
+LEVEL = 3
+_numbers = count()
+
+
+class Chunks(Protocol):
+    """Where pieces are. What is asked for or put is in use from then on, and not deleted for a while."""
+
+    def has(self, name: str) -> bool: ...
+
+    def put(self, name: str, packed: bytes) -> None: ...
+
+    def get(self, name: str) -> bytes | None: ...
+
+    def delete(self, names: Iterable[str], unused_s: float) -> None:
+        """Those of them that were not in use for so long."""
+        ...
+
+    def sizes(self) -> dict[str, int]:
+        """All there are, with their compressed sizes."""
+        ...
+
+
+def chunks_of(store: Store, home: Path) -> Chunks:
+    """Those of a store. ``home``: our own directory for copies."""
+    return kept.ChunkTable(store.db) if store.db.name == "postgres" else ChunkFiles(home / "chunks")
+
+
+def name_of(plain: bytes) -> str:
+    return sha256(plain).hexdigest()
+
+
+def pack(plain: bytes) -> bytes:
+    from zstandard import ZstdCompressor  # a turn that has nothing to keep goes without it
+
+    return ZstdCompressor(level=LEVEL).compress(plain)
+
+
+def unpack(packed: bytes, name: str, size: int) -> bytes | None:
+    """The plain bytes, or None where they are not what the name says."""
+    from zstandard import ZstdDecompressor, ZstdError
+
+    try:
+        plain = ZstdDecompressor().decompress(packed, max_output_size=size)
+    except ZstdError:
+        return None
+    return plain if len(plain) == size and name_of(plain) == name else None
+
+
+class ChunkFiles:
+    """A file each, written whole or not at all; when it was last in use is its time of change."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def has(self, name: str) -> bool:
+        path = self._path(name)
+        try:
+            if not os.stat(path).st_size:  # the machine went down before it was on disk
+                return False
+            os.utime(path)
+        except OSError:
+            return False
+        return True
+
+    def put(self, name: str, packed: bytes) -> None:
+        path = self._path(name)
+        beside = self._path(f".{name}.{os.getpid()}-{next(_numbers)}")
+        try:
+            with open(_private(beside), "wb") as file:
+                file.write(packed)
+            os.replace(beside, path)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(beside)
+            raise
+
+    def get(self, name: str) -> bytes | None:
+        try:
+            return self._path(name).read_bytes()
+        except FileNotFoundError:
+            return None
+
+    def delete(self, names: Iterable[str], unused_s: float) -> None:
+        """It is put aside first: whoever began to use it in the same moment gets it back."""
+        before = time.time() - unused_s
+        for name in names:
+            path = self._path(name)
+            aside = path if name.startswith(".") else self._path(f".{name}.gone")
+            with suppress(OSError):
+                if os.stat(path).st_mtime >= before:
+                    continue
+                os.rename(path, aside)
+                if os.stat(aside).st_mtime >= before:
+                    os.rename(aside, path)
+                else:
+                    os.unlink(aside)
+
+    def sizes(self) -> dict[str, int]:
+        """With what a kill left of pieces that were being written: these belong to no copy."""
+        return {entry.name.removesuffix(SUFFIX): entry.stat().st_size for entry in self._entries()}
+
+    def _entries(self) -> Iterator[os.DirEntry[str]]:
+        for folder in _listed(self._root):
+            if folder.is_dir(follow_symlinks=False):
+                for entry in _listed(folder.path):
+                    with suppress(OSError):
+                        if entry.name.endswith(SUFFIX) and entry.stat():
+                            yield entry
+
+    def _path(self, name: str) -> Path:
+        return self._root / name.lstrip(".")[:2] / f"{name}{SUFFIX}"
+
+
+def _listed(folder: Path | str) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            return list(entries)
+    except OSError:
+        return []
+
+
+def _private(path: Path) -> int:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+    try:
+        return os.open(path, flags, 0o600)
+    except FileNotFoundError:
+        for folder in (path.parents[2], path.parents[1], path.parent):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return os.open(path, flags, 0o600)

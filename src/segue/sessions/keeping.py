@@ -1,0 +1,142 @@
+"""Keeps copies of native sessions, so that no clean-up and no lost disk can take them.
+
+A copy is a manifest in the store and the pieces that it names. The pieces are written first and the manifest
+last, in one step: whoever is killed meanwhile leaves the copy of before, and some pieces for the collector.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from segue.agents.reader import Reader, Stored
+from segue.config.schema import Keep
+from segue.sessions import manifest as manifests
+from segue.sessions.bounding import MB, bound
+from segue.sessions.chunks import Chunks, chunks_of
+from segue.sessions.copying import copied, untouched
+from segue.sessions.manifest import KeptFile, Manifest
+from segue.store import kept
+from segue.store.kept import KeptRow
+from segue.store.store import Store
+
+TRIES = 3
+
+
+class Session(msgspec.Struct, frozen=True, kw_only=True):
+    """The session that is to be kept."""
+
+    agent: str
+    account: str
+    native_id: str
+    conversation: str
+    host: str
+    home: Path
+    cwd: Path
+
+
+def keep(store: Store, directory: Path, limits: Keep, reader: Reader, session: Session) -> bool:
+    """Copy what is new of the session. False: it is too large, or not there. ``directory``: our own."""
+    chunks = chunks_of(store, directory)
+    for _ in range(TRIES):
+        row = kept.find(store.db, session.agent, session.account, session.native_id)
+        before = _before(row, session)
+        made = _copy(reader, session, before, chunks, min(limits.max_session_mb, limits.max_mb) * MB)
+        if made is None:
+            return False
+        if kept.save(store.db, _row(session, made, row), row):
+            break
+    bound(store, chunks, limits, directory)
+    return True
+
+
+def _before(row: KeptRow | None, session: Session) -> Manifest | None:
+    """The copy so far. What another host says of its files says nothing of ours."""
+    before = manifests.read(row.manifest) if row is not None else None
+    if before is None or row is None or (row.host, row.home) == (session.host, str(session.home)):
+        return before
+    elsewhere = tuple(msgspec.structs.replace(file, inode=0, changed_ns=0) for file in before.files)
+    return msgspec.structs.replace(before, files=elsewhere)
+
+
+def _copy(
+    reader: Reader, session: Session, before: Manifest | None, chunks: Chunks, most: int
+) -> Manifest | None:
+    stored = _stored(reader, session, before)
+    if stored is None:
+        return None
+    known = {file.path: file for file in before.files} if before is not None else {}
+    there = _there(reader, stored, session.home)
+    if not there or sum(now.st_size for _, now in there.values()) > most:
+        return None
+    files: list[KeptFile] = []
+    for name, (path, now) in there.items():
+        old = known.get(name)
+        if old is not None and untouched(old, now):
+            files.append(old)
+            continue
+        with suppress(FileNotFoundError):  # the CLI cleans up behind itself
+            files.append(copied(path, name, old, chunks))
+    return Manifest(str(stored.path.relative_to(session.home)), stored.appends, tuple(files))
+
+
+def _there(reader: Reader, stored: Stored, home: Path) -> dict[str, tuple[Path, os.stat_result]]:
+    """The session's files by their names below the home. There may be many: each is looked at once."""
+    above, found = f"{home}{os.sep}", {}
+    for path in reader.files(stored):
+        with suppress(OSError):
+            if str(path).startswith(above):
+                found[str(path)[len(above) :]] = path, os.stat(path)
+    return found
+
+
+def _stored(reader: Reader, session: Session, before: Manifest | None) -> Stored | None:
+    """Where it was the last time, or wherever the reader finds it."""
+    if before is not None:
+        path = session.home / before.root
+        try:
+            now = os.stat(path)
+        except OSError:
+            pass
+        else:
+            return Stored(
+                id=session.native_id,
+                home=session.home,
+                path=path,
+                size=now.st_size,
+                changed_ns=now.st_mtime_ns,
+                appends=before.appends,
+            )
+    found = reader.find(session.home, session.native_id)
+    return found if found is not None and found.path.is_relative_to(session.home) else None
+
+
+def _row(session: Session, made: Manifest, before: KeptRow | None) -> KeptRow:
+    now_ms = time.time_ns() // 1_000_000
+    return KeptRow(
+        agent=session.agent,
+        account=session.account,
+        native_id=session.native_id,
+        conversation=session.conversation,
+        host=session.host,
+        home=str(session.home),
+        cwd=str(session.cwd),
+        size=made.size,
+        packed=made.packed,
+        garbage=_garbage(made, before),
+        kept_ms=now_ms,
+        used_ms=now_ms,
+        manifest=manifests.write(made),
+    )
+
+
+def _garbage(made: Manifest, before: KeptRow | None) -> int:
+    """What this copy has left behind and nobody has collected yet."""
+    old = manifests.read(before.manifest) if before is not None else None
+    if before is None or old is None:
+        return 0
+    return before.garbage + sum(chunk.packed for chunk in old.unique() - made.unique())

@@ -1,0 +1,132 @@
+"""All native sessions at a glance, from every home.
+
+What a session's file tells is remembered beside the store and read again only when the file has changed: the
+second list of thousands of sessions costs little more than asking the file system for their sizes.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from hashlib import sha256
+from pathlib import Path
+
+import msgspec
+
+from segue import __version__
+from segue.agents.reader import Stored
+from segue.core.transcript import Brief
+from segue.sessions.places import Place
+
+FORM = f"{__version__}/1"
+"""Briefs that another version has remembered are not trusted."""
+
+
+class Listed(msgspec.Struct, frozen=True):
+    """One session: where it lies, and what it tells of itself."""
+
+    place: Place
+    stored: Stored
+    brief: Brief
+
+    @property
+    def id(self) -> str:
+        return self.stored.id
+
+    @property
+    def last_used_ms(self) -> int:
+        known = self.brief.last_used_ms
+        return known if known is not None else self.stored.changed_ns // 1_000_000
+
+
+class _Row(msgspec.Struct, frozen=True, array_like=True):
+    path: str
+    size: int
+    changed_ns: int
+    brief: Brief
+
+
+class _Memory(msgspec.Struct, frozen=True):
+    form: str
+    rows: list[_Row]
+
+
+_decoder = msgspec.msgpack.Decoder(_Memory)
+
+
+def listed(places: Iterable[Place], memory: Path | None = None) -> list[Listed]:
+    """All sessions, the last used first. ``memory``: the directory in which briefs are remembered."""
+    found: dict[tuple[str, str | None, str], Listed] = {}
+    for each in (each for place in places for each in _in_place(place, memory)):
+        key = (each.place.agent, each.place.account, each.id)
+        if key not in found or found[key].stored.changed_ns < each.stored.changed_ns:
+            found[key] = each  # runners carry a session from one private home to the next
+    return sorted(found.values(), key=lambda each: each.last_used_ms, reverse=True)
+
+
+def in_directory(sessions: Iterable[Listed], here: Path) -> Iterator[Listed]:
+    """Those that were begun in a directory: by its identity, or by its path where it is gone."""
+    wanted, path = _identity(str(here)), os.path.realpath(here)
+    same: dict[str | None, bool] = {None: False}
+    for each in sessions:
+        cwd = each.brief.cwd
+        if cwd not in same:
+            found = _identity(cwd or "")
+            same[cwd] = found == wanted if found is not None else os.path.realpath(cwd or "") == path
+        if same[cwd]:
+            yield each
+
+
+def _in_place(place: Place, memory: Path | None) -> list[Listed]:
+    file = _file(place, memory) if memory is not None else None
+    known = {row.path: row for row in _remembered(file)} if file is not None else {}
+    rows: list[_Row] = []
+    found: list[Listed] = []
+    read = 0
+    for stored in place.reader.stored(place.home):
+        path = str(stored.path)
+        row = known.get(path)
+        if row is None or row.changed_ns != stored.changed_ns or row.size != stored.size:
+            row = _Row(path, stored.size, stored.changed_ns, place.reader.brief(stored))
+            read += 1
+        rows.append(row)
+        if not row.brief.side:
+            found.append(Listed(place, stored, row.brief))
+    if file is not None and (read or len(rows) != len(known)):
+        _remember(file, rows)
+    return found
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    try:
+        stat = os.stat(path)
+    except (OSError, ValueError):
+        return None
+    return stat.st_dev, stat.st_ino
+
+
+def _file(place: Place, memory: Path) -> Path:
+    name = sha256(os.path.realpath(place.home).encode("utf-8", "surrogateescape")).hexdigest()[:16]
+    return memory / f"{place.agent}-{name}.msgpack"
+
+
+def _remembered(file: Path) -> Sequence[_Row]:
+    try:
+        memory = _decoder.decode(file.read_bytes())
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+        return ()
+    return memory.rows if memory.form == FORM else ()
+
+
+def _remember(file: Path, rows: list[_Row]) -> None:
+    """To forget is no harm: what cannot be written is read anew the next time."""
+    beside = file.with_name(f".{file.name}.{os.getpid()}")
+    with suppress(OSError, UnicodeEncodeError):
+        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        try:
+            with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as opened:
+                opened.write(msgspec.msgpack.encode(_Memory(FORM, rows)))
+            beside.replace(file)
+        finally:
+            beside.unlink(missing_ok=True)

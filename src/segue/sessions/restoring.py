@@ -1,0 +1,169 @@
+"""Puts a copy of a session back into its place. Nothing that stands there is ever overwritten.
+
+Every piece is checked against its hash and every file against its length before the CLI sees any of them: a
+session comes back whole, or not at all.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path, PurePosixPath
+from typing import IO
+
+import msgspec
+
+from segue.core.errors import Broken, Misuse
+from segue.sessions import manifest as manifests
+from segue.sessions.chunks import Chunks, unpack
+from segue.sessions.manifest import KeptFile, Manifest
+from segue.store.kept import KeptRow
+
+
+class Restored(msgspec.Struct, frozen=True, kw_only=True):
+    """``path``: the session's file or directory. ``files``: how many were written; the others were there."""
+
+    path: Path
+    files: int
+    size: int
+
+
+def restore(row: KeptRow, chunks: Chunks, home: Path, *, behind: bool = False) -> Restored:
+    """The session below this home. ``Misuse`` where something else stands there, ``Broken`` for a bad copy.
+
+    ``behind``: a file that is the beginning of what was kept, and nothing else, is brought up to date. A host
+    has that of a session that went on on another one.
+    """
+    manifest = manifests.read(row.manifest)
+    if manifest is None:
+        raise Broken(f"the copy of session {row.native_id} was made by another version of Segue")
+    try:
+        written = _Restoring(manifest, chunks, home, behind).run()
+    except OSError as error:
+        raise Broken(f"{error.filename or home}: {error.strerror or error}") from error
+    return Restored(
+        path=home / _below(manifest.root), files=len(written), size=sum(file.size for file in written)
+    )
+
+
+class _Restoring:
+    def __init__(self, manifest: Manifest, chunks: Chunks, home: Path, behind: bool) -> None:
+        self._manifest, self._chunks, self._home, self._behind = manifest, chunks, home, behind
+        self._root = home / _below(manifest.root)
+        self._beside = self._root.with_name(f".{self._root.name}.{os.urandom(4).hex()}.part")
+        """Where the files are put together."""
+        self._placed: list[Path] = []
+        self._outdated: set[Path] = set()
+
+    def run(self) -> list[KeptFile]:
+        missing = [file for file in self._manifest.files if not self._stands(file)]
+        if not missing:
+            return []
+        try:
+            parts = {file.path: self._assemble(file, n) for n, file in enumerate(missing)}
+            self._place(missing, parts)
+        except BaseException:
+            for path in self._placed:
+                with suppress(OSError):
+                    path.unlink()
+            raise
+        finally:
+            shutil.rmtree(self._beside, ignore_errors=True)
+        return missing
+
+    def _stands(self, file: KeptFile) -> bool:
+        """Whether it is there already. Beside the session itself anything will do: others may share it."""
+        target = self._home / _below(file.path)
+        if not target.is_relative_to(self._root) and os.path.lexists(target):
+            return True
+        try:
+            with target.open("rb") as there:
+                size = os.fstat(there.fileno()).st_size
+                if size == file.size and self._begins(file, there):
+                    return True
+                if self._behind and size < file.size and self._begins(file, there):
+                    self._outdated.add(target)
+                    return False
+        except FileNotFoundError:
+            return False
+        except (IsADirectoryError, NotADirectoryError):
+            pass
+        raise Misuse(f"{target} is there already and is not what was kept; move it away to restore the copy")
+
+    def _begins(self, file: KeptFile, there: IO[bytes]) -> bool:
+        """Whether the copy begins with all that is there."""
+        for plain in self._parts(file):
+            part = there.read(len(plain))
+            if not plain.startswith(part):
+                return False
+            if len(part) < len(plain):
+                break
+        return not there.read(1)
+
+    def _assemble(self, file: KeptFile, n: int) -> Path:
+        """Below the session's own directory everything stands as it will; else the names do not matter."""
+        target = self._home / _below(file.path)
+        inside = target != self._root and target.is_relative_to(self._root)
+        part = self._beside / "root" / target.relative_to(self._root) if inside else self._beside / str(n)
+        _make(part.parent)
+        with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as made:
+            for plain in self._parts(file):
+                made.write(plain)
+            if made.tell() != file.size:
+                raise Broken(f"the copy of {file.path} is incomplete")
+        return part
+
+    def _place(self, missing: list[KeptFile], parts: dict[str, Path]) -> None:
+        """The session's own file or directory comes last: until then the CLI does not see it."""
+        whole = (self._beside / "root").is_dir() and not os.path.lexists(self._root)
+        targets = [(parts[file.path], self._home / _below(file.path)) for file in missing]
+        for part, target in sorted(targets, key=lambda each: each[1] == self._root):
+            if not (whole and target.is_relative_to(self._root)):
+                _make(target.parent)
+                self._put(part, target)
+        if whole:
+            os.rename(self._beside / "root", self._root)
+
+    def _put(self, part: Path, target: Path) -> None:
+        if target in self._outdated:
+            os.replace(part, target)
+        else:
+            _link(part, target)
+            self._placed.append(target)
+
+    def _parts(self, file: KeptFile) -> Iterator[bytes]:
+        for chunk in file.chunks:
+            packed = self._chunks.get(chunk.name)
+            plain = unpack(packed, chunk.name, chunk.size) if packed is not None else None
+            if plain is None:
+                self._chunks.delete([chunk.name], 0)  # a later copy stores it anew
+                raise Broken(f"a part of the copy of {file.path} is {'damaged' if packed else 'missing'}")
+            yield plain
+
+
+def _make(directory: Path) -> None:
+    """With those above it, for this user alone."""
+    for path in reversed([path for path in (directory, *directory.parents) if not path.exists()]):
+        path.mkdir(mode=0o700, exist_ok=True)
+
+
+def _link(part: Path, target: Path) -> None:
+    """Fails where something is there."""
+    try:
+        os.link(part, target)
+    except FileExistsError:
+        raise Misuse(f"{target} has come into being meanwhile") from None
+    except OSError:
+        if os.path.lexists(target):  # not every file system knows links
+            raise
+        os.rename(part, target)
+
+
+def _below(path: str) -> PurePosixPath:
+    """The store may be shared with others: a copy stays within its home."""
+    below = PurePosixPath(path)
+    if below.is_absolute() or ".." in below.parts or not below.parts:
+        raise Broken(f"the copy names a file outside of its home: {path}")
+    return below

@@ -1,0 +1,79 @@
+"""Our copies of native sessions, around a turn: brought back before it, brought up to date after it."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+from segue.core.errors import SegueError
+from segue.core.model import Pin
+from segue.store import kept
+from segue.store.kept import KeptRow
+from segue.store.store import Store
+from segue.turns.plan import Plan
+from segue.turns.prepared import Prepared
+
+UNKEPT = "no copy of the session could be kept"
+
+
+def bring_back(prepared: Prepared, store: Store, pin: Pin, copy: KeptRow) -> str:
+    """Put the session where it was; or, where it was on another host, into the account's home on this one.
+
+    What to tell the user. Raises ``SegueError`` with the reason where it cannot be done.
+    """
+    from segue.sessions.chunks import chunks_of
+    from segue.sessions.restoring import restore
+
+    label, here = prepared.agent.label, pin.host == prepared.host
+    home = Path(pin.home) if here else prepared.home
+    restore(copy, chunks_of(store, prepared.segue_home.kept), home, behind=not here)
+    sessions = prepared.agent.sessions
+    found = sessions.look(home, pin.native_id, prepared.request.cwd) if sessions is not None else None
+    if found is None:
+        raise SegueError(f"{label} does not find it there")
+    if here:
+        return f"{label}'s session was gone from disk; restored from our copy"
+    if pin.end is not None and found.end != pin.end:
+        raise SegueError("it is older than the session")
+    kept.move(store.db, prepared.conversation.id, pin, prepared.host, str(home))
+    return f"{label}'s session was on {pin.host}; restored here from our copy"
+
+
+def lease_name(prepared: Prepared, pin: Pin) -> str:
+    """The same as for whoever resumes the session on this host."""
+    return f"session:{pin.voice.agent}:{prepared.host}:{pin.native_id}"
+
+
+def get_ready(prepared: Prepared) -> None:
+    """Load what keeping a copy needs while the agent is at work, so that nobody waits for it in the end."""
+    with suppress(Exception):
+        if prepared.config.keep.enabled and prepared.agent.reader() is not None:
+            import zstandard  # noqa: F401
+
+            from segue.sessions import keeping  # noqa: F401
+
+
+def keep(prepared: Prepared, store: Store, plan: Plan, native_id: str) -> str | None:
+    """Copy what is new of the session that this turn has pinned. Trouble is told, and fails nothing."""
+    if not prepared.config.keep.enabled or (reader := prepared.agent.reader()) is None:
+        return None
+    from segue.sessions import keeping
+
+    session = keeping.Session(
+        agent=plan.voice.agent,
+        account=plan.account,
+        native_id=native_id,
+        conversation=plan.conversation,
+        host=plan.host,
+        home=plan.home,
+        cwd=plan.request.cwd,
+    )
+    try:
+        keeping.keep(store, prepared.segue_home.kept, prepared.config.keep, reader, session)
+    except OSError as error:
+        return f"{UNKEPT}: {error.strerror or error}"
+    except SegueError as error:
+        return f"{UNKEPT}: {error}"
+    except Exception as error:  # a mistake of ours must not cost anybody an answer
+        return f"{UNKEPT}: {type(error).__name__}: {error}"[:300]
+    return None

@@ -1,0 +1,96 @@
+"""A rehearsal resume: the real CLI goes on with a copy of a session, against a model on loopback.
+
+Nothing of the user's is touched and no token is spent: the copy lies in a home that is thrown away.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import anyio
+import msgspec
+
+from segue.agents import probe
+from segue.agents.base import Agent
+from segue.config.schema import Config
+from segue.core.environment import child_environment
+from segue.core.errors import NotInstalled
+from segue.core.request import Place, Request, Runtime, Start
+from segue.sessions.listing import Listed
+from segue.turns.attempt import Task, attempt
+from segue.turns.runner import Limits
+
+TIME_S = 120.0
+PROMPT = "Answer with one word: rehearsed."
+
+
+class Trial(msgspec.Struct, frozen=True):
+    """``resumed`` None: it could not be tried, for the reason ``why``."""
+
+    resumed: bool | None
+    why: str = ""
+    sent: str = ""
+    """All that the model was sent of the session."""
+
+
+def trial(agent: Agent, config: Config, env: Mapping[str, str], cache: Path, found: Listed) -> Trial:
+    """Whether the CLI resumes the session."""
+    from segue.rehearsal.model import LoopbackModel
+    from segue.rehearsal.stage import AGENTS, on_stage, stage
+
+    if agent.name not in AGENTS:
+        return Trial(None, f"{agent.label} cannot be rehearsed")
+    cwd = Path(found.brief.cwd or "")
+    if not found.brief.cwd or not cwd.is_dir():
+        return Trial(None, "the directory it was begun in is gone")
+    with tempfile.TemporaryDirectory(prefix="segue-trial-") as folder, LoopbackModel() as model:
+        place = Path(folder)
+        staged = stage(model.url, place)
+        home = place / agent.name
+        child = child_environment(
+            on_stage(env, staged), keys_withheld=(), account_env=staged.by_agent[agent.name], pass_env=()
+        )
+        surroundings = {**child.env, **agent.home_env(home)}
+        try:
+            runtime = probe.probe(
+                agent, env=surroundings, configured=config.commands.get(agent.name), cache=cache
+            )
+        except NotInstalled:
+            return Trial(None, f"{agent.label} is not installed here")
+        _copy(found, home)
+        outcome = anyio.run(attempt, _task(agent, runtime, found, cwd, home, place / "run", surroundings))
+        sent = [msgspec.json.encode(request.body).decode() for request in model.requests if not request.side]
+    if outcome.failure is not None:
+        return Trial(False, outcome.failure.message or outcome.failure.kind)
+    return Trial(True, sent=sent[0] if sent else "")
+
+
+def _task(
+    agent: Agent,
+    runtime: Runtime,
+    found: Listed,
+    cwd: Path,
+    home: Path,
+    run_dir: Path,
+    env: Mapping[str, str],
+) -> Task:
+    return Task(
+        agent=agent,
+        runtime=runtime,
+        request=Request(prompt=PROMPT, cwd=cwd, start=Start("resume", found.id), permission="read"),
+        place=Place(run_dir, home, time.time_ns() // 1_000_000),
+        env=env,
+        home=home,
+        limits=Limits(time_s=TIME_S),
+    )
+
+
+def _copy(found: Listed, home: Path) -> None:
+    for path in found.place.reader.files(found.stored):
+        target = home / path.relative_to(found.stored.home)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(path, target)

@@ -1,0 +1,96 @@
+"""Readers meet what crashes, half-written files and later releases leave: reported, never fatal.
+
+The sessions that the real CLIs wrote are damaged at random (by seed) and looked at in every way there is.
+"""
+
+from __future__ import annotations
+
+import resource
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from segue.agents import registry
+from segue.agents.reader import Reader
+from segue.config.schema import Config
+from segue.sessions.checking import Seen
+from segue.sessions.paging import page
+from segue.testing import mutations
+
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "sessions"
+FEW, MANY = 10_000, 200_000
+LONGEST_S = 5.0
+MOST_BYTES = 300 * 1024 * 1024
+SMALL = 12_000
+"""Bytes of a file that are damaged: more would only be slower."""
+
+
+@pytest.mark.parametrize("agent", list(registry.BUILT_IN))
+def test_no_damage_is_fatal(agent: str, tmp_path: Path, seed: int, soak: bool) -> None:
+    reader = registry.get(agent, Config()).reader()
+    assert reader is not None
+    homes = sorted(FIXTURES.glob(f"{agent}*"))
+    assert homes, "there are no recorded sessions"
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    rng, rounds = Random(f"{agent} {seed}"), MANY if soak else FEW
+    for home in homes:
+        mine = tmp_path / home.name
+        shutil.copytree(home, mine)
+        for path, damage in _damages(mine, rng, rounds // len(homes)):
+            whole = path.read_bytes()
+            path.write_bytes(damage)
+            began = time.monotonic()
+            _look(reader, mine, rng)
+            assert time.monotonic() - began < LONGEST_S, (path.name, damage[:500])
+            path.write_bytes(whole)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - before < MOST_BYTES
+
+
+def _look(reader: Reader, home: Path, rng: Random) -> None:
+    sessions = list(reader.stored(home))
+    for stored in rng.sample(sessions, min(1, len(sessions))):
+        brief = reader.brief(stored)
+        reader.expires_ms(stored, brief)
+        records = list(reader.read(stored))
+        Seen().look(entry for record in records for entry in record.entries)
+        if stored.appends and records:
+            assert list(reader.read(stored, records[-1].next)) == []
+        newest = page(reader, stored)
+        if newest.first_id is not None and newest.has_more:
+            page(reader, stored, before_id=newest.first_id)
+        reader.files(stored)
+
+
+def _damages(home: Path, rng: Random, rounds: int) -> Iterator[tuple[Path, bytes]]:
+    """A file of the session at a time, and what it became."""
+    files = [path for path in sorted(home.rglob("*")) if path.is_file() and path.stat().st_size < 200_000]
+    lines = {path: tuple(path.read_bytes().split(b"\n")) for path in files}
+    for _ in range(rounds):
+        path = rng.choice(files)
+        yield path, _placed(lines[path], _damaged(rng.choice(lines[path]), rng), rng)
+
+
+def _damaged(line: bytes, rng: Random) -> bytes:
+    match rng.randrange(8):
+        case 0:
+            return rng.choice(mutations.GARBAGE)
+        case 1:
+            return line[: rng.randrange(len(line) + 1)]
+        case 2 | 3:
+            return mutations.flipped(line, rng)
+        case _:
+            return mutations.rewritten(line, rng)
+
+
+def _placed(lines: tuple[bytes, ...], damaged: bytes, rng: Random) -> bytes:
+    """The damaged line among some of the others, now and then cut short at the end."""
+    first = rng.randrange(len(lines))
+    some = list(lines[first : first + rng.randrange(1, 6)])
+    some[rng.randrange(len(some))] = damaged
+    head = [lines[0]] if rng.random() < 0.7 and first else []
+    data = b"\n".join([*head, *some])[-SMALL:] + (b"\n" if rng.random() < 0.7 else b"")
+    return data[: rng.randrange(len(data) + 1)] if rng.random() < 0.1 else data

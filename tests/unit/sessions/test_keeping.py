@@ -1,0 +1,452 @@
+"""Copies of sessions: only what is new is stored, and what comes back is what was there."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from segue.agents.reader import Stored
+from segue.config.schema import Keep
+from segue.core.errors import Broken, Misuse
+from segue.sessions import bounding, copying
+from segue.sessions import manifest as manifests
+from segue.sessions.chunks import chunks_of, unpack
+from segue.sessions.keeping import Session, keep
+from segue.sessions.manifest import Manifest
+from segue.sessions.restoring import restore
+from segue.store import kept
+from segue.store.kept import KeptRow
+from segue.store.records import Conversation
+from segue.store.store import Store, open_store
+
+ROOT = Path(__file__).parents[3]
+
+
+class Folder:
+    """A reader of sessions that are a file, or a directory with files, ``home/sessions/<id>``."""
+
+    def find(self, home: Path, session: str) -> Stored | None:
+        path = home / "sessions" / session
+        if not path.exists():
+            return None
+        return Stored(id=session, home=home, path=path, size=0, changed_ns=0, appends=path.is_file())
+
+    def files(self, stored: Stored) -> Sequence[Path]:
+        if stored.path.is_file():
+            return [stored.path]
+        return sorted(path for path in stored.path.rglob("*") if path.is_file())
+
+
+class Shelf:
+    """A home with sessions, a store, and our own directory."""
+
+    def __init__(self, place: Path, store: Store, limits: Keep | None = None) -> None:
+        self.home, self.directory, self.store = place / "home", place / "kept", store
+        self.limits = limits or Keep()
+        self.chunks = chunks_of(store, self.directory)
+
+    def path(self, name: str = "one") -> Path:
+        path = self.home / "sessions" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return path
+
+    def keep(self, name: str = "one") -> bool:
+        session = Session(
+            agent="folder",
+            account="",
+            native_id=name,
+            conversation="c",
+            host="here",
+            home=self.home,
+            cwd=Path("/w"),
+        )
+        return keep(self.store, self.directory, self.limits, Folder(), session)  # type: ignore[arg-type]
+
+    def row(self, name: str = "one") -> KeptRow:
+        row = kept.find(self.store.db, "folder", "", name)
+        assert row is not None
+        return row
+
+    def manifest(self, name: str = "one") -> Manifest:
+        manifest = manifests.read(self.row(name).manifest)
+        assert manifest is not None
+        return manifest
+
+    def back(self, place: Path, name: str = "one") -> Path:
+        return restore(self.row(name), self.chunks, place).path
+
+    def stored(self) -> set[str]:
+        return set(self.chunks.sizes())
+
+
+@pytest.fixture
+def shelf(tmp_path: Path) -> Iterator[Shelf]:
+    with open_store(None, tmp_path / "segue.db") as store:
+        store.add(Conversation(id="c", key="talk"), [])
+        yield Shelf(tmp_path, store)
+
+
+def plain(shelf: Shelf, name: str) -> bytes:
+    """What a piece of the copy holds."""
+    chunk = next(c for file in shelf.manifest().files for c in file.chunks if c.name == name)
+    packed = shelf.chunks.get(name)
+    assert packed is not None
+    found = unpack(packed, name, chunk.size)
+    assert found is not None
+    return found
+
+
+def test_of_a_file_that_grew_only_the_new_bytes_are_stored(shelf: Shelf, tmp_path: Path) -> None:
+    path = shelf.path()
+    path.write_bytes(b"first\n" * 2000)
+    assert shelf.keep()
+    before = shelf.stored()
+    with path.open("ab") as file:
+        file.write(b"second\n" * 10)
+    shelf.keep()
+    (new,) = shelf.stored() - before
+    assert plain(shelf, new) == b"second\n" * 10
+    assert shelf.back(tmp_path / "back").read_bytes() == path.read_bytes()
+
+
+def test_of_a_file_that_grew_the_old_part_is_not_read(shelf: Shelf, tmp_path: Path) -> None:
+    """What changes there unseen (no CLI does that) does not come into the copy."""
+    path = shelf.path()
+    path.write_bytes(b"a" * 100_000)
+    shelf.keep()
+    with path.open("r+b") as file:
+        file.write(b"X")
+        file.seek(0, 2)
+        file.write(b"new")
+    shelf.keep()
+    assert shelf.back(tmp_path / "back").read_bytes() == b"a" * 100_000 + b"new"
+
+
+def test_of_a_file_that_was_written_anew_equal_parts_are_found_again(shelf: Shelf, tmp_path: Path) -> None:
+    path = shelf.path()
+    parts = [random.Random(n).randbytes(50_000) for n in range(10)]
+    for part in parts:
+        with path.open("ab") as file:
+            file.write(part)
+        shelf.keep()
+    before = shelf.stored()
+    parts[3] = b"y" * 50_000
+    other = path.with_name("other")
+    other.write_bytes(b"".join(parts) + b"end")
+    other.replace(path)
+    shelf.keep()
+    assert sorted(plain(shelf, name) for name in shelf.stored() - before) == [b"end", parts[3]]
+    assert shelf.back(tmp_path / "back").read_bytes() == path.read_bytes()
+
+
+def test_whatever_happens_to_a_file_the_copy_is_what_it_was(shelf: Shelf, tmp_path: Path, seed: int) -> None:
+    chance, path = random.Random(seed), shelf.path()
+    content = b""
+    for step in range(60):
+        match chance.randrange(5):
+            case 0:
+                content = content[: chance.randrange(len(content) + 1)]
+            case 1:
+                at = chance.randrange(len(content) + 1)
+                content = content[:at] + chance.randbytes(chance.randrange(9000)) + content[at + 5000 :]
+            case _:
+                content += chance.randbytes(chance.randrange(20_000))
+        beside = path.with_name("new")
+        beside.write_bytes(content)
+        beside.replace(path)
+        shelf.keep()
+        assert shelf.back(tmp_path / str(step)).read_bytes() == content, (seed, step)
+
+
+def test_a_thousand_turns_are_few_pieces_and_come_back_quickly(shelf: Shelf, tmp_path: Path) -> None:
+    path = shelf.path()
+    for n in range(1000):
+        with path.open("ab") as file:
+            file.write(random.Random(n).randbytes(1500).hex().encode() + b"\n")
+        shelf.keep()
+    (copy,) = shelf.manifest().files
+    assert len(copy.chunks) <= copying.MANY + 1 + path.stat().st_size // copying.SMALL
+    began = time.monotonic()
+    assert shelf.back(tmp_path / "back").read_bytes() == path.read_bytes()
+    assert time.monotonic() - began < 1
+
+
+def test_a_large_file_is_cut(shelf: Shelf, tmp_path: Path) -> None:
+    path = shelf.path()
+    path.write_bytes(random.Random(1).randbytes(5 * copying.LARGEST + 7))
+    shelf.keep()
+    assert [chunk.size for chunk in shelf.manifest().files[0].chunks] == [copying.LARGEST] * 5 + [7]
+    assert shelf.back(tmp_path / "back").read_bytes() == path.read_bytes()
+
+
+def test_a_directory_is_one_copy_and_what_is_unchanged_is_not_read_again(
+    shelf: Shelf, tmp_path: Path
+) -> None:
+    folder = shelf.path()
+    for n in range(50):
+        (folder / "journal").mkdir(parents=True, exist_ok=True)
+        (folder / "journal" / f"{n}.jsonl").write_text(f"line {n}\n" * 10)
+    (folder / "empty").touch()
+    shelf.keep()
+    first = folder / "journal" / "0.jsonl"
+    times = first.stat()
+    first.write_text("LINE 0\n" * 10)
+    os.utime(first, ns=(times.st_atime_ns, times.st_mtime_ns))
+    (folder / "journal" / "1.jsonl").write_text("other\n")
+    (folder / "journal" / "2.jsonl").unlink()
+    shelf.keep()
+    back = shelf.back(tmp_path / "back")
+    assert (back / "journal" / "0.jsonl").read_text() == "line 0\n" * 10
+    assert (back / "journal" / "1.jsonl").read_text() == "other\n"
+    assert sorted(p.relative_to(back) for p in back.rglob("*")) == sorted(
+        p.relative_to(folder) for p in folder.rglob("*")
+    )
+    assert not [p for p in back.parent.iterdir() if p.name.startswith(".")]
+
+
+def test_what_comes_back_is_for_its_user_alone(shelf: Shelf, tmp_path: Path) -> None:
+    shelf.path().write_bytes(b"secret")
+    old = os.umask(0)
+    try:
+        shelf.keep()
+        back = shelf.back(tmp_path / "back")
+    finally:
+        os.umask(old)
+    assert back.stat().st_mode & 0o777 == 0o600
+    assert back.parent.stat().st_mode & 0o777 == 0o700
+    for path in shelf.directory.rglob("*"):
+        assert path.stat().st_mode & 0o077 == 0, path
+
+
+def test_nothing_that_is_there_is_overwritten(shelf: Shelf) -> None:
+    folder = shelf.path()
+    folder.mkdir()
+    for name in ("a", "b", "c"):
+        (folder / name).write_text(name)
+    shelf.keep()
+    (folder / "a").unlink()
+    (folder / "c").write_text("mine")
+    with pytest.raises(Misuse, match=r"c is there already and is not what was kept"):
+        shelf.back(shelf.home)
+    assert sorted(path.name for path in folder.iterdir()) == ["b", "c"]
+    (folder / "c").unlink()
+    assert restore(shelf.row(), shelf.chunks, shelf.home).files == 2
+    assert [path.read_text() for path in sorted(folder.iterdir())] == ["a", "b", "c"]
+
+
+def test_what_stands_beside_the_session_may_have_changed(shelf: Shelf) -> None:
+    path, beside = shelf.path(), shelf.home / "beside"
+    path.write_text("session")
+    beside.write_text("x")
+    shelf.keep()
+    (file,) = shelf.manifest().files
+    more = manifests.Manifest("sessions/one", True, (file, msgspec.structs.replace(file, path="beside")))
+    row = msgspec.structs.replace(shelf.row(), manifest=manifests.write(more))
+    path.unlink()
+    restore(row, shelf.chunks, shelf.home)
+    assert (path.read_text(), beside.read_text()) == ("session", "x")
+
+
+def test_what_is_behind_is_brought_up_to_date_only_when_asked(shelf: Shelf) -> None:
+    path = shelf.path()
+    path.write_bytes(b"one\ntwo\n")
+    shelf.keep()
+    path.write_bytes(b"one\n")
+    with pytest.raises(Misuse):
+        restore(shelf.row(), shelf.chunks, shelf.home)
+    path.write_bytes(b"One\n")
+    with pytest.raises(Misuse):
+        restore(shelf.row(), shelf.chunks, shelf.home, behind=True)
+    path.write_bytes(b"one\ntwo\nthree\n")
+    with pytest.raises(Misuse):
+        restore(shelf.row(), shelf.chunks, shelf.home, behind=True)
+    path.write_bytes(b"one\n")
+    assert restore(shelf.row(), shelf.chunks, shelf.home, behind=True).files == 1
+    assert path.read_bytes() == b"one\ntwo\n"
+
+
+@pytest.mark.parametrize(("harm", "said"), [(None, "missing"), (b"nonsense", "damaged"), (b"", "missing")])
+def test_a_copy_that_is_not_whole_puts_nothing_back(
+    shelf: Shelf, tmp_path: Path, harm: bytes | None, said: str
+) -> None:
+    folder = shelf.path()
+    folder.mkdir()
+    (folder / "a").write_text("first")
+    (folder / "b").write_text("second")
+    shelf.keep()
+    chunk = next(shelf.directory.rglob(f"{shelf.manifest().files[1].chunks[0].name}*"))
+    chunk.unlink() if harm is None else chunk.write_bytes(harm)
+    with pytest.raises(Broken, match=said):
+        shelf.back(tmp_path / "back")
+    assert not [path for path in (tmp_path / "back").rglob("*") if path.is_file()]
+    shelf.path("two").write_text("second")
+    shelf.keep("two")
+    assert shelf.back(tmp_path / "back", "two").read_text() == "second", "the piece was stored anew"
+
+
+def test_a_copy_does_not_leave_its_home(shelf: Shelf, tmp_path: Path) -> None:
+    shelf.path().write_text("x")
+    shelf.keep()
+    for path in ("../out", "/out", "a/../../out", ""):
+        manifest = shelf.row().manifest.replace("sessions/one", path)
+        row = KeptRow(
+            **{**{f: getattr(shelf.row(), f) for f in KeptRow.__struct_fields__}, "manifest": manifest}
+        )
+        with pytest.raises(Broken, match="outside of its home"):
+            restore(row, shelf.chunks, tmp_path / "back")
+
+
+def test_a_session_that_is_too_large_is_not_kept(shelf: Shelf) -> None:
+    shelf.limits = Keep(max_session_mb=1)
+    shelf.path().write_bytes(b"x" * (bounding.MB + 1))
+    assert not shelf.keep()
+    assert kept.every(shelf.store.db) == []
+
+
+def test_the_oldest_copies_go_when_there_are_too_many(shelf: Shelf) -> None:
+    shelf.limits = Keep(max_mb=2)
+    for n in range(5):
+        shelf.path(str(n)).write_bytes(random.Random(n).randbytes(bounding.MB // 2))
+        shelf.keep(str(n))
+    left = [row.native_id for row in kept.every(shelf.store.db)]
+    assert left == ["4", "3", "2"]
+    assert sum(row.packed for row in kept.every(shelf.store.db)) <= 2 * bounding.MB
+
+
+def test_a_copy_that_was_not_used_for_long_goes(shelf: Shelf) -> None:
+    for name in ("old", "new"):
+        shelf.path(name).write_text(name)
+        shelf.keep(name)
+    shelf.store.db.run("UPDATE kept SET used_ms = used_ms - 91 * 86400000 WHERE native_id = 'old'")
+    shelf.keep("new")
+    assert [row.native_id for row in kept.every(shelf.store.db)] == ["new"]
+
+
+def test_pieces_that_no_copy_needs_are_collected_but_not_those_in_use(shelf: Shelf, tmp_path: Path) -> None:
+    shelf.path("one").write_bytes(b"shared")
+    shelf.path("two").write_bytes(b"shared")
+    shelf.keep("one")
+    shelf.keep("two")
+    shelf.path("one").write_bytes(b"other")
+    shelf.keep("one")
+    shelf.path("one").write_bytes(b"again")
+    shelf.keep("one")
+    assert len(shelf.stored()) == 3
+    bounding.sweep(shelf.store, shelf.chunks, shelf.directory)
+    assert len(shelf.stored()) == 3, "somebody may just be about to name it"
+    bounding.sweep(shelf.store, shelf.chunks, shelf.directory, unused_s=0)
+    assert len(shelf.stored()) == 2
+    assert shelf.row("one").garbage == 0
+    assert shelf.back(tmp_path / "1", "one").read_bytes() == b"again"
+    assert shelf.back(tmp_path / "2", "two").read_bytes() == b"shared"
+
+
+def test_garbage_is_collected_by_itself(shelf: Shelf) -> None:
+    """A day later, or when it is a tenth of all there may be."""
+    shelf.limits = Keep(max_mb=2)
+    old = time.time() - 2 * bounding.UNUSED_S
+    for n in range(4):
+        shelf.path().write_bytes(random.Random(n).randbytes(bounding.MB // 8))
+        shelf.keep()
+        for path in (shelf.directory / "chunks").rglob("*.zst"):
+            os.utime(path, (old, old))
+    assert len(shelf.stored()) == 2, "what was collected last, and what came after"
+
+
+def test_nothing_is_collected_while_a_copy_cannot_be_understood(shelf: Shelf) -> None:
+    shelf.path().write_bytes(b"x")
+    shelf.keep()
+    shelf.store.db.run("UPDATE kept SET manifest = '{\"form\": 2}'")
+    bounding.sweep(shelf.store, shelf.chunks, shelf.directory, unused_s=0)
+    assert len(shelf.stored()) == 1
+
+
+def test_a_forgotten_conversation_has_no_copies(shelf: Shelf) -> None:
+    shelf.path().write_bytes(b"x")
+    shelf.keep()
+    shelf.store.remove("c")
+    assert kept.every(shelf.store.db) == []
+
+
+def test_two_that_keep_at_once_leave_a_whole_copy(shelf: Shelf, tmp_path: Path) -> None:
+    path = shelf.path()
+    path.touch()
+    troubles: list[Exception] = []
+
+    def work() -> None:
+        try:
+            with open_store(None, tmp_path / "segue.db") as store:
+                mine = Shelf(tmp_path, store)
+                for _ in range(20):
+                    mine.keep()
+        except Exception as error:
+            troubles.append(error)
+
+    workers = [threading.Thread(target=work) for _ in range(3)]
+    for worker in workers:
+        worker.start()
+    for n in range(100):
+        with path.open("ab") as file:
+            file.write(b"%d\n" % n)
+    for worker in workers:
+        worker.join()
+    assert troubles == []
+    shelf.keep()
+    assert shelf.back(tmp_path / "back").read_bytes() == path.read_bytes()
+
+
+KILLED = """
+import sys
+from pathlib import Path
+from segue.store.store import open_store
+from tests.unit.sessions.test_keeping import Shelf
+place = Path(sys.argv[1])
+with open_store(None, place / "segue.db") as store:
+    shelf = Shelf(place, store)
+    print("ready", flush=True)
+    for n in range(10_000):
+        with shelf.path().open("ab") as file:
+            file.write((b"%d" % n) * 20_000 + b"\\n")
+        shelf.keep()
+"""
+
+
+def test_whoever_is_killed_leaves_a_copy_that_can_be_used(
+    shelf: Shelf, tmp_path: Path, seed: int, soak: bool
+) -> None:
+    chance = random.Random(seed)
+    path = shelf.path()
+    path.write_bytes(b"begin\n")
+    shelf.keep()
+    for kill in range(100 if soak else 6):
+        process = subprocess.Popen(
+            [sys.executable, "-c", KILLED, str(tmp_path)],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'src'}"},
+            stdout=subprocess.PIPE,
+        )
+        assert process.stdout is not None
+        process.stdout.readline()
+        time.sleep(chance.random() * 0.1)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        process.stdout.close()
+        back = shelf.back(tmp_path / f"back{kill}").read_bytes()
+        assert path.read_bytes().startswith(back), (seed, kill)
+        assert back.startswith(b"begin\n")
+        bounding.sweep(shelf.store, shelf.chunks, shelf.directory, unused_s=0)
+        needed = {chunk.name for chunk in shelf.manifest().unique()}
+        assert shelf.stored() == needed, "what was left half done is collected"
+        if path.stat().st_size > 3_000_000:
+            path.write_bytes(b"begin\n")
+            shelf.keep()
