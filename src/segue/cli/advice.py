@@ -14,12 +14,11 @@ PLAIN: dict[str, str] = {
     "fresh_session": "leave out --fresh-session and --no-save to keep the session",
     "runtime": "use the program that made the session ([agents] command in config.toml), or go on as shown",
     "model": 'name the model from before with --model, or set [continuity] on_model_change = "resume"',
-    "host": "run it on that machine to keep the session",
+    "host": "run it on that machine to keep the session ([keep] has copies of later ones)",
     "ttl": "raise [continuity] ttl_minutes to keep sessions longer",
     "poisoned": "nothing to do: the turn goes on from before that, or as text",
     "retired": ANEW,
     "file": ANEW,
-    "size": "raise [continuity] max_session_mb to keep the session",
     "fits": "nothing to do: a part of the conversation is sent; [recap] max_bytes says how much",
     "busy": "wait, or go on beside it with segue run --fork",
 }
@@ -50,12 +49,18 @@ def _history(check: Check, found: Why) -> str:
 
 def _end(check: Check, found: Why) -> str:
     if "somebody" in check.detail:
-        return "nothing to do: the turn goes on from where we left it, without what was said there since"
+        take = f"segue run {found.conversation} TEXT --adopt {(found.session_id or 'ID')[:8]} takes it in"
+        return f"the turn goes on from where we left it, without what was said there since; {take}"
     return "nothing to do: the turn goes on from before it, and sends the message again"
 
 
 def _outcome(check: Check, found: Why) -> str:
     return "nothing to do: the turn goes on from before it, and sends the message again"
+
+
+def _size(check: Check, found: Why) -> str:
+    name = (found.session_id or "ID")[:8]
+    return f"segue sessions repair {name} --trim (or --since) makes a smaller one; or go on as shown"
 
 
 def _workdir(check: Check, found: Why) -> str:
@@ -78,6 +83,7 @@ SPECIAL: dict[str, Callable[[Check, Why], str]] = {
     "history": _history,
     "end": _end,
     "outcome": _outcome,
+    "size": _size,
     "workdir": _workdir,
     "account": _account,
     "pressure": _pressure,

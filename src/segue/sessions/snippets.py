@@ -47,7 +47,7 @@ def find(text: str, terms: Sequence[Term]) -> Found | None:
 def shown(text: str, found: Found, width: int = WIDTH) -> Snippet:
     """The piece that shows most of what was found."""
     spans = _apart(span for some in found for span in some)
-    start, end = _window(text, spans, width)
+    start, end = _window(text, _best(found, width - BEFORE), width)
     inside = [(first, last) for first, last in spans if start <= first and last <= end]
     return _shown(text, start, end, inside or [(spans[0][0], min(spans[0][1], end))])
 
@@ -102,21 +102,26 @@ def _spans_folded(text: str, terms: Sequence[Term]) -> Found | None:
     return [[(places[first], places[last - 1] + 1) for first, last in spans] for spans in found]
 
 
-def _window(text: str, spans: Sequence[tuple[int, int]], width: int) -> tuple[int, int]:
-    """Where most of the spans are within reach of the first, the earliest such."""
-    reach = width - BEFORE
-    best, most = 0, 0
-    last = 0
-    for number, (first, _) in enumerate(spans):
+def _best(found: Found, reach: int) -> int:
+    """From where most of the terms, and most often, are within reach; the earliest such place."""
+    spans = sorted((*span, number) for number, some in enumerate(found) for span in some)
+    best, most, last = spans[0][0], (0, 0), 0
+    for number, (first, _, _) in enumerate(spans):
         last = max(last, number)
         while last < len(spans) and spans[last][1] <= first + reach:
             last += 1
-        if last - number > most:
-            best, most = number, last - number
-    start = max(spans[best][0] - BEFORE, 0)
+        near = spans[number:last]
+        seen = (len({term for _, _, term in near}), len(near))
+        if seen > most:
+            best, most = first, seen
+    return best
+
+
+def _window(text: str, at: int, width: int) -> tuple[int, int]:
+    start = max(at - BEFORE, 0)
     end = min(start + width, len(text))
     start = max(min(start, end - width), 0)
-    return _at_word(text, start, spans[best][0]), end
+    return _at_word(text, start, at), end
 
 
 def _at_word(text: str, start: int, limit: int) -> int:

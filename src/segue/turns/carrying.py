@@ -202,7 +202,11 @@ class Carrying:
         if mode == "fresh":
             return (failed["account"],) if "account" in failed else ()
         how = INSTEAD.get(mode, "")
-        return tuple(f"{failed[check]}; {how}" for check in (*LOST, "pressure") if check in failed)
+        said = [f"{failed[check]}; {how}" for check in (*LOST, "pressure") if check in failed]
+        if "size" in failed and self.surveyed.pin is not None:
+            name = self.surveyed.pin.native_id[:8]
+            said.append(f"a smaller copy of it: segue sessions repair {name} --trim")
+        return tuple(said)
 
     def _echoes(self) -> bool:
         """After a question, a failure or a fork an agent may answer what it was asked before."""

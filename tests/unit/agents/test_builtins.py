@@ -17,7 +17,8 @@ HELP = {
 @pytest.mark.parametrize("name", registry.BUILT_IN)
 def test_the_adapter_conforms(name: str, seed: int, soak: bool) -> None:
     agent = registry.get(name, Config())
-    recorded = [path.read_bytes() for path in sorted(STREAMS.glob(f"{name}-*/*.jsonl"))]
+    streams = sorted(STREAMS.glob(f"{name}-*/*.jsonl"))[:: 1 if soak else 2]
+    recorded = [path.read_bytes() for path in streams]
     assert (
         check_adapter(agent, recorded, outputs=HELP.get(name), seed=seed, rounds=3_000 if soak else 60) == []
     )

@@ -12,7 +12,10 @@ from typing import IO
 
 import pytest
 
-GATHER = "import sys; from segue.cli.prompt import gather; sys.stdout.write(gather(*sys.argv[1:] or [None]))"
+GATHER = (
+    "import sys; from segue.cli import prompt; prompt.SILENCE_S = 0.7;"
+    "sys.stdout.write(prompt.gather(*sys.argv[1:] or [None]))"
+)
 SHOW = (
     "import sys\nfrom segue.cli.prompt import gather\nfrom segue.core.errors import Misuse\n"
     "try: gather('text')\nexcept Misuse as error: print(error)"
@@ -39,9 +42,9 @@ def test_a_slow_writer_is_waited_for_and_that_is_said_once(kind: str) -> None:
         reading, writing = (end.detach() for end in socket.socketpair())
     process = start(reading, "what failed?")
     os.close(reading)
-    time.sleep(4.5)
+    time.sleep(1.5)
     os.write(writing, b"two tests ")
-    time.sleep(3.5)
+    time.sleep(1.0)
     os.write(writing, b"failed")
     os.close(writing)
     stdout, stderr = process.communicate(timeout=20)
@@ -54,7 +57,7 @@ def test_a_writer_that_pauses_in_between_is_waited_for_too() -> None:
     assert process.stdin is not None
     process.stdin.write("first ")
     process.stdin.flush()
-    time.sleep(4.5)
+    time.sleep(1.5)
     stdout, stderr = process.communicate("second", timeout=20)
     assert (stdout, stderr) == ("what failed?\n\nfirst second", WAITING)
 

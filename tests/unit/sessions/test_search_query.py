@@ -116,6 +116,12 @@ def test_a_snippet_prefers_where_the_words_stand_together() -> None:
     assert "[alpha] [beta]" in line
 
 
+def test_a_snippet_prefers_different_words_to_the_same_one_often() -> None:
+    line = marked("the " * 40 + "filler " * 100 + "the needle " + "filler " * 100, "the needle")
+    assert line is not None
+    assert "[the] [needle]" in line
+
+
 def test_highlights_hold_for_any_text() -> None:
     rng = random.Random(7)
     pieces = [
