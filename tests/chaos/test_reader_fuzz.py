@@ -33,12 +33,13 @@ SMALL = 12_000
 def test_no_damage_is_fatal(agent: str, tmp_path: Path, seed: int, soak: bool) -> None:
     reader = registry.get(agent, Config()).reader()
     assert reader is not None
-    homes = sorted(FIXTURES.glob(f"{agent}*"))
+    recorded = sorted({*FIXTURES.glob(f"{agent}*"), *FIXTURES.glob(f"{agent}*/*")})
+    homes = [home for home in recorded if any(reader.stored(home))]
     assert homes, "there are no recorded sessions"
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     rng, rounds = Random(f"{agent} {seed}"), MANY if soak else FEW
     for home in homes:
-        mine = tmp_path / home.name
+        mine = tmp_path / home.parent.name / home.name
         shutil.copytree(home, mine)
         for path, damage in _damages(mine, rng, rounds // len(homes)):
             whole = path.read_bytes()
@@ -57,7 +58,7 @@ def _look(reader: Reader, home: Path, rng: Random) -> None:
         reader.expires_ms(stored, brief)
         records = list(reader.read(stored))
         Seen().look(entry for record in records for entry in record.entries)
-        if stored.appends and records:
+        if stored.appends and records and records[-1].next > 0:
             assert list(reader.read(stored, records[-1].next)) == []
         newest = page(reader, stored)
         if newest.first_id is not None and newest.has_more:

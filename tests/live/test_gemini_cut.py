@@ -91,7 +91,7 @@ def outputs(ran: Ran) -> list[str]:
 # --- the end ---------------------------------------------------------------------------------------
 
 
-@live("gemini", NEW, OLD)
+@live("gemini")
 def test_each_turn_moves_the_end_and_nothing_else_does(bench: Bench) -> None:
     session, first = begin(bench, "one [[say done-1]]")
     resume(bench, session, "[[shell echo hi]][[say done-2]]")
@@ -255,7 +255,7 @@ def test_anchors_from_before_gemini_made_a_summary_still_hold(bench: Bench) -> N
     assert (outputs(ran), tool_traffic(ran)) == (["tool-2"], (1, 1))
 
 
-@live("gemini", NEW, OLD)
+@live("gemini")
 def test_words_that_look_like_commands_are_not_left_out(bench: Bench) -> None:
     """The bare CLI drops a message that begins so from the history when it resumes."""
     session, _ = begin(bench, "/etc/hosts 111 [[say answer-1]]")
@@ -292,7 +292,7 @@ def killed_after_a_tool(bench: Bench, session: str, prompt: str) -> Ran:
     return ran
 
 
-@live("gemini", NEW, OLD)
+@live("gemini")
 def test_a_turn_killed_after_a_tool_ran_can_be_gone_on_from_and_cut_away(bench: Bench) -> None:
     session, first = begin(bench, "ALPHA! [[say answer-1]]")
     killed = killed_after_a_tool(bench, session, "BETA! [[shell echo tool-2]][[hang]]")

@@ -106,7 +106,7 @@ def test_a_broken_session_is_sent_broken_and_its_repaired_copy_is_not(bench: Ben
     assert each(as_it_was, "interrupted: it has no result", "call_9") == [0, 0 if bench.version == OLD else 1]
 
 
-@live("gemini", NEW, OLD)
+@live("gemini")
 def test_a_torn_session_is_repaired_trimmed_and_shortened(bench: Bench) -> None:
     answer = RESULT | {"response": {"output": "the tool said " + "x" * 3000}}
     done = CALL | {"status": "success", "timestamp": days_ago(0), "result": [{"functionResponse": answer}]}
@@ -136,7 +136,7 @@ def test_a_torn_session_is_repaired_trimmed_and_shortened(bench: Bench) -> None:
     )
 
 
-@live("gemini", NEW, OLD)
+@live("gemini")
 def test_a_removed_session_is_gone_and_the_others_stay(bench: Bench) -> None:
     first = ask(bench, "remember number 111")
     second = ask(bench, "remember number 222")

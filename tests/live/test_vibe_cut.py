@@ -164,7 +164,7 @@ def test_ten_turns_with_tools_send_each_call_and_each_result_once(bench: Bench) 
     assert said(ran, *(f"out-{500 + n}" for n in range(10))) == [1] * 10
 
 
-@live("vibe", NEW, OLD)
+@live("vibe")
 def test_a_refused_prompt_and_a_turn_that_was_killed_are_seen_and_can_be_left_behind(bench: Bench) -> None:
     first = bench.attempt("remember number 111")
     session, good = first.outcome.session_id, end(bench, first.outcome.session_id)
@@ -281,7 +281,7 @@ def test_a_session_with_a_damaged_end_can_still_be_cut_before_it(bench: Bench) -
 # --- what a cut session takes along ----------------------------------------------------------------
 
 
-@live("vibe", NEW, OLD)
+@live("vibe")
 def test_a_branch_has_the_posture_of_its_own_turn_and_the_model_of_the_session(bench: Bench) -> None:
     config = bench.home / "config.toml"
     config.write_text(config.read_text() + SECOND)

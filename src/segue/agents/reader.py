@@ -48,6 +48,8 @@ class Allowance(msgspec.Struct, frozen=True):
     """Tokens that it keeps free for the answer."""
     compacts_at: float | None
     """The share of the window at which it compacts by itself; None: it never does."""
+    margin: int = 0
+    """So many tokens before either of these it compacts already."""
     window: int | None = None
     """Where neither the session nor a turn told one."""
     tried: tuple[str, ...] = ()
@@ -80,6 +82,10 @@ class Reader(Protocol):
 
     def back(self, stored: Stored, end: int | None = None) -> Iterator[Record]:
         """The records before a place (a ``start``; None: the end), newest first, read as asked for."""
+        ...
+
+    def side(self, stored: Stored) -> Sequence[Stored]:
+        """The transcripts of its subagents, where they stand in files of their own."""
         ...
 
     def files(self, stored: Stored) -> Sequence[Path]:
@@ -117,6 +123,9 @@ class Lines:
                     yield self._record(line.start, line.next, line.text)
         except OSError as error:
             yield _unreadable(0, error)
+
+    def side(self, stored: Stored) -> Sequence[Stored]:
+        return ()
 
     def _record(self, start: int, following: int, text: bytes | None) -> Record:
         if text is None:

@@ -23,12 +23,20 @@ WHOLE_BYTES = 50 * 1024 * 1024
 @click.option("--at", metavar="EVENT", help="The page that ends with this event.")
 @click.option("--size", metavar="N", type=click.IntRange(1, 10_000), default=100, help="Events a page (100).")
 @click.option("--full", is_flag=True, help="Tool output and long texts whole, and what the agent noted.")
+@click.option("--side", is_flag=True, help="Also what subagents did, where that stands in files of its own.")
 @click.option("--follow", "-f", is_flag=True, help="Stay, and show what comes, until Ctrl-C.")
 @click.option(
     "--json", "as_json", is_flag=True, help="Print {firstId, hasMore, size, events}; one event a line after."
 )
 def command(
-    session: str, before: str | None, at: str | None, size: int, full: bool, follow: bool, as_json: bool
+    session: str,
+    before: str | None,
+    at: str | None,
+    size: int,
+    full: bool,
+    side: bool,
+    follow: bool,
+    as_json: bool,
 ) -> None:
     """Read a session of any agent: who said what, tool calls folded, side chains apart.
 
@@ -51,6 +59,7 @@ def command(
         _print_json(found, before, at, size)
     else:
         _print(found, before, at, size, full, known.conversation, window)
+        _side(found, full, whole=side)
     if follow:
         _follow(found, full, as_json)
 
@@ -107,6 +116,22 @@ def _entries(entries: tuple[Entry, ...], ink: Ink, full: bool, mark: str | None 
             called = mark is not None and is_called(entry, mark)
             for line in transcript.entry_lines(entry, ink, full, marked=called):
                 click.echo(line)
+
+
+def _side(found: Listed, full: bool, *, whole: bool) -> None:
+    """What subagents did: set off by a bar, or only counted."""
+    import msgspec
+
+    from segue.cli import transcript, words
+
+    reader, ink = found.place.reader, transcript.ink(sys.stdout)
+    chains = reader.side(found.stored)
+    if chains and not whole:
+        click.echo(ink.dim(f"{words.counted(len(chains), 'side chain')} apart from the dialogue (--side)"))
+    for chain in chains if whole else ():
+        click.echo(ink.bold(f"│ {chain.id}"))
+        entries = tuple(entry for record in reader.read(chain) for entry in record.entries)
+        _entries(tuple(msgspec.structs.replace(entry, side=True) for entry in entries), ink, full)
 
 
 def _follow(found: Listed, full: bool, as_json: bool) -> None:

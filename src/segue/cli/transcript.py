@@ -18,6 +18,11 @@ if TYPE_CHECKING:
 HIDDEN = ("state", "unknown", "thinking")
 """Shown with ``--full`` only."""
 TEXT_LINES, OUTPUT_LINES = 40, 3
+TELLING = (
+    *("git snapshot", "project instructions", "file history", "task", "worktree"),
+    *("title", "tag", "agent name", "title by the model", "summary"),
+)
+"""Of what a resume brings back, or does not, these are named."""
 
 
 class Ink(msgspec.Struct, frozen=True):
@@ -37,6 +42,8 @@ def ink(out: TextIO) -> Ink:
 
 def is_shown(entry: Entry) -> bool:
     """What a reader wants to see first: the dialogue and what was done, nothing that is noted for the CLI."""
+    if entry.kind == "boundary":
+        return True
     return entry.kind not in HIDDEN and not (entry.inserted or entry.again)
 
 
@@ -109,6 +116,13 @@ def _output(entry: Entry, ink: Ink, full: bool) -> Iterator[str]:
         yield ink.dim(mark + cut + (f"  … {more} more" if more and n == len(shown) - 1 else ""))
 
 
+def _labels(counts: dict[str, int]) -> list[str]:
+    """What people ask for by its name; the rest is only counted."""
+    named = [f"{label} ({counts[label]})" for label in TELLING if label in counts]
+    rest = sum(count for label, count in counts.items() if label not in TELLING)
+    return [*named, f"{words.counted(rest, 'note')} of the agent's own"] if rest else named
+
+
 def ending(
     found: Listed, entries: Iterable[Entry], ink: Ink, *, whole: bool, window: int | None
 ) -> Iterator[str]:
@@ -119,9 +133,8 @@ def ending(
     yield ""
     scope = "" if whole else " (counted in this page only: the session is large)"
     back = [words.counted(counts.messages, "message"), words.counted(counts.calls, "tool call")]
-    back += [f"{label} ({count})" for label, count in counts.restored.items()]
-    left = [f"{label} ({count})" for label, count in counts.left.items()]
-    left.append("the state of the screen and of running tasks")
+    back += _labels(counts.restored)
+    left = [*_labels(counts.left), "the state of the screen and of running tasks"]
     yield ink.dim(f"a resume restores: {', '.join(back)}{scope}")
     yield ink.dim(f"it does not restore: {', '.join(left)}")
     if counts.side:

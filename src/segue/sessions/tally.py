@@ -78,8 +78,7 @@ def load(brief: Brief, allowance: Allowance, window: int | None = None) -> Load:
     tokens = brief.context + brief.after if brief.context is not None else None
     compacts = None
     if tokens is not None and window:
-        limit = window - allowance.reserved
-        full = tokens >= limit
-        early = allowance.compacts_at is not None and tokens >= allowance.compacts_at * window
-        compacts = allowance.compacts_at is not None and (early or full)
+        share = allowance.compacts_at
+        limit = min(window - allowance.reserved, window * (share or 1)) - allowance.margin
+        compacts = share is not None and tokens >= limit
     return Load(tokens=tokens, reserved=allowance.reserved, window=window, compacts=compacts)

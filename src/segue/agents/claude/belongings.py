@@ -21,6 +21,11 @@ def folders(home: Path, transcript: Path, session: str) -> Iterator[Path]:
         yield home / name / session
 
 
+def subagents(transcript: Path, session: str) -> Iterator[Path]:
+    """Their transcripts; older versions write them into the session's own file."""
+    return (transcript.parent / session / "subagents").glob("agent-*.jsonl")
+
+
 def singles(home: Path, session: str) -> Iterator[Path]:
     """The single files that bear its id."""
     todos = home / "todos"

@@ -6,6 +6,8 @@ noted last (newer versions do), else the first one.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
 from segue.agents.claude import windows
@@ -17,7 +19,13 @@ from segue.core.situation import tokens
 from segue.core.transcript import Brief, TitleBy
 
 _ANSWER = b'"role":"assistant"'
-_SPENT, _TAG, _NAME = _WANTED = (b'cost-state"', b'tag"', b'agent-name"')
+_TITLES: tuple[tuple[bytes, str, TitleBy], ...] = (
+    (b'custom-title"', "customTitle", "user"),
+    (b'ai-title"', "aiTitle", "agent"),
+)
+_NOTED, _SPENT, _TAG, _NAME = b'last-prompt"', b'cost-state"', b'tag"', b'agent-name"'
+_IN_HEAD = tuple(kind for kind, _, _ in _TITLES)
+_WANTED = (*_IN_HEAD, _NOTED, _SPENT, _TAG, _NAME)
 
 
 class _Spent(msgspec.Struct, frozen=True, rename="camel"):
@@ -90,13 +98,13 @@ def brief(stored: Stored) -> Brief:
     head, tail = seen.head, seen.tail
     spaced = windows.is_spaced(seen)
     opening, parent = first_prompt(head, spaced)
-    noted = last(tail, "lastPrompt", spaced)
-    closing = last_prompt(tail, spaced) or noted
-    title, title_by = _title(seen, noted, opening, spaced)
+    notes = windows.notes(tail, _WANTED)
+    noted = _value(notes, _NOTED, "lastPrompt")
+    closing = noted or last_prompt(tail, spaced)
+    title, title_by = _title(seen, notes, noted, opening, spaced)
     load = _load(tail, spaced)
-    notes = _notes(tail)
-    cost = _spent(notes.get(_SPENT, b""))
-    tag = last(notes.get(_TAG, b""), "tag")
+    cost = _spent(notes[_SPENT]) if _SPENT in notes else None
+    tag = last(notes[_TAG], "tag") if _TAG in notes else None
     messages = counted(seen, spaced)
     if seen.whole is None:  # an estimate, but never below what is known
         messages = max(messages, bool(opening or closing) + bool(load.model))
@@ -118,22 +126,28 @@ def brief(stored: Stored) -> Brief:
         context=load.context,
         after=load.after,
         tags=(tag,) if tag else (),
-        agent_name=last(notes.get(_NAME, b""), "agentName"),
+        agent_name=last(notes[_NAME], "agentName") if _NAME in notes else None,
         parent=parent,
         side=is_side(head),
         empty=not (opening or closing or messages),
     )
 
 
+def _value(notes: Mapping[bytes, bytes], kind: bytes, key: str) -> str | None:
+    """What a note says; or a line that another than the CLI wrote."""
+    lines = (notes[name] for name in (kind, b"") if name in notes)
+    return next((value for line in lines if (value := last(line, key))), None)
+
+
 def _title(
-    seen: Windows, noted: str | None, opening: str | None, spaced: bool
+    seen: Windows, notes: Mapping[bytes, bytes], noted: str | None, opening: str | None, spaced: bool
 ) -> tuple[str | None, TitleBy | None]:
-    keys: tuple[tuple[str, TitleBy], ...] = (("customTitle", "user"), ("aiTitle", "agent"))
-    ends = (seen.tail,) if seen.tail is seen.head else (seen.tail, seen.head)
-    parts = [part for part in ends if part.rfind(b'Title":') >= 0]
-    for key, by in keys:
-        for part in parts:
-            title = last(part, key, spaced)
+    ends = [notes]
+    if seen.tail is not seen.head:
+        ends.append(windows.notes(seen.head, _IN_HEAD))
+    for kind, key, by in _TITLES:
+        for found in ends:
+            title = _value(found, kind, key)
             if title:
                 return title, by
     if noted:
@@ -184,16 +198,6 @@ def _heard(text: bytes) -> int:
         return 0
     end = text.find(b',"uuid":"', at)
     return (len(text) if end < 0 else end) - at
-
-
-def _notes(tail: bytes) -> dict[bytes, bytes]:
-    """The last of each kind of note that is looked for, as lines."""
-    found: dict[bytes, bytes] = {}
-    for at in places_back(tail, b'\n{"type":"'):
-        for kind in _WANTED:
-            if kind not in found and tail.startswith(kind, at + 10):
-                found[kind] = tail[slice(*line(tail, at + 1))]
-    return found
 
 
 def _spent(note: bytes) -> _Cost | None:

@@ -18,7 +18,7 @@ LONGEST = 200
 SAMPLE = 32 * 1024
 """How much of the end of a long file is looked at for an estimate of its messages."""
 _USER = (b'"role":"user"', b'"role": "user"')
-_ASSISTANT = (b'"role":"assistant"', b'"role": "assistant"')
+_ROLE = (b'"role":"', b'"role": "')
 _FORMS = (b'"role":"user","content":[{"type":"text","text":"', b'"role":"user","content":"')
 _NO_WORDS = (b'"', *(mark.encode() for mark in PUT_IN))
 _REQUEST = b'{"type":"api-'
@@ -78,12 +78,15 @@ def counted(seen: Windows, spaced: bool) -> int:
     """How often somebody said something: counted in all of a file, or near its end and carried over."""
     data = seen.tail[-SAMPLE:] if seen.whole is None else seen.whole
     count = 0
-    for pattern in _USER[: 1 + spaced]:
-        for at in places_back(data, pattern):
-            count += _spoke(data, at)
-    for pattern in _ASSISTANT[: 1 + spaced]:
-        for at in places_back(data, pattern):
-            count += _answered(data, at)
+    for role in _ROLE[: 1 + spaced]:
+        size, at = len(role), data.find(role)
+        while at >= 0:
+            who = data[at + size : at + size + 1]
+            if who == b"u":
+                count += _spoke(data, at)
+            elif who == b"a":
+                count += _answered(data, at)
+            at = data.find(role, at + size)
     return count if seen.whole is not None else round(count * seen.size / len(data))
 
 

@@ -27,7 +27,9 @@ class ClaudeReader(Lines):
     """A session that lies in several folders is the one that changed last, as for the CLI's own list."""
 
     # 2.1.50 keeps 20,000 tokens free for the answer and compacts 13,000 before that: 167k of 200k.
-    allowance = Allowance(reserved=20_000, compacts_at=0.835, window=200_000)
+    allowance = Allowance(
+        reserved=20_000, compacts_at=1.0, margin=13_000, window=200_000, tried=("2.1.50", "2.1.325")
+    )
 
     def stored(self, home: Path) -> Iterator[Stored]:
         newest: dict[str, tuple[int, int, str]] = {}
@@ -56,6 +58,15 @@ class ClaudeReader(Lines):
 
     def entries(self, text: bytes, start: int) -> Sequence[Entry]:
         return lines.entries(text, start)
+
+    def side(self, stored: Stored) -> Sequence[Stored]:
+        found = []
+        for path in belongings.subagents(stored.path, stored.id):
+            seen = _stat(str(path))
+            if seen is not None:
+                changed, size = seen
+                found.append(Stored(id=path.stem, home=stored.home, path=path, size=size, changed_ns=changed))
+        return sorted(found, key=lambda each: each.changed_ns)
 
     def files(self, stored: Stored) -> Sequence[Path]:
         found = [stored.path]

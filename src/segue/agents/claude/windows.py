@@ -8,7 +8,9 @@ before one without, as it does there.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,6 +19,8 @@ import msgspec
 from segue.agents.reader import HEAD, TAIL
 
 GLANCE = 2048
+_TYPED, _MESSAGE = b'{"type":"', b'{"parentUuid":'
+"""How the CLI's own lines begin: notes, and records of the chain."""
 _ESCAPE = ord("\\")
 
 
@@ -30,20 +34,49 @@ class Windows(NamedTuple):
 
 
 def look(path: Path) -> Windows:
-    with path.open("rb", buffering=0) as file:
-        size = file.seek(0, 2)
-        file.seek(0)
+    opened = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        size = os.fstat(opened).st_size
+        if size <= HEAD:
+            whole = os.pread(opened, HEAD, 0)
+            return Windows(whole, whole, whole, len(whole))
         if size <= HEAD + TAIL:
-            whole = file.read(HEAD + TAIL) or b""
+            whole = os.pread(opened, HEAD + TAIL, 0)
             return Windows(whole[:HEAD], whole[-TAIL:], whole, len(whole))
-        head = file.read(HEAD) or b""
-        file.seek(size - TAIL)
-        return Windows(head, file.read(TAIL) or b"", None, size)
+        return Windows(os.pread(opened, HEAD, 0), os.pread(opened, TAIL, size - TAIL), None, size)
+    finally:
+        os.close(opened)
+
+
+def notes(window: bytes, wanted: Sequence[bytes]) -> dict[bytes, bytes]:
+    """The last line of each kind that is wanted, by how it begins; those of no known beginning under ``b""``.
+
+    To look at the beginnings of lines is ten times as fast as to look for a key that is not there: messages
+    are long, notes are short.
+    """
+    found: dict[bytes, bytes] = {}
+    strange: list[bytes] = []
+    end = len(window)
+    while end > 0:
+        start = window.rfind(b"\n", 0, end) + 1
+        if window.startswith(_TYPED, start):
+            for kind in wanted:
+                if window.startswith(kind, start + len(_TYPED)):
+                    found.setdefault(kind, window[start:end])
+        elif end > start and not window.startswith(_MESSAGE, start):
+            strange.append(window[start:end])
+        end = start - 1
+    if strange:
+        found[b""] = b"\n".join(reversed(strange))
+    return found
 
 
 def is_spaced(seen: Windows) -> bool:
     """Whether somebody else's JSON, with spaces behind its colons, is in it; a glance must do."""
-    return any(b'": "' in part for part in (seen.head[:GLANCE], seen.tail[:GLANCE], seen.tail[-GLANCE:]))
+    head, tail, mark = seen.head, seen.tail, b'": "'
+    if head.find(mark, 0, GLANCE) >= 0 or tail.find(mark, max(len(tail) - GLANCE, 0)) >= 0:
+        return True
+    return tail is not head and tail.find(mark, 0, GLANCE) >= 0
 
 
 def first(window: bytes, key: str, spaced: bool = True) -> str | None:
@@ -58,7 +91,7 @@ def first(window: bytes, key: str, spaced: bool = True) -> str | None:
 
 def last(window: bytes, key: str, spaced: bool = True) -> str | None:
     """None also where the last value is empty."""
-    for pattern in reversed(_patterns(key, spaced)):
+    for pattern in _patterns(key, spaced)[::-1]:
         at = window.rfind(pattern)
         while at >= 0:
             value = _string(window, at + len(pattern))
@@ -89,9 +122,10 @@ def places_back(window: bytes, pattern: bytes, start: int = 0) -> Iterator[int]:
         at = window.rfind(pattern, start, at)
 
 
-def _patterns(key: str, spaced: bool) -> list[bytes]:
-    patterns = [f'"{key}":"'.encode()]
-    return [*patterns, f'"{key}": "'.encode()] if spaced else patterns
+@cache
+def _patterns(key: str, spaced: bool) -> tuple[bytes, ...]:
+    patterns = (f'"{key}":"'.encode(), f'"{key}": "'.encode())
+    return patterns if spaced else patterns[:1]
 
 
 def _string(window: bytes, start: int) -> str | None:

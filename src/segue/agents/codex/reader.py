@@ -23,7 +23,7 @@ from segue.core.transcript import Brief, Entry
 
 
 class CodexReader(Lines):
-    allowance = Allowance(reserved=0, compacts_at=0.947, window=258_400)
+    allowance = Allowance(reserved=0, compacts_at=0.947, window=258_400, tried=("0.104.0", "0.166.0"))
     """Codex tells a window of which 5 % were kept free for the answer already, and compacts at 90 % of the
     whole one: 0.9 / 0.95. The window is that of models it knows nothing of: 272,000 tokens less 5 %."""
 

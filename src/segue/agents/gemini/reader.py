@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from segue.agents.gemini import brief, document, expiry, listing, walking
@@ -16,7 +17,7 @@ class GeminiReader:
 
     # Both versions compact at half of their table of windows, by the last request's input
     # (``DEFAULT_COMPRESSION_TOKEN_THRESHOLD``); they ask for no length of an answer and keep nothing free.
-    allowance = Allowance(reserved=0, compacts_at=0.5, window=1_048_576)
+    allowance = Allowance(reserved=0, compacts_at=0.5, window=1_048_576, tried=("0.29.0", "0.61.0"))
 
     def stored(self, home: Path) -> Iterator[Stored]:
         return listing.stored(home)
@@ -46,6 +47,23 @@ class GeminiReader:
                 yield from walking.backward(file, end)
         except OSError as error:
             yield _unreadable(0, error)
+
+    def side(self, stored: Stored) -> Sequence[Stored]:
+        """New versions keep a subagent's session below its parent's id."""
+        found = []
+        for path in sorted((stored.path.parent / stored.id).glob("*.jsonl")):
+            with suppress(OSError):
+                seen = path.stat()
+                found.append(
+                    Stored(
+                        id=path.stem,
+                        home=stored.home,
+                        path=path,
+                        size=seen.st_size,
+                        changed_ns=seen.st_mtime_ns,
+                    )
+                )
+        return found
 
     def files(self, stored: Stored) -> Sequence[Path]:
         """With the name of its directory, by which Gemini knows a project's folder again."""

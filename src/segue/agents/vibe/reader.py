@@ -23,7 +23,7 @@ PREFIX = "session_"
 
 
 class VibeReader(Lines):
-    allowance = Allowance(reserved=4096, compacts_at=0.8, window=250_000)
+    allowance = Allowance(reserved=4096, compacts_at=0.8, window=250_000, tried=("2.18.4", "3.0.2"))
     """3.x keeps ``output_token_reserve`` free and compacts at 80 % of a window that the model's settings
     declare; without one, as 2.x always, at 200,000 tokens."""
 
