@@ -44,8 +44,11 @@ clis: dev packages
 	$(BIN)/python -m tests.clis
 	$(BIN)/python -m tests.peers
 
+# One more than there are cores: much of the time is spent waiting for a CLI to end.
+WORKERS := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
+
 test: check clis  ## everything CI runs
-	$(BIN)/python -m pytest tests/integration tests/chaos tests/live -q -n auto --durations=15
+	$(BIN)/python -m pytest tests/integration tests/chaos tests/live -q -n $(WORKERS) --durations=15
 
 live: dev clis  ## the real CLIs only
 	$(BIN)/python -m pytest tests/live -q -n auto

@@ -14,23 +14,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests import isolation
-from tests.clis import cache
+from tests.peers import SDK, installed
 
 from bench.measure import ROOT
 
-PACKAGES = ("claude-agent-sdk==0.2.182", "agentsview==0.46.1")
+PACKAGES = (SDK, "agentsview==0.46.1")
 PATIENCE_S = 1_800
 
 
-def installed() -> Path:
+def programs() -> Path:
     """The directory of their programs; they are installed if they are not there."""
-    folder = cache() / "peers-1"
-    if not (folder / ".installed").exists():
-        subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True)
-        pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", *PACKAGES]
-        subprocess.run(pip, check=True)
-        (folder / ".installed").write_text("\n".join(PACKAGES))
-    return folder / "bin"
+    return installed(*PACKAGES)
 
 
 def alone(argv: Sequence[str], home: Path, env: Mapping[str, str]) -> tuple[str, float]:

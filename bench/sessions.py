@@ -36,7 +36,7 @@ print(time.perf_counter() - began, count, resource.getrusage(resource.RUSAGE_SEL
 
 
 def measure() -> list[Row]:
-    programs = peers.installed()
+    programs = peers.programs()
     compile_bytecode()
     many, huge = corpus.homes()
     with tempfile.TemporaryDirectory(dir=many.parent, prefix="scratch-") as folder:

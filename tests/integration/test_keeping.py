@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import shutil
+import time
 from pathlib import Path
 from typing import Any
 
@@ -223,6 +224,51 @@ def test_a_forgotten_conversation_is_forgotten_in_the_copies_too(talk: Talk) -> 
     assert copies(talk) == []
 
 
+def forked_and_forgotten(talk: Talk) -> None:
+    """What the fork needs of the conversation stays, and goes with the fork."""
+    assert talk.segue("fork", "t", "other").code == 0
+    assert talk.segue("rm", "t", "--yes").code == 0
+    assert [copy["conversation"] for copy in copies(talk)] == ["other"]
+    lose(talk)
+    fork = Talk(talk.segue, "other")
+    fork.sessions = talk.sessions
+    after = fork.run("what number?")
+    assert (after.mode, after.text) == ("branch", "456")
+    assert after.turn["notices"][0] == RESTORED
+    assert talk.segue("rm", "other", "--yes").code == 0
+    assert copies(talk) == []
+
+
+def test_a_copy_that_a_fork_needs_outlives_the_conversation(talk: Talk) -> None:
+    forked_and_forgotten(talk)
+
+
+def test_forgetting_a_fork_leaves_the_copy_to_the_conversation(talk: Talk) -> None:
+    assert talk.segue("fork", "t", "other").code == 0
+    assert talk.segue("rm", "other", "--yes").code == 0
+    lose(talk)
+    resumed(talk.run("what number?"), *SAID)
+
+
+def test_what_a_conversation_would_go_on_with_is_not_too_old(talk: Talk) -> None:
+    with open_store(None, talk.segue.home / "segue.db") as store:
+        store.db.run("UPDATE kept SET used_ms = used_ms - 200 * 86400000")
+    Talk(talk.segue, "another").run("hello")
+    assert {copy["conversation"] for copy in copies(talk)} == {"t", "another"}
+    with open_store(None, talk.segue.home / "segue.db") as store:
+        store.db.run("UPDATE kept SET used_ms = used_ms - 200 * 86400000")
+        store.db.run("DELETE FROM pins WHERE conversation = (SELECT id FROM conversations WHERE key = 't')")
+    Talk(talk.segue, "another").run("hello")
+    assert {copy["conversation"] for copy in copies(talk)} == {"another"}
+
+
+def test_nothing_is_restored_while_a_turn_is_at_the_session(talk: Talk) -> None:
+    with talk.busy():
+        file = lose(talk)
+        assert f"session {file.stem} is in use" in restore(talk, "t", code=75).stderr
+        assert not file.exists()
+
+
 class Host(Talk):
     """A machine of its own: its name, its Segue home, its agent's home. The store is shared."""
 
@@ -289,6 +335,23 @@ def test_a_host_on_which_something_else_stands_there(hosts: tuple[Host, Host]) -
     assert file.read_text() == "something else\n"
 
 
+def test_a_fork_in_a_shared_store_outlives_the_conversation(hosts: tuple[Host, Host]) -> None:
+    alpha, _ = hosts
+    alpha.run(ONE)
+    forked_and_forgotten(alpha)
+
+
+def test_a_copy_of_another_hosts_account_is_listed_and_not_restored(hosts: tuple[Host, Host]) -> None:
+    alpha, beta = hosts
+    alpha.segue.config('[accounts.work]\nagent = "rehearsal"\n[defaults]\naccount = "work"\n')
+    session = str(alpha.run(ONE).turn["session_id"])
+    (copy,) = copies(beta)
+    assert (copy["account"], copy["path"], copy["present"]) == ("work", None, False)
+    said = restore(beta, session, code=2).stderr
+    assert 'the account "work" of rehearsal on alpha, which is not known here' in said
+    assert not beta.sessions.exists()
+
+
 def test_without_a_copy_another_host_sends_the_conversation_as_text(hosts: tuple[Host, Host]) -> None:
     alpha, beta = hosts
     alpha.segue.env["SEGUE_KEEP_ENABLED"] = "false"
@@ -330,3 +393,54 @@ def test_two_hosts_that_keep_at_once_leave_a_whole_copy(postgres_url: str, tmp_p
         mine.keep()
         assert mine.row().version == 3
         assert mine.back(tmp_path / "back").read_bytes() == b"first\nsecond\n"
+
+
+def test_a_copy_that_another_host_renews_in_the_same_moment_is_not_dropped(
+    postgres_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open_store(postgres_url, tmp_path) as one, open_store(postgres_url, tmp_path) as two:
+        one.add(Conversation(id="c", key="talk"), [])
+        mine, theirs = Shelf(tmp_path, one), Shelf(tmp_path, two)
+        for name in ("old", "older"):
+            mine.path(name).write_bytes(b"first\n")
+            mine.keep(name)
+        one.db.run("UPDATE kept SET used_ms = used_ms - 7862400000")
+        look = one.db.all
+
+        def meanwhile(sql: str, **values: Any) -> Any:
+            found = look(sql, **values)
+            theirs.limits = Keep(days=1000)
+            theirs.keep("old")
+            return found
+
+        monkeypatch.setattr(one.db, "all", meanwhile)
+        now_ms = time.time_ns() // 1_000_000
+        assert kept.drop_oldest(one.db, now_ms - 90 * 86_400_000, 0, now_ms - 86_400_000) == 1
+        monkeypatch.undo()
+        assert [row.native_id for row in kept.every(one.db)] == ["old"]
+
+
+def test_a_host_whose_clock_is_ahead_takes_no_piece_from_another(
+    postgres_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open_store(postgres_url, tmp_path) as store:
+        shelf, clock = Shelf(tmp_path, store), time.time_ns
+        shelf.chunks.put("just-stored", b"x")
+        monkeypatch.setattr(time, "time_ns", lambda: clock() + 86_400 * 10**9)
+        bounding.sweep(store, shelf.chunks, shelf.directory)
+        assert shelf.stored() == {"just-stored"}
+
+
+def test_a_piece_that_the_database_lost_is_stored_again(postgres_url: str, tmp_path: Path) -> None:
+    with open_store(postgres_url, tmp_path) as store:
+        store.add(Conversation(id="c", key="talk"), [])
+        shelf = Shelf(tmp_path, store)
+        for harm in ("DELETE FROM kept_chunks", "UPDATE kept_chunks SET data = substring(data from 1 for 3)"):
+            with shelf.path().open("ab") as file:
+                file.write(b"said\n")
+            shelf.keep()
+            store.db.run(harm)
+            with shelf.path().open("ab") as file:
+                file.write(b"more\n")
+            shelf.keep()
+            assert shelf.back(tmp_path / harm[:6]).read_bytes() == shelf.path().read_bytes()

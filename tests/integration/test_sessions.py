@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import re
 import shutil
 import signal
 import subprocess
 import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+import anyio
 import msgspec
 import pytest
 
+from segue.core.model import Voice
+from segue.sessions.pruning import Rules
+from segue.sessions.shelf import Shelf
+from segue.store.adopting import Adoption
+from segue.store.records import AttemptRow
+from segue.store.store import Store
+from segue.turns.opening import opened
+from segue.turns.pruning import Idle, Prunable, Pruned, idle_homes, prunable, prune, wanted
 from tests.integration.conftest import Program
+from tests.integration.store.talking import Talk, pin_to, session_row
 from tests.integration.talk import AGENT
 
 
@@ -115,7 +129,7 @@ def test_a_session_that_is_written_is_followed(segue: Program) -> None:
     process = segue.start("sessions", "show", session, "--follow")
     try:
         assert process.stdout is not None
-        while b"it does not restore" not in (line := process.stdout.readline()):
+        while b"Understood" not in (line := process.stdout.readline()):
             assert line
         said(segue, "a", "while you look")
         seen = b""
@@ -236,14 +250,25 @@ def test_what_nobody_needs_is_shown_and_deleted_only_when_told(segue: Program) -
     assert segue("run", "a", "four", "--json").turn["mode"] == "resume"
 
 
-def test_what_others_made_goes_only_by_number(segue: Program) -> None:
-    copy = foreign(segue, said(segue, "a", "one"), OTHER)
+def test_what_others_made_goes_only_by_the_code_of_the_list(segue: Program) -> None:
+    session = said(segue, "a", "one")
+    copy = foreign(segue, session, OTHER)
     _age(segue)
     refused = segue("sessions", "prune", "--all-sessions", "--yes")
     assert (refused.code, copy.exists()) == (2, True)
     assert OTHER in refused.stderr
-    assert "--confirm 1" in refused.stderr
-    assert segue("sessions", "prune", "--all-sessions", "--yes", "--confirm", "1").code == 0
+    code = refused.stderr.split("--confirm ")[1].strip()
+    assert re.fullmatch(r"[0-9a-f]{8}", code)
+    copy.unlink()
+    another = foreign(segue, session, OTHER.replace("abcdef", "fedcba"))
+    _age(segue)
+    for wrong in (code, "1"):
+        assert segue("sessions", "prune", "--all-sessions", "--yes", "--confirm", wrong).code == 2
+    assert another.exists()
+    foreign(segue, session, OTHER)
+    another.unlink()
+    _age(segue)
+    assert segue("sessions", "prune", "--all-sessions", "--yes", "--confirm", code).code == 0
     assert not copy.exists()
     assert len(ls(segue)) == 1
 
@@ -260,3 +285,287 @@ def _age(segue: Program) -> None:
         path.write_bytes(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
         long_ago = time.time() - 30 * 24 * 3_600
         os.utime(path, (long_ago, long_ago))
+
+
+def by_hand(segue: Program, session: str, text: str) -> None:
+    """Somebody goes on with the session without Segue."""
+    subprocess.run(
+        [*AGENT, "--input=text", f"--resume={session}"],
+        input=text.encode(),
+        cwd=segue.cwd,
+        env=segue.env,
+        check=True,
+        capture_output=True,
+        timeout=60,
+    )
+
+
+def texts_of(segue: Program, key: str) -> list[str]:
+    return [row["text"] for row in msgspec.json.decode(segue("log", key, "--json").stdout)]
+
+
+def test_equal_answers_do_not_hide_what_somebody_else_said(segue: Program) -> None:
+    session = said(segue, "a", "[[say OK]]")
+    by_hand(segue, session, "remember number 789 [[say OK]]")
+    ran = segue("run", "a", "what number?", "--adopt", session, "--json")
+    assert (ran.turn["mode"], ran.turn["text"]) == ("resume", "789")
+    assert texts_of(segue, "a")[2:4] == ["remember number 789 [[say OK]]", "OK"]
+
+
+def test_a_prompt_of_ours_that_failed_and_stayed_behind_is_not_taken_in_twice(segue: Program) -> None:
+    session = said(segue, "a", "remember number 456")
+    assert segue("run", "a", "a prompt [[error 429]]").code == 75
+    by_hand(segue, session, "remember number 789")
+    ran = segue("run", "a", "what numbers?", "--adopt", session, "--json")
+    assert ran.code == 0, ran.stderr
+    assert texts_of(segue, "a").count("a prompt [[error 429]]") == 1
+    assert texts_of(segue, "a").count("remember number 789") == 1
+
+
+def test_a_copy_with_more_than_the_conversation_is_not_handed_over(segue: Program) -> None:
+    session = said(segue, "a", "remember number 456")
+    sound = msgspec.json.decode(segue("sessions", "repair", session, "--json").stdout)
+    assert (sound["session"], sound["done"]) == (session, [])
+    by_hand(segue, session, "remember number 789")
+    with file_of(segue, session).open("ab") as file:
+        file.write(b'{"torn\n')
+    told = msgspec.json.decode(segue("sessions", "repair", session, "--json").stdout)
+    assert told["conversation"] is None
+    assert "more than the conversation" in told["stays"]
+    turn = segue("run", "a", "what numbers?", "--json").turn
+    assert turn["text"] == "456"
+
+
+def test_going_on_with_a_pinned_session_takes_in_what_was_done_by_hand(segue: Program) -> None:
+    session = said(segue, "a", "remember number 456")
+    by_hand(segue, session, "remember number 789")
+    ran = segue("sessions", "continue", session, "what numbers?", "--json")
+    assert (ran.turn["conversation"], ran.turn["mode"]) == ("a", "resume")
+    assert "789" in ran.turn["text"]
+    refused = segue("sessions", "continue", session, "hi", "--key", "other")
+    assert (refused.code, "belongs to the conversation a" in refused.stderr) == (2, True)
+
+
+def test_a_mistyped_id_is_not_sent_as_a_prompt(segue: Program) -> None:
+    said(segue, "a", "hi")
+    ran = segue("sessions", "continue", "4f50c2g1")
+    assert (ran.code, len(texts_of(segue, "a"))) == (2, 2)
+
+
+def test_a_session_that_is_too_large_is_not_taken_in(segue: Program) -> None:
+    copy = foreign(segue, said(segue, "a", "remember number 456"), OTHER)
+    with copy.open("ab") as file:
+        line = b'{"type":"message","id":"x","kind":"text","role":"user","text":"%s"}\n' % (b"x" * 1_000_000)
+        for _ in range(2):
+            file.write(line)
+    ran = segue("run", "mine", "hi", "--adopt", OTHER, SEGUE_CONTINUITY_MAX_SESSION_MB="1")
+    assert (ran.code, "segue sessions repair abcdef12 --trim" in ran.stderr) == (2, True)
+
+
+def test_a_name_that_is_not_utf8_is_listed_all_the_same(segue: Program) -> None:
+    home = segue.cwd.parent / "claude"
+    folder = os.fsencode(home / "projects") + b"/\xff-x"
+    os.makedirs(folder)
+    record = b'{"type":"user","uuid":"u","message":{"role":"user","content":"hello there"}}\n'
+    with open(folder + b"/11112222-3333-4444-8555-666677778888.jsonl", "wb") as file:
+        file.write(record)
+    ran = segue("sessions", "ls", "--all", "--json", CLAUDE_CONFIG_DIR=str(home))
+    assert ran.code == 0, ran.stderr
+    assert msgspec.json.decode(ran.stdout)[0]["title"] == "hello there"
+    found = segue("sessions", "search", "hello", "--json", CLAUDE_CONFIG_DIR=str(home))
+    assert found.code == 0, found.stderr
+
+
+# --- what is looked at once more before it is deleted ----------------------------------------------
+
+MONTH_S = 30 * 24 * 3_600
+
+
+@contextmanager
+def looking(segue: Program) -> Iterator[tuple[Shelf, Store]]:
+    with opened(segue.env) as store:
+        yield Shelf(segue.env, store, segue.cwd), store
+
+
+def old_foreign(segue: Program) -> Path:
+    copy = foreign(segue, said(segue, "a", "one"), OTHER)
+    _age(segue)
+    return copy
+
+
+def of_other(shelf: Shelf, store: Store) -> Prunable:
+    found = prunable(shelf, store, Rules(all_sessions=True), None)
+    (one,) = [each for each in found if each.session.id == OTHER]
+    return one
+
+
+def delete(shelf: Shelf, store: Store, chosen: list[Prunable], homes: list[Idle]) -> Pruned:
+    return anyio.run(prune, shelf, store, chosen, homes, shelf.home.locks)
+
+
+def pin_elsewhere(store: Store, home: str = "/h") -> None:
+    """Another host's conversation would go on with it."""
+    talk = Talk(store)
+    talk.say("before", "answer")
+    session = session_row(talk.id, agent="rehearsal", native_id=OTHER, home=home, how="adopt")
+    store.adopt(talk.id, Adoption(said=[], session=session, pin=pin_to(session), held=[]), 2000)
+
+
+def test_a_session_that_was_taken_in_is_not_ours_for_being_forked(segue: Program) -> None:
+    foreign(segue, said(segue, "a", "remember number 456"), OTHER)
+    assert segue("run", "mine", "what number?", "--adopt", OTHER).code == 0
+    assert segue("fork", "mine", "again").code == 0
+    with looking(segue) as (shelf, _):
+        known = shelf.known("rehearsal", OTHER)
+        assert (known.pinned, known.ours) == (True, False)
+
+
+def test_a_session_is_as_old_as_its_file_where_that_is_younger(segue: Program) -> None:
+    copy = old_foreign(segue)
+    yesterday = time.time() - 24 * 3_600
+    with looking(segue) as (shelf, store):
+        assert of_other(shelf, store).verdict.goes
+        os.utime(copy, (yesterday, yesterday))
+        assert of_other(shelf, store).verdict.why == "used 1 days ago"
+
+
+def test_another_hosts_pin_counts_for_a_session_that_is_here(segue: Program) -> None:
+    old_foreign(segue)
+    with looking(segue) as (_, store):
+        pin_elsewhere(store)
+    with looking(segue) as (shelf, store):
+        assert of_other(shelf, store).verdict.why == "pinned by talk"
+        assert not shelf.known("rehearsal", OTHER).ours
+
+
+def test_a_session_that_was_pinned_since_stays(segue: Program) -> None:
+    copy = old_foreign(segue)
+    with looking(segue) as (shelf, store):
+        one = of_other(shelf, store)
+        pin_elsewhere(store)
+        done = delete(shelf, store, [one], [])
+    assert (done.kept, done.deleted, done.failed) == (((one, "pinned by talk"),), (), ())
+    assert copy.exists()
+
+
+def test_a_session_in_which_a_turn_is_at_work_is_running(segue: Program) -> None:
+    copy = old_foreign(segue)
+    with looking(segue) as (shelf, store):
+        before = of_other(shelf, store)
+        _, row = Talk(store).hear("hi", Voice("rehearsal"))
+        attempt = {"id": "one", "turn": row.id, "seq": 1, "mode": "fresh", "run_dir": "/r", "started_ms": 1}
+        store.attempting(msgspec.convert(attempt | {"new_id": OTHER}, AttemptRow))
+        assert before.verdict.goes
+        assert of_other(shelf, store).verdict.why == "running"
+        assert [why for _, why in delete(shelf, store, [before], []).kept] == ["running"]
+    assert copy.exists()
+
+
+def test_a_name_in_the_midst_of_a_long_session_keeps_it(segue: Program) -> None:
+    lines = [
+        {"type": "user", "uuid": f"{n:032}", "message": {"role": "user", "content": "word " * 200}}
+        for n in range(400)
+    ]
+    lines.insert(200, {"type": "custom-title", "customTitle": "mine", "sessionId": OTHER})
+    path = Path(segue.env["HOME"], ".claude", "projects", "here", f"{OTHER}.jsonl")
+    path.parent.mkdir(parents=True)
+    long_ago = time.time() - MONTH_S
+    for named in (True, False):
+        path.write_bytes(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
+        os.utime(path, (long_ago, long_ago))
+        with looking(segue) as (shelf, store):
+            one = of_other(shelf, store)
+            assert one.verdict.goes
+            done = delete(shelf, store, [one], [])
+        assert [why for _, why in done.kept] == ["somebody gave it a name"] * named
+        assert path.exists() is named
+        del lines[200]
+
+
+class TestHomes:
+    """Private homes of runners that are gone."""
+
+    @pytest.fixture
+    def home(self, segue: Program) -> Path:
+        home = segue.home / "runners" / "rehearsal-default" / "0"
+        (home / "logs").mkdir(parents=True)
+        (home / "logs" / "gone").symlink_to("nowhere")
+        self.age(home)
+        return home
+
+    def age(self, home: Path) -> None:
+        long_ago = time.time() - MONTH_S
+        for path in (*home.rglob("*"), home):
+            os.utime(path, (long_ago, long_ago), follow_symlinks=False)
+
+    def put(self, segue: Program, home: Path) -> Path:
+        """A session of somebody else's in it, and nowhere else."""
+        copy = old_foreign(segue)
+        (home / "sessions").mkdir()
+        moved = copy.rename(home / "sessions" / copy.name)
+        self.age(home)
+        return moved
+
+    def idle(self, shelf: Shelf, store: Store, *chosen: Prunable) -> list[Idle]:
+        return idle_homes(shelf.home.runners, 7, wanted(shelf, store, chosen))
+
+    def test_one_that_nobody_uses_goes(self, segue: Program, home: Path) -> None:
+        with looking(segue) as (shelf, store):
+            idle = self.idle(shelf, store)
+            assert [each.home for each in idle] == [home]
+            assert delete(shelf, store, [], idle).homes == (home,)
+        assert not home.exists()
+
+    @pytest.mark.parametrize("meanwhile", ["used", "taken", "pinned", "no lock"])
+    def test_one_that_is_used_meanwhile_stays(self, segue: Program, home: Path, meanwhile: str) -> None:
+        lock = home.with_name("0.lock")
+        with looking(segue) as (shelf, store), ExitStack() as held:
+            idle = self.idle(shelf, store)
+            if meanwhile == "used":
+                (home / "logs" / "new").write_text("x")
+            elif meanwhile == "taken":
+                file = held.enter_context(lock.open("w"))
+                fcntl.flock(file, fcntl.LOCK_EX)
+            elif meanwhile == "pinned":
+                pin_elsewhere(store, str(home))
+            else:
+                lock.unlink()
+                lock.mkdir()
+            assert delete(shelf, store, [], idle).homes == ()
+        assert home.is_dir()
+
+    def test_the_home_of_a_pin_is_never_idle(self, segue: Program, home: Path) -> None:
+        with looking(segue) as (shelf, store):
+            pin_elsewhere(store, str(home))
+            assert self.idle(shelf, store) == []
+
+    def test_one_with_a_session_that_stays_stays(self, segue: Program, home: Path) -> None:
+        session = self.put(segue, home)
+        with looking(segue) as (shelf, store):
+            assert self.idle(shelf, store) == []
+            one = of_other(shelf, store)
+            idle = self.idle(shelf, store, one)
+            assert [each.home for each in idle] == [home]
+            pin_elsewhere(store)
+            assert delete(shelf, store, [one], idle).homes == ()
+        assert session.exists()
+
+    def test_one_whose_last_session_goes_goes_too(self, segue: Program, home: Path) -> None:
+        self.put(segue, home)
+        with looking(segue) as (shelf, store):
+            one = of_other(shelf, store)
+            assert delete(shelf, store, [one], self.idle(shelf, store, one)).homes == (home,)
+        assert not home.exists()
+
+    def test_an_older_copy_keeps_its_home(self, segue: Program, home: Path) -> None:
+        shutil.copytree(home, home.with_name("1"), symlinks=True)
+        session = self.put(segue, home)
+        copy = home.with_name("1") / "sessions" / session.name
+        copy.parent.mkdir()
+        shutil.copy(session, copy)
+        self.age(copy.parents[1])
+        os.utime(copy, (1, 1))
+        with looking(segue) as (shelf, store):
+            one = of_other(shelf, store)
+            assert one.session.stored.path == session
+            assert [each.home for each in self.idle(shelf, store, one)] == [home]

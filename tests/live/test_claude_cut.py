@@ -114,7 +114,7 @@ def without_forks(bench: Bench) -> Bench:
 # --- the end ---------------------------------------------------------------------------------------
 
 
-@live("claude", NEW, OLD)
+@live("claude")
 def test_every_turn_moves_the_end_and_nothing_else_does(bench: Bench) -> None:
     talk = Talk(bench)
     for prompt in ("remember number 1", "[[shell echo hi]] [[say done-2]]", "[[think hm]] [[say done-3]]"):
@@ -126,7 +126,7 @@ def test_every_turn_moves_the_end_and_nothing_else_does(bench: Bench) -> None:
     assert talk.end not in talk.anchors[:3]
 
 
-@live("claude", NEW, OLD)
+@live("claude")
 def test_a_failed_prompt_is_left_behind_by_a_cut_at_the_last_good_end(bench: Bench) -> None:
     talk = Talk(bench)
     talk.say("remember number 111")
@@ -155,7 +155,7 @@ def test_a_branch_sees_what_was_kept_once_and_nothing_that_was_cut(bench: Bench)
     assert (ran.outcome.text, seen(ran), carried(ran, "number 555")) == ("111, 555", [1, 1, 0, 0], 1)
 
 
-@live("claude", NEW, OLD)
+@live("claude")
 def test_a_copy_is_as_good_a_branch(bench: Bench) -> None:
     talk = four(without_forks(bench))
     assert talk.cut(talk.anchors[1]).mode == "resume"
@@ -196,7 +196,7 @@ def test_a_branch_costs_its_own_turn_only(bench: Bench, copied: bool) -> None:
     assert third.totals.cost_usd == pytest.approx(sum(shares[2:]) if copied else sum(shares))
 
 
-@live("claude", NEW, OLD)
+@live("claude")
 def test_a_flag_that_was_ignored_is_seen(bench: Bench) -> None:
     talk = Talk(bench)
     talk.say("remember number 111")
@@ -247,7 +247,7 @@ def killed(bench: Bench, work: str, written: bytes) -> Talk:
     return talk
 
 
-@live("claude", NEW, OLD)
+@live("claude")
 def test_killed_after_a_tool_the_end_keeps_its_result_and_can_be_cut_off(bench: Bench) -> None:
     talk = killed(bench, "[[shell echo tool-ran]] [[hang]]", b'"tool_result"')
     branched, ran = talk.branch(1, "what number?")
@@ -261,7 +261,7 @@ def test_killed_after_a_tool_the_end_keeps_its_result_and_can_be_cut_off(bench: 
     assert (carried(ran, '"content":"tool-ran"'), carried(ran, "what number?")) == (1, 1)
 
 
-@live("claude", NEW, OLD)
+@live("claude")
 def test_killed_within_a_tool_the_end_is_a_place_to_go_on_from(bench: Bench) -> None:
     talk = killed(bench, "[[shell echo started; sleep 60]] [[say late]]", b'"tool_use"')
     branched, ran = talk.branch(1, "what number?")
@@ -272,7 +272,7 @@ def test_killed_within_a_tool_the_end_is_a_place_to_go_on_from(bench: Bench) -> 
     assert talk.say("what number?").outcome.text == "111"
 
 
-@live("claude", NEW, OLD)
+@live("claude")
 def test_killed_before_anything_happened_the_prompt_stays_only_on_the_newest(bench: Bench) -> None:
     talk = Talk(bench)
     talk.say("remember number 111")
@@ -286,7 +286,7 @@ def test_killed_before_anything_happened_the_prompt_stays_only_on_the_newest(ben
 # --- compaction ------------------------------------------------------------------------------------
 
 
-@live("claude", NEW, OLD)
+@live("claude")
 def test_after_a_prompt_too_long_every_anchor_still_gives_its_whole_history(bench: Bench) -> None:
     talk = Talk(bench)
     talk.say("remember number 111")
@@ -300,7 +300,7 @@ def test_after_a_prompt_too_long_every_anchor_still_gives_its_whole_history(benc
     assert other.say("what numbers?").outcome.text == "111, 333"
 
 
-@live("claude", NEW, OLD)
+@live("claude")
 def test_a_compacted_session_is_cut_behind_and_before_its_summary(bench: Bench) -> None:
     """The branch compacts at once, which is no reason to doubt that it went on from its anchor."""
     talk = Talk(bench)
@@ -340,7 +340,7 @@ def test_one_version_cuts_what_the_other_wrote(bench: Bench, upwards: bool) -> N
     assert (ran.outcome.text, seen(ran)) == ("111", [1, 1, 0, 0])
 
 
-@live("claude", NEW, OLD)
+@live("claude")
 def test_a_copy_is_found_in_any_directory(bench: Bench, tmp_path: Path) -> None:
     """The name is one of those that are cut, and not all of it is ASCII."""
     real, link = tmp_path / "wörk 🎵 x.y_z" / "/".join(["long" * 15] * 5), tmp_path / "link"
@@ -352,7 +352,7 @@ def test_a_copy_is_found_in_any_directory(bench: Bench, tmp_path: Path) -> None:
     assert talk.branch(0, "what number?")[1].outcome.text == "111"
 
 
-@live("claude", NEW, OLD)
+@live("claude")
 def test_a_session_in_another_directorys_folder_is_copied_into_the_own_one(bench: Bench) -> None:
     talk = Talk(bench)
     talk.say("remember number 111")
@@ -366,7 +366,7 @@ def test_a_session_in_another_directorys_folder_is_copied_into_the_own_one(bench
     assert talk.found.path == own
 
 
-@live("claude", NEW, OLD)
+@live("claude")
 def test_a_torn_end_is_passed_over_and_cut_off(bench: Bench) -> None:
     talk = Talk(bench)
     talk.say("remember number 111")

@@ -74,7 +74,7 @@ def counts(ran: Ran, *texts: str) -> list[int]:
 # --- reading ---------------------------------------------------------------------------------------
 
 
-@live("claude", NEW, OLD)
+@live("claude")
 def test_what_the_cli_wrote_is_read_as_it_was_said(bench: Bench) -> None:
     of = talk(bench)
     brief = READER.brief(of)
@@ -147,7 +147,7 @@ def test_a_call_that_was_never_answered_is_sent_with_a_result_once_repaired(benc
     assert counts(as_it_was, call, INTERRUPTED) == [2 if bench.version == NEW else 0, 0]
 
 
-@live("claude", NEW, OLD)
+@live("claude")
 def test_a_chain_that_was_torn_is_whole_again_once_repaired(bench: Bench) -> None:
     """As it was, the older version loses all that came before the damage, and does not say so."""
     whole = talk(bench)
@@ -174,7 +174,7 @@ def test_repaired_from_a_later_place_it_knows_only_what_follows(bench: Bench) ->
 # --- removing --------------------------------------------------------------------------------------
 
 
-@live("claude", NEW, OLD)
+@live("claude")
 def test_a_removed_session_is_gone_and_the_others_resume(bench: Bench) -> None:
     gone, kept = (bench.attempt(f"remember number {n}").outcome.session_id for n in (1, 2))
     SESSIONS.remove(stored(bench, gone))

@@ -88,7 +88,7 @@ def other_version(bench: Bench, version: str) -> Bench:
 # --- where a session ends --------------------------------------------------------------------------
 
 
-@live("codex", NEW, OLD)
+@live("codex")
 def test_the_end_moves_with_every_turn_and_only_then(bench: Bench) -> None:
     session, anchors = talk(bench)
     assert len(set(anchors)) == 4
@@ -99,7 +99,7 @@ def test_the_end_moves_with_every_turn_and_only_then(bench: Bench) -> None:
     assert look(bench, session).size == look(bench, session).path.stat().st_size
 
 
-@live("codex", NEW, OLD)
+@live("codex")
 def test_a_refused_prompt_moves_the_end_and_a_cut_takes_it_away(bench: Bench) -> None:
     session = bench.attempt("remember number 111").outcome.session_id
     assert session is not None
@@ -113,7 +113,7 @@ def test_a_refused_prompt_moves_the_end_and_a_cut_takes_it_away(bench: Bench) ->
 # --- cutting ---------------------------------------------------------------------------------------
 
 
-@live("codex", NEW, OLD)
+@live("codex")
 def test_the_model_sees_what_was_said_up_to_the_cut_once_and_nothing_else(bench: Bench) -> None:
     session, anchors = talk(bench)
     original = look(bench, session).path.read_bytes()
@@ -163,7 +163,7 @@ def test_a_branch_begins_with_the_bytes_of_the_original(bench: Bench) -> None:
     assert all({**one[place], "id": ""} == {**other[place], "id": ""} for place in differing)
 
 
-@live("codex", NEW, OLD)
+@live("codex")
 def test_an_id_that_was_spoken_of_stays_what_it_was(bench: Bench) -> None:
     """Four times in the message, then in the call, its result and the answer."""
     session = bench.attempt("remember number 111").outcome.session_id
@@ -175,7 +175,7 @@ def test_an_id_that_was_spoken_of_stays_what_it_was(bench: Bench) -> None:
     assert (text.count(session), text.count(branch)) == (7, 0)
 
 
-@live("codex", NEW, OLD)
+@live("codex")
 def test_usage_after_a_cut_is_this_turns(bench: Bench) -> None:
     session, anchors = talk(bench)
     branch = cut(bench, session, anchors[1])
@@ -184,7 +184,7 @@ def test_usage_after_a_cut_is_this_turns(bench: Bench) -> None:
         assert ran.outcome.usage == accounted(ran)
 
 
-@live("codex", NEW, OLD)
+@live("codex")
 def test_a_cut_before_a_compaction_gives_the_history_from_before_it(bench: Bench) -> None:
     session, anchors = talk(bench)
     resume(bench, session, "remember number 555 " + "x" * 60_000 + "[[say done-5]]")
@@ -240,7 +240,7 @@ def test_ten_turns_with_tools_send_each_call_and_result_once(bench: Bench) -> No
     assert [said(ran, f"done-{number}") for number in range(9)] == [1] * 9
 
 
-@live("codex", NEW, OLD)
+@live("codex")
 def test_a_killed_turn_is_resumed_after_its_tool_and_cut_before_it(bench: Bench) -> None:
     session, anchors = talk(bench)
 
@@ -302,7 +302,7 @@ def test_a_session_comes_back_from_the_old_version(bench: Bench) -> None:
 # --- what else may lie on the disk -----------------------------------------------------------------
 
 
-@live("codex", NEW, OLD)
+@live("codex")
 def test_a_packed_session_is_read_cut_and_mended(bench: Bench) -> None:
     session, anchors = talk(bench)
     plain = look(bench, session)
@@ -340,7 +340,7 @@ def test_anchors_of_a_session_are_found_in_what_codex_forked_from_it(bench: Benc
     assert SESSIONS.cut(found, forked, later, mine, request, bench.home, bench.runtime) is None
 
 
-@live("codex", NEW, OLD)
+@live("codex")
 @pytest.mark.parametrize("damage", ["half a line", "no line break", "garbage", "zeros"])
 def test_a_damaged_end_is_no_obstacle(bench: Bench, damage: str) -> None:
     session, anchors = talk(bench)
@@ -368,7 +368,7 @@ def test_a_damaged_end_is_no_obstacle(bench: Bench, damage: str) -> None:
         assert resume(bench, cut(bench, session, anchor), "what number?").outcome.text == number
 
 
-@live("codex", NEW, OLD)
+@live("codex")
 def test_a_huge_session_is_looked_at_quickly(bench: Bench) -> None:
     session, anchors = talk(bench)
     path = look(bench, session).path
@@ -383,7 +383,7 @@ def test_a_huge_session_is_looked_at_quickly(bench: Bench) -> None:
     assert resume(bench, cut(bench, session, anchors[1]), "what number?").outcome.text == "111"
 
 
-@live("codex", NEW, OLD)
+@live("codex")
 def test_an_empty_or_missing_session_has_no_end(bench: Bench) -> None:
     session, anchors = talk(bench)
     path, request = look(bench, session).path, Request(prompt="x", cwd=bench.cwd)

@@ -88,7 +88,7 @@ def serve(bench: Bench, *calls: tuple[str, dict[str, Any]]) -> None:
 # --- reading ---------------------------------------------------------------------------------------
 
 
-@live("codex", NEW, OLD)
+@live("codex")
 def test_what_was_said_is_read(bench: Bench) -> None:
     (bench.cwd / "AGENTS.md").write_text("Be brief.\n")
     session = talk(bench)
@@ -117,7 +117,7 @@ def test_what_was_said_is_read(bench: Bench) -> None:
     keep(bench, "talk", session)
 
 
-@live("codex", NEW, OLD)
+@live("codex")
 def test_a_compaction_is_a_boundary_and_its_summary_no_message(bench: Bench) -> None:
     session = talk(bench)
     bench.resume(session, "much " + "x" * 6_000 + " [[say done-3]]")
@@ -204,7 +204,7 @@ def test_a_damaged_session_resumes_once_it_is_repaired(bench: Bench) -> None:
         assert (carried(original, INTERRUPTED), carried(original, "aborted")) == (0, 1)
 
 
-@live("codex", NEW, OLD)
+@live("codex")
 def test_a_trimmed_session_and_a_later_part_resume(bench: Bench) -> None:
     session = talk(bench)
     bench.resume(session, "third [[say done-3]]", permission="full")
@@ -223,7 +223,7 @@ def test_a_trimmed_session_and_a_later_part_resume(bench: Bench) -> None:
     assert carried(ran, "<environment_context>") >= 1
 
 
-@live("codex", NEW, OLD)
+@live("codex")
 def test_a_killed_turn_is_closed(bench: Bench) -> None:
     session = bench.attempt(ONE, permission="full").outcome.session_id
 
@@ -267,7 +267,7 @@ def rows(home: Path, thread: str) -> int:
     return count
 
 
-@live("codex", NEW, OLD)
+@live("codex")
 def test_a_removed_session_is_gone_and_the_others_resume(bench: Bench) -> None:
     gone, other = talk(bench), talk(bench)
     for session in (gone, other):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.live.talk import EVERY, Talk
+from tests.live.talk import EVERY, MOST, Talk
 
 
 @pytest.mark.parametrize("talk", EVERY, indirect=True)
@@ -20,7 +20,7 @@ def test_three_turns_recall_the_first_and_send_no_transcript(talk: Talk) -> None
     assert third.new_bytes < first.new_bytes / 2
 
 
-@pytest.mark.parametrize("talk", EVERY, indirect=True)
+@pytest.mark.parametrize("talk", MOST, indirect=True)
 def test_an_edited_message_is_gone_and_the_rest_is_there_once(talk: Talk) -> None:
     talk.run("alpha-one [[say answer-one]]")
     talk.run("beta-two [[say answer-two]]")
@@ -46,7 +46,7 @@ def test_an_edited_message_is_gone_and_the_rest_is_there_once(talk: Talk) -> Non
     assert again.sent.count("delta-two") == 1
 
 
-@pytest.mark.parametrize("talk", EVERY, indirect=True)
+@pytest.mark.parametrize("talk", MOST, indirect=True)
 def test_a_deleted_session_is_noticed_and_the_turn_still_recalls(talk: Talk) -> None:
     agent = talk.env["SEGUE_DEFAULTS_AGENT"]
     talk.env["SEGUE_KEEP_ENABLED"] = "false"  # our copies have tests of their own

@@ -110,7 +110,7 @@ def test_each_turn_moves_the_end_and_nothing_else_does(bench: Bench) -> None:
 # --- branches --------------------------------------------------------------------------------------
 
 
-@live("gemini", NEW, OLD)
+@live("gemini")
 def test_a_branch_has_what_was_before_the_cut_once_and_nothing_after_it(bench: Bench) -> None:
     session, first = begin(bench, "ALPHA! [[say answer-1]]")
     resume(bench, session, "BETA! [[shell echo tool-2]][[say answer-2]]")

@@ -43,7 +43,7 @@ def each(ran: Ran, *texts: str) -> list[int]:
     return [carried(ran, text) for text in texts]
 
 
-@live("gemini", NEW, OLD)
+@live("gemini")
 def test_what_is_read_is_what_was_said(bench: Bench) -> None:
     first = ask(bench, "ALPHA! [[think hm]][[say answer-1]]", permission="full")
     ran = go_on(bench, first, "BETA! [[shell echo tool-2]][[say answer-2]]", permission="full")
@@ -155,7 +155,7 @@ def tree(home: Path) -> dict[Path, bytes]:
     return {path: path.read_bytes() for path in home.rglob("*") if path.is_file()}
 
 
-@live("gemini", NEW, OLD)
+@live("gemini")
 def test_what_expires_is_deleted_by_the_next_start(bench: Bench) -> None:
     """By default the newer version cleans up after 30 days, the older one never does."""
     ask(bench, "hello")

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.live.talk import EVERY, Talk
+from tests.live.talk import EVERY, MOST, Talk
 
 FIRST = "remember number 456 for zebra"
 SECOND = "[[shell echo from-the-giraffe && seq 100000 100400]] [[say done]]"
@@ -71,7 +71,7 @@ def test_what_the_cli_wrote_is_found_read_searched_checked_repaired_and_pruned(t
     assert told(talk, "prune", "--days", "0", "--json")["deleted"] is False
 
 
-@pytest.mark.parametrize("talk", EVERY, indirect=True)
+@pytest.mark.parametrize("talk", MOST, indirect=True)
 def test_a_session_that_was_begun_by_hand_is_gone_on_with(talk: Talk) -> None:
     began = talk.run(FIRST, key="by-hand")
     session = str(began.turn["session_id"])

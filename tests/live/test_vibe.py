@@ -149,6 +149,7 @@ def test_what_it_thinks_calls_and_is_refused_is_seen(bench: Bench) -> None:
 # --- what it may do --------------------------------------------------------------------------------
 
 
+@pytest.mark.soak
 @live("vibe")
 def test_each_turn_has_its_own_posture_whatever_the_session_began_under(bench: Bench) -> None:
     expected: tuple[tuple[Posture, set[str]], ...] = (
@@ -191,6 +192,7 @@ def test_the_old_version_would_run_any_command_that_begins_harmlessly(bench: Ben
     assert (bench.cwd / "here.txt").exists()
 
 
+@pytest.mark.soak
 @live("vibe", NEW)
 def test_the_new_version_by_itself_accepts_edits_and_keeps_the_profile_a_session_began_under(
     bench: Bench,
@@ -517,6 +519,7 @@ def test_the_old_version_takes_what_one_argument_can_hold(bench: Bench) -> None:
     assert bench.attempt("--version remember number 7").outcome.text == "Noted: 7."
 
 
+@pytest.mark.soak
 @live("vibe", NEW)
 def test_the_new_version_takes_a_mebibyte_but_compacts_what_exceeds_its_threshold(bench: Bench) -> None:
     ran = bench.attempt("x " * 100_000)

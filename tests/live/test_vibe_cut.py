@@ -16,6 +16,7 @@ from typing import Any
 from uuid import uuid4
 
 import msgspec
+import pytest
 
 from segue.agents import probe
 from segue.agents.base import Found
@@ -164,6 +165,7 @@ def test_ten_turns_with_tools_send_each_call_and_each_result_once(bench: Bench) 
     assert said(ran, *(f"out-{500 + n}" for n in range(10))) == [1] * 10
 
 
+@pytest.mark.soak
 @live("vibe")
 def test_a_refused_prompt_and_a_turn_that_was_killed_are_seen_and_can_be_left_behind(bench: Bench) -> None:
     first = bench.attempt("remember number 111")
@@ -207,6 +209,7 @@ def test_a_resume_may_go_on_with_a_turn_that_was_killed_while_its_tool_ran(bench
     assert sent(at_it)[:-1] == sent(after)[:-1]
 
 
+@pytest.mark.soak
 @live("vibe", NEW)
 def test_anchors_from_before_a_compaction_are_gone_and_those_after_it_hold(bench: Bench) -> None:
     first = bench.attempt("remember number 111 " + "x " * 10_000)
@@ -281,6 +284,7 @@ def test_a_session_with_a_damaged_end_can_still_be_cut_before_it(bench: Bench) -
 # --- what a cut session takes along ----------------------------------------------------------------
 
 
+@pytest.mark.soak
 @live("vibe")
 def test_a_branch_has_the_posture_of_its_own_turn_and_the_model_of_the_session(bench: Bench) -> None:
     config = bench.home / "config.toml"
@@ -299,6 +303,7 @@ def test_a_branch_has_the_posture_of_its_own_turn_and_the_model_of_the_session(b
     assert made(bench, "d") == {".w", ".t"}
 
 
+@pytest.mark.soak
 @live("vibe", NEW)
 def test_a_session_taken_in_from_a_cut_of_ours_has_the_posture_of_its_own_turn(bench: Bench) -> None:
     """As every cut would be taken in whose store is of a format that nobody knows yet."""

@@ -20,6 +20,7 @@ from segue.core.request import Command, Place, Request, Runtime, Start
 from segue.core.usage import Totals
 
 if TYPE_CHECKING:
+    from segue.agents.behind import Behind
     from segue.agents.reader import Reader, Stored
 
 Evidence = Mapping[str, Any]
@@ -109,6 +110,10 @@ class Sessions(Protocol):
 
     def mend(self, found: Found, session: str, runtime: Runtime) -> None:
         """Before a resume: put right what the CLI's own resume would send wrongly. Anchors stay valid."""
+        ...
+
+    def behind(self, anchor: str) -> Behind:
+        """Tells which entries of a session (as its reader gives them, in order) came after the anchor."""
         ...
 
     def repair(self, stored: Stored, new_id: str, mending: Mending) -> Mended:

@@ -56,6 +56,8 @@ def main() -> NoReturn:
         result = cli.main(standalone_mode=False)
         sys.stdout.flush()
         code = result if isinstance(result, int) else 0
+    except SystemExit:  # click's own answer to a reader that has gone
+        code = 141
     except click.exceptions.Exit as ended:
         code = ended.exit_code
     except click.exceptions.NoArgsIsHelpError as help_wanted:

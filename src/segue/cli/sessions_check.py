@@ -23,22 +23,23 @@ def command(session: str, as_json: bool) -> int:
     Each finding says what it means and what to do. Nothing is changed. Exit code 1: a resume fails, or the
     agent would be sent something broken.
     """
-    import msgspec
-
+    from segue.cli import words
+    from segue.cli.naming import named
     from segue.cli.progress import progress
     from segue.sessions.checking import Seen, check
-    from segue.sessions.examining import facts_of
+    from segue.sessions.examining import facts_of, torn
     from segue.sessions.shelf import Shelf
     from segue.turns.opening import opened
 
     with opened(os.environ) as store:
         shelf = Shelf(os.environ, store, Path.cwd())
-        found = shelf.find(session)
+        found = named(shelf, store, session)
         seen, reader = Seen(), found.place.reader
         with progress("reading", found.stored.size) as went:
             for record in reader.read(found.stored):
                 seen.look(record.entries)
                 went(record.next)
+        seen.look(torn(reader, found.stored))
         facts = facts_of(shelf, found)
         findings = check(facts, seen)
     sick = any(each.level == "error" for each in findings)
@@ -51,7 +52,7 @@ def command(session: str, as_json: bool) -> int:
             "load": facts.load,
             "findings": findings,
         }
-        print(msgspec.json.encode(told).decode())
+        print(words.json(told))
     else:
         _print(found.id, found.place.agent, findings)
     return 1 if sick else 0

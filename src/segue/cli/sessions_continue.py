@@ -14,8 +14,10 @@ from segue.cli.options import OUTPUT, RUNNING, WHO, TurnCommand, checked, take
 
 if TYPE_CHECKING:
     from segue.sessions.listing import Listed
+    from segue.store.store import Store
 
-_ID = re.compile(r"(?:[a-z]+:)?[0-9a-fA-F-]{4,36}")
+_NOTHING = 'the prompt is empty; say segue sessions continue [ID] "TEXT", or pipe it in'
+_ID, _DIGIT = re.compile(r"(?:[a-z/]+:)?[0-9a-fA-F-]{4,36}"), re.compile(r"\d")
 
 
 @click.command("continue", cls=TurnCommand, short_help="Go on with a session as a conversation.")
@@ -37,29 +39,45 @@ def command(
       segue sessions continue "now cover refresh"
     """
     from segue.cli.taking import run
+    from segue.core.errors import Misuse
+    from segue.sessions.examining import facts_of
     from segue.sessions.shelf import Shelf
     from segue.turns.opening import opened
 
-    if session is not None and text is None and not _ID.fullmatch(session):
+    if session is not None and text is None and not _may_be_id(session):
         session, text = None, session
     shown = {name: options.pop(name) for name in ("as_json", "events", "quiet")}
     cwd = options.get("cwd")
     wanted = checked(ctx, options)
-    said = prompts.gather(text)
+    said = prompts.gather(
+        text, nothing=_NOTHING.format(f' "{session}" is taken for an id.' if session else "")
+    )
     with opened(os.environ) as store:
         shelf = Shelf(os.environ, store, Path.cwd() / cwd if cwd else Path.cwd())
         found = shelf.find(session) if session is not None else shelf.newest()
         known = shelf.known(found.place.agent, found.id)
         mine = known.conversation if known.pinned else None
-        name = mine or key or _free(store.free_key, store.conversation, found)
-    if mine is None:
+        if mine is not None and key not in (None, mine):
+            raise Misuse(f"the session belongs to the conversation {mine}: leave out --key, or fork {mine}")
+        name = mine or key or _free(store, found)
+        facts = facts_of(shelf, found)
+    if mine is None or facts.end != facts.left_at:
         wanted["adopt"] = f"{found.place.agent}:{found.id}"
-    elif cwd is None and found.brief.cwd:
-        wanted["cwd"] = found.brief.cwd
+    if mine is not None and known.row is not None:
+        wanted["agent"] = wanted.get("agent") or known.row.agent
+        wanted["account"] = wanted.get("account") or known.row.account or None
+        wanted["cwd"] = wanted.get("cwd") or found.brief.cwd
+    if mine is None and not (shown["quiet"] or shown["as_json"] or shown["events"]):
+        click.echo(f"segue: it is the conversation {name} from now on: segue run {name}", err=True)
     return run(name, said, wanted, again=None, **shown)
 
 
-def _free(free_key: Any, conversation: Any, found: Listed) -> str:
+def _may_be_id(word: str) -> bool:
+    """A single word with a digit is meant as an id, even if it is mistyped: a slip must cost nothing."""
+    return " " not in word.strip() and len(word) >= 4 and bool(_ID.fullmatch(word) or _DIGIT.search(word))
+
+
+def _free(store: Store, found: Listed) -> str:
     """``claude-4f50c2d1``, or the first number behind it that no conversation has."""
     name = f"{found.place.agent}-{found.id[:8]}"
-    return str(free_key(name)) if conversation(name) is not None else name
+    return store.free_key(name) if store.conversation(name) is not None else name

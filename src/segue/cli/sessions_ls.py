@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,9 +38,10 @@ def command(
     messages with ~ are estimated from a part of the file; segue sessions search counts them. context is how
     full the model's window would be after a resume.
     """
-    import msgspec
-
+    from segue.cli import words
     from segue.cli.dialogue import width_of
+    from segue.cli.naming import known_agents
+    from segue.sessions.finding import short_names
     from segue.sessions.shelf import Shelf
     from segue.sessions.shown import shown
     from segue.turns.opening import opened
@@ -48,18 +49,20 @@ def command(
     here = Path.cwd() / cwd if cwd is not None else Path.cwd()
     with opened(os.environ) as store:
         shelf = Shelf(os.environ, store, here)
-        _check(agents, shelf.config.declared)
+        known_agents(agents, shelf.config.declared)
         found = shelf.sessions(everywhere, agents)[:limit]
         sessions = [shown(each, shelf) for each in found]
+        names = short_names(each.id for each in shelf.all())
     if as_json:
-        print(msgspec.json.encode(sessions).decode())
+        print(words.json(sessions))
         return
     if not sessions:
         where = "anywhere" if everywhere else "in this directory; segue sessions ls --all shows all"
         click.echo(f"No sessions {where}.", err=True)
         return
     limit_mb = shelf.config.continuity.max_session_mb
-    for line in lines(sessions, width_of(sys.stdout), limit_mb * 1024 * 1024, everywhere=everywhere):
+    width = width_of(sys.stdout)
+    for line in lines(sessions, width, limit_mb * 1024 * 1024, names, everywhere=everywhere):
         click.echo(line)
 
 
@@ -67,6 +70,7 @@ def lines(
     sessions: Sequence[SessionShown],
     width: int,
     size_limit: int,
+    names: Mapping[str, str],
     *,
     everywhere: bool,
     now_ms: int | None = None,
@@ -74,7 +78,7 @@ def lines(
     from segue.cli.terminal import columns, cut
 
     now = time.time_ns() // 1_000_000 if now_ms is None else now_ms
-    table = [HEAD, *(_cells(each, now, size_limit, everywhere) for each in sessions)]
+    table = [HEAD, *(_cells(each, now, size_limit, names, everywhere) for each in sessions)]
     widths = [min(max(columns(row[at]) for row in table), LONGEST) for at in range(len(HEAD) - 1)]
     for at in LEAST:
         if sum(widths) + 2 * len(widths) + TITLE_ROOM > width:
@@ -86,7 +90,9 @@ def lines(
         yield f"{head}  {cut(row[-1], room) if room > 0 else ''}".rstrip()
 
 
-def _cells(each: SessionShown, now: int, size_limit: int, everywhere: bool) -> tuple[str, ...]:
+def _cells(
+    each: SessionShown, now: int, size_limit: int, names: Mapping[str, str], everywhere: bool
+) -> tuple[str, ...]:
     from segue.cli import words
     from segue.cli.dialogue import age
 
@@ -102,7 +108,7 @@ def _cells(each: SessionShown, now: int, size_limit: int, everywhere: bool) -> t
         words.size(each.size),
         f"{used / window:.0%}" if used is not None and window else "–",
         words.money(each.cost_usd) if each.cost_usd is not None else "–",
-        each.id[:8],
+        names.get(each.id, each.id[:8]),
         each.conversation or "",
         f"{notes} · {place}{title}" if notes else f"{place}{title}",
     )
@@ -122,13 +128,3 @@ def _notes(each: SessionShown, now: int, size_limit: int) -> Iterator[str]:
 def _home_short(path: str) -> str:
     home = os.path.expanduser("~")
     return f"~{path[len(home) :]}" if path == home or path.startswith(home + "/") else path
-
-
-def _check(agents: Sequence[str], declared: object) -> None:
-    from segue.agents.registry import BUILT_IN
-    from segue.core.errors import Misuse
-
-    known = {*BUILT_IN, *(declared if isinstance(declared, dict) else ())}
-    for name in agents:
-        if name not in known:
-            raise Misuse(f'there is no agent "{name}". Known: {", ".join(sorted(known))}')

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from segue.turns.pruning import Prunable, Pruned
+    from segue.turns.pruning import Idle, Prunable, Pruned
 
 MB = 1024 * 1024
 
@@ -32,9 +32,8 @@ MB = 1024 * 1024
 @click.option("--all-sessions", is_flag=True, help="Also sessions that Segue did not make.")
 @click.option(
     "--confirm",
-    metavar="N",
-    type=click.IntRange(min=0),
-    help="With --all-sessions and no terminal: how many of others are on the list.",
+    metavar="CODE",
+    help="With --all-sessions and no terminal: the code that stands for the list of those.",
 )
 @click.option("--yes", is_flag=True, help="Delete them; without it they are only shown.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
@@ -45,7 +44,7 @@ def command(
     cwd: str | None,
     keep_last: int,
     all_sessions: bool,
-    confirm: int | None,
+    confirm: str | None,
     yes: bool,
     as_json: bool,
 ) -> int:
@@ -55,13 +54,15 @@ def command(
     week ([retention] days); and private homes of runners that are gone. A session that is pinned, running or
     was given a name is never deleted.
     """
+    from segue.cli.naming import known_agents
     from segue.sessions.pruning import Rules
     from segue.sessions.shelf import Shelf
     from segue.turns.opening import opened
-    from segue.turns.pruning import idle_homes, prunable
+    from segue.turns.pruning import idle_homes, prunable, wanted
 
     with opened(os.environ) as store:
         shelf = Shelf(os.environ, store, Path.cwd())
+        known_agents(agents, shelf.config.declared)
         limit = shelf.config.retention.days if days is None else days
         rules = Rules(
             days=limit,
@@ -72,11 +73,10 @@ def command(
         )
         found = prunable(shelf, store, rules, Path.cwd() / cwd if cwd is not None else None)
         chosen = [each for each in found if each.verdict.goes]
-        stay = [each.session.stored.path for each in found if not each.verdict.goes]
         whole = cwd is None and larger is None and not agents
-        homes = idle_homes(shelf.home.runners, limit, stay) if whole else []
+        homes = idle_homes(shelf.home.runners, limit, wanted(shelf, store, chosen)) if whole else []
         if not yes:
-            _show(found, homes, as_json)
+            _show(found, [idle.home for idle in homes], as_json)
             return 0
         _confirm(chosen, confirm)
         done = _prune(shelf, store, chosen, homes)
@@ -84,7 +84,7 @@ def command(
     return 1 if done.failed else 0
 
 
-def _prune(shelf: Any, store: Any, chosen: Sequence[Prunable], homes: Sequence[Path]) -> Pruned:
+def _prune(shelf: Any, store: Any, chosen: Sequence[Prunable], homes: Sequence[Idle]) -> Pruned:
     import anyio
 
     from segue.turns.pruning import prune
@@ -92,12 +92,13 @@ def _prune(shelf: Any, store: Any, chosen: Sequence[Prunable], homes: Sequence[P
     return anyio.run(prune, shelf, store, chosen, homes, shelf.home.locks)
 
 
-def _confirm(chosen: Sequence[Prunable], confirm: int | None) -> None:
-    """What others made is deleted only by somebody who has seen the list."""
+def _confirm(chosen: Sequence[Prunable], confirm: str | None) -> None:
+    """What others made is deleted only by somebody who has seen this very list."""
     from segue.core.errors import Misuse
 
     foreign = [each for each in chosen if not each.verdict.candidate.known.ours]
-    if not foreign or confirm == len(foreign):
+    code = _code(foreign)
+    if not foreign or confirm == code:
         return
     for each in foreign:
         click.echo(_line(each), err=True)
@@ -108,8 +109,16 @@ def _confirm(chosen: Sequence[Prunable], confirm: int | None) -> None:
         raise click.Abort
     raise Misuse(
         f"{len(foreign)} of them were not made by Segue (listed above);"
-        f" if all of them shall go, say --confirm {len(foreign)}"
+        f" if all of them shall go, say --confirm {code}"
     )
+
+
+def _code(sessions: Sequence[Prunable]) -> str:
+    """Stands for these sessions and no others."""
+    from hashlib import sha256
+
+    names = sorted(f"{each.session.place.agent}:{each.session.id}" for each in sessions)
+    return sha256("\n".join(names).encode("utf-8", "surrogateescape")).hexdigest()[:8]
 
 
 def _show(found: Sequence[Prunable], homes: Sequence[Path], as_json: bool) -> None:
@@ -138,9 +147,11 @@ def _told(done: Pruned, as_json: bool) -> None:
 
     if as_json:
         _print_json(done.deleted, done.homes, done.freed, deleted=True, failed=len(done.failed))
-    for each, why in done.failed:
+    for each, why in (*done.kept, *done.failed):
         click.echo(f"segue: {each.session.id} stays: {why}", err=True)
     if not as_json:
+        for each in done.deleted:
+            click.echo(_line(each))
         click.echo(f"{words.counted(len(done.deleted), 'session')} deleted, {words.size(done.freed)} freed.")
 
 
@@ -149,7 +160,7 @@ def _line(each: Prunable) -> str:
     from segue.cli.dialogue import age
 
     session = each.session
-    when = age(session.last_used_ms, time.time_ns() // 1_000_000)
+    when = age(each.verdict.candidate.last_used_ms, time.time_ns() // 1_000_000)
     title = words.one_line(session.brief.title or "")[:60]
     size = words.size(session.stored.size)
     return f"{session.place.agent}  {session.id}  {size:>8}  {when:>12}  {each.verdict.why}  {title}".rstrip()
@@ -158,7 +169,7 @@ def _line(each: Prunable) -> str:
 def _print_json(
     sessions: Sequence[Prunable], homes: Sequence[Path], freed: int, *, deleted: bool, failed: int = 0
 ) -> None:
-    import msgspec
+    from segue.cli.words import json
 
     rows = [
         {
@@ -181,4 +192,4 @@ def _print_json(
         "sessions": rows,
         "homes": [str(home) for home in homes],
     }
-    print(msgspec.json.encode(told).decode())
+    print(json(told))

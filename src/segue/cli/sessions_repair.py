@@ -21,44 +21,46 @@ def command(session: str, trim: bool, since: str | None, as_json: bool) -> None:
     """Write a new session beside the old one, without what segue sessions check complains about.
 
     The original stays as it is. The copy is read back and, where the agent's CLI is installed, gone on with
-    in a rehearsal that costs nothing. A conversation that had the session goes on with the copy, unless it
-    begins later (--since).
+    in a rehearsal that costs nothing. A conversation that had the session goes on with the copy, if that
+    holds all that it held and nothing else.
     """
+    import anyio
     import msgspec
 
     from segue.agents.base import Mending
+    from segue.cli import words
+    from segue.cli.naming import named
     from segue.sessions.shelf import Shelf
     from segue.turns.opening import opened
     from segue.turns.repairing import repair
 
     with opened(os.environ) as store:
         shelf = Shelf(os.environ, store, Path.cwd())
-        found = shelf.find(session)
-        repaired = repair(shelf, store, os.environ, found, Mending(trim=trim, since=since))
+        found = named(shelf, store, session)
+        repaired = anyio.run(repair, shelf, store, os.environ, found, Mending(trim=trim, since=since))
     if as_json:
-        print(msgspec.json.encode({"schema": 1, "agent": found.place.agent, **_fields(repaired)}).decode())
+        print(words.json({"schema": 1, "agent": found.place.agent, **msgspec.structs.asdict(repaired)}))
+        return
+    if repaired.session == found.id:
+        click.echo("Nothing had to be repaired; the session stays as it is.", err=True)
         return
     click.echo(repaired.session)
     for line in _words(repaired):
         click.echo(line, err=True)
 
 
-def _fields(repaired: Repaired) -> dict[str, object]:
-    import msgspec
-
-    return msgspec.structs.asdict(repaired)
-
-
 def _words(repaired: Repaired) -> list[str]:
     from segue.cli import words
 
-    lines = [f"  {done}" for done in repaired.done] or ["  nothing had to be changed"]
+    lines = [f"  {done}" for done in repaired.done] or ["  what the agent noted for itself was left out"]
     lines.append(f"  {words.size(repaired.size_before)} before, {words.size(repaired.size)} now")
     if repaired.rehearsed:
         lines.append("  verified: read back, and gone on with in a rehearsal")
     else:
         lines.append(f"  verified: read back; not rehearsed ({repaired.why_not})")
     lines += [f"  still: {each.means}" for each in repaired.findings]
+    if repaired.stays is not None:
+        lines.append(f"  its conversation does not go on with the copy: {repaired.stays}")
     if repaired.conversation is not None:
         lines.append(f"  {repaired.conversation} goes on with it: segue run {repaired.conversation}")
     else:

@@ -27,12 +27,11 @@ RIGHT = (2, 3, 4)
 def command(session: str | None, as_json: bool) -> None:
     """Bring a session back from the copy that Segue kept of it. Without ID: list the copies.
 
-    ID is the session's id or the beginning of it (4 characters or more), or a conversation's key. The session
-    comes back where it was; nothing that is there is overwritten. Where a conversation's session is gone, its
-    next turn does this by itself.
+    ID is the session's id or the beginning of it (4 characters or more), where needed as AGENT:ID or
+    AGENT/ACCOUNT:ID; or a conversation's key. The session comes back where it was; nothing that is there is
+    overwritten. Where a conversation's session is gone, its next turn does this by itself.
     """
-    import msgspec
-
+    from segue.cli.words import json
     from segue.config.load import load
     from segue.turns.opening import opened
 
@@ -43,7 +42,7 @@ def command(session: str | None, as_json: bool) -> None:
             return
         done = [_restored(store, config, row) for row in _missing(store, config, session)]
     if as_json:
-        print(msgspec.json.encode({"schema": 1, "restored": done}).decode())
+        print(json({"schema": 1, "restored": done}))
         return
     for each in done:
         click.echo(f"Restored {each['agent']}'s session {each['id']} to {each['path']}")
@@ -63,27 +62,28 @@ def _missing(store: Store, config: Config, name: str) -> list[KeptRow]:
 
 
 def _restored(store: Store, config: Config, row: KeptRow) -> dict[str, Any]:
-    from segue.config.homes import home_of
-    from segue.sessions.chunks import chunks_of
-    from segue.sessions.restoring import restore
+    import anyio
 
-    copy = _shown(store, config, row)
-    done = restore(row, chunks_of(store, home_of(os.environ).kept), _home(config, row))
+    from segue.config.homes import home_of
+    from segue.config.hosts import host_name
+    from segue.turns.copies import restored
+
+    copy, host = _shown(store, config, row), host_name(config.store.host)
+    done = anyio.run(restored, store, row, _home(config, row), home_of(os.environ), host)
     facts = {"id": copy.id, "agent": copy.agent, "account": copy.account, "conversation": copy.conversation}
     return facts | {"path": str(done.path), "files": done.files, "size": done.size}
 
 
 def _list(store: Store, config: Config, as_json: bool) -> None:
-    import msgspec
-
     from segue.cli.dialogue import width_of
+    from segue.cli.words import json
     from segue.sessions.copies import shown
     from segue.store import kept
 
     keys = {each.conversation.id: each.conversation.key for each in store.conversations()}
-    copies = [shown(row, _home(config, row), keys) for row in kept.every(store.db)]
+    copies = [shown(row, _known_home(config, row), keys) for row in kept.every(store.db)]
     if as_json:
-        print(msgspec.json.encode(copies).decode())
+        print(json(copies))
     elif not copies:
         click.echo("No copies are kept yet; every turn keeps one of its session.", err=True)
     else:
@@ -122,6 +122,16 @@ def _shown(store: Store, config: Config, row: KeptRow) -> CopyShown:
 
     keys = {each.conversation.id: each.conversation.key for each in store.conversations()}
     return shown(row, _home(config, row), keys)
+
+
+def _known_home(config: Config, row: KeptRow) -> Path | None:
+    """None: it belongs nowhere on this host."""
+    from segue.core.errors import Misuse
+
+    try:
+        return _home(config, row)
+    except Misuse:
+        return None
 
 
 def _home(config: Config, row: KeptRow) -> Path:

@@ -55,9 +55,8 @@ def command(
     \b
     segue sessions search 'refresh "expired token"' --since 7d
     """
-    import msgspec
-
     from segue.cli.matches import lines
+    from segue.cli.words import json
     from segue.sessions.search import search
     from segue.sessions.search_query import parsed
     from segue.sessions.search_rows import Wanted
@@ -79,7 +78,7 @@ def command(
     with _index(shelf, no_index) as index:
         hits = search(index, shelf.places, wanted)
         if as_json:
-            print(msgspec.json.encode(hits).decode())
+            print(json(hits))
             return
         for line in lines(hits, index, shelf.places):
             click.echo(line)

@@ -43,35 +43,40 @@ def command(
     The newest page comes first; the line on top of it says how to see the one before. Only what a page
     needs is read, however large the session is.
     """
+    from segue.cli.naming import named
+    from segue.sessions.following import end
     from segue.sessions.shelf import Shelf
     from segue.turns.opening import opened
 
-    if before is not None and at is not None:
-        raise click.UsageError("--before and --at exclude each other")
+    if sum((before is not None, at is not None, follow)) > 1:
+        raise click.UsageError("--before, --at and --follow exclude each other")
     with opened(os.environ) as store:
         from pathlib import Path
 
         shelf = Shelf(os.environ, store, Path.cwd())
-        found = shelf.find(session)
+        found = named(shelf, store, session)
         known = shelf.known(found.place.agent, found.id)
         window = known.row.context.window if known.row is not None else None
+    reader, stored = found.place.reader, found.stored
+    start = end(reader, stored) if follow else 0
+    before_it = [] if stored.appends or not follow else [e.id for r in reader.read(stored) for e in r.entries]
     if as_json:
-        _print_json(found, before, at, size)
+        shown = _print_json(found, before, at, size)
     else:
-        _print(found, before, at, size, full, known.conversation, window)
+        shown = _print(found, before, at, size, full, known.conversation, None if follow else (window,))
         _side(found, full, whole=side)
     if follow:
-        _follow(found, full, as_json)
+        _follow(found, start, [*shown, *before_it], full, as_json)
 
 
-def _print_json(found: Listed, before: str | None, at: str | None, size: int) -> None:
-    import msgspec
-
+def _print_json(found: Listed, before: str | None, at: str | None, size: int) -> list[str]:
+    from segue.cli import words
     from segue.sessions.paging import around, page
 
     reader, stored = found.place.reader, found.stored
     one = around(reader, stored, at, size) if at else page(reader, stored, before_id=before, size=size)
-    print(msgspec.json.encode(one).decode(), flush=True)
+    print(words.json(one), flush=True)
+    return [event.id for event in one.events]
 
 
 def _print(
@@ -81,8 +86,9 @@ def _print(
     size: int,
     full: bool,
     conversation: str | None,
-    window: int | None,
-) -> None:
+    ending: tuple[int | None] | None,
+) -> list[str]:
+    """``ending``: the window, where it is told in the end what a resume would restore."""
     from segue.cli import transcript
     from segue.sessions.paging import around, everything, page
 
@@ -98,13 +104,14 @@ def _print(
     if one.has_more:
         click.echo(ink.dim(f"… older: segue sessions show {found.id[:8]} --before {one.first_id}"))
     _entries(one.events, ink, full, mark=at)
-    if before is None and at is None:
+    if before is None and at is None and ending is not None:
         whole = stored.size <= WHOLE_BYTES
         entries = (
             (entry for record in reader.read(stored) for entry in record.entries) if whole else one.events
         )
-        for line in transcript.ending(found, entries, ink, whole=whole, window=window):
+        for line in transcript.ending(found, entries, ink, whole=whole, window=ending[0]):
             click.echo(line)
+    return [event.id for event in one.events]
 
 
 def _entries(entries: tuple[Entry, ...], ink: Ink, full: bool, mark: str | None = None) -> None:
@@ -134,17 +141,15 @@ def _side(found: Listed, full: bool, *, whole: bool) -> None:
         _entries(tuple(msgspec.structs.replace(entry, side=True) for entry in entries), ink, full)
 
 
-def _follow(found: Listed, full: bool, as_json: bool) -> None:
-    import msgspec
-
-    from segue.cli import transcript
+def _follow(found: Listed, start: int, shown: list[str], full: bool, as_json: bool) -> None:
+    from segue.cli import transcript, words
     from segue.sessions.following import follow
 
     ink = transcript.ink(sys.stdout)
     sys.stdout.flush()
-    for entry in follow(found.place.reader, found.stored, stop=lambda: False):
+    for entry in follow(found.place.reader, found.stored, start, shown, stop=lambda: False):
         if as_json:
-            print(msgspec.json.encode(entry).decode(), flush=True)
+            print(words.json(entry), flush=True)
         else:
             _entries((entry,), ink, full)
             sys.stdout.flush()

@@ -74,6 +74,24 @@ def money(usd: float | None, estimated: bool = False) -> str:
     return f"{'~' if estimated else ''}${usd:.{digits}f}"
 
 
+def json(value: Any) -> str:
+    """As one line of JSON, whatever a path or a text of somebody else's has in it."""
+    import msgspec
+
+    try:
+        return msgspec.json.encode(value).decode()
+    except UnicodeEncodeError:
+        return msgspec.json.encode(_cleaned(msgspec.to_builtins(value))).decode()
+
+
+def _cleaned(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, dict):
+        return {_cleaned(key): _cleaned(each) for key, each in value.items()}
+    return [_cleaned(each) for each in value] if isinstance(value, list | tuple) else value
+
+
 def size(count: int) -> str:
     """``640 KB``, ``2.1 MB``, ``1.2 GB``."""
     for unit, least in (("GB", 1 << 30), ("MB", 1 << 20)):

@@ -53,7 +53,7 @@ class Keep(msgspec.Struct, frozen=True, kw_only=True):
     """All copies together, as they are stored."""
     max_session_mb: Positive = 200
     days: Positive = 90
-    """After its last use a copy is dropped."""
+    """So long after its last use a copy is dropped that no conversation goes on with."""
 
 
 class Store(msgspec.Struct, frozen=True, kw_only=True):

@@ -25,13 +25,14 @@ MARK = "swept"
 
 def bound(store: Store, chunks: Chunks, limits: Keep, directory: Path) -> None:
     """After each copy. Mostly that is one look at sums."""
-    most, oldest_ms = limits.max_mb * MB, (time.time_ns() // 1_000_000) - limits.days * DAY_S * 1000
+    now_ms = time.time_ns() // 1_000_000
+    most, oldest_ms = limits.max_mb * MB, now_ms - limits.days * DAY_S * 1000
     sums = kept.totals(store.db)
     too_old = sums.oldest_ms is not None and sums.oldest_ms < oldest_ms
     dropped = 0
     if too_old or sums.packed > most:
         too_much = sums.packed - round(most * ROOM) if sums.packed > most else 0
-        dropped = kept.drop_oldest(store.db, oldest_ms, too_much)
+        dropped = kept.drop_oldest(store.db, oldest_ms, too_much, now_ms - DAY_S * 1000)
     if dropped or sums.garbage > most * GARBAGE or _due(directory / MARK):
         sweep(store, chunks, directory)
 

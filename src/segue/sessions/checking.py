@@ -35,6 +35,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of a session beside what stands in it."""
 
     id: str
+    name: str
+    """So much of the id that no other session begins alike."""
     agent: str
     label: str
     brief: Brief
@@ -118,7 +120,7 @@ def check(facts: Facts, seen: Seen) -> list[Finding]:
 
 
 def _repair(facts: Facts) -> str:
-    return f"segue sessions repair {facts.id[:8]} writes a sound copy"
+    return f"segue sessions repair {facts.name} writes a sound copy"
 
 
 def _finding(name: str, places: list[str], means: str, do: str, level: Level = "error") -> Finding:
@@ -128,6 +130,9 @@ def _finding(name: str, places: list[str], means: str, do: str, level: Level = "
 
 
 def _parsable(seen: Seen, facts: Facts) -> Finding:
+    if facts.brief.empty:
+        do = "nothing can be gone on with; segue sessions prune --all-sessions deletes it"
+        return Finding(check="parsable", level="error", means="nobody said anything in it", do=do)
     if facts.brief.trouble and not seen.damaged:
         return Finding(check="parsable", level="error", means=facts.brief.trouble, do=_repair(facts))
     lines = _count(len(seen.damaged), "record")
@@ -143,7 +148,7 @@ def _chain(seen: Seen, facts: Facts) -> Finding:
     return _finding(
         "chain",
         seen.broken,
-        f"{_count(len(seen.broken), 'record')} follow something that is not there: all before is forgotten",
+        f"{_count(len(seen.broken), 'link')} to what is not there: some versions forget all before it",
         _repair(facts),
     )
 
@@ -178,13 +183,17 @@ def _images(seen: Seen, facts: Facts) -> Finding:
 
 
 def _directory(facts: Facts) -> Finding:
-    if facts.brief.cwd is None or facts.directory_there:
+    if facts.directory_there:
         return Finding(check="directory", level="ok")
+    if facts.brief.cwd is None:
+        means = "it does not say where it was begun"
+        do = f"name a directory: segue sessions continue {facts.name} --cwd D"
+        return Finding(check="directory", level="warning", means=means, do=do)
     means = f"{facts.brief.cwd}, where it was begun, is gone"
     if facts.anywhere:
-        do = f"segue sessions continue {facts.id[:8]} --cwd D goes on with it in another directory"
+        do = f"segue sessions continue {facts.name} --cwd D goes on with it in another directory"
         return Finding(check="directory", level="warning", means=means, do=do)
-    do = f"make the directory again, or go on as text: segue sessions continue {facts.id[:8]} --cwd D"
+    do = f"make the directory again, or go on as text: segue sessions continue {facts.name} --cwd D"
     means = f"{means}, and {facts.label} resumes it nowhere else"
     return Finding(check="directory", level="error", means=means, do=do)
 
@@ -194,7 +203,7 @@ def _size(facts: Facts) -> Finding:
         return Finding(check="size", level="ok")
     mb, limit = facts.size / (1 << 20), facts.max_bytes / (1 << 20)
     means = f"{mb:,.0f} MB, over the limit of {limit:,.0f} MB: a resume takes ten times that in memory"
-    name = facts.id[:8]
+    name = facts.name
     do = (
         f"segue sessions repair {name} --trim drops tool output and images and keeps the dialogue;"
         f" repair {name} --since EVENT begins at a later point;"
@@ -208,7 +217,7 @@ def _context(facts: Facts) -> Finding:
     if share is None or (share < FULL and not facts.load.compacts):
         return Finding(check="context", level="ok")
     then = "compacts at once: what was said becomes a summary" if facts.load.compacts else "may refuse it"
-    do = f"segue sessions repair {facts.id[:8]} --trim, or start anew with what matters"
+    do = f"segue sessions repair {facts.name} --trim, or start anew with what matters"
     means = f"{share:.0%} of the window would be full; {facts.label} {then}"
     return Finding(check="context", level="warning", means=means, do=do)
 
@@ -218,7 +227,7 @@ def _expiry(facts: Facts) -> Finding:
         return Finding(check="expiry", level="ok")
     days = max(0, (facts.expires_ms - facts.now_ms) // DAY_MS)
     when = "at its next start" if days == 0 else f"in {_count(days, 'day')}"
-    do = f"go on with it, or keep it: segue sessions continue {facts.id[:8]}"
+    do = f"go on with it, or keep it: segue sessions continue {facts.name}"
     means = f"{facts.label} deletes it {when}, and Segue has no copy"
     return Finding(check="expiry", level="warning", means=means, do=do)
 
@@ -228,7 +237,7 @@ def _grown(facts: Facts) -> Finding:
         return Finding(check="grown", level="ok")
     key = facts.conversation
     means = f"somebody went on with it since {key} left it: its next turn would branch before that"
-    do = f"take that in: segue run {key} TEXT --adopt {facts.id[:8]}"
+    do = f"take that in: segue run {key} TEXT --adopt {facts.name}"
     return Finding(check="grown", level="warning", means=means, do=do)
 
 

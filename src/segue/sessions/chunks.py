@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from hashlib import sha256
 from itertools import count
@@ -26,7 +26,13 @@ _numbers = count()
 class Chunks(Protocol):
     """Where pieces are. What is asked for or put is in use from then on, and not deleted for a while."""
 
-    def has(self, name: str) -> bool: ...
+    def has(self, name: str, packed: int) -> bool:
+        """Whether it is there, with so many bytes at least: it may not have come to the disk in whole."""
+        ...
+
+    def lost(self, known: Mapping[str, int]) -> set[str]:
+        """Those that are not there (any more), or too short. ``known``: how many bytes each should have."""
+        ...
 
     def put(self, name: str, packed: bytes) -> None: ...
 
@@ -73,15 +79,17 @@ class ChunkFiles:
     def __init__(self, root: Path) -> None:
         self._root = root
 
-    def has(self, name: str) -> bool:
-        path = self._path(name)
+    def has(self, name: str, packed: int) -> bool:
         try:
-            if not os.stat(path).st_size:  # the machine went down before it was on disk
+            if self._size(name) < packed:
                 return False
-            os.utime(path)
+            os.utime(self._path(name))
         except OSError:
             return False
         return True
+
+    def lost(self, known: Mapping[str, int]) -> set[str]:
+        return {name for name, packed in known.items() if self._size(name) < packed}
 
     def put(self, name: str, packed: bytes) -> None:
         path = self._path(name)
@@ -127,6 +135,12 @@ class ChunkFiles:
                     with suppress(OSError):
                         if entry.name.endswith(SUFFIX) and entry.stat():
                             yield entry
+
+    def _size(self, name: str) -> int:
+        try:
+            return os.stat(self._path(name)).st_size
+        except OSError:
+            return -1
 
     def _path(self, name: str) -> Path:
         return self._root / name.lstrip(".")[:2] / f"{name}{SUFFIX}"

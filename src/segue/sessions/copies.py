@@ -28,8 +28,8 @@ class CopyShown(msgspec.Struct, frozen=True, kw_only=True):
     conversation: str | None
     cwd: str
     host: str
-    path: str
-    """Where the session belongs on this host."""
+    path: str | None
+    """Where the session belongs on this host; None: nowhere, for its account is not known here."""
     present: bool
     """Something is there."""
     size: int
@@ -38,10 +38,10 @@ class CopyShown(msgspec.Struct, frozen=True, kw_only=True):
     last_used: int
 
 
-def shown(row: KeptRow, home: Path, keys: Mapping[str, str]) -> CopyShown:
-    """``keys``: the conversations' keys by their ids."""
+def shown(row: KeptRow, home: Path | None, keys: Mapping[str, str]) -> CopyShown:
+    """``home``: where it belongs, see ``home_on``; ``keys``: the conversations' keys by their ids."""
     manifest = manifests.read(row.manifest)
-    path = home / manifest.root if manifest is not None else home
+    path = home / manifest.root if home is not None and manifest is not None else home
     return CopyShown(
         id=row.native_id,
         agent=row.agent,
@@ -49,8 +49,8 @@ def shown(row: KeptRow, home: Path, keys: Mapping[str, str]) -> CopyShown:
         conversation=keys.get(row.conversation),
         cwd=row.cwd,
         host=row.host,
-        path=str(path),
-        present=manifest is not None and path.exists(),
+        path=str(path) if path is not None else None,
+        present=manifest is not None and path is not None and path.exists(),
         size=row.size,
         kept_size=row.packed,
         kept=row.kept_ms,
@@ -59,10 +59,12 @@ def shown(row: KeptRow, home: Path, keys: Mapping[str, str]) -> CopyShown:
 
 
 def chosen(store: Store, name: str) -> list[KeptRow]:
-    """The copy of a session by its id or the beginning of it, ``AGENT:`` in front where two have the same; or
-    by its conversation's key: those of the sessions that it goes on with."""
+    """The copy of a session by its id or the beginning of it, ``AGENT:`` or ``AGENT/ACCOUNT:`` in front where
+    several have the same; or by its conversation's key: those of the sessions that it goes on with."""
     copies = kept.every(store.db)
-    if whole := [row for row in copies if name in (row.native_id, f"{row.agent}:{row.native_id}")]:
+    if whole := [
+        row for row in copies if name in (row.native_id, *(who + row.native_id for who in _who(row)))
+    ]:
         return _one(whole, name)
     if (conversation := store.conversation(name)) is not None:
         pinned = {(pin.voice.agent, pin.account, pin.native_id) for pin in store.pins(conversation.id)}
@@ -70,7 +72,7 @@ def chosen(store: Store, name: str) -> list[KeptRow]:
         if not found:
             raise Misuse(f"no copy is kept of a session of {name}; segue sessions restore lists all copies")
         return found
-    agent, colon, rest = name.rpartition(":")
+    who, colon, rest = name.rpartition(":")
     if len(rest) < LEAST:
         raise Misuse(f'"{name}" is too short for a session\'s id; give {LEAST} characters or more of it')
     begin = rest.lower()
@@ -78,17 +80,25 @@ def chosen(store: Store, name: str) -> list[KeptRow]:
         [
             row
             for row in copies
-            if row.native_id.lower().startswith(begin) and (not colon or row.agent == agent)
+            if row.native_id.lower().startswith(begin) and (not colon or f"{who}:" in _who(row))
         ],
         name,
     )
 
 
 def home_on(row: KeptRow, host: str, config: Config, env: Mapping[str, str]) -> Path:
-    """Where it was; or, where that was on another host, the home of its account on this one."""
+    """Where it was; or, where that was on another host, the home of its account on this one.
+
+    ``Misuse`` where that account is not known here: its sessions are nothing for another one.
+    """
     if row.host == host:
         return Path(row.home)
     account = config.accounts.get(row.account)
+    if row.account and (account is None or account.agent != row.agent):
+        raise Misuse(
+            f'session {row.native_id} is of the account "{row.account}" of {row.agent} on {row.host}, '
+            f"which is not known here; declare [accounts.{row.account}] in config.toml to restore it"
+        )
     if account is not None and account.home is not None:
         return Path(account.home)
     return registry.get(row.agent, config).default_home(env)
@@ -97,7 +107,13 @@ def home_on(row: KeptRow, host: str, config: Config, env: Mapping[str, str]) -> 
 def _one(found: Sequence[KeptRow], name: str) -> list[KeptRow]:
     if not found:
         raise Misuse(f'no copy is kept of a session "{name}"; segue sessions restore lists all copies')
-    if len({(row.agent, row.native_id) for row in found}) > 1:
-        names = ", ".join(sorted({f"{row.agent}:{row.native_id}" for row in found})[:5])
-        raise Misuse(f'several copies begin with "{name}": {names}')
+    if len(found) > 1:
+        several = len({(row.agent, row.native_id) for row in found}) < len(found)
+        names = sorted(f"{_who(row)[several]}{row.native_id}" for row in found)
+        raise Misuse(f'several copies begin with "{name}": {", ".join(names[:5])}')
     return [found[0]]
+
+
+def _who(row: KeptRow) -> tuple[str, str]:
+    """What may stand before the id."""
+    return f"{row.agent}:", f"{row.agent}/{row.account}:"

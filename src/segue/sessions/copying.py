@@ -2,13 +2,16 @@
 
 A file that has grown is read from where it ended before. One that was written anew is cut where it was cut
 before, so that the parts that are still the same are found again. Many small pieces become few large ones now
-and then.
+and then. A piece that was lost is read from the file and stored again.
 """
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import IO
 
@@ -21,14 +24,29 @@ SMALL = LARGEST // 2
 MANY = 32
 """So many small pieces are left alone."""
 TAIL = 4096
+NO_FILE = (errno.ENOENT, errno.ELOOP, errno.ENXIO)
 
 
-def copied(path: Path, name: str, before: KeptFile | None, chunks: Chunks) -> KeptFile:
-    """The file as it is now. ``name``: how it is called in the copy; ``before``: its copy so far."""
-    with path.open("rb") as file:
+def copied(
+    path: Path,
+    name: str,
+    before: KeptFile | None,
+    chunks: Chunks,
+    lost: AbstractSet[str],
+    *,
+    follow: bool,
+) -> KeptFile | None:
+    """The file as it is now; None if it is gone, or no regular file any more.
+
+    ``name``: how it is called in the copy; ``before``: its copy so far; ``lost``: pieces that are not there
+    any more; ``follow``: it may be a link to a file.
+    """
+    if (opened := open_regular(path, follow=follow)) is None:
+        return None
+    with opened as file:
         now = os.fstat(file.fileno())
-        made = Pieces(file, chunks)
-        if before is not None and _grown(before, now, file):
+        made = Pieces(file, chunks, lost)
+        if before is not None and _grown(before, now, file) and whole(before, lost):
             made.done.extend(before.chunks)
             made.take(_upto(file, before.size, now.st_size))
         else:
@@ -43,11 +61,31 @@ def untouched(before: KeptFile, now: os.stat_result) -> bool:
     return (before.size, before.changed_ns, before.inode) == (now.st_size, now.st_mtime_ns, now.st_ino)
 
 
+def whole(before: KeptFile, lost: AbstractSet[str]) -> bool:
+    """Whether all pieces of its copy are there."""
+    return not any(chunk.name in lost for chunk in before.chunks)
+
+
+def open_regular(path: Path, *, follow: bool) -> IO[bytes] | None:
+    """A file to read, None for anything else: nobody waits at a pipe, or is led elsewhere by a link."""
+    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW)
+    try:
+        opened = os.open(path, flags)
+    except OSError as error:
+        if error.errno in NO_FILE:
+            return None
+        raise
+    if stat.S_ISREG(os.fstat(opened).st_mode):
+        return open(opened, "rb")
+    os.close(opened)
+    return None
+
+
 class Pieces:
     """The pieces of one file, in their order."""
 
-    def __init__(self, file: IO[bytes], chunks: Chunks) -> None:
-        self._file, self._chunks = file, chunks
+    def __init__(self, file: IO[bytes], chunks: Chunks, lost: AbstractSet[str]) -> None:
+        self._file, self._chunks, self._lost = file, chunks, lost
         self._joined = b""
         self.done: list[Chunk] = []
 
@@ -63,7 +101,7 @@ class Pieces:
         for chunk, part in zip(known, parts, strict=False):
             if name_of(part) == chunk.name:
                 self._end()
-                self.done.append(chunk)
+                self.done.append(self._again(part, chunk) if chunk.name in self._lost else chunk)
             else:
                 self._join(part)
         self.take(parts)
@@ -91,6 +129,11 @@ class Pieces:
         else:
             self.take(_upto(self._file, _start(run, end), end))
 
+    def _again(self, plain: bytes, chunk: Chunk) -> Chunk:
+        packed = pack(plain)
+        self._chunks.put(chunk.name, packed)
+        return Chunk(chunk.name, chunk.size, len(packed))
+
     def _join(self, part: bytes) -> None:
         if len(self._joined) + len(part) > LARGEST:
             self._end()
@@ -100,7 +143,7 @@ class Pieces:
         plain, self._joined = self._joined, b""
         if plain:
             name, packed = name_of(plain), pack(plain)
-            if not self._chunks.has(name):
+            if not self._chunks.has(name, len(packed)):
                 self._chunks.put(name, packed)
             self.done.append(Chunk(name, len(plain), len(packed)))
 

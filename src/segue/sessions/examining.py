@@ -7,9 +7,12 @@ from pathlib import Path
 
 from segue.agents import probe, registry
 from segue.agents.base import Agent, Found
+from segue.agents.reader import Reader, Stored
 from segue.core.errors import SegueError
 from segue.core.model import Pin
+from segue.core.transcript import Entry
 from segue.sessions.checking import Facts
+from segue.sessions.finding import short_name
 from segue.sessions.listing import Listed
 from segue.sessions.shelf import Known, Shelf
 from segue.sessions.tally import load
@@ -27,6 +30,7 @@ def facts_of(shelf: Shelf, found: Listed) -> Facts:
     window = known.row.context.window if known.row is not None else None
     return Facts(
         id=found.id,
+        name=short_name(shelf.places, found.id),
         agent=place.agent,
         label=agent.label,
         brief=brief,
@@ -43,6 +47,16 @@ def facts_of(shelf: Shelf, found: Listed) -> Facts:
         tried=place.reader.allowance.tried,
         now_ms=time.time_ns() // 1_000_000,
     )
+
+
+def torn(reader: Reader, stored: Stored) -> tuple[Entry, ...]:
+    """A last record that was never finished: what is still written is left out when a session is read."""
+    last = next(iter(reader.back(stored)), None)
+    damaged = last is not None and bool(last.entries) and last.entries[0].kind == "damaged"
+    if last is None or not damaged or not stored.appends:
+        return ()
+    whole = any(record.start == last.start for record in reader.read(stored, last.start))
+    return () if whole else tuple(last.entries)
 
 
 def _anywhere(shelf: Shelf, agent: Agent) -> bool:

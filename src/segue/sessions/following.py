@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+
+import msgspec
 
 from segue.agents.reader import Reader, Stored
 from segue.core.transcript import Entry
@@ -12,13 +14,20 @@ EVERY_S = 0.25
 
 
 def follow(
-    reader: Reader, stored: Stored, *, stop: Callable[[], bool], every_s: float = EVERY_S
+    reader: Reader,
+    stored: Stored,
+    start: int,
+    shown: Iterable[str],
+    *,
+    stop: Callable[[], bool],
+    every_s: float = EVERY_S,
 ) -> Iterator[Entry]:
-    """The entries that come after what is there now; it ends when told to, or when the session is gone."""
-    at = _end(reader, stored)
-    seen = (
-        set() if stored.appends else {entry.id for record in reader.read(stored) for entry in record.entries}
-    )
+    """The entries behind a place that ``end`` gave, without those that were shown already.
+
+    It ends when told to, or when the session is gone.
+    """
+    at, seen = start, set(shown)
+    stored = msgspec.structs.replace(stored, changed_ns=0)  # what came since it was found is new
     while not stop():
         now = reader.find(stored.home, stored.id)
         if now is None:
@@ -29,14 +38,14 @@ def follow(
             for record in reader.read(now, at if now.appends else 0):
                 at = record.next
                 for entry in record.entries:
-                    if now.appends or entry.id not in seen:
+                    if entry.id not in seen:
                         seen.add(entry.id)
                         yield entry
             stored = now
         time.sleep(every_s)
 
 
-def _end(reader: Reader, stored: Stored) -> int:
+def end(reader: Reader, stored: Stored) -> int:
     """Behind the last record that is whole."""
     if not stored.appends:
         return 0

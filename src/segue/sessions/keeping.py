@@ -7,6 +7,7 @@ last, in one step: whoever is killed meanwhile leaves the copy of before, and so
 from __future__ import annotations
 
 import os
+import stat
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -18,7 +19,7 @@ from segue.config.schema import Keep
 from segue.sessions import manifest as manifests
 from segue.sessions.bounding import MB, bound
 from segue.sessions.chunks import Chunks, chunks_of
-from segue.sessions.copying import copied, untouched
+from segue.sessions.copying import copied, untouched, whole
 from segue.sessions.manifest import KeptFile, Manifest
 from segue.store import kept
 from segue.store.kept import KeptRow
@@ -73,24 +74,32 @@ def _copy(
     there = _there(reader, stored, session.home)
     if not there or sum(now.st_size for _, now in there.values()) > most:
         return None
-    files: list[KeptFile] = []
+    lost = (
+        chunks.lost({chunk.name: chunk.packed for chunk in before.unique()}) if before is not None else set()
+    )
+    root, files = str(stored.path.relative_to(session.home)), dict[str, KeptFile]()
     for name, (path, now) in there.items():
-        old = known.get(name)
-        if old is not None and untouched(old, now):
-            files.append(old)
-            continue
-        with suppress(FileNotFoundError):  # the CLI cleans up behind itself
-            files.append(copied(path, name, old, chunks))
-    return Manifest(str(stored.path.relative_to(session.home)), stored.appends, tuple(files))
+        file = known.get(name)
+        if file is None or not untouched(file, now) or not whole(file, lost):
+            file = copied(path, name, file, chunks, lost, follow=name == root)
+        if file is not None:  # the CLI cleans up behind itself
+            files[name] = file
+    if root in known and root not in files:  # the copy of before is better than one without the session
+        return None
+    return Manifest(root, stored.appends, tuple(files.values()))
 
 
 def _there(reader: Reader, stored: Stored, home: Path) -> dict[str, tuple[Path, os.stat_result]]:
-    """The session's files by their names below the home. There may be many: each is looked at once."""
+    """The session's files by their names below the home. There may be many: each is looked at once.
+
+    The session's own file may be a link to one; any other link may lead to what is none of the session's.
+    """
     above, found = f"{home}{os.sep}", {}
     for path in reader.files(stored):
         with suppress(OSError):
-            if str(path).startswith(above):
-                found[str(path)[len(above) :]] = path, os.stat(path)
+            now = os.stat(path, follow_symlinks=path == stored.path)
+            if str(path).startswith(above) and stat.S_ISREG(now.st_mode):
+                found[str(path)[len(above) :]] = path, now
     return found
 
 

@@ -50,6 +50,8 @@ class _Row(msgspec.Struct, frozen=True, array_like=True):
 class _Memory(msgspec.Struct, frozen=True):
     form: str
     rows: list[_Row]
+    stamp: str = ""
+    """The state of what the home tells of its sessions beside their files."""
 
 
 _decoder = msgspec.msgpack.Decoder(_Memory)
@@ -80,7 +82,8 @@ def in_directory(sessions: Iterable[Listed], here: Path) -> Iterator[Listed]:
 
 def _in_place(place: Place, memory: Path | None) -> list[Listed]:
     file = _file(place, memory) if memory is not None else None
-    known = {row.path: row for row in _remembered(file)} if file is not None else {}
+    stamp = _stamp(place)
+    known = {row.path: row for row in _remembered(file, stamp)} if file is not None else {}
     rows: list[_Row] = []
     found: list[Listed] = []
     read = 0
@@ -94,7 +97,7 @@ def _in_place(place: Place, memory: Path | None) -> list[Listed]:
         if not row.brief.side:
             found.append(Listed(place, stored, row.brief))
     if file is not None and (read or len(rows) != len(known)):
-        _remember(file, rows)
+        _remember(file, rows, stamp)
     return found
 
 
@@ -111,22 +114,28 @@ def _file(place: Place, memory: Path) -> Path:
     return memory / f"{place.agent}-{name}.msgpack"
 
 
-def _remembered(file: Path) -> Sequence[_Row]:
+def _stamp(place: Place) -> str:
+    """A reader whose briefs come from more than a session's own files says by ``stamp`` when that changed."""
+    stamp = getattr(place.reader, "stamp", None)
+    return str(stamp(place.home)) if stamp is not None else ""
+
+
+def _remembered(file: Path, stamp: str) -> Sequence[_Row]:
     try:
         memory = _decoder.decode(file.read_bytes())
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
         return ()
-    return memory.rows if memory.form == FORM else ()
+    return memory.rows if (memory.form, memory.stamp) == (FORM, stamp) else ()
 
 
-def _remember(file: Path, rows: list[_Row]) -> None:
+def _remember(file: Path, rows: list[_Row], stamp: str) -> None:
     """To forget is no harm: what cannot be written is read anew the next time."""
     beside = file.with_name(f".{file.name}.{os.getpid()}")
     with suppress(OSError, UnicodeEncodeError):
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         try:
             with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as opened:
-                opened.write(msgspec.msgpack.encode(_Memory(FORM, rows)))
+                opened.write(msgspec.msgpack.encode(_Memory(FORM, rows, stamp)))
             beside.replace(file)
         finally:
             beside.unlink(missing_ok=True)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from segue.core.transcript import Brief
+from segue.core.transcript import Brief, Entry
 from segue.sessions.shelf import Known
 
 DAY_MS = 24 * 3_600_000
@@ -62,6 +62,16 @@ def judge(candidates: Sequence[Candidate], rules: Rules, now_ms: int) -> list[Ve
         why = stays or f"not used for {_days(each, now_ms)} days, {_whose(each)}"
         verdicts.append(Verdict(candidate=each, why=why, goes=not stays))
     return verdicts
+
+
+def is_named(brief: Brief, entries: Iterable[Entry]) -> bool:
+    """Whether somebody gave a session a name, anywhere in it. A title that the agent is known to have made up
+    is none."""
+    if brief.title_by == "user":
+        return True
+    made_up = (brief.title or "").strip() if brief.title_by == "agent" else ""
+    titles = (entry.text.strip() for entry in entries if entry.kind == "state" and entry.label == "title")
+    return any(title and title != made_up for title in titles)
 
 
 def _spoken_of(each: Candidate, rules: Rules) -> bool:

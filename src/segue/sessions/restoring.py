@@ -18,8 +18,12 @@ import msgspec
 from segue.core.errors import Broken, Misuse
 from segue.sessions import manifest as manifests
 from segue.sessions.chunks import Chunks, unpack
+from segue.sessions.copying import open_regular
 from segue.sessions.manifest import KeptFile, Manifest
 from segue.store.kept import KeptRow
+
+_Identity = tuple[int, int, int, int]
+"""Which file it is, and whether anybody wrote to it."""
 
 
 class Restored(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,8 +58,9 @@ class _Restoring:
         self._root = home / _below(manifest.root)
         self._beside = self._root.with_name(f".{self._root.name}.{os.urandom(4).hex()}.part")
         """Where the files are put together."""
-        self._placed: list[Path] = []
-        self._outdated: set[Path] = set()
+        self._placed: dict[Path, _Identity] = {}
+        self._outdated: dict[Path, _Identity] = {}
+        """What is to be brought up to date, as it was when it was looked at."""
 
     def run(self) -> list[KeptFile]:
         missing = [file for file in self._manifest.files if not self._stands(file)]
@@ -65,13 +70,18 @@ class _Restoring:
             parts = {file.path: self._assemble(file, n) for n, file in enumerate(missing)}
             self._place(missing, parts)
         except BaseException:
-            for path in self._placed:
-                with suppress(OSError):
-                    path.unlink()
+            self._take_back()
             raise
         finally:
             shutil.rmtree(self._beside, ignore_errors=True)
         return missing
+
+    def _take_back(self) -> None:
+        """What we put there. What somebody wrote to since, or put in its place, is not ours any more."""
+        for path, placed in self._placed.items():
+            with suppress(OSError):
+                if _identity(os.lstat(path)) == placed:
+                    path.unlink()
 
     def _stands(self, file: KeptFile) -> bool:
         """Whether it is there already. Beside the session itself anything will do: others may share it."""
@@ -79,17 +89,20 @@ class _Restoring:
         if not target.is_relative_to(self._root) and os.path.lexists(target):
             return True
         try:
-            with target.open("rb") as there:
-                size = os.fstat(there.fileno()).st_size
-                if size == file.size and self._begins(file, there):
-                    return True
-                if self._behind and size < file.size and self._begins(file, there):
-                    self._outdated.add(target)
-                    return False
+            os.lstat(target)
+            opened = open_regular(target, follow=True)
         except FileNotFoundError:
             return False
-        except (IsADirectoryError, NotADirectoryError):
-            pass
+        except NotADirectoryError:
+            opened = None
+        if opened is not None:
+            with opened as there:
+                now = os.fstat(there.fileno())
+                if now.st_size == file.size and self._begins(file, there):
+                    return True
+                if self._behind and now.st_size < file.size and self._begins(file, there):
+                    self._outdated[target] = _identity(now)
+                    return False
         raise Misuse(f"{target} is there already and is not what was kept; move it away to restore the copy")
 
     def _begins(self, file: KeptFile, there: IO[bytes]) -> bool:
@@ -128,10 +141,13 @@ class _Restoring:
 
     def _put(self, part: Path, target: Path) -> None:
         if target in self._outdated:
+            if _identity(os.stat(target)) != self._outdated[target]:
+                raise Misuse(f"{target} was written to meanwhile")
             os.replace(part, target)
         else:
+            made = _identity(os.lstat(part))
             _link(part, target)
-            self._placed.append(target)
+            self._placed[target] = made
 
     def _parts(self, file: KeptFile) -> Iterator[bytes]:
         for chunk in file.chunks:
@@ -155,10 +171,16 @@ def _link(part: Path, target: Path) -> None:
         os.link(part, target)
     except FileExistsError:
         raise Misuse(f"{target} has come into being meanwhile") from None
-    except OSError:
-        if os.path.lexists(target):  # not every file system knows links
-            raise
+    except OSError:  # not every file system knows links: the name is taken first, then
+        try:
+            os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        except FileExistsError:
+            raise Misuse(f"{target} has come into being meanwhile") from None
         os.rename(part, target)
+
+
+def _identity(now: os.stat_result) -> _Identity:
+    return now.st_dev, now.st_ino, now.st_size, now.st_mtime_ns
 
 
 def _below(path: str) -> PurePosixPath:

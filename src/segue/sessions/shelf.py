@@ -35,6 +35,8 @@ class Known(msgspec.Struct, frozen=True):
 
 
 NOTHING = Known()
+NOT_MADE = ("adopt", "fork")
+"""Rows for a session that was there before; whether we made it, the row says that was there first."""
 
 
 class Shelf:
@@ -45,9 +47,10 @@ class Shelf:
         self.home: Home = home_of(env)
         self.config: Config = load(env, here)
         self.host = host_name(self.config.store.host)
-        self._rows = [row for row in store.sessions() if row.host == self.host]
-        self.places: list[Place] = places(env, self.config, self.home, self._rows)
-        self._known = _known(store, self._rows, self.host)
+        rows = store.sessions()
+        here_made = [row for row in rows if row.host == self.host]
+        self.places: list[Place] = places(env, self.config, self.home, here_made)
+        self._known = _known(store, rows, self.host)
 
     def all(self) -> list[Listed]:
         return listed(self.places, self.home.briefs)
@@ -91,7 +94,10 @@ class Shelf:
 
 
 def _known(store: Store, rows: Iterable[SessionRow], host: str) -> dict[tuple[str, str], Known]:
-    """Rows come newest first; where forks share a session, the one it came from counts."""
+    """Rows come newest first; where forks share a session, the one it came from counts.
+
+    Of another host's rows only the pins do: homes may be shared, and hosts renamed.
+    """
     pins = store.all_pins()
     keys = {each.conversation.id: each.conversation.key for each in store.conversations()}
     found = {made: Known(ours=True) for made in store.tried(host)}
@@ -99,11 +105,14 @@ def _known(store: Store, rows: Iterable[SessionRow], host: str) -> dict[tuple[st
         key = (row.agent, row.native_id)
         before = found.get(key, NOTHING)
         pinned = pins.get(row.id)
+        is_here = row.host == host
+        if not is_here and pinned is None:
+            continue
         mine = keys.get(row.conversation or "")
         found[key] = Known(
             conversation=before.conversation if before.pinned else pinned or mine or before.conversation,
             pinned=before.pinned or pinned is not None,
-            ours=before.ours or row.how != "adopt",
-            row=row if row.parent is None or before.row is None else before.row,
+            ours=before.ours or (is_here and row.how not in NOT_MADE),
+            row=row if is_here and (row.parent is None or before.row is None) else before.row,
         )
     return found

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import msgspec
 
+from segue.core.transcript import Brief
 from segue.core.usage import Context
 from segue.sessions.listing import Listed
 from segue.sessions.shelf import Known, Shelf
 from segue.sessions.tally import load
+
+OPENING = "--- prior context ---"
+"""How a prompt begins that carries a conversation as text."""
 
 
 class SessionShown(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,7 +64,7 @@ def shown(each: Listed, shelf: Shelf) -> SessionShown:
         agent=each.place.agent,
         account=each.place.account,
         cwd=brief.cwd,
-        title=brief.title,
+        title=_title(brief),
         title_by=brief.title_by,
         first_prompt=brief.first_prompt,
         last_prompt=brief.last_prompt,
@@ -86,6 +90,14 @@ def shown(each: Listed, shelf: Shelf) -> SessionShown:
         path=str(each.stored.path),
         trouble=brief.trouble,
     )
+
+
+def _title(brief: Brief) -> str | None:
+    """What a replay sent before the message is nobody's title."""
+    title = brief.title
+    if title is None or brief.title_by != "prompt" or not title.startswith(OPENING):
+        return title
+    return brief.last_prompt if brief.last_prompt and not brief.last_prompt.startswith(OPENING) else None
 
 
 def _messages(each: Listed, shelf: Shelf) -> tuple[int | None, bool]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from segue.core.model import Held, Message, Pin
+from segue.core.usage import Context
 from segue.store import messages, sessions
 from segue.store.conversations import touch
 from segue.store.database import Database
@@ -41,9 +42,12 @@ class Successor(msgspec.Struct, frozen=True, kw_only=True):
     session: str
     """Our own id for it."""
     native_id: str
+    home: str
     end: str | None
     how: str
     reason: str
+    changed: bool = True
+    """It differs from the one before in more than its id."""
 
 
 def repin(db: Database, conversation_id: str, pin: Pin, successor: Successor, now_ms: int) -> None:
@@ -61,6 +65,7 @@ def repin(db: Database, conversation_id: str, pin: Pin, successor: Successor, no
             row,
             id=successor.session,
             native_id=successor.native_id,
+            home=successor.home,
             path=None,
             created_ms=now_ms,
             last_used_ms=now_ms,
@@ -78,9 +83,11 @@ def _fresh(pin: Pin, successor: Successor) -> Pin:
         pin,
         session=successor.session,
         native_id=successor.native_id,
+        home=successor.home,
         end=successor.end,
+        context=Context(None, pin.context.window) if successor.changed else pin.context,
         failures=0,
-        poisoned=None,
+        poisoned=None if successor.changed else pin.poisoned,
         ended=None,
         standing=None,
     )

@@ -9,7 +9,7 @@ import msgspec
 from segue.core.errors import Misuse
 from segue.core.model import Message
 from segue.core.usage import Usage
-from segue.store import messages
+from segue.store import kept, messages
 from segue.store.database import Database, Row
 from segue.store.part import Part
 from segue.store.queries import Queries
@@ -80,8 +80,10 @@ class Conversations(Part):
         return f"{prefix}{number}"
 
     def remove(self, conversation_id: str) -> None:
-        """All of it but the rows of its sessions, which belong to no conversation then."""
+        """All of it but the rows of its sessions, which belong to no conversation then, and the copies of
+        sessions that another conversation would go on with."""
         with self.db.writing():
+            kept.forget(self.db, conversation_id)
             self.db.run(_SESSIONS.let_all_go, conversation=conversation_id)
             self.db.run(_SQL.remove, id=conversation_id)
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
@@ -13,6 +12,7 @@ from segue.store.database import Database, Row
 from segue.store.queries import Queries
 
 _SQL = Queries("kept")
+_EVER_MS = 1 << 62
 
 
 class KeptRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,16 +66,25 @@ def totals(db: Database) -> Totals:
     return Totals(int(row[0]), int(row[1]), row[2])
 
 
-def drop_oldest(db: Database, used_before_ms: int, too_much: int) -> int:
-    """Drop what was not used since, and the oldest of the rest until so many bytes are saved; how many."""
+def drop_oldest(db: Database, used_before_ms: int, too_much: int, recent_ms: int) -> int:
+    """Drop what no conversation would go on with and nobody used since, and more until so many bytes are
+    saved: the oldest first, and last those that are needed or were used recently. How many."""
     dropped, saved = 0, 0
-    with db.writing():
-        for agent, account, native_id, packed, used_ms in db.all(_SQL.oldest_first):
-            if used_ms >= used_before_ms and saved >= too_much:
-                break
-            db.run(_SQL.drop, agent=agent, account=account, native_id=native_id)
+    before_ms = _EVER_MS if too_much > 0 else used_before_ms
+    for row in db.all(_SQL.oldest_first, before_ms=before_ms, recent_ms=recent_ms):
+        agent, account, native_id, version, packed, used_ms, needed = row
+        if saved >= too_much and (needed or used_ms >= used_before_ms):
+            break
+        if db.run(_SQL.drop, agent=agent, account=account, native_id=native_id, seen=version):
             dropped, saved = dropped + 1, saved + packed
     return dropped
+
+
+def forget(db: Database, conversation: str) -> None:
+    """Before a conversation goes: its copies go too, but not those that another one would go on with."""
+    with db.writing():
+        db.run(_SQL.forget, conversation=conversation)
+        db.run(_SQL.hand_on, conversation=conversation)
 
 
 def manifests(db: Database) -> list[str]:
@@ -102,19 +111,24 @@ class ChunkTable:
     def __init__(self, db: Database) -> None:
         self._db = db
 
-    def has(self, name: str) -> bool:
-        return self._db.run(_SQL.use_chunk, name=name, now_ms=_now()) == 1
+    def has(self, name: str, packed: int) -> bool:
+        return self._db.run(_SQL.use_chunk, name=name, packed=packed) == 1
+
+    def lost(self, known: Mapping[str, int]) -> set[str]:
+        there: dict[str, int] = dict(self._db.among(_SQL.chunks_there, list(known)))
+        return {name for name, packed in known.items() if there.get(name, -1) < packed}
 
     def put(self, name: str, packed: bytes) -> None:
-        self._db.run(_SQL.put_chunk, name=name, data=packed, now_ms=_now())
+        self._db.run(_SQL.put_chunk, name=name, data=packed)
 
     def get(self, name: str) -> bytes | None:
         row = self._db.one(_SQL.chunk, name=name)
         return None if row is None else bytes(row[0])
 
     def delete(self, names: Iterable[str], unused_s: float) -> None:
-        before = _now() - round(unused_s * 1000)
-        self._db.many(_SQL.delete_chunk, [{"name": name, "before_ms": before} for name in names])
+        """In order, so that two hosts do not wait for each other."""
+        unused = round(unused_s * 1000)
+        self._db.many(_SQL.delete_chunk, [{"name": name, "unused_ms": unused} for name in sorted(names)])
 
     def sizes(self) -> dict[str, int]:
         return dict(self._db.all(_SQL.chunk_sizes))
@@ -122,7 +136,3 @@ class ChunkTable:
 
 def _kept_of(row: Row) -> KeptRow:
     return KeptRow(**dict(zip(KeptRow.__struct_fields__, row, strict=True)))
-
-
-def _now() -> int:
-    return time.time_ns() // 1_000_000

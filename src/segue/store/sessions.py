@@ -45,6 +45,11 @@ class Sessions(Part):
         rows = self.db.all(_SQL.pins, conversation=conversation_id)
         return [pin for (text,) in rows if (pin := unpack(text, Pin)) is not None]
 
+    def note_session(self, session: SessionRow) -> None:
+        """A session that no turn made, and no conversation has yet."""
+        with self.db.writing():
+            save_session(self.db, session)
+
     def all_pins(self) -> dict[str, str]:
         """Our ids of the sessions that are pinned, each with the key of its conversation."""
         return dict(self.db.all(_SQL.every_pin))
@@ -52,6 +57,20 @@ class Sessions(Part):
     def tried(self, host: str) -> set[tuple[str, str]]:
         """(agent, native id) of every session that a turn of ours began on a host."""
         return {(agent, native_id) for agent, native_id in self.db.all(_SQL.tried, host=host)}
+
+    def pinned_by(self, agent: str, native_id: str) -> str | None:
+        """The key of a conversation that would go on with a session, on whatever host."""
+        row = self.db.one(_SQL.pinned_by, agent=agent, native_id=native_id)
+        return None if row is None else str(row[0])
+
+    def pinned_homes(self) -> list[str]:
+        """The homes of all sessions that are pinned, on whatever host."""
+        return [home for (home,) in self.db.all(_SQL.pinned_homes)]
+
+    def under_way(self) -> set[tuple[str, str]]:
+        """(agent, native id) of the sessions in which attempts are at work, on whatever host."""
+        rows = self.db.all(_SQL.under_way)
+        return {(agent, native) for agent, *ids in rows for native in ids if native is not None}
 
 
 def session_by_id(db: Database, session_id: str) -> SessionRow | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -16,16 +16,16 @@ import msgspec
 from segue.config.homes import home_of
 from segue.config.hosts import host_name
 from segue.config.load import load
-from segue.core.errors import Misuse
+from segue.core.errors import InUse, Misuse
 from segue.core.history import account_mark
 from segue.core.keys import new_id
 from segue.core.model import Held, Message, Pin
 from segue.core.transcript import Entry
 from segue.core.usage import Context, Totals
+from segue.sessions.dialogue import Said, dialogue, in_force
 from segue.sessions.finding import find
 from segue.sessions.listing import Listed
 from segue.sessions.places import places
-from segue.sessions.tally import is_message
 from segue.store.adopting import Adoption
 from segue.store.records import SessionRow
 from segue.store.store import Store
@@ -33,90 +33,132 @@ from segue.turns.asking import Ask
 from segue.turns.prepared import Prepared
 from segue.turns.survey import workdir_of
 
+TRIES = 3
+"""A session that is still being written is read again so often."""
 _OTHERS = "{} has messages of its own, which the session does not hold; adopt it under another key"
 
 
-class Said(msgspec.Struct):
-    """One message as the session tells it; an answer that came in pieces is one message."""
-
-    sender: str
-    text: str
-    at_ms: int | None
-
-
-class Adopted(msgspec.Struct, frozen=True):
-    """A session that shall be taken in, and all that was said in it."""
-
-    session: Listed
-    said: list[Said]
-
-
-def told(entries: Iterable[Entry]) -> Iterator[Said]:
-    """The dialogue: what the user said, and what the agent said until the user's next word."""
-    answer: Said | None = None
-    for entry in entries:
-        if not is_message(entry):
-            continue
-        if entry.kind == "assistant" and answer is not None:
-            answer.text += "\n\n" + entry.text
-            continue
-        if answer is not None:
-            yield answer
-            answer = None
-        said = Said(entry.kind, entry.text, entry.at_ms)
-        if entry.kind == "assistant":
-            answer = said
-        else:
-            yield said
-    if answer is not None:
-        yield answer
-
-
-def found(ask: Ask, env: Mapping[str, str], store: Store, here: Path) -> tuple[Ask, Adopted]:
+def found(ask: Ask, env: Mapping[str, str], store: Store, here: Path) -> tuple[Ask, Listed]:
     """The session that is meant, and the wish with what it brings along: agent, account, directory."""
     assert ask.adopt is not None
     config = load(env, here)
-    session = find(places(env, config, home_of(env), store.sessions()), ask.adopt)
+    host = host_name(config.store.host)
+    rows = [row for row in store.sessions() if row.host == host]
+    session = find(places(env, config, home_of(env), rows), ask.adopt, ask.account)
     if ask.agent not in (None, session.place.agent):
         raise Misuse(f"the session {session.id} is of {session.place.agent}, not of {ask.agent}")
-    known = store.conversation(ask.key)
-    mine = store.session(session.place.agent, session.id, host_name(config.store.host))
+    if session.stored.size > config.continuity.max_session_mb << 20:
+        name, limit = session.id[:8], config.continuity.max_session_mb
+        raise Misuse(
+            f"the session is larger than {limit} MB ([continuity] max_session_mb); a smaller copy of it:"
+            f" segue sessions repair {name} --trim"
+        )
+    mine = store.session(session.place.agent, session.id, host)
     owner = store.all_pins().get(mine.id) if mine is not None else None
     if owner not in (None, ask.key):
         raise Misuse(f"the session belongs to the conversation {owner}; go on with it: segue run {owner}")
+    known = store.conversation(ask.key)
     if known is not None and store.messages(known.id) and (mine is None or mine.conversation != known.id):
         raise Misuse(_OTHERS.format(ask.key))
-    said = list(told(_entries(session)))
-    if not said:
-        raise Misuse(f"the session {session.id} holds no message that could be taken in")
+    if session.brief.empty:
+        raise Misuse(_nothing(session))
     account = ask.account or (mine.account if mine is not None else None) or session.place.account
-    ask = msgspec.structs.replace(
+    return msgspec.structs.replace(
         ask, agent=session.place.agent, account=account, cwd=_directory(ask, session)
-    )
-    return ask, Adopted(session, said)
+    ), session
 
 
-def adopt(prepared: Prepared, store: Store, adopted: Adopted) -> str:
+def adopt(prepared: Prepared, store: Store, session: Listed) -> str:
     """Take the session in, under the conversation's lease. What was done, in words."""
-    now, session, said = time.time_ns() // 1_000_000, adopted.session, adopted.said
     _same_home(prepared, session)
+    entries, end = _read(prepared, session)
     pin = store.pin(prepared.conversation.id, prepared.voice, prepared.account_name)
     standing = store.messages(prepared.conversation.id)
-    before: Sequence[Held] = ()
     if pin is not None and pin.native_id == session.id:
-        said, before = _new(said, store, standing, pin), pin.held
+        taken = _Taken(prepared, store, _since(prepared, entries, pin), pin.held, standing)
     elif standing:
         raise Misuse(_OTHERS.format(prepared.ask.key))
-    rows = [(_message(each, prepared, now), each.text, each.at_ms or now) for each in said]
-    adoption = _adoption(prepared, session, pin if before else None, before, rows, now)
-    store.adopt(prepared.conversation.id, adoption, now)
-    count = f"{len(rows)} message" + ("" if len(rows) == 1 else "s")
+    else:
+        taken = _Taken(prepared, store, list(dialogue(in_force(entries))), (), ())
+        if not taken.rows:
+            raise Misuse(_nothing(session))
+    now = time.time_ns() // 1_000_000
+    store.adopt(prepared.conversation.id, _adoption(prepared, session, pin, taken, end, now), now)
+    count = f"{len(taken.rows)} message" + ("" if len(taken.rows) == 1 else "s")
     return f"took in {count} of the {prepared.agent.label} session {session.id}"
 
 
-def _entries(session: Listed) -> Iterator[Entry]:
-    for record in session.place.reader.read(session.stored):
-        yield from record.entries
+def _read(prepared: Prepared, session: Listed) -> tuple[list[Entry], str | None]:
+    """All that stands in it, and the anchor at its end, of one and the same moment."""
+    sessions, reader = prepared.agent.sessions, session.place.reader
+    for _ in range(TRIES):
+        before = reader.find(session.place.home, session.id)
+        look = sessions.look(session.place.home, session.id, _cwd(prepared, session)) if sessions else None
+        if before is None or look is None:
+            raise Misuse(f"the session {session.id} is gone")
+        entries = [entry for record in reader.read(before) for entry in record.entries]
+        after = reader.find(session.place.home, session.id)
+        if after is not None and (after.changed_ns, after.size) == (before.changed_ns, before.size):
+            return entries, look.end
+    raise InUse(f"the session {session.id} is being written to just now; try again when its agent is done")
+
+
+def _since(prepared: Prepared, entries: Iterable[Entry], pin: Pin) -> list[Said]:
+    """What came behind the place where we left it."""
+    if prepared.agent.sessions is None or pin.end is None:
+        raise Misuse("it cannot be told what is new in the session; adopt it under another key")
+    behind = prepared.agent.sessions.behind(pin.end)
+    new = [entry for entry in in_force(list(entries)) if behind(entry)]
+    if not behind.found:
+        raise Misuse(
+            "the session does not have the place any more where we left it; adopt it under another key"
+        )
+    return list(dialogue(new))
+
+
+class _Taken:
+    """What is added to the conversation, and what the session holds then."""
+
+    def __init__(
+        self,
+        prepared: Prepared,
+        store: Store,
+        said: Sequence[Said],
+        held: Sequence[Held],
+        standing: Sequence[Message],
+    ) -> None:
+        now = time.time_ns() // 1_000_000
+        self.held, self.first = list(held), len(held)
+        self.rows: list[tuple[Message, str, int]] = []
+        known = {row.message for row in held}
+        unheard = [each for each in standing if each.id not in known and each.sender == "user"]
+        texts = store.texts([each.id for each in unheard])
+        for each in said:
+            ours = next((m for m in unheard if each.sender == "user" and _same(each.text, texts[m.id])), None)
+            if ours is not None:  # a prompt of ours that failed and stayed behind in the session
+                unheard.remove(ours)
+                self.held.append(Held(ours.id, ours.revision))
+                continue
+            message = _message(each, prepared, now)
+            self.rows.append((message, each.text, each.at_ms or now))
+            self.held.append(Held(message.id, message.revision))
+
+    def ending(self, end: str | None) -> tuple[list[Held], int]:
+        """What is held from which place on, with the anchor at its end."""
+        first = min(self.first, max(len(self.held) - 1, 0))
+        held = self.held[first:]
+        if held:
+            held[-1] = msgspec.structs.replace(held[-1], anchor=end)
+        return held, first
+
+
+def _same(said: str, ours: str) -> bool:
+    """What was sent may have had something before the message: what the agent had to catch up on."""
+    return bool(ours.strip()) and said.strip().endswith(ours.strip())
+
+
+def _nothing(session: Listed) -> str:
+    return f"the session {session.id} holds no message that could be taken in"
 
 
 def _directory(ask: Ask, session: Listed) -> Path:
@@ -131,25 +173,15 @@ def _directory(ask: Ask, session: Listed) -> Path:
 
 
 def _same_home(prepared: Prepared, session: Listed) -> None:
-    """The CLI must find it where it looks."""
+    """The CLI must find it where it looks: in the account's home, or in a private one made from that."""
     there = session.place.home
-    private = there.is_relative_to(prepared.segue_home.runners)
-    if not private and os.path.realpath(there) != os.path.realpath(prepared.home):
-        raise Misuse(
-            f"the session lies in {there}, and {prepared.agent.label} would look in {prepared.home};"
-            " declare an account with that home in config.toml, and name it with --account"
-        )
-
-
-def _new(said: list[Said], store: Store, standing: Sequence[Message], pin: Pin) -> list[Said]:
-    """What came after the last answer that we have of this session."""
-    held = {row.message for row in pin.held}
-    ours = [each.id for each in standing if each.id in held and each.sender == "assistant"]
-    last = store.texts(ours[-1:]).get(ours[-1], "").strip() if ours else ""
-    for at in range(len(said) - 1, -1, -1):
-        if said[at].sender == "assistant" and last and said[at].text.strip().endswith(last):
-            return said[at + 1 :]
-    raise Misuse("it cannot be told what is new in the session; adopt it under another key")
+    private = prepared.segue_home.runners / f"{prepared.agent.name}-{prepared.account or 'default'}"
+    if there.is_relative_to(private) or os.path.realpath(there) == os.path.realpath(prepared.home):
+        return
+    raise Misuse(
+        f"the session lies in {there}, and {prepared.agent.label} would look in {prepared.home};"
+        " name the account whose home that is with --account, or declare one in config.toml"
+    )
 
 
 def _message(said: Said, prepared: Prepared, now: int) -> Message:
@@ -165,24 +197,12 @@ def _message(said: Said, prepared: Prepared, now: int) -> Message:
 
 
 def _adoption(
-    prepared: Prepared,
-    session: Listed,
-    pin: Pin | None,
-    before: Sequence[Held],
-    rows: Sequence[tuple[Message, str, int]],
-    now: int,
+    prepared: Prepared, session: Listed, pin: Pin | None, taken: _Taken, end: str | None, now: int
 ) -> Adoption:
-    sessions, brief = prepared.agent.sessions, session.brief
-    cwd = _cwd(prepared, session)
-    found = sessions.look(session.place.home, session.id, cwd) if sessions is not None else None
-    end = found.end if found is not None else None
-    held = [Held(message.id, message.revision) for message, _, _ in rows]
-    if held:
-        held[-1] = msgspec.structs.replace(held[-1], anchor=end)
-    elif before:  # nothing was said, but the end moved: a title, or a prompt that failed
-        held = [msgspec.structs.replace(before[-1], anchor=end)]
-    first = len(before) if rows else max(len(before) - 1, 0)
-    ours = pin.session if pin is not None else new_id(now, os.urandom(10))
+    brief, cwd = session.brief, _cwd(prepared, session)
+    same = pin is not None and pin.native_id == session.id
+    ours = pin.session if pin is not None and same else new_id(now, os.urandom(10))
+    held, first = taken.ending(end)
     row = SessionRow(
         id=ours,
         agent=prepared.agent.name,
@@ -215,9 +235,10 @@ def _adoption(
         end=end,
         totals=row.totals,
         context=row.context,
+        instructions=pin.instructions if pin is not None and same else None,
         succeeded_ms=session.last_used_ms,
     )
-    return Adoption(said=rows, session=row, pin=made, held=held, held_from=first)
+    return Adoption(said=taken.rows, session=row, pin=made, held=held, held_from=first)
 
 
 def _cwd(prepared: Prepared, session: Listed) -> Path:

@@ -195,7 +195,9 @@ class Carrying:
         """What the user should know beside the mode: what was left, and why."""
         failed = {c.check: c.detail for c in self.decision.checks if c.verdict == "fail" and c.detail}
         if mode in NATIVE:
-            return (failed["pressure"],) if "pressure" in failed else ()
+            grown = "end" in failed and self.surveyed.pin is not None and self.surveyed.pin.ended is None
+            told = [failed["pressure"]] if "pressure" in failed else []
+            return (*told, f"{failed['end']}; went on from where we left it") if grown else tuple(told)
         if mode == "fresh" and self.situation.earlier and self.situation.blank is None:
             why = next(rung.why for rung in self.decision.rungs if rung.mode == "recap")
             return (f"nothing of the conversation was carried over: {why or 'it is too long'}",)

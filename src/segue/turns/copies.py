@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from segue.core.errors import SegueError
+from segue.config.homes import Home
+from segue.core.errors import InUse, Misuse, SegueError
 from segue.core.model import Pin
 from segue.store import kept
 from segue.store.kept import KeptRow
 from segue.store.store import Store
+from segue.turns.lease import Busy, hold, native_lease
+from segue.turns.owners import this_process
 from segue.turns.plan import Plan
 from segue.turns.prepared import Prepared
+
+if TYPE_CHECKING:
+    from segue.sessions.restoring import Restored
 
 UNKEPT = "no copy of the session could be kept"
 
@@ -41,7 +49,34 @@ def bring_back(prepared: Prepared, store: Store, pin: Pin, copy: KeptRow) -> str
 
 def lease_name(prepared: Prepared, pin: Pin) -> str:
     """The same as for whoever resumes the session on this host."""
-    return f"session:{pin.voice.agent}:{prepared.host}:{pin.native_id}"
+    return native_lease(pin.voice.agent, prepared.host, pin.native_id)
+
+
+async def restored(store: Store, row: KeptRow, home: Path, segue_home: Home, host: str) -> Restored:
+    """The session as it was kept last, below this home. ``InUse`` while a turn or somebody else is at it."""
+    from anyio.to_thread import run_sync
+
+    from segue.sessions.chunks import chunks_of
+    from segue.sessions.restoring import restore
+
+    try:
+        async with hold(
+            store,
+            native_lease(row.agent, host, row.native_id),
+            owner=this_process(host),
+            locks=segue_home.locks,
+            until=time.monotonic(),
+            on_wait=lambda _: None,
+            given_up=lambda: False,
+            on_loss=lambda: None,
+            adopts=False,
+        ):
+            newest = kept.find(store.db, row.agent, row.account, row.native_id)
+            if newest is None:
+                raise Misuse(f"the copy of session {row.native_id} was dropped just now")
+            return await run_sync(restore, newest, chunks_of(store, segue_home.kept), home)
+    except Busy as busy:
+        raise InUse(f"session {row.native_id} is in use ({busy.holder}); try again later") from None
 
 
 def get_ready(prepared: Prepared) -> None:

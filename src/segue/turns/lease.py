@@ -22,7 +22,7 @@ from segue.store.store import Store
 from segue.turns.grip import Grip, Taking, judge
 from segue.turns.plan import Plan
 
-__all__ = ["Busy", "Lease", "hold", "judge", "lease_name", "session_lease_name"]
+__all__ = ["Busy", "Lease", "hold", "judge", "lease_name", "native_lease", "session_lease_name"]
 
 POLL_S = (0.05, 0.5)
 """How often a busy lease is asked for: at first, and when it takes long."""
@@ -118,7 +118,13 @@ def lease_name(conversation: str) -> str:
     return f"conversation:{conversation}"
 
 
+def native_lease(agent: str, host: str, session: str) -> str:
+    return f"session:{agent}:{host}:{session}"
+
+
 def session_lease_name(plan: Plan) -> str | None:
     """A native session that is resumed has one writer too, whatever conversation it is in."""
     start = plan.request.start
-    return f"session:{plan.voice.agent}:{plan.host}:{start.session}" if start.mode == "resume" else None
+    if start.mode != "resume" or start.session is None:
+        return None
+    return native_lease(plan.voice.agent, plan.host, start.session)

@@ -28,7 +28,7 @@ from segue.turns.remembered import remembered
 from segue.turns.who import who
 
 if TYPE_CHECKING:
-    from segue.turns.adopting import Adopted
+    from segue.sessions.listing import Listed
 
 
 class Prepared(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,7 +53,7 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     """The account's home: where the CLI keeps its login and its sessions."""
     host: str
     login: str | None = None
-    adopted: Adopted | None = None
+    adopted: Listed | None = None
     """The session to be taken in before the turn."""
 
     @property

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import fcntl
+import math
 import os
 import shutil
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import msgspec
 
 from segue.agents import registry
+from segue.agents.reader import Stored
 from segue.core.errors import SegueError
 from segue.sessions.listing import Listed, in_directory
-from segue.sessions.pruning import DAY_MS, Candidate, Rules, Verdict, judge
+from segue.sessions.pruning import DAY_MS, Candidate, Rules, Verdict, is_named, judge
 from segue.sessions.shelf import Shelf
 from segue.store import leases
 from segue.store.store import Store
@@ -33,8 +36,17 @@ class Prunable(msgspec.Struct, frozen=True):
     verdict: Verdict
 
 
+class Idle(msgspec.Struct, frozen=True):
+    """A private home whose runner is gone, and when it was used last."""
+
+    home: Path
+    used_ms: float
+
+
 class Pruned(msgspec.Struct, frozen=True, kw_only=True):
     deleted: tuple[Prunable, ...]
+    kept: tuple[tuple[Prunable, str], ...]
+    """What turned out to be needed when it was looked at once more, and why."""
     failed: tuple[tuple[Prunable, str], ...]
     homes: tuple[Path, ...]
     freed: int
@@ -46,74 +58,117 @@ def prunable(shelf: Shelf, store: Store, rules: Rules, project: Path | None) -> 
     every = shelf.all()
     here = {id(each) for each in (every if project is None else in_directory(every, project))}
     by_key = {(each.place.agent, each.id): each for each in reversed(every)}
+    under_way = store.under_way()
     candidates = [
         Candidate(
             agent=each.place.agent,
             id=each.id,
             size=each.stored.size,
-            last_used_ms=each.last_used_ms,
+            last_used_ms=max(each.last_used_ms, each.stored.changed_ns // 1_000_000),
             brief=each.brief,
             known=shelf.known(each.place.agent, each.id),
-            running=_runs(shelf, store, each, now),
+            running=key in under_way or _runs(shelf, store, each, now),
             here=id(each) in here,
         )
-        for each in by_key.values()
+        for key, each in by_key.items()
     ]
     verdicts = judge(candidates, rules, now)
     return [Prunable(by_key[each.candidate.agent, each.candidate.id], each) for each in verdicts]
 
 
-def idle_homes(runners: Path, days: float, keep: Iterable[Path]) -> list[Path]:
+def wanted(shelf: Shelf, store: Store, chosen: Iterable[Prunable]) -> list[str]:
+    """What no home may be deleted with: where pins point to, and every session and copy that is to stay."""
+    going = {str(each.session.stored.path) for each in chosen}
+    found = store.pinned_homes()
+    for place in shelf.places:
+        for stored in place.reader.stored(place.home):
+            if not going.intersection(map(str, (stored.path, *stored.path.parents))):
+                found.append(str(stored.path))
+    return found
+
+
+def idle_homes(runners: Path, days: float, keep: Iterable[str]) -> list[Idle]:
     """Private homes whose runner is gone, without a session that is wanted, and not used for so long."""
-    wanted = [str(path) for path in keep]
+    real = [os.path.realpath(path) for path in keep]
     found = []
     for home in sorted(runners.glob("*/*")):
-        if not home.is_dir() or any(path.startswith(f"{home}/") for path in wanted):
+        if home.is_symlink() or not home.is_dir() or _holds(home, real):
             continue
-        if time.time() * 1000 - _used_ms(home) >= days * DAY_MS and _free(home):
-            found.append(home)
+        used = _used_ms(home)
+        if time.time() * 1000 - used >= days * DAY_MS and _free(home):
+            found.append(Idle(home, used))
     return found
 
 
 async def prune(
-    shelf: Shelf, store: Store, chosen: Sequence[Prunable], homes: Sequence[Path], locks: Path
+    shelf: Shelf, store: Store, chosen: Sequence[Prunable], homes: Sequence[Idle], locks: Path
 ) -> Pruned:
-    """Delete them one by one; what cannot be deleted is told, and stops nobody."""
-    deleted, failed, freed = [], [], 0
-    for each in chosen:
-        try:
-            async with hold(
-                store,
-                _lease(shelf, each.session),
-                owner=this_process(shelf.host),
-                locks=locks,
-                until=time.monotonic(),
-                on_wait=lambda _: None,
-                given_up=lambda: False,
-                on_loss=lambda: None,
-                adopts=False,
-            ):
-                _delete(shelf, each.session)
-        except (OSError, SegueError, Busy) as error:
-            failed.append((each, str(error)))
-        else:
-            deleted.append(each)
-            freed += each.session.stored.size
-    gone = tuple(home for home in homes if _remove_home(home))
-    return Pruned(deleted=tuple(deleted), failed=tuple(failed), homes=gone, freed=freed)
+    """Delete them one by one; what cannot be deleted is told, and stops nobody.
+
+    The homes are locked before and until they go: no runner takes one up meanwhile.
+    """
+    deleted, kept, failed = [], [], []
+    with ExitStack() as held:
+        claimed = [idle.home for idle in homes if _claim(idle, held)]
+        for each in chosen:
+            try:
+                async with hold(
+                    store,
+                    _lease(shelf, each.session),
+                    owner=this_process(shelf.host),
+                    locks=locks,
+                    until=time.monotonic(),
+                    on_wait=lambda _: None,
+                    given_up=lambda: False,
+                    on_loss=lambda: None,
+                    adopts=False,
+                ):
+                    why = _delete(shelf, store, each.session)
+            except (OSError, SegueError, Busy) as error:
+                failed.append((each, str(error)))
+            else:
+                if why is None:
+                    deleted.append(each)
+                else:
+                    kept.append((each, why))
+        gone = tuple(home for home in claimed if _remove_home(shelf, store, home))
+    freed = sum(each.session.stored.size for each in deleted)
+    return Pruned(deleted=tuple(deleted), kept=tuple(kept), failed=tuple(failed), homes=gone, freed=freed)
 
 
-def _delete(shelf: Shelf, each: Listed) -> None:
-    """Not if it was gone on with since it was looked at."""
-    now = each.place.reader.find(each.place.home, each.id)
+def _delete(shelf: Shelf, store: Store, each: Listed) -> str | None:
+    """Not if it was gone on with since it was looked at; nor if it is needed after all: why, then."""
+    place = each.place
+    seen = place.reader.find(place.home, each.id)
+    if seen is None:
+        return None
+    why = _needed(store, each, seen)
+    if why is not None:
+        return why
+    now = place.reader.find(place.home, each.id)  # to read all of it has taken its time
     if now is None:
-        return
-    if now.changed_ns != each.stored.changed_ns:
+        return None
+    if (now.path, now.changed_ns) != (each.stored.path, each.stored.changed_ns):
         raise SegueError("it was used just now")
-    sessions = registry.get(each.place.agent, shelf.config).sessions
+    sessions = registry.get(place.agent, shelf.config).sessions
     if sessions is None:
         raise SegueError("its format is not known")
     sessions.remove(now)
+    if os.path.lexists(now.path):
+        raise SegueError(f"{now.path} could not be deleted")
+    return None
+
+
+def _needed(store: Store, each: Listed, seen: Stored) -> str | None:
+    """By the store and by the session itself, as they are now."""
+    reader, agent = each.place.reader, each.place.agent
+    entries = (entry for record in reader.read(seen) for entry in record.entries)
+    if is_named(reader.brief(seen), entries):
+        return "somebody gave it a name"
+    if (agent, each.id) in store.under_way():
+        return "running"
+    key = store.pinned_by(agent, each.id)
+    return f"pinned by {key}" if key is not None else None
 
 
 def _lease(shelf: Shelf, each: Listed) -> str:
@@ -127,38 +182,73 @@ def _runs(shelf: Shelf, store: Store, each: Listed, now: int) -> bool:
     return row is not None and judge_lease(row, now, shelf.host) != "dead"
 
 
+# --- homes of runners ------------------------------------------------------------------------------
+
+
+def _holds(home: Path, real: Iterable[str]) -> bool:
+    """Whether one of these is the home, or lies in it."""
+    root = os.path.realpath(home)
+    return any(path == root or path.startswith(f"{root}{os.sep}") for path in real)
+
+
 def _used_ms(home: Path) -> float:
-    return max((path.stat().st_mtime * 1000 for path in _files(home)), default=0.0)
+    """When something in it was written last. What cannot be looked at may be in use."""
+    try:
+        newest = home.lstat().st_mtime
+    except OSError:
+        return math.inf
+    for path in _logs(home):
+        with suppress(OSError):
+            newest = max(newest, path.lstat().st_mtime)
+    return newest * 1000
 
 
-def _files(home: Path) -> Iterator[Path]:
-    yield home
+def _logs(home: Path) -> Iterator[Path]:
     for folder, _, names in os.walk(home / "logs"):
         yield from (Path(folder) / name for name in names)
 
 
-def _free(home: Path) -> bool:
+def _lock(home: Path) -> int | None:
+    """Its lock, open, if nobody else has it. The file stays: another runner may hold it open."""
     try:
         lock = os.open(home.with_name(f"{home.name}.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError:
-        return False
+        return None
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
-        return False
-    finally:
         os.close(lock)
-    return True
+        return None
+    return lock
 
 
-def _remove_home(home: Path) -> bool:
-    """While its lock is ours. The lock's file stays: another runner may hold it open."""
-    lock = os.open(home.with_name(f"{home.name}.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+def _free(home: Path) -> bool:
+    lock = _lock(home)
+    if lock is not None:
+        os.close(lock)
+    return lock is not None
+
+
+def _claim(idle: Idle, held: ExitStack) -> bool:
+    """Keep others out of a home, unless it was used since it was looked at."""
+    lock = _lock(idle.home)
+    if lock is None:
+        return False
+    held.callback(os.close, lock)
+    return _used_ms(idle.home) <= idle.used_ms
+
+
+def _remove_home(shelf: Shelf, store: Store, home: Path) -> bool:
+    """While its lock is ours. Not if a pin has come to point there, nor while any session is left in it."""
+    if _holds(home, map(os.path.realpath, store.pinned_homes())):
+        return False
+    for place in shelf.places:
+        if _holds(home, [os.path.realpath(place.home)]) and any(
+            True for _ in place.reader.stored(place.home)
+        ):
+            return False
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         shutil.rmtree(home)
     except OSError:
         return False
-    finally:
-        os.close(lock)
     return True

@@ -1,6 +1,7 @@
 """A rehearsal resume: the real CLI goes on with a copy of a session, against a model on loopback.
 
-Nothing of the user's is touched and no token is spent: the copy lies in a home that is thrown away.
+The copy lies in a home that is thrown away, no token is spent, and the agent may only read. It runs in the
+session's own directory, though, where the project's own hooks may run.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-import anyio
 import msgspec
 
 from segue.agents import probe
@@ -25,6 +25,8 @@ from segue.turns.attempt import Task, attempt
 from segue.turns.runner import Limits
 
 TIME_S = 120.0
+REFUSED = frozenset({"session_rejected", "context_exceeded", "protocol"})
+"""Failures that say something about the session; a machine that is too slow says nothing."""
 PROMPT = "Answer with one word: rehearsed."
 
 
@@ -37,15 +39,15 @@ class Trial(msgspec.Struct, frozen=True):
     """All that the model was sent of the session."""
 
 
-def trial(agent: Agent, config: Config, env: Mapping[str, str], cache: Path, found: Listed) -> Trial:
+async def trial(agent: Agent, config: Config, env: Mapping[str, str], cache: Path, found: Listed) -> Trial:
     """Whether the CLI resumes the session."""
     from segue.rehearsal.model import LoopbackModel
     from segue.rehearsal.stage import AGENTS, on_stage, stage
 
     if agent.name not in AGENTS:
         return Trial(None, f"{agent.label} cannot be rehearsed")
-    cwd = Path(found.brief.cwd or "")
-    if not found.brief.cwd or not cwd.is_dir():
+    cwd = _directory(found)
+    if cwd is None:
         return Trial(None, "the directory it was begun in is gone")
     with tempfile.TemporaryDirectory(prefix="segue-trial-") as folder, LoopbackModel() as model:
         place = Path(folder)
@@ -62,11 +64,18 @@ def trial(agent: Agent, config: Config, env: Mapping[str, str], cache: Path, fou
         except NotInstalled:
             return Trial(None, f"{agent.label} is not installed here")
         _copy(found, home)
-        outcome = anyio.run(attempt, _task(agent, runtime, found, cwd, home, place / "run", surroundings))
+        outcome = await attempt(_task(agent, runtime, found, cwd, home, place / "run", surroundings))
         sent = [msgspec.json.encode(request.body).decode() for request in model.requests if not request.side]
-    if outcome.failure is not None:
-        return Trial(False, outcome.failure.message or outcome.failure.kind)
+    failure = outcome.failure
+    if failure is not None:
+        refused = failure.kind in REFUSED or failure.status == 400
+        return Trial(False if refused else None, failure.message or failure.kind)
     return Trial(True, sent=sent[0] if sent else "")
+
+
+def _directory(found: Listed) -> Path | None:
+    cwd = Path(found.brief.cwd) if found.brief.cwd else None
+    return cwd if cwd is not None and cwd.is_dir() else None
 
 
 def _task(
@@ -91,6 +100,8 @@ def _task(
 
 def _copy(found: Listed, home: Path) -> None:
     for path in found.place.reader.files(found.stored):
+        if path.is_symlink() or not path.is_file():
+            continue
         target = home / path.relative_to(found.stored.home)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(path, target)

@@ -38,6 +38,7 @@ from segue.agents.gemini.sessions import SESSIONS
 from segue.agents.reader import Stored
 from segue.core.errors import Broken
 
+SUB = "5ab5ab5a-2222-4333-8444-555555555555"
 CLOSED = {
     "functionResponse": {
         "id": "c1",
@@ -290,14 +291,14 @@ class TestRemove:
             "tool-outputs/session-{}/out.txt",
             "logs/session-{}.jsonl",
             "{}/plans/plan.md",
-            "chats/{}/sub.jsonl",
+            f"chats/{{}}/{SUB}.jsonl",
         )
         for key in (ID, "another"):
             for name in theirs:
                 file = project / name.format(key)
                 file.parent.mkdir(parents=True, exist_ok=True)
                 file.write_text("x")
-        (project / "tool-outputs/session-sub").mkdir()
+        (project / f"tool-outputs/session-{SUB}").mkdir()
         (home.path / ".gemini/projects.json").write_text("{}")
         self.remove(home)
         left = {
@@ -311,7 +312,7 @@ class TestRemove:
             *mine,
         }
         assert [one.id for one in READER.stored(home.path)] == [ID[:-1] + "0"]
-        assert not (project / "tool-outputs/session-sub").exists()
+        assert not (project / f"tool-outputs/session-{SUB}").exists()
 
     def test_the_list_of_prompts_keeps_those_of_others_to_the_byte(self, home: Home) -> None:
         home.put(lines(*OPENING, *TALK))
@@ -352,3 +353,41 @@ class TestRemove:
         home.put(lines(*OPENING, *TALK))
         SESSIONS.remove(self.remove(home))
         assert list(READER.stored(home.path)) == []
+
+    @pytest.mark.parametrize("stem", [".", "..", "chats", "another", "5ab5ab5"])
+    def test_a_name_that_is_no_id_leads_nowhere(self, home: Home, stem: str) -> None:
+        home.put(lines(*OPENING, *TALK))
+        project = home.chats.parent
+        for folder in ("another", "5ab5ab5", "tool-outputs"):
+            (project / folder).mkdir()
+            (project / folder / "mine.txt").write_text("x")
+        inner = home.chats / ID
+        inner.mkdir()
+        (inner / f"{stem}.jsonl").write_text("x")
+        beside = home.chats / f"session-2026-01-02T03-06-{NEW_ID[:8]}.jsonl"
+        beside.write_bytes(lines(HEADER | {"sessionId": NEW_ID}, *TALK))
+        self.remove(home)
+        assert beside.exists()
+        assert len(list(project.rglob("mine.txt"))) == 3
+        assert not inner.exists()
+
+    def test_what_is_a_session_of_its_own_is_no_subagent(self, home: Home) -> None:
+        home.put(lines(*OPENING, *TALK))
+        path = home.chats / f"session-2026-01-02T03-06-{NEW_ID[:8]}.jsonl"
+        path.write_bytes(lines(HEADER | {"sessionId": NEW_ID}, *TALK))
+        (home.chats / ID).mkdir()
+        (home.chats / ID / f"{NEW_ID}.jsonl").write_text("x")
+        plans = home.chats.parent / NEW_ID
+        plans.mkdir()
+        self.remove(home)
+        assert (path.exists(), plans.exists()) == (True, True)
+
+    def test_no_link_on_the_way_is_followed(self, home: Home, tmp_path: Path) -> None:
+        home.put(lines(*OPENING, *TALK))
+        away = tmp_path / "away"
+        away.mkdir()
+        log = away / f"session-{ID}.jsonl"
+        log.write_text("x")
+        (home.chats.parent / "logs").symlink_to(away)
+        self.remove(home)
+        assert log.exists()

@@ -14,6 +14,7 @@ from segue.sessions.tally import Load
 NOW = 1_000 * DAY_MS
 SOUND = Facts(
     id="abcdefgh-1234",
+    name="abcdefgh",
     agent="claude",
     label="Claude",
     brief=Brief(cwd="/here", version="2.1.200"),
@@ -63,7 +64,7 @@ def test_a_sound_session_has_nothing_to_say() -> None:
     ("entries", "name", "words"),
     [
         ([entry("damaged", 7)], "parsable", "1 record cannot be read"),
-        ([*TALK, entry("user", 9, native="x", parent="gone")], "chain", "all before is forgotten"),
+        ([*TALK, entry("user", 9, native="x", parent="gone")], "chain", "some versions forget all before it"),
         ([*TALK, entry("call", 9, call="c2")], "tool calls", "1 tool call without a result"),
         ([*TALK, entry("result", 9, call="c3")], "tool calls", "1 result without a call"),
         ([*TALK, entry("assistant", 9, text=" ")], "empty answers", "1 answer without content"),

@@ -9,18 +9,19 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from segue.agents.reader import Stored
-from segue.config.schema import Keep
+from segue.config.schema import Account, Config, Keep
 from segue.core.errors import Broken, Misuse
-from segue.sessions import bounding, copying
+from segue.sessions import bounding, copying, restoring
 from segue.sessions import manifest as manifests
 from segue.sessions.chunks import chunks_of, unpack
+from segue.sessions.copies import chosen, home_on
 from segue.sessions.keeping import Session, keep
 from segue.sessions.manifest import Manifest
 from segue.sessions.restoring import restore
@@ -52,7 +53,7 @@ class Shelf:
 
     def __init__(self, place: Path, store: Store, limits: Keep | None = None) -> None:
         self.home, self.directory, self.store = place / "home", place / "kept", store
-        self.limits = limits or Keep()
+        self.limits, self.reader = limits or Keep(), Folder()
         self.chunks = chunks_of(store, self.directory)
 
     def path(self, name: str = "one") -> Path:
@@ -60,17 +61,17 @@ class Shelf:
         path.parent.mkdir(parents=True, exist_ok=True)
         return path
 
-    def keep(self, name: str = "one") -> bool:
+    def keep(self, name: str = "one", account: str = "") -> bool:
         session = Session(
             agent="folder",
-            account="",
+            account=account,
             native_id=name,
             conversation="c",
             host="here",
             home=self.home,
             cwd=Path("/w"),
         )
-        return keep(self.store, self.directory, self.limits, Folder(), session)  # type: ignore[arg-type]
+        return keep(self.store, self.directory, self.limits, self.reader, session)  # type: ignore[arg-type]
 
     def row(self, name: str = "one") -> KeptRow:
         row = kept.find(self.store.db, "folder", "", name)
@@ -294,6 +295,177 @@ def test_a_copy_that_is_not_whole_puts_nothing_back(
     assert shelf.back(tmp_path / "back", "two").read_text() == "second", "the piece was stored anew"
 
 
+def _gone(path: Path) -> None:
+    path.unlink()
+
+
+def _short(path: Path) -> None:
+    os.truncate(path, path.stat().st_size - 1)
+
+
+def _empty(path: Path) -> None:
+    os.truncate(path, 0)
+
+
+@pytest.mark.parametrize("harm", [_gone, _short, _empty])
+@pytest.mark.parametrize("then", ["grew", "written anew", "nothing"])
+def test_a_piece_that_was_lost_is_stored_again(
+    shelf: Shelf, tmp_path: Path, harm: Callable[[Path], None], then: str
+) -> None:
+    path = shelf.path()
+    for part in (b"first\n" * 500, b"second\n" * 500, b"third\n" * 500):
+        with path.open("ab") as file:
+            file.write(part)
+        shelf.keep()
+    lost = shelf.manifest().files[0].chunks[1]
+    harm(next(shelf.directory.rglob(f"{lost.name}.zst")))
+    if then == "grew":
+        with path.open("ab") as file:
+            file.write(b"fourth\n")
+    elif then == "written anew":
+        path.with_name("new").write_bytes(path.read_bytes() + b"fourth\n")
+        path.with_name("new").replace(path)
+    shelf.keep()
+    assert shelf.manifest().files[0].chunks[:3][1] == lost
+    assert shelf.back(tmp_path / "back").read_bytes() == path.read_bytes()
+
+
+def test_a_lost_piece_is_stored_again_by_another_session_with_the_same_words(
+    shelf: Shelf, tmp_path: Path
+) -> None:
+    shelf.path("one").write_bytes(b"same" * 100)
+    shelf.keep("one")
+    (piece,) = shelf.directory.rglob("*.zst")
+    _short(piece)
+    shelf.path("two").write_bytes(b"same" * 100)
+    shelf.keep("two")
+    for name in ("one", "two"):
+        assert shelf.back(tmp_path / name, name).read_bytes() == b"same" * 100
+
+
+class Everything(Folder):
+    """A reader that does not ask what it is that lies there."""
+
+    def files(self, stored: Stored) -> Sequence[Path]:
+        return sorted(stored.path.iterdir()) if stored.path.is_dir() else [stored.path]
+
+
+def test_only_files_are_copied_and_no_link_leads_elsewhere(shelf: Shelf, tmp_path: Path) -> None:
+    shelf.reader = Everything()
+    folder, secret = shelf.path(), tmp_path / "secret"
+    folder.mkdir()
+    secret.write_text("a key")
+    (folder / "file").write_text("mine")
+    (folder / "link").symlink_to(secret)
+    os.mkfifo(folder / "pipe")
+    (folder / "folder").mkdir()
+    assert shelf.keep()
+    assert [file.path for file in shelf.manifest().files] == ["sessions/one/file"]
+
+
+def test_a_file_that_is_another_thing_in_the_next_moment_is_not_copied(shelf: Shelf, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("a key")
+    (tmp_path / "link").symlink_to(tmp_path / "secret")
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("link", "pipe", "nothing"):
+        assert copying.copied(tmp_path / name, name, None, shelf.chunks, set(), follow=False) is None
+    assert shelf.stored() == set()
+
+
+def test_a_session_may_be_a_link_to_a_file_and_to_nothing_else(shelf: Shelf, tmp_path: Path) -> None:
+    shelf.reader = Everything()
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.write_text("all that was said")
+    shelf.path("one").symlink_to(elsewhere)
+    assert shelf.keep("one")
+    assert shelf.back(tmp_path / "back").read_text() == "all that was said"
+    os.mkfifo(tmp_path / "pipe")
+    shelf.path("two").symlink_to(tmp_path / "pipe")
+    assert not shelf.keep("two")
+    shelf.path("one").unlink()
+    os.mkfifo(shelf.path("one"))
+    assert not shelf.keep("one")
+    assert shelf.back(tmp_path / "again").read_text() == "all that was said", "the copy of before stays"
+    with pytest.raises(Misuse, match="is there already"):
+        shelf.back(shelf.home)
+
+
+def test_what_others_put_there_meanwhile_is_not_taken_back(
+    shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = shelf.path()
+    folder.mkdir()
+    for name in ("a", "b", "c", "d", "e"):
+        (folder / name).write_text(name)
+    shelf.keep()
+    for name in ("a", "b", "c", "d"):
+        (folder / name).unlink()
+    link = restoring._link
+
+    def failing(part: Path, target: Path) -> None:
+        if target.name == "d":
+            (folder / "new").write_text("a")
+            (folder / "new").replace(folder / "a")
+            with (folder / "b").open("a") as file:
+                file.write("more")
+            raise OSError("no more")
+        link(part, target)
+
+    monkeypatch.setattr(restoring, "_link", failing)
+    with pytest.raises(Broken):
+        shelf.back(shelf.home)
+    assert {path.name: path.read_text() for path in folder.iterdir()} == {"a": "a", "b": "bmore", "e": "e"}
+
+
+def test_where_links_are_not_known_nothing_is_overwritten_either(
+    shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = shelf.path()
+    path.write_text("kept")
+    shelf.keep()
+    mine = ""
+
+    def link(part: Path, target: Path) -> None:
+        if mine:
+            target.write_text(mine)
+        raise PermissionError
+
+    monkeypatch.setattr(os, "link", link)
+    assert shelf.back(tmp_path / "back").read_text() == "kept"
+    path.unlink()
+    mine = "mine"
+    with pytest.raises(Misuse, match="has come into being"):
+        shelf.back(shelf.home)
+    assert path.read_text() == "mine"
+
+
+def test_of_two_accounts_with_the_same_session_one_must_be_named(shelf: Shelf) -> None:
+    shelf.path("12345").write_text("x")
+    for account in ("", "work"):
+        shelf.keep("12345", account)
+    for name in ("12345", "1234", "folder:12345", "folder:1234"):
+        with pytest.raises(Misuse, match=r": folder/:12345, folder/work:12345$"):
+            chosen(shelf.store, name)
+    for account in ("", "work"):
+        for begin in ("12345", "1234"):
+            (row,) = chosen(shelf.store, f"folder/{account}:{begin}")
+            assert row.account == account
+
+
+def test_a_copy_of_an_account_that_is_not_known_here_has_no_home_here(shelf: Shelf) -> None:
+    shelf.path().write_text("x")
+    shelf.keep("one", "work")
+    row = kept.find(shelf.store.db, "folder", "work", "one")
+    assert row is not None
+    mine = msgspec.structs.replace(row, agent="claude")
+    assert home_on(mine, "here", Config(), {}) == shelf.home
+    for accounts in ({}, {"other": Account(agent="claude")}, {"work": Account(agent="codex")}):
+        with pytest.raises(Misuse, match=r'the account "work" of claude on here, which is not known here'):
+            home_on(mine, "there", Config(accounts=accounts), {})
+    declared = {"work": Account(agent="claude", home="/homes/work")}
+    assert home_on(mine, "there", Config(accounts=declared), {}) == Path("/homes/work")
+
+
 def test_a_copy_does_not_leave_its_home(shelf: Shelf, tmp_path: Path) -> None:
     shelf.path().write_text("x")
     shelf.keep()
@@ -376,6 +548,8 @@ def test_a_forgotten_conversation_has_no_copies(shelf: Shelf) -> None:
     shelf.keep()
     shelf.store.remove("c")
     assert kept.every(shelf.store.db) == []
+    shelf.keep()
+    assert kept.every(shelf.store.db) == [], "the turn ended just after"
 
 
 def test_two_that_keep_at_once_leave_a_whole_copy(shelf: Shelf, tmp_path: Path) -> None:

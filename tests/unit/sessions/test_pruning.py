@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-from segue.core.transcript import Brief
-from segue.sessions.pruning import DAY_MS, Candidate, Rules, judge
+from segue.agents.codex.reader import READER
+from segue.core.transcript import Brief, Entry
+from segue.sessions.listing import listed
+from segue.sessions.places import Place
+from segue.sessions.pruning import DAY_MS, Candidate, Rules, is_named, judge
 from segue.sessions.shelf import Known
 
 NOW = 100 * DAY_MS
@@ -61,3 +66,39 @@ def test_the_newest_of_each_conversation_stay() -> None:
     ]
     left = {each.candidate.id for each in judge(sessions, Rules(keep_last=2), NOW) if not each.goes}
     assert left == {"a0", "a1", "b0", "b1"}
+
+
+def title(text: str, **more: Any) -> Entry:
+    return Entry(id="0.0", kind="state", label="title", text=text, **more)
+
+
+SAID = Entry(id="0.0", kind="user", text="title")
+
+
+@pytest.mark.parametrize(
+    ("brief", "entries", "expected"),
+    [
+        (Brief(), [], False),
+        (Brief(title="mine", title_by="user"), [], True),
+        (Brief(title="hello", title_by="prompt"), [SAID, title("mine"), SAID], True),
+        (Brief(title="hello", title_by="prompt"), [SAID, title("mine", restored=False)], True),
+        (Brief(title="made up", title_by="agent"), [title("mine"), title("made up")], True),
+        (Brief(title="made up", title_by="agent"), [SAID, title("made up")], False),
+        (Brief(), [title(" ")], False),
+        (Brief(), [Entry(id="0.0", kind="state", label="title by the model", text="made up")], False),
+    ],
+)
+def test_a_name_is_found_wherever_it_stands(brief: Brief, entries: list[Entry], expected: bool) -> None:
+    assert is_named(brief, entries) is expected
+
+
+def test_a_name_that_is_given_beside_a_session_is_not_missed(tmp_path: Path) -> None:
+    thread = "11111111-2222-4333-8444-555555555555"
+    home = tmp_path / "codex"
+    file = home / "sessions" / "2026" / "01" / "02" / f"rollout-2026-01-02T03-04-05-{thread}.jsonl"
+    file.parent.mkdir(parents=True)
+    file.write_text(json.dumps({"type": "session_meta", "payload": {"id": thread, "cwd": "/w"}}) + "\n")
+    places = [Place("codex", None, home, READER)]
+    assert [each.brief.title_by for each in listed(places, tmp_path / "memory")] == [None]
+    (home / "session_index.jsonl").write_text(json.dumps({"id": thread, "thread_name": "mine"}) + "\n")
+    assert [each.brief.title_by for each in listed(places, tmp_path / "memory")] == ["user"]

@@ -15,8 +15,6 @@ from segue.core.loose import text as words
 
 LONGEST = 200
 """Characters of a prompt that are shown."""
-SAMPLE = 32 * 1024
-"""How much of the end of a long file is looked at for an estimate of its messages."""
 _USER = (b'"role":"user"', b'"role": "user"')
 _ROLE = (b'"role":"', b'"role": "')
 _FORMS = (b'"role":"user","content":[{"type":"text","text":"', b'"role":"user","content":"')
@@ -75,8 +73,14 @@ def last_prompt(tail: bytes, spaced: bool) -> str | None:
 
 
 def counted(seen: Windows, spaced: bool) -> int:
-    """How often somebody said something: counted in all of a file, or near its end and carried over."""
-    data = seen.tail[-SAMPLE:] if seen.whole is None else seen.whole
+    """How often somebody said something: counted in all of a file, or at its ends and carried over."""
+    if seen.whole is not None:
+        return _counted(seen.whole, spaced)
+    count = _counted(seen.head, spaced) + _counted(seen.tail, spaced)
+    return round(count * seen.size / (len(seen.head) + len(seen.tail)))
+
+
+def _counted(data: bytes, spaced: bool) -> int:
     count = 0
     for role in _ROLE[: 1 + spaced]:
         size, at = len(role), data.find(role)
@@ -87,7 +91,7 @@ def counted(seen: Windows, spaced: bool) -> int:
             elif who == b"a":
                 count += _answered(data, at)
             at = data.find(role, at + size)
-    return count if seen.whole is not None else round(count * seen.size / len(data))
+    return count
 
 
 def is_side(head: bytes) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -20,6 +21,8 @@ from segue.agents.reader import Stored
 from segue.core.errors import Broken
 
 HISTORY, INDEX = "history.jsonl", "sessions-index.json"
+TRIES = 20
+"""So often a list is read again that a running Claude has just written to."""
 
 
 class _Named(msgspec.Struct, frozen=True, rename="camel"):
@@ -66,22 +69,36 @@ def _clear(folder: Path) -> None:
 
 
 def _rewrite(path: Path, change: Callable[[bytes], bytes]) -> None:
-    """Whole or not at all, and only where something changes."""
-    try:
-        data = path.read_bytes()
-        mode = path.stat().st_mode & 0o777
-    except OSError:
-        return
-    changed = change(data)
-    if changed == data or path.is_symlink():
-        return
+    """Whole or not at all, and only where something changes. A list that never rests stays as it is: an entry
+    too many is no harm, a lost one is."""
+    for _ in range(TRIES):
+        try:
+            seen = path.lstat()
+            data = path.read_bytes()
+        except OSError:
+            return
+        changed = change(data)
+        if changed == data or stat.S_ISLNK(seen.st_mode) or _put(path, changed, seen):
+            return
+
+
+def _put(path: Path, data: bytes, seen: os.stat_result) -> bool:
+    """Unless somebody has written to it since it was seen."""
     beside = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        beside.write_bytes(changed)
-        beside.chmod(mode)
+        with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+            file.write(data)
+        beside.chmod(seen.st_mode & 0o777)
+        if not path.exists() or _state(path.lstat()) != _state(seen):
+            return False
         beside.rename(path)
     finally:
         beside.unlink(missing_ok=True)
+    return True
+
+
+def _state(seen: os.stat_result) -> tuple[int, int, int]:
+    return seen.st_ino, seen.st_size, seen.st_mtime_ns
 
 
 def _without_lines(data: bytes, session: str) -> bytes:

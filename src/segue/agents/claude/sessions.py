@@ -31,6 +31,7 @@ from segue.core.keys import uuid
 from segue.core.request import Request, Runtime, Start
 
 if TYPE_CHECKING:
+    from segue.agents.behind import Behind
     from segue.agents.reader import Stored
 
 
@@ -86,6 +87,11 @@ class ClaudeSessions:
 
     def mend(self, found: Found, session: str, runtime: Runtime) -> None:
         """Claude resumes its sessions as they are."""
+
+    def behind(self, anchor: str) -> Behind:
+        from segue.agents.behind import named
+
+        return named(anchor)
 
     def repair(self, stored: Stored, new_id: str, mending: Mending) -> Mended:
         from segue.agents.claude.repairing import repair

@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import IO
 
-from segue.agents.codex import files
+from segue.agents.codex import files, names
 from segue.agents.codex.ancestry import GENERATIONS, base
 from segue.agents.codex.brief import brief
 from segue.agents.codex.entries import entries
@@ -45,6 +45,14 @@ class CodexReader(Lines):
 
     def brief(self, stored: Stored) -> Brief:
         return brief(stored)
+
+    def stamp(self, home: Path) -> str:
+        """Names stand in an index beside the sessions: what was remembered holds while that is the same."""
+        try:
+            found = os.stat(home / names.INDEX)
+        except OSError:
+            return ""
+        return f"{found.st_mtime_ns}/{found.st_size}"
 
     def entries(self, text: bytes, start: int) -> Sequence[Entry]:
         return entries(text, start)

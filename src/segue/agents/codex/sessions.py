@@ -23,6 +23,7 @@ from segue.core.keys import uuid
 from segue.core.request import Request, Runtime, Start
 
 if TYPE_CHECKING:
+    from segue.agents.behind import Behind
     from segue.agents.reader import Stored
 
 PAGED, UNPAGED = b'"history_mode":"paginated"', b'"history_mode":"legacy"   '
@@ -84,6 +85,13 @@ class CodexSessions:
             with path.open("r+b") as file:
                 _end_last_line(file)
                 _stop_numbering(file)
+
+    def behind(self, anchor: str) -> Behind:
+        """An anchor is the number of bytes before it."""
+        from segue.agents.behind import Behind
+
+        offset = int(anchor.split(":")[0])
+        return Behind(lambda entry: int(entry.id.split(".")[0]) < offset)
 
     def repair(self, stored: Stored, new_id: str, mending: Mending) -> Mended:
         from segue.agents.codex.repairing import repair

@@ -1,7 +1,8 @@
 """Take a session away: all of its files, what lies beside them under its id, and its lines in ``logs.json``.
 
 ``projects.json`` names directories, not sessions, and stays as it is. What lies outside of the home, behind a
-link, is never touched: a link is taken away, not what it leads to.
+link, is never touched: a link is taken away, not what it leads to. A name becomes part of a path only where
+it is an id as Gemini makes them, and nothing goes that does not really lie in the folder it is looked for in.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from segue.agents.gemini.listing import folders
 from segue.agents.reader import Stored
 from segue.core.loose import table
 
-_RESERVED = ("", "chats", "logs", "tool-outputs")
+_ID = re.compile(r"[0-9a-f]{8,}(?:-[0-9a-f]+)*", re.IGNORECASE)
 LOG_BYTES = 64 * 1024 * 1024
 
 
@@ -31,24 +32,32 @@ def remove(stored: Stored) -> None:
             continue
         found = list(_files(chats, stored.id))
         for path in (*found, *artifacts(chats.parent, stored.id)):
-            _delete(path)
+            _delete(path, chats.parent)
         if found or chats == stored.path.parent:
             _forget(chats.parent / "logs.json", stored.id)
-    if _inside(stored.path.parent, stored.home):
-        _delete(stored.path)
+            _delete(stored.path, chats.parent)
 
 
 def artifacts(project: Path, session: str) -> list[Path]:
     """What Gemini keeps under a session's id: its subagents' sessions, logs, tool output, plans and tasks."""
-    name = _safe(session)
-    if len(session) <= 8 or name in _RESERVED:
+    if len(session) <= 8 or not _ID.fullmatch(session):
         return []
-    inner = project / "chats" / name
-    found = [inner, *_named(project, name)]
-    with suppress(OSError):
-        agents = [file.stem for file in inner.iterdir() if file.suffix in (".json", ".jsonl")]
-        found += [path for agent in agents if agent not in _RESERVED for path in _named(project, agent)]
+    inner = project / "chats" / session
+    found = [inner, *_named(project, session)]
+    for agent in _subagents(inner):
+        found += _named(project, agent)
     return [path for path in found if os.path.lexists(path)]
+
+
+def _subagents(inner: Path) -> list[str]:
+    """Their ids, by their files' names; but not one that is a session of its own."""
+    if inner.is_symlink():
+        return []
+    try:
+        names = [file.stem for file in inner.iterdir() if file.suffix in (".json", ".jsonl")]
+    except OSError:
+        return []
+    return [name for name in names if _ID.fullmatch(name) and not any(_files(inner.parent, name))]
 
 
 def _named(project: Path, name: str) -> tuple[Path, Path, Path]:
@@ -57,11 +66,6 @@ def _named(project: Path, name: str) -> tuple[Path, Path, Path]:
         project / "tool-outputs" / f"session-{name}",
         project / name,
     )
-
-
-def _safe(session: str) -> str:
-    """An id as Gemini makes it part of a name."""
-    return re.sub(r"[^a-zA-Z0-9_-]", "_", session)
 
 
 def _files(chats: Path, session: str) -> Iterator[Path]:
@@ -78,7 +82,14 @@ def _inside(folder: Path, home: Path) -> bool:
     return Path(os.path.realpath(folder)).is_relative_to(os.path.realpath(home))
 
 
-def _delete(path: Path) -> None:
+def _delete(path: Path, project: Path) -> None:
+    """Only what lies in the project's folder where its path says, with no link or step back on the way."""
+    try:
+        expected = os.path.join(os.path.realpath(project), path.parent.relative_to(project))
+    except ValueError:
+        return
+    if ".." in path.parts or os.path.realpath(path.parent) != os.path.normpath(expected):
+        return
     with suppress(FileNotFoundError):
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)

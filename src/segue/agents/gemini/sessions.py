@@ -19,6 +19,7 @@ from segue.agents.gemini.story import Story, read
 from segue.core.request import Request, Runtime, Start
 
 if TYPE_CHECKING:
+    from segue.agents.behind import Behind
     from segue.agents.reader import Stored
 
 REPEATS = 1
@@ -90,6 +91,11 @@ class GeminiSessions:
                 files.put(path, files.encoded(form.suffix, _header(story, found), states))
             _drop_twins(path, session)
             keeping.keep(path)
+
+    def behind(self, anchor: str) -> Behind:
+        from segue.agents.behind import named
+
+        return named(anchor)
 
     def repair(self, stored: Stored, new_id: str, mending: Mending) -> Mended:
         from segue.agents.gemini.repairing import repair

@@ -20,6 +20,7 @@ from segue.core.keys import native_id
 from segue.core.request import Request, Runtime, Start
 
 if TYPE_CHECKING:
+    from segue.agents.behind import Behind
     from segue.agents.reader import Stored
 
 FIRST_BYTES = 4 * 1024
@@ -72,6 +73,11 @@ class RehearsalSessions:
 
     def mend(self, found: Found, session: str, runtime: Runtime) -> None:
         """The agent resumes its sessions as they are."""
+
+    def behind(self, anchor: str) -> Behind:
+        from segue.agents.behind import named
+
+        return named(anchor)
 
     def repair(self, stored: Stored, new_id: str, mending: Mending) -> Mended:
         from segue.agents.rehearsal import repairing

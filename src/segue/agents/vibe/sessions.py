@@ -20,7 +20,9 @@ from segue.core.keys import native_id
 from segue.core.request import Request, Runtime, Start
 
 if TYPE_CHECKING:
+    from segue.agents.behind import Behind
     from segue.agents.reader import Stored
+    from segue.core.transcript import Entry
 
 STORES = "unified"
 READABLE = 256 * 1024 * 1024
@@ -74,6 +76,19 @@ class VibeSessions:
 
     def mend(self, found: Found, session: str, runtime: Runtime) -> None:
         """Vibe sends a resumed history as it was."""
+
+    def behind(self, anchor: str) -> Behind:
+        """An anchor is the number of the user's messages before it."""
+        from segue.agents.behind import Behind
+
+        mark, heard = told.read(anchor), 0
+
+        def upto(entry: Entry) -> bool:
+            nonlocal heard
+            heard += entry.kind == "user"
+            return mark is not None and heard <= mark.users
+
+        return Behind(upto)
 
     def repair(self, stored: Stored, new_id: str, mending: Mending) -> Mended:
         from segue.agents.vibe import repairing

@@ -1,11 +1,12 @@
 -- Our own copies of native sessions. The manifest (JSON) says of which pieces a copy is made up; what is added
 -- up on every turn stands before it. packed: the compressed size; garbage: what the copy no longer needs of the
--- pieces that were stored for it; version: whoever changes a copy must have seen the one before.
+-- pieces that were stored for it; version: whoever changes a copy must have seen the one before; conversation:
+-- the one that kept it last. Others may share the session: the copy goes with the last of them.
 CREATE TABLE kept (
     agent TEXT NOT NULL,
     account TEXT NOT NULL,
     native_id TEXT NOT NULL,
-    conversation TEXT NOT NULL REFERENCES conversations (id) ON DELETE CASCADE,
+    conversation TEXT NOT NULL,
     host TEXT NOT NULL,
     home TEXT NOT NULL,
     cwd TEXT NOT NULL,

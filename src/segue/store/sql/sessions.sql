@@ -77,3 +77,18 @@ SELECT DISTINCT t.agent, COALESCE(a.native_id, a.new_id)
 FROM attempts AS a JOIN turns AS t ON t.id = a.turn
 WHERE t.host = :host AND COALESCE(a.native_id, a.new_id) IS NOT NULL
     AND (a.resumed_from IS NULL OR a.resumed_from <> COALESCE(a.native_id, a.new_id));
+
+-- name: pinned_by(agent, native_id)^
+-- On whatever host: homes may be shared, and hosts renamed.
+SELECT c.key FROM pins AS p JOIN sessions AS s ON s.id = p.session JOIN conversations AS c ON c.id = p.conversation
+WHERE s.native_id = :native_id AND s.agent = :agent
+ORDER BY c.key LIMIT 1;
+
+-- name: pinned_homes()
+SELECT DISTINCT s.home FROM pins AS p JOIN sessions AS s ON s.id = p.session;
+
+-- name: under_way()
+-- The native sessions of attempts that have not ended, as far as their ids are known or chosen.
+SELECT t.agent, a.native_id, a.new_id
+FROM attempts AS a JOIN turns AS t ON t.id = a.turn
+WHERE t.status IN ('waiting', 'running') OR a.ended_ms IS NULL;
