@@ -12,7 +12,7 @@ import msgspec
 
 from segue.agents.claude import windows
 from segue.agents.claude.lines import milliseconds
-from segue.agents.claude.prompts import counted, first_prompt, is_side, last_prompt
+from segue.agents.claude.prompts import EXACT, counted, first_prompt, is_side, last_prompt
 from segue.agents.claude.windows import Windows, first, last, line, places_back
 from segue.agents.reader import Stored
 from segue.core.situation import tokens
@@ -106,7 +106,8 @@ def brief(stored: Stored) -> Brief:
     cost = _spent(notes[_SPENT]) if _SPENT in notes else None
     tag = last(notes[_TAG], "tag") if _TAG in notes else None
     messages = counted(seen, spaced)
-    if seen.whole is None:  # an estimate, but never below what is known
+    estimated = seen.size > EXACT
+    if estimated:  # an estimate, but never below what is known
         messages = max(messages, bool(opening or closing) + bool(load.model))
     return Brief(
         cwd=first(head, "cwd", spaced),
@@ -115,7 +116,7 @@ def brief(stored: Stored) -> Brief:
         first_prompt=opening,
         last_prompt=closing or opening,
         messages=messages,
-        messages_estimated=seen.whole is None,
+        messages_estimated=estimated,
         tokens=sum(each.all for each in cost.by_model.values()) if cost else None,
         cost_usd=cost.total if cost else None,
         branch=last(tail, "gitBranch", spaced) or first(head, "gitBranch", spaced),
@@ -143,7 +144,7 @@ def _title(
     seen: Windows, notes: Mapping[bytes, bytes], noted: str | None, opening: str | None, spaced: bool
 ) -> tuple[str | None, TitleBy | None]:
     ends = [notes]
-    if seen.tail is not seen.head:
+    if seen.whole is None:
         ends.append(windows.notes(seen.head, _IN_HEAD))
     for kind, key, by in _TITLES:
         for found in ends:

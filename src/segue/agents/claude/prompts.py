@@ -15,6 +15,8 @@ from segue.core.loose import text as words
 
 LONGEST = 200
 """Characters of a prompt that are shown."""
+EXACT, SAMPLE = 64 * 1024, 16 * 1024
+"""Up to which size all messages are counted, and how much of either end of a longer file is looked at."""
 _USER = (b'"role":"user"', b'"role": "user"')
 _ROLE = (b'"role":"', b'"role": "')
 _FORMS = (b'"role":"user","content":[{"type":"text","text":"', b'"role":"user","content":"')
@@ -74,10 +76,10 @@ def last_prompt(tail: bytes, spaced: bool) -> str | None:
 
 def counted(seen: Windows, spaced: bool) -> int:
     """How often somebody said something: counted in all of a file, or at its ends and carried over."""
-    if seen.whole is not None:
-        return _counted(seen.whole, spaced)
-    count = _counted(seen.head, spaced) + _counted(seen.tail, spaced)
-    return round(count * seen.size / (len(seen.head) + len(seen.tail)))
+    if seen.size <= EXACT:
+        return _counted(seen.head, spaced)
+    count = _counted(seen.head[:SAMPLE], spaced) + _counted(seen.tail[-SAMPLE:], spaced)
+    return round(count * seen.size / (2 * SAMPLE))
 
 
 def _counted(data: bytes, spaced: bool) -> int:

@@ -20,12 +20,14 @@ from segue.agents.reader import HEAD, TAIL
 
 GLANCE = 2048
 _TYPED, _MESSAGE = b'{"type":"', b'{"parentUuid":'
+_KIND = len(_TYPED)
 """How the CLI's own lines begin: notes, and records of the chain."""
 _ESCAPE = ord("\\")
 
 
 class Windows(NamedTuple):
-    """A file's two ends. Where they meet, ``whole`` is all of it."""
+    """A file's two ends. Where they meet, both are the ``whole`` of it: to copy them would cost more than all
+    that is looked for in them."""
 
     head: bytes
     tail: bytes
@@ -37,12 +39,9 @@ def look(path: Path) -> Windows:
     opened = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         size = os.fstat(opened).st_size
-        if size <= HEAD:
-            whole = os.pread(opened, HEAD, 0)
-            return Windows(whole, whole, whole, len(whole))
         if size <= HEAD + TAIL:
             whole = os.pread(opened, HEAD + TAIL, 0)
-            return Windows(whole[:HEAD], whole[-TAIL:], whole, len(whole))
+            return Windows(whole, whole, whole, len(whole))
         return Windows(os.pread(opened, HEAD, 0), os.pread(opened, TAIL, size - TAIL), None, size)
     finally:
         os.close(opened)
@@ -59,11 +58,13 @@ def notes(window: bytes, wanted: Sequence[bytes]) -> dict[bytes, bytes]:
     end = len(window)
     while end > 0:
         start = window.rfind(b"\n", 0, end) + 1
-        if window.startswith(_TYPED, start):
+        if window.startswith(_MESSAGE, start):
+            pass
+        elif window.startswith(_TYPED, start):
             for kind in wanted:
-                if window.startswith(kind, start + len(_TYPED)):
-                    found.setdefault(kind, window[start:end])
-        elif end > start and not window.startswith(_MESSAGE, start):
+                if kind not in found and window.startswith(kind, start + _KIND):
+                    found[kind] = window[start:end]
+        elif end > start:
             strange.append(window[start:end])
         end = start - 1
     if strange:
