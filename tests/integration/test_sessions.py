@@ -24,8 +24,9 @@ from segue.sessions.shelf import Shelf
 from segue.store.adopting import Adoption
 from segue.store.records import AttemptRow
 from segue.store.store import Store
+from segue.turns.idle import Idle, idle_homes
 from segue.turns.opening import opened
-from segue.turns.pruning import Idle, Prunable, Pruned, idle_homes, prunable, prune, wanted
+from segue.turns.pruning import Prunable, Pruned, prunable, prune, wanted
 from tests.integration.conftest import Program
 from tests.integration.store.talking import Talk, pin_to, session_row
 from tests.integration.talk import AGENT

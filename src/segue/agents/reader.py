@@ -20,7 +20,7 @@ HEAD, TAIL = 64 * 1024, 64 * 1024
 """A brief reads no more than these of a file: its beginning and its end."""
 
 
-class Stored(msgspec.Struct, frozen=True, kw_only=True):
+class Stored(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A native session as the file system shows it, before anybody looked inside."""
 
     id: str
@@ -33,7 +33,7 @@ class Stored(msgspec.Struct, frozen=True, kw_only=True):
     """It is one file that only grows: a place in it holds, and what is new is behind what was there."""
 
 
-class Record(msgspec.Struct, frozen=True):
+class Record(msgspec.Struct, frozen=True, gc=False):
     """One record of a session: where it starts, where the next one does, and what it holds."""
 
     start: int

@@ -56,8 +56,9 @@ def main() -> NoReturn:
         result = cli.main(standalone_mode=False)
         sys.stdout.flush()
         code = result if isinstance(result, int) else 0
-    except SystemExit:  # click's own answer to a reader that has gone
-        code = 141
+    except SystemExit as ended:  # click's own end: of a completion, or because the reader has gone
+        gone = type(sys.stdout).__name__ == "PacifyFlushWrapper"
+        code = 141 if gone else ended.code if isinstance(ended.code, int) else 0
     except click.exceptions.Exit as ended:
         code = ended.exit_code
     except click.exceptions.NoArgsIsHelpError as help_wanted:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from segue.turns.pruning import Idle, Prunable, Pruned
+    from segue.turns.idle import Idle
+    from segue.turns.pruning import Prunable, Pruned
 
 MB = 1024 * 1024
 
@@ -57,8 +58,9 @@ def command(
     from segue.cli.naming import known_agents
     from segue.sessions.pruning import Rules
     from segue.sessions.shelf import Shelf
+    from segue.turns.idle import idle_homes
     from segue.turns.opening import opened
-    from segue.turns.pruning import idle_homes, prunable, wanted
+    from segue.turns.pruning import prunable, wanted
 
     with opened(os.environ) as store:
         shelf = Shelf(os.environ, store, Path.cwd())

@@ -1,4 +1,7 @@
-"""What stands in an agent's own session, in one form for all agents: frozen values, no behaviour."""
+"""What stands in an agent's own session, in one form for all agents: frozen values, no behaviour.
+
+There may be millions of them, and none can be part of a cycle: the garbage collector need not look at them.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ for itself, such as a title or a snapshot. ``damaged``: what cannot be read, wit
 TitleBy = Literal["user", "agent", "prompt"]
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """One thing in a session. A record of the session's file may hold several."""
 
     id: str
@@ -49,7 +52,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The record says again what an earlier one of this session said (a rewritten history)."""
 
 
-class Brief(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Brief(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """A session at a glance, from the beginning and the end of its file. What is not known is None."""
 
     cwd: str | None = None

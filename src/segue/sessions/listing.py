@@ -23,7 +23,7 @@ FORM = f"{__version__}/1"
 """Briefs that another version has remembered are not trusted."""
 
 
-class Listed(msgspec.Struct, frozen=True):
+class Listed(msgspec.Struct, frozen=True, gc=False):
     """One session: where it lies, and what it tells of itself."""
 
     place: Place
@@ -40,7 +40,7 @@ class Listed(msgspec.Struct, frozen=True):
         return known if known is not None else self.stored.changed_ns // 1_000_000
 
 
-class _Row(msgspec.Struct, frozen=True, array_like=True):
+class _Row(msgspec.Struct, frozen=True, array_like=True, gc=False):
     path: str
     size: int
     changed_ns: int

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import fcntl
-import math
 import os
-import shutil
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 import msgspec
@@ -17,12 +14,13 @@ from segue.agents import registry
 from segue.agents.reader import Stored
 from segue.core.errors import SegueError
 from segue.sessions.listing import Listed, in_directory
-from segue.sessions.pruning import DAY_MS, Candidate, Rules, Verdict, is_named, judge
+from segue.sessions.pruning import Candidate, Rules, Verdict, is_named, judge
 from segue.sessions.shelf import Shelf
 from segue.store import leases
 from segue.store.store import Store
 from segue.turns.grip import judge as judge_lease
-from segue.turns.lease import Busy, hold
+from segue.turns.idle import Idle, claim, remove_home
+from segue.turns.lease import Busy, hold, native_lease
 from segue.turns.owners import this_process
 
 QUIET_MS = 120_000
@@ -34,13 +32,6 @@ class Prunable(msgspec.Struct, frozen=True):
 
     session: Listed
     verdict: Verdict
-
-
-class Idle(msgspec.Struct, frozen=True):
-    """A private home whose runner is gone, and when it was used last."""
-
-    home: Path
-    used_ms: float
 
 
 class Pruned(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,19 +78,6 @@ def wanted(shelf: Shelf, store: Store, chosen: Iterable[Prunable]) -> list[str]:
     return found
 
 
-def idle_homes(runners: Path, days: float, keep: Iterable[str]) -> list[Idle]:
-    """Private homes whose runner is gone, without a session that is wanted, and not used for so long."""
-    real = [os.path.realpath(path) for path in keep]
-    found = []
-    for home in sorted(runners.glob("*/*")):
-        if home.is_symlink() or not home.is_dir() or _holds(home, real):
-            continue
-        used = _used_ms(home)
-        if time.time() * 1000 - used >= days * DAY_MS and _free(home):
-            found.append(Idle(home, used))
-    return found
-
-
 async def prune(
     shelf: Shelf, store: Store, chosen: Sequence[Prunable], homes: Sequence[Idle], locks: Path
 ) -> Pruned:
@@ -109,7 +87,7 @@ async def prune(
     """
     deleted, kept, failed = [], [], []
     with ExitStack() as held:
-        claimed = [idle.home for idle in homes if _claim(idle, held)]
+        claimed = [idle.home for idle in homes if claim(idle, held)]
         for each in chosen:
             try:
                 async with hold(
@@ -131,7 +109,7 @@ async def prune(
                     deleted.append(each)
                 else:
                     kept.append((each, why))
-        gone = tuple(home for home in claimed if _remove_home(shelf, store, home))
+        gone = tuple(home for home in claimed if remove_home(shelf, store, home))
     freed = sum(each.session.stored.size for each in deleted)
     return Pruned(deleted=tuple(deleted), kept=tuple(kept), failed=tuple(failed), homes=gone, freed=freed)
 
@@ -172,7 +150,7 @@ def _needed(store: Store, each: Listed, seen: Stored) -> str | None:
 
 
 def _lease(shelf: Shelf, each: Listed) -> str:
-    return f"session:{each.place.agent}:{shelf.host}:{each.id}"
+    return native_lease(each.place.agent, shelf.host, each.id)
 
 
 def _runs(shelf: Shelf, store: Store, each: Listed, now: int) -> bool:
@@ -180,75 +158,3 @@ def _runs(shelf: Shelf, store: Store, each: Listed, now: int) -> bool:
         return True
     row = leases.find(store, _lease(shelf, each))
     return row is not None and judge_lease(row, now, shelf.host) != "dead"
-
-
-# --- homes of runners ------------------------------------------------------------------------------
-
-
-def _holds(home: Path, real: Iterable[str]) -> bool:
-    """Whether one of these is the home, or lies in it."""
-    root = os.path.realpath(home)
-    return any(path == root or path.startswith(f"{root}{os.sep}") for path in real)
-
-
-def _used_ms(home: Path) -> float:
-    """When something in it was written last. What cannot be looked at may be in use."""
-    try:
-        newest = home.lstat().st_mtime
-    except OSError:
-        return math.inf
-    for path in _logs(home):
-        with suppress(OSError):
-            newest = max(newest, path.lstat().st_mtime)
-    return newest * 1000
-
-
-def _logs(home: Path) -> Iterator[Path]:
-    for folder, _, names in os.walk(home / "logs"):
-        yield from (Path(folder) / name for name in names)
-
-
-def _lock(home: Path) -> int | None:
-    """Its lock, open, if nobody else has it. The file stays: another runner may hold it open."""
-    try:
-        lock = os.open(home.with_name(f"{home.name}.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except OSError:
-        return None
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(lock)
-        return None
-    return lock
-
-
-def _free(home: Path) -> bool:
-    lock = _lock(home)
-    if lock is not None:
-        os.close(lock)
-    return lock is not None
-
-
-def _claim(idle: Idle, held: ExitStack) -> bool:
-    """Keep others out of a home, unless it was used since it was looked at."""
-    lock = _lock(idle.home)
-    if lock is None:
-        return False
-    held.callback(os.close, lock)
-    return _used_ms(idle.home) <= idle.used_ms
-
-
-def _remove_home(shelf: Shelf, store: Store, home: Path) -> bool:
-    """While its lock is ours. Not if a pin has come to point there, nor while any session is left in it."""
-    if _holds(home, map(os.path.realpath, store.pinned_homes())):
-        return False
-    for place in shelf.places:
-        if _holds(home, [os.path.realpath(place.home)]) and any(
-            True for _ in place.reader.stored(place.home)
-        ):
-            return False
-    try:
-        shutil.rmtree(home)
-    except OSError:
-        return False
-    return True

@@ -7,6 +7,7 @@ Files named otherwise are none: ``agent-*.jsonl`` beside a session (older versio
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from segue.core.transcript import Brief, Entry
 
 SUFFIX, DAY_MS, KEPT_DAYS = ".jsonl", 86_400_000, 30
 _LENGTH = 36 + len(SUFFIX)
+_is_id = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}").fullmatch
 
 
 class ClaudeReader(Lines):
@@ -97,13 +99,6 @@ def _sessions(folder: str) -> Iterator[tuple[str, str]]:
                     yield name[: -len(SUFFIX)], entry.path
     except OSError:
         return
-
-
-def _is_id(name: str) -> bool:
-    try:
-        return bool(uuid(name))
-    except Misuse:
-        return False
 
 
 def _stat(path: str) -> tuple[int, int] | None:
