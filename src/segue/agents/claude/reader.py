@@ -34,14 +34,16 @@ class ClaudeReader(Lines):
     )
 
     def stored(self, home: Path) -> Iterator[Stored]:
-        newest: dict[str, tuple[int, int, str]] = {}
+        newest: dict[str, tuple[int, int, Path]] = {}
         for folder in _folders(home):
+            parent = Path(folder)
             for session, path in _sessions(folder):
                 seen = _stat(path)
                 if seen is not None and (session not in newest or newest[session][:2] < seen):
-                    newest[session] = (*seen, path)
-        for session, (changed, size, path) in newest.items():
-            yield Stored(id=session, home=home, path=Path(path), size=size, changed_ns=changed)
+                    newest[session] = (*seen, parent)
+        for session, (changed, size, parent) in newest.items():
+            file = parent / f"{session}{SUFFIX}"
+            yield Stored(id=session, home=home, path=file, size=size, changed_ns=changed)
 
     def find(self, home: Path, session: str) -> Stored | None:
         try:
