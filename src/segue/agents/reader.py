@@ -133,6 +133,11 @@ class Lines:
         return Record(start, following, self.entries(text, start))
 
 
+def entries_of(reader: Reader, stored: Stored) -> Iterator[Entry]:
+    """All that stands in a session, oldest first."""
+    return (entry for record in reader.read(stored) for entry in record.entries)
+
+
 def place(start: int, n: int = 0) -> str:
     """The id of the nth entry of the record that starts there."""
     return f"{start}.{n}"

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from segue.agents.reader import entries_of
+
 if TYPE_CHECKING:
     from segue.cli.transcript import Ink
     from segue.core.transcript import Entry
@@ -59,7 +61,7 @@ def command(
         window = known.row.context.window if known.row is not None else None
     reader, stored = found.place.reader, found.stored
     start = end(reader, stored) if follow else 0
-    before_it = [] if stored.appends or not follow else [e.id for r in reader.read(stored) for e in r.entries]
+    before_it = [] if stored.appends or not follow else [entry.id for entry in entries_of(reader, stored)]
     if as_json:
         shown = _print_json(found, before, at, size)
     else:
@@ -106,9 +108,7 @@ def _print(
     _entries(one.events, ink, full, mark=at)
     if before is None and at is None and ending is not None:
         whole = stored.size <= WHOLE_BYTES
-        entries = (
-            (entry for record in reader.read(stored) for entry in record.entries) if whole else one.events
-        )
+        entries = entries_of(reader, stored) if whole else one.events
         for line in transcript.ending(found, entries, ink, whole=whole, window=ending[0]):
             click.echo(line)
     return [event.id for event in one.events]
@@ -137,8 +137,8 @@ def _side(found: Listed, full: bool, *, whole: bool) -> None:
         click.echo(ink.dim(f"{words.counted(len(chains), 'side chain')} apart from the dialogue (--side)"))
     for chain in chains if whole else ():
         click.echo(ink.bold(f"│ {chain.id}"))
-        entries = tuple(entry for record in reader.read(chain) for entry in record.entries)
-        _entries(tuple(msgspec.structs.replace(entry, side=True) for entry in entries), ink, full)
+        apart = (msgspec.structs.replace(entry, side=True) for entry in entries_of(reader, chain))
+        _entries(tuple(apart), ink, full)
 
 
 def _follow(found: Listed, start: int, shown: list[str], full: bool, as_json: bool) -> None:

@@ -11,8 +11,9 @@ from segue.agents.reader import Record
 from segue.core.transcript import Entry
 from segue.sessions.index import KINDS, File, Index, mark_of
 from segue.sessions.index_plan import Job
-from segue.sessions.index_words import In, indexed, is_message, marks, searched, storable, wording
+from segue.sessions.index_words import In, indexed, marks, searched, storable, wording
 from segue.sessions.index_writer import Batch, Writer
+from segue.sessions.tally import is_message
 
 BATCH_BYTES, BATCH_ROWS = 512 * 1024, 400
 

@@ -63,12 +63,6 @@ def storable(text: str) -> str:
     return text
 
 
-def is_message(entry: Entry) -> bool:
-    """It counts as a message: somebody said something in words."""
-    said = entry.kind in ("user", "assistant") and not (entry.side or entry.inserted or entry.again)
-    return said and bool(entry.text) and not entry.text.isspace()
-
-
 def marks(agent: str, cwd: str | None, where: In) -> str:
     """Words of our own that every row carries beside its text, so that the index itself can narrow down."""
     return " ".join((f"k{where}", agent_mark(agent), cwd_mark(cwd or "")))

@@ -44,8 +44,8 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
 
 def is_message(entry: Entry) -> bool:
     """Said by the user or the agent, in words, in the dialogue itself."""
-    said = entry.kind in SAID and bool(entry.text.strip())
-    return said and not (entry.side or entry.inserted or entry.again)
+    said = entry.kind in SAID and not (entry.side or entry.inserted or entry.again)
+    return said and bool(entry.text) and not entry.text.isspace()
 
 
 def tally(entries: Iterable[Entry], whole: bool = True) -> Tally:

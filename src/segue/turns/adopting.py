@@ -13,6 +13,7 @@ from pathlib import Path
 
 import msgspec
 
+from segue.agents.reader import entries_of
 from segue.config.homes import home_of
 from segue.config.hosts import host_name
 from segue.config.load import load
@@ -96,7 +97,7 @@ def _read(prepared: Prepared, session: Listed) -> tuple[list[Entry], str | None]
         look = sessions.look(session.place.home, session.id, _cwd(prepared, session)) if sessions else None
         if before is None or look is None:
             raise Misuse(f"the session {session.id} is gone")
-        entries = [entry for record in reader.read(before) for entry in record.entries]
+        entries = list(entries_of(reader, before))
         after = reader.find(session.place.home, session.id)
         if after is not None and (after.changed_ns, after.size) == (before.changed_ns, before.size):
             return entries, look.end

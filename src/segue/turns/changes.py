@@ -18,9 +18,9 @@ from segue.store.records import Conversation, Settlement, TurnRow
 from segue.store.store import Store
 from segue.turns import orphans
 from segue.turns.forks import fork as fork
-from segue.turns.lease import Busy, hold, lease_name
+from segue.turns.lease import Busy, alone, lease_name
 from segue.turns.options import Options
-from segue.turns.owners import lives, this_process
+from segue.turns.owners import lives
 from segue.turns.prepared import Prepared
 from segue.turns.remembered import NONE
 
@@ -116,16 +116,8 @@ async def changing(
 ) -> AsyncIterator[None]:
     """Hold the conversation while it is changed. Raises ``Misuse`` when a turn of it runs."""
     try:
-        async with hold(
-            store,
-            lease_name(conversation.id),
-            owner=this_process(host),
-            locks=home.locks,
-            until=time.monotonic() + wait_s,
-            on_wait=lambda _: None,
-            given_up=lambda: False,
-            on_loss=lambda: None,
-        ):
+        name = lease_name(conversation.id)
+        async with alone(store, name, host=host, locks=home.locks, wait_s=wait_s, adopts=True):
             if orphans.runs(store, conversation.id, host):
                 raise Busy("one whose Segue was killed; segue run reads it to its end")
             yield

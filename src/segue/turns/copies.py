@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,8 +12,7 @@ from segue.core.model import Pin
 from segue.store import kept
 from segue.store.kept import KeptRow
 from segue.store.store import Store
-from segue.turns.lease import Busy, hold, native_lease
-from segue.turns.owners import this_process
+from segue.turns.lease import Busy, alone, native_lease
 from segue.turns.plan import Plan
 from segue.turns.prepared import Prepared
 
@@ -60,17 +58,8 @@ async def restored(store: Store, row: KeptRow, home: Path, segue_home: Home, hos
     from segue.sessions.restoring import restore
 
     try:
-        async with hold(
-            store,
-            native_lease(row.agent, host, row.native_id),
-            owner=this_process(host),
-            locks=segue_home.locks,
-            until=time.monotonic(),
-            on_wait=lambda _: None,
-            given_up=lambda: False,
-            on_loss=lambda: None,
-            adopts=False,
-        ):
+        name = native_lease(row.agent, host, row.native_id)
+        async with alone(store, name, host=host, locks=segue_home.locks):
             newest = kept.find(store.db, row.agent, row.account, row.native_id)
             if newest is None:
                 raise Misuse(f"the copy of session {row.native_id} was dropped just now")

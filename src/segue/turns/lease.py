@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from pathlib import Path
 
 import anyio
@@ -20,9 +20,10 @@ from segue.store import leases
 from segue.store.records import Owner
 from segue.store.store import Store
 from segue.turns.grip import Grip, Taking, judge
+from segue.turns.owners import this_process
 from segue.turns.plan import Plan
 
-__all__ = ["Busy", "Lease", "hold", "judge", "lease_name", "native_lease", "session_lease_name"]
+__all__ = ["Busy", "Lease", "alone", "hold", "judge", "lease_name", "native_lease", "session_lease_name"]
 
 POLL_S = (0.05, 0.5)
 """How often a busy lease is asked for: at first, and when it takes long."""
@@ -112,6 +113,23 @@ async def _grip(
                 said = True
             await anyio.sleep(pause)
             pause = min(pause * 1.5, POLL_S[1])
+
+
+def alone(
+    store: Store, name: str, *, host: str, locks: Path, wait_s: float = 0, adopts: bool = False
+) -> AbstractAsyncContextManager[Lease]:
+    """The lease for a moment of work that is no turn: nobody is told of a wait, and it is not given up."""
+    return hold(
+        store,
+        name,
+        owner=this_process(host),
+        locks=locks,
+        until=time.monotonic() + wait_s,
+        on_wait=lambda _: None,
+        given_up=lambda: False,
+        on_loss=lambda: None,
+        adopts=adopts,
+    )
 
 
 def lease_name(conversation: str) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from segue.agents import registry
-from segue.agents.reader import Stored
+from segue.agents.reader import Stored, entries_of
 from segue.core.errors import SegueError
 from segue.sessions.listing import Listed, in_directory
 from segue.sessions.pruning import Candidate, Rules, Verdict, is_named, judge
@@ -20,8 +20,7 @@ from segue.store import leases
 from segue.store.store import Store
 from segue.turns.grip import judge as judge_lease
 from segue.turns.idle import Idle, claim, remove_home
-from segue.turns.lease import Busy, hold, native_lease
-from segue.turns.owners import this_process
+from segue.turns.lease import Busy, alone, native_lease
 
 QUIET_MS = 120_000
 """A session that was written to within this time may be running."""
@@ -90,17 +89,7 @@ async def prune(
         claimed = [idle.home for idle in homes if claim(idle, held)]
         for each in chosen:
             try:
-                async with hold(
-                    store,
-                    _lease(shelf, each.session),
-                    owner=this_process(shelf.host),
-                    locks=locks,
-                    until=time.monotonic(),
-                    on_wait=lambda _: None,
-                    given_up=lambda: False,
-                    on_loss=lambda: None,
-                    adopts=False,
-                ):
+                async with alone(store, _lease(shelf, each.session), host=shelf.host, locks=locks):
                     why = _delete(shelf, store, each.session)
             except (OSError, SegueError, Busy) as error:
                 failed.append((each, str(error)))
@@ -140,8 +129,7 @@ def _delete(shelf: Shelf, store: Store, each: Listed) -> str | None:
 def _needed(store: Store, each: Listed, seen: Stored) -> str | None:
     """By the store and by the session itself, as they are now."""
     reader, agent = each.place.reader, each.place.agent
-    entries = (entry for record in reader.read(seen) for entry in record.entries)
-    if is_named(reader.brief(seen), entries):
+    if is_named(reader.brief(seen), entries_of(reader, seen)):
         return "somebody gave it a name"
     if (agent, each.id) in store.under_way():
         return "running"

@@ -17,6 +17,7 @@ from anyio.to_thread import run_sync
 
 from segue.agents import registry
 from segue.agents.base import Agent, Mended, Mending
+from segue.agents.reader import entries_of
 from segue.core.errors import Broken, InUse, Misuse
 from segue.core.keys import new_id
 from segue.core.model import Pin
@@ -29,8 +30,7 @@ from segue.store.adopting import Successor
 from segue.store.records import Conversation, SessionRow
 from segue.store.store import Store
 from segue.turns.changes import changing
-from segue.turns.lease import Busy, hold, native_lease
-from segue.turns.owners import this_process
+from segue.turns.lease import Busy, alone, native_lease
 from segue.turns.trial import Trial, trial
 
 WAIT_S = 2.0
@@ -164,19 +164,9 @@ async def _alone(shelf: Shelf, store: Store, found: Listed, owner: _Owner | None
                 await stack.enter_async_context(
                     changing(store, owner.conversation, shelf.home, shelf.host, WAIT_S)
                 )
-            await stack.enter_async_context(
-                hold(
-                    store,
-                    native_lease(found.place.agent, shelf.host, found.id),
-                    owner=this_process(shelf.host),
-                    locks=shelf.home.locks,
-                    until=time.monotonic() + WAIT_S,
-                    on_wait=lambda _: None,
-                    given_up=lambda: False,
-                    on_loss=lambda: None,
-                    adopts=False,
-                )
-            )
+            name = native_lease(found.place.agent, shelf.host, found.id)
+            locks = shelf.home.locks
+            await stack.enter_async_context(alone(store, name, host=shelf.host, locks=locks, wait_s=WAIT_S))
             yield
     except Busy as busy:
         raise InUse(f"the session {found.id} cannot be repaired now: {busy}") from None
@@ -187,7 +177,7 @@ def _has_more(agent: Agent, found: Listed, pin: Pin) -> bool:
     if agent.sessions is None or pin.end is None:
         return True
     behind = agent.sessions.behind(pin.end)
-    entries = (entry for record in found.place.reader.read(found.stored) for entry in record.entries)
+    entries = entries_of(found.place.reader, found.stored)
     more = [entry for entry in entries if behind(entry) and entry.kind in SPOKEN and not entry.again]
     return bool(more) or not behind.found
 
@@ -200,8 +190,7 @@ def _read_back(found: Listed, mended: Mended) -> Listed:
 
 
 def _examined(shelf: Shelf, copy: Listed) -> tuple[Finding, ...]:
-    entries = (entry for record in copy.place.reader.read(copy.stored) for entry in record.entries)
-    findings = check(facts_of(shelf, copy), Seen().look(entries))
+    findings = check(facts_of(shelf, copy), Seen().look(entries_of(copy.place.reader, copy.stored)))
     sick = [each for each in findings if each.level == "error" and each.check not in ("size", "directory")]
     if sick:
         raise Broken(f"the copy is not sound either: {sick[0].means}")
@@ -217,7 +206,7 @@ def _why_it_stays(store: Store, owner: _Owner, copy: Listed, more: bool, mending
         return "it went on meanwhile"
     if more:
         return "the session has more than the conversation: a prompt that failed, or somebody else's turns"
-    entries = [entry for record in copy.place.reader.read(copy.stored) for entry in record.entries]
+    entries = list(entries_of(copy.place.reader, copy.stored))
     said = iter([each.text for each in dialogue(in_force(entries))])
     texts = store.texts([row.message for row in pin.held if not row.second_hand])
     own = [texts[row.message].strip() for row in pin.held if row.message in texts and not row.second_hand]

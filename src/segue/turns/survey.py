@@ -90,33 +90,9 @@ def survey(
     found = _look(prepared, pin)
     copy = _copy(prepared, store, pin) if found is None and unrestored is None else None
     recent = store.turns(conversation, RECENT)
-    situation = Situation(
-        policy=policy_of(prepared.config),
-        label=prepared.agent.label,
-        voice=voice,
-        account=prepared.account_name,
-        runtime=prepared.runtime,
-        switched_off=store.switched_off(prepared.runtime.identity) | (switched_off or {}),
-        blank="nothing shall be carried over (--blank)" if prepared.ask.blank else None,
-        fresh_session=prepared.ask.fresh_session or not prepared.ask.save,
-        pin=pin,
-        spoke=got.spoke,
-        others=_others(store, conversation, voice) if pin is None else (),
-        hidden=got.hidden,
-        broken=got.broken,
-        cut=got.cut,
-        view_messages=got.messages,
-        view_bytes=got.bytes,
-        new_bytes=got.view[-1].size,
-        file=_file(prepared, pin, found, copy, unrestored),
-        workdir=workdir_of(prepared.request.cwd),
-        model=prepared.request.model,
-        login=prepared.login,
-        host=prepared.host,
-        window=_window(recent, pin, voice),
-        busy=busy,
-        now_ms=time.time_ns() // 1_000_000,
-    )
+    file = _file(prepared, pin, found, copy, unrestored)
+    window = _window(recent, pin, voice)
+    situation = _situation(prepared, store, conversation, got, file, window, busy, switched_off or {})
     return Surveyed(
         situation=situation,
         view=got.view,
@@ -129,6 +105,46 @@ def survey(
         quick=got.quick,
         recent=tuple(row.told for row in recent if row.told is not None),
         last_used={row.voice.agent: row.ended_ms for row in recent if row.ended_ms is not None},
+    )
+
+
+def _situation(
+    prepared: Prepared,
+    store: Store,
+    conversation: str,
+    got: Gathered,
+    file: File,
+    window: int | None,
+    busy: str | None,
+    switched_off: dict[str, str],
+) -> Situation:
+    voice, pin = prepared.voice, got.pin
+    return Situation(
+        policy=policy_of(prepared.config),
+        label=prepared.agent.label,
+        voice=voice,
+        account=prepared.account_name,
+        runtime=prepared.runtime,
+        switched_off=store.switched_off(prepared.runtime.identity) | switched_off,
+        blank="nothing shall be carried over (--blank)" if prepared.ask.blank else None,
+        fresh_session=prepared.ask.fresh_session or not prepared.ask.save,
+        pin=pin,
+        spoke=got.spoke,
+        others=_others(store, conversation, voice) if pin is None else (),
+        hidden=got.hidden,
+        broken=got.broken,
+        cut=got.cut,
+        view_messages=got.messages,
+        view_bytes=got.bytes,
+        new_bytes=got.view[-1].size,
+        file=file,
+        workdir=workdir_of(prepared.request.cwd),
+        model=prepared.request.model,
+        login=prepared.login,
+        host=prepared.host,
+        window=window,
+        busy=busy,
+        now_ms=time.time_ns() // 1_000_000,
     )
 
 

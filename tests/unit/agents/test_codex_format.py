@@ -190,7 +190,7 @@ def test_a_large_rollout_is_read_at_its_end_only(tmp_path: Path) -> None:
         file.write(b"\n" + turn("t2"))
     began = time.monotonic()
     found = look(tmp_path)
-    assert time.monotonic() - began < 1
+    assert time.monotonic() - began < 5
     assert found.end not in (None, before)
 
 

@@ -15,7 +15,7 @@ import msgspec
 from segue.agents.claude import messages, notes
 from segue.agents.claude.messages import Message
 from segue.agents.reader import damaged, place
-from segue.core.transcript import Entry
+from segue.core.transcript import Entry, Kind
 
 BROKEN = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What a decoder raises for a line that is no JSON."""
@@ -99,6 +99,7 @@ def _message(line: Line, message: Message, start: int) -> Sequence[Entry]:
 
 
 def _other(line: Line, start: int) -> Entry:
+    kind: Kind
     queued = notes.queued(line.attachment) if line.type == "attachment" else None
     if queued is not None:
         kind, label, text, restored = "user", "", queued, True
@@ -113,7 +114,7 @@ def _other(line: Line, start: int) -> Entry:
         kind, label, text, restored = "unknown", line.type, "", True
     return Entry(
         id=place(start),
-        kind=kind,  # type: ignore[arg-type]
+        kind=kind,
         text=text,
         label=label,
         restored=restored,

@@ -13,10 +13,8 @@ from typing import Any
 
 import msgspec
 
+from segue.agents.records import backwards
 from segue.core.loose import items, table
-
-FIRST_BYTES, MOST_BYTES = 64 * 1024, 8 * 1024 * 1024
-"""How much is read from the end at first, and at most at a time."""
 
 
 class _Attachment(msgspec.Struct, frozen=True):
@@ -93,24 +91,7 @@ def read(line: bytes) -> Record | None:
 def newest_first(path: Path) -> Iterator[Record]:
     """The records from the end of a file, read no further back than they are asked for."""
     with path.open("rb") as file:
-        for line in _backwards(file):
-            record = read(line)
+        for line in backwards(file):
+            record = read(line.text) if line.text is not None else None
             if record is not None:
                 yield record
-
-
-def _backwards(file: Any) -> Iterator[bytes]:
-    """The lines of an open file, the last one first, whatever their length."""
-    start, step = file.seek(0, 2), FIRST_BYTES
-    pieces: list[bytes] = []
-    while start > 0:
-        size = min(step, start)
-        start, step = start - size, min(step * 4, MOST_BYTES)
-        file.seek(start)
-        first, *lines = file.read(size).split(b"\n")
-        if lines:
-            yield b"".join([lines.pop(), *reversed(pieces)])
-            yield from reversed(lines)
-            pieces = []
-        pieces.append(first)
-    yield b"".join(reversed(pieces))

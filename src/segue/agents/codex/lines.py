@@ -10,9 +10,10 @@ from typing import IO
 
 import msgspec
 
+from segue.agents import records
+
 LONGEST = 1 << 26
 """Looking back ends after this many bytes; a single record of tens of megabytes is normal."""
-_CHUNK = 1 << 16
 
 
 class _Payload(msgspec.Struct, frozen=True):
@@ -66,19 +67,11 @@ def _read_payload(raw: msgspec.Raw) -> _Payload:
 
 def backwards(file: IO[bytes], end: int) -> Iterator[tuple[int, bytes]]:
     """The lines up to ``end``, the last one first, each with its place."""
-    start, rest = end, b""
-    while start > 0 and end - start < LONGEST:
-        size = min(start, max(_CHUNK, len(rest)))
-        start -= size
-        file.seek(start)
-        pieces = (file.read(size) + rest).split(b"\n")
-        at = start + size + len(rest)
-        for piece in reversed(pieces[1:]):
-            yield at, piece
-            at -= len(piece) + 1
-        rest = pieces[0]
-    if start == 0:
-        yield len(rest), rest
+    for line in records.backwards(file, end):
+        if end - line.start > LONGEST:
+            return
+        if line.text is not None:
+            yield line.start + len(line.text), line.text
 
 
 def forwards(file: IO[bytes], start: int) -> Iterator[tuple[int, bytes]]:

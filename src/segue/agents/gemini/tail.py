@@ -9,9 +9,9 @@ from typing import Any, BinaryIO
 
 from segue.agents.gemini.message import ECHO, is_context, is_sent
 from segue.agents.gemini.story import read, record_of
+from segue.agents.records import backwards
 from segue.core.loose import items, table
 
-BLOCK = 256 * 1024
 SMALL_BYTES = 4 * 1024 * 1024
 FAR_BYTES = 64 * 1024 * 1024
 """How far from the end a message is looked for."""
@@ -75,19 +75,8 @@ def _last(messages: list[Any]) -> str | None:
 
 def _backwards(file: BinaryIO) -> Iterator[bytes]:
     """The lines of a file, the last one first; what follows the last line break is a line in the making."""
-    at = file.seek(0, 2)
-    nearest = max(0, at - FAR_BYTES)
-    pending: list[bytes] = []
-    while at > nearest:
-        size = min(BLOCK, at - nearest)
-        at -= size
-        file.seek(at)
-        first, *rest = file.read(size).split(b"\n")
-        if rest:
-            *whole, last = rest
-            yield last + b"".join(reversed(pending))
-            yield from reversed(whole)
-            pending = []
-        pending.append(first)
-    if at == 0:
-        yield b"".join(reversed(pending))
+    size = file.seek(0, 2)
+    for line in backwards(file):
+        if size - line.start > FAR_BYTES:
+            return
+        yield line.text or b""
