@@ -184,7 +184,7 @@ def _answer(message: Message, start: int, out: list[Entry]) -> None:
         )
         spent = None
     for call in made:
-        key = call.id or f"{native}/{len(out) - first}"
+        key = f"{native}/{call.id or len(out) - first}"
         out.append(
             Entry(
                 id=place(start, len(out)),

@@ -85,7 +85,7 @@ class VibeSessions:
 
         def upto(entry: Entry) -> bool:
             nonlocal heard
-            heard += entry.kind == "user"
+            heard += entry.restored and entry.kind in ("user", "boundary")
             return mark is not None and heard <= mark.users
 
         return Behind(upto)
