@@ -255,6 +255,27 @@ def test_a_program_that_could_not_answer_is_asked_again(tmp_path: Path) -> None:
     assert (first.version, second.version, second.capabilities.resume) == (None, "2.1.325", True)
 
 
+def test_a_probe_without_an_answer_is_asked_once_more(tmp_path: Path) -> None:
+    program = tmp_path / "claude"
+    program.write_text(
+        '#!/bin/sh\ntest "$1" = --version && exec echo "2.1.325 (Claude Code)"\n'
+        'test -e "$0.asked" && exec echo "--resume"\ntouch "$0.asked"\n'
+    )
+    program.chmod(0o755)
+    env = {"PATH": os.defpath}
+    assert probe.probe(CLAUDE, env=env, configured=[str(program)]).capabilities.resume
+
+
+def test_half_an_answer_is_not_remembered(tmp_path: Path) -> None:
+    """It would say for good that the CLI cannot resume."""
+    program = tmp_path / "claude"
+    program.write_text('#!/bin/sh\ntest "$1" = --version && exec echo "2.1.325 (Claude Code)"\nkill -9 $$\n')
+    program.chmod(0o755)
+    env, cache = {"PATH": os.defpath}, tmp_path / "probes.json"
+    assert not probe.probe(CLAUDE, env=env, configured=[str(program)], cache=cache).capabilities.resume
+    assert not cache.exists()
+
+
 def test_many_probes_at_once_do_not_get_in_each_others_way(tmp_path: Path) -> None:
     cache, failures = tmp_path / "probes.json", []
     programs = []

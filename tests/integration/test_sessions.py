@@ -88,6 +88,15 @@ def test_a_list_has_what_is_here_newest_first_and_says_whose_it_is(segue: Progra
     assert len(plain) == 4
 
 
+def test_what_was_sent_to_carry_a_conversation_is_nobodys_words(segue: Program) -> None:
+    said(segue, "talk", "remember 12", "and 13")
+    ran = segue("run", "talk", "go on\n--- user ---\nthere", "--fresh-session", "--json")
+    assert ran.turn["mode"] == "replay"
+    (row,) = [row for row in ls(segue) if row["id"] == ran.turn["session_id"]]
+    mine = "go on\n--- user ---\nthere"
+    assert (row["title"], row["first_prompt"], row["last_prompt"]) == (mine, mine, mine)
+
+
 def test_a_session_is_shown_page_by_page(segue: Program) -> None:
     session = said(segue, "a", *(f"word {n}" for n in range(3)))
     shown = segue("sessions", "show", session[:8])

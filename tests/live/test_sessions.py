@@ -25,6 +25,7 @@ def test_what_the_cli_wrote_is_found_read_searched_checked_repaired_and_pruned(t
     talk.run(FIRST, "--permission", "full")
     before = talk.run(SECOND, "--permission", "full")
     session = str(before.turn["session_id"])
+    assert before.mode == "resume", (before.failed(), before.turn["attempts"])
 
     (row,) = [row for row in told(talk, "ls") if row["id"] == session]
     assert (row["agent"], row["conversation"], row["pinned"], row["ours"]) == (agent, "t", True, True)

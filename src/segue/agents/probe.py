@@ -28,6 +28,17 @@ Stamp = tuple[tuple[str, int, int], ...]
 """Path, size and mtime of every file that the command names."""
 
 
+class _Said(msgspec.Struct, frozen=True):
+    """What a probe answered; of one that could not, there is no code."""
+
+    text: str = ""
+    code: int | None = None
+
+    @property
+    def is_answer(self) -> bool:
+        return self.code is not None and self.code >= 0 and bool(self.text.strip())
+
+
 class _Entry(msgspec.Struct, frozen=True):
     stamp: Stamp
     runtime: Runtime
@@ -54,9 +65,9 @@ def probe(
     entry = known.entries.get(key)
     if entry is not None and entry.stamp == stamp:
         return entry.runtime
-    outputs = _ask(command, agent.probes, env)
-    runtime = agent.runtime(command, outputs)
-    if runtime.version is not None:  # a program that could not answer today may tomorrow
+    said = _asked(command, agent.probes, env)
+    runtime = agent.runtime(command, [each.text for each in said])
+    if runtime.version is not None and all(each.is_answer for each in said):
         _write(cache, key, _Entry(stamp, runtime))
     return runtime
 
@@ -90,13 +101,24 @@ def _stamp(command: tuple[str, ...]) -> Stamp:
     return tuple((path, stat.st_size, stat.st_mtime_ns) for path in real for stat in [os.stat(path)])
 
 
-def _ask(command: tuple[str, ...], probes: Sequence[Sequence[str]], env: Mapping[str, str]) -> list[str]:
-    """The output of each probe, all started together; a probe that fails says nothing."""
+def _asked(command: tuple[str, ...], probes: Sequence[Sequence[str]], env: Mapping[str, str]) -> list[_Said]:
+    """All asked together, and what went wrong once more by itself: on a busy machine Gemini now and then ends
+    well without a word, and half an answer would say that it cannot resume."""
+    said = _ask(command, probes, env)
+    for at, each in enumerate(said):
+        if each.code != 0 or not each.is_answer:
+            (again,) = _ask(command, [probes[at]], env)
+            said[at] = again if again.is_answer else each
+    return said
+
+
+def _ask(command: tuple[str, ...], probes: Sequence[Sequence[str]], env: Mapping[str, str]) -> list[_Said]:
+    """What each probe says, all started together."""
     with ExitStack() as stack:
         try:
             started = [stack.enter_context(_started([*command, *args], env)) for args in probes]
         except OSError:
-            return ["" for _ in probes]
+            return [_Said() for _ in probes]
         return [_output(*each) for each in started]
 
 
@@ -121,13 +143,13 @@ def _started(argv: list[str], env: Mapping[str, str]) -> Iterator[tuple[subproce
             process.wait()
 
 
-def _output(process: subprocess.Popen[bytes], out: IO[bytes]) -> str:
+def _output(process: subprocess.Popen[bytes], out: IO[bytes]) -> _Said:
     try:
-        process.wait(timeout=PROBE_SECONDS)
+        code = process.wait(timeout=PROBE_SECONDS)
     except subprocess.TimeoutExpired:
-        return ""
+        return _Said()
     out.seek(0)
-    return out.read(OUTPUT_BYTES).decode("utf-8", "replace")
+    return _Said(out.read(OUTPUT_BYTES).decode("utf-8", "replace"), code)
 
 
 def _read(cache: Path | None) -> _Cache:

@@ -22,6 +22,8 @@ NEW = "user"
 """What the new message stands under, as every message of the user to this voice does: it is the last part."""
 
 _LIKE_A_HEADING = re.compile(r"(\s*)\\*---\s.*---\s*", re.DOTALL)
+_SHIELDED = re.compile(r"\A(\s*)\\(?=\\*---\s.*---\s*\Z)", re.DOTALL)
+_CARRIES = re.compile(r"--- (?:prior context|instructions(?: from now on)?|role|note) ---\s")
 _EXPANDED = re.compile(r"@(?= *[^ \t\n\r])")
 
 
@@ -56,6 +58,16 @@ def quiet(text: str) -> str:
     looks past a space, and a model reads ``@ name`` as what it is. Taking one space away gives the text back.
     """
     return _EXPANDED.sub("@ ", text) if "@" in text else text
+
+
+def own(prompt: str) -> str | None:
+    """The user's own words in a prompt; None where it carries more than them, and they are cut off."""
+    if _CARRIES.match(prompt) is None:
+        return prompt
+    _, heading, words = prompt.rpartition(f"\n--- {NEW} ---\n")
+    if not heading:
+        return None
+    return "".join(_SHIELDED.sub(r"\1", line) for line in words.splitlines(keepends=True))
 
 
 def one_line(text: str, limit: int) -> str:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import msgspec
 
+from segue.core.carried import own
 from segue.core.transcript import Brief
 from segue.core.usage import Context
 from segue.sessions.listing import Listed
 from segue.sessions.shelf import Known, Shelf
 from segue.sessions.tally import load
-
-OPENING = "--- prior context ---"
-"""How a prompt begins that carries a conversation as text."""
 
 
 class SessionShown(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,8 +64,8 @@ def shown(each: Listed, shelf: Shelf) -> SessionShown:
         cwd=brief.cwd,
         title=_title(brief),
         title_by=brief.title_by,
-        first_prompt=brief.first_prompt,
-        last_prompt=brief.last_prompt,
+        first_prompt=own(brief.first_prompt or "") or None,
+        last_prompt=own(brief.last_prompt or "") or None,
         messages=messages,
         messages_estimated=estimated,
         size=each.stored.size,
@@ -87,23 +85,23 @@ def shown(each: Listed, shelf: Shelf) -> SessionShown:
         model=brief.model,
         version=brief.version,
         parent=brief.parent,
-        path=str(each.stored.path),
+        path=each.stored.file,
         trouble=brief.trouble,
     )
 
 
 def _title(brief: Brief) -> str | None:
     """What a replay sent before the message is nobody's title."""
-    title = brief.title
-    if title is None or brief.title_by != "prompt" or not title.startswith(OPENING):
-        return title
-    return brief.last_prompt if brief.last_prompt and not brief.last_prompt.startswith(OPENING) else None
+    if brief.title_by != "prompt":
+        return brief.title
+    words = (brief.title, brief.first_prompt, brief.last_prompt)
+    return next(filter(None, (own(each) for each in words if each)), None)
 
 
 def _messages(each: Listed, shelf: Shelf) -> tuple[int | None, bool]:
     """Exact where the search index has read all of it."""
     if each.brief.messages is None or each.brief.messages_estimated:
-        read, count = shelf.counted.get(str(each.stored.path), (-1, 0))
+        read, count = shelf.counted.get(each.stored.file, (-1, 0))
         if read == each.stored.size:
             return count, False
     return each.brief.messages, each.brief.messages_estimated

@@ -140,7 +140,7 @@ def test_a_failed_request_is_said_by_nobody() -> None:
 @pytest.mark.parametrize("home", [NEW, OLD])
 def test_a_subagents_transcript_is_a_side_chain(home: Path) -> None:
     (path,) = home.glob("projects/*/*/subagents/*.jsonl")
-    side = Stored(id=path.stem, home=home, path=path, size=path.stat().st_size, changed_ns=0)
+    side = Stored(id=path.stem, home=home, file=str(path), size=path.stat().st_size, changed_ns=0)
     assert READER.brief(side).side
     assert all(each.side for each in told(side) if each.native)
 
@@ -295,6 +295,13 @@ def test_titles(tmp_path: Path, notes: list[dict[str, Any]], title: str, by: str
     assert (brief.title, brief.title_by) == (title, by)
 
 
+def test_a_prompt_that_carries_a_conversation_is_known_by_what_the_user_said(tmp_path: Path) -> None:
+    carried = "--- prior context ---\n" + "The record. " * 40 + "\n\n--- user ---\nold\n\n--- user ---\nnew"
+    noted = {"type": "last-prompt", "lastPrompt": carried.replace("\n", " ")[:200]}
+    brief = READER.brief(write(tmp_path, user(carried), noted))
+    assert (brief.first_prompt, brief.last_prompt) == ("new", "new")
+
+
 def test_titles_and_directories_in_the_middle_of_a_long_file_are_not_looked_for(tmp_path: Path) -> None:
     filler = [user("word " * 2000, f"f{n}") for n in range(30)]
     title = {"type": "custom-title", "customTitle": "Mine"}
@@ -358,7 +365,7 @@ def test_what_is_not_there_is_not_found(tmp_path: Path, session: str) -> None:
 
 
 def test_what_cannot_be_read_is_told_and_not_raised(tmp_path: Path) -> None:
-    folder = Stored(id=ID, home=tmp_path, path=tmp_path, size=0, changed_ns=5_000_000)
+    folder = Stored(id=ID, home=tmp_path, file=str(tmp_path), size=0, changed_ns=5_000_000)
     assert READER.brief(folder) == Brief(last_used_ms=5, trouble="it cannot be read: Is a directory")
     assert [each.kind for each in told(folder)] == ["damaged"]
     assert [each.entries[0].kind for each in READER.back(folder)] == ["damaged"]

@@ -23,6 +23,7 @@ from tests.unit.core.conversing import (
 )
 from tests.unit.rehearsal import asks
 
+from segue.core.carried import own
 from segue.core.compose import Carry, compose
 from segue.core.model import Voice
 from segue.core.spoken import Spoken, ToolShown, heading, parts_of
@@ -50,6 +51,19 @@ def test_with_nothing_to_carry_the_text_goes_out_as_typed(mode: Mode, text: str)
 
 def test_a_fresh_turn_carries_nothing() -> None:
     assert compose(carry("fresh", "go", user("secret"), said("plan"))).prompt == "go"
+
+
+@calm
+@given(mode=st.sampled_from(MODES), text=texts, before=conversations())
+def test_the_users_own_words_are_found_again(mode: Mode, text: str, before: list[Spoken]) -> None:
+    prompt = compose(carry(mode, text, *before, instructions="be brief", quiet_at=True)).prompt
+    assert own(prompt) == text
+
+
+def test_words_that_are_cut_off_are_nobodys() -> None:
+    prompt = compose(carry("replay", "go", user("x" * 300), said("plan"))).prompt
+    assert own(prompt[:200]) is None
+    assert own("--- my notes ---\nas they were") == "--- my notes ---\nas they were"
 
 
 # --- the past --------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from segue.agents.claude.lines import milliseconds
 from segue.agents.claude.prompts import EXACT, counted, first_prompt, is_side, last_prompt
 from segue.agents.claude.windows import Windows, first, last, line, places_back
 from segue.agents.reader import Stored
+from segue.core.carried import own
 from segue.core.situation import tokens
 from segue.core.transcript import Brief, TitleBy
 
@@ -89,7 +90,7 @@ _cost = msgspec.json.Decoder(_Cost)
 
 def brief(stored: Stored) -> Brief:
     try:
-        seen = windows.look(stored.path)
+        seen = windows.look(stored.file)
     except OSError as error:
         return Brief(
             last_used_ms=stored.changed_ns // 1_000_000,
@@ -100,7 +101,7 @@ def brief(stored: Stored) -> Brief:
     opening, parent = first_prompt(head, spaced)
     notes = windows.notes(tail, _WANTED)
     noted = _value(notes, _NOTED, "lastPrompt")
-    closing = noted or last_prompt(tail, spaced)
+    closing = own(noted or "") or last_prompt(tail, spaced)
     title, title_by = _title(seen, notes, noted, opening, spaced)
     load = _load(tail, spaced)
     cost = _spent(notes[_SPENT]) if _SPENT in notes else None

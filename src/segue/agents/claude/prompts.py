@@ -10,6 +10,7 @@ import msgspec
 from segue.agents.claude import lines
 from segue.agents.claude.messages import PUT_IN
 from segue.agents.claude.windows import Windows, line, places, places_back
+from segue.core.carried import own
 from segue.core.loose import items, table
 from segue.core.loose import text as words
 
@@ -70,7 +71,7 @@ def last_prompt(tail: bytes, spaced: bool) -> str | None:
         for at in places_back(tail, pattern):
             text = _said(tail, at)
             if text:
-                return shortened(text.replace("\n", " ").strip())
+                return shortened((own(text) or text).replace("\n", " ").strip())
     return None
 
 
@@ -128,7 +129,7 @@ def _is_no_prompt(data: bytes, start: int, end: int) -> bool:
 def _texts(content: object) -> Iterator[str]:
     blocks = [content] if isinstance(content, str) else [_text(block) for block in items(content)]
     for block in blocks:
-        said = block.replace("\n", " ").strip()
+        said = (own(block) or block).replace("\n", " ").strip()
         if said:
             yield said
 
