@@ -25,12 +25,16 @@ class Stored(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     id: str
     home: Path
-    path: Path
-    """Its file, or its directory."""
+    file: str
+    """The path of its file, or of its directory. Text, because a list has thousands of them."""
     size: int
     changed_ns: int
     appends: bool = True
     """It is one file that only grows: a place in it holds, and what is new is behind what was there."""
+
+    @property
+    def path(self) -> Path:
+        return Path(self.file)
 
 
 class Record(msgspec.Struct, frozen=True, gc=False):

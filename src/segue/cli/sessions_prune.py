@@ -181,7 +181,7 @@ def _print_json(
             "last_used": each.session.last_used_ms,
             "ours": each.verdict.candidate.known.ours,
             "conversation": each.verdict.candidate.known.conversation,
-            "path": str(each.session.stored.path),
+            "path": each.session.stored.file,
             "why": each.verdict.why,
         }
         for each in sessions

@@ -48,7 +48,7 @@ def plan(known: Iterable[File], places: Iterable[Place]) -> Plan:
     met: set[tuple[bytes, str]] = set()
     for place in places:
         for stored in place.reader.stored(place.home):
-            key = (os.fsencode(stored.path), place.agent)
+            key = (os.fsencode(stored.file), place.agent)
             if key in met:
                 continue
             met.add(key)

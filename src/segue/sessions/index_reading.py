@@ -88,7 +88,7 @@ class Reading:
             agent=job.place.agent,
             home=os.fsencode(job.place.home),
             session=storable(stored.id),
-            path=os.fsencode(stored.path),
+            path=os.fsencode(stored.file),
             appends=stored.appends,
             size=-1,
             changed_ns=stored.changed_ns,

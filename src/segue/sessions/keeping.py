@@ -115,7 +115,7 @@ def _stored(reader: Reader, session: Session, before: Manifest | None) -> Stored
             return Stored(
                 id=session.native_id,
                 home=session.home,
-                path=path,
+                file=str(path),
                 size=now.st_size,
                 changed_ns=now.st_mtime_ns,
                 appends=before.appends,

@@ -17,6 +17,7 @@ import msgspec
 from segue import __version__
 from segue.agents.reader import Stored
 from segue.core.transcript import Brief
+from segue.sessions.crew import briefs
 from segue.sessions.places import Place
 
 FORM = f"{__version__}/1"
@@ -84,21 +85,22 @@ def _in_place(place: Place, memory: Path | None) -> list[Listed]:
     file = _file(place, memory) if memory is not None else None
     stamp = _stamp(place)
     known = {row.path: row for row in _remembered(file, stamp)} if file is not None else {}
-    rows: list[_Row] = []
-    found: list[Listed] = []
-    read = 0
-    for stored in place.reader.stored(place.home):
-        path = str(stored.path)
-        row = known.get(path)
-        if row is None or row.changed_ns != stored.changed_ns or row.size != stored.size:
-            row = _Row(path, stored.size, stored.changed_ns, place.reader.brief(stored))
-            read += 1
-        rows.append(row)
-        if not row.brief.side:
-            found.append(Listed(place, stored, row.brief))
-    if file is not None and (read or len(rows) != len(known)):
+    all_here = list(place.reader.stored(place.home))
+    unknown = [stored for stored in all_here if not _is_known(stored, known.get(stored.file))]
+    for stored, brief in zip(unknown, briefs(place.agent, place.reader, unknown), strict=True):
+        known[stored.file] = _Row(stored.file, stored.size, stored.changed_ns, brief)
+    rows = [known[stored.file] for stored in all_here]
+    if file is not None and (unknown or len(rows) != len(known)):
         _remember(file, rows, stamp)
-    return found
+    return [
+        Listed(place, stored, row.brief)
+        for stored, row in zip(all_here, rows, strict=True)
+        if not row.brief.side
+    ]
+
+
+def _is_known(stored: Stored, row: _Row | None) -> bool:
+    return row is not None and row.changed_ns == stored.changed_ns and row.size == stored.size
 
 
 def _identity(path: str) -> tuple[int, int] | None:

@@ -10,7 +10,6 @@ import os
 import sqlite3
 import time
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 import msgspec
 
@@ -143,7 +142,7 @@ class _Looking:
         stored = Stored(
             id=row.session,
             home=place.home,
-            path=Path(os.fsdecode(row.path)),
+            file=os.fsdecode(row.path),
             size=0,
             changed_ns=0,
             appends=bool(row.appends),

@@ -212,7 +212,7 @@ def _adoption(
         host=prepared.host,
         home=str(session.place.home),
         cwd=str(cwd),
-        path=str(session.stored.path),
+        path=session.stored.file,
         conversation=prepared.conversation.id,
         created_ms=brief.created_ms or now,
         last_used_ms=now,

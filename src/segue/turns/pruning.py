@@ -68,12 +68,12 @@ def prunable(shelf: Shelf, store: Store, rules: Rules, project: Path | None) -> 
 
 def wanted(shelf: Shelf, store: Store, chosen: Iterable[Prunable]) -> list[str]:
     """What no home may be deleted with: where pins point to, and every session and copy that is to stay."""
-    going = {str(each.session.stored.path) for each in chosen}
+    going = {each.session.stored.file for each in chosen}
     found = store.pinned_homes()
     for place in shelf.places:
         for stored in place.reader.stored(place.home):
             if not going.intersection(map(str, (stored.path, *stored.path.parents))):
-                found.append(str(stored.path))
+                found.append(stored.file)
     return found
 
 

@@ -107,7 +107,7 @@ def _sound(found: Listed, findings: tuple[Finding, ...]) -> Repaired:
     """There was nothing to repair: the session stays what it is."""
     return Repaired(
         session=found.id,
-        path=str(found.stored.path),
+        path=found.stored.file,
         done=(),
         size=found.stored.size,
         size_before=found.stored.size,
@@ -129,7 +129,7 @@ def _row(shelf: Shelf, found: Listed, copy: Listed) -> SessionRow:
         host=shelf.host,
         home=str(copy.place.home),
         cwd=found.brief.cwd or "",
-        path=str(copy.stored.path),
+        path=copy.stored.file,
         created_ms=now,
         last_used_ms=now,
         how="repair",
@@ -243,7 +243,7 @@ def _told(
 ) -> Repaired:
     return Repaired(
         session=copy.id,
-        path=str(copy.stored.path),
+        path=copy.stored.file,
         done=mended.done,
         size=copy.stored.size,
         size_before=found.stored.size,

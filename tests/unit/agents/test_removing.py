@@ -18,7 +18,7 @@ def session(home: Path) -> Stored:
     path = home / "projects" / "here" / f"{ID}.jsonl"
     path.parent.mkdir(parents=True)
     path.write_text("{}\n")
-    return Stored(id=ID, home=home, path=path, size=3, changed_ns=path.stat().st_mtime_ns)
+    return Stored(id=ID, home=home, file=str(path), size=3, changed_ns=path.stat().st_mtime_ns)
 
 
 @pytest.mark.parametrize(("writes", "is_cleared"), [(1, True), (3, True), (10_000, False)])

@@ -20,7 +20,9 @@ class MadeReader(Lines):
     def stored(self, home: Path) -> Iterator[Stored]:
         for path in home.glob("*.jsonl"):
             stat = path.stat()
-            yield Stored(id=path.stem, home=home, path=path, size=stat.st_size, changed_ns=stat.st_mtime_ns)
+            yield Stored(
+                id=path.stem, home=home, file=str(path), size=stat.st_size, changed_ns=stat.st_mtime_ns
+            )
 
     def find(self, home: Path, session: str) -> Stored | None:
         return next((each for each in self.stored(home) if each.id == session), None)

@@ -40,7 +40,7 @@ class Folder:
         path = home / "sessions" / session
         if not path.exists():
             return None
-        return Stored(id=session, home=home, path=path, size=0, changed_ns=0, appends=path.is_file())
+        return Stored(id=session, home=home, file=str(path), size=0, changed_ns=0, appends=path.is_file())
 
     def files(self, stored: Stored) -> Sequence[Path]:
         if stored.path.is_file():

@@ -34,16 +34,14 @@ class ClaudeReader(Lines):
     )
 
     def stored(self, home: Path) -> Iterator[Stored]:
-        newest: dict[str, tuple[int, int, Path]] = {}
+        newest: dict[str, tuple[int, int, str]] = {}
         for folder in _folders(home):
-            parent = Path(folder)
             for session, path in _sessions(folder):
                 seen = _stat(path)
                 if seen is not None and (session not in newest or newest[session][:2] < seen):
-                    newest[session] = (*seen, parent)
-        for session, (changed, size, parent) in newest.items():
-            file = parent / f"{session}{SUFFIX}"
-            yield Stored(id=session, home=home, path=file, size=size, changed_ns=changed)
+                    newest[session] = (*seen, path)
+        for session, (changed, size, path) in newest.items():
+            yield Stored(id=session, home=home, file=path, size=size, changed_ns=changed)
 
     def find(self, home: Path, session: str) -> Stored | None:
         try:
@@ -55,7 +53,7 @@ class ClaudeReader(Lines):
         if not there:
             return None
         changed, size, path = max(there)
-        return Stored(id=name[: -len(SUFFIX)], home=home, path=Path(path), size=size, changed_ns=changed)
+        return Stored(id=name[: -len(SUFFIX)], home=home, file=path, size=size, changed_ns=changed)
 
     def brief(self, stored: Stored) -> Brief:
         return brief.brief(stored)
@@ -69,7 +67,9 @@ class ClaudeReader(Lines):
             seen = _stat(str(path))
             if seen is not None:
                 changed, size = seen
-                found.append(Stored(id=path.stem, home=stored.home, path=path, size=size, changed_ns=changed))
+                found.append(
+                    Stored(id=path.stem, home=stored.home, file=str(path), size=size, changed_ns=changed)
+                )
         return sorted(found, key=lambda each: each.changed_ns)
 
     def files(self, stored: Stored) -> Sequence[Path]:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from functools import cache
-from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
@@ -35,7 +34,7 @@ class Windows(NamedTuple):
     size: int
 
 
-def look(path: Path) -> Windows:
+def look(path: str) -> Windows:
     opened = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         size = os.fstat(opened).st_size

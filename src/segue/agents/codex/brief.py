@@ -105,7 +105,7 @@ def _windows(stored: Stored) -> Windows:
     if not stored.appends:
         with files.opened(stored.path, UNPACKED) as file:
             return _ends(file, file.seek(0, 2))
-    with open(stored.path, "rb", buffering=0) as file:  # half the time of Path.open
+    with open(stored.file, "rb", buffering=0) as file:  # half the time of Path.open
         return _ends(file, stored.size)
 
 

@@ -122,7 +122,7 @@ def _stored(home: Path, named: files.Named) -> Stored | None:
     return Stored(
         id=named.thread,
         home=home,
-        path=Path(named.path),
+        file=named.path,
         size=found.st_size,
         changed_ns=found.st_mtime_ns,
         appends=not named.path.endswith(files.PACKED),

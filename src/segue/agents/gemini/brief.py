@@ -49,7 +49,7 @@ def brief(stored: Stored) -> Brief:
 
 
 def _windows(stored: Stored) -> _Windows:
-    opened = os.open(stored.path, os.O_RDONLY | os.O_CLOEXEC)
+    opened = os.open(stored.file, os.O_RDONLY | os.O_CLOEXEC)
     try:
         size = os.fstat(opened).st_size
         if size <= HEAD + TAIL:
@@ -100,7 +100,7 @@ def _total(gist: Gist) -> int | None:
 
 
 def _directory(stored: Stored) -> str | None:
-    return projects.directory(os.path.dirname(os.path.dirname(stored.path)), stored.home)
+    return projects.directory(os.path.dirname(os.path.dirname(stored.file)), stored.home)
 
 
 # --- lines -----------------------------------------------------------------------------------------

@@ -121,7 +121,7 @@ def _stored(home: Path, session: str, path: str, status: os.stat_result) -> Stor
     return Stored(
         id=session,
         home=home,
-        path=Path(path),
+        file=path,
         size=status.st_size,
         changed_ns=status.st_mtime_ns,
         appends=path.endswith("l"),

@@ -58,7 +58,7 @@ class GeminiReader:
                     Stored(
                         id=path.stem,
                         home=stored.home,
-                        path=path,
+                        file=str(path),
                         size=seen.st_size,
                         changed_ns=seen.st_mtime_ns,
                     )

@@ -132,7 +132,7 @@ def _stored(home: Path, path: Path, session: str) -> Stored | None:
         return None
     if not stat.S_ISREG(found.st_mode):
         return None
-    return Stored(id=session, home=home, path=path, size=found.st_size, changed_ns=found.st_mtime_ns)
+    return Stored(id=session, home=home, file=str(path), size=found.st_size, changed_ns=found.st_mtime_ns)
 
 
 def _ends(path: Path) -> tuple[bytes, bytes]:

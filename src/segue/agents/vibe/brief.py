@@ -24,9 +24,9 @@ _PUT_IN = _both(b'"injected": true')
 
 
 def brief(stored: Stored) -> Brief:
-    known, trouble = meta.known(str(stored.path))
+    known, trouble = meta.known(stored.file)
     try:
-        seen, size = ends(f"{stored.path}/{MESSAGES}", HEAD, TAIL)
+        seen, size = ends(f"{stored.file}/{MESSAGES}", HEAD, TAIL)
     except OSError as error:
         return Brief(trouble=f"it cannot be read: {error.strerror or error}")
     whole = size <= HEAD + TAIL

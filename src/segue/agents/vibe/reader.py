@@ -114,7 +114,7 @@ def _folder(home: Path, path: str) -> Stored | None:
         return None
     changed = max(messages.st_mtime_ns, _changed(f"{path}/{folder.META}"))
     session = meta.session_id(path, path[-8:])
-    return Stored(id=session, home=home, path=Path(path), size=messages.st_size, changed_ns=changed)
+    return Stored(id=session, home=home, file=path, size=messages.st_size, changed_ns=changed)
 
 
 def _store(home: Path, path: str) -> Stored | None:
@@ -133,7 +133,7 @@ def _store(home: Path, path: str) -> Stored | None:
             size += found.st_size
             changed = max(changed, found.st_mtime_ns) if name == "journal" and found.st_size else changed
     session = os.path.basename(path)
-    return Stored(id=session, home=home, path=Path(path), size=size, changed_ns=changed, appends=False)
+    return Stored(id=session, home=home, file=path, size=size, changed_ns=changed, appends=False)
 
 
 def _changed(path: str) -> int:
