@@ -45,8 +45,8 @@ def test_a_name_that_is_no_text_is_handed_on(tmp_path: Path) -> None:
     odd = os.fsencode(tmp_path) + b"/\xff.jsonl"
     Path(os.fsdecode(odd)).write_bytes(first.path.read_bytes())
     named = Stored(id="x", home=tmp_path, file=os.fsdecode(odd), size=first.size, changed_ns=5)
-    found = crew.briefs("rehearsal", reader, [first, named])
-    assert [each.first_prompt for each in found] == [reader.brief(first).first_prompt] * 2
+    found = crew.briefs("rehearsal", reader, [first, first, named])
+    assert [each.first_prompt for each in found] == [reader.brief(first).first_prompt] * 3
 
 
 @pytest.mark.parametrize("program", ["/bin/false", "/bin/true", "/nowhere/python", ""])

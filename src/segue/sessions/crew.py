@@ -24,7 +24,7 @@ from segue.config.schema import Config
 from segue.core.transcript import Brief
 
 WORTH = 500
-"""With fewer sessions than these for each, another process costs more than it saves."""
+"""So many sessions are looked at in the time that another process takes to start."""
 MOST = 4
 PATIENCE_S = 60
 
@@ -36,13 +36,12 @@ _briefs = msgspec.msgpack.Decoder(list[Brief])
 
 def briefs(agent: str, reader: Reader, sessions: Sequence[Stored]) -> list[Brief]:
     """One for each, in their order."""
-    hands = (
-        min(_cores(), MOST, len(sessions) // WORTH) if agent in registry.BUILT_IN and sys.executable else 1
-    )
-    if hands < 2:
+    hands = min(_cores(), MOST, len(sessions) // WORTH)
+    share = (len(sessions) - WORTH) // hands if hands > 1 else 0
+    if share < 1 or agent not in registry.BUILT_IN or not sys.executable:
         return [reader.brief(each) for each in sessions]
-    share = -(-len(sessions) // hands)
-    mine, *others = [sessions[at : at + share] for at in range(0, len(sessions), share)]
+    ahead = len(sessions) - share * (hands - 1)
+    mine, others = sessions[:ahead], [sessions[at : at + share] for at in range(ahead, len(sessions), share)]
     with ExitStack() as stack:
         try:
             helpers = [stack.enter_context(_helper(agent, theirs)) for theirs in others]
