@@ -86,6 +86,9 @@ def test_a_list_has_what_is_here_newest_first_and_says_whose_it_is(segue: Progra
     assert plain[0].split() == ["agent", "last", "used", "messages", "size", "context", "cost", "session", *(
         "conversation", "title")]  # fmt: skip
     assert len(plain) == 4
+    everywhere = segue("sessions", "ls", "--all", COLUMNS="160").stdout.splitlines()
+    at = everywhere[0].index("directory")
+    assert all(line[at:].startswith("~/project  ") for line in everywhere[1:]), everywhere
 
 
 def test_what_was_sent_to_carry_a_conversation_is_nobodys_words(segue: Program) -> None:

@@ -13,6 +13,7 @@ from segue.cli.words import one_line
 from segue.sessions.index import Index
 from segue.sessions.places import Place
 from segue.sessions.search import Hit
+from segue.sessions.shown import title_of
 
 SHORT = 8
 """An id is shown by so many characters, or by as many as tell it apart."""
@@ -41,15 +42,19 @@ def lines(
 
 
 def marked(hit: Hit, room: int, *, colour: bool) -> str:
-    """The snippet with its matches marked, cut at the right edge."""
+    """The snippet with its matches marked; where it is too long, what is around the first one."""
     opening, closing = (BOLD, PLAIN) if colour else ("[", "]")
-    marks = 0 if colour else 2 * len(hit.highlights)
-    text = hit.snippet
-    if columns(text) + marks > room:
-        text = cut(text, max(room - 1 - marks, 1)) + "…"
+    room -= 0 if colour else 2 * len(hit.highlights)
+    text, begun, whole = hit.snippet, 0, len(hit.snippet)
+    if columns(text) > room and hit.highlights:
+        begun = max(hit.highlights[0][0] - room // 3, 0)
+        text = f"…{text[begun + 1 :]}" if begun else text
+    if columns(text) > room:
+        text = cut(text, max(room - 1, 1)) + "…"
+        whole = len(text) - 1
     shown, at = "", 0
-    for first, last in hit.highlights:
-        if last > len(text) - (text != hit.snippet):
+    for first, last in ((first - begun, last - begun) for first, last in hit.highlights):
+        if last > whole:
             break
         shown += f"{text[at:first]}{opening}{text[first:last]}{closing}"
         at = last
@@ -80,7 +85,7 @@ class _Names:
             if agent == hit.agent and hit.path.startswith(home):
                 stored = place.reader.find(place.home, hit.session)
                 if stored is not None:
-                    return place.reader.brief(stored).title or ""
+                    return title_of(place.reader.brief(stored)) or ""
         return ""
 
 

@@ -14,10 +14,14 @@ import click
 if TYPE_CHECKING:
     from segue.sessions.shown import SessionShown
 
-HEAD = ("agent", "last used", "messages", "size", "context", "cost", "session", "conversation", "title")
+HEAD = (
+    *("agent", "last used", "messages", "size", "context", "cost"),
+    *("session", "conversation", "directory", "title"),
+)
 RIGHT = (1, 2, 3, 4, 5)
-LEAST = (5, 4, 2, 3, 7)
+LEAST = (5, 4, 2, 3, 7, 8)
 """The columns that a narrow terminal goes without, in this order."""
+DIRECTORY = 8
 TITLE_ROOM = 24
 LONGEST = 30
 SOON_MS = 7 * 24 * 3_600_000
@@ -78,8 +82,9 @@ def lines(
     from segue.cli.terminal import columns, cut
 
     now = time.time_ns() // 1_000_000 if now_ms is None else now_ms
-    table = [HEAD, *(_cells(each, now, size_limit, names, everywhere) for each in sessions)]
+    table = [HEAD, *(_cells(each, now, size_limit, names) for each in sessions)]
     widths = [min(max(columns(row[at]) for row in table), LONGEST) for at in range(len(HEAD) - 1)]
+    widths[DIRECTORY] *= everywhere
     for at in LEAST:
         if sum(widths) + 2 * len(widths) + TITLE_ROOM > width:
             widths[at] = 0
@@ -90,16 +95,13 @@ def lines(
         yield f"{head}  {cut(row[-1], room) if room > 0 else ''}".rstrip()
 
 
-def _cells(
-    each: SessionShown, now: int, size_limit: int, names: Mapping[str, str], everywhere: bool
-) -> tuple[str, ...]:
+def _cells(each: SessionShown, now: int, size_limit: int, names: Mapping[str, str]) -> tuple[str, ...]:
     from segue.cli import words
     from segue.cli.dialogue import age
 
     used, window = each.context.used, each.context.window
     messages = "–" if each.messages is None else f"{each.messages:,}"
     notes = " · ".join(note for note in _notes(each, now, size_limit) if note)
-    place = f"{_home_short(each.cwd)}: " if everywhere and each.cwd else ""
     title = words.one_line(each.title or each.first_prompt or "")
     return (
         each.agent if each.account in (None, each.agent) else f"{each.agent} ({each.account})",
@@ -110,7 +112,8 @@ def _cells(
         words.money(each.cost_usd) if each.cost_usd is not None else "–",
         names.get(each.id, each.id[:8]),
         each.conversation or "",
-        f"{notes} · {place}{title}" if notes else f"{place}{title}",
+        _shortened(each.cwd or ""),
+        f"{notes} · {title}" if notes else title,
     )
 
 
@@ -125,6 +128,10 @@ def _notes(each: SessionShown, now: int, size_limit: int) -> Iterator[str]:
         yield f"deleted {when} by {each.agent}"
 
 
-def _home_short(path: str) -> str:
+def _shortened(path: str) -> str:
+    """From the user's home on; of a long one the end, which tells it apart."""
+    from segue.cli import words
+
     home = os.path.expanduser("~")
-    return f"~{path[len(home) :]}" if path == home or path.startswith(home + "/") else path
+    path = words.one_line(f"~{path[len(home) :]}" if path == home or path.startswith(home + "/") else path)
+    return path if len(path) <= LONGEST else f"…{path[1 - LONGEST :]}"

@@ -110,7 +110,7 @@ def _confirm(chosen: Sequence[Prunable], confirm: str | None) -> None:
             return
         raise click.Abort
     raise Misuse(
-        f"{len(foreign)} of them were not made by Segue (listed above);"
+        f"{len(foreign)} of them were not made by Segue (they are listed on standard error);"
         f" if all of them shall go, say --confirm {code}"
     )
 
@@ -160,10 +160,11 @@ def _told(done: Pruned, as_json: bool) -> None:
 def _line(each: Prunable) -> str:
     from segue.cli import words
     from segue.cli.dialogue import age
+    from segue.sessions.shown import title_of
 
     session = each.session
     when = age(each.verdict.candidate.last_used_ms, time.time_ns() // 1_000_000)
-    title = words.one_line(session.brief.title or "")[:60]
+    title = words.one_line(title_of(session.brief) or "")[:60]
     size = words.size(session.stored.size)
     return f"{session.place.agent}  {session.id}  {size:>8}  {when:>12}  {each.verdict.why}  {title}".rstrip()
 

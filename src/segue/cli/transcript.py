@@ -11,6 +11,7 @@ import msgspec
 from segue.cli import words
 from segue.cli.dialogue import coloured, width_of
 from segue.core.transcript import Entry
+from segue.sessions.shown import title_of
 
 if TYPE_CHECKING:
     from segue.sessions.listing import Listed
@@ -49,7 +50,7 @@ def is_shown(entry: Entry) -> bool:
 
 def heading(found: Listed, conversation: str | None, ink: Ink) -> Iterator[str]:
     brief = found.brief
-    title = words.one_line(brief.title or brief.first_prompt or "untitled")
+    title = words.one_line(title_of(brief) or "untitled")
     yield ink.bold(f"{found.place.agent} · {title}")
     facts = (
         found.id,

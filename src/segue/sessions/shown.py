@@ -62,7 +62,7 @@ def shown(each: Listed, shelf: Shelf) -> SessionShown:
         agent=each.place.agent,
         account=each.place.account,
         cwd=brief.cwd,
-        title=_title(brief),
+        title=title_of(brief),
         title_by=brief.title_by,
         first_prompt=own(brief.first_prompt or "") or None,
         last_prompt=own(brief.last_prompt or "") or None,
@@ -90,7 +90,7 @@ def shown(each: Listed, shelf: Shelf) -> SessionShown:
     )
 
 
-def _title(brief: Brief) -> str | None:
+def title_of(brief: Brief) -> str | None:
     """What a replay sent before the message is nobody's title."""
     if brief.title_by != "prompt":
         return brief.title
