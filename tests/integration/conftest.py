@@ -76,6 +76,7 @@ def segue(tmp_path: Path) -> Program:
         "PATH": os.environ.get("PATH", os.defpath),
         "HOME": str(tmp_path),
         "LANG": "C.UTF-8",
+        "PYTHONFAULTHANDLER": "1",  # a crash of the interpreter tells where it was
         "SEGUE_HOME": str(home),
     }
     return Program(home, cwd, env)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import msgspec
@@ -27,8 +28,10 @@ def last_prompt(ran: Ran) -> int:
 
 
 def carried(ran: Ran, text: str) -> int:
-    """How often a text stands in the last request of the conversation itself."""
-    return msgspec.json.encode(_last_body(ran)).decode().count(text)
+    """How often a text stands in the last request of the conversation itself; a number: as a word of its own,
+    because the ids and times in a request hold any three digits now and then."""
+    body = msgspec.json.encode(_last_body(ran)).decode()
+    return len(re.findall(rf"(?<![\w.:-]){text}(?![\w-])", body)) if text.isdigit() else body.count(text)
 
 
 def said(ran: Ran, text: str) -> int:

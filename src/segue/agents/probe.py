@@ -65,7 +65,8 @@ def probe(
     entry = known.entries.get(key)
     if entry is not None and entry.stamp == stamp:
         return entry.runtime
-    said = _asked(command, agent.probes, env)
+    every_start: Mapping[str, str] = getattr(agent, "every_start", {})
+    said = _asked(command, agent.probes, {**env, **every_start})
     runtime = agent.runtime(command, [each.text for each in said])
     if runtime.version is not None and all(each.is_answer for each in said):
         _write(cache, key, _Entry(stamp, runtime))

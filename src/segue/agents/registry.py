@@ -4,12 +4,13 @@ A built-in adapter is imported when it is asked for; installed packages are sear
 ``segue.agents``) only for a name that is neither built in nor declared, or to list all.
 """
 
+from contextlib import suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from segue.agents.base import Agent
 from segue.config.schema import Config
-from segue.core.errors import Misuse
+from segue.core.errors import Misuse, SegueError
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -49,6 +50,14 @@ def get(name: str, config: Config) -> Agent:
 def names(config: Config) -> tuple[str, ...]:
     """All agents there are; each name once, in the order in which ``get`` looks."""
     return tuple(dict.fromkeys((*BUILT_IN, *sorted(config.declared), *sorted(_brought()))))
+
+
+def imported(config: Config) -> tuple[str, ...]:
+    """All names, for those who go on in threads: their adapters are imported here, one after another."""
+    for name in (all_names := names(config)):
+        with suppress(SegueError):
+            get(name, config)
+    return all_names
 
 
 def _brought() -> dict[str, "EntryPoint"]:

@@ -44,13 +44,13 @@ def survey(env: Mapping[str, str], cwd: Path) -> list[Listed]:
     """Look for all agents at once; a probe is answered from the cache where nothing changed."""
     from concurrent.futures import ThreadPoolExecutor
 
-    from segue.agents.registry import names
+    from segue.agents.registry import imported
     from segue.config.load import load
 
     config = load(env, cwd)
     cache = probe_cache(env)
     with ThreadPoolExecutor(8) as pool:
-        return list(pool.map(lambda name: _look(name, config, cache, env), names(config)))
+        return list(pool.map(lambda name: _look(name, config, cache, env), imported(config)))
 
 
 def probe_cache(env: Mapping[str, str]) -> Path | None:

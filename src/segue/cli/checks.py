@@ -102,7 +102,7 @@ def _agents(env: Mapping[str, str], config: Config) -> Iterator[Finding]:
     cache = probe_cache(env)
     usable = False
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        names = registry.names(config)
+        names = registry.imported(config)
         for name, found in zip(names, pool.map(lambda n: _look(n, env, config, cache), names), strict=True):
             usable |= name != "rehearsal" and found[0].level in ("ok", "warn")
             yield from found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from segue.agents.base import Answer, Ended, Evidence, Sessions
@@ -46,6 +47,8 @@ class Gemini:
         "--list-sessions --delete-session -o --output-format -m --model -y --yolo --approval-mode "
         "--allowed-tools --policy --acp --experimental-acp -w --worktree -l --list-extensions".split()
     )
+    # one process instead of two: half the start, and signals reach the one that works
+    every_start: Mapping[str, str] = MappingProxyType({"GEMINI_CLI_NO_RELAUNCH": "1"})
     login_check: Sequence[str] = ()
     sessions: Sessions | None = SESSIONS
     notes: Sequence[str] = (
@@ -101,8 +104,7 @@ class Gemini:
             argv=(*argv, *request.native_args),
             cwd=request.cwd,
             stdin=_message(request.prompt),
-            # one process instead of two: half the start, and signals reach the one that works
-            env={"GEMINI_CLI_NO_RELAUNCH": "1"},
+            env=dict(self.every_start),
             files=files,
         )
 
