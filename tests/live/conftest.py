@@ -24,10 +24,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def _left_out(item: pytest.Item, config: pytest.Config) -> bool:
     """The long ones but with ``--soak``; facts of older versions when the newest ones are looked at."""
-    if item.get_closest_marker("soak") and not config.getoption("--soak"):
+    soak, latest = config.getoption("--soak"), config.getoption("--latest")
+    if item.get_closest_marker("soak") and not soak:
+        return True
+    if item.get_closest_marker("fact") and not (soak or latest):
         return True
     older = any(f"{cli.agent}-{cli.older}" in item.name for cli in clis.CLIS.values())
-    return bool(config.getoption("--latest")) and older
+    return bool(latest) and older
 
 
 @pytest.fixture(scope="session", autouse=True)

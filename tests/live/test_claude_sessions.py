@@ -23,6 +23,8 @@ from tests.clis import CLIS, install
 from tests.live.harness import Bench, Ran, live
 from tests.live.wire import accounted, carried, said
 
+pytestmark = pytest.mark.fact
+
 NEW, OLD = "2.1.325", "2.1.50"
 
 

@@ -488,6 +488,7 @@ def test_each_failure_of_the_model_has_its_kind_and_its_prompt_stays(bench: Benc
     assert carried(after, "FAILED") == len(FAILURES)
 
 
+@pytest.mark.fact
 @live("codex", NEW, OLD)
 @pytest.mark.parametrize("retries", [2])
 def test_how_often_it_tries_again(bench: Bench) -> None:

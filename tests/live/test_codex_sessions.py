@@ -17,6 +17,8 @@ from tests.clis import CLIS, install
 from tests.live.harness import Bench, Ran, live
 from tests.live.wire import accounted, carried
 
+pytestmark = pytest.mark.fact
+
 NEW, OLD = "0.166.0", "0.104.0"
 STAMP = "2026-01-02T03:04:05.678Z"
 

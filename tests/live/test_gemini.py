@@ -150,6 +150,7 @@ def test_a_prompt_is_taken_as_text_whatever_it_begins_with(bench: Bench) -> None
     assert carried(cleared, "/clear is a word") == 1
 
 
+@pytest.mark.fact
 @live("gemini", NEW)
 def test_a_bare_prompt_that_begins_like_a_command_wipes_the_history(bench: Bench) -> None:
     """Why a leading slash is kept from the CLI: nothing but the prompt would be left."""
@@ -215,6 +216,7 @@ def test_the_model_cannot_raise_its_own_permissions(bench: Bench) -> None:
     assert (ran.outcome.tools_run, ran.outcome.tools_denied) == (0, 4)
 
 
+@pytest.mark.fact
 @live("gemini", NEW)
 def test_the_bare_cli_lets_the_model_raise_its_own_permissions(bench: Bench) -> None:
     """Without a terminal, leaving plan mode is approved by itself and switches to yolo."""
@@ -430,6 +432,7 @@ def test_killed_in_mid_turn_it_is_killed_and_what_it_did_is_kept(bench: Bench) -
     assert carried(after, "UNANSWERED") == 1
 
 
+@pytest.mark.fact
 @live("gemini")
 def test_two_writers_lose_nothing_but_interleave(bench: Bench) -> None:
     first = ask(bench, "remember number 1")
@@ -446,6 +449,7 @@ def test_two_writers_lose_nothing_but_interleave(bench: Bench) -> None:
     assert (said(after, "quick answer"), said(after, "slow answer")) == (1, 1)
 
 
+@pytest.mark.fact
 @live("gemini")
 def test_a_signal_to_the_launcher_alone_leaves_the_worker_running(bench: Bench) -> None:
     """Left to itself Gemini starts a second process that does the work: one reason to tell it not to."""
@@ -489,6 +493,7 @@ def let_time_pass(bench: Bench, ran: Ran) -> None:
     file.rename(file.with_name(f"session-2026-01-01T00-00-{file.name[-14:]}"))
 
 
+@pytest.mark.fact
 @live("gemini", NEW)
 def test_the_bare_cli_deletes_a_resumed_session_when_another_starts(bench: Bench) -> None:
     first = ask(bench, "remember number 456")
@@ -520,6 +525,7 @@ def test_the_same_when_a_minute_really_passes(bench: Bench) -> None:
     assert session_files(bench, first) == []
 
 
+@pytest.mark.fact
 @live("gemini", OLD)
 def test_the_older_version_deletes_nothing(bench: Bench) -> None:
     first = ask(bench, "remember number 456")
@@ -530,6 +536,7 @@ def test_the_older_version_deletes_nothing(bench: Bench) -> None:
     assert go_on(bench, first, "what number?").outcome.text == "456"
 
 
+@pytest.mark.fact
 @live("gemini", NEW)
 def test_system_settings_that_others_could_write_are_skipped(bench: Bench) -> None:
     """Nor are those that do not belong to root: why retention is not switched off there."""
@@ -542,6 +549,7 @@ def test_system_settings_that_others_could_write_are_skipped(bench: Bench) -> No
     assert (code, "Skipping system settings file" in stderr) == (0, True)
 
 
+@pytest.mark.fact
 @live("gemini", OLD)
 def test_an_update_keeps_sessions_and_going_back_loses_them(bench: Bench) -> None:
     assert install(CLIS["gemini"], NEW) == ""
@@ -559,6 +567,7 @@ def tool_traffic(ran: Ran) -> tuple[int, int]:
     return body.count('"functionCall"'), body.count('"functionResponse"')
 
 
+@pytest.mark.fact
 @live("gemini", NEW)
 def test_a_resume_repeats_the_results_of_earlier_tools(bench: Bench) -> None:
     first = ask(bench, "[[shell echo once]][[say done]]", permission="full")
@@ -566,6 +575,7 @@ def test_a_resume_repeats_the_results_of_earlier_tools(bench: Bench) -> None:
     assert tool_traffic(go_on(bench, first, "hello")) == (1, 2)
 
 
+@pytest.mark.fact
 @live("gemini", OLD)
 def test_the_older_version_repeats_no_results(bench: Bench) -> None:
     first = ask(bench, "[[shell echo once]][[say done]]", permission="full")

@@ -11,6 +11,8 @@ import uuid
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from segue.agents import probe
 from segue.agents.base import Found
 from segue.agents.gemini.sessions import SESSIONS
@@ -139,6 +141,7 @@ def test_a_branch_has_what_was_before_the_cut_once_and_nothing_after_it(bench: B
     assert each(within, "ALPHA!", "BETA!", "ZETA!", "THETA!") == [1, 0, 0, 1]
 
 
+@pytest.mark.soak
 @live("gemini", NEW)
 def test_a_branch_and_a_mended_session_cost_no_more_than_the_bare_cli_resumes(bench: Bench) -> None:
     """The bare CLI's turns have no tools: with them, its own resume misses the cache."""
@@ -336,6 +339,7 @@ def other(bench: Bench, version: str) -> Bench:
     )
 
 
+@pytest.mark.soak
 @live("gemini", OLD)
 def test_an_update_goes_on_and_cuts_and_so_does_going_back(bench: Bench) -> None:
     newer = other(bench, NEW)

@@ -30,6 +30,8 @@ from tests.live.test_gemini import (
 )
 from tests.live.wire import carried
 
+pytestmark = pytest.mark.fact
+
 STAMP = "2026-01-02T03:04:05.678Z"
 
 

@@ -179,6 +179,7 @@ def test_a_posture_is_the_same_fresh_and_resumed(bench: Bench, posture: Posture,
     assert (made(bench, "a"), made(bench, "b")) == (left, left)
 
 
+@pytest.mark.fact
 @live("vibe", OLD)
 def test_the_old_version_would_run_any_command_that_begins_harmlessly(bench: Bench) -> None:
     """Under every profile of its own; so Segue empties its list of harmless commands."""
@@ -192,6 +193,7 @@ def test_the_old_version_would_run_any_command_that_begins_harmlessly(bench: Ben
     assert (bench.cwd / "here.txt").exists()
 
 
+@pytest.mark.fact
 @pytest.mark.soak
 @live("vibe", NEW)
 def test_the_new_version_by_itself_accepts_edits_and_keeps_the_profile_a_session_began_under(
@@ -205,6 +207,7 @@ def test_the_new_version_by_itself_accepts_edits_and_keeps_the_profile_a_session
     assert made(bench, "c") == {".w", ".t"}
 
 
+@pytest.mark.fact
 @live("vibe", NEW)
 def test_trust_would_let_a_directory_grant_itself_everything(bench: Bench) -> None:
     grant(bench)
@@ -354,7 +357,7 @@ def fails(bench: Bench, prompt: str, kind: str) -> Ran:
     return ran
 
 
-@live("vibe", NEW, OLD)
+@live("vibe")
 @pytest.mark.parametrize(("prompt", "kind"), FAILURES.items())
 def test_each_failure_of_the_model_has_its_kind(bench: Bench, prompt: str, kind: str) -> None:
     ran = fails(bench, prompt, kind)
@@ -473,6 +476,7 @@ def test_a_second_writer_is_refused_as_busy(bench: Bench) -> None:
     assert quick.outcome.session_id is None
 
 
+@pytest.mark.fact
 @live("vibe", OLD)
 def test_two_runs_in_one_home_cannot_tell_their_sessions_apart(bench: Bench) -> None:
     """Both succeed in forks of their own; the one that saw both appear refuses to guess."""

@@ -228,6 +228,7 @@ def test_anchors_from_before_a_compaction_are_gone_and_those_after_it_hold(bench
 # --- from one version to the other, and from one home to another -----------------------------------
 
 
+@pytest.mark.soak
 @live("vibe", NEW)
 def test_anchors_hold_from_the_old_version_to_the_new_one_and_back(bench: Bench) -> None:
     old = of_version(bench, OLD)

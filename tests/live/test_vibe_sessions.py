@@ -22,6 +22,8 @@ from tests.live.harness import Bench, live
 from tests.live.test_vibe import NEW, OLD, new_folder, old_folder
 from tests.live.wire import carried
 
+pytestmark = pytest.mark.fact
+
 
 def bare(bench: Bench, *args: str, stdin: str = "") -> tuple[int, str]:
     """The CLI as it is, without our adapter: exit code and stderr."""

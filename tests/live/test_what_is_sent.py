@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tests.clis import CLIS
 from tests.live.harness import Bench, Ran, live
 
@@ -75,6 +77,7 @@ def test_claude_sends_the_new_message_and_no_more(bench: Bench) -> None:
     assert SIZE <= max(costs) < 2 * SIZE, costs
 
 
+@pytest.mark.fact
 @live("claude", CLIS["claude"].older)
 def test_an_older_claude_sends_the_last_turn_and_its_skills_again(bench: Bench) -> None:
     costs = resumed(bench)
