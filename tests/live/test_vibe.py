@@ -371,6 +371,7 @@ def test_each_failure_of_the_model_has_its_kind(bench: Bench, prompt: str, kind:
         assert (failure.status, failure.retryable) == (500, True)
 
 
+@pytest.mark.soak
 @live("vibe")
 @pytest.mark.parametrize(("prompt", "kind"), MORE.items())
 def test_more_failures_of_the_model(bench: Bench, prompt: str, kind: str) -> None:

@@ -117,7 +117,7 @@ def of_version(bench: Bench, version: str) -> Bench:
 # --- where a session ends, and where it can be cut -------------------------------------------------
 
 
-@live("vibe", NEW, OLD)
+@live("vibe")
 def test_a_cut_shows_the_model_what_was_before_it_once_and_nothing_of_what_came_after(bench: Bench) -> None:
     """A file that a prompt mentions is shown by 3.x as a part of the prompt."""
     (bench.cwd / "notes.txt").write_text("the notes say ```` so")
@@ -193,6 +193,7 @@ def test_a_refused_prompt_and_a_turn_that_was_killed_are_seen_and_can_be_left_be
     assert (at_it.outcome.text, said(at_it, "KILLED", "out-507", "LATER-ON")) == ("111", [1, 1, 0])
 
 
+@pytest.mark.soak
 @live("vibe", NEW)
 def test_a_resume_may_go_on_with_a_turn_that_was_killed_while_its_tool_ran(bench: Bench) -> None:
     """So where such a turn will end is not known before; its anchor is good all the same."""

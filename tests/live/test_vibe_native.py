@@ -14,6 +14,7 @@ from typing import Any
 from uuid import uuid4
 
 import msgspec
+import pytest
 
 from segue.agents.base import Mending
 from segue.agents.reader import Stored
@@ -125,6 +126,7 @@ def test_a_turn_that_was_killed_is_taken_along_as_far_as_it_came(bench: Bench) -
     assert said(ran, "output left out") == [1 + len(kinds[6:])]
 
 
+@pytest.mark.soak
 @live("vibe")
 def test_a_removed_session_is_gone_and_another_goes_on_also_from_a_copy(bench: Bench, tmp_path: Path) -> None:
     gone = bench.attempt("remember number 111").outcome.session_id
