@@ -13,10 +13,12 @@ BENCHES = ("startup", "sessions", "turn", "parse", "deciding", "continuity")
 def main() -> int:
     chosen = sys.argv[1:] or BENCHES
     rows: list[Row] = []
-    for name in chosen:
-        print(f"measuring {name} …", file=sys.stderr, flush=True)
-        rows += import_module(f"bench.{name}").measure()
-    show(rows)
+    try:
+        for name in chosen:
+            print(f"measuring {name} …", file=sys.stderr, flush=True)
+            rows += import_module(f"bench.{name}").measure()
+    finally:  # what was measured before something went wrong took minutes
+        show(rows)
     return 0 if all(row.met for row in rows) else 1
 
 

@@ -161,7 +161,10 @@ def talking(tmp: Path, versions: dict[str, str]) -> Iterator[Talk]:
 def _probed(probes: Path, links: Path, versions: dict[str, str]) -> Iterator[None]:
     """What one test learned about a CLI, the next one need not ask again: that takes seconds of some."""
     name = "-".join(f"{agent}-{version}" for agent, version in sorted(versions.items()))
-    known = Path(os.environ["PYTEST_PROBES"]) / f"{name}.json"
+    known = Path(os.environ.get("PYTEST_PROBES", "")) / f"{name}.json"
+    if not known.is_absolute() or not known.parent.is_dir():  # no test: a measurement
+        yield
+        return
     if known.exists():
         probes.write_text(known.read_text().replace("{links}", str(links)))
     yield
