@@ -266,6 +266,18 @@ def test_a_probe_without_an_answer_is_asked_once_more(tmp_path: Path) -> None:
     assert probe.probe(CLAUDE, env=env, configured=[str(program)]).capabilities.resume
 
 
+def test_a_cli_that_seems_unable_to_resume_is_asked_again(tmp_path: Path) -> None:
+    """A help that ended well, but was not all there."""
+    program = tmp_path / "claude"
+    program.write_text(
+        '#!/bin/sh\ntest "$1" = --version && exec echo "2.1.325 (Claude Code)"\n'
+        'test -e "$0.asked" && exec echo "--resume"\ntouch "$0.asked"\necho Usage: claude\n'
+    )
+    program.chmod(0o755)
+    env = {"PATH": os.defpath}
+    assert probe.probe(CLAUDE, env=env, configured=[str(program)]).capabilities.resume
+
+
 def test_half_an_answer_is_not_remembered(tmp_path: Path) -> None:
     """It would say for good that the CLI cannot resume."""
     program = tmp_path / "claude"

@@ -317,7 +317,7 @@ def test_a_project_that_is_not_trusted_cannot_bring_a_command(segue: Program) ->
 def test_the_probe_is_remembered(segue: Program, tmp_path: Path) -> None:
     program = tmp_path / "bin" / "claude"
     program.parent.mkdir()
-    program.write_text(f'#!/bin/sh\necho probed >> {tmp_path}/probes\necho "2.1.325 (Claude Code)"\n')
+    program.write_text(f'#!/bin/sh\necho probed >> {tmp_path}/probes\necho "2.1.325 (Claude) --resume"\n')
     program.chmod(0o755)
     for _ in range(3):
         segue("agents", "--json", PATH=f"{program.parent}:{segue.env['PATH']}")

@@ -68,6 +68,9 @@ def probe(
     every_start: Mapping[str, str] = getattr(agent, "every_start", {})
     said = _asked(command, agent.probes, {**env, **every_start})
     runtime = agent.runtime(command, [each.text for each in said])
+    if not runtime.capabilities.resume:  # that costs every turn of every conversation: be sure of it
+        said = [_ask(command, [args], {**env, **every_start})[0] for args in agent.probes]
+        runtime = agent.runtime(command, [each.text for each in said])
     if runtime.version is not None and all(each.is_answer for each in said):
         _write(cache, key, _Entry(stamp, runtime))
     return runtime
@@ -103,8 +106,8 @@ def _stamp(command: tuple[str, ...]) -> Stamp:
 
 
 def _asked(command: tuple[str, ...], probes: Sequence[Sequence[str]], env: Mapping[str, str]) -> list[_Said]:
-    """All asked together, and what went wrong once more by itself: on a busy machine Gemini now and then ends
-    well without a word, and half an answer would say that it cannot resume."""
+    """All asked together, and what went wrong once more by itself: half an answer would say that the CLI
+    cannot resume (on a busy machine Gemini's help has been without what it can do)."""
     said = _ask(command, probes, env)
     for at, each in enumerate(said):
         if each.code != 0 or not each.is_answer:
