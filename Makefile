@@ -48,7 +48,7 @@ clis: dev packages
 WORKERS := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 
 test: check clis  ## everything CI runs
-	$(BIN)/python -m pytest tests/integration tests/chaos tests/live -q -n $(WORKERS) --dist worksteal --durations=25 $(PYTEST_ARGS)
+	$(BIN)/python -m pytest tests/integration tests/chaos tests/live -q -n $(WORKERS) --dist worksteal --durations=25
 
 live: dev clis  ## the real CLIs only
 	$(BIN)/python -m pytest tests/live -q -n auto

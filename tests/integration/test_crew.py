@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from segue.agents import registry
 from segue.agents.reader import Reader, Stored
 from segue.config.schema import Config
+from segue.core.transcript import Brief
 from segue.sessions import crew
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "sessions"
@@ -57,9 +59,9 @@ def test_what_a_helper_cannot_do_is_done_here(program: str, monkeypatch: pytest.
     assert crew.briefs("rehearsal", reader, sessions) == alone
 
 
-def _counting(brief: object, asked: list[Stored]) -> object:
-    def counted(self: Reader, stored: Stored) -> object:
+def _counting(brief: Callable[[Reader, Stored], Brief], asked: list[Stored]) -> Callable[..., Brief]:
+    def counted(self: Reader, stored: Stored) -> Brief:
         asked.append(stored)
-        return brief(self, stored)  # type: ignore[operator]
+        return brief(self, stored)
 
     return counted

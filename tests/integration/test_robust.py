@@ -255,23 +255,12 @@ def test_a_program_that_could_not_answer_is_asked_again(tmp_path: Path) -> None:
     assert (first.version, second.version, second.capabilities.resume) == (None, "2.1.325", True)
 
 
-def test_a_probe_without_an_answer_is_asked_once_more(tmp_path: Path) -> None:
+@pytest.mark.parametrize("first", ["true", "echo Usage: claude", "kill -9 $$", "exit 1"])
+def test_a_cli_that_seems_unable_to_resume_is_asked_once_more(tmp_path: Path, first: str) -> None:
     program = tmp_path / "claude"
     program.write_text(
         '#!/bin/sh\ntest "$1" = --version && exec echo "2.1.325 (Claude Code)"\n'
-        'test -e "$0.asked" && exec echo "--resume"\ntouch "$0.asked"\n'
-    )
-    program.chmod(0o755)
-    env = {"PATH": os.defpath}
-    assert probe.probe(CLAUDE, env=env, configured=[str(program)]).capabilities.resume
-
-
-def test_a_cli_that_seems_unable_to_resume_is_asked_again(tmp_path: Path) -> None:
-    """A help that ended well, but was not all there."""
-    program = tmp_path / "claude"
-    program.write_text(
-        '#!/bin/sh\ntest "$1" = --version && exec echo "2.1.325 (Claude Code)"\n'
-        'test -e "$0.asked" && exec echo "--resume"\ntouch "$0.asked"\necho Usage: claude\n'
+        f'test -e "$0.asked" && exec echo "--resume"\ntouch "$0.asked"\n{first}\n'
     )
     program.chmod(0o755)
     env = {"PATH": os.defpath}

@@ -8,6 +8,7 @@ import signal
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryFile
 from threading import get_ident
@@ -65,11 +66,12 @@ def probe(
     entry = known.entries.get(key)
     if entry is not None and entry.stamp == stamp:
         return entry.runtime
-    every_start: Mapping[str, str] = getattr(agent, "every_start", {})
-    said = _asked(command, agent.probes, {**env, **every_start})
+    asked = partial(_ask, command, env={**env, **getattr(agent, "every_start", {})})
+    said = asked(agent.probes)
     runtime = agent.runtime(command, [each.text for each in said])
-    if not runtime.capabilities.resume:  # that costs every turn of every conversation: be sure of it
-        said = [_ask(command, [args], {**env, **every_start})[0] for args in agent.probes]
+    if not runtime.capabilities.resume or not all(each.is_answer for each in said):
+        # To believe half an answer would replay every turn: once more, one by one on a busy machine.
+        said = [each for args in agent.probes for each in asked([args])]
         runtime = agent.runtime(command, [each.text for each in said])
     if runtime.version is not None and all(each.is_answer for each in said):
         _write(cache, key, _Entry(stamp, runtime))
@@ -103,17 +105,6 @@ def find(agent: Agent, *, env: Mapping[str, str], configured: Sequence[str] | No
 def _stamp(command: tuple[str, ...]) -> Stamp:
     real = [os.path.realpath(part) for part in command if os.path.isfile(part)]
     return tuple((path, stat.st_size, stat.st_mtime_ns) for path in real for stat in [os.stat(path)])
-
-
-def _asked(command: tuple[str, ...], probes: Sequence[Sequence[str]], env: Mapping[str, str]) -> list[_Said]:
-    """All asked together, and what went wrong once more by itself: half an answer would say that the CLI
-    cannot resume (on a busy machine Gemini's help has been without what it can do)."""
-    said = _ask(command, probes, env)
-    for at, each in enumerate(said):
-        if each.code != 0 or not each.is_answer:
-            (again,) = _ask(command, [probes[at]], env)
-            said[at] = again if again.is_answer else each
-    return said
 
 
 def _ask(command: tuple[str, ...], probes: Sequence[Sequence[str]], env: Mapping[str, str]) -> list[_Said]:

@@ -105,7 +105,7 @@ class Lines:
     """What readers of one record a line have in common; they say what a line holds."""
 
     def entries(self, text: bytes, start: int) -> Sequence[Entry]:
-        """Pure: one line. Never raises."""
+        """Pure: one line. Never raises. Each reader has its own."""
         raise NotImplementedError
 
     def opened(self, stored: Stored) -> AbstractContextManager[IO[bytes]]:

@@ -107,17 +107,14 @@ def _print(found: Sequence[Listed]) -> None:
     from rich.table import Table
     from rich.text import Text
 
+    from segue.cli.words import below_home
+
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for heading in ("agent", "version", "can", "accounts", "found"):
         table.add_column(heading, overflow="fold")
     for one in found:
         able = ", ".join(abilities(one.capabilities)) if one.capabilities else ""
-        where = _shortened(one.path) if one.path else (one.problem or "").replace("; install", "\ninstall")
+        where = below_home(one.path) if one.path else (one.problem or "").replace("; install", "\ninstall")
         cells = (one.agent, one.version or "–", able, ", ".join(one.accounts) or "–", where)
         table.add_row(*map(Text, cells))  # as they are: brackets in them are no markup
     Console().print(table)
-
-
-def _shortened(path: str) -> str:
-    home = os.path.expanduser("~")
-    return path.replace(home, "~", 1) if path.startswith(home + "/") else path

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
 
 from segue.cli.dialogue import age, coloured, width_of
 from segue.cli.terminal import columns, cut
-from segue.cli.words import one_line
+from segue.cli.words import below_home, one_line
 from segue.sessions.index import Index
 from segue.sessions.places import Place
 from segue.sessions.search import Hit
@@ -77,7 +76,7 @@ class _Names:
 
     def head(self, hit: Hit) -> str:
         who = f"{hit.agent} ({hit.account})" if hit.account not in (None, hit.agent) else hit.agent
-        parts = (who, self.short(hit), _below_home(hit.cwd or ""), one_line(self._title(hit))[:80])
+        parts = (who, self.short(hit), below_home(hit.cwd or ""), one_line(self._title(hit))[:80])
         return " · ".join(part for part in parts if part)
 
     def _title(self, hit: Hit) -> str:
@@ -87,8 +86,3 @@ class _Names:
                 if stored is not None:
                     return title_of(place.reader.brief(stored)) or ""
         return ""
-
-
-def _below_home(path: str) -> str:
-    home = os.path.expanduser("~")
-    return one_line(f"~{path[len(home) :]}" if path == home or path.startswith(home + "/") else path)

@@ -129,9 +129,8 @@ def _notes(each: SessionShown, now: int, size_limit: int) -> Iterator[str]:
 
 
 def _shortened(path: str) -> str:
-    """From the user's home on; of a long one the end, which tells it apart."""
-    from segue.cli import words
+    """Of a long one the end, which tells it apart."""
+    from segue.cli.words import below_home
 
-    home = os.path.expanduser("~")
-    path = words.one_line(f"~{path[len(home) :]}" if path == home or path.startswith(home + "/") else path)
+    path = below_home(path)
     return path if len(path) <= LONGEST else f"…{path[1 - LONGEST :]}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from typing import Any
@@ -45,6 +46,12 @@ def harmless(text: str) -> str:
 def one_line(text: str) -> str:
     """The beginning of the text, harmless and on one line."""
     return " ".join(harmless(text[:_SHOWN]).split())
+
+
+def below_home(path: str) -> str:
+    """A path on one line, from the user's home on."""
+    home = os.path.expanduser("~")
+    return one_line(f"~{path[len(home) :]}" if path == home or path.startswith(f"{home}/") else path)
 
 
 def tokens(count: int | None) -> str:

@@ -72,9 +72,9 @@ def get_ready(prepared: Prepared) -> None:
     """Load what keeping a copy needs while the agent is at work, so that nobody waits for it in the end."""
     with suppress(Exception):
         if prepared.config.keep.enabled and prepared.agent.reader() is not None:
-            import zstandard  # noqa: F401
+            import zstandard  # noqa: F401 - to have it loaded is all
 
-            from segue.sessions import keeping  # noqa: F401
+            from segue.sessions import keeping  # noqa: F401 - likewise
 
 
 def keep(prepared: Prepared, store: Store, plan: Plan, native_id: str) -> str | None:
