@@ -55,7 +55,7 @@ show run hello "what numbers?"
 say 'The conversation, with what became of each turn.'
 show log hello
 
-say 'The session is lost? Then the conversation goes as text, and that is said.'
+say 'The session is lost? It comes back from the copy that Segue kept, and that is said.'
 rm -f "$REHEARSAL_HOME"/sessions/*
 show run hello "what numbers were they?"
 
