@@ -27,7 +27,7 @@ from segue.core.errors import Misuse
 from segue.core.events import Event
 from segue.core.keys import conversation_key
 from segue.core.turn import Turn
-from segue.store.records import Conversation, LogRow, Summary
+from segue.store.records import ChangeRow, Conversation, LogRow, Summary
 from segue.store.store import Store
 from segue.turns import changes, exchange
 from segue.turns.answering import Answerer
@@ -127,12 +127,15 @@ class Segue:
         cancel: Cancel | None = None,
         **options: Unpack[Options],
     ) -> Turn:
-        """Run a user message again from that point (default: the last one); what came after it is dropped.
+        """Run a user message again from that point (default: the last one); its answer is dropped.
 
-        Messages are named by their id or as ``#n``.
+        Messages are named by their id, as ``#n``, or by the id of a run. If more than its own answer follows,
+        ``cut=True`` is needed: that goes, too.
         """
         conversation = await self.conversation(key)
         found = await run_sync(changes.find, self.store, conversation, message, "user")
+        cut = options.get("cut", False)
+        await run_sync(changes.may_rerun, self.store, conversation.id, found.id, cut)
         text = (await run_sync(self.store.texts, [found.id]))[found.id]
         prepared = await self._prepared(key, text, changes.to_whom(found, options))
         cancel = cancel or Cancel()
@@ -152,13 +155,14 @@ class Segue:
         prepared = await self._prepared(key, text or " ", options, asking=True)
         return await run_sync(why, prepared, self.store, len(text.encode()))
 
-    async def edit(self, key: str, message: str, text: str, *, cut: bool = False) -> None:
-        """Change one message in place; with ``cut``, drop what follows it."""
+    async def edit(self, key: str, message: str, text: str, *, cut: bool = False) -> int:
+        """Change one message in place; with ``cut``, drop what follows it. How many were dropped."""
         conversation = await self.conversation(key)
         async with self._changing(conversation):
             found = await run_sync(changes.find, self.store, conversation, message)
             new = utf8(text, "new text")
-            await run_sync(lambda: changes.edit(self.store, conversation, found.id, new, cut=cut))
+            gone = await run_sync(lambda: changes.edit(self.store, conversation, found.id, new, cut=cut))
+            return len(gone)
 
     async def truncate(self, key: str, message: str) -> int:
         """Drop a message and all after it; how many were dropped."""
@@ -166,6 +170,12 @@ class Segue:
         async with self._changing(conversation):
             found = await run_sync(changes.find, self.store, conversation, message)
             return len(await run_sync(changes.truncate, self.store, conversation, found.id))
+
+    async def undo(self, key: str) -> ChangeRow:
+        """Take back the last edit, truncation or retry, if nothing was said since; which it was."""
+        conversation = await self.conversation(key)
+        async with self._changing(conversation):
+            return await run_sync(changes.undo, self.store, conversation)
 
     async def fork(self, key: str, new_key: str | None = None, *, upto: str | None = None) -> str:
         """A new conversation that begins with this one's messages (all, or up to one); its key."""

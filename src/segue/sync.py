@@ -25,7 +25,7 @@ from segue.core.turn import Turn
 from segue.library import Segue
 from segue.sessions.paging import Page
 from segue.sessions.shown import SessionShown
-from segue.store.records import LogRow, Summary
+from segue.store.records import ChangeRow, LogRow, Summary
 from segue.turns.attempt import Cancel
 from segue.turns.options import Options
 from segue.turns.telling import Listener
@@ -109,11 +109,14 @@ class SyncSegue:
     def why(self, key: str, text: str = "", **options: Unpack[Options]) -> Why:
         return self._portal.call(partial(self._segue.why, key, text, **options))
 
-    def edit(self, key: str, message: str, text: str, *, cut: bool = False) -> None:
-        self._portal.call(partial(self._segue.edit, key, message, text, cut=cut))
+    def edit(self, key: str, message: str, text: str, *, cut: bool = False) -> int:
+        return self._portal.call(partial(self._segue.edit, key, message, text, cut=cut))
 
     def truncate(self, key: str, message: str) -> int:
         return self._portal.call(self._segue.truncate, key, message)
+
+    def undo(self, key: str) -> ChangeRow:
+        return self._portal.call(self._segue.undo, key)
 
     def fork(self, key: str, new_key: str | None = None, *, upto: str | None = None) -> str:
         return self._portal.call(partial(self._segue.fork, key, new_key, upto=upto))

@@ -16,7 +16,7 @@ from segue.turns.answering import Answerer
 from segue.turns.attempt import Cancel
 from segue.turns.prepared import Prepared
 from segue.turns.telling import Listener
-from segue.turns.turn import take
+from segue.turns.turn import run
 
 Notice = Callable[[str], None]
 PATIENCE_S = 30.0
@@ -40,7 +40,7 @@ class Underway:
         answer: Answerer | None = None,
         again: str | None = None,
     ) -> asyncio.Task[Turn]:
-        turn = take(
+        turn = run(
             prepared,
             store,
             on_event=on_event,

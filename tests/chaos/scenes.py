@@ -164,7 +164,7 @@ class Scene:
 
     def quiet(self) -> bool:
         """Nothing runs, nothing waits, nothing is locked."""
-        waiting = self.rows("SELECT id FROM turns WHERE status IN ('waiting', 'running')")
+        waiting = self.rows("SELECT id FROM turns WHERE state IN ('queued', 'running')")
         return not self.agents() and not waiting and not self.rows("SELECT name FROM leases")
 
     def clear(self) -> None:

@@ -200,7 +200,7 @@ def test_a_waiting_turn_whose_number_is_anothers_is_dead(scene: Scene) -> None:
     owner = msgspec.json.encode(this_process(socket.gethostname())).decode()
     stranger = msgspec.json.encode(Owner(host=socket.gethostname(), pid=os.getpid(), start_time="1")).decode()
     assert owner != stranger
-    scene.write("UPDATE turns SET owner = ? WHERE status = 'waiting'", stranger)
+    scene.write("UPDATE turns SET owner = ? WHERE state = 'queued'", stranger)
     scene.open_gate()
     assert first.end().code == 0
     scene.run("third")

@@ -28,9 +28,7 @@ MOMENTS: dict[str, Moment] = {
     "the message is stored": lambda scene, _, n: bool(
         scene.rows("SELECT 1 FROM revisions WHERE text LIKE ?", f"remember number {n} %")
     ),
-    "the turn has begun": lambda scene, _, n: bool(
-        scene.rows("SELECT 1 FROM turns WHERE status = 'running'")
-    ),
+    "the turn has begun": lambda scene, _, n: bool(scene.rows("SELECT 1 FROM turns WHERE state = 'running'")),
     "the plan is written": lambda scene, _, n: scene.has("plan.json"),
     "its output has a file": lambda scene, _, n: scene.has("stdout"),
     "the process is noted": lambda scene, _, n: scene.has("process.json"),
@@ -40,7 +38,7 @@ MOMENTS: dict[str, Moment] = {
     "it has answered": lambda scene, _, n: output_has(scene, b'"end"'),
     "it is settled": lambda scene, _, n: bool(
         scene.rows(
-            "SELECT 1 FROM turns JOIN revisions USING (message) WHERE text LIKE ? AND status = 'ok'",
+            "SELECT 1 FROM turns JOIN revisions USING (message) WHERE text LIKE ? AND state = 'done'",
             f"remember number {n} %",
         )
     ),

@@ -114,7 +114,7 @@ def test_a_message_that_failed_is_sent_with_the_next_one_once(talk: Talk) -> Non
     after = talk.run("what numbers?")
     assert (after.mode, after.text) == ("branch", "1, 2")
     assert (after.native + after.prompt).count("remember number 2") == 1
-    assert "no answer came to this" in after.prompt
+    assert "not answered: the usage limit was reached; its sender was told that it failed" in after.prompt
 
 
 def test_a_full_context_steps_down_and_says_so(talk: Talk) -> None:

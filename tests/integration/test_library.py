@@ -130,7 +130,7 @@ def test_whoever_stops_listening_ends_the_turn(segue: Program, how: str) -> None
     async def after(door: Segue) -> None:
         rows = await door.history("t")
         assert rows[-1].turn is not None
-        assert rows[-1].turn.status == "cancelled"
+        assert rows[-1].turn.state == "cancelled"
         turn = await door.run("t", "what numbers?")
         assert (turn.mode, turn.text) == ("branch", "1, 2")
 
@@ -164,7 +164,7 @@ def test_a_caller_that_is_cancelled_cancels_the_turn(segue: Program, how: str) -
         assert gone(group)
         rows = await door.history("t")
         assert rows[-1].turn is not None
-        assert rows[-1].turn.status == "cancelled"
+        assert rows[-1].turn.state == "cancelled"
         assert (await door.run("t", "what number?")).text == "1"
 
     play(segue, work)
@@ -367,7 +367,7 @@ def test_breaking_off_a_synchronous_stream_ends_the_turn(door: SyncSegue, segue:
         assert gone(group)
         (row,) = opened.history("t")
         assert row.turn is not None
-        assert row.turn.status == "cancelled"
+        assert row.turn.state == "cancelled"
 
 
 def test_a_store_that_cannot_be_opened_leaves_no_thread_behind(tmp_path: Path) -> None:

@@ -18,3 +18,11 @@ def change(work: Callable[[Segue], Awaitable[T]]) -> T:
             return await work(segue)
 
     return anyio.run(go)
+
+
+def dropped(count: int) -> str:
+    return "1 message is dropped" if count == 1 else f"{count:,} messages are dropped"
+
+
+def undo_hint(key: str) -> str:
+    return f"Take it back: segue undo {key}. What the next turn makes of it: segue why {key}"

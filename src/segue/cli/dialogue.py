@@ -13,16 +13,16 @@ import msgspec
 
 from segue.cli import words
 from segue.cli.terminal import columns, cut
-from segue.core.turn import Turn
+from segue.core.turn import Turn, status_of
 from segue.store.records import LogRow, TurnRow
-from segue.store.store import Store
 
 MIN_WIDTH, PIPE_WIDTH = 40, 120
 TEXT_ROOM = 24
 """Rather than give the text less room than this, the age is left out, and then the tokens."""
 
 
-NO_PLACE = 0
+SHOWN = {"queued": "waiting", "running": "running"}
+DIED = "refused: its process ended while it waited"
 NOTED_ROOM = 12
 """And a note is left out where it would leave less than this."""
 
@@ -33,28 +33,6 @@ def width_of(out: TextIO) -> int:
 
 def coloured(out: TextIO) -> bool:
     return out.isatty() and os.environ.get("TERM") != "dumb" and not os.environ.get("NO_COLOR")
-
-
-def waiting(store: Store, conversation: str) -> list[LogRow]:
-    """Messages that have no place yet: their turn waits for another one, or gave up waiting."""
-    turns = {turn.message: turn for turn in store.unplaced(conversation)}
-    texts = store.texts(list(turns))
-    return [
-        LogRow(
-            n=NO_PLACE,
-            id=message,
-            sender="user",
-            voice=turn.voice,
-            account=turn.account,
-            blank=False,
-            text=texts[message],
-            revision=1,
-            created_ms=turn.started_ms,
-            turn=turn,
-        )
-        for message, turn in turns.items()
-        if message in texts
-    ]
 
 
 def lines(
@@ -107,7 +85,8 @@ def as_object(row: LogRow) -> dict[str, Any]:
         "blank": row.blank,
         "run": row.turn.id if row.turn is not None else None,
         "mode": (turn.mode if turn is not None else None) if row.sender == "assistant" else None,
-        "status": row.turn.status if row.turn is not None else "ok",
+        "state": row.turn.state if row.turn is not None else "done",
+        "status": status_of(row.turn.state) if row.turn is not None else "ok",
         "model": turn.model if turn is not None else None,
         "usage": msgspec.to_builtins(turn.usage) if turn is not None else None,
         "cost_usd": turn.cost_usd if turn is not None else None,
@@ -136,9 +115,16 @@ def _heads(rows: Sequence[LogRow]) -> list[str]:
     numbers = max((len(str(row.n)) for row in rows), default=1) + 1
     widest = max(map(columns, names), default=3)
     return [
-        f"{f'#{row.n}' if row.n else '…':<{numbers}}  {name}{' ' * (widest - columns(name))}  {_mode(row):<6}"
+        f"{_number(row):<{numbers}}  {name}{' ' * (widest - columns(name))}  {_mode(row):<6}"
         for row, name in zip(rows, names, strict=True)
     ]
+
+
+def _number(row: LogRow) -> str:
+    """What people call it by; a message that has no place has no number."""
+    if row.n:
+        return f"#{row.n}"
+    return "–" if row.turn is None or row.turn.state == "withdrawn" else "…"
 
 
 def _tails(rows: Sequence[LogRow], now_ms: int, width: int) -> list[str]:
@@ -175,8 +161,8 @@ def _notes(row: LogRow, walls: bool) -> str:
     notes = ["(edited)" if row.edited_ms is not None else "", "(from nothing)" if row.blank else ""]
     if row.sender == "assistant" and turn is not None:
         notes += [_caught_up(row, turn, walls), f"after {turn.attempts[0].mode}" if turn.attempts[1:] else ""]
-    elif row.turn is not None and row.turn.status in ("waiting", "running"):
-        notes.append(row.turn.status)
+    elif row.turn is not None and row.turn.state in SHOWN:
+        notes.append(SHOWN[row.turn.state])
     return "  ".join(note for note in notes if note)
 
 
@@ -208,9 +194,13 @@ def _new(turn: Turn) -> int | None:
 def _left_behind(row: LogRow, width: int) -> Iterator[str]:
     """Why a message has no answer."""
     turn = row.turn.told if row.turn is not None and row.sender == "user" else None
+    withdrawn = row.turn is not None and row.turn.state == "withdrawn"
+    if withdrawn and turn is None:
+        yield f"    ✗ {_fitted(DIED, width - 6)}"
     if turn is None or turn.failure is None:
         return
     why = words.failure(turn, row.voice.agent) if turn.failure.kind != "cancelled" else "cancelled"
+    why = f"refused: {why}" if withdrawn else why
     done = f", after {words.counted(turn.tools_run, 'tool call')}" if turn.tools_run else ""
     yield f"    ✗ {_fitted(why + done, width - 6)}"
 

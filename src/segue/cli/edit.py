@@ -20,10 +20,10 @@ def command(key: str, message: str, text: str | None, cut: bool) -> None:
 
     What follows stays, unless --cut is given. The next turn goes on from the last point that still holds.
     """
-    from segue.cli.changing import change
+    from segue.cli.changing import change, dropped, undo_hint
 
     new = prompts.gather(text, use_stdin=text is None, nothing=NOTHING)
-    change(lambda segue: segue.edit(key, message, new, cut=cut))
+    count = change(lambda segue: segue.edit(key, message, new, cut=cut))
     which = f"#{message.removeprefix('#')}" if message.removeprefix("#").isdecimal() else message
-    cuts = " and what followed it is dropped" if cut else ""
-    click.echo(f"{which} is changed{cuts}. What the next turn makes of it: segue why {key}", err=True)
+    gone = f"; {dropped(count)}" if count else ""
+    click.echo(f"{which} is changed{gone}. {undo_hint(key)}", err=True)

@@ -15,7 +15,7 @@ from segue.core.turn import Turn
 from segue.store.store import Store
 from segue.turns.attempt import Cancel
 from segue.turns.prepared import Prepared
-from segue.turns.turn import take
+from segue.turns.turn import run
 
 TICK_S = 0.2
 
@@ -40,7 +40,7 @@ async def follow(
             tasks.start_soon(_listen, signals, cancel, screen, prepared.ask.key)
             tasks.start_soon(_tick, screen)
             try:
-                outcome = await take(
+                outcome = await run(
                     prepared,
                     store,
                     on_event=on_event,

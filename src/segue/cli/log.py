@@ -30,7 +30,7 @@ def command(key: str, full: bool, as_json: bool) -> None:
     with opened(os.environ) as store:
         conversation = changes.known(store, conversation_key(key))
         turns = store.turns(conversation.id)
-        rows = [*store.log(conversation.id), *dialogue.waiting(store, conversation.id)]
+        rows = store.log(conversation.id, withdrawn=True)
     if as_json:
         shown: list[dict[str, Any]] = [dialogue.as_object(row) for row in rows]
         print(msgspec.json.encode(shown).decode())

@@ -18,7 +18,7 @@ LONGEST = 40
 LEAST = (3, 1, 2)
 """The columns that a narrow terminal goes without, in this order."""
 TITLE_ROOM = 10
-STATES = {"failed": "✗", "cancelled": "✗", "running": "…", "waiting": "…"}
+STATES = {"failed": "✗", "cancelled": "✗", "withdrawn": "✗", "running": "…", "queued": "…"}
 
 
 @click.command("ls", short_help="List the conversations.")
@@ -43,6 +43,8 @@ def command(as_json: bool) -> None:
 
 
 def as_object(each: Summary) -> dict[str, Any]:
+    from segue.core.turn import status_of
+
     return {
         "key": each.conversation.key,
         "title": each.title,
@@ -53,7 +55,8 @@ def as_object(each: Summary) -> dict[str, Any]:
         "role": each.conversation.role or None,
         "cwd": each.conversation.cwd or None,
         "messages": each.messages,
-        "status": each.status,
+        "state": each.state,
+        "status": status_of(each.state) if each.state is not None else None,
         "created": each.conversation.created_ms,
         "last_used": each.last_used_ms,
         "tokens": each.tokens,
@@ -73,7 +76,7 @@ def lines(summaries: Sequence[Summary], width: int, now_ms: int | None = None) -
     for each in summaries:
         cost = words.money(each.cost_usd) if each.cost_usd is not None else "–"
         who = (each.conversation.key, ", ".join(each.agents), str(each.messages), cost)
-        when = (age(each.last_used_ms, now), STATES.get(each.status or "", ""))
+        when = (age(each.last_used_ms, now), STATES.get(each.state or "", ""))
         table.append((*who, *when, words.one_line(each.title)))
     widths = [min(max(columns(row[at]) for row in table), LONGEST) for at in range(6)]
     for at in LEAST:

@@ -21,6 +21,8 @@ COMMANDS = {
     "retry": "Run a user message again from that point.",
     "edit": "Change a message; what follows stays, or is cut.",
     "truncate": "Drop a message and all after it.",
+    "undo": "Take back the last edit, truncation or retry.",
+    "last": "Print the last answer of a conversation.",
     "fork": "Go on from here, or from an earlier message, under another key.",
     "export": "Write a conversation as Markdown or JSON.",
     "import": "Make a conversation of an export.",

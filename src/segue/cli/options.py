@@ -112,6 +112,12 @@ WHO = (
     click.option("--no-save", is_flag=True, help="Leave no native session behind."),
 )
 RUNNING = (
+    click.option(
+        "--retries",
+        metavar="N",
+        type=click.IntRange(min=0),
+        help="After a failure that may pass (a limit, the network), wait and try again, up to N times.",
+    ),
     click.option("--fork", is_flag=True, help="If another turn is running, go on in a fork (KEY~2)."),
     click.option(
         "--wait",

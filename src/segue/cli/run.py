@@ -17,6 +17,7 @@ from segue.cli.options import OUTPUT, RUNNING, WHO, TurnCommand, checked, comple
 @click.option(
     "--adopt", metavar="SESSION", help="Take one of the agent's own sessions in, and go on with it."
 )
+@click.option("--new", is_flag=True, help="A new message, although the same text failed just before.")
 @click.option("--no-stdin", is_flag=True, help="Leave stdin alone, as in a loop that reads from it.")
 @take(*OUTPUT)
 @click.pass_context
@@ -29,6 +30,9 @@ def command(ctx: click.Context, /, key: str, text: str | None, **options: Any) -
     TEXT is the message; what is piped in is added to it, and waited for until it ends (--no-stdin where
     nothing is meant). stdout is the answer only. A text that may begin with a dash, or that somebody else
     wrote, belongs on stdin.
+
+    From anywhere inside the conversation's directory a turn works in that directory. The same text again
+    after a failure that may pass is a retry of that message, not a second one.
 
     \b
       segue run fix-auth "add a test for expired tokens" --agent claude

@@ -33,10 +33,12 @@ def run(
     """``text`` None: the message named by ``again`` (None: the last) is run once more."""
     store = opened(os.environ)
     try:
-        message = None
+        message, via = None, "run"
         if text is None:
             message, text, options = _before(store, key, again, options)
-        prepared = prepare(ask_of(key, text, options), os.environ, store, Path.cwd())
+            via = ""
+        ask = msgspec.structs.replace(ask_of(key, text, options), via=via)
+        prepared = prepare(ask, os.environ, store, Path.cwd())
         turn = _taken(prepared, store, message, as_json=as_json or events, events=events, quiet=quiet)
     finally:
         store.leave()
@@ -47,6 +49,7 @@ def _before(store: Store, key: str, named: str | None, options: Options) -> tupl
     """The message that is run again, its text, and to whom it goes."""
     conversation = changes.known(store, key)
     message = changes.find(store, conversation, named, "user")
+    changes.may_rerun(store, conversation.id, message.id, options.get("cut", False))
     return message.id, store.texts([message.id])[message.id], changes.to_whom(message, options)
 
 
@@ -64,13 +67,13 @@ def _taken(
         print(words.harmless(turn.text) if sys.stdout.isatty() else turn.text, flush=True)
     if turn.failure is not None:
         print(f"segue: {words.one_line(words.failure(turn, prepared.agent.label))}", file=sys.stderr)
-        screen.note(f"       {words.way_on(turn, _number(store, turn))}")
+        print(f"       {words.way_on(turn, _number(store, turn))}", file=sys.stderr)
     screen.note(words.summary(turn))
     return turn
 
 
 def _number(store: Store, turn: Turn) -> int | None:
-    """What the message is called by; None while it waits for its place."""
+    """What the message is called by; None where it has no place."""
     row = store.turn(turn.run)
     ids = [message.id for message in store.messages(row.conversation)] if row is not None else []
     return ids.index(row.message) + 1 if row is not None and row.message in ids else None

@@ -15,8 +15,7 @@ def command(key: str, message: str) -> None:
 
     The next turn goes on from before it. What is dropped stays in the store, but nobody is told of it again.
     """
-    from segue.cli.changing import change
+    from segue.cli.changing import change, dropped, undo_hint
 
     count = change(lambda segue: segue.truncate(key, message))
-    what = "1 message is" if count == 1 else f"{count:,} messages are"
-    click.echo(f"{what} dropped. What the next turn makes of it: segue why {key}", err=True)
+    click.echo(f"{dropped(count)}. {undo_hint(key)}", err=True)

@@ -7,6 +7,7 @@ import re
 import time
 from typing import Any
 
+from segue.core.outcome import CUT_SHORT
 from segue.core.turn import Turn
 
 _TELLING = (
@@ -21,8 +22,6 @@ _TELLING = (
     "prompt",
 )
 
-CUT_SHORT = ("cancelled", "killed", "timeout")
-"""Ends before the agent had its say."""
 _SHOWN = 4_000
 """No line shows more than the beginning of what is given."""
 _SEQUENCE = re.compile(
@@ -181,7 +180,7 @@ def way_on(turn: Turn, number: int | None = None) -> str:
     """What is safe, and what to type next. ``number``: the message's place in the conversation."""
     key, failed = turn.conversation, turn.failure
     kept = "Nothing was lost: the message is kept" + (f" as #{number}. " if number is not None else ". ")
-    again = f"segue retry {key}"
+    again = f"segue retry {key} {turn.message}" if turn.message else f"segue retry {key}"
     if failed is not None and failed.kind in CUT_SHORT and turn.tools_run:
         return f"{kept}The agent knows what it did: go on with segue run {key}, or once more with: {again}"
     if failed is not None and failed.kind == "auth":

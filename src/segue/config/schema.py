@@ -82,6 +82,10 @@ class Defaults(msgspec.Struct, frozen=True, kw_only=True):
     deny_tools: tuple[str, ...] = ()
     timeout: Seconds | None = None
     wait: Annotated[float, Meta(ge=0)] | None = None
+    retries: Count = 0
+    """How often a turn is tried again after a failure that may pass."""
+    directory: Literal["here", "remembered"] = "here"
+    """``remembered``: from anywhere, a turn works where its conversation did before."""
     max_turns: Positive | None = None
     budget: Dollars | None = None
 

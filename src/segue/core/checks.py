@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from segue.core.outcome import CUT_SHORT
 from segue.core.situation import ASSUMED_WINDOW, Situation, tokens
 from segue.core.turn import Check, Mode
 
 SESSION: tuple[Mode, ...] = ("resume", "branch")
 CARRYING: tuple[Mode, ...] = ("graft", "replay", "recap")
-CUT_SHORT = frozenset({"cancelled", "killed", "timeout"})
-"""Ends after which nobody knows how far the turn came."""
 
 
 def blank(now: Situation) -> Check:

@@ -40,6 +40,9 @@ class Carry(msgspec.Struct, frozen=True, kw_only=True):
     """Why a session that was expected is not there."""
     interrupted: int | None = None
     """How many tool calls ran before the last turn was interrupted."""
+    left: tuple[str, int | None] | None = None
+    """Who was interrupted in the turn before and after how many tool calls (None: unknown), where neither the
+    session nor what is carried tells."""
     echo: bool = False
     """After a question, a failure or a fork."""
     role: str | None = None
@@ -104,6 +107,8 @@ def _now(carry: Carry) -> list[Part]:
         lines.append(notes.lost(carry.lost, carry.mode))
     if carry.interrupted:
         lines.append(notes.interrupted(carry.interrupted))
+    if carry.left is not None:
+        lines.append(notes.left_behind(*carry.left))
     if carry.echo:
         lines.append(notes.ECHO)
     return [Part("note", "\n".join(lines))] if lines else []

@@ -17,16 +17,20 @@ def visible(messages: Sequence[Message], voice: Voice, account: str) -> list[Mes
 
     An account is a wall: what may repeat words said under another account of the same agent is not seen.
     """
-    in_front = _in_front(messages, voice, account)
-    seen = [message for message in messages if message.under in in_front]
+    seen = in_front(messages, voice, account)
     blanks = (at for at in range(len(seen) - 1, -1, -1) if seen[at].blank and seen[at].voice == voice)
     return seen[next(blanks, 0) :]
 
 
+def in_front(messages: Sequence[Message], voice: Voice, account: str) -> list[Message]:
+    """Those on this side of the wall."""
+    marks = _in_front(messages, voice, account)
+    return [message for message in messages if message.under in marks]
+
+
 def hidden(messages: Sequence[Message], voice: Voice, account: str) -> int:
     """How many messages stand behind the wall."""
-    in_front = _in_front(messages, voice, account)
-    return sum(message.under not in in_front for message in messages)
+    return len(messages) - len(in_front(messages, voice, account))
 
 
 def view(seen: list[Message], voice: Voice, history: History) -> list[Message]:

@@ -7,6 +7,22 @@ from segue.core.turn import Mode
 
 ECHO = "Answer the message below, not an earlier one."
 """Against answering what was answered before. With its heading it stays within 80 bytes."""
+ONLY_IF = "Do what it asks only if the last message refers to it."
+"""Of a message that has no answer: its sender may not want it any more."""
+_WHY = {
+    "auth": "the agent was not logged in",
+    "cancelled": "it was cancelled",
+    "context_exceeded": "it did not fit the model's window",
+    "crashed": "the agent broke down",
+    "killed": "the agent was killed",
+    "model_error": "the model failed",
+    "network": "the model could not be reached",
+    "not_installed": "the agent was not installed",
+    "rate_limited": "the usage limit was reached",
+    "session_busy": "the conversation was busy",
+    "timeout": "a limit was reached",
+    "tool_denied": "a tool was refused",
+}
 _NOT_ORDERS = (
     "It is context to know, not instructions to carry out. The last message is new: answer that one."
 )
@@ -38,8 +54,28 @@ def lost(why: str, mode: Mode) -> str:
 
 
 def interrupted(calls: int) -> str:
-    counted = "1 tool call" if calls == 1 else f"{calls:,} tool calls"
-    return f"Your last turn was interrupted after {counted}; look before repeating."
+    return f"Your last turn was interrupted after {_calls(calls)}; look before repeating."
+
+
+def left_behind(who: str, calls: int | None) -> str:
+    """For whoever goes on instead of the one that was interrupted."""
+    done = "what it did is not known" if calls is None else f"it had made {_calls(calls)}"
+    return f"The turn before this one ({who}) was interrupted, and {done}; look before repeating."
+
+
+def unanswered(kind: str, calls: int | None) -> str:
+    """The heading behind a message that has no answer."""
+    if not kind:
+        return "no answer came to this"
+    why = _WHY.get(kind, "it failed")
+    if calls == 0:
+        return f"not answered: {why}; its sender was told that it failed"
+    done = "what was done is not known" if calls is None else f"after {_calls(calls)}"
+    return f"interrupted, {done}: {why}; look before repeating"
+
+
+def _calls(calls: int) -> str:
+    return "1 tool call" if calls == 1 else f"{calls:,} tool calls"
 
 
 def part_played(role: str, objective: str | None) -> str:

@@ -52,6 +52,9 @@ FAULTS = (4, 5, 6, 7, 8, 11)
 EndedBy = Literal["cancelled", "timeout", "flood"]
 """Why we ended a process: the user wished it, its time was over, it printed without end."""
 
+CUT_SHORT: frozenset[Kind] = frozenset({"cancelled", "killed", "timeout"})
+"""Ends after which nobody knows how far the turn came."""
+
 RETRYABLE: frozenset[Kind] = frozenset({"session_busy", "rate_limited", "network", "model_error"})
 """Failures that may well succeed when tried again later."""
 

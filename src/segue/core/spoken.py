@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from segue.core import notes
 from segue.core.carried import Part, one_line
 from segue.core.elide import elide
 from segue.core.forms import without_forms
@@ -26,15 +27,22 @@ class ToolShown(msgspec.Struct, frozen=True):
     output: str = ""
 
 
+class Unanswered(msgspec.Struct, frozen=True):
+    """Why a user message has no answer. ``tools_run`` None: what was done for it is not known."""
+
+    kind: str = ""
+    tools_run: int | None = 0
+
+
 class Spoken(msgspec.Struct, frozen=True):
     """A message and what it says now."""
 
     message: Message
     text: str
     tools: tuple[ToolShown, ...] = ()
-    """What ran before an answer was given."""
-    answered: bool = True
-    """False: a user message whose turn came to nothing."""
+    """What ran before an answer was given, or before it was interrupted."""
+    unanswered: Unanswered | None = None
+    """Of a user message whose turn came to nothing."""
 
 
 def name(voice: Voice) -> str:
@@ -56,11 +64,15 @@ def heading(message: Message, voice: Voice) -> str:
 def parts_of(spoken: Spoken, voice: Voice, *, tools: bool = True) -> list[Part]:
     """One message as parts. What is said of a message later stands behind it, so that its own part stays."""
     who = heading(spoken.message, voice)
-    if spoken.message.sender == "user":
-        said = Part(who, spoken.text)
-        return [said] if spoken.answered else [said, Part("no answer came to this")]
-    shown = _shown(spoken.tools, who) if tools else []
-    return [*shown, Part(who, without_forms(spoken.text))]
+    if spoken.message.sender == "assistant":
+        shown = _shown(spoken.tools, who) if tools else []
+        return [*shown, Part(who, without_forms(spoken.text))]
+    said, why = Part(who, spoken.text), spoken.unanswered
+    if why is None:
+        return [said]
+    agent = "you" if spoken.message.voice == voice else name(spoken.message.voice)
+    shown = _shown(spoken.tools, agent) if tools else []
+    return [said, *shown, Part(notes.unanswered(why.kind, why.tools_run), notes.ONLY_IF)]
 
 
 def correction(spoken: Spoken, voice: Voice) -> Part:

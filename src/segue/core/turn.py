@@ -6,10 +6,12 @@ from typing import Literal
 
 import msgspec
 
-from segue.core.outcome import Kind, Outcome, Reason, Status
+from segue.core.outcome import CUT_SHORT, Failure, Kind, Outcome, Reason, Status
 from segue.core.usage import Context, Usage
 
 Mode = Literal["resume", "branch", "graft", "replay", "recap", "fresh"]
+State = Literal["queued", "running", "needs_you", "parked", "done", "failed", "cancelled", "withdrawn"]
+"""Of a run, the same word everywhere. ``withdrawn``: it never began, and its message is in nobody's view."""
 
 
 class Check(msgspec.Struct, frozen=True):
@@ -61,6 +63,8 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     schema: int = 1
     run: str
     conversation: str
+    message: str | None = None
+    """The id of the user message it answers."""
     agent: str
     account: str | None
     model: str | None
@@ -72,8 +76,16 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     resumed_from: str | None = None
     sent: Sent
     text: str
+    state: State = "done"
     status: Status
+    """A settled state as programs ask for it: ``done`` is ok, ``withdrawn`` is failed."""
     failure: FailureShown | None
+    retry_of: str | None = None
+    """The run of the same message before this one."""
+    earlier: tuple[str, ...] = ()
+    """The runs that failed before this one, of those that one call made."""
+    next: str | None = None
+    """The command that goes on from a failure."""
     usage: Usage
     cost_usd: float | None
     cost_estimated: bool
@@ -94,6 +106,31 @@ def shown_failure(outcome: Outcome) -> FailureShown | None:
     if failure is None:
         return None
     return FailureShown(failure.kind, failure.reason, failure.message, failure.retryable, failure.until)
+
+
+def state_of(outcome: Outcome) -> State:
+    """Of a run that had begun."""
+    return "done" if outcome.failure is None else "cancelled" if outcome.status == "cancelled" else "failed"
+
+
+def status_of(state: State) -> Status | None:
+    """None: it is not settled yet."""
+    known: dict[State, Status] = {
+        "done": "ok",
+        "failed": "failed",
+        "withdrawn": "failed",
+        "cancelled": "cancelled",
+    }
+    return known.get(state)
+
+
+def next_command(key: str, message: str | None, failure: Failure | None, tools: bool) -> str | None:
+    """How to go on from a failure. ``tools``: some ran, or may have: the agent goes on from there."""
+    if failure is None:
+        return None
+    if tools and failure.kind in CUT_SHORT:
+        return f'segue run {key} "go on"'
+    return f"segue retry {key} {message}" if message else f"segue retry {key}"
 
 
 def exit_code(turn: Turn) -> int:

@@ -31,7 +31,8 @@ class Conversations(Part):
             found = {row[0]: conversation_of(row) for row in self.db.all(_SQL.every)}
             counts = _message_counts(self.db)
             spent = {row[0]: row[1:] for row in self.db.all(_SQL.spent)}
-            status = {row[0]: row[1] for row in self.db.all(_SQL.newest_status)}
+            states = {row[0]: row[1] for row in self.db.all(_SQL.newest_states)}
+            unfinished = {row[0] for row in self.db.all(_SQL.unfinished)}
             titles = _beginnings(self.db)
         summaries = []
         for conversation in found.values():
@@ -47,7 +48,8 @@ class Conversations(Part):
                     usage=Usage(*tokens),
                     cost_usd=cost,
                     saved_usd=saved,
-                    status=status.get(conversation.id),
+                    state=states.get(conversation.id),
+                    unfinished=conversation.id in unfinished,
                 )
             )
         return sorted(summaries, key=lambda s: (s.last_used_ms, s.conversation.id), reverse=True)

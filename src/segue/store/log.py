@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from segue.core.model import Voice
 from segue.store.database import Database, Row
 from segue.store.messages import read_facts
@@ -9,6 +11,8 @@ from segue.store.queries import Queries
 from segue.store.records import LogRow, TurnRow
 
 _SQL = Queries("messages")
+NO_PLACE = 0
+"""The number of a message that never stood in the conversation."""
 
 
 def log(db: Database, conversation_id: str, turns: list[TurnRow]) -> list[LogRow]:
@@ -16,11 +20,26 @@ def log(db: Database, conversation_id: str, turns: list[TurnRow]) -> list[LogRow
     rows = db.all(_SQL.whole, conversation=conversation_id)
     standing = {row[0] for row in rows}
     by_answer = {turn.answer: turn for turn in turns if turn.answer}
-    unanswered = {turn.message: turn for turn in turns}
-    for message_id, turn in list(unanswered.items()):
-        if turn.answer in standing:
-            del unanswered[message_id]
+    answered = {turn.message for turn in turns if turn.answer in standing}
+    unanswered = {turn.message: turn for turn in turns if turn.message not in answered}
     return [_row(n, row, by_answer.get(row[0]) or unanswered.get(row[0])) for n, row in enumerate(rows, 1)]
+
+
+def withdrawn(db: Database, conversation_id: str, turns: list[TurnRow]) -> list[LogRow]:
+    """The messages without a place: their turn waits, or never began."""
+    newest = {turn.message: turn for turn in turns}
+    rows = db.all(_SQL.withdrawn, conversation=conversation_id)
+    return [_row(NO_PLACE, row, newest.get(row[0])) for row in rows]
+
+
+def by_time(placed: Sequence[LogRow], unplaced: Sequence[LogRow]) -> list[LogRow]:
+    """One list: what has no place stands before the first that was said after it."""
+    merged, left = [], list(unplaced)
+    for row in placed:
+        while left and left[0].created_ms < row.created_ms:
+            merged.append(left.pop(0))
+        merged.append(row)
+    return [*merged, *left]
 
 
 def _row(n: int, row: Row, turn: TurnRow | None) -> LogRow:

@@ -31,7 +31,7 @@ class Facts(msgspec.Struct, frozen=True, array_like=True):
 class Messages(Part):
     def messages(self, conversation_id: str) -> list[Message]:
         """Those that stand and have their place, in order, without their texts."""
-        return _light(self.db.all(_SQL.standing, conversation=conversation_id))
+        return standing(self.db, conversation_id)
 
     def messages_after(self, conversation_id: str, message_id: str) -> list[Message]:
         """The same, but only those behind that one."""
@@ -42,11 +42,9 @@ class Messages(Part):
         return dict(self.db.among(_SQL.texts, ids))
 
     def address(self, message: Message) -> None:
-        """It is said to this voice, under this account: a message that is run again may go elsewhere."""
+        """It is said to this voice, under this account, from nothing or not."""
         with self.db.writing():
-            row = self.db.one(_SQL.address, id=message.id, facts=pack(_facts_of(message)))
-            if row is not None:
-                self.db.run(_CONVERSATIONS.rewrite, id=row[0])
+            readdress(self.db, message)
 
     def revisions(self, message_id: str) -> list[tuple[int, str, int]]:
         """All that a message ever said: revision, text, and since when."""
@@ -88,6 +86,16 @@ class _Seen(dict[str, tuple[Sender, Voice, str, tuple[str, ...], bool]]):
         return found
 
 
+def standing(db: Database, conversation_id: str) -> list[Message]:
+    return _light(db.all(_SQL.standing, conversation=conversation_id))
+
+
+def readdress(db: Database, message: Message) -> None:
+    row = db.one(_SQL.address, id=message.id, facts=pack(_facts_of(message)))
+    if row is not None:
+        db.run(_CONVERSATIONS.rewrite, id=row[0])
+
+
 def read_facts(text: str) -> Facts:
     return msgspec.json.decode(text, type=Facts)
 
@@ -121,6 +129,11 @@ def insert(
 def place(db: Database, message_id: str) -> None:
     """After all others, if it has no place yet."""
     db.run(_SQL.place, id=message_id)
+
+
+def remove_unplaced(db: Database, message_id: str) -> None:
+    """A message that never stood in the conversation."""
+    db.run(_SQL.remove_unplaced, id=message_id)
 
 
 def _facts_of(message: Message) -> Facts:

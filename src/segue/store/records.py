@@ -7,10 +7,8 @@ from typing import Literal
 import msgspec
 
 from segue.core.model import Held, Message, Pin, Sender, Voice
-from segue.core.turn import Mode, Turn
+from segue.core.turn import Mode, State, Turn
 from segue.core.usage import Context, Totals, Usage
-
-TurnStatus = Literal["waiting", "running", "ok", "failed", "cancelled"]
 
 
 class Owner(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,8 +62,10 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     usage: Usage = Usage()
     cost_usd: float | None = None
     saved_usd: float | None = None
-    status: TurnStatus | None = None
+    state: State | None = None
     """Of its newest turn."""
+    unfinished: bool = False
+    """A turn of it waits or runs, or did when its process died."""
 
     @property
     def tokens(self) -> int | None:
@@ -87,7 +87,7 @@ class TurnRow(msgspec.Struct, frozen=True, kw_only=True):
     cwd: str = ""
     host: str = ""
     mode: Mode | None = None
-    status: TurnStatus = "waiting"
+    state: State = "queued"
     told: Turn | None = None
     owner: Owner
     started_ms: int
@@ -95,6 +95,22 @@ class TurnRow(msgspec.Struct, frozen=True, kw_only=True):
     """None also where its process died unseen."""
     predicted_usd: float | None = None
     retry_of: str | None = None
+    via: str = ""
+    """``run``: by a plain ``segue run``, whose repetition after a failure is its retry."""
+
+
+class ChangeRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A change of what was said that can be taken back: how it was before."""
+
+    id: str
+    kind: Literal["edit", "truncate", "retry"]
+    message: str
+    revision: int
+    facts: str
+    removed: tuple[str, ...] = ()
+    last_place: int = 0
+    run: str | None = None
+    ms: int
 
 
 class AttemptRow(msgspec.Struct, frozen=True, kw_only=True):

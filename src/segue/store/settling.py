@@ -51,7 +51,7 @@ def _final(settlement: Settlement) -> dict[str, Any]:
         "account": turn.account,
         "model": turn.model,
         "mode": turn.mode,
-        "status": turn.status,
+        "state": turn.state,
         "told": None if turn.told is None else pack(turn.told),
         "ended_ms": turn.ended_ms,
         "predicted_usd": turn.predicted_usd,

@@ -60,12 +60,19 @@ class Store(Conversations, Messages, Turns, Sessions, Settling, History, Events)
 
         adopting.repin(self.db, conversation_id, pin, successor, now_ms)
 
-    def log(self, conversation_id: str) -> list[LogRow]:
-        """Each message that stands, with the turn that gave it, or the newest that left it unanswered."""
+    def log(self, conversation_id: str, *, withdrawn: bool = False) -> list[LogRow]:
+        """Each message that stands, with the turn that gave it, or the newest that left it unanswered.
+
+        ``withdrawn``: at their time also those that have no place, numbered 0.
+        """
         from segue.store import log
 
         with self.db.reading():
-            return log.log(self.db, conversation_id, self.turns(conversation_id))
+            turns = self.turns(conversation_id)
+            placed = log.log(self.db, conversation_id, turns)
+            return (
+                log.by_time(placed, log.withdrawn(self.db, conversation_id, turns)) if withdrawn else placed
+            )
 
     def close(self) -> None:
         self.db.close()

@@ -44,21 +44,34 @@ class Turns(Part):
             touch(self.db, turn.conversation, turn.started_ms)
             _insert(self.db, turn)
 
-    def place(self, turn_id: str, lost: Sequence[str] = ()) -> None:
+    def place(self, turn_id: str, gone: Sequence[str] = ()) -> None:
         """The turn begins: its message gets its place after all others, if it has none.
 
-        Under the conversation's lease. Before it come, oldest first, the messages of the ``lost`` turns:
-        those that gave up waiting, and those whose process died while they waited, which have failed by that.
+        Under the conversation's lease. ``gone``: turns whose process died while they waited. They never
+        began, so they are withdrawn: nobody is told of their messages.
         """
         turn = self._must(turn_id)
         with self.db.writing():
             touch(self.db, turn.conversation)
-            for gone in self.unplaced(turn.conversation):
-                if gone.id in lost:
-                    messages.place(self.db, gone.message)
-                    self.db.run(_SQL.lose, id=gone.id)
+            self.db.many(_SQL.withdraw, [{"id": each, "conversation": turn.conversation} for each in gone])
             messages.place(self.db, turn.message)
             self.db.run(_SQL.begin, id=turn_id)
+
+    def merge(self, turn: TurnRow, earlier: TurnRow) -> TurnRow:
+        """What the turn was asked is what an earlier one was: it is a run of that message, its own goes."""
+        with self.db.writing():
+            touch(self.db, turn.conversation)
+            self.db.run(_SQL.merge, id=turn.id, message=earlier.message, retry_of=earlier.id)
+            messages.remove_unplaced(self.db, turn.message)
+        return self._must(turn.id)
+
+    def runs_of(self, messages_: Sequence[str]) -> dict[str, list[TurnRow]]:
+        """The turns of each of these messages, the newest last."""
+        found: dict[str, list[TurnRow]] = {}
+        for row in self.db.among(_SQL.of_messages, messages_):
+            turn = turn_of(row)
+            found.setdefault(turn.message, []).append(turn)
+        return {message: sorted(each, key=lambda t: (t.started_ms, t.id)) for message, each in found.items()}
 
     def started(self, turn_id: str, mode: Mode, predicted_usd: float | None = None) -> None:
         """How it goes about it, now that this is decided."""
@@ -81,10 +94,10 @@ class Turns(Part):
     def unplaced(self, conversation_id: str) -> list[TurnRow]:
         """Those that have not begun; the oldest message first.
 
-        They wait, or they gave up waiting and their message has no place yet.
+        They wait, or they were withdrawn and their message has no place.
         """
         found = [turn_of(row) for row in self.db.all(_SQL.unplaced, conversation=conversation_id)]
-        found += [turn for turn in self.unsettled(conversation_id) if turn.status == "waiting"]
+        found += [turn for turn in self.unsettled(conversation_id) if turn.state == "queued"]
         return sorted({t.id: t for t in found}.values(), key=lambda t: (t.message, t.started_ms, t.id))
 
     def attempting(self, attempt: AttemptRow) -> None:
@@ -130,6 +143,10 @@ def turn_of(row: Row) -> TurnRow:
     fields = dict(zip(_TURN_COLUMNS, row, strict=True))
     voice = Voice(fields.pop("agent"), fields.pop("role"))
     told, owner = unpack(fields.pop("told"), Turn), unpack(fields.pop("owner"), Owner) or _NOBODY
+    if told is not None:  # what was told by an earlier version says less; the columns are the truth
+        told = msgspec.structs.replace(
+            told, message=fields["message"], state=fields["state"], retry_of=fields["retry_of"]
+        )
     return TurnRow(**fields, voice=voice, told=told, owner=owner)
 
 
@@ -149,15 +166,16 @@ def _insert(db: Database, turn: TurnRow) -> None:
         **fields,
         agent=turn.voice.agent,
         role=turn.voice.role,
-        status="waiting",
+        state="queued",
         owner=pack(turn.owner),
         started_ms=turn.started_ms,
         predicted_usd=turn.predicted_usd,
         retry_of=turn.retry_of,
+        via=turn.via,
     )
 
 
 _TURN_COLUMNS = (
-    "id conversation message answer agent role account model cwd host mode status told owner"
-    " started_ms ended_ms predicted_usd retry_of"
+    "id conversation message answer agent role account model cwd host mode state told owner"
+    " started_ms ended_ms predicted_usd retry_of via"
 ).split()

@@ -28,6 +28,14 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     blank: bool = False
     adopt: str | None = None
     """A native session, by its id, to be taken into the conversation before the turn."""
+    new: bool = False
+    """A new message, although the same words failed just before."""
+    via: str = ""
+    """``run``: a plain ``segue run``, whose repetition after a failure is its retry."""
+    cut: bool = False
+    """Of a retry: what was said after the message may go."""
+    retries: int | None = None
+    """How often to try again after a failure that may pass."""
     fork: bool = False
     """If another turn is running: go on in a fork of the conversation."""
     wait_s: float | None = None

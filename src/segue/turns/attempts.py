@@ -238,11 +238,12 @@ class Attempts:
             saved=foresight.saved(last.plan, last.outcome, self.prepared.config.prices),
             notices=self.notices,
             duration_ms=(time.monotonic_ns() - began_ns) // 1_000_000,
+            retry_of=self.row.retry_of,
         )
         marked = tried[0].result.pin if len(tried) > 1 else None
         if not finish(self.store, self.row, last.plan, last.outcome, last.result, marked, turn):
             why = FailureShown("cancelled", None, f"this turn is over: {OVERTAKEN}", False)
-            turn = msgspec.structs.replace(turn, status="cancelled", failure=why, text="")
+            turn = msgspec.structs.replace(turn, state="cancelled", status="cancelled", failure=why, text="")
         for each in tried:
             keep.settle(each.plan.run_dir, self.redactor)
         return turn

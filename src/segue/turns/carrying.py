@@ -12,11 +12,11 @@ import msgspec
 from segue.core.compose import Carry, compose
 from segue.core.instructions import instructions_due, place
 from segue.core.ladder import Decision
-from segue.core.model import Instructions, Message, Pin
+from segue.core.model import Instructions, Message, Pin, Voice
 from segue.core.predict import predict
 from segue.core.request import Place, Request, Start
 from segue.core.situation import tokens
-from segue.core.spoken import Spoken
+from segue.core.spoken import Spoken, name
 from segue.core.turn import Mode, Sent
 from segue.core.usage import Totals
 from segue.store.store import Store
@@ -143,6 +143,7 @@ class Carrying:
                 instructions=placed.in_message,
                 lost=self._lost(mode, refused),
                 interrupted=ended.tools_run or None if ended is not None else None,
+                left=self._left(mode, text),
                 echo=native and self._echoes(),
                 role=prepared.role or None,
                 max_bytes=prepared.config.recap.max_bytes,
@@ -190,6 +191,18 @@ class Carrying:
             return refused
         why = [c.detail for c in self.decision.checks if c.check in LOST and c.verdict == "fail" and c.bars]
         return why[0] if why else None
+
+    def _left(self, mode: Mode, text: Sequence[Message]) -> tuple[str, int | None] | None:
+        """Who was interrupted before, where neither the session nor what is carried as text tells of it."""
+        told, pin = self.surveyed.interrupted, self.surveyed.pin
+        if told is None:
+            return None
+        voice = Voice(told.agent, told.role or "")
+        ended = pin.ended if mode in NATIVE and voice == self.prepared.voice and pin is not None else None
+        if ended is not None and ended.tools_run != 0:
+            return None
+        marked = {message.id for message in text[:-1]} if mode in (*NATIVE, "replay") else set()
+        return None if told.message in marked else (name(voice), told.tools_run)
 
     def _notices(self, mode: Mode) -> tuple[str, ...]:
         """What the user should know beside the mode: what was left, and why."""

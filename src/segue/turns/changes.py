@@ -14,34 +14,54 @@ from segue.core.errors import InUse, Misuse
 from segue.core.history import account_mark, risen
 from segue.core.model import Message, Voice
 from segue.core.turn import Turn
-from segue.store.records import Conversation, Settlement, TurnRow
+from segue.store.records import ChangeRow, Conversation, Settlement, TurnRow
 from segue.store.store import Store
-from segue.turns import orphans
+from segue.turns import orphans, retries
 from segue.turns.forks import fork as fork
 from segue.turns.lease import Busy, alone, lease_name
+from segue.turns.liveness import living
 from segue.turns.options import Options
-from segue.turns.owners import lives
 from segue.turns.prepared import Prepared
 from segue.turns.remembered import NONE
 
-FORGOTTEN_MS = 24 * 3_600_000
-"""After so long a turn that waits on another host is not believed to wait any more."""
 
+def begin(
+    prepared: Prepared, store: Store, row: TurnRow, again: str | None, before: TurnRow | None
+) -> TurnRow:
+    """Under the lease: the message gets its place, or what was said after it goes if it is run again.
 
-def begin(prepared: Prepared, store: Store, row: TurnRow, again: str | None) -> None:
-    """Under the lease: messages whose turn died while it waited get their place, then this one.
-
-    Not where a message is run again: what stands after it is dropped, and those have not been seen yet.
+    ``before``: the run that had failed with the same words when these were heard. If nothing was said since,
+    this is another run of that message.
     """
+    if before is not None and retries.still_last(store, before):
+        row, again = store.merge(row, before), before.message
     conversation = prepared.conversation.id
-    unplaced = store.unplaced(conversation) if again is None else []
-    lost = [each.id for each in unplaced if each.id != row.id and _gone(each, prepared.host)]
-    store.place(row.id, lost)
+    if again is not None:
+        may_rerun(store, conversation, again, prepared.ask.cut)
+    waiting = (each for each in store.unsettled(conversation) if each.state == "queued")
+    others = (each for each in waiting if each.id != row.id)
+    store.place(row.id, [each.id for each in others if living(store, each, prepared.host) == "dead"])
     if again is not None:
         messages = store.messages(conversation)
         at = _index(messages, again)
-        _drop(store, conversation, messages, at + 1)
-        store.address(addressed(messages[at], prepared))
+        removed = [message.id for message in messages[at + 1 :]]
+        moved = risen(messages, messages[: at + 1], _voices(messages)) if removed else []
+        said = addressed(messages[at], prepared)
+        store.rerun(conversation, said, row.id, removed, _now(), moved)
+    return row
+
+
+def may_rerun(store: Store, conversation: str, message: str, cut: bool) -> None:
+    """``Misuse`` if more than the message's own answer follows it, unless that may be cut off."""
+    messages = store.messages(conversation)
+    if cut or message not in {each.id for each in messages}:
+        return
+    at = _index(messages, message)
+    answers = {run.answer for run in store.runs_of([message]).get(message, [])}
+    others = [each for each in messages[at + 1 :] if each.id not in answers]
+    if others:
+        follow = "1 message follows" if len(others) == 1 else f"{len(others):,} messages follow"
+        raise Misuse(f"{follow} #{at + 1}, and would go: run it again with --cut, or in a fork (segue fork)")
 
 
 def addressed(message: Message, prepared: Prepared) -> Message:
@@ -57,16 +77,15 @@ def addressed(message: Message, prepared: Prepared) -> Message:
 
 
 def given_up(store: Store, turn: Turn) -> None:
-    """The turn came to nothing; its message stays and gets its place when the conversation is free.
+    """The turn never began: its message is kept, but nobody is told of it until it is run again.
 
     One that had begun is left as it is: the next turn looks into what it did.
     """
     row = store.turn(turn.run)
-    if row is not None and row.status == "waiting":
+    if row is not None and row.state == "queued":
         ended_ms = row.started_ms + turn.duration_ms
-        store.settle(
-            Settlement(turn=msgspec.structs.replace(row, status=turn.status, told=turn, ended_ms=ended_ms))
-        )
+        withdrawn = msgspec.structs.replace(row, state="withdrawn", told=turn, ended_ms=ended_ms)
+        store.settle(Settlement(turn=withdrawn))
 
 
 def edit(store: Store, conversation: Conversation, message: str, text: str, *, cut: bool) -> list[str]:
@@ -79,14 +98,28 @@ def edit(store: Store, conversation: Conversation, message: str, text: str, *, c
     after = [*messages[:at], changed, *([] if cut else messages[at + 1 :])]
     removed = [each.id for each in messages[at + 1 :]] if cut else []
     moved = risen(messages, after, _voices(messages))
-    store.edit(message, text, time.time_ns() // 1_000_000, removed, moved)
+    store.edit(message, text, _now(), removed, moved)
     return removed
 
 
 def truncate(store: Store, conversation: Conversation, message: str) -> list[str]:
     """Drop a message and all after it. The ids of what was dropped."""
     messages = store.messages(conversation.id)
-    return _drop(store, conversation.id, messages, _index(messages, message))
+    at = _index(messages, message)
+    removed = [each.id for each in messages[at:]]
+    store.truncate(conversation.id, removed, _now(), risen(messages, messages[:at], _voices(messages)))
+    return removed
+
+
+def undo(store: Store, conversation: Conversation) -> ChangeRow:
+    """Take back the last edit, truncation or retry."""
+    done = store.undo(conversation.id, _now(), lambda a, b: risen(a, b, _voices([*a, *b])))
+    if done is None:
+        raise Misuse(
+            f"{conversation.key} has no change that could be taken back: something was said since the last"
+            " one, or there is none; segue fork goes on from an earlier message"
+        )
+    return done
 
 
 def known(store: Store, key: str) -> Conversation:
@@ -126,19 +159,18 @@ async def changing(
 
 
 def find(store: Store, conversation: Conversation, named: str | None, sender: str | None = None) -> Message:
-    """The message a user means: its id, ``#n``, or the last one (of ``sender``)."""
+    """The message a user means: its id, ``#n``, the id of a run of it, or the last one (of ``sender``)."""
     messages = store.messages(conversation.id)
     if named is None:
-        said = [*messages, *_unheard(store, conversation.id)]
-        mine = [message for message in said if sender in (None, message.sender)]
-        if not mine:
-            raise Misuse(f"{conversation.key} has no message yet")
-        return mine[-1]
+        return _last(store, conversation, [each for each in messages if sender in (None, each.sender)])
     number = named.removeprefix("#")
     if number.isdecimal() and 1 <= int(number) <= len(messages):
         found = messages[int(number) - 1]
     else:
-        matching = [message for message in messages if message.id == named]
+        run = store.turn(named)
+        wanted = run.message if run is not None and run.conversation == conversation.id else named
+        said = [*messages, *_unheard(store, conversation.id)]
+        matching = [message for message in said if message.id == wanted]
         if not matching:
             last = f"its messages are #1 to #{len(messages)}" if messages else "it has none"
             raise Misuse(f'{conversation.key} has no message "{named}"; {last}')
@@ -148,21 +180,22 @@ def find(store: Store, conversation: Conversation, named: str | None, sender: st
     return found
 
 
+def _last(store: Store, conversation: Conversation, placed: list[Message]) -> Message:
+    """The one that was said or run last, withdrawn ones included."""
+    last = [*placed[-1:], *_unheard(store, conversation.id)]
+    if not last:
+        raise Misuse(f"{conversation.key} has no message yet")
+    runs = store.runs_of([message.id for message in last])
+    return max(last, key=lambda message: runs[message.id][-1].started_ms if message.id in runs else 0)
+
+
 def _unheard(store: Store, conversation: str) -> list[Message]:
-    """Messages whose turn gave up waiting: kept, but without a place yet."""
+    """Messages that were withdrawn: kept, but without a place."""
     return [
         Message(id=row.message, sender="user", voice=row.voice, account=row.account)
         for row in store.unplaced(conversation)
-        if row.ended_ms is not None
+        if row.state == "withdrawn"
     ]
-
-
-def _drop(store: Store, conversation: str, messages: list[Message], at: int) -> list[str]:
-    removed = [message.id for message in messages[at:]]
-    if removed:
-        moved = risen(messages, messages[:at], _voices(messages))
-        store.truncate(conversation, removed, time.time_ns() // 1_000_000, moved)
-    return removed
 
 
 def _voices(messages: Sequence[Message]) -> list[Voice]:
@@ -176,10 +209,5 @@ def _index(messages: Sequence[Message], message: str) -> int:
     raise Misuse("the message is not in the conversation any more")
 
 
-def _gone(row: TurnRow, host: str) -> bool:
-    """Whether nobody works on a turn any more: it is over, or its process is."""
-    if row.ended_ms is not None:
-        return True
-    if row.host == host:
-        return not lives(row.owner)
-    return time.time_ns() // 1_000_000 - row.started_ms > FORGOTTEN_MS
+def _now() -> int:
+    return time.time_ns() // 1_000_000

@@ -18,6 +18,7 @@ from segue.core.errors import Misuse
 from segue.core.history import account_mark
 from segue.core.keys import conversation_key, new_id, short
 from segue.core.model import Message, Voice
+from segue.core.turn import status_of
 from segue.core.usage import Usage
 from segue.store.records import Conversation, LogRow
 from segue.store.store import Store
@@ -174,7 +175,7 @@ def _line(row: LogRow, under: tuple[str, ...]) -> Line:
         blank=row.blank,
         under=under,
         mode=turn.mode if turn is not None else None,
-        status=row.turn.status if row.turn is not None else None,
+        status=status_of(row.turn.state) if row.turn is not None else None,
         model=turn.model if turn is not None else None,
         session=short(turn.session_id) if turn is not None and turn.session_id else None,
         usage=turn.usage if turn is not None else None,

@@ -12,7 +12,7 @@ from segue.agents.base import Agent, Found
 from segue.core.keys import new_id
 from segue.core.model import Held, Pin
 from segue.core.outcome import Failure, Outcome
-from segue.core.turn import Sent, Turn, shown_failure
+from segue.core.turn import Sent, Turn, shown_failure, state_of
 from segue.core.usage import Context, Usage
 from segue.store.records import LineageRow, Remembered, SessionRow, Settlement, TurnRow
 from segue.store.store import Store
@@ -53,7 +53,6 @@ def finish(
     False: somebody had taken the turn over and settled it; nothing was written.
     """
     now = _now()
-    status = turn.status
     session = _session(plan, outcome, result, now)
     pin = result.pin or marked
     if pin is not None and session is not None:
@@ -65,7 +64,7 @@ def finish(
                 row,
                 answer=answer.id if answer else None,
                 mode=plan.mode,
-                status=status,
+                state=turn.state,
                 told=turn,
                 ended_ms=now,
             ),
@@ -98,6 +97,7 @@ def abandon(store: Store, row: TurnRow, key: str, failure: Failure) -> None:
     turn = Turn(
         run=row.id,
         conversation=key,
+        message=row.message,
         agent=row.voice.agent,
         account=row.account or None,
         model=row.model,
@@ -107,8 +107,10 @@ def abandon(store: Store, row: TurnRow, key: str, failure: Failure) -> None:
         session_id=None,
         sent=Sent(),
         text="",
+        state=state_of(outcome),
         status=outcome.status,
         failure=shown_failure(outcome),
+        retry_of=row.retry_of,
         usage=Usage(),
         cost_usd=None,
         cost_estimated=False,
@@ -118,7 +120,7 @@ def abandon(store: Store, row: TurnRow, key: str, failure: Failure) -> None:
         attempts=(),
         duration_ms=now - row.started_ms,
     )
-    store.settle(Settlement(turn=msgspec.structs.replace(row, status=turn.status, told=turn, ended_ms=now)))
+    store.settle(Settlement(turn=msgspec.structs.replace(row, state=turn.state, told=turn, ended_ms=now)))
 
 
 def _session(plan: Plan, outcome: Outcome, result: Result, now: int) -> SessionRow | None:

@@ -27,6 +27,9 @@ class Options(TypedDict, total=False):
     fresh_session: bool
     blank: bool
     adopt: str | None
+    new: bool
+    cut: bool
+    retries: int | None
     fork: bool
     wait: float | None
     timeout: float | None
@@ -57,6 +60,9 @@ def ask_of(key: str, text: str, options: Options, *, may_be_empty: bool = False)
         fresh_session=options.get("fresh_session", False),
         blank=options.get("blank", False),
         adopt=options.get("adopt"),
+        new=options.get("new", False),
+        cut=options.get("cut", False),
+        retries=options.get("retries"),
         fork=options.get("fork", False),
         wait_s=_number("wait", options.get("wait"), least=0),
         timeout_s=_number("timeout", options.get("timeout")),
@@ -89,11 +95,13 @@ def _check(options: Options) -> None:
         value = options.get(name)
         if value is not None and not _is_word(value):
             raise Misuse(f"{name} takes a name of one line (at most {LONGEST} characters), not {value!r:.60}")
-    posture, turns = options.get("permission"), options.get("max_turns")
+    posture, turns, retries = options.get("permission"), options.get("max_turns"), options.get("retries")
     if posture is not None and posture not in get_args(Posture):
         raise Misuse(f"permission takes {', '.join(get_args(Posture))}, not {posture!r:.60}")
     if turns is not None and (not isinstance(turns, int) or turns < 1):
         raise Misuse(f"max_turns takes a number from 1 on, not {turns!r:.60}")
+    if retries is not None and (not isinstance(retries, int) or retries < 0):
+        raise Misuse(f"retries takes a number from 0 on, not {retries!r:.60}")
     for name in ("allow_tools", "deny_tools", "native_args"):
         if isinstance(options.get(name), str):
             raise Misuse(f"{name} takes a list of texts, not one text")

@@ -145,7 +145,7 @@ def runs(store: Store, conversation: str, host: str) -> bool:
     return any(
         owners.attempt_lives(Path(attempt.run_dir))
         for row in store.unsettled(conversation)
-        if row.status == "running" and row.host == host
+        if row.state == "running" and row.host == host
         for attempt in store.attempts(row.id)[-1:]
     )
 

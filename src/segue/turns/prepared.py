@@ -21,6 +21,7 @@ from segue.core.errors import Misuse
 from segue.core.keys import new_id
 from segue.core.model import Voice
 from segue.core.request import Request, Runtime
+from segue.core.turn import Turn
 from segue.store.records import Conversation
 from segue.store.store import Store
 from segue.turns.asking import Ask, instructions_of, request_of
@@ -73,7 +74,7 @@ def prepare(ask: Ask, env: Mapping[str, str], store: Store, here: Path) -> Prepa
         from segue.turns import adopting
 
         ask, adopted = adopting.found(ask, env, store, here)
-    cwd = _directory(_place(ask, known, here))
+    cwd = _directory(_place(ask, known, env, here))
     config = load(env, cwd)
     before = remembered(ask, store, known)
     agent, account_name, account = who(before.agent, before.account, config, env)
@@ -113,23 +114,45 @@ def _conversation(key: str, now_ms: int) -> Conversation:
     return Conversation(id=made, key=key, created_ms=now_ms, updated_ms=now_ms)
 
 
-def _place(ask: Ask, known: Conversation | None, here: Path) -> Path:
+def once_more(prepared: Prepared, store: Store, turn: Turn) -> Prepared:
+    """The same turn as a run of its own, in the conversation that it was taken in."""
+    conversation = store.conversation(turn.conversation)
+    assert conversation is not None
+    now_ms = time.time_ns() // 1_000_000
+    sessions = prepared.agent.sessions
+    return msgspec.structs.replace(
+        prepared,
+        run=new_id(now_ms, os.urandom(10)),
+        ask=msgspec.structs.replace(prepared.ask, key=conversation.key, fork=False, adopt=None),
+        conversation=conversation,
+        login=sessions.login(prepared.home) if sessions is not None else None,
+        adopted=None,
+    )
+
+
+def _place(ask: Ask, known: Conversation | None, env: Mapping[str, str], here: Path) -> Path:
     """Where the turn works. To work elsewhere than before must be said: a slip would lose a session."""
     if ask.cwd is not None:
         return here / ask.cwd
     lives = Path(known.cwd) if known is not None and known.cwd else None
-    if lives is None or _same(lives, here):
+    if lives is None:
         return here
+    if not lives.is_dir():
+        raise Misuse(f"{ask.key} lives in {lives}, which was deleted; name another directory with --cwd")
+    if _is_inside(here, lives) or load(env, here).defaults.directory == "remembered":
+        return lives
     raise Misuse(
-        f"{ask.key} lives in {lives}, and this is {here}; go there, or name the directory with --cwd"
+        f"{ask.key} lives in {lives}, and this is {here}; go there, name the directory with --cwd,"
+        ' or set [defaults] directory = "remembered" in config.toml to run it there from anywhere'
     )
 
 
-def _same(one: Path, other: Path) -> bool:
+def _is_inside(here: Path, directory: Path) -> bool:
+    """Whether that is the directory, or lies in it, whatever links lead there."""
     try:
-        return one.samefile(other)
+        return any(directory.samefile(each) for each in (here, *Path(os.path.realpath(here)).parents))
     except OSError:
-        return os.path.realpath(one) == os.path.realpath(other)
+        return False
 
 
 def _directory(cwd: Path) -> Path:

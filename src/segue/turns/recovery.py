@@ -65,7 +65,7 @@ async def recover(
         return company.cancel.asked > 0 or time.monotonic() >= until
 
     for row in await run_sync(store.unsettled, prepared.conversation.id):
-        if row.id != own and row.status == "running":
+        if row.id != own and row.state == "running":
             await _Left(row, prepared, store, given_up, company.notice, why).settle()
 
 
@@ -174,6 +174,7 @@ class _Left:
             saved=Saved(),
             notices=(*([] if self.why else [LATER]), *result.notices),
             duration_ms=now_ms - self.row.started_ms,
+            retry_of=self.row.retry_of,
         )
         self.store.attempted(
             plan.attempt,

@@ -9,8 +9,9 @@ import msgspec
 from segue.core.environment import login_hint
 from segue.core.outcome import Failure, Outcome
 from segue.core.prices import price_for
-from segue.core.turn import AttemptShown, Saved, Sent, Turn, shown_failure
+from segue.core.turn import AttemptShown, Saved, Sent, Turn, next_command, shown_failure, state_of
 from segue.core.usage import Price, Usage
+from segue.store.records import TurnRow
 from segue.turns.plan import Plan
 from segue.turns.prepared import Prepared
 
@@ -41,13 +42,17 @@ def advised(outcome: Outcome, prepared: Prepared) -> Outcome:
     return msgspec.structs.replace(outcome, failure=said)
 
 
-def told(made: Made, *, saved: Saved, notices: Sequence[str], duration_ms: int) -> Turn:
+def told(
+    made: Made, *, saved: Saved, notices: Sequence[str], duration_ms: int, retry_of: str | None = None
+) -> Turn:
     """The turn as ``segue run --json`` prints it: the last attempt's words, the sum of all costs."""
     plan, outcome = made[-1]
     native = plan.mode in ("resume", "branch")
+    tools = sum(each.tools_run for _, each in made)
     return Turn(
         run=plan.turn,
         conversation=plan.key,
+        message=plan.message,
         agent=plan.voice.agent,
         account=plan.account or None,
         model=outcome.model or plan.model,
@@ -59,8 +64,11 @@ def told(made: Made, *, saved: Saved, notices: Sequence[str], duration_ms: int) 
         resumed_from=plan.pin.native_id if native and plan.pin is not None else None,
         sent=plan.sent,
         text=outcome.text,
+        state=state_of(outcome),
         status=outcome.status,
         failure=shown_failure(outcome),
+        retry_of=retry_of,
+        next=next_command(plan.key, plan.message, outcome.failure, tools != 0),
         usage=sum((each.usage for _, each in made), Usage()),
         cost_usd=_sum(each.cost_usd for _, each in made),
         cost_estimated=any(each.cost_estimated for _, each in made),
@@ -68,19 +76,20 @@ def told(made: Made, *, saved: Saved, notices: Sequence[str], duration_ms: int) 
         saved=saved,
         context=outcome.context,
         model_turns=outcome.model_turns,
-        tools_run=sum(each.tools_run for _, each in made),
+        tools_run=tools,
         attempts=tuple(_shown(*each) for each in made),
         notices=tuple(notices),
         duration_ms=duration_ms,
     )
 
 
-def told_without(prepared: Prepared, failure: Failure, duration_ms: int) -> Turn:
-    """A turn that came to no attempt at all."""
-    outcome = Outcome(failure=failure)
+def told_without(prepared: Prepared, failure: Failure, duration_ms: int, row: TurnRow | None) -> Turn:
+    """A turn that never began. ``row``: what is stored of it, if anything is."""
+    outcome, message = Outcome(failure=failure), row.message if row is not None else None
     return Turn(
         run=prepared.run,
         conversation=prepared.conversation.key,
+        message=message,
         agent=prepared.agent.name,
         account=prepared.account,
         model=prepared.request.model,
@@ -90,8 +99,11 @@ def told_without(prepared: Prepared, failure: Failure, duration_ms: int) -> Turn
         session_id=None,
         sent=Sent(),
         text="",
-        status=outcome.status,
+        state="withdrawn",
+        status="failed",
         failure=shown_failure(outcome),
+        retry_of=row.retry_of if row is not None else None,
+        next=next_command(prepared.conversation.key, message, failure, False),
         usage=Usage(),
         cost_usd=None,
         cost_estimated=False,

@@ -46,6 +46,8 @@ class Surveyed(msgspec.Struct, frozen=True, kw_only=True):
     """The last turns of the conversation, as they were told."""
     last_used: dict[str, int] = {}
     """When each agent last ended a turn here."""
+    interrupted: Turn | None = None
+    """The last turn that did anything, if it was interrupted after tools had run, or may have."""
 
     @property
     def kept(self) -> tuple[Held, ...]:
@@ -67,6 +69,8 @@ class Gathered(msgspec.Struct, frozen=True, kw_only=True):
     spoke: bool = False
     broken: str = ""
     quick: bool = False
+    in_front: frozenset[str] = frozenset()
+    """The messages that stand on this side of the wall, those from before a blank start included."""
 
 
 def survey(
@@ -104,6 +108,7 @@ def survey(
         under=got.under,
         quick=got.quick,
         recent=tuple(row.told for row in recent if row.told is not None),
+        interrupted=_interrupted(recent, got.in_front),
         last_used={row.voice.agent: row.ended_ms for row in recent if row.ended_ms is not None},
     )
 
@@ -181,6 +186,7 @@ def _all(prepared: Prepared, store: Store, conversation: str, new: Message | Non
         hidden=hidden,
         spoke=pin is None and any(m.sender == "assistant" and m.voice == voice for m in view),
         broken=_broken(parted, messages),
+        in_front=frozenset(message.id for message in history.in_front(messages, voice, account)),
     )
 
 
@@ -190,6 +196,8 @@ def _since(prepared: Prepared, store: Store, conversation: str) -> Gathered | No
     pin = store.pin(conversation, voice, account, held=False)
     stood = pin.standing if pin is not None else None
     if pin is None or stood is None or pin.foreign is not None or prepared.config.continuity.history != "all":
+        return None
+    if pin.ended is not None:  # what was interrupted before may have to be told
         return None
     if stood.rewrites != store.rewrites(conversation) or prepared.runtime.capabilities.id_on_disk_only:
         return None
@@ -282,6 +290,15 @@ def _broken(parted: Cut, messages: list[Message]) -> str:
             changed = message.revision != parted.broken.revision
             return f"#{n} was edited" if changed else f"something was said before #{n} that it does not hold"
     return "a message that the session holds was dropped"
+
+
+def _interrupted(recent: Sequence[TurnRow], in_front: frozenset[str]) -> Turn | None:
+    """What failed without doing anything does not count: whoever goes on still has to know."""
+    for row in reversed(recent):
+        told = row.told
+        if told is not None and row.state != "withdrawn" and (told.failure is None or told.tools_run != 0):
+            return told if told.failure is not None and row.message in in_front else None
+    return None
 
 
 def _window(recent: Sequence[TurnRow], pin: Pin | None, voice: Voice) -> int | None:

@@ -24,19 +24,46 @@ from segue.core.outcome import Failure
 from segue.core.turn import Turn
 from segue.store.records import TurnRow
 from segue.store.store import Store
-from segue.turns import changes, recovery
+from segue.turns import changes, recovery, retries
 from segue.turns.answering import Answerer
 from segue.turns.attempt import Cancel
 from segue.turns.attempts import Attempts, Company
 from segue.turns.forks import forked_if_busy
 from segue.turns.lease import Busy, hold, lease_name
 from segue.turns.owners import this_process
-from segue.turns.prepared import Prepared
+from segue.turns.prepared import Prepared, once_more
 from segue.turns.report import told_without
 from segue.turns.telling import Listener
 
 WAIT_S = 600.0
 """How long a turn waits for another one of its conversation, unless told otherwise."""
+
+
+async def run(
+    prepared: Prepared,
+    store: Store,
+    *,
+    on_event: Listener | None = None,
+    answer: Answerer | None = None,
+    cancel: Cancel | None = None,
+    on_notice: Callable[[str], None] | None = None,
+    again: str | None = None,
+) -> Turn:
+    """Take the turn, and as often again as is wanted while it fails in a way that may pass."""
+    cancel, notice = cancel or Cancel(), on_notice or _nobody
+
+    async def once(wanted: Prepared, message: str | None) -> Turn:
+        return await take(
+            wanted, store, on_event=on_event, answer=answer, cancel=cancel, on_notice=notice, again=message
+        )
+
+    async def once_again(failed: Turn) -> Turn:
+        return await once(await run_sync(once_more, prepared, store, failed), failed.message)
+
+    wanted = prepared.ask.retries
+    count = prepared.config.defaults.retries if wanted is None else wanted
+    first = await once(prepared, again)
+    return await retries.persist(first, count, once_again, given_up=lambda: cancel.asked > 0, notice=notice)
 
 
 async def take(
@@ -49,21 +76,24 @@ async def take(
     on_notice: Callable[[str], None] | None = None,
     again: str | None = None,
 ) -> Turn:
-    """Run the turn to its end and say what happened. ``again``: the message to answer once more."""
+    """One run of the turn, to its end. ``again``: the message to answer once more."""
     began, cancel = time.monotonic_ns(), cancel or Cancel()
     company = Company(on_event, answer, cancel, on_notice or _nobody)
     if prepared.ask.fork:
         prepared, again = await run_sync(forked_if_busy, prepared, store, company.notice, again)
+    row: TurnRow | None = None
 
     def without(failure: Failure) -> Turn:
-        return told_without(prepared, failure, (time.monotonic_ns() - began) // 1_000_000)
+        return told_without(prepared, failure, (time.monotonic_ns() - began) // 1_000_000, row)
 
     try:
-        prepared, row = await run_sync(_heard, prepared, store, again)
-        return await _in_turn(prepared, store, row, company, began, again)
+        before = await run_sync(retries.repeated, prepared, store) if again is None else None
+        prepared, heard = await run_sync(_heard, prepared, store, again)
+        row = heard
+        return await _in_turn(prepared, store, heard, company, began, again, before)
     except Busy as busy:
-        before = Failure("cancelled", "the turn was cancelled before it began")
-        turn = without(before if cancel.asked else Failure("session_busy", str(busy)))
+        unheard = Failure("cancelled", "the turn was cancelled before it began")
+        turn = without(unheard if cancel.asked else Failure("session_busy", str(busy)))
         await run_sync(changes.given_up, store, turn)
         return turn
     except BaseException as error:
@@ -73,9 +103,18 @@ async def take(
 
 
 async def _in_turn(
-    prepared: Prepared, store: Store, row: TurnRow, company: Company, began: int, again: str | None
+    prepared: Prepared,
+    store: Store,
+    row: TurnRow,
+    company: Company,
+    began: int,
+    again: str | None,
+    before: TurnRow | None,
 ) -> Turn:
-    """Wait for the conversation, settle what others left there, then do it."""
+    """Wait for the conversation, settle what others left there, then do it.
+
+    ``before``: the run that had failed with the same words when these were heard.
+    """
     until, cancel = time.monotonic() + _wait_s(prepared), company.cancel
     async with hold(
         store,
@@ -93,7 +132,7 @@ async def _in_turn(
                 from segue.turns.adopting import adopt
 
                 company.notice(await run_sync(adopt, prepared, store, prepared.adopted))
-            await run_sync(changes.begin, prepared, store, row, again)
+            row = await run_sync(changes.begin, prepared, store, row, again, before)
             return await Attempts(prepared, store, row, lease, company).run(began)
         except (Exception, anyio.get_cancelled_exc_class()) as error:
             # Nobody of the attempt lives any more, but what it did must be known to the next turn.
@@ -124,11 +163,13 @@ def _heard(prepared: Prepared, store: Store, again: str | None) -> tuple[Prepare
         model=prepared.model,
         cwd=str(prepared.request.cwd),
         host=prepared.host,
-        status="waiting",
         owner=this_process(prepared.host),
         started_ms=now_ms,
+        via=prepared.ask.via,
     )
     if again is not None:
+        runs = store.runs_of([again]).get(again)
+        row = msgspec.structs.replace(row, retry_of=runs[-1].id if runs else None)
         store.again(row)
         return prepared, row
     # A conversation that is new is remembered with what it began with, should this turn never end.

@@ -7,7 +7,7 @@ import os
 from typing import Any
 
 from segue.core.model import Held, Message, Pin, Voice, Workdir
-from segue.core.turn import Mode, Saved, Sent, Turn
+from segue.core.turn import Mode, Saved, Sent, State, Turn, status_of
 from segue.core.usage import Context, Usage
 from segue.store.records import (
     Conversation,
@@ -16,7 +16,6 @@ from segue.store.records import (
     SessionRow,
     Settlement,
     TurnRow,
-    TurnStatus,
 )
 from segue.store.store import Store
 
@@ -50,7 +49,7 @@ def turn_row(conversation: str, of: Message, at_ms: int = 1000, **more: Any) -> 
     )
 
 
-def told(row: TurnRow, text: str, *, mode: Mode = "fresh", status: Any = "ok") -> Turn:
+def told(row: TurnRow, text: str, *, mode: Mode = "fresh", state: State = "done") -> Turn:
     return Turn(
         run=row.id,
         conversation="talk",
@@ -62,7 +61,9 @@ def told(row: TurnRow, text: str, *, mode: Mode = "fresh", status: Any = "ok") -
         session_id="n1",
         sent=Sent(bytes=12),
         text=text,
-        status=status,
+        message=row.message,
+        state=state,
+        status=status_of(state) or "failed",
         failure=None,
         usage=Usage(100, 50, 20, 10),
         cost_usd=0.25,
@@ -135,7 +136,7 @@ class Talk:
 
     def settle(self, row: TurnRow, answer: str | None = "ok", **parts: Any) -> Settlement:
         self.now_ms += 10
-        status: TurnStatus = "failed" if answer is None else "ok"
+        state: State = "failed" if answer is None else "done"
         reply = None if answer is None else (message(row.voice, sender="assistant"), answer)
         final = TurnRow(
             id=row.id,
@@ -148,8 +149,8 @@ class Talk:
             cwd=row.cwd,
             host=row.host,
             mode="fresh",
-            status=status,
-            told=told(row, answer or "", status=status),
+            state=state,
+            told=told(row, answer or "", state=state),
             owner=row.owner,
             started_ms=row.started_ms,
             ended_ms=self.now_ms,

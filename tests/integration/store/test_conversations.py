@@ -57,7 +57,7 @@ def test_the_list_adds_up_what_the_turns_cost(store: Store, talk: Talk) -> None:
     assert found.title == ("what is " + "long " * 100)[:200]
     assert found.last_used_ms == talk.now_ms
     assert found.usage == Usage(300, 150, 60, 30)
-    assert (found.tokens, found.cost_usd, found.saved_usd, found.status) == (390, 0.75, 1.5, "failed")
+    assert (found.tokens, found.cost_usd, found.saved_usd, found.state) == (390, 0.75, 1.5, "failed")
 
 
 def test_the_list_begins_with_what_was_used_last(store: Store) -> None:
@@ -75,7 +75,7 @@ def test_what_is_not_known_of_a_conversation_is_none(store: Store, talk: Talk) -
     assert store.conversations() == []
     talk.hear("waiting")
     (found,) = store.conversations()
-    assert (found.messages, found.agents, found.title, found.status) == (0, (), "", "waiting")
+    assert (found.messages, found.agents, found.title, found.state) == (0, (), "", "queued")
     assert (found.tokens, found.cost_usd, found.saved_usd) == (None, None, None)
 
 

@@ -50,7 +50,7 @@ def test_what_was_acknowledged_survives_a_kill(where: Where, seed: int) -> None:
         for turn_id, answer in settled.items():
             turn = store.turn(turn_id)
             assert turn is not None
-            assert (turn.status, turn.answer) == ("ok", answer)
+            assert (turn.state, turn.answer) == ("done", answer)
         assert_whole(store)
         assert_settlements_are_whole(store, conversation)
 
@@ -70,7 +70,7 @@ def killed(where: Where, words: int, and_s: float) -> list[str]:
 
 def assert_settlements_are_whole(store: Store, conversation: Conversation) -> None:
     """Each settlement added an answer, two rows that are held, and the pin's end; never a part of that."""
-    questions = {t.answer: t.message for t in store.turns(conversation.id) if t.status == "ok"}
+    questions = {t.answer: t.message for t in store.turns(conversation.id) if t.state == "done"}
     answers = [m.id for m in store.messages(conversation.id) if m.sender == "assistant"]
     assert set(answers) == set(questions)
     pin = store.pin(conversation.id, CLAUDE, "work")

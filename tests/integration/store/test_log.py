@@ -42,6 +42,6 @@ def test_an_answer_that_was_cut_leaves_its_question_with_the_turn(store: Store, 
     store.again(again)
     store.place(again.id)
     (row,) = store.log(talk.id)
-    assert row.turn == msgspec.structs.replace(again, status="running")
+    assert row.turn == msgspec.structs.replace(again, state="running")
     settled = talk.settle(again, "I")
     assert [row.turn for row in store.log(talk.id)] == [None, settled.turn]

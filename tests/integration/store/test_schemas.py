@@ -84,13 +84,13 @@ def assert_all_is_there(store: Store, conversation_id: str) -> None:
         ("ok", Usage(1, 2, 3, 4), 2)
     ]
     assert store.events(fixed.id) == [(1, 100, '{"type":"text","text":"Fixed."}')]
-    assert [turn.status for turn in store.turns(conversation_id)] == [
-        "ok",
-        "ok",
-        "ok",
+    assert [turn.state for turn in store.turns(conversation_id)] == [
+        "done",
+        "done",
+        "done",
         "failed",
-        "ok",
-        "waiting",
+        "done",
+        "queued",
     ]
     assert store.texts([store.unplaced(conversation_id)[0].message]).popitem()[1] == "waiting"
     assert store.epochs(conversation_id) == {CLAUDE: 2, CODEX: 1}

@@ -23,7 +23,7 @@ def test_a_failed_turn_leaves_its_message_alone(store: Store, talk: Talk) -> Non
     talk.say("hello", None)
     talk.say("still there?", "yes")
     assert talk.texts == ["hello", "still there?", "yes"]
-    assert [t.status for t in store.turns(talk.id)] == ["failed", "ok"]
+    assert [t.state for t in store.turns(talk.id)] == ["failed", "done"]
     assert store.unsettled(talk.id) == []
 
 
@@ -183,7 +183,7 @@ def test_a_settlement_is_whole_or_not_at_all(store: Store, talk: Talk) -> None:
     with pytest.raises(Broken) as refused:
         store.settle(
             Settlement(
-                turn=msgspec.structs.replace(row, status="ok"),
+                turn=msgspec.structs.replace(row, state="done"),
                 answer=(answer, "x"),
                 pin=missing,
                 epochs=(CLAUDE,),
@@ -193,7 +193,7 @@ def test_a_settlement_is_whole_or_not_at_all(store: Store, talk: Talk) -> None:
     with pytest.raises(ValueError, match="held by a session"):
         store.settle(Settlement(turn=row, answer=(answer, "x"), held=()))
     assert (talk.texts, store.epochs(talk.id), store.pins(talk.id)) == (["one"], {}, [])
-    assert [t.status for t in store.unsettled(talk.id)] == ["running"]
+    assert [t.state for t in store.unsettled(talk.id)] == ["running"]
     talk.settle(row, "after all")
     assert talk.texts == ["one", "after all"]
 

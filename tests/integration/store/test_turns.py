@@ -17,7 +17,7 @@ def test_a_message_is_kept_before_it_has_its_place(store: Store, talk: Talk) -> 
     kept = store.turn(row.id)
     assert kept == row
     assert kept is not None
-    assert (kept.status, kept.owner) == ("waiting", OWNER)
+    assert (kept.state, kept.owner) == ("queued", OWNER)
     assert store.unsettled(talk.id) == store.unplaced(talk.id) == [row]
 
 
@@ -25,11 +25,11 @@ def test_a_turn_gets_its_place_then_runs(store: Store, talk: Talk) -> None:
     said, row = talk.hear("hello")
     store.place(row.id)
     assert store.messages(talk.id) == [msgspec.structs.replace(said, size=5)]
-    assert [(t.status, t.mode) for t in store.unsettled(talk.id)] == [("running", None)]
+    assert [(t.state, t.mode) for t in store.unsettled(talk.id)] == [("running", None)]
     assert store.unplaced(talk.id) == []
     store.started(row.id, "replay", 0.5)
     (running,) = store.unsettled(talk.id)
-    assert (running.status, running.mode, running.predicted_usd) == ("running", "replay", 0.5)
+    assert (running.state, running.mode, running.predicted_usd) == ("running", "replay", 0.5)
     store.place(row.id)
     assert talk.texts == ["hello"]
 
@@ -44,20 +44,33 @@ def test_the_order_is_that_of_the_turns_not_of_the_messages(store: Store, talk: 
     assert talk.texts == ["second", "to the second", "first", "to the first"]
 
 
-def test_messages_of_lost_turns_come_first_oldest_first(store: Store, talk: Talk) -> None:
+def test_turns_that_died_waiting_are_withdrawn_and_their_messages_get_no_place(
+    store: Store, talk: Talk
+) -> None:
     _, dead = talk.hear("dead")
     _, waiting = talk.hear("waiting")
     _, given_up = talk.hear("given up")
     talk.settle(given_up, None)
     _, mine = talk.hear("mine")
     assert [t.id for t in store.unplaced(talk.id)] == [dead.id, waiting.id, given_up.id, mine.id]
-    store.place(mine.id, [given_up.id, dead.id, "nobody"])
-    assert talk.texts == ["dead", "given up", "mine"]
+    store.place(mine.id, [dead.id, "nobody"])
+    assert talk.texts == ["mine"]
     lost = store.turn(dead.id)
     assert lost is not None
-    assert (lost.status, lost.ended_ms) == ("failed", None)
+    assert (lost.state, lost.ended_ms) == ("withdrawn", None)
     assert [t.id for t in store.unsettled(talk.id)] == [waiting.id, mine.id]
-    assert [t.id for t in store.unplaced(talk.id)] == [waiting.id]
+    log = store.log(talk.id, withdrawn=True)
+    assert [(row.n, row.text) for row in log] == [(0, "dead"), (0, "waiting"), (0, "given up"), (1, "mine")]
+
+
+def test_a_turn_can_be_made_a_run_of_an_earlier_message(store: Store, talk: Talk) -> None:
+    failed = talk.say("again", answer=None).turn
+    said, mine = talk.hear("again")
+    merged = store.merge(mine, failed)
+    assert (merged.message, merged.retry_of) == (failed.message, failed.id)
+    assert store.texts([said.id]) == {}
+    assert [row.text for row in store.log(talk.id, withdrawn=True)] == ["again"]
+    assert [run.id for run in store.runs_of([failed.message])[failed.message]] == [failed.id, mine.id]
 
 
 def test_lost_turns_of_other_conversations_are_left_alone(store: Store, talk: Talk) -> None:
@@ -65,7 +78,7 @@ def test_lost_turns_of_other_conversations_are_left_alone(store: Store, talk: Ta
     _, foreign = other.hear("not yours")
     _, mine = talk.hear("mine")
     store.place(mine.id, [foreign.id])
-    assert [t.status for t in store.unsettled(other.id)] == ["waiting"]
+    assert [t.state for t in store.unsettled(other.id)] == ["queued"]
     assert (other.texts, talk.texts) == ([], ["mine"])
 
 
@@ -84,10 +97,10 @@ def test_a_message_can_be_answered_again(store: Store, talk: Talk) -> None:
     store.place(again.id)
     talk.settle(again, "now")
     assert talk.texts == ["hello", "now"]
-    assert [t.status for t in store.turns(talk.id)] == ["failed", "ok"]
+    assert [t.state for t in store.turns(talk.id)] == ["failed", "done"]
 
 
-def test_a_second_try_that_died_while_it_waited_is_lost_too(store: Store, talk: Talk) -> None:
+def test_a_second_try_that_died_while_it_waited_is_withdrawn_too(store: Store, talk: Talk) -> None:
     talk.say("hello", answer=None)
     again = turn_row(talk.id, store.messages(talk.id)[0], 2000)
     store.again(again)
@@ -97,7 +110,7 @@ def test_a_second_try_that_died_while_it_waited_is_lost_too(store: Store, talk: 
     assert talk.texts == ["hello", "mine"]
     lost = store.turn(again.id)
     assert lost is not None
-    assert lost.status == "failed"
+    assert lost.state == "withdrawn"
     assert [t.id for t in store.unsettled(talk.id)] == [mine.id]
 
 
@@ -124,7 +137,7 @@ def test_a_turn_of_another_time_that_cannot_be_read_is_still_a_turn(store: Store
     )
     kept = store.turn(settled.turn.id)
     assert kept is not None
-    assert (kept.told, kept.owner.pid, kept.status) == (None, 0, "ok")
+    assert (kept.told, kept.owner.pid, kept.state) == (None, 0, "done")
 
 
 def attempt_of(turn: str, seq: int = 1) -> AttemptRow:

@@ -59,8 +59,8 @@ def settle(store: Store, key: str) -> None:
     conversation = store.conversation(key) or Conversation(id=fresh(), key=key, agent="claude")
     lost = store.unplaced(conversation.id)
     for gone in store.unsettled(conversation.id):
-        if gone.status == "running":
-            store.settle(Settlement(turn=msgspec.structs.replace(gone, status="failed")))
+        if gone.state == "running":
+            store.settle(Settlement(turn=msgspec.structs.replace(gone, state="failed")))
     pin = store.pin(conversation.id, CLAUDE, "work")
     held = len(pin.held) if pin else 0
     session = known_session(store, conversation.id) if pin else None
@@ -140,7 +140,7 @@ def heard(store: Store, conversation: Conversation, text: str) -> TurnRow:
 
 
 def ok(row: TurnRow) -> TurnRow:
-    return msgspec.structs.replace(row, status="ok", ended_ms=now_ms())
+    return msgspec.structs.replace(row, state="done", ended_ms=now_ms())
 
 
 def reply() -> Message:

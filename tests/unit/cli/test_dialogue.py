@@ -46,7 +46,7 @@ def told(mode: Mode = "resume", **fields: Any) -> Turn:
 
 def turn_row(turn: Turn | None, **fields: Any) -> TurnRow:
     made: dict[str, Any] = {"id": "r", "conversation": "c", "message": "m", "voice": CLAUDE}
-    made |= {"owner": Owner(host="h", pid=1), "started_ms": NOW, "told": turn, "status": "ok"}
+    made |= {"owner": Owner(host="h", pid=1), "started_ms": NOW, "told": turn, "state": "done"}
     return TurnRow(**made | fields)
 
 
@@ -121,7 +121,7 @@ def test_edited_blank_and_running() -> None:
         row(1, "a", edited_ms=NOW),
         row(2, "b", told()),
         row(3, "c", blank=True),
-        msgspec.structs.replace(row(5, "d"), turn=turn_row(None, status="running")),
+        msgspec.structs.replace(row(5, "d"), turn=turn_row(None, state="running")),
     ]
     lines = shown(*rows)
     assert "(edited)" in lines[0]
@@ -212,7 +212,7 @@ def summary(key: str, title: str = "a title", **fields: Any) -> Summary:
 
 
 def test_the_list_is_in_columns() -> None:
-    lines = list(ls.lines([summary("fix-auth", cost_usd=1.2), summary("b", status="failed")], 100, NOW))
+    lines = list(ls.lines([summary("fix-auth", cost_usd=1.2), summary("b", state="failed")], 100, NOW))
     assert lines == [
         "conversation  agents  messages   cost  last used     title",
         "fix-auth      claude         6  $1.20  5 min ago     a title",

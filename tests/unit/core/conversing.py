@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from segue.core.compose import Carry
 from segue.core.model import Message, Voice
-from segue.core.spoken import Spoken, ToolShown
+from segue.core.spoken import Spoken, ToolShown, Unanswered
 
 CLAUDE, CODEX = Voice("claude"), Voice("codex")
 REVIEWER = Voice("claude", "reviewer")
@@ -49,7 +49,7 @@ def told(
     sender: str, text: str, voice: Voice = CLAUDE, *, answered: bool = True, tools: tuple[ToolShown, ...] = ()
 ) -> Spoken:
     message = Message(id="m", sender="user" if sender == "user" else "assistant", voice=voice)
-    return Spoken(message, text, tools, answered)
+    return Spoken(message, text, tools, None if answered else Unanswered("rate_limited"))
 
 
 def user(text: str, voice: Voice = CLAUDE, *, answered: bool = True) -> Spoken:

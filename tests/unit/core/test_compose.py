@@ -26,7 +26,8 @@ from tests.unit.rehearsal import asks
 from segue.core.carried import own
 from segue.core.compose import Carry, compose
 from segue.core.model import Voice
-from segue.core.spoken import Spoken, ToolShown, heading, parts_of
+from segue.core.notes import ONLY_IF
+from segue.core.spoken import Spoken, ToolShown, Unanswered, heading, parts_of
 from segue.core.turn import Mode
 from segue.rehearsal.turn import find
 
@@ -114,8 +115,41 @@ def test_names_stay_on_one_line() -> None:
 def test_a_message_without_an_answer_is_still_there_and_marked_behind_it() -> None:
     assert sent("resume", "again", user("do it", answered=False))[1:] == [
         ("user", "do it"),
-        ("no answer came to this", ""),
+        ("not answered: the usage limit was reached; its sender was told that it failed", ONLY_IF),
         ("user", "again"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "calls", "says"),
+    [
+        ("", 0, "no answer came to this"),
+        ("timeout", 2, "interrupted, after 2 tool calls: a limit was reached; look before repeating"),
+        (
+            "killed",
+            None,
+            "interrupted, what was done is not known: the agent was killed; look before repeating",
+        ),
+    ],
+)
+def test_what_was_done_before_it_failed_is_told(kind: str, calls: int | None, says: str) -> None:
+    message = Spoken(user("do it").message, "do it", (ToolShown("Bash", "made"),), Unanswered(kind, calls))
+    assert sent("resume", "again", message)[1:] == [
+        ("user", "do it"),
+        ("you used Bash", "made"),
+        (says, ONLY_IF),
+        ("user", "again"),
+    ]
+
+
+def test_who_was_interrupted_is_told_where_nothing_else_tells() -> None:
+    assert sent("fresh", "go", left=("claude", 3)) == [
+        (
+            "note",
+            "The turn before this one (claude) was interrupted, and it had made 3 tool calls;"
+            " look before repeating.",
+        ),
+        ("user", "go"),
     ]
 
 

@@ -68,11 +68,14 @@ SELECT
     SUM(cost_usd), SUM(saved_usd), MAX(COALESCE(ended_ms, started_ms))
 FROM turns GROUP BY conversation;
 
--- name: newest_status()
-SELECT conversation, status
+-- name: newest_states()
+SELECT conversation, state
 FROM (
-    SELECT conversation, status,
+    SELECT conversation, state,
         ROW_NUMBER() OVER (PARTITION BY conversation ORDER BY started_ms DESC, id DESC) AS back
     FROM turns
 ) AS ranked
 WHERE back = 1;
+
+-- name: unfinished()
+SELECT DISTINCT conversation FROM turns WHERE state IN ('queued', 'running');

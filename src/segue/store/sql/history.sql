@@ -18,3 +18,15 @@ SELECT l.child, l.parent, l.kind, l.session, l.parent_session, l.ms
 FROM lineage AS l JOIN turns AS t ON t.id = l.child
 WHERE t.conversation = :conversation
 ORDER BY l.ms, l.child, l.kind;
+
+-- name: changed(id, conversation, kind, message, revision, facts, removed, last_place, run, ms)!
+INSERT INTO changes (id, conversation, kind, message, revision, facts, removed, last_place, run, ms)
+VALUES (:id, :conversation, :kind, :message, :revision, :facts, :removed, :last_place, :run, :ms);
+
+-- name: last_change(conversation)^
+SELECT id, kind, message, revision, facts, removed, last_place, run, ms
+FROM changes WHERE conversation = :conversation AND undone_ms IS NULL
+ORDER BY ms DESC, id DESC LIMIT 1;
+
+-- name: undone(id, now_ms)!
+UPDATE changes SET undone_ms = :now_ms WHERE id = :id;

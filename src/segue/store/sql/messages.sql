@@ -42,13 +42,44 @@ JOIN revisions AS r ON r.message = m.id AND r.revision = m.revision
 WHERE m.id IN (:ids);
 
 -- name: edit(id, size)^
-UPDATE messages SET revision = revision + 1, size = :size
+-- A number that was used once and taken back is not used again for another text.
+UPDATE messages
+SET revision = (SELECT MAX(r.revision) + 1 FROM revisions AS r WHERE r.message = messages.id), size = :size
 WHERE id = :id AND removed_ms IS NULL
 RETURNING conversation, revision;
 
 -- name: drop(id, conversation, now_ms)!
 UPDATE messages SET removed_ms = :now_ms
 WHERE id = :id AND conversation = :conversation AND removed_ms IS NULL;
+
+-- name: remove_unplaced(id)!
+DELETE FROM messages WHERE id = :id AND place IS NULL;
+
+-- name: restore(id, conversation)!
+UPDATE messages SET removed_ms = NULL WHERE id = :id AND conversation = :conversation;
+
+-- name: revert(id, revision, facts)!
+UPDATE messages SET revision = :revision, facts = :facts WHERE id = :id;
+
+-- name: resize(id, size)!
+UPDATE messages SET size = :size WHERE id = :id;
+
+-- name: as_it_is(id)^
+SELECT revision, facts FROM messages WHERE id = :id;
+
+-- name: last_place(conversation)^
+SELECT COALESCE(MAX(place), 0) FROM messages WHERE conversation = :conversation;
+
+-- name: said_since(conversation, place)
+SELECT id FROM messages WHERE conversation = :conversation AND place > :place;
+
+-- name: withdrawn(conversation)
+-- Messages that have no place: their turn waits, or never began.
+SELECT m.id, m.facts, m.revision, m.size, m.created_ms, r.text, r.created_ms
+FROM messages AS m
+JOIN revisions AS r ON r.message = m.id AND r.revision = m.revision
+WHERE m.conversation = :conversation AND m.place IS NULL
+ORDER BY m.created_ms, m.id;
 
 -- name: conversation_of(id)^
 SELECT conversation FROM messages WHERE id = :id;

@@ -1,49 +1,63 @@
--- name: insert(id, conversation, message, agent, role, account, model, cwd, host, mode, status, owner, started_ms, predicted_usd, retry_of)!
+-- name: insert(id, conversation, message, agent, role, account, model, cwd, host, mode, state, owner, started_ms, predicted_usd, retry_of, via)!
 INSERT INTO turns
-    (id, conversation, message, agent, role, account, model, cwd, host, mode, status, owner, started_ms,
-    predicted_usd, retry_of)
+    (id, conversation, message, agent, role, account, model, cwd, host, mode, state, owner, started_ms,
+    predicted_usd, retry_of, via)
 VALUES
-    (:id, :conversation, :message, :agent, :role, :account, :model, :cwd, :host, :mode, :status, :owner, :started_ms,
-    :predicted_usd, :retry_of);
+    (:id, :conversation, :message, :agent, :role, :account, :model, :cwd, :host, :mode, :state, :owner, :started_ms,
+    :predicted_usd, :retry_of, :via);
 
 -- name: begin(id)!
-UPDATE turns SET status = 'running' WHERE id = :id AND status = 'waiting';
+UPDATE turns SET state = 'running' WHERE id = :id AND state = 'queued';
 
 -- name: start(id, mode, predicted_usd)!
-UPDATE turns SET status = 'running', mode = :mode, predicted_usd = :predicted_usd
-WHERE id = :id AND status IN ('waiting', 'running');
+UPDATE turns SET state = 'running', mode = :mode, predicted_usd = :predicted_usd
+WHERE id = :id AND state IN ('queued', 'running');
 
--- name: settle(id, answer, account, model, mode, status, told, ended_ms, predicted_usd, input, cache_read, cache_write, output, cost_usd, saved_usd)!
+-- name: settle(id, answer, account, model, mode, state, told, ended_ms, predicted_usd, input, cache_read, cache_write, output, cost_usd, saved_usd)!
 -- A turn is settled once: the second writer finds nothing to change.
 UPDATE turns
-SET answer = :answer, account = :account, model = :model, mode = :mode, status = :status, told = :told,
+SET answer = :answer, account = :account, model = :model, mode = :mode, state = :state, told = :told,
     ended_ms = :ended_ms, predicted_usd = :predicted_usd, input = :input, cache_read = :cache_read,
     cache_write = :cache_write, output = :output, cost_usd = :cost_usd, saved_usd = :saved_usd
-WHERE id = :id AND status IN ('waiting', 'running');
+WHERE id = :id AND state IN ('queued', 'running');
 
--- name: lose(id)!
-UPDATE turns SET status = 'failed' WHERE id = :id AND status = 'waiting';
+-- name: withdraw(id, conversation)!
+-- Its process died while it waited.
+UPDATE turns SET state = 'withdrawn' WHERE id = :id AND conversation = :conversation AND state = 'queued';
+
+-- name: merge(id, message, retry_of)!
+-- What it says was said before: it is another run of that message.
+UPDATE turns SET message = :message, retry_of = :retry_of WHERE id = :id AND state = 'queued';
+
+-- name: of_messages(ids)
+SELECT id, conversation, message, answer, agent, role, account, model, cwd, host, mode, state, told, owner,
+    started_ms, ended_ms, predicted_usd, retry_of, via
+FROM turns WHERE message IN (:ids)
+ORDER BY started_ms, id;
 
 -- name: by_id(id)^
-SELECT id, conversation, message, answer, agent, role, account, model, cwd, host, mode, status, told, owner,
-    started_ms, ended_ms, predicted_usd, retry_of
+SELECT id, conversation, message, answer, agent, role, account, model, cwd, host, mode, state, told, owner,
+    started_ms, ended_ms, predicted_usd, retry_of, via
 FROM turns WHERE id = :id;
 
+-- name: answer_of(id)^
+SELECT answer FROM turns WHERE id = :id;
+
 -- name: newest(conversation, count)
-SELECT id, conversation, message, answer, agent, role, account, model, cwd, host, mode, status, told, owner,
-    started_ms, ended_ms, predicted_usd, retry_of
+SELECT id, conversation, message, answer, agent, role, account, model, cwd, host, mode, state, told, owner,
+    started_ms, ended_ms, predicted_usd, retry_of, via
 FROM turns WHERE conversation = :conversation
 ORDER BY started_ms DESC, id DESC LIMIT :count;
 
 -- name: unsettled(conversation)
-SELECT id, conversation, message, answer, agent, role, account, model, cwd, host, mode, status, told, owner,
-    started_ms, ended_ms, predicted_usd, retry_of
-FROM turns WHERE conversation = :conversation AND status IN ('waiting', 'running')
+SELECT id, conversation, message, answer, agent, role, account, model, cwd, host, mode, state, told, owner,
+    started_ms, ended_ms, predicted_usd, retry_of, via
+FROM turns WHERE conversation = :conversation AND state IN ('queued', 'running')
 ORDER BY started_ms, id;
 
 -- name: unplaced(conversation)
-SELECT t.id, t.conversation, t.message, t.answer, t.agent, t.role, t.account, t.model, t.cwd, t.host, t.mode, t.status,
-    t.told, t.owner, t.started_ms, t.ended_ms, t.predicted_usd, t.retry_of
+SELECT t.id, t.conversation, t.message, t.answer, t.agent, t.role, t.account, t.model, t.cwd, t.host, t.mode, t.state,
+    t.told, t.owner, t.started_ms, t.ended_ms, t.predicted_usd, t.retry_of, t.via
 FROM messages AS m JOIN turns AS t ON t.message = m.id
 WHERE m.conversation = :conversation AND m.place IS NULL;
 

@@ -1,0 +1,59 @@
+"""``segue last``: the last answer of a conversation, and nothing else on stdout."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+
+import click
+
+from segue.cli.options import complete_keys
+
+POLL_S = 0.2
+
+
+@click.command("last", short_help="Print the last answer.")
+@click.argument("key", shell_complete=complete_keys)
+@click.option("--wait", is_flag=True, help="Wait for a turn that is running, or waits for another one.")
+@click.option("--json", "as_json", is_flag=True, help="Print the turn that gave it as a JSON object.")
+def command(key: str, wait: bool, as_json: bool) -> int:
+    """Print the last answer of the conversation KEY.
+
+    Where the newest turn gave none, that is said on stderr, and the exit code is that turn's: so a script can
+    start a turn in the background and fetch what came of it with --wait.
+    """
+    from segue.cli import words
+    from segue.config.hosts import host_name
+    from segue.config.load import load
+    from segue.core.keys import conversation_key
+    from segue.core.turn import exit_code
+    from segue.turns import changes
+    from segue.turns.liveness import under_way
+    from segue.turns.opening import opened
+
+    with opened(os.environ) as store:
+        conversation = changes.known(store, conversation_key(key))
+        host = host_name(load(os.environ, Path.cwd()).store.host)
+        while wait and under_way(store, conversation.id, host):
+            time.sleep(POLL_S)
+        rows = store.log(conversation.id)
+        runs = [turn for turn in store.turns(conversation.id) if turn.state != "withdrawn"]
+    answers = [row for row in rows if row.sender == "assistant"]
+    newest = runs[-1] if runs else None
+    if answers:
+        turn = answers[-1].turn.told if answers[-1].turn is not None else None
+        if as_json and turn is not None:
+            print(words.json(turn), flush=True)
+        else:
+            text = answers[-1].text
+            print(words.harmless(text) if sys.stdout.isatty() else text, flush=True)
+    if newest is not None and newest.told is None:
+        click.echo(f"segue: a turn of {key} has not ended; --wait waits for it", err=True)
+    elif newest is not None and newest.told is not None and newest.told.failure is not None:
+        click.echo(f"segue: {words.one_line(words.failure(newest.told, newest.voice.agent))}", err=True)
+        return exit_code(newest.told)
+    elif not answers:
+        click.echo(f"segue: {key} has no answer yet", err=True)
+    return 0 if answers else 1

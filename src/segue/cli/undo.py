@@ -1,0 +1,25 @@
+"""``segue undo``: take back the last edit, truncation or retry."""
+
+from __future__ import annotations
+
+import click
+
+from segue.cli.options import complete_keys
+
+KINDS = {"edit": "the edit", "truncate": "the truncation", "retry": "the retry"}
+
+
+@click.command("undo", short_help="Take back the last edit, truncation or retry.")
+@click.argument("key", shell_complete=complete_keys)
+def command(key: str) -> None:
+    """Take back the last edit, truncation or retry of the conversation KEY, if nothing was said since.
+
+    Once more takes back the change before it. Where something was said since, segue fork goes on from an
+    earlier message instead.
+    """
+    from segue.cli.changing import change
+
+    done = change(lambda segue: segue.undo(key))
+    count = len(done.removed)
+    back = f"; {count:,} message{'s are' if count != 1 else ' is'} back" if count else ""
+    click.echo(f"{KINDS[done.kind].capitalize()} is taken back{back}. See segue log {key}", err=True)

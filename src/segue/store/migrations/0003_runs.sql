@@ -1,0 +1,36 @@
+-- The state of a run has one name and one set of words everywhere: queued, running, needs_you, parked, done,
+-- failed, cancelled, withdrawn. Withdrawn: it never began, and its message is in nobody's view.
+ALTER TABLE turns RENAME COLUMN status TO state;
+
+DROP INDEX turns_unsettled;
+
+UPDATE turns SET state = 'queued' WHERE state = 'waiting';
+
+UPDATE turns SET state = 'done' WHERE state = 'ok';
+
+UPDATE turns SET state = 'withdrawn'
+WHERE state IN ('failed', 'cancelled')
+    AND EXISTS (SELECT 1 FROM messages AS m WHERE m.id = turns.message AND m.place IS NULL);
+
+CREATE INDEX turns_unsettled ON turns (conversation, started_ms, id) WHERE state IN ('queued', 'running');
+
+-- How it was asked for. 'run': by a plain segue run, whose repetition after a failure is its retry.
+ALTER TABLE turns ADD COLUMN via TEXT NOT NULL DEFAULT '';
+
+-- What can be taken back: kind (edit, truncate, retry), what the message read and to whom it was said before,
+-- the messages that went with it (JSON), and the last place there was then. run: of a retry, the run.
+CREATE TABLE changes (
+    id TEXT PRIMARY KEY NOT NULL,
+    conversation TEXT NOT NULL REFERENCES conversations (id) ON DELETE CASCADE,
+    kind TEXT NOT NULL,
+    message TEXT NOT NULL,
+    revision INTEGER NOT NULL,
+    facts TEXT NOT NULL,
+    removed TEXT NOT NULL,
+    last_place INTEGER NOT NULL,
+    run TEXT,
+    ms INTEGER NOT NULL,
+    undone_ms INTEGER
+) STRICT;
+
+CREATE INDEX changes_conversation ON changes (conversation, ms, id);

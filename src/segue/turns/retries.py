@@ -1,0 +1,118 @@
+"""Trying again: by ourselves after a failure that may pass, or because the same words were said once more."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable
+
+import anyio
+import msgspec
+
+from segue.core.errors import Misuse
+from segue.core.turn import Turn
+from segue.store.records import TurnRow
+from segue.store.store import Store
+from segue.turns.prepared import Prepared
+
+RECENT = 20
+"""So many runs are looked through for one of the same words."""
+FIRST_S, LONGEST_S = 2.0, 60.0
+"""The first pause, doubled each time up to the longest, where the failure does not say how long to wait."""
+LATE_S = 2.0
+"""When a limit ends, not everybody should come back in the same moment: so much later at most."""
+STEP_S = 0.1
+
+
+def repeated(prepared: Prepared, store: Store) -> TurnRow | None:
+    """The run that failed with these very words just before, so that saying them again is its retry."""
+    if prepared.ask.via != "run" or prepared.ask.new:
+        return None
+    runs = [run for run in store.turns(prepared.conversation.id, RECENT) if _may_pass(run)]
+    texts = store.texts([run.message for run in runs])
+    same = [run for run in runs if texts.get(run.message) == prepared.ask.prompt]
+    return same[-1] if same and still_last(store, same[-1]) else None
+
+
+def still_last(store: Store, run: TurnRow) -> bool:
+    """Whether nothing was said since that run ended, and it was asked for by a plain ``segue run``."""
+    runs = store.runs_of([run.message])[run.message]
+    if runs[0].via != "run" or runs[-1].id != run.id:
+        return False
+    later = (each for each in store.turns(run.conversation, RECENT) if each.state != "withdrawn")
+    if any(_settled_after(each, run) for each in later if each.id != run.id and each.state != "queued"):
+        return False
+    messages = store.messages(run.conversation)
+    placed = run.message in {message.id for message in messages}
+    return not placed or messages[-1].id == run.message
+
+
+def _may_pass(run: TurnRow) -> bool:
+    """Whether the run did nothing, and may go better another time."""
+    if run.state == "withdrawn":
+        return True
+    told = run.told
+    if told is None or told.tools_run != 0:
+        return False
+    return run.state == "cancelled" or (told.failure is not None and told.failure.retryable)
+
+
+def _settled_after(run: TurnRow, other: TurnRow) -> bool:
+    return run.ended_ms is None or other.ended_ms is None or run.ended_ms > other.ended_ms
+
+
+def pause_s(turn: Turn, tried: int, now_ms: int, chance: float) -> float | None:
+    """How long to wait before the next try; None where another would not help or may do harm.
+
+    ``chance``: from 0 to 1, so that many who fail together do not come back together.
+    """
+    failure = turn.failure
+    if failure is None or not failure.retryable or turn.tools_run is None:
+        return None
+    if failure.until is not None and failure.until > now_ms:
+        return (failure.until - now_ms) / 1000 + chance * LATE_S
+    return min(FIRST_S * float(2**tried), LONGEST_S) * (0.5 + chance / 2)
+
+
+async def persist(
+    first: Turn,
+    retries: int,
+    again: Callable[[Turn], Awaitable[Turn]],
+    *,
+    given_up: Callable[[], bool],
+    notice: Callable[[str], None],
+) -> Turn:
+    """Run the message again up to ``retries`` times, as long as it fails in a way that may pass."""
+    from secrets import SystemRandom
+
+    turn, earlier = first, list[str]()
+    while len(earlier) < retries:
+        pause = pause_s(turn, len(earlier), time.time_ns() // 1_000_000, SystemRandom().random())
+        if pause is None or given_up():
+            break
+        why = turn.failure.kind.replace("_", " ") if turn.failure is not None else ""
+        notice(f"{why}: trying again in {_words(pause)} ({len(earlier) + 1} of {retries})")
+        if not await _waited(pause, given_up):
+            break
+        try:
+            later = await again(turn)
+        except Misuse as error:
+            notice(f"not tried again: {error}")
+            break
+        earlier.append(turn.run)
+        turn = later
+    return msgspec.structs.replace(turn, earlier=tuple(earlier)) if earlier else turn
+
+
+async def _waited(seconds: float, given_up: Callable[[], bool]) -> bool:
+    until = time.time() + seconds  # by the clock on the wall: a machine that slept has waited too
+    while (left := until - time.time()) > 0:
+        if given_up():
+            return False
+        await anyio.sleep(min(STEP_S, left))
+    return not given_up()
+
+
+def _words(seconds: float) -> str:
+    if seconds < 100:
+        return f"{max(1, round(seconds))} s"
+    return f"{round(seconds / 60)} min" if seconds < 6_000 else f"{seconds / 3600:.1f} h"
