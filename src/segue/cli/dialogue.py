@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import textwrap
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, TextIO
+from typing import Any
 
 import msgspec
 
 from segue.cli import words
-from segue.cli.terminal import columns, cut
+from segue.cli.widths import columns, fitted
 from segue.core.turn import Turn
 from segue.store.records import LogRow, TurnRow
 from segue.store.store import Store
 
-MIN_WIDTH, PIPE_WIDTH = 40, 120
 TEXT_ROOM = 24
 """Rather than give the text less room than this, the age is left out, and then the tokens."""
 
@@ -25,14 +22,6 @@ TEXT_ROOM = 24
 NO_PLACE = 0
 NOTED_ROOM = 12
 """And a note is left out where it would leave less than this."""
-
-
-def width_of(out: TextIO) -> int:
-    return max(MIN_WIDTH, shutil.get_terminal_size().columns) if out.isatty() else PIPE_WIDTH
-
-
-def coloured(out: TextIO) -> bool:
-    return out.isatty() and os.environ.get("TERM") != "dumb" and not os.environ.get("NO_COLOR")
 
 
 def waiting(store: Store, conversation: str) -> list[LogRow]:
@@ -216,5 +205,4 @@ def _left_behind(row: LogRow, width: int) -> Iterator[str]:
 
 
 def _fitted(text: str, room: int) -> str:
-    line = words.one_line(text)
-    return line if columns(line) <= room else cut(line, max(room - 1, 1)) + "…"
+    return fitted(words.one_line(text), room)

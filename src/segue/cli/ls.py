@@ -25,21 +25,19 @@ STATES = {"failed": "✗", "cancelled": "✗", "running": "…", "waiting": "…
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON array.")
 def command(as_json: bool) -> None:
     """List the conversations, the last used first. ✗ marks those whose last turn failed, … a running one."""
-    import msgspec
-
-    from segue.cli.dialogue import width_of
+    from segue.cli.output import say, say_json, width_of
     from segue.turns.opening import opened
 
     with opened(os.environ) as store:
         summaries = store.conversations()
     if as_json:
-        print(msgspec.json.encode([as_object(each) for each in summaries]).decode())
+        say_json([as_object(each) for each in summaries])
         return
     if not summaries:
-        click.echo('No conversations yet. Begin one: segue run hello "hi"', err=True)
+        say('No conversations yet. Begin one: segue run hello "hi"', err=True)
         return
     for line in lines(summaries, width_of(sys.stdout)):
-        click.echo(line)
+        say(line)
 
 
 def as_object(each: Summary) -> dict[str, Any]:
@@ -66,7 +64,7 @@ def as_object(each: Summary) -> dict[str, Any]:
 def lines(summaries: Sequence[Summary], width: int, now_ms: int | None = None) -> Iterator[str]:
     from segue.cli import words
     from segue.cli.dialogue import age
-    from segue.cli.terminal import columns, cut
+    from segue.cli.widths import columns, cut
 
     now = time.time_ns() // 1_000_000 if now_ms is None else now_ms
     table = [("conversation", "agents", "messages", "cost", "last used", "", "title")]

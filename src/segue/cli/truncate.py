@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from segue.cli.options import complete_keys
+from segue.cli.output import say
 
 
 @click.command("truncate", short_help="Drop a message and all after it.")
@@ -19,4 +20,4 @@ def command(key: str, message: str) -> None:
 
     count = change(lambda segue: segue.truncate(key, message))
     what = "1 message is" if count == 1 else f"{count:,} messages are"
-    click.echo(f"{what} dropped. What the next turn makes of it: segue why {key}", err=True)
+    say(f"{what} dropped. What the next turn makes of it: segue why {key}", err=True)

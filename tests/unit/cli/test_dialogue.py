@@ -153,7 +153,7 @@ def test_what_a_failed_turn_cost_is_shown() -> None:
 @pytest.mark.parametrize("width", [200, 100, 80, 60, 40])
 @pytest.mark.parametrize("text", ["x" * 400, "日本語" * 90, "e\u0301" * 300, "two\nlines\tand \x1b[31mred"])
 def test_no_line_is_wider_than_the_terminal(width: int, text: str) -> None:
-    from segue.cli.terminal import columns
+    from segue.cli.widths import columns
 
     rows = [row(n, text, told("branch") if n % 2 == 0 else None) for n in (1, 2, 3, 4)]
     lines = shown(*rows, width=width)
@@ -228,7 +228,7 @@ def test_a_long_key_is_whole_and_does_not_push_the_others_aside() -> None:
 
 @pytest.mark.parametrize("width", [100, 60, 44])
 def test_the_list_fits(width: int) -> None:
-    from segue.cli.terminal import columns
+    from segue.cli.widths import columns
 
     lines = list(ls.lines([summary("some-key", "日本語" * 40, cost_usd=0.0001)], width, NOW))
     assert max(map(columns, lines)) <= width
