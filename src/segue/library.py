@@ -239,7 +239,7 @@ class Segue:
         from segue.sessions.shown import shown
 
         shelf = self._shelf()
-        return [shown(each, shelf) for each in shelf.sessions(everywhere, agents)]
+        return [shown(each, shelf) for each in shelf.exact(shelf.sessions(everywhere, agents))]
 
     def _changing(self, conversation: Conversation) -> AbstractAsyncContextManager[None]:
         host = host_name(load(self._env, Path.cwd()).store.host)

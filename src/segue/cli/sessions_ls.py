@@ -39,8 +39,8 @@ def command(
 ) -> None:
     """List the sessions that the agents themselves have stored, of all accounts, the last used first.
 
-    messages with ~ are estimated from a part of the file; segue sessions search counts them. context is how
-    full the model's window would be after a resume.
+    messages with ~ are estimated from a part of a file of 4 MB or more; segue sessions search counts them.
+    context is how full the model's window would be after a resume.
     """
     from segue.cli.naming import known_agents
     from segue.cli.output import say, say_json, width_of
@@ -53,7 +53,7 @@ def command(
     with opened(os.environ) as store:
         shelf = Shelf(os.environ, store, here)
         known_agents(agents, shelf.config.declared)
-        found = shelf.sessions(everywhere, agents)[:limit]
+        found = shelf.exact(shelf.sessions(everywhere, agents)[:limit])
         sessions = [shown(each, shelf) for each in found]
         names = short_names(each.id for each in shelf.all())
     if as_json:
