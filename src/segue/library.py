@@ -181,7 +181,7 @@ class Segue:
 
     async def conversations(self) -> list[Summary]:
         """All conversations, the last used first."""
-        return await run_sync(self.store.conversations)
+        return await run_sync(lambda: self.store.conversations(estimates=True))
 
     async def export(self, key: str, form: Literal["json", "markdown"] = "json") -> str:
         """The conversation as JSON, which ``take_in`` takes, or as Markdown to read."""

@@ -63,20 +63,30 @@ def lines(
             yield ""
 
 
-def total(turns: Iterable[TurnRow], width: int) -> Iterator[str]:
-    """What all turns took together, those that nothing is left of included."""
-    told = [turn.told for turn in turns if turn.told is not None]
+def total(rows: Sequence[LogRow], turns: Iterable[TurnRow], width: int) -> Iterator[str]:
+    """What the rows add up to; and what else was paid for: turns of which no message stands any more."""
+    shown = {row.turn.id: row.turn.told for row in rows if row.turn is not None and row.turn.told is not None}
+    gone = [turn.told for turn in turns if turn.told is not None and turn.id not in shown]
+    saved = sum(turn.saved.usd for turn in shown.values() if turn.saved.usd is not None)
+    sums = [*_sums(shown.values()), f"saved {words.money(saved)}" if saved >= 0.0005 else ""]
+    dropped = list(_sums(gone))
+    if any(sums):
+        line = f"total {' · '.join(part for part in sums if part)}"
+        yield f"{line:>{width}}"
+    if dropped:
+        line = f"dropped: {' · '.join((words.counted(len(gone), 'turn'), *dropped))}"
+        yield f"{line:>{width}}"
+
+
+def _sums(turns: Iterable[Turn]) -> Iterator[str]:
+    """Tokens and money of these turns together, as far as they are known."""
+    told = list(turns)
     new = [count for turn in told if (count := _new(turn)) is not None]
     costs = [turn.cost_usd for turn in told if turn.cost_usd is not None]
-    saved = sum(turn.saved.usd for turn in told if turn.saved.usd is not None)
-    parts = [f"total {words.tokens(sum(new))}" if new else ""]
+    if new:
+        yield words.tokens(sum(new))
     if costs:
-        parts.append(words.money(sum(costs), any(turn.cost_estimated for turn in told)))
-    if saved >= 0.0005:
-        parts.append(f"saved {words.money(saved)}")
-    line = " · ".join(part for part in parts if part)
-    if line:
-        yield f"{line:>{width}}"
+        yield words.money(sum(costs), any(turn.cost_estimated for turn in told))
 
 
 def as_object(row: LogRow) -> dict[str, Any]:
@@ -183,7 +193,7 @@ def _caught_up(row: LogRow, turn: Turn, walls: bool) -> str:
 
 def _spent(row: LogRow) -> tuple[str, str]:
     turn = row.turn.told if row.turn is not None else None
-    if turn is None or (row.sender == "user" and turn.cost_usd in (None, 0)):
+    if turn is None or (row.sender == "user" and turn.cost_usd in (None, 0) and not _new(turn)):
         return "", ""
     cost = words.money(turn.cost_usd, turn.cost_estimated) if turn.cost_usd is not None else "–"
     return words.tokens(_new(turn)), cost

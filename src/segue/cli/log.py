@@ -37,7 +37,7 @@ def command(key: str, full: bool, as_json: bool) -> None:
     width = width_of(sys.stdout)
     if conversation.forked_from is not None:
         say(f"a fork of {conversation.forked_from}")
-    for line in (*dialogue.lines(rows, width, full=full), *dialogue.total(turns, width)):
+    for line in (*dialogue.lines(rows, width, full=full), *dialogue.total(rows, turns, width)):
         say(line)
     if not rows:
         say(f'{key} has no messages yet. Say something: segue run {key} "hi"', err=True)

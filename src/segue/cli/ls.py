@@ -29,7 +29,7 @@ def command(as_json: bool) -> None:
     from segue.turns.opening import opened
 
     with opened(os.environ) as store:
-        summaries = store.conversations()
+        summaries = store.conversations(estimates=True)
     if as_json:
         say_json([as_object(each) for each in summaries])
         return
@@ -56,6 +56,7 @@ def as_object(each: Summary) -> dict[str, Any]:
         "last_used": each.last_used_ms,
         "tokens": each.tokens,
         "cost_usd": each.cost_usd,
+        "cost_estimated": each.cost_estimated,
         "saved_usd": each.saved_usd,
         "forked_from": each.conversation.forked_from,
     }
@@ -69,7 +70,7 @@ def lines(summaries: Sequence[Summary], width: int, now_ms: int | None = None) -
     now = time.time_ns() // 1_000_000 if now_ms is None else now_ms
     table = [("conversation", "agents", "messages", "cost", "last used", "", "title")]
     for each in summaries:
-        cost = words.money(each.cost_usd) if each.cost_usd is not None else "–"
+        cost = words.money(each.cost_usd, each.cost_estimated) if each.cost_usd is not None else "–"
         who = (each.conversation.key, ", ".join(each.agents), str(each.messages), cost)
         when = (age(each.last_used_ms, now), STATES.get(each.status or "", ""))
         table.append((*who, *when, words.one_line(each.title)))

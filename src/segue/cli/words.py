@@ -59,10 +59,10 @@ def money(usd: float | None, estimated: bool = False) -> str:
         return "cost unknown"
     if usd == 0:
         return "$0"
+    sign = "~$" if estimated else "$"
     if 0 < usd < 0.001:
-        return "< $0.001"
-    digits = 3 if usd < 1 else 2
-    return f"{'~' if estimated else ''}${usd:.{digits}f}"
+        return f"< {sign}0.001"
+    return f"{sign}{usd:,.2f}" if usd >= 1 else f"{sign}{usd:.3f}"
 
 
 def size(count: int) -> str:

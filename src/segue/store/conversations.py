@@ -18,6 +18,8 @@ from segue.store.records import Conversation, Summary
 _SQL = Queries("conversations")
 _SESSIONS = Queries("sessions")
 TITLE_LENGTH = 200
+ESTIMATED = '%"cost_estimated":true%'
+"""As it stands in what is told of a turn, and nowhere else: in a text its quotes are escaped."""
 
 
 class Conversations(Part):
@@ -25,14 +27,17 @@ class Conversations(Part):
         row = self.db.one(_SQL.by_key, key=key)
         return None if row is None else conversation_of(row)
 
-    def conversations(self) -> list[Summary]:
-        """All of them, the one that was used last first."""
+    def conversations(self, *, estimates: bool = False) -> list[Summary]:
+        """All of them, the one that was used last first. ``estimates``: tell whose cost is one, which only
+        the turns' own words tell."""
         with self.db.reading():
             found = {row[0]: conversation_of(row) for row in self.db.all(_SQL.every)}
             counts = _message_counts(self.db)
             spent = {row[0]: row[1:] for row in self.db.all(_SQL.spent)}
             status = {row[0]: row[1] for row in self.db.all(_SQL.newest_status)}
             titles = _beginnings(self.db)
+            rows = self.db.all(_SQL.estimated, told=ESTIMATED) if estimates else []
+        estimated = {row[0] for row in rows}
         summaries = []
         for conversation in found.values():
             count, agents = counts.get(conversation.id, (0, ()))
@@ -46,6 +51,7 @@ class Conversations(Part):
                     last_used_ms=conversation.created_ms if used_ms is None else used_ms,
                     usage=Usage(*tokens),
                     cost_usd=cost,
+                    cost_estimated=conversation.id in estimated,
                     saved_usd=saved,
                     status=status.get(conversation.id),
                 )

@@ -63,6 +63,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     last_used_ms: int = 0
     usage: Usage = Usage()
     cost_usd: float | None = None
+    cost_estimated: bool = False
+    """Whether a part of it is; told only where that was asked for."""
     saved_usd: float | None = None
     status: TurnStatus | None = None
     """Of its newest turn."""

@@ -34,10 +34,12 @@ def test_tokens(count: int | None, shown: str) -> None:
     [
         (None, False, "cost unknown"),
         (0.0, False, "$0"),
-        (0.0004, True, "< $0.001"),
+        (0.0004, False, "< $0.001"),
+        (0.0004, True, "< ~$0.001"),
         (0.0234, False, "$0.023"),
         (0.0234, True, "~$0.023"),
         (31.4159, False, "$31.42"),
+        (1234.5, True, "~$1,234.50"),
     ],
 )
 def test_money(usd: float | None, estimated: bool, shown: str) -> None:

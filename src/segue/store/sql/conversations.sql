@@ -68,6 +68,10 @@ SELECT
     SUM(cost_usd), SUM(saved_usd), MAX(COALESCE(ended_ms, started_ms))
 FROM turns GROUP BY conversation;
 
+-- name: estimated(told)
+-- Conversations of whose cost a part is estimated.
+SELECT DISTINCT conversation FROM turns WHERE cost_usd > 0 AND told LIKE :told;
+
 -- name: newest_status()
 SELECT conversation, status
 FROM (
