@@ -191,7 +191,7 @@ class Segue:
 
     async def conversations(self) -> list[Summary]:
         """All conversations, the last used first."""
-        return await run_sync(self.store.conversations)
+        return await run_sync(lambda: self.store.conversations())
 
     async def export(self, key: str, form: Literal["json", "markdown"] = "json") -> str:
         """The conversation as JSON, which ``take_in`` takes, or as Markdown to read."""
@@ -249,7 +249,7 @@ class Segue:
         from segue.sessions.shown import shown
 
         shelf = self._shelf()
-        return [shown(each, shelf) for each in shelf.sessions(everywhere, agents)]
+        return [shown(each, shelf) for each in shelf.exact(shelf.sessions(everywhere, agents))]
 
     def _changing(self, conversation: Conversation) -> AbstractAsyncContextManager[None]:
         host = host_name(load(self._env, Path.cwd()).store.host)

@@ -11,6 +11,7 @@ import msgspec
 from segue import Segue
 from tests.integration.conftest import Program
 from tests.integration.talk import OTHER, Talk, rehearsing
+from tests.integration.test_robust import declare
 from tests.integration.test_terminal import beside_our_own, left_on_screen, on_terminal
 
 
@@ -70,11 +71,35 @@ def test_the_lines(segue: Program) -> None:
 def test_what_nothing_is_left_of_was_paid_for_all_the_same(segue: Program) -> None:
     talk = rehearsing(segue)
     talk.run("remember number 1")
-    paid = talk("log").stdout.splitlines()[-1]
+    paid = talk("log").stdout.splitlines()[-1].split()
+    assert paid[0] == "total"
     talk("truncate", "#1")
     ran = talk("log")
-    assert ran.stdout.splitlines() == [paid]
+    assert ran.stdout.split() == ["dropped:", "1", "turn", "·", *paid[1:]]
     assert "t has no messages yet" in ran.stderr
+    talk.run("remember number 2")
+    _, answer, total, dropped = talk("log").stdout.splitlines()
+    assert total.split()[0] == "total"
+    assert f" {total.split()[1]} " in answer, "the only row is all there is to sum up"
+    assert dropped.split() == ran.stdout.split()
+
+
+def test_a_cost_that_is_estimated_says_so_everywhere(segue: Program, tmp_path: Path) -> None:
+    script = """echo '{"type":"text","text":"hi","in":1000000,"out":1000000,"model":"made-1"}'\n"""
+    more = 'usage = { input = "$.in", output = "$.out" }\n[prices."made-*"]\ninput = 2.0\noutput = 8.0\n'
+    declare(segue, tmp_path, script, more)
+    segue("run", "sure", 'say "cost_estimated":true', "--agent", "rehearsal")
+    segue("run", "mixed", "hi", "--agent", "rehearsal")
+    segue("run", "mixed", "hi", "--agent", "made", "--model", "made-1")
+    mixed, sure = (line.split() for line in segue("ls").stdout.splitlines()[1:])
+    assert [mixed[0], mixed[4]] == ["mixed", "~$10.00"]
+    assert "~" not in " ".join(sure)
+    told = {row["key"]: row["cost_estimated"] for row in msgspec.json.decode(segue("ls", "--json").stdout)}
+    assert told == {"mixed": True, "sure": False}
+    assert " · ~$10.000" in segue("export", "mixed").stdout
+    lines = msgspec.json.decode(segue("export", "mixed", "--json").stdout)["messages"]
+    assert [line["cost_estimated"] for line in lines] == [None, False, None, True]
+    assert segue("log", "mixed").stdout.splitlines()[-1].strip().startswith("total 2.0M · ~$10.0")
 
 
 def test_the_whole_text_stands_below_with_full(segue: Program) -> None:
@@ -127,7 +152,7 @@ def test_three_hundred_conversations_are_a_list(segue: Program) -> None:
     assert used == sorted(used, reverse=True), "the last used first"
     assert set(rows[0]) == {
         *("key", "title", "agents", "agent", "account", "model", "role", "cwd", "messages", "status"),
-        *("created", "last_used", "tokens", "cost_usd", "saved_usd", "forked_from"),
+        *("created", "last_used", "tokens", "cost_usd", "cost_estimated", "saved_usd", "forked_from"),
     }
     lines = segue("ls").stdout.splitlines()
     assert len(lines) == 301

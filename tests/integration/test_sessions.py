@@ -91,6 +91,23 @@ def test_a_list_has_what_is_here_newest_first_and_says_whose_it_is(segue: Progra
     assert all(line[at:].startswith("~/project  ") for line in everywhere[1:]), everywhere
 
 
+def test_messages_are_counted_to_the_last_one_in_all_but_huge_files(segue: Program) -> None:
+    path = foreign(segue, said(segue, "a", "alpha"), OTHER)
+    header, prompt, answer = path.read_text().splitlines()[:3]
+    long = prompt.replace("alpha", "x" * 100_000)
+    path.write_text("\n".join([header, long, answer, *[prompt, answer] * 200, long, answer, ""]))
+    (row,) = [row for row in ls(segue) if row["id"] == OTHER]
+    assert (row["messages"], row["messages_estimated"]) == (404, False)
+    assert row["size"] > 200_000
+    briefs = {file: file.stat().st_mtime_ns for file in (segue.home / "briefs").iterdir()}
+    assert ls(segue)[0]["messages"] in (404, 2)
+    assert {file: file.stat().st_mtime_ns for file in briefs} == briefs, "it is counted once"
+    path.write_text("\n".join([header, *[long, answer] * 45, ""]))
+    (row,) = [row for row in ls(segue) if row["id"] == OTHER]
+    assert row["size"] > 4 * 1024 * 1024
+    assert row["messages_estimated"]
+
+
 def test_what_was_sent_to_carry_a_conversation_is_nobodys_words(segue: Program) -> None:
     said(segue, "talk", "remember 12", "and 13")
     ran = segue("run", "talk", "go on\n--- user ---\nthere", "--fresh-session", "--json")

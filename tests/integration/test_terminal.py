@@ -41,6 +41,7 @@ def on_terminal(
     while time.monotonic() - began < 30:
         if waiting and _due(waiting[0][0], began):
             os.write(leader, waiting.pop(0)[1])
+        ended = process.poll() is not None  # looked at before reading: what it wrote last is read, too
         ready, _, _ = select.select([leader], [], [], 0.1)
         if ready:
             try:
@@ -48,7 +49,7 @@ def on_terminal(
             except OSError:
                 break
             seen += chunk
-        elif process.poll() is not None:
+        elif ended:
             break
     os.close(leader)
     return process.wait(timeout=10), seen.decode("utf-8", "replace")

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 import msgspec
 
+from segue.cli.output import say, say_json, width_of
 from segue.core.request import Capabilities
 
 if TYPE_CHECKING:
     from segue.config.schema import Config
+
+NARROWEST = 20
+"""What is told of an agent has at least so many columns."""
 
 
 class Listed(msgspec.Struct, frozen=True):
@@ -35,9 +41,10 @@ def command(as_json: bool) -> None:
     """List the agents: where each was found, its version, what it can do, and its accounts."""
     found = survey(os.environ, Path.cwd())
     if as_json:
-        click.echo(msgspec.json.encode(found).decode())
+        say_json(found)
     else:
-        _print(found)
+        for line in lines(found, width_of(sys.stdout)):
+            say(line)
 
 
 def survey(env: Mapping[str, str], cwd: Path) -> list[Listed]:
@@ -101,20 +108,30 @@ def abilities(can: Capabilities) -> list[str]:
     return [name for name, able in named.items() if able]
 
 
-def _print(found: Sequence[Listed]) -> None:
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
+def lines(found: Sequence[Listed], width: int) -> Iterator[str]:
+    """Each agent on a line, and below it what it can do, its accounts, or how to get it."""
+    import textwrap
 
-    from segue.cli.words import below_home
+    from segue.cli.widths import columns, padded
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for heading in ("agent", "version", "can", "accounts", "found"):
-        table.add_column(heading, overflow="fold")
-    for one in found:
-        able = ", ".join(abilities(one.capabilities)) if one.capabilities else ""
-        where = below_home(one.path) if one.path else (one.problem or "").replace("; install", "\ninstall")
-        cells = (one.agent, one.version or "–", able, ", ".join(one.accounts) or "–", where)
-        table.add_row(*map(Text, cells))  # as they are: brackets in them are no markup
-    Console().print(table)
+    table = [("agent", "version", ["found"])]
+    table += [(one.agent, one.version or "–", _details(one)) for one in found]
+    names = max(columns(name) for name, _, _ in table)
+    versions = max(columns(version) for _, version, _ in table)
+    for name, version, details in table:
+        head = f"{padded(name, names)}  {padded(version, versions)}  "
+        below = " " * columns(head)
+        room = max(width - columns(head), NARROWEST)
+        wrapped = (textwrap.wrap(each, room, break_on_hyphens=False) for each in details)
+        for at, line in enumerate(chain.from_iterable(wrapped)):
+            yield (below if at else head) + line
+
+
+def _details(one: Listed) -> list[str]:
+    from segue.cli.words import below_home, one_line
+
+    where = below_home(one.path) if one.path else one_line(one.problem or "")
+    able = f"can {', '.join(abilities(one.capabilities))}" if one.capabilities else ""
+    accounts = f"accounts: {', '.join(one.accounts)}" if one.accounts else ""
+    told = (*where.replace("; install it", "\ninstall it").split("\n"), able, accounts)
+    return [detail for detail in told if detail]

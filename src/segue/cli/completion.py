@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from segue.cli.output import answer
+
 WHERE = {
     "bash": 'add to ~/.bashrc: eval "$(segue completion bash)"',
     "zsh": 'add to ~/.zshrc: eval "$(segue completion zsh)"',
@@ -27,4 +29,4 @@ def command(shell: str) -> None:
 
     complete = get_completion_class(shell)
     assert complete is not None
-    click.echo(complete(cli, {}, "segue", "_SEGUE_COMPLETE").source())
+    answer(complete(cli, {}, "segue", "_SEGUE_COMPLETE").source() + "\n")

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import textwrap
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, TextIO
+from typing import Any
 
 import msgspec
 
 from segue.cli import words
-from segue.cli.terminal import columns, cut
+from segue.cli.widths import columns, fitted
 from segue.core.turn import Turn, status_of
 from segue.store.records import LogRow, TurnRow
 
-MIN_WIDTH, PIPE_WIDTH = 40, 120
 TEXT_ROOM = 24
 """Rather than give the text less room than this, the age is left out, and then the tokens."""
 
@@ -25,14 +22,6 @@ SHOWN = {"queued": "waiting", "running": "running"}
 DIED = "refused: its process ended while it waited"
 NOTED_ROOM = 12
 """And a note is left out where it would leave less than this."""
-
-
-def width_of(out: TextIO) -> int:
-    return max(MIN_WIDTH, shutil.get_terminal_size().columns) if out.isatty() else PIPE_WIDTH
-
-
-def coloured(out: TextIO) -> bool:
-    return out.isatty() and os.environ.get("TERM") != "dumb" and not os.environ.get("NO_COLOR")
 
 
 def lines(
@@ -52,20 +41,30 @@ def lines(
             yield ""
 
 
-def total(turns: Iterable[TurnRow], width: int) -> Iterator[str]:
-    """What all turns took together, those that nothing is left of included."""
-    told = [turn.told for turn in turns if turn.told is not None]
+def total(rows: Sequence[LogRow], turns: Iterable[TurnRow], width: int) -> Iterator[str]:
+    """What the rows add up to; and what else was paid for: turns of which no message stands any more."""
+    shown = {row.turn.id: row.turn.told for row in rows if row.turn is not None and row.turn.told is not None}
+    gone = [turn.told for turn in turns if turn.told is not None and turn.id not in shown]
+    saved = sum(turn.saved.usd for turn in shown.values() if turn.saved.usd is not None)
+    sums = [*_sums(shown.values()), f"saved {words.money(saved)}" if saved >= 0.0005 else ""]
+    dropped = list(_sums(gone))
+    if any(sums):
+        line = f"total {' · '.join(part for part in sums if part)}"
+        yield f"{line:>{width}}"
+    if dropped:
+        line = f"dropped: {' · '.join((words.counted(len(gone), 'turn'), *dropped))}"
+        yield f"{line:>{width}}"
+
+
+def _sums(turns: Iterable[Turn]) -> Iterator[str]:
+    """Tokens and money of these turns together, as far as they are known."""
+    told = list(turns)
     new = [count for turn in told if (count := _new(turn)) is not None]
     costs = [turn.cost_usd for turn in told if turn.cost_usd is not None]
-    saved = sum(turn.saved.usd for turn in told if turn.saved.usd is not None)
-    parts = [f"total {words.tokens(sum(new))}" if new else ""]
+    if new:
+        yield words.tokens(sum(new))
     if costs:
-        parts.append(words.money(sum(costs), any(turn.cost_estimated for turn in told)))
-    if saved >= 0.0005:
-        parts.append(f"saved {words.money(saved)}")
-    line = " · ".join(part for part in parts if part)
-    if line:
-        yield f"{line:>{width}}"
+        yield words.money(sum(costs), any(turn.cost_estimated for turn in told))
 
 
 def as_object(row: LogRow) -> dict[str, Any]:
@@ -180,7 +179,7 @@ def _caught_up(row: LogRow, turn: Turn, walls: bool) -> str:
 
 def _spent(row: LogRow) -> tuple[str, str]:
     turn = row.turn.told if row.turn is not None else None
-    if turn is None or (row.sender == "user" and turn.cost_usd in (None, 0)):
+    if turn is None or (row.sender == "user" and turn.cost_usd in (None, 0) and not _new(turn)):
         return "", ""
     cost = words.money(turn.cost_usd, turn.cost_estimated) if turn.cost_usd is not None else "–"
     return words.tokens(_new(turn)), cost
@@ -206,5 +205,4 @@ def _left_behind(row: LogRow, width: int) -> Iterator[str]:
 
 
 def _fitted(text: str, room: int) -> str:
-    line = words.one_line(text)
-    return line if columns(line) <= room else cut(line, max(room - 1, 1)) + "…"
+    return fitted(words.one_line(text), room)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 
 import click
-import msgspec
+
+from segue.cli.output import DIM, GREEN, PLAIN, RED, YELLOW, say, say_json
 
 SIGNS = {"ok": "✓", "note": "·", "warn": "!", "bad": "✗"}
-STYLES = {"ok": "green", "note": "bright_black", "warn": "yellow", "bad": "red"}
+INKS = {"ok": GREEN, "note": DIM, "warn": YELLOW, "bad": RED}
 
 
 @click.command("doctor", short_help="Check the set-up.")
@@ -28,10 +29,9 @@ def command(as_json: bool) -> int:
         bad += finding.level == "bad"
         findings.append(finding)
         if not as_json:
-            sign = click.style(SIGNS[finding.level], fg=STYLES[finding.level])
-            click.echo(f"{sign} {finding.what}")
+            say(f"{INKS[finding.level]}{SIGNS[finding.level]}{PLAIN} {finding.what}")
             if finding.fix:
-                click.echo(f"    → {finding.fix}")
+                say(f"    → {finding.fix}")
     if as_json:
-        click.echo(msgspec.json.encode(findings).decode())
+        say_json(findings)
     return 1 if bad else 0

@@ -6,6 +6,7 @@ import click
 
 from segue.cli import prompt as prompts
 from segue.cli.options import complete_keys
+from segue.cli.output import say
 
 NOTHING = "the new text is empty; to drop a message use segue truncate"
 
@@ -26,4 +27,4 @@ def command(key: str, message: str, text: str | None, cut: bool) -> None:
     count = change(lambda segue: segue.edit(key, message, new, cut=cut))
     which = f"#{message.removeprefix('#')}" if message.removeprefix("#").isdecimal() else message
     gone = f"; {dropped(count)}" if count else ""
-    click.echo(f"{which} is changed{gone}. {undo_hint(key)}", err=True)
+    say(f"{which} is changed{gone}. {undo_hint(key)}", err=True)

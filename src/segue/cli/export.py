@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import sys
 
 import click
 
 from segue.cli.options import complete_keys
+from segue.cli.output import answer
 
 
 @click.command("export", short_help="Write a conversation as Markdown or JSON.")
@@ -18,12 +18,10 @@ def command(key: str, as_json: bool) -> None:
 
     Ids of native sessions are shown as short hashes: enough to compare, not enough to go on with.
     """
-    from segue.cli import words
     from segue.core.keys import conversation_key
     from segue.turns import changes, exchange
     from segue.turns.opening import opened
 
     with opened(os.environ) as store:
         export = exchange.export_of(store, changes.known(store, conversation_key(key)))
-    text = exchange.json(export) if as_json else exchange.markdown(export)
-    sys.stdout.write(words.harmless(text) if sys.stdout.isatty() else text)
+    answer(exchange.json(export) if as_json else exchange.markdown(export))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from segue.cli.options import complete_keys
+from segue.cli.output import say
 
 
 @click.command("fork", short_help="Go on from here under another key.")
@@ -19,4 +20,4 @@ def command(key: str, new_key: str | None, upto: str | None) -> None:
     """
     from segue.cli.changing import change
 
-    click.echo(change(lambda segue: segue.fork(key, new_key, upto=upto)))
+    say(change(lambda segue: segue.fork(key, new_key, upto=upto)))

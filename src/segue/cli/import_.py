@@ -8,6 +8,8 @@ from pathlib import Path
 
 import click
 
+from segue.cli.output import say
+
 
 @click.command("import", short_help="Make a conversation of an export.")
 @click.argument("file", type=click.Path(path_type=Path, allow_dash=True))
@@ -27,4 +29,4 @@ def command(file: Path, key: str | None) -> None:
         raise Misuse(f"{file} cannot be read: {error.strerror}") from None
     export = exchange.read(data)
     with opened(os.environ) as store:
-        click.echo(exchange.take_in(store, export, key).key)
+        say(exchange.take_in(store, export, key).key)

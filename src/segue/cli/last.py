@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
 from pathlib import Path
 
 import click
 
 from segue.cli.options import complete_keys
+from segue.cli.output import answer, say, say_json
 
 POLL_S = 0.2
 
@@ -45,15 +45,14 @@ def command(key: str, wait: bool, as_json: bool) -> int:
     if answers:
         turn = answers[-1].turn.told if answers[-1].turn is not None else None
         if as_json and turn is not None:
-            print(words.json(turn), flush=True)
+            say_json(turn)
         else:
-            text = answers[-1].text
-            print(words.harmless(text) if sys.stdout.isatty() else text, flush=True)
+            answer(answers[-1].text + "\n")
     if newest is not None and newest.told is None:
-        click.echo(f"segue: a turn of {key} has not ended; --wait waits for it", err=True)
+        say(f"segue: a turn of {key} has not ended; --wait waits for it", err=True)
     elif newest is not None and newest.told is not None and newest.told.failure is not None:
-        click.echo(f"segue: {words.one_line(words.failure(newest.told, newest.voice.agent))}", err=True)
+        say(f"segue: {words.one_line(words.failure(newest.told, newest.voice.agent))}", err=True)
         return exit_code(newest.told)
     elif not answers:
-        click.echo(f"segue: {key} has no answer yet", err=True)
+        say(f"segue: {key} has no answer yet", err=True)
     return 0 if answers else 1

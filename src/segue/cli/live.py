@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import signal
-import sys
 from collections.abc import AsyncIterator
 
 import anyio
-import msgspec
 
+from segue.cli.output import say_json
 from segue.cli.screen import Screen
 from segue.core import events as ev
 from segue.core.turn import Turn
@@ -77,8 +76,7 @@ class Printer:
         if self.broken:
             return
         try:
-            sys.stdout.buffer.write(msgspec.json.encode(event) + b"\n")
-            sys.stdout.buffer.flush()
+            say_json(event)
         except OSError:
             self.broken = True
             self._cancel()

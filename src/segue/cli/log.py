@@ -20,9 +20,8 @@ def command(key: str, full: bool, as_json: bool) -> None:
 
     Messages are numbered; segue edit, truncate and retry take #n or the id that --json shows.
     """
-    import msgspec
-
     from segue.cli import dialogue
+    from segue.cli.output import say, say_json, width_of
     from segue.core.keys import conversation_key
     from segue.turns import changes
     from segue.turns.opening import opened
@@ -33,12 +32,12 @@ def command(key: str, full: bool, as_json: bool) -> None:
         rows = store.log(conversation.id, withdrawn=True)
     if as_json:
         shown: list[dict[str, Any]] = [dialogue.as_object(row) for row in rows]
-        print(msgspec.json.encode(shown).decode())
+        say_json(shown)
         return
-    width = dialogue.width_of(sys.stdout)
+    width = width_of(sys.stdout)
     if conversation.forked_from is not None:
-        click.echo(f"a fork of {conversation.forked_from}")
-    for line in (*dialogue.lines(rows, width, full=full), *dialogue.total(turns, width)):
-        click.echo(line)
+        say(f"a fork of {conversation.forked_from}")
+    for line in (*dialogue.lines(rows, width, full=full), *dialogue.total(rows, turns, width)):
+        say(line)
     if not rows:
-        click.echo(f'{key} has no messages yet. Say something: segue run {key} "hi"', err=True)
+        say(f'{key} has no messages yet. Say something: segue run {key} "hi"', err=True)

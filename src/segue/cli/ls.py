@@ -25,21 +25,19 @@ STATES = {"failed": "✗", "cancelled": "✗", "withdrawn": "✗", "running": "�
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON array.")
 def command(as_json: bool) -> None:
     """List the conversations, the last used first. ✗ marks those whose last turn failed, … a running one."""
-    import msgspec
-
-    from segue.cli.dialogue import width_of
+    from segue.cli.output import say, say_json, width_of
     from segue.turns.opening import opened
 
     with opened(os.environ) as store:
         summaries = store.conversations()
     if as_json:
-        print(msgspec.json.encode([as_object(each) for each in summaries]).decode())
+        say_json([as_object(each) for each in summaries])
         return
     if not summaries:
-        click.echo('No conversations yet. Begin one: segue run hello "hi"', err=True)
+        say('No conversations yet. Begin one: segue run hello "hi"', err=True)
         return
     for line in lines(summaries, width_of(sys.stdout)):
-        click.echo(line)
+        say(line)
 
 
 def as_object(each: Summary) -> dict[str, Any]:
@@ -61,6 +59,7 @@ def as_object(each: Summary) -> dict[str, Any]:
         "last_used": each.last_used_ms,
         "tokens": each.tokens,
         "cost_usd": each.cost_usd,
+        "cost_estimated": each.cost_estimated,
         "saved_usd": each.saved_usd,
         "forked_from": each.conversation.forked_from,
     }
@@ -69,12 +68,12 @@ def as_object(each: Summary) -> dict[str, Any]:
 def lines(summaries: Sequence[Summary], width: int, now_ms: int | None = None) -> Iterator[str]:
     from segue.cli import words
     from segue.cli.dialogue import age
-    from segue.cli.terminal import columns, cut
+    from segue.cli.widths import columns, cut
 
     now = time.time_ns() // 1_000_000 if now_ms is None else now_ms
     table = [("conversation", "agents", "messages", "cost", "last used", "", "title")]
     for each in summaries:
-        cost = words.money(each.cost_usd) if each.cost_usd is not None else "–"
+        cost = words.money(each.cost_usd, each.cost_estimated) if each.cost_usd is not None else "–"
         who = (each.conversation.key, ", ".join(each.agents), str(each.messages), cost)
         when = (age(each.last_used_ms, now), STATES.get(each.state or "", ""))
         table.append((*who, *when, words.one_line(each.title)))

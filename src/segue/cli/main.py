@@ -11,6 +11,7 @@ import click
 
 from segue import __version__
 from segue.cli.group import Commands
+from segue.cli.output import harmless, say, say_json
 from segue.core.errors import SegueError
 
 COMMANDS = {
@@ -55,7 +56,7 @@ def cli() -> None:
 def main() -> NoReturn:
     """Run the command line. Exit codes: 0 ok, 1 failed, 2 misuse, 75 try again, 124 limit, 130 cancelled."""
     try:
-        result = cli.main(standalone_mode=False)
+        result = cli.main(prog_name="segue", standalone_mode=False)
         sys.stdout.flush()
         code = result if isinstance(result, int) else 0
     except SystemExit as ended:  # click's own end: of a completion, or because the reader has gone
@@ -64,7 +65,7 @@ def main() -> NoReturn:
     except click.exceptions.Exit as ended:
         code = ended.exit_code
     except click.exceptions.NoArgsIsHelpError as help_wanted:
-        click.echo(help_wanted.format_message())
+        say(help_wanted.format_message())
         code = 2 if sys.argv[1:] else 0
     except click.ClickException as error:
         code = _complain(_plain(error), "misuse", 2)
@@ -121,13 +122,11 @@ def _kept() -> str:
 
 def _complain(message: str, code: str, exit_code: int) -> int:
     """One line on stderr; with ``--json`` also an object as stdout's last line."""
-    line = " ".join(message.split())
+    line = " ".join(harmless(message).split())
     with suppress(OSError):
         sys.stdout.flush()
     with suppress(OSError):
-        print(f"segue: {line}", file=sys.stderr)
+        say(f"segue: {line}", err=True)
         if {"--json", "--events"} & set(sys.argv):
-            import msgspec
-
-            print(msgspec.json.encode({"schema": 1, "error": {"code": code, "message": line}}).decode())
+            say_json({"schema": 1, "error": {"code": code, "message": line}})
     return exit_code

@@ -6,8 +6,9 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 
-from segue.cli.dialogue import age, coloured, width_of
-from segue.cli.terminal import columns, cut
+from segue.cli.dialogue import age
+from segue.cli.output import BOLD, DIM, PLAIN, coloured, width_of
+from segue.cli.widths import columns, cut
 from segue.cli.words import below_home, one_line
 from segue.sessions.index import Index
 from segue.sessions.places import Place
@@ -16,7 +17,6 @@ from segue.sessions.shown import title_of
 
 SHORT = 8
 """An id is shown by so many characters, or by as many as tell it apart."""
-BOLD, DIM, PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[0m"
 
 
 def lines(

@@ -7,6 +7,9 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from segue.cli.output import Canvas
+from segue.cli.widths import cut
+
 PATIENCE_S, EVERY_S = 0.5, 0.1
 BAR = 30
 
@@ -14,27 +17,24 @@ BAR = 30
 @contextmanager
 def progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
     """Call what it gives with how much is done of ``total``."""
-    out, began = sys.stderr, time.monotonic()
-    last = began + PATIENCE_S - EVERY_S
-    shown = False
+    canvas = Canvas(sys.stderr)
+    last = time.monotonic() + PATIENCE_S - EVERY_S
 
     def went(done: int) -> None:
-        nonlocal last, shown
+        nonlocal last
         now = time.monotonic()
         if now - last < EVERY_S:
             return
-        last, shown = now, True
+        last = now
         share = min(done / total, 1.0) if total else 1.0
         bar = "█" * round(share * BAR)
-        out.write(f"\r{what} {bar:░<{BAR}} {share:4.0%}")
-        out.flush()
+        canvas.draw([cut(f"{what} {bar:░<{BAR}} {share:4.0%}", canvas.width - 1)])
 
     try:
-        yield went if out.isatty() else _nobody
+        yield went if sys.stderr.isatty() else _nobody
     finally:
-        if shown:
-            out.write("\r\x1b[K")
-            out.flush()
+        canvas.erase()
+        canvas.flush()
 
 
 def _nobody(_: int) -> None:

@@ -7,6 +7,7 @@ import select
 import stat
 import sys
 
+from segue.cli.output import say
 from segue.core.errors import Misuse
 
 SILENCE_S = 3.0
@@ -48,7 +49,7 @@ def _read(descriptor: int) -> bytes:
     chunks: list[bytes] = []
     while True:
         if not select.select([descriptor], [], [], silence)[0]:
-            print(WAITING, file=sys.stderr)
+            say(WAITING, err=True)
             silence = None
             continue
         chunk = os.read(descriptor, CHUNK)

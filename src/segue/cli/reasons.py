@@ -9,6 +9,7 @@ import msgspec
 
 from segue.cli import words
 from segue.cli.advice import advice
+from segue.cli.output import BOLD, DIM, PLAIN
 from segue.core.turn import Check
 from segue.turns.why import RungShown, Why
 
@@ -31,7 +32,6 @@ SHORT = frozenset({"pressure", "size"})
 """Checks whose detail is a figure: it stands right behind their name."""
 WIDEST, NARROWEST = 100, 50
 RUNG_INDENT = 12
-BOLD, DIM, PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[0m"
 
 
 def lines(found: Why, *, width: int = WIDEST, home: str = "", colour: bool = False) -> Iterator[str]:

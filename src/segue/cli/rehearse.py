@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 from segue.cli.cast import Cast, Signals
+from segue.cli.output import say
 from segue.core.errors import Misuse
 
 if TYPE_CHECKING:
@@ -109,10 +110,9 @@ def _staged(url: str, place: Path) -> Staged:
 
 
 def _serve(url: str, staged: Staged, heard: Signals) -> int:
-    click.echo(f"# The model listens at {url} (Ctrl-C ends it). Point the CLIs at it with:")
+    say(f"# The model listens at {url} (Ctrl-C ends it). Point the CLIs at it with:")
     for title, lines in _exports(staged, os.environ).items():
-        click.echo("\n".join(["", f"# {title}", *lines]))
-    sys.stdout.flush()
+        say("\n".join(["", f"# {title}", *lines]))
     heard.any.wait()
     return 0
 

@@ -7,6 +7,7 @@ import sys
 import click
 
 from segue.cli.options import complete_keys
+from segue.cli.output import agreed, say
 
 
 @click.command("rm", short_help="Forget a conversation.")
@@ -21,8 +22,8 @@ def command(keys: tuple[str, ...], yes: bool) -> None:
     from segue.library import Segue
 
     keys = tuple(dict.fromkeys(keys))
-    if not yes and sys.stdin.isatty():
-        click.confirm(f"Forget {', '.join(keys)}?", abort=True, err=True)
+    if not yes and sys.stdin.isatty() and not agreed(f"Forget {', '.join(keys)}?"):
+        raise click.Abort
 
     async def forget(segue: Segue) -> None:
         for key in keys:
@@ -31,4 +32,4 @@ def command(keys: tuple[str, ...], yes: bool) -> None:
             await segue.remove(key)
 
     change(forget)
-    click.echo(f"Forgot {', '.join(keys)}.", err=True)
+    say(f"Forgot {', '.join(keys)}.", err=True)

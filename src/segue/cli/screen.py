@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import suppress
-from typing import Protocol, TextIO
+from typing import Protocol
 
 from segue.cli import words
+from segue.cli.output import say
 from segue.core import events as ev
 
 
@@ -49,9 +50,6 @@ class Lines:
 
     shown = False
 
-    def __init__(self, out: TextIO) -> None:
-        self._out = out
-
     def entitle(self, title: str) -> None: ...
 
     def event(self, event: ev.Event) -> None:
@@ -63,7 +61,7 @@ class Lines:
 
     def note(self, line: str) -> None:
         with suppress(OSError):  # nobody reads our lines any more; the answer is another matter
-            print(words.harmless(line), file=self._out, flush=True)
+            say(line, err=True)
 
     def close(self) -> None: ...
 
@@ -100,4 +98,4 @@ def open_screen(title: str, *, quiet: bool, answer_on_stdout: bool) -> Screen:
         from segue.cli.terminal import Live
 
         return Live(sys.stderr, title, answer_here=answer_on_stdout and sys.stdout.isatty())
-    return Lines(sys.stderr)
+    return Lines()

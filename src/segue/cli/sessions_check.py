@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from segue.cli.output import say, say_json
+
 if TYPE_CHECKING:
     from segue.sessions.checking import Finding
 
@@ -23,7 +25,6 @@ def command(session: str, as_json: bool) -> int:
     Each finding says what it means and what to do. Nothing is changed. Exit code 1: a resume fails, or the
     agent would be sent something broken.
     """
-    from segue.cli import words
     from segue.cli.naming import named
     from segue.cli.progress import progress
     from segue.sessions.checking import Seen, check
@@ -52,20 +53,20 @@ def command(session: str, as_json: bool) -> int:
             "load": facts.load,
             "findings": findings,
         }
-        print(words.json(told))
+        say_json(told)
     else:
         _print(found.id, found.place.agent, findings)
     return 1 if sick else 0
 
 
 def _print(session: str, agent: str, findings: list[Finding]) -> None:
-    click.echo(f"{agent} · {session}")
+    say(f"{agent} · {session}")
     for each in findings:
         if each.level == "ok":
             continue
         where = f" (at {', '.join(each.where)})" if each.where else ""
-        click.echo(f"{MARKS[each.level]} {each.check}: {each.means}{where}")
+        say(f"{MARKS[each.level]} {each.check}: {each.means}{where}")
         if each.do:
-            click.echo(f"    {each.do}")
+            say(f"    {each.do}")
     fine = [each.check for each in findings if each.level == "ok"]
-    click.echo(f"{MARKS['ok']} {', '.join(fine)}")
+    say(f"{MARKS['ok']} {', '.join(fine)}")

@@ -11,6 +11,7 @@ import click
 
 from segue.cli import prompt as prompts
 from segue.cli.options import OUTPUT, RUNNING, WHO, TurnCommand, checked, take
+from segue.cli.output import say
 
 if TYPE_CHECKING:
     from segue.sessions.listing import Listed
@@ -68,7 +69,7 @@ def command(
         wanted["account"] = wanted.get("account") or known.row.account or None
         wanted["cwd"] = wanted.get("cwd") or found.brief.cwd
     if mine is None and not (shown["quiet"] or shown["as_json"] or shown["events"]):
-        click.echo(f"segue: it is the conversation {name} from now on: segue run {name}", err=True)
+        say(f"segue: it is the conversation {name} from now on: segue run {name}", err=True)
     return run(name, said, wanted, again=None, **shown)
 
 

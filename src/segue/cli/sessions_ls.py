@@ -39,12 +39,11 @@ def command(
 ) -> None:
     """List the sessions that the agents themselves have stored, of all accounts, the last used first.
 
-    messages with ~ are estimated from a part of the file; segue sessions search counts them. context is how
-    full the model's window would be after a resume.
+    messages with ~ are estimated from a part of a file of 4 MB or more; segue sessions search counts them.
+    context is how full the model's window would be after a resume.
     """
-    from segue.cli import words
-    from segue.cli.dialogue import width_of
     from segue.cli.naming import known_agents
+    from segue.cli.output import say, say_json, width_of
     from segue.sessions.finding import short_names
     from segue.sessions.shelf import Shelf
     from segue.sessions.shown import shown
@@ -54,20 +53,20 @@ def command(
     with opened(os.environ) as store:
         shelf = Shelf(os.environ, store, here)
         known_agents(agents, shelf.config.declared)
-        found = shelf.sessions(everywhere, agents)[:limit]
+        found = shelf.exact(shelf.sessions(everywhere, agents)[:limit])
         sessions = [shown(each, shelf) for each in found]
         names = short_names(each.id for each in shelf.all())
     if as_json:
-        print(words.json(sessions))
+        say_json(sessions)
         return
     if not sessions:
         where = "anywhere" if everywhere else "in this directory; segue sessions ls --all shows all"
-        click.echo(f"No sessions {where}.", err=True)
+        say(f"No sessions {where}.", err=True)
         return
     limit_mb = shelf.config.continuity.max_session_mb
     width = width_of(sys.stdout)
     for line in lines(sessions, width, limit_mb * 1024 * 1024, names, everywhere=everywhere):
-        click.echo(line)
+        say(line)
 
 
 def lines(
@@ -79,7 +78,7 @@ def lines(
     everywhere: bool,
     now_ms: int | None = None,
 ) -> Iterator[str]:
-    from segue.cli.terminal import columns, cut
+    from segue.cli.widths import columns, cut
 
     now = time.time_ns() // 1_000_000 if now_ms is None else now_ms
     table = [HEAD, *(_cells(each, now, size_limit, names) for each in sessions)]

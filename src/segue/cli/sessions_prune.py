@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from segue.cli.output import agreed, say, say_json
+
 if TYPE_CHECKING:
     from segue.turns.idle import Idle
     from segue.turns.pruning import Prunable, Pruned
@@ -103,10 +105,10 @@ def _confirm(chosen: Sequence[Prunable], confirm: str | None) -> None:
     if not foreign or confirm == code:
         return
     for each in foreign:
-        click.echo(_line(each), err=True)
+        say(_line(each), err=True)
     if confirm is None and sys.stdin.isatty():
         count = len(foreign)
-        if click.confirm(f"Delete these {count} sessions that Segue did not make?", err=True):
+        if agreed(f"Delete these {count} sessions that Segue did not make?"):
             return
         raise click.Abort
     raise Misuse(
@@ -132,16 +134,16 @@ def _show(found: Sequence[Prunable], homes: Sequence[Path], as_json: bool) -> No
         _print_json(goes, homes, freed, deleted=False)
         return
     for each in goes:
-        click.echo(_line(each))
+        say(_line(each))
     for home in homes:
-        click.echo(f"{home}  a runner's private home, not used any more")
+        say(f"{home}  a runner's private home, not used any more")
     stay = len(found) - len(goes)
     kept = f"; {words.counted(stay, 'session')} kept" if stay else ""
     if not goes and not homes:
-        click.echo(f"Nothing to delete{kept}.", err=True)
+        say(f"Nothing to delete{kept}.", err=True)
         return
-    click.echo(f"{words.counted(len(goes), 'session')}, {words.size(freed)} would be freed{kept}.", err=True)
-    click.echo("Delete with: segue sessions prune --yes (and the same options)", err=True)
+    say(f"{words.counted(len(goes), 'session')}, {words.size(freed)} would be freed{kept}.", err=True)
+    say("Delete with: segue sessions prune --yes (and the same options)", err=True)
 
 
 def _told(done: Pruned, as_json: bool) -> None:
@@ -150,11 +152,11 @@ def _told(done: Pruned, as_json: bool) -> None:
     if as_json:
         _print_json(done.deleted, done.homes, done.freed, deleted=True, failed=len(done.failed))
     for each, why in (*done.kept, *done.failed):
-        click.echo(f"segue: {each.session.id} stays: {why}", err=True)
+        say(f"segue: {each.session.id} stays: {why}", err=True)
     if not as_json:
         for each in done.deleted:
-            click.echo(_line(each))
-        click.echo(f"{words.counted(len(done.deleted), 'session')} deleted, {words.size(done.freed)} freed.")
+            say(_line(each))
+        say(f"{words.counted(len(done.deleted), 'session')} deleted, {words.size(done.freed)} freed.")
 
 
 def _line(each: Prunable) -> str:
@@ -172,8 +174,6 @@ def _line(each: Prunable) -> str:
 def _print_json(
     sessions: Sequence[Prunable], homes: Sequence[Path], freed: int, *, deleted: bool, failed: int = 0
 ) -> None:
-    from segue.cli.words import json
-
     rows = [
         {
             "id": each.session.id,
@@ -195,4 +195,4 @@ def _print_json(
         "sessions": rows,
         "homes": [str(home) for home in homes],
     }
-    print(json(told))
+    say_json(told)

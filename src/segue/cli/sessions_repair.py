@@ -28,8 +28,8 @@ def command(session: str, trim: bool, since: str | None, as_json: bool) -> None:
     import msgspec
 
     from segue.agents.base import Mending
-    from segue.cli import words
     from segue.cli.naming import named
+    from segue.cli.output import say, say_json
     from segue.sessions.shelf import Shelf
     from segue.turns.opening import opened
     from segue.turns.repairing import repair
@@ -39,14 +39,14 @@ def command(session: str, trim: bool, since: str | None, as_json: bool) -> None:
         found = named(shelf, store, session)
         repaired = anyio.run(repair, shelf, store, os.environ, found, Mending(trim=trim, since=since))
     if as_json:
-        print(words.json({"schema": 1, "agent": found.place.agent, **msgspec.structs.asdict(repaired)}))
+        say_json({"schema": 1, "agent": found.place.agent, **msgspec.structs.asdict(repaired)})
         return
     if repaired.session == found.id:
-        click.echo("Nothing had to be repaired; the session stays as it is.", err=True)
+        say("Nothing had to be repaired; the session stays as it is.", err=True)
         return
-    click.echo(repaired.session)
+    say(repaired.session)
     for line in _words(repaired):
-        click.echo(line, err=True)
+        say(line, err=True)
 
 
 def _words(repaired: Repaired) -> list[str]:

@@ -31,7 +31,7 @@ def command(session: str | None, as_json: bool) -> None:
     AGENT/ACCOUNT:ID; or a conversation's key. The session comes back where it was; nothing that is there is
     overwritten. Where a conversation's session is gone, its next turn does this by itself.
     """
-    from segue.cli.words import json
+    from segue.cli.output import say, say_json
     from segue.config.load import load
     from segue.turns.opening import opened
 
@@ -42,10 +42,10 @@ def command(session: str | None, as_json: bool) -> None:
             return
         done = [_restored(store, config, row) for row in _missing(store, config, session)]
     if as_json:
-        print(json({"schema": 1, "restored": done}))
+        say_json({"schema": 1, "restored": done})
         return
     for each in done:
-        click.echo(f"Restored {each['agent']}'s session {each['id']} to {each['path']}")
+        say(f"Restored {each['agent']}'s session {each['id']} to {each['path']}")
 
 
 def _missing(store: Store, config: Config, name: str) -> list[KeptRow]:
@@ -75,24 +75,23 @@ def _restored(store: Store, config: Config, row: KeptRow) -> dict[str, Any]:
 
 
 def _list(store: Store, config: Config, as_json: bool) -> None:
-    from segue.cli.dialogue import width_of
-    from segue.cli.words import json
+    from segue.cli.output import say, say_json, width_of
     from segue.sessions.copies import shown
     from segue.store import kept
 
     keys = {each.conversation.id: each.conversation.key for each in store.conversations()}
     copies = [shown(row, _known_home(config, row), keys) for row in kept.every(store.db)]
     if as_json:
-        print(json(copies))
+        say_json(copies)
     elif not copies:
-        click.echo("No copies are kept yet; every turn keeps one of its session.", err=True)
+        say("No copies are kept yet; every turn keeps one of its session.", err=True)
     else:
         for line in lines(copies, width_of(sys.stdout)):
-            click.echo(line)
+            say(line)
 
 
 def lines(copies: Sequence[CopyShown], width: int, now_ms: int | None = None) -> Iterator[str]:
-    from segue.cli.terminal import columns, cut
+    from segue.cli.widths import columns, cut
 
     now = time.time_ns() // 1_000_000 if now_ms is None else now_ms
     table = [HEAD, *(_cells(each, now) for each in copies)]

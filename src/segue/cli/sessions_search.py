@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from segue.cli.output import say, say_json
+
 if TYPE_CHECKING:
     from segue.sessions.index import Index
     from segue.sessions.shelf import Shelf
@@ -56,7 +58,6 @@ def command(
     segue sessions search 'refresh "expired token"' --since 7d
     """
     from segue.cli.matches import lines
-    from segue.cli.words import json
     from segue.sessions.search import search
     from segue.sessions.search_query import parsed
     from segue.sessions.search_rows import Wanted
@@ -78,12 +79,12 @@ def command(
     with _index(shelf, no_index) as index:
         hits = search(index, shelf.places, wanted)
         if as_json:
-            print(json(hits))
+            say_json(hits)
             return
         for line in lines(hits, index, shelf.places):
-            click.echo(line)
+            say(line)
     if not hits:
-        click.echo("Nothing found.", err=True)
+        say("Nothing found.", err=True)
 
 
 def since_ms(text: str, now_s: float) -> int:
@@ -123,7 +124,7 @@ def _index(shelf: Shelf, as_it_is: bool) -> Iterator[Index]:
     with _shown() as progress:
         index, done = updated(shelf.home.index, shelf.places, progress)
     if done.busy:
-        click.echo("Another segue is updating the index; this is what it holds so far.", err=True)
+        say("Another segue is updating the index; this is what it holds so far.", err=True)
     with index:
         yield index
 
@@ -147,4 +148,4 @@ class _Told:
     def __call__(self, done: int, total: int) -> None:
         if time.monotonic() - self._said > self.PATIENCE_S:
             self._said = time.monotonic()
-            click.echo(f"indexing the sessions: {done * 100 // max(total, 1)} %", err=True)
+            say(f"indexing the sessions: {done * 100 // max(total, 1)} %", err=True)

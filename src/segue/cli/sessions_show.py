@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from segue.agents.reader import entries_of
+from segue.cli.output import say, say_json
 
 if TYPE_CHECKING:
     from segue.cli.transcript import Ink
@@ -72,12 +73,11 @@ def command(
 
 
 def _print_json(found: Listed, before: str | None, at: str | None, size: int) -> list[str]:
-    from segue.cli import words
     from segue.sessions.paging import around, page
 
     reader, stored = found.place.reader, found.stored
     one = around(reader, stored, at, size) if at else page(reader, stored, before_id=before, size=size)
-    print(words.json(one), flush=True)
+    say_json(one)
     return [event.id for event in one.events]
 
 
@@ -102,15 +102,15 @@ def _print(
         wanted = everything if full else transcript.is_shown
         one = page(reader, stored, before_id=before, size=size, wanted=wanted)
     for line in transcript.heading(found, conversation, ink):
-        click.echo(line)
+        say(line)
     if one.has_more:
-        click.echo(ink.dim(f"… older: segue sessions show {found.id[:8]} --before {one.first_id}"))
+        say(ink.dim(f"… older: segue sessions show {found.id[:8]} --before {one.first_id}"))
     _entries(one.events, ink, full, mark=at)
     if before is None and at is None and ending is not None:
         whole = stored.size <= WHOLE_BYTES
         entries = entries_of(reader, stored) if whole else one.events
         for line in transcript.ending(found, entries, ink, whole=whole, window=ending[0]):
-            click.echo(line)
+            say(line)
     return [event.id for event in one.events]
 
 
@@ -122,7 +122,7 @@ def _entries(entries: tuple[Entry, ...], ink: Ink, full: bool, mark: str | None 
         if full or transcript.is_shown(entry):
             called = mark is not None and is_called(entry, mark)
             for line in transcript.entry_lines(entry, ink, full, marked=called):
-                click.echo(line)
+                say(line)
 
 
 def _side(found: Listed, full: bool, *, whole: bool) -> None:
@@ -134,22 +134,20 @@ def _side(found: Listed, full: bool, *, whole: bool) -> None:
     reader, ink = found.place.reader, transcript.ink(sys.stdout)
     chains = reader.side(found.stored)
     if chains and not whole:
-        click.echo(ink.dim(f"{words.counted(len(chains), 'side chain')} apart from the dialogue (--side)"))
+        say(ink.dim(f"{words.counted(len(chains), 'side chain')} apart from the dialogue (--side)"))
     for chain in chains if whole else ():
-        click.echo(ink.bold(f"│ {chain.id}"))
+        say(ink.bold(f"│ {chain.id}"))
         apart = (msgspec.structs.replace(entry, side=True) for entry in entries_of(reader, chain))
         _entries(tuple(apart), ink, full)
 
 
 def _follow(found: Listed, start: int, shown: list[str], full: bool, as_json: bool) -> None:
-    from segue.cli import transcript, words
+    from segue.cli import transcript
     from segue.sessions.following import follow
 
     ink = transcript.ink(sys.stdout)
-    sys.stdout.flush()
     for entry in follow(found.place.reader, found.stored, start, shown, stop=lambda: False):
         if as_json:
-            print(words.json(entry), flush=True)
+            say_json(entry)
         else:
             _entries((entry,), ink, full)
-            sys.stdout.flush()

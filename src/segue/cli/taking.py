@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 
 import anyio
@@ -12,6 +11,7 @@ import msgspec
 from segue.cli import screen as screens
 from segue.cli import words
 from segue.cli.live import follow
+from segue.cli.output import answer, say, say_json
 from segue.core.turn import Turn, exit_code
 from segue.store.store import Store
 from segue.turns import changes
@@ -62,12 +62,12 @@ def _taken(
         screen.note(f"segue: {notice}")
     turn = anyio.run(follow, prepared, store, screen, events, message)
     if as_json:
-        print(msgspec.json.encode(turn).decode(), flush=True)
+        say_json(turn)
     elif turn.text and not screen.shown:
-        print(words.harmless(turn.text) if sys.stdout.isatty() else turn.text, flush=True)
+        answer(turn.text + "\n")
     if turn.failure is not None:
-        print(f"segue: {words.one_line(words.failure(turn, prepared.agent.label))}", file=sys.stderr)
-        print(f"       {words.way_on(turn, _number(store, turn))}", file=sys.stderr)
+        say(f"segue: {words.one_line(words.failure(turn, prepared.agent.label))}", err=True)
+        say(f"       {words.way_on(turn, _number(store, turn))}", err=True)
     screen.note(words.summary(turn))
     return turn
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TextIO
 import msgspec
 
 from segue.cli import words
-from segue.cli.dialogue import coloured, width_of
+from segue.cli.output import BOLD, DIM, PLAIN, coloured, width_of
 from segue.core.transcript import Entry
 from segue.sessions.shown import title_of
 
@@ -31,10 +31,10 @@ class Ink(msgspec.Struct, frozen=True):
     colour: bool
 
     def dim(self, text: str) -> str:
-        return f"\x1b[2m{text}\x1b[0m" if self.colour else text
+        return f"{DIM}{text}{PLAIN}" if self.colour else text
 
     def bold(self, text: str) -> str:
-        return f"\x1b[1m{text}\x1b[0m" if self.colour else text
+        return f"{BOLD}{text}{PLAIN}" if self.colour else text
 
 
 def ink(out: TextIO) -> Ink:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from segue.cli.options import complete_keys
+from segue.cli.output import say
 
 
 @click.command("truncate", short_help="Drop a message and all after it.")
@@ -18,4 +19,4 @@ def command(key: str, message: str) -> None:
     from segue.cli.changing import change, dropped, undo_hint
 
     count = change(lambda segue: segue.truncate(key, message))
-    click.echo(f"{dropped(count)}. {undo_hint(key)}", err=True)
+    say(f"{dropped(count)}. {undo_hint(key)}", err=True)

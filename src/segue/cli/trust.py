@@ -7,6 +7,8 @@ from pathlib import Path
 
 import click
 
+from segue.cli.output import say
+
 
 @click.command("trust", short_help="Trust a project directory.")
 @click.argument("directory", type=click.Path(path_type=Path), default=".")
@@ -27,4 +29,4 @@ def command(directory: Path, remove: bool) -> None:
         raise Misuse(f"there is no segue.toml in {place.resolve()}: nothing to trust")
     home = home_of(os.environ, Path.cwd())
     (trust.untrust if remove else trust.trust)(home, place)
-    click.echo(f"{place.resolve()} is {'no longer ' if remove else ''}trusted")
+    say(f"{place.resolve()} is {'no longer ' if remove else ''}trusted")

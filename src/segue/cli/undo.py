@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from segue.cli.options import complete_keys
+from segue.cli.output import say
 
 KINDS = {"edit": "the edit", "truncate": "the truncation", "retry": "the retry"}
 
@@ -22,4 +23,4 @@ def command(key: str) -> None:
     done = change(lambda segue: segue.undo(key))
     count = len(done.removed)
     back = f"; {count:,} message{'s are' if count != 1 else ' is'} back" if count else ""
-    click.echo(f"{KINDS[done.kind].capitalize()} is taken back{back}. See segue log {key}", err=True)
+    say(f"{KINDS[done.kind].capitalize()} is taken back{back}. See segue log {key}", err=True)

@@ -24,10 +24,8 @@ def command(ctx: click.Context, /, key: str, text: str | None, as_json: bool, **
     Nothing is run and nothing is changed. Without TEXT the new message counts as empty; what is piped in is
     not read.
     """
-    import msgspec
-
     from segue.cli import reasons
-    from segue.cli.dialogue import coloured, width_of
+    from segue.cli.output import coloured, say, say_json, width_of
     from segue.core.keys import conversation_key
     from segue.turns.opening import opened
     from segue.turns.options import ask_of
@@ -40,8 +38,8 @@ def command(ctx: click.Context, /, key: str, text: str | None, as_json: bool, **
         prepared = prepare(ask, os.environ, store, Path.cwd())
         found = why(prepared, store, len((text or "").encode()))
     if as_json:
-        print(msgspec.json.encode(found).decode())
+        say_json(found)
         return
     home, width = os.environ.get("HOME", ""), width_of(sys.stdout)
     for line in reasons.lines(found, width=width, home=home, colour=coloured(sys.stdout)):
-        click.echo(line)
+        say(line)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import re
 import time
 from typing import Any
 
+from segue.cli.output import harmless as harmless
 from segue.core.outcome import CUT_SHORT
 from segue.core.turn import Turn
 
@@ -24,22 +24,6 @@ _TELLING = (
 
 _SHOWN = 4_000
 """No line shows more than the beginning of what is given."""
-_SEQUENCE = re.compile(
-    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"
-    r"|(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x80-\x9f]*(?:\x07|\x1b\\|\x9c)"
-    r"|\x1b[ -/]*[0-Z\\^-~]"
-)
-"""What a terminal would obey: CSI; OSC and its kin, up to their end; two characters after an escape."""
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-"""What remains of those, backspace and bell among them, and what would turn the writing around."""
-
-
-def harmless(text: str) -> str:
-    """The text without anything that a terminal would obey. Only tabs and the ends of lines are left."""
-    if text.isprintable():
-        return text
-    text = text.replace("\r\n", "\n")
-    return _CONTROL.sub("", _SEQUENCE.sub("", text).replace("\r", "\n"))
 
 
 def one_line(text: str) -> str:
@@ -74,28 +58,10 @@ def money(usd: float | None, estimated: bool = False) -> str:
         return "cost unknown"
     if usd == 0:
         return "$0"
+    sign = "~$" if estimated else "$"
     if 0 < usd < 0.001:
-        return "< $0.001"
-    digits = 3 if usd < 1 else 2
-    return f"{'~' if estimated else ''}${usd:.{digits}f}"
-
-
-def json(value: Any) -> str:
-    """As one line of JSON, whatever a path or a text of somebody else's has in it."""
-    import msgspec
-
-    try:
-        return msgspec.json.encode(value).decode()
-    except UnicodeEncodeError:
-        return msgspec.json.encode(_cleaned(msgspec.to_builtins(value))).decode()
-
-
-def _cleaned(value: Any) -> Any:
-    if isinstance(value, str):
-        return value.encode("utf-8", "replace").decode()
-    if isinstance(value, dict):
-        return {_cleaned(key): _cleaned(each) for key, each in value.items()}
-    return [_cleaned(each) for each in value] if isinstance(value, list | tuple) else value
+        return f"< {sign}0.001"
+    return f"{sign}{usd:,.2f}" if usd >= 1 else f"{sign}{usd:.3f}"
 
 
 def size(count: int) -> str:

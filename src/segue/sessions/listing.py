@@ -15,13 +15,16 @@ from pathlib import Path
 import msgspec
 
 from segue import __version__
-from segue.agents.reader import Stored
+from segue.agents.reader import Stored, entries_of
 from segue.core.transcript import Brief
 from segue.sessions.crew import briefs
 from segue.sessions.places import Place
+from segue.sessions.tally import is_message
 
 FORM = f"{__version__}/1"
 """Briefs that another version has remembered are not trusted."""
+EXACT = 4 * 1024 * 1024
+"""Of sessions below this size, messages are counted to the last one where somebody looks at the figure."""
 
 
 class Listed(msgspec.Struct, frozen=True, gc=False):
@@ -66,6 +69,46 @@ def listed(places: Iterable[Place], memory: Path | None = None) -> list[Listed]:
         if key not in found or found[key].stored.changed_ns < each.stored.changed_ns:
             found[key] = each  # runners carry a session from one private home to the next
     return sorted(found.values(), key=lambda each: each.last_used_ms, reverse=True)
+
+
+def exact(sessions: Sequence[Listed], memory: Path | None = None) -> list[Listed]:
+    """The same, with counts of messages instead of estimates where a session is not too large.
+
+    A list of thousands would take several times as long if it counted; so it is done for those that are
+    shown, and remembered.
+    """
+    counted = {id(each): _counted(each) for each in sessions if _is_countable(each)}
+    if memory is not None and counted:
+        _remember_counts(list(counted.values()), memory)
+    return [counted.get(id(each), each) for each in sessions]
+
+
+def _is_countable(each: Listed) -> bool:
+    return each.brief.messages_estimated and each.stored.size < EXACT
+
+
+def _counted(each: Listed) -> Listed:
+    """A reader that can count without decoding everything has a ``count``."""
+    reader, stored = each.place.reader, each.stored
+    count = getattr(reader, "count", None)
+    try:
+        found = count(stored) if count is not None else sum(map(is_message, entries_of(reader, stored)))
+    except OSError:
+        return each
+    brief = msgspec.structs.replace(each.brief, messages=found, messages_estimated=False)
+    return Listed(each.place, stored, brief)
+
+
+def _remember_counts(counted: Sequence[Listed], memory: Path) -> None:
+    for place in {id(each.place): each.place for each in counted}.values():
+        file, stamp = _file(place, memory), _stamp(place)
+        rows = {row.path: row for row in _remembered(file, stamp)}
+        for each in counted:
+            stored = each.stored
+            if each.place is place and _is_known(stored, rows.get(stored.file)):
+                rows[stored.file] = _Row(stored.file, stored.size, stored.changed_ns, each.brief)
+        if rows:
+            _remember(file, list(rows.values()), stamp)
 
 
 def in_directory(sessions: Iterable[Listed], here: Path) -> Iterator[Listed]:

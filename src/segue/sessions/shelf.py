@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from segue.config.load import load
 from segue.config.schema import Config
 from segue.core.errors import SegueError
 from segue.sessions import finding
-from segue.sessions.listing import Listed, in_directory, listed
+from segue.sessions.listing import Listed, exact, in_directory, listed
 from segue.sessions.places import Place, places
 from segue.store import kept
 from segue.store.records import SessionRow
@@ -60,6 +60,10 @@ class Shelf:
         wanted = set(agents)
         found = [each for each in self.all() if not wanted or each.place.agent in wanted]
         return found if everywhere else list(in_directory(found, self.here))
+
+    def exact(self, found: Sequence[Listed]) -> list[Listed]:
+        """The same, for somebody who looks at how many messages they have."""
+        return exact(found, self.home.briefs)
 
     def find(self, name: str) -> Listed:
         """The session that is meant, or ``Misuse``."""

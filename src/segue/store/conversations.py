@@ -34,6 +34,7 @@ class Conversations(Part):
             states = {row[0]: row[1] for row in self.db.all(_SQL.newest_states)}
             unfinished = {row[0] for row in self.db.all(_SQL.unfinished)}
             titles = _beginnings(self.db)
+            estimated = {row[0] for row in self.db.all(_SQL.estimated)}
         summaries = []
         for conversation in found.values():
             count, agents = counts.get(conversation.id, (0, ()))
@@ -47,6 +48,7 @@ class Conversations(Part):
                     last_used_ms=conversation.created_ms if used_ms is None else used_ms,
                     usage=Usage(*tokens),
                     cost_usd=cost,
+                    cost_estimated=conversation.id in estimated,
                     saved_usd=saved,
                     state=states.get(conversation.id),
                     unfinished=conversation.id in unfinished,

@@ -61,6 +61,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     last_used_ms: int = 0
     usage: Usage = Usage()
     cost_usd: float | None = None
+    cost_estimated: bool = False
+    """Whether a part of it is; told only where that was asked for."""
     saved_usd: float | None = None
     state: State | None = None
     """Of its newest turn."""

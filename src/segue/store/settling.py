@@ -63,9 +63,9 @@ def _spent(told: Turn | None) -> dict[str, Any]:
     """What lists add up, in columns."""
     if told is None:
         names = "input cache_read cache_write output cost_usd saved_usd".split()
-        return dict.fromkeys(names)
-    usage = msgspec.structs.asdict(told.usage)
-    return {**usage, "cost_usd": told.cost_usd, "saved_usd": told.saved.usd}
+        return {**dict.fromkeys(names), "cost_estimated": 0}
+    usage, estimated = msgspec.structs.asdict(told.usage), int(told.cost_estimated and bool(told.cost_usd))
+    return {**usage, "cost_usd": told.cost_usd, "cost_estimated": estimated, "saved_usd": told.saved.usd}
 
 
 def _settle_answer(db: Database, settlement: Settlement, now_ms: int) -> None:

@@ -49,6 +49,7 @@ class Line(msgspec.Struct, frozen=True, kw_only=True, rename={"sender": "from"})
     session: str | None = None
     usage: Usage | None = None
     cost_usd: float | None = None
+    cost_estimated: bool | None = None
 
 
 class Export(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,15 +83,16 @@ def markdown(export: Export) -> str:
         name = f"{line.agent} ({line.role})" if line.role else line.agent
         who = f"you → {name}" if line.sender == "user" else name
         unanswered = line.status or "" if line.sender == "user" and line.status != "ok" else ""
-        notes = (line.mode or "", _money(line.cost_usd), "edited" if line.edited else "", unanswered)
+        notes = (line.mode or "", _money(line), "edited" if line.edited else "", unanswered)
         told = " · ".join(note for note in notes if note)
         parts.append(f"## #{number} {who}" + (f" · {told}" if told else ""))
         parts.append(line.text.strip("\n"))
     return "\n\n".join(parts) + "\n"
 
 
-def _money(usd: float | None) -> str:
-    return "" if usd is None else f"${usd:.3f}" if usd >= 0.001 or usd == 0 else "< $0.001"
+def _money(line: Line) -> str:
+    usd, sign = line.cost_usd, "~$" if line.cost_estimated else "$"
+    return "" if usd is None else f"{sign}{usd:.3f}" if usd >= 0.001 or usd == 0 else f"< {sign}0.001"
 
 
 def read(data: bytes) -> Export:
@@ -180,6 +182,7 @@ def _line(row: LogRow, under: tuple[str, ...]) -> Line:
         session=short(turn.session_id) if turn is not None and turn.session_id else None,
         usage=turn.usage if turn is not None else None,
         cost_usd=turn.cost_usd if turn is not None else None,
+        cost_estimated=turn.cost_estimated if turn is not None else None,
     )
 
 

@@ -10,8 +10,9 @@ import msgspec
 import pytest
 
 from segue.agents.claude.reader import READER
-from segue.agents.reader import Record, Stored
+from segue.agents.reader import Record, Stored, entries_of
 from segue.core.transcript import Brief, Entry
+from segue.sessions.tally import is_message
 
 RECORDED = Path(__file__).parents[2] / "fixtures" / "sessions"
 NEW, OLD = RECORDED / "claude-2.1.325", RECORDED / "claude-2.1.50"
@@ -318,6 +319,12 @@ def test_titles_and_directories_in_the_middle_of_a_long_file_are_not_looked_for(
     assert brief.messages_estimated
     assert brief.messages is not None
     assert 20 <= brief.messages <= 50
+
+
+@pytest.mark.parametrize("home", [NEW, OLD])
+def test_a_count_by_bytes_is_the_count_of_what_is_read(home: Path) -> None:
+    for stored in READER.stored(home):
+        assert READER.count(stored) == sum(map(is_message, entries_of(READER, stored)))
 
 
 def test_json_with_spaces_is_read_as_well(tmp_path: Path) -> None:

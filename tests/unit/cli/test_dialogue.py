@@ -50,7 +50,7 @@ def turn_row(turn: Turn | None, **fields: Any) -> TurnRow:
     return TurnRow(**made | fields)
 
 
-def row(n: int, text: str, turn: Turn | None = None, **fields: Any) -> LogRow:
+def row(n: int, text: str, turn: Turn | TurnRow | None = None, **fields: Any) -> LogRow:
     made: dict[str, Any] = {
         "n": n,
         "id": f"id{n}",
@@ -61,7 +61,7 @@ def row(n: int, text: str, turn: Turn | None = None, **fields: Any) -> LogRow:
         "text": text,
         "revision": 1,
         "created_ms": NOW - 5 * MINUTE,
-        "turn": turn_row(turn) if turn is not None else None,
+        "turn": turn_row(turn) if isinstance(turn, Turn) else turn,
     }
     return LogRow(**made | fields)
 
@@ -153,7 +153,7 @@ def test_what_a_failed_turn_cost_is_shown() -> None:
 @pytest.mark.parametrize("width", [200, 100, 80, 60, 40])
 @pytest.mark.parametrize("text", ["x" * 400, "日本語" * 90, "e\u0301" * 300, "two\nlines\tand \x1b[31mred"])
 def test_no_line_is_wider_than_the_terminal(width: int, text: str) -> None:
-    from segue.cli.terminal import columns
+    from segue.cli.widths import columns
 
     rows = [row(n, text, told("branch") if n % 2 == 0 else None) for n in (1, 2, 3, 4)]
     lines = shown(*rows, width=width)
@@ -174,10 +174,27 @@ def test_full_shows_the_whole_text_harmless() -> None:
     assert lines[1:] == ["    one", "", "      two", ""]
 
 
-def test_the_total_counts_every_turn() -> None:
-    turns = [turn_row(told(saved=Saved(10, 0.05, "replay"))), turn_row(told()), turn_row(None)]
-    assert list(dialogue.total(turns, 60)) == [f"{'total 2.4k · $0.047 · saved $0.050':>60}"]
-    assert list(dialogue.total([turn_row(told(cost_usd=None, usage=Usage()))], 60)) == []
+def test_the_total_is_the_sum_of_the_rows_and_what_was_dropped_stands_apart() -> None:
+    turns = [
+        turn_row(told(saved=Saved(10, 0.05, "replay"))),
+        turn_row(told(), id="2"),
+        turn_row(None, id="3"),
+    ]
+    rows = [row(at, "x", turn=each) for at, each in enumerate(turns, 2)]
+    assert list(dialogue.total(rows, turns, 60)) == [f"{'total 2.4k · $0.047 · saved $0.050':>60}"]
+    assert list(dialogue.total(rows[:1], turns, 60)) == [
+        f"{'total 1.2k · $0.023 · saved $0.050':>60}",
+        f"{'dropped: 1 turn · 1.2k · $0.023':>60}",
+    ]
+    nothing = turn_row(told(cost_usd=None, usage=Usage()))
+    assert list(dialogue.total([row(2, "x", turn=nothing)], [nothing], 60)) == []
+    estimated = turn_row(told(cost_estimated=True))
+    assert list(dialogue.total([], [estimated], 60)) == [f"{'dropped: 1 turn · 1.2k · ~$0.023':>60}"]
+
+
+def test_what_a_failed_turn_took_stands_in_its_row() -> None:
+    failed = told(status="failed", cost_usd=None, failure=FailureShown("network", None, "gone", True))
+    assert shown(row(1, "x", failed))[0].split()[-5:] == ["1.2k", "–", "5", "min", "ago"]
 
 
 @pytest.mark.parametrize(
@@ -228,7 +245,7 @@ def test_a_long_key_is_whole_and_does_not_push_the_others_aside() -> None:
 
 @pytest.mark.parametrize("width", [100, 60, 44])
 def test_the_list_fits(width: int) -> None:
-    from segue.cli.terminal import columns
+    from segue.cli.widths import columns
 
     lines = list(ls.lines([summary("some-key", "日本語" * 40, cost_usd=0.0001)], width, NOW))
     assert max(map(columns, lines)) <= width

@@ -8,6 +8,7 @@ import pytest
 
 from segue.cli import reasons
 from segue.cli.advice import advice
+from segue.cli.output import BOLD, harmless
 from segue.core.checks import CHECKS
 from segue.core.turn import Check
 from segue.turns.why import RungShown, Sends, Why
@@ -124,10 +125,8 @@ def test_nothing_is_wider_than_the_terminal(width: int) -> None:
 
 def test_colour_is_only_added_where_wanted() -> None:
     plain, coloured = shown(why()), shown(why(), colour=True)
-    assert [
-        line.replace("\x1b[1m", "").replace("\x1b[2m", "").replace("\x1b[0m", "") for line in coloured
-    ] == plain
-    assert coloured[2].startswith("\x1b[1m▸ resume")
+    assert [harmless(line) for line in coloured] == plain
+    assert coloured[2].startswith(f"{BOLD}▸ resume")
 
 
 @pytest.mark.parametrize("name", NAMES)

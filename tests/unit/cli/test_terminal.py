@@ -8,7 +8,7 @@ import time
 import pytest
 
 from segue.cli.screen import Lines, plain_line
-from segue.cli.terminal import columns, cut, rows
+from segue.cli.widths import columns, cut, rows
 from segue.core import events as ev
 
 
@@ -65,9 +65,10 @@ def test_a_line_is_one_line_and_harmless(event: ev.Event) -> None:
     assert plain_line(event).isprintable()
 
 
-def test_lines_go_on_when_nobody_reads_them() -> None:
+def test_lines_go_on_when_nobody_reads_them(monkeypatch: pytest.MonkeyPatch) -> None:
     class Gone(io.StringIO):
         def write(self, text: str) -> int:
             raise BrokenPipeError
 
-    Lines(Gone()).event(ev.Notice("hello"))
+    monkeypatch.setattr("sys.stderr", Gone())
+    Lines().event(ev.Notice("hello"))

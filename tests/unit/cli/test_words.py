@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from typing import Any
 
+import msgspec
 import pytest
 
-from segue.cli import words
+from segue.cli import output, words
 from segue.core.turn import AttemptShown, FailureShown, Saved, Sent, Turn
 from segue.core.usage import Context, Usage
 
@@ -33,10 +34,12 @@ def test_tokens(count: int | None, shown: str) -> None:
     [
         (None, False, "cost unknown"),
         (0.0, False, "$0"),
-        (0.0004, True, "< $0.001"),
+        (0.0004, False, "< $0.001"),
+        (0.0004, True, "< ~$0.001"),
         (0.0234, False, "$0.023"),
         (0.0234, True, "~$0.023"),
         (31.4159, False, "$31.42"),
+        (1234.5, True, "~$1,234.50"),
     ],
 )
 def test_money(usd: float | None, estimated: bool, shown: str) -> None:
@@ -81,6 +84,10 @@ def test_a_long_tool_call_is_cut() -> None:
         ("\x1b\x1b[0m[31mx", "[31mx"),
         ("half \x1b", "half "),
         ("right\u202eleft\u2066", "rightleft"),
+        ("a\u200fb\u200ec\u061cd\u200be\ufefff\U000e0041", "abcdef"),
+        ("one\u2028two", "one\ntwo"),
+        ("👩\u200d💻 n\u200cm", "👩\u200d💻 n\u200cm"),
+        (f"{output.BOLD}bold", "bold"),
     ],
 )
 def test_what_a_terminal_would_obey_is_taken_out(text: str, shown: str) -> None:
@@ -197,3 +204,11 @@ def test_the_way_on(kind: Any, fields: dict[str, Any], line: str) -> None:
 def test_a_message_without_a_place_has_no_number() -> None:
     said = words.way_on(turn(failure=FailureShown("session_busy", None, "x", True)))
     assert said == "Nothing was lost: the message is kept. Retry with: segue retry fix-auth"
+
+
+def test_json_is_the_same_for_a_reader_and_nothing_for_a_terminal() -> None:
+    value = {"\x1b[2J": "\x9b5A\u202e\x7f\U000e0041 äöü 日本"}
+    line = output.json_line(value)
+    assert msgspec.json.decode(line) == value
+    assert line == output.harmless(line)
+    assert "äöü 日本" in line

@@ -9,7 +9,7 @@ import msgspec
 
 from segue.agents.claude import lines
 from segue.agents.claude.messages import PUT_IN
-from segue.agents.claude.windows import Windows, line, places, places_back
+from segue.agents.claude.windows import Windows, is_spaced, line, places, places_back
 from segue.core.carried import own
 from segue.core.loose import items, table
 from segue.core.loose import text as words
@@ -81,6 +81,11 @@ def counted(seen: Windows, spaced: bool) -> int:
         return _counted(seen.head, spaced)
     count = _counted(seen.head[:SAMPLE], spaced) + _counted(seen.tail[-SAMPLE:], spaced)
     return round(count * seen.size / (2 * SAMPLE))
+
+
+def counted_in(data: bytes) -> int:
+    """How often somebody said something in a file that is there as a whole."""
+    return _counted(data, is_spaced(Windows(data, data, data, len(data))))
 
 
 def _counted(data: bytes, spaced: bool) -> int:

@@ -17,6 +17,11 @@ CREATE INDEX turns_unsettled ON turns (conversation, started_ms, id) WHERE state
 -- How it was asked for. 'run': by a plain segue run, whose repetition after a failure is its retry.
 ALTER TABLE turns ADD COLUMN via TEXT NOT NULL DEFAULT '';
 
+-- Whether its cost, or a part of it, is an estimate of ours: lists that add costs up say so.
+ALTER TABLE turns ADD COLUMN cost_estimated INTEGER NOT NULL DEFAULT 0;
+
+UPDATE turns SET cost_estimated = 1 WHERE cost_usd > 0 AND told LIKE '%"cost_estimated":true%';
+
 -- What can be taken back: kind (edit, truncate, retry), what the message read and to whom it was said before,
 -- the messages that went with it (JSON), and the last place there was then. run: of a retry, the run.
 CREATE TABLE changes (

@@ -68,6 +68,10 @@ SELECT
     SUM(cost_usd), SUM(saved_usd), MAX(COALESCE(ended_ms, started_ms))
 FROM turns GROUP BY conversation;
 
+-- name: estimated()
+-- Conversations of whose cost a part is estimated.
+SELECT DISTINCT conversation FROM turns WHERE cost_estimated = 1;
+
 -- name: newest_states()
 SELECT conversation, state
 FROM (
