@@ -165,6 +165,14 @@ def test_a_fork_branches_off_and_the_other_goes_on_unchanged(talk: Talk) -> None
     assert fork("log").stdout.startswith("a fork of t\n")
 
 
+def test_a_fork_of_the_longest_key_has_a_key_that_can_be_used(segue: Program) -> None:
+    talk = Talk(segue, "k" * 200)
+    talk.run("remember number 1", "--agent", "rehearsal")
+    forks = [talk("fork").stdout.rstrip("\n") for _ in range(2)]
+    assert forks == ["k" * 198 + "~2", "k" * 198 + "~3"]
+    assert Talk(segue, forks[1]).run("what number?").text == "1"
+
+
 def test_a_fork_at_a_message_has_what_came_before(talk: Talk) -> None:
     assert talk("fork", "early", "--at", "#4").stdout == "early\n"
     fork = Talk(talk.segue, "early")

@@ -136,6 +136,36 @@ def test_what_is_not_a_number_is_no_time_limit(segue: Program) -> None:
     assert (ran.code, ran.stderr.count("\n")) == (2, 1)
 
 
+RUN = ("run", "t1", "hi", "--agent", "rehearsal", "--json")
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        (b"\xff", "--json"),
+        (*RUN, b"\xff"),
+        (*RUN, "--cwd", b"../\xff"),
+        (*RUN, "--allow-tool", b"\xff"),
+        (*RUN, "--system-prompt-file", b"\xff"),
+        (*RUN, "--", b"\xff"),
+        ("sessions", "show", b"\xff\xff\xff\xff", "--json"),
+        ("sessions", "ls", "--json", "--agent", b"\xff"),
+    ],
+)
+def test_an_argument_that_is_not_utf8_is_one_object_with_json(
+    segue: Program, tmp_path: Path, args: tuple[str | bytes, ...]
+) -> None:
+    (Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff"))).mkdir()
+    segue.env["TMPDIR"] = str(tmp_path)  # where the details of a crash would be
+    argv = [*SEGUE, *args]
+    ran = subprocess.run(
+        argv, cwd=segue.cwd, env=segue.env, stdin=subprocess.DEVNULL, capture_output=True, check=False
+    )
+    assert (ran.returncode, ran.stdout.count(b"\n"), ran.stderr.count(b"\n")) == (2, 1, 1), ran.stderr
+    assert set(msgspec.json.decode(ran.stdout)["error"]) == {"code", "message"}
+    assert not list(tmp_path.glob("segue-crash-*"))
+
+
 def test_an_estimated_cost_is_marked(segue: Program, tmp_path: Path) -> None:
     script = """echo '{"type":"text","text":"hi","in":1000000,"out":1000000,"model":"made-1"}'\n"""
     more = 'usage = { input = "$.in", output = "$.out" }\n[prices."made-*"]\ninput = 2.0\noutput = 8.0\n'

@@ -144,6 +144,12 @@ def test_a_session_is_shown_page_by_page(segue: Program) -> None:
         (("continue",), "the prompt is empty"),
         (("check", "ffffffff"), "there is no session"),
         (("prune", "--days", "-1"), "days"),
+        *(
+            ((("prune", option, what), f"{what} is not a number"))
+            for option in ("--days", "--larger-than")
+            for what in ("inf", "nan")
+        ),
+        (("continue", "4f50c2d1"), '"4f50c2d1" is taken for an id'),
         (("lsss",), "did you mean ls?"),
     ],
 )
@@ -374,6 +380,13 @@ def test_going_on_with_a_pinned_session_takes_in_what_was_done_by_hand(segue: Pr
     assert "789" in ran.turn["text"]
     refused = segue("sessions", "continue", session, "hi", "--key", "other")
     assert (refused.code, "belongs to the conversation a" in refused.stderr) == (2, True)
+
+
+def test_stdin_is_left_alone_where_that_is_asked_for(segue: Program) -> None:
+    session = said(segue, "a", "hi")
+    ran = segue("sessions", "continue", session, "remember number 7", "--no-stdin", stdin=b"next line")
+    assert ran.code == 0, ran.stderr
+    assert texts_of(segue, "a")[-2:] == ["remember number 7", "Noted: 7."]
 
 
 def test_a_mistyped_id_is_not_sent_as_a_prompt(segue: Program) -> None:

@@ -122,7 +122,7 @@ def _kept() -> str:
 
 def _complain(message: str, code: str, exit_code: int) -> int:
     """One line on stderr; with ``--json`` also an object as stdout's last line."""
-    line = " ".join(harmless(message).split())
+    line = " ".join(harmless(message).split()).encode("utf-8", "backslashreplace").decode()
     with suppress(OSError):
         sys.stdout.flush()
     with suppress(OSError):

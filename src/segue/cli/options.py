@@ -19,6 +19,16 @@ NATIVE = "segue.native"
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+class Amount(click.FloatRange):
+    """A number that can be counted with: ``inf`` and ``nan`` are none."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        number = float(super().convert(value, param, ctx))
+        if not isfinite(number):
+            self.fail(f"{value} is not a number", param, ctx)
+        return number
+
+
 class TurnCommand(click.Command):
     """What follows ``--`` belongs to the CLI and is taken out before our own options are read."""
 
@@ -100,7 +110,7 @@ WHO = (
     click.option(
         "--budget",
         metavar="USD",
-        type=click.FloatRange(min=0, min_open=True),
+        type=Amount(min=0, min_open=True),
         help="At most this much money.",
     ),
     click.option(
@@ -122,13 +132,13 @@ RUNNING = (
     click.option(
         "--wait",
         metavar="S",
-        type=click.FloatRange(min=0),
+        type=Amount(min=0),
         help="Wait at most S seconds for another turn of the conversation (default 600).",
     ),
     click.option(
         "--timeout",
         metavar="S",
-        type=click.FloatRange(min=0, min_open=True),
+        type=Amount(min=0, min_open=True),
         help="End the turn after S seconds.",
     ),
 )
@@ -155,9 +165,6 @@ def checked(ctx: click.Context, options: dict[str, Any]) -> Options:
     for name, value in options.items():
         if value == "" or (isinstance(value, tuple) and "" in value):
             raise click.UsageError(f"--{name.replace('_', '-').removesuffix('s')} was given without a value")
-    for name in ("timeout", "wait", "budget"):
-        if options.get(name) is not None and not isfinite(options[name]):
-            raise click.UsageError(f"--{name} takes a number, not {options[name]}")
     options["save"] = not options.pop("no_save")
     options["native_args"] = ctx.meta.get(NATIVE, ())
     return cast("Options", options)

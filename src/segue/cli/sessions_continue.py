@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from segue.sessions.listing import Listed
     from segue.store.store import Store
 
-_NOTHING = 'the prompt is empty; say segue sessions continue [ID] "TEXT", or pipe it in'
+_NOTHING = 'the prompt is empty;{} say segue sessions continue [ID] "TEXT", or pipe it in'
 _ID, _DIGIT = re.compile(r"(?:[a-z/]+:)?[0-9a-fA-F-]{4,36}"), re.compile(r"\d")
 
 
@@ -25,7 +25,9 @@ _ID, _DIGIT = re.compile(r"(?:[a-z/]+:)?[0-9a-fA-F-]{4,36}"), re.compile(r"\d")
 @click.argument("session", metavar="[ID]", required=False)
 @click.argument("text", required=False)
 @click.option("--key", metavar="KEY", help="The conversation's key. Default: agent and beginning of the id.")
-@take(*WHO, *RUNNING, *OUTPUT)
+@take(*WHO, *RUNNING)
+@click.option("--no-stdin", is_flag=True, help="Leave stdin alone, as in a loop that reads from it.")
+@take(*OUTPUT)
 @click.pass_context
 def command(
     ctx: click.Context, /, session: str | None, text: str | None, key: str | None, **options: Any
@@ -49,9 +51,10 @@ def command(
         session, text = None, session
     shown = {name: options.pop(name) for name in ("as_json", "events", "quiet")}
     cwd = options.get("cwd")
+    use_stdin = not options.pop("no_stdin")
     wanted = checked(ctx, options)
     said = prompts.gather(
-        text, nothing=_NOTHING.format(f' "{session}" is taken for an id.' if session else "")
+        text, use_stdin, nothing=_NOTHING.format(f' "{session}" is taken for an id;' if session else "")
     )
     with opened(os.environ) as store:
         shelf = Shelf(os.environ, store, Path.cwd() / cwd if cwd else Path.cwd())

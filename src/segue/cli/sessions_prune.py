@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from segue.cli.options import Amount
 from segue.cli.output import agreed, say, say_json
 
 if TYPE_CHECKING:
@@ -21,8 +22,8 @@ MB = 1024 * 1024
 
 
 @click.command("prune", short_help="Delete sessions that are not needed any more.")
-@click.option("--days", metavar="N", type=click.FloatRange(min=0), help="Not used for N days (default 7).")
-@click.option("--larger-than", "larger", metavar="MB", type=click.FloatRange(min=0), help="Only larger ones.")
+@click.option("--days", metavar="N", type=Amount(min=0), help="Not used for N days (default 7).")
+@click.option("--larger-than", "larger", metavar="MB", type=Amount(min=0), help="Only larger ones.")
 @click.option("--agent", "agents", metavar="A", multiple=True, help="Only of this agent. Repeatable.")
 @click.option("--cwd", metavar="D", type=click.Path(), help="Only those of this project directory.")
 @click.option(

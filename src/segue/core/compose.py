@@ -8,12 +8,15 @@ message: so a replay begins with the replay before it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from segue.core import notes
 from segue.core.carried import NEW, Part, render, size
 from segue.core.model import Voice
 from segue.core.recap import Recap, recap
+from segue.core.request import Unit
 from segue.core.spoken import Spoken, correction, name, parts_of
 from segue.core.turn import Mode
 
@@ -49,6 +52,9 @@ class Carry(msgspec.Struct, frozen=True, kw_only=True):
     objective: str | None = None
     max_bytes: int = RECAP_BYTES
     """Of a recap."""
+    limit: int | None = None
+    """Of the whole prompt, in ``unit``: a recap keeps to what the rest leaves of it, if that is of use."""
+    unit: Unit = "bytes"
     quiet_at: bool = False
     """The agent takes ``@word`` for a file to read. In the new message that is meant; in others it is not."""
 
@@ -62,26 +68,36 @@ class Composed(msgspec.Struct, frozen=True):
 
 
 def compose(carry: Carry) -> Composed:
-    carried = _carried(carry)
+    standing, now = _standing(carry), _now(carry)
+    new = Part(NEW, carry.new.text, literal=True)
+    carried = _carried(carry, [*standing, *now, new])
     said = [*carried.parts, *(correction(each, carry.voice) for each in carry.corrections)]
     if said:
         said.insert(0, _header(carry))
-    standing, now = _standing(carry), _now(carry)
     before = [*standing, *said, *now] if carry.mode in _ANEW else [*said, *standing, *now]
     prompt = carry.new.text
     if before:
-        prompt = render([*before, Part(NEW, carry.new.text, literal=True)], carry.quiet_at)
+        prompt = render([*before, new], carry.quiet_at)
     return Composed(prompt, carried.messages + 1, len(prompt.encode()))
 
 
-def _carried(carry: Carry) -> Recap:
+def _carried(carry: Carry, around: Sequence[Part]) -> Recap:
     if carry.mode == "fresh" or not carry.earlier:
         return Recap()
     if carry.mode == "recap":
-        header = size([_header(carry)], carry.quiet_at)
-        return recap(carry.earlier, carry.voice, carry.max_bytes, reserved=header, quiet_at=carry.quiet_at)
+        header, bound = size([_header(carry)], carry.quiet_at), _bound(carry, around)
+        return recap(carry.earlier, carry.voice, bound, reserved=header, quiet_at=carry.quiet_at)
     parts = (part for spoken in carry.earlier for part in parts_of(spoken, carry.voice))
     return Recap(tuple(parts), len(carry.earlier))
+
+
+def _bound(carry: Carry, around: Sequence[Part]) -> int:
+    """How many bytes a recap may have beside what else is sent. A byte is never less than a character."""
+    if carry.limit is None:
+        return carry.max_bytes
+    rest = f"{render(around, carry.quiet_at)}\n\n"
+    taken = len(rest.encode()) if carry.unit == "bytes" else len(rest)
+    return min(carry.max_bytes, carry.limit - taken)
 
 
 def _header(carry: Carry) -> Part:

@@ -6,7 +6,9 @@ import re
 
 from segue.core.errors import Misuse
 
-_KEY = re.compile(r"[A-Za-z0-9._/@~-]{1,200}")
+LONGEST = 200
+"""Characters of a key."""
+_KEY = re.compile(rf"[A-Za-z0-9._/@~-]{{1,{LONGEST}}}")
 _NATIVE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,199}")
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _CROCKFORD = "0123456789abcdefghjkmnpqrstvwxyz"
@@ -17,13 +19,19 @@ def conversation_key(text: str) -> str:
     """The key as it is, or ``Misuse``."""
     if not _KEY.fullmatch(text):
         hint = f'; did you forget the key? segue run KEY "{_brief(text)}"' if text.strip() else ""
-        allowed = "1 to 200 of letters, digits and . _ / @ ~ -"
+        allowed = f"1 to {LONGEST} of letters, digits and . _ / @ ~ -"
         raise Misuse(f'"{_brief(text)}" is not a conversation key ({allowed}){hint}')
     if text.startswith("-"):
         raise Misuse(f'"{text}" is not a conversation key: it begins like an option')
     if ".." in text.split("/"):
         raise Misuse(f'"{text}" is not a conversation key: it has ".." as a part')
     return text
+
+
+def numbered(key: str, number: int) -> str:
+    """``KEY~2``; of a key that is too long for that, as much as there is room for."""
+    behind = f"~{number}"
+    return key[: LONGEST - len(behind)] + behind
 
 
 def uuid(text: str) -> str:

@@ -54,9 +54,6 @@ class Redactor:
         self._secrets = tuple(ordered)
         self.found = False
         """Whether a known secret was met."""
-        self._beginnings = frozenset(s[:length] for s in ordered for length in range(1, len(s)))
-        self._initials = frozenset(s[0] for s in ordered)
-        self._longest = max((len(s) for s in ordered), default=1) - 1
         self._raw = tuple(dict.fromkeys(form for s in ordered for form in _forms(s)))
 
     def text(self, text: str) -> str:
@@ -84,10 +81,7 @@ class Redactor:
 
     def beginning(self, text: str) -> int:
         """How many characters at the end of the text may be the beginning of a known secret."""
-        for length in range(min(self._longest, len(text)), 0, -1):
-            if text[-length] in self._initials and text[-length:] in self._beginnings:
-                return length
-        return 0
+        return max((_overlap(text, secret) for secret in self._secrets), default=0)
 
     def bytes(self, data: bytes) -> bytes:
         """Raw output, for logs and kept streams; secrets are also found as JSON writes them."""
@@ -112,6 +106,15 @@ class Redactor:
         if text is outcome.text and failure is outcome.failure:
             return outcome
         return msgspec.structs.replace(outcome, text=text, failure=failure)
+
+
+def _overlap(text: str, secret: str) -> int:
+    """How much of a secret, short of all of it, the text ends with. Nothing is kept per beginning: a secret
+    may be a file of many kilobytes."""
+    at = text.find(secret[0], max(0, len(text) - len(secret) + 1))
+    while at >= 0 and not secret.startswith(text[at:]):
+        at = text.find(secret[0], at + 1)
+    return len(text) - at if at >= 0 else 0
 
 
 def _forms(secret: str) -> tuple[bytes, bytes]:

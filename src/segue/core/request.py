@@ -15,6 +15,9 @@ the CLI would otherwise grant itself more; ``read``: look, do not touch; ``edit`
 the working directory; ``full``: everything, without a sandbox. Only ever chosen by the caller.
 """
 
+Unit = Literal["bytes", "characters"]
+"""What a CLI counts a prompt by."""
+
 
 class Start(msgspec.Struct, frozen=True):
     """Where the native session begins: ``mode`` with the session it comes from and the id it gets."""
@@ -67,7 +70,7 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     stdin: bool = True
     """Takes the prompt on stdin or from a file; otherwise it stands on the command line."""
     prompt_limit: int | None = None
-    prompt_unit: Literal["bytes", "characters"] = "bytes"
+    prompt_unit: Unit = "bytes"
     max_turns: bool = False
     budget: bool = False
     allow_tools: bool = False

@@ -41,6 +41,7 @@ class CopyShown(msgspec.Struct, frozen=True, kw_only=True):
 def shown(row: KeptRow, home: Path | None, keys: Mapping[str, str]) -> CopyShown:
     """``home``: where it belongs, see ``home_on``; ``keys``: the conversations' keys by their ids."""
     manifest = manifests.read(row.manifest)
+    manifest = manifest if manifest is not None and manifest.confined else None
     path = home / manifest.root if home is not None and manifest is not None else home
     return CopyShown(
         id=row.native_id,

@@ -12,14 +12,13 @@ import os
 import stat
 from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
+from itertools import takewhile
 from pathlib import Path
 from typing import IO
 
-from segue.sessions.chunks import Chunks, name_of, pack
+from segue.sessions.chunks import LARGEST, Chunks, name_of, pack
 from segue.sessions.manifest import Chunk, KeptFile
 
-LARGEST = 1024 * 1024
-"""No piece has more bytes."""
 SMALL = LARGEST // 2
 MANY = 32
 """So many small pieces are left alone."""
@@ -97,6 +96,7 @@ class Pieces:
 
     def take_again(self, size: int, known: Sequence[Chunk]) -> None:
         """All of the file, cut where the known pieces are; what is new between these is joined."""
+        known = list(takewhile(lambda chunk: 0 < chunk.size <= LARGEST, known))
         parts = _upto(self._file, 0, size, [chunk.size for chunk in known])
         for chunk, part in zip(known, parts, strict=False):
             if name_of(part) == chunk.name:

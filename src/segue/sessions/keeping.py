@@ -10,7 +10,7 @@ import os
 import stat
 import time
 from contextlib import suppress
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import msgspec
 
@@ -56,9 +56,11 @@ def keep(store: Store, directory: Path, limits: Keep, reader: Reader, session: S
 
 
 def _before(row: KeptRow | None, session: Session) -> Manifest | None:
-    """The copy so far. What another host says of its files says nothing of ours."""
+    """The copy so far, if it can be trusted. What another host says of its files says nothing of ours."""
     before = manifests.read(row.manifest) if row is not None else None
-    if before is None or row is None or (row.host, row.home) == (session.host, str(session.home)):
+    if before is None or row is None or not before.confined:
+        return None
+    if (row.host, row.home) == (session.host, str(session.home)):
         return before
     elsewhere = tuple(msgspec.structs.replace(file, inode=0, changed_ns=0) for file in before.files)
     return msgspec.structs.replace(before, files=elsewhere)
@@ -104,8 +106,10 @@ def _there(reader: Reader, stored: Stored, home: Path) -> dict[str, tuple[Path, 
 
 
 def _stored(reader: Reader, session: Session, before: Manifest | None) -> Stored | None:
-    """Where it was the last time, or wherever the reader finds it."""
-    if before is not None:
+    """Where it was the last time, or wherever the reader finds it. Whoever shares the store could name any
+    file of the home, such as a login: every agent's files of a session have the beginning of its id in their
+    names."""
+    if before is not None and session.native_id[:8] in PurePosixPath(before.root).name:
         path = session.home / before.root
         try:
             now = os.stat(path)

@@ -41,8 +41,19 @@ class Manifest(msgspec.Struct, frozen=True):
     def packed(self) -> int:
         return sum(chunk.packed for chunk in self.unique())
 
+    @property
+    def confined(self) -> bool:
+        """Whether all it names stays within the home."""
+        return is_below(self.root) and all(is_below(file.path) for file in self.files)
+
     def unique(self) -> set[Chunk]:
         return {chunk for file in self.files for chunk in file.chunks}
+
+
+def is_below(path: str) -> bool:
+    """Whether a path stays within the home. The store may be shared with others, who could name any."""
+    parts = path.split("/")
+    return bool(parts[0]) and ".." not in parts and bool(path.strip("./"))
 
 
 def write(manifest: Manifest) -> str:

@@ -184,8 +184,6 @@ def _identity(now: os.stat_result) -> _Identity:
 
 
 def _below(path: str) -> PurePosixPath:
-    """The store may be shared with others: a copy stays within its home."""
-    below = PurePosixPath(path)
-    if below.is_absolute() or ".." in below.parts or not below.parts:
+    if not manifests.is_below(path):
         raise Broken(f"the copy names a file outside of its home: {path}")
-    return below
+    return PurePosixPath(path)

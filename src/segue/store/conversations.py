@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 import msgspec
 
 from segue.core.errors import Misuse
+from segue.core.keys import LONGEST, numbered
 from segue.core.model import Message
 from segue.core.usage import Usage
 from segue.store import kept, messages
@@ -18,6 +20,8 @@ from segue.store.records import Conversation, Summary
 _SQL = Queries("conversations")
 _SESSIONS = Queries("sessions")
 TITLE_LENGTH = 200
+_ROOM = 10
+"""No number behind a key takes more, so what is left of the longest key is common to all of them."""
 
 
 class Conversations(Part):
@@ -76,12 +80,9 @@ class Conversations(Part):
 
     def free_key(self, key: str) -> str:
         """``KEY~2``, or the first number after it that is free."""
-        prefix = f"{key}~"
+        prefix = f"{key}~"[: LONGEST - _ROOM]
         taken = {row[0] for row in self.db.all(_SQL.keys_like, prefix=prefix, length=len(prefix))}
-        number = 2
-        while f"{prefix}{number}" in taken:
-            number += 1
-        return f"{prefix}{number}"
+        return next(name for number in itertools.count(2) if (name := numbered(key, number)) not in taken)
 
     def remove(self, conversation_id: str) -> None:
         """All of it but the rows of its sessions, which belong to no conversation then, and the copies of

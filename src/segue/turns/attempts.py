@@ -129,16 +129,7 @@ class Attempts:
 
     def _plan(self, mode: Mode, seq: int, home: Path, refused: str | None) -> Plan:
         """The plan, and its traces on disk and in the store: from here on a crash can be mended."""
-        try:
-            carrying = Carrying(self.prepared, self.store, self.surveyed, self.decision)
-            plan = carrying.plan(mode, seq, home, refused)
-        except NoPlace:
-            self._decide({"branch": "the place to go on from is not in the session any more"})
-            return self._plan(self.decision.mode, seq, home, refused)
-        except TooLong:
-            self._decide({})
-            lower: Mode = "recap" if self._open("recap") else "fresh"
-            return self._plan(lower, seq, home, refused)
+        plan = self._planned(mode, seq, home, refused)
         if plan.mode == "fresh" and self.surveyed.situation.earlier:
             # Nothing was carried: later turns of this voice go on from here, not from before.
             self.store.address(msgspec.structs.replace(self.surveyed.view[-1], blank=True))
@@ -147,6 +138,21 @@ class Attempts:
         self.store.attempting(_row(plan))
         self.lease.working_in(plan.run_dir)
         return plan
+
+    def _planned(self, mode: Mode, seq: int, home: Path, refused: str | None) -> Plan:
+        """A plan for this way, or for the next one down if it turns out to be closed. ``fresh`` never is."""
+        closed: dict[str, str] = {}
+        while True:
+            try:
+                carrying = Carrying(self.prepared, self.store, self.surveyed, self.decision)
+                return carrying.plan(mode, seq, home, refused)
+            except NoPlace:
+                closed = {"branch": "the place to go on from is not in the session any more"}
+                self._decide(closed)
+                mode = self.decision.mode
+            except TooLong:
+                self._decide(closed)
+                mode = "recap" if mode != "recap" and self._open("recap") else "fresh"
 
     async def _attempt(self, plan: Plan, claims: tuple[int, ...]) -> Outcome:
         prepared = self.prepared

@@ -147,6 +147,8 @@ class Carrying:
                 echo=native and self._echoes(),
                 role=prepared.role or None,
                 max_bytes=prepared.config.recap.max_bytes,
+                limit=prepared.runtime.capabilities.prompt_limit,
+                unit=prepared.runtime.capabilities.prompt_unit,
                 quiet_at=prepared.agent.name in EXPANDS_AT,
             )
         )
@@ -213,7 +215,7 @@ class Carrying:
             return (*told, f"{failed['end']}; went on from where we left it") if grown else tuple(told)
         if mode == "fresh" and self.situation.earlier and self.situation.blank is None:
             why = next(rung.why for rung in self.decision.rungs if rung.mode == "recap")
-            return (f"nothing of the conversation was carried over: {why or 'it is too long'}",)
+            return (f"nothing of the conversation was carried over: {why or self._no_room()}",)
         if mode == "fresh":
             return (failed["account"],) if "account" in failed else ()
         how = INSTEAD.get(mode, "")
@@ -222,6 +224,11 @@ class Carrying:
             name = self.surveyed.pin.native_id[:8]
             said.append(f"a smaller copy of it: segue sessions repair {name} --trim")
         return tuple(said)
+
+    def _no_room(self) -> str:
+        can = self.prepared.runtime.capabilities
+        takes = f"{self.prepared.agent.label} takes {can.prompt_limit or 0:,} {can.prompt_unit}"
+        return f"the new message leaves no room for it ({takes})"
 
     def _echoes(self) -> bool:
         """After a question, a failure or a fork an agent may answer what it was asked before."""

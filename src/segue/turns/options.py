@@ -102,9 +102,15 @@ def _check(options: Options) -> None:
         raise Misuse(f"max_turns takes a number from 1 on, not {turns!r:.60}")
     if retries is not None and (not isinstance(retries, int) or retries < 0):
         raise Misuse(f"retries takes a number from 0 on, not {retries!r:.60}")
-    for name in ("allow_tools", "deny_tools", "native_args"):
-        if isinstance(options.get(name), str):
+    for name, values in (
+        ("allow_tools", options.get("allow_tools", ())),
+        ("deny_tools", options.get("deny_tools", ())),
+        ("native_args", options.get("native_args", ())),
+    ):
+        if isinstance(values, str):
             raise Misuse(f"{name} takes a list of texts, not one text")
+        for value in values:
+            utf8(value, f"value {value!r:.60} of {name}")
 
 
 def _is_word(value: object) -> bool:

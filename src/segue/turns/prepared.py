@@ -25,6 +25,7 @@ from segue.core.turn import Turn
 from segue.store.records import Conversation
 from segue.store.store import Store
 from segue.turns.asking import Ask, instructions_of, request_of
+from segue.turns.options import utf8
 from segue.turns.remembered import remembered
 from segue.turns.who import who
 
@@ -159,4 +160,4 @@ def _directory(cwd: Path) -> Path:
     if not cwd.is_dir():
         what = "is not a directory" if cwd.exists() else "does not exist"
         raise Misuse(f"the working directory {cwd} {what}")
-    return Path(os.path.abspath(cwd))
+    return Path(utf8(os.path.abspath(cwd), "name of the working directory"))

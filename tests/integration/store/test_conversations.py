@@ -124,6 +124,16 @@ def test_the_first_free_number_is_found(store: Store) -> None:
     assert store.free_key("k~2") == "k~2~2"
 
 
+def test_a_free_key_is_never_too_long(store: Store) -> None:
+    longest = "x" * 195 + "12345"
+    for number in (2, 3, *range(4, 10)):
+        key = store.free_key(longest)
+        assert key == f"{longest[:198]}~{number}"
+        store.add(Conversation(id=new_id("c"), key=key), [])
+    assert store.free_key(longest) == f"{longest[:197]}~10"
+    assert store.free_key("x" * 200) == "x" * 198 + "~2"
+
+
 def test_removing_leaves_only_the_sessions(store: Store, talk: Talk) -> None:
     other = Talk(store, "other")
     other.pinned("stay", "yes")

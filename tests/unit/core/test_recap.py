@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from tests.unit.core.conversing import CODEX, calm, carry, conversations, parts, said, texts, user
 
 from segue.core.compose import compose
+from segue.core.request import Unit
 from segue.core.spoken import Spoken, ToolShown
 
 BOUND = 24_000
@@ -97,6 +98,28 @@ def test_it_is_bounded_and_never_empty(
     found = parts(prompt)
     assert found[-1] == ("user", "go on")
     assert found[-2] == ("you", "the end")
+
+
+@calm
+@given(
+    conversation=conversations(),
+    new=texts.map(lambda text: text * 40),
+    room=st.integers(1_000, 6_000),
+    unit=st.sampled_from(["bytes", "characters"]),
+)
+def test_with_the_new_message_it_keeps_to_the_limit_of_a_prompt(
+    conversation: list[Spoken], new: str, room: int, unit: Unit
+) -> None:
+    earlier = [*conversation, user("é🎵" * 4_000), said("the end")]
+    alone = compose(carry("recap", new, said(""), max_bytes=0)).prompt
+    limit = measured(alone, unit) + room
+    made = compose(carry("recap", new, *earlier, max_bytes=BOUND, limit=limit, unit=unit))
+    assert measured(made.prompt, unit) <= limit
+    assert parts(made.prompt)[-2] == ("you", "the end")
+
+
+def measured(text: str, unit: Unit) -> int:
+    return len(text.encode()) if unit == "bytes" else len(text)
 
 
 @calm

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from segue.core import events as ev
 from segue.core.outcome import Failure, Outcome
@@ -137,3 +140,28 @@ def test_a_secret_that_is_not_utf8_is_found_in_raw_output() -> None:
 
 def test_empty_secrets_are_no_secrets() -> None:
     assert Redactor([""]).text("abc") == "abc"
+
+
+few = st.text(alphabet="ab", max_size=12)
+"""Of so few letters that beginnings overlap one another in every way."""
+
+
+@given(st.lists(few, max_size=4), few)
+def test_the_beginning_is_the_longest_end_of_the_text_that_begins_a_secret(
+    secrets: list[str], text: str
+) -> None:
+    begun = [n for n in range(1, len(text) + 1) for s in secrets if n < len(s) and s.startswith(text[-n:])]
+    assert Redactor(secrets).beginning(text) == max(begun, default=0)
+
+
+def test_a_long_secret_takes_little_memory() -> None:
+    secret = "".join(f"{number:08x}" for number in range(6_000))
+    tracemalloc.start()
+    try:
+        redactor = Redactor([secret])
+        assert redactor.beginning(f"so it begins: {secret[:-1]}") == len(secret) - 1
+        assert redactor.beginning(secret) == 0
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 20 * len(secret)

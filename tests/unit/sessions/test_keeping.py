@@ -9,18 +9,20 @@ import subprocess
 import sys
 import threading
 import time
+import tracemalloc
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
 import pytest
+import zstandard
 
 from segue.agents.reader import Stored
 from segue.config.schema import Account, Config, Keep
 from segue.core.errors import Broken, Misuse
 from segue.sessions import bounding, copying, restoring
 from segue.sessions import manifest as manifests
-from segue.sessions.chunks import chunks_of, unpack
+from segue.sessions.chunks import LARGEST, chunks_of, name_of, pack, unpack
 from segue.sessions.copies import chosen, home_on
 from segue.sessions.keeping import Session, keep
 from segue.sessions.manifest import Manifest
@@ -182,9 +184,9 @@ def test_a_thousand_turns_are_few_pieces_and_come_back_whole(shelf: Shelf, tmp_p
 
 def test_a_large_file_is_cut(shelf: Shelf, tmp_path: Path) -> None:
     path = shelf.path()
-    path.write_bytes(random.Random(1).randbytes(5 * copying.LARGEST + 7))
+    path.write_bytes(random.Random(1).randbytes(5 * LARGEST + 7))
     shelf.keep()
-    assert [chunk.size for chunk in shelf.manifest().files[0].chunks] == [copying.LARGEST] * 5 + [7]
+    assert [chunk.size for chunk in shelf.manifest().files[0].chunks] == [LARGEST] * 5 + [7]
     assert shelf.back(tmp_path / "back").read_bytes() == path.read_bytes()
 
 
@@ -474,6 +476,53 @@ def test_a_copy_does_not_leave_its_home(shelf: Shelf, tmp_path: Path) -> None:
         )
         with pytest.raises(Broken, match="outside of its home"):
             restore(row, shelf.chunks, tmp_path / "back")
+
+
+@pytest.mark.parametrize("root", ["../secret", "{home}/../secret", "a/../../secret", "secret", "", "./."])
+def test_a_copy_is_not_made_of_what_another_names(shelf: Shelf, tmp_path: Path, root: str) -> None:
+    """The store may be shared: what stands there of a copy may not have the next one take up other files."""
+    shelf.path().write_text("mine")
+    shelf.keep()
+    for place in (tmp_path, shelf.home):
+        (place / "secret").write_text("a login")
+    told = msgspec.structs.replace(shelf.manifest(), root=root.format(home=shelf.home))
+    row = msgspec.structs.replace(shelf.row(), manifest=manifests.write(told))
+    assert kept.save(shelf.store.db, row, shelf.row())
+    shelf.path().write_text("mine, and more")
+    assert shelf.keep()
+    assert [(file.path, file.size) for file in shelf.manifest().files] == [("sessions/one", 14)]
+    assert shelf.manifest().root == "sessions/one"
+
+
+def test_a_piece_takes_no_more_memory_than_a_piece_may_have() -> None:
+    whole, size = zstandard.ZstdCompressor().compress(bytes(1 << 29)), 1 << 29
+    lies = zstandard.ZstdCompressor(write_content_size=False).compress(bytes(1 << 29))
+    for packed, told in ((whole, size), (whole, 1000), (lies, 1000), (lies, size)):
+        tracemalloc.start()
+        found = unpack(packed, "x", told)
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert found is None
+        assert peak < 4 * LARGEST
+    plain = b"as it should be"
+    assert unpack(pack(plain), name_of(plain), len(plain)) == plain
+
+
+@pytest.mark.parametrize("size", [-1, 0, 1 << 40])
+def test_a_copy_goes_on_from_one_whose_pieces_have_impossible_sizes(
+    shelf: Shelf, tmp_path: Path, size: int
+) -> None:
+    shelf.path().write_bytes(b"x" * 5_000)
+    shelf.keep()
+    (file,) = shelf.manifest().files
+    odd = msgspec.structs.replace(
+        file, inode=0, chunks=(msgspec.structs.replace(file.chunks[0], size=size), *file.chunks)
+    )
+    told = msgspec.structs.replace(shelf.manifest(), files=(odd,))
+    row = msgspec.structs.replace(shelf.row(), manifest=manifests.write(told))
+    assert kept.save(shelf.store.db, row, shelf.row())
+    assert shelf.keep()
+    assert shelf.back(tmp_path / "back").read_bytes() == b"x" * 5_000
 
 
 def test_a_session_that_is_too_large_is_not_kept(shelf: Shelf) -> None:

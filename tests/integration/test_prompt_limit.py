@@ -1,0 +1,52 @@
+"""An agent that takes only short prompts: what is carried keeps to the room that the new message leaves."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.integration.conftest import Program, Result
+
+LIMIT = 6_000
+COUNTS = f'[agents.narrow]\ncommand = ["wc", "-c"]\nstdin = "prompt"\nprompt_limit = {LIMIT}\n'
+"""It says how many bytes it was sent, and has no sessions: all that was said comes as text."""
+
+
+@pytest.fixture
+def narrow(segue: Program) -> Program:
+    segue.config(COUNTS)
+    for number in range(2):
+        ran = say(segue, f"message {number} " + "x" * 3_000)
+        assert ran.code == 0, ran.stderr
+    return segue
+
+
+def say(segue: Program, text: str) -> Result:
+    return segue("run", "t", "--agent", "narrow", "--json", stdin=text.encode())
+
+
+@pytest.mark.parametrize("size", [1_000, LIMIT - 1_200])
+def test_a_recap_keeps_to_the_room_that_is_left(narrow: Program, size: int) -> None:
+    ran = say(narrow, "y" * size)
+    assert (ran.code, ran.turn["mode"]) == (0, "recap"), ran.stderr
+    assert size + 500 < int(ran.turn["text"]) <= LIMIT
+    assert int(ran.turn["text"]) == ran.turn["sent"]["bytes"]
+
+
+@pytest.mark.parametrize("size", [LIMIT - 500, LIMIT])
+def test_where_no_recap_fits_nothing_is_carried_and_that_is_said(narrow: Program, size: int) -> None:
+    ran = say(narrow, "y" * size)
+    assert (ran.code, ran.turn["mode"], ran.turn["text"]) == (0, "fresh", str(size)), ran.stderr
+    assert ran.turn["notices"][0] == (
+        "nothing of the conversation was carried over: the new message leaves no room for it"
+        " (narrow takes 6,000 bytes)"
+    )
+
+
+def test_instructions_take_their_room_too(narrow: Program) -> None:
+    narrow.config(COUNTS + f'[defaults]\ninstructions = "{"z" * 2_000}"\n')
+    ran = say(narrow, "y" * 2_000)
+    assert (ran.code, ran.turn["mode"]) == (0, "recap"), ran.stderr
+    assert 4_500 < int(ran.turn["text"]) <= LIMIT
+    assert say(narrow, "y" * 3_900).turn["mode"] == "fresh"
+    too_long = say(narrow, "y" * 5_000)
+    assert (too_long.code, too_long.stderr.count("\n")) == (2, 1), too_long.stderr
