@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 import anyio
 import msgspec
 
+from segue.cli.form import Form
 from segue.cli.screen import Screen
 from segue.core import events as ev
 from segue.core.turn import Turn
@@ -26,11 +27,13 @@ async def follow(
     """Take the turn. The first Ctrl-C (or TERM, or HUP) ends it in order, the second kills it."""
     cancel = Cancel()
     printer = Printer(cancel) if print_events else None
+    answer = Form(screen) if prepared.ask.answers else None
 
     def on_event(event: ev.Event) -> None:
         if isinstance(event, ev.Session):  # how it goes about it is decided by now
             screen.entitle(_title(prepared, store))
-        screen.event(event)
+        if answer is None or not isinstance(event, ev.Question):  # else it is asked
+            screen.event(event)
         if printer is not None:
             printer(event)
 
@@ -45,6 +48,7 @@ async def follow(
                     store,
                     on_event=on_event,
                     on_notice=lambda text: screen.note(f"segue: {text}"),
+                    answer=answer,
                     cancel=cancel,
                     again=again,
                 )

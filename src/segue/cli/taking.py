@@ -11,6 +11,7 @@ import msgspec
 
 from segue.cli import screen as screens
 from segue.cli import words
+from segue.cli.form import somebody_answers
 from segue.cli.live import follow
 from segue.core.turn import Turn, exit_code
 from segue.store.store import Store
@@ -29,6 +30,7 @@ def run(
     as_json: bool,
     events: bool,
     quiet: bool,
+    use_stdin: bool = True,
 ) -> int:
     """``text`` None: the message named by ``again`` (None: the last) is run once more."""
     store = opened(os.environ)
@@ -36,7 +38,8 @@ def run(
         message = None
         if text is None:
             message, text, options = _before(store, key, again, options)
-        prepared = prepare(ask_of(key, text, options), os.environ, store, Path.cwd())
+        answers = use_stdin and not quiet and somebody_answers()
+        prepared = prepare(ask_of(key, text, options, answers=answers), os.environ, store, Path.cwd())
         turn = _taken(prepared, store, message, as_json=as_json or events, events=events, quiet=quiet)
     finally:
         store.leave()

@@ -28,6 +28,7 @@ def command(ctx: click.Context, /, key: str, text: str | None, as_json: bool, **
 
     from segue.cli import reasons
     from segue.cli.dialogue import coloured, width_of
+    from segue.cli.form import somebody_answers
     from segue.core.keys import conversation_key
     from segue.turns.opening import opened
     from segue.turns.options import ask_of
@@ -36,7 +37,8 @@ def command(ctx: click.Context, /, key: str, text: str | None, as_json: bool, **
 
     wanted = checked(ctx, options)
     with opened(os.environ) as store:
-        ask = ask_of(conversation_key(key), text or " ", wanted, may_be_empty=True)
+        answers = somebody_answers()
+        ask = ask_of(conversation_key(key), text or " ", wanted, may_be_empty=True, answers=answers)
         prepared = prepare(ask, os.environ, store, Path.cwd())
         found = why(prepared, store, len((text or "").encode()))
     if as_json:

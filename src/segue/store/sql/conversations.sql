@@ -76,3 +76,13 @@ FROM (
     FROM turns
 ) AS ranked
 WHERE back = 1;
+
+-- name: grant(conversation, agent, role, granted)!
+INSERT INTO postures (conversation, agent, role, granted) VALUES (:conversation, :agent, :role, :granted)
+ON CONFLICT (conversation, agent, role) DO UPDATE SET granted = excluded.granted;
+
+-- name: granted(conversation, agent, role)^
+SELECT granted FROM postures WHERE conversation = :conversation AND agent = :agent AND role = :role;
+
+-- name: all_granted(conversation)
+SELECT agent, role, granted FROM postures WHERE conversation = :conversation;
