@@ -94,7 +94,8 @@ class Segue:
         **options: Unpack[Options],
     ) -> Turn:
         """Run one turn of the conversation ``key`` to its end."""
-        prepared, cancel = await self._prepared(key, text, options), cancel or Cancel()
+        prepared = await self._prepared(key, text, options, answers=answer is not None)
+        cancel = cancel or Cancel()
         turn = self._underway.start(
             prepared, self.store, cancel, on_event=on_event, on_notice=on_notice, answer=answer
         )
@@ -137,7 +138,8 @@ class Segue:
         cut = options.get("cut", False)
         await run_sync(changes.may_rerun, self.store, conversation.id, found.id, cut)
         text = (await run_sync(self.store.texts, [found.id]))[found.id]
-        prepared = await self._prepared(key, text, changes.to_whom(found, options))
+        wanted = changes.to_whom(found, options)
+        prepared = await self._prepared(key, text, wanted, answers=answer is not None)
         cancel = cancel or Cancel()
         turn = self._underway.start(
             prepared,
@@ -236,8 +238,10 @@ class Segue:
         """The conversation of that key, or ``Misuse``."""
         return await run_sync(changes.known, self.store, conversation_key(key))
 
-    async def _prepared(self, key: str, text: str, options: Options, *, asking: bool = False) -> Prepared:
-        ask = ask_of(key, text, options, may_be_empty=asking)
+    async def _prepared(
+        self, key: str, text: str, options: Options, *, asking: bool = False, answers: bool = False
+    ) -> Prepared:
+        ask = ask_of(key, text, options, may_be_empty=asking, answers=answers)
         return await run_sync(prepare, ask, self._env, self.store, Path.cwd())
 
     def _shelf(self) -> Shelf:

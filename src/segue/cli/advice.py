@@ -14,6 +14,7 @@ PLAIN: dict[str, str] = {
     "fresh_session": "leave out --fresh-session and --no-save to keep the session",
     "runtime": "use the program that made the session ([agents] command in config.toml), or go on as shown",
     "model": 'name the model from before with --model, or set [continuity] on_model_change = "resume"',
+    "tools": "to keep the cache, run it with the tools that it had; the session itself goes on either way",
     "host": "run it on that machine to keep the session ([keep] has copies of later ones)",
     "ttl": "raise [continuity] ttl_minutes to keep sessions longer",
     "poisoned": "nothing to do: the turn goes on from before that, or as text",

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 
 import anyio
 
+from segue.cli.form import Form
 from segue.cli.output import say_json
 from segue.cli.screen import Screen
 from segue.core import events as ev
@@ -25,11 +26,13 @@ async def follow(
     """Take the turn. The first Ctrl-C (or TERM, or HUP) ends it in order, the second kills it."""
     cancel = Cancel()
     printer = Printer(cancel) if print_events else None
+    answer = Form(screen) if prepared.ask.answers else None
 
     def on_event(event: ev.Event) -> None:
         if isinstance(event, ev.Session):  # how it goes about it is decided by now
             screen.entitle(_title(prepared, store))
-        screen.event(event)
+        if answer is None or not isinstance(event, ev.Question):  # else it is asked
+            screen.event(event)
         if printer is not None:
             printer(event)
 
@@ -44,6 +47,7 @@ async def follow(
                     store,
                     on_event=on_event,
                     on_notice=lambda text: screen.note(f"segue: {text}"),
+                    answer=answer,
                     cancel=cancel,
                     again=again,
                 )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast, get_args
 
 import click
 
-from segue.core.request import Posture
+from segue.core.request import Posture, Questions
 
 if TYPE_CHECKING:
     from segue.turns.options import Options
@@ -65,6 +65,16 @@ def _complete_accounts(ctx: click.Context, param: click.Parameter, incomplete: s
     return [name for name in load(os.environ, Path.cwd()).accounts if name.startswith(incomplete)]
 
 
+class Budget(Amount):
+    """Money above 0, or ``none``."""
+
+    def __init__(self) -> None:
+        super().__init__(min=0, min_open=True)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return value if value == "none" else super().convert(value, param, ctx)
+
+
 WHO = (
     click.option(
         "--agent",
@@ -98,20 +108,35 @@ WHO = (
     click.option(
         "--permission",
         type=click.Choice(get_args(Posture)),
-        help="What it may do unasked: read, edit files here, or all (full). Default: what its settings say.",
+        help="What it may do unasked: read, edit files here, or all (full); default: what its settings say. "
+        "Remembered for this agent and role, like the tools and the budget.",
     ),
     click.option(
-        "--allow-tool", "allow_tools", metavar="T", multiple=True, help="A tool it may use. Repeatable."
+        "--allow-tool",
+        "allow_tools",
+        metavar="T",
+        multiple=True,
+        help="A tool it may use. Repeatable; none for those that it may use anyway.",
     ),
     click.option(
-        "--deny-tool", "deny_tools", metavar="T", multiple=True, help="A tool it may not use. Repeatable."
+        "--deny-tool",
+        "deny_tools",
+        metavar="T",
+        multiple=True,
+        help="A tool it may not use. Repeatable; none takes the list back.",
     ),
     click.option("--max-turns", metavar="N", type=click.IntRange(min=1), help="At most N model turns."),
     click.option(
         "--budget",
         metavar="USD",
-        type=Amount(min=0, min_open=True),
-        help="At most this much money.",
+        type=Budget(),
+        help="At most this much money in a turn; none for no limit.",
+    ),
+    click.option(
+        "--questions",
+        type=click.Choice(get_args(Questions)),
+        help="Whether it may ask you something. auto: where you can answer, at a terminal. A session keeps "
+        "what it began with.",
     ),
     click.option(
         "--system-prompt-file",

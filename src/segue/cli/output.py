@@ -53,10 +53,10 @@ def harmless(text: str) -> str:
     return _CONTROL.sub("", _LINE_END.sub("\n", _SEQUENCE.sub("", text)))
 
 
-def say(text: str = "", *, err: bool = False) -> None:
+def say(text: str = "", *, err: bool = False, end: str = "\n") -> None:
     """A line, or some, for people to read: on stdout, or on stderr."""
     out = sys.stderr if err else sys.stdout
-    _write(out, _inked(text, out) + "\n")
+    _write(out, _inked(text, out) + end)
 
 
 def answer(text: str) -> None:

@@ -47,6 +47,7 @@ def _plain(found: Why, width: int) -> Iterator[str]:
     who = found.agent + (f", {found.role}" if found.role else "")
     who += f" ({found.account})" if found.account else ""
     yield from _row(f"{found.conversation} · {who} · next turn: {found.mode}", _sends(found), width, 2)
+    yield from _terms(found, width)
     yield ""
     said: set[str] = set()
     for rung in found.rungs:
@@ -61,6 +62,18 @@ def _plain(found: Why, width: int) -> Iterator[str]:
             yield from textwrap.wrap(left, width, subsequent_indent="    ")
         if check.verdict == "fail":
             yield from textwrap.wrap(f"    → {advice(check, found)}", width, subsequent_indent="      ")
+
+
+def _terms(found: Why, width: int) -> Iterator[str]:
+    """What the agent may do, where something was said of it; whether it may ask; what would not hold."""
+    may, asks = words.terms(found.terms), found.terms.questions
+    parts = [f"may: {may}"] if may else []
+    if asks is not None:
+        kept = found.mode in ("resume", "branch")
+        how = "as its session began; --fresh-session decides anew" if kept else "for the life of its session"
+        parts.append(f"questions: {'on' if asks else 'off'}, {how}")
+    for line in (*([" · ".join(parts)] if parts else []), *found.notices):
+        yield from textwrap.wrap(f"  {line}", width, subsequent_indent="    ")
 
 
 def _sends(found: Why) -> str:

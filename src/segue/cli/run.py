@@ -47,4 +47,5 @@ def command(ctx: click.Context, /, key: str, text: str | None, **options: Any) -
     shown = {name: options.pop(name) for name in ("as_json", "events", "quiet")}
     use_stdin = not options.pop("no_stdin")
     wanted = checked(ctx, options)
-    return run(key, prompts.gather(text, use_stdin=use_stdin), wanted, again=None, **shown)
+    prompt = prompts.gather(text, use_stdin=use_stdin)
+    return run(key, prompt, wanted, again=None, use_stdin=use_stdin, **shown)

@@ -10,6 +10,7 @@ import msgspec
 
 from segue.cli import screen as screens
 from segue.cli import words
+from segue.cli.form import somebody_answers
 from segue.cli.live import follow
 from segue.cli.output import answer, say, say_json
 from segue.core.turn import Turn, exit_code
@@ -29,6 +30,7 @@ def run(
     as_json: bool,
     events: bool,
     quiet: bool,
+    use_stdin: bool = True,
 ) -> int:
     """``text`` None: the message named by ``again`` (None: the last) is run once more."""
     store = opened(os.environ)
@@ -37,7 +39,8 @@ def run(
         if text is None:
             message, text, options = _before(store, key, again, options)
             via = ""
-        ask = msgspec.structs.replace(ask_of(key, text, options), via=via)
+        answers = use_stdin and not quiet and somebody_answers()
+        ask = msgspec.structs.replace(ask_of(key, text, options, answers=answers), via=via)
         prepared = prepare(ask, os.environ, store, Path.cwd())
         turn = _taken(prepared, store, message, as_json=as_json or events, events=events, quiet=quiet)
     finally:

@@ -33,6 +33,7 @@ class Live:
         self._pending: dict[str, tuple[str, float]] = {}
         self._answer_here = answer_here
         self._closed = False
+        self._paused = False
 
     @property
     def shown(self) -> bool:
@@ -62,7 +63,7 @@ class Live:
 
     def tick(self) -> None:
         """Draw what goes on: the unfinished line of text, the running tools, the status."""
-        if self._closed:
+        if self._closed or self._paused:
             return
         width = self._canvas.width
         now = time.monotonic()
@@ -75,6 +76,15 @@ class Live:
 
     def note(self, line: str) -> None:
         self._write(DIM + line + PLAIN)
+
+    def pause(self) -> None:
+        self._end_line()
+        self._canvas.erase()
+        self._paused = True
+        self._canvas.flush()
+
+    def go_on(self) -> None:
+        self._paused = False
 
     def close(self) -> None:
         """Leave the terminal as one would expect it: everything said, nothing drawn."""

@@ -25,6 +25,7 @@ def command(ctx: click.Context, /, key: str, text: str | None, as_json: bool, **
     not read.
     """
     from segue.cli import reasons
+    from segue.cli.form import somebody_answers
     from segue.cli.output import coloured, say, say_json, width_of
     from segue.core.keys import conversation_key
     from segue.turns.opening import opened
@@ -34,7 +35,8 @@ def command(ctx: click.Context, /, key: str, text: str | None, as_json: bool, **
 
     wanted = checked(ctx, options)
     with opened(os.environ) as store:
-        ask = ask_of(conversation_key(key), text or " ", wanted, may_be_empty=True)
+        answers = somebody_answers()
+        ask = ask_of(conversation_key(key), text or " ", wanted, may_be_empty=True, answers=answers)
         prepared = prepare(ask, os.environ, store, Path.cwd())
         found = why(prepared, store, len((text or "").encode()))
     if as_json:

@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 from segue.cli.output import harmless as harmless
+from segue.core.grant import Terms
 from segue.core.outcome import CUT_SHORT
 from segue.core.turn import Turn
 
@@ -119,10 +120,21 @@ def summary(turn: Turn) -> str:
     """The line under an answer: what was done and what it cost."""
     steps = [attempt.mode for attempt in turn.attempts]
     mode = " → ".join(steps) if len(steps) > 1 else turn.mode if steps else ""
-    parts = [turn.agent, mode, _spent(turn)]
+    parts = [turn.agent, mode, terms(turn.terms), _spent(turn)]
     if turn.saved.usd is not None and abs(turn.saved.usd) >= 0.0005:
         parts.append(saving(turn.saved.usd))
     return "── " + " · ".join(part for part in (*parts, seconds(turn.duration_ms)) if part)
+
+
+def terms(held: Terms) -> str:
+    """``edit, without Bash, remembered``; nothing where nothing was said."""
+    known = set(held.remembered)
+    parts: list[str] = [held.permission] if held.permission != "default" or "permission" in known else []
+    for how, tools in (("with", held.allow_tools), ("without", held.deny_tools)):
+        if tools:
+            parts.append(f"{how} {one_line(tools[0]) if len(tools) == 1 else f'{len(tools)} tools'}")
+    parts += [f"up to {money(held.budget_usd)}"] if held.budget_usd is not None else []
+    return ", ".join((*parts, "remembered") if known else parts)
 
 
 def _spent(turn: Turn) -> str:

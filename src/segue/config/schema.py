@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from segue.config.declared import DeclaredAgent
-from segue.core.request import Posture
+from segue.core.request import Posture, Questions
 from segue.core.usage import Price
 
 Mode = Literal["resume", "branch", "graft", "replay", "recap", "fresh"]
@@ -88,6 +88,7 @@ class Defaults(msgspec.Struct, frozen=True, kw_only=True):
     """``remembered``: from anywhere, a turn works where its conversation did before."""
     max_turns: Positive | None = None
     budget: Dollars | None = None
+    questions: Questions = "auto"
 
 
 class Account(msgspec.Struct, frozen=True, kw_only=True):

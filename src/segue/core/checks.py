@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from segue.core.outcome import CUT_SHORT
 from segue.core.situation import ASSUMED_WINDOW, Situation, tokens
+from segue.core.tools import changed
 from segue.core.turn import Check, Mode
 
 SESSION: tuple[Mode, ...] = ("resume", "branch")
@@ -124,6 +125,18 @@ def model(now: Situation) -> Check:
     return _ok("model", change)
 
 
+def tools(now: Situation) -> Check:
+    """The tools stand at the front of the prompt: with others, no cache serves what comes after them."""
+    if now.pin is None or now.pin.offers is None or now.offers is None:
+        return _skip("tools")
+    if now.pin.offers == now.offers:
+        return _ok("tools")
+    used = now.pin.context.used
+    cost = f"about {used:,} tokens" if used else "all that it holds"
+    change = changed(now.pin.offers, now.offers)
+    return _fail("tools", (), f"{change}: the prompt cache will not serve it, {cost} will be paid again")
+
+
 def account(now: Situation) -> Check:
     if now.pin is not None and None not in (now.pin.login, now.login) and now.pin.login != now.login:
         return _fail("account", (*SESSION, *CARRYING), "somebody else is logged in than when it was made")
@@ -236,8 +249,8 @@ def busy(now: Situation) -> Check:
 
 
 CHECKS: tuple[Callable[[Situation], Check], ...] = (
-    *(blank, enabled, capability, fresh_session, pin, history, end, workdir, runtime, model, account),
-    *(host, ttl, outcome, poisoned, retired, pressure, file, size, fits, busy),
+    *(blank, enabled, capability, fresh_session, pin, history, end, workdir, runtime, model, tools),
+    *(account, host, ttl, outcome, poisoned, retired, pressure, file, size, fits, busy),
 )
 
 FAILING_PAIRS = {("gemini-cli", "0.61", "0.29"): "Gemini 0.29 cannot read what 0.61 wrote"}

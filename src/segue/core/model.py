@@ -133,6 +133,10 @@ class Pin(msgspec.Struct, frozen=True, kw_only=True):
     ended: Ended | None = None
     asked: bool = False
     """The agent asked the user a question in its last turn."""
+    offers: tuple[str, ...] | None = None
+    """What of the last turn's request shaped the set of tools that the model is shown; None: unknown."""
+    questions: bool | None = None
+    """Whether the agent may ask the user; None: from before that could be said, so it may."""
     foreign: str | None = None
     """The key of the conversation that the session belongs to, when this one is a fork of it."""
     succeeded_ms: int = 0

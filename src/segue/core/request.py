@@ -7,6 +7,8 @@ from typing import Literal
 
 import msgspec
 
+from segue.core.tools import Tools
+
 Posture = Literal["default", "read", "edit", "full"]
 """What the agent may do unasked.
 
@@ -17,6 +19,10 @@ the working directory; ``full``: everything, without a sandbox. Only ever chosen
 
 Unit = Literal["bytes", "characters"]
 """What a CLI counts a prompt by."""
+
+
+Questions = Literal["auto", "on", "off"]
+"""Whether the agent may ask the user; ``auto``: where somebody can answer when its session begins."""
 
 
 class Start(msgspec.Struct, frozen=True):
@@ -44,6 +50,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     max_turns: int | None = None
     budget_usd: float | None = None
     system_prompt: str | None = None
+    questions: bool = True
+    """Offer the tool by which the agent asks the user; it stands in every prompt, so a session keeps it."""
     save: bool = True
     """False: leave no native session behind, where the CLI can do that."""
     native_args: tuple[str, ...] = ()
@@ -75,6 +83,10 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     budget: bool = False
     allow_tools: bool = False
     deny_tools: bool = False
+    deny_with_full: bool = True
+    """Tools can be denied also where everything else is allowed."""
+    tools: Tools | None = None
+    """The names it takes in both lists; None: not known, so that any name is passed on."""
     postures: tuple[Posture, ...] = ("default",)
     replays: bool = False
     """A resumed run prints the whole history again before what is new."""
@@ -118,3 +130,6 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     hold_stdin: bool = False
     env: dict[str, str] = {}
     files: dict[Path, str] = {}
+    offers: tuple[str, ...] = ()
+    """In words: whatever in the request changes the set of tools that the model is shown. As long as it
+    stays the same, the prompt of a resumed session begins as before, and a cache can serve it."""

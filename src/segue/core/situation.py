@@ -62,6 +62,8 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True):
     workdir: Workdir
     model: str | None = None
     login: str | None = None
+    offers: tuple[str, ...] | None = None
+    """What of the request shapes the set of tools that the model is shown, if the session goes on."""
     host: str
     window: int | None = None
     busy: str | None = None

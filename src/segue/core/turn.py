@@ -6,6 +6,7 @@ from typing import Literal
 
 import msgspec
 
+from segue.core.grant import Terms
 from segue.core.outcome import CUT_SHORT, Failure, Kind, Outcome, Reason, Status
 from segue.core.usage import Context, Usage
 
@@ -69,6 +70,8 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     account: str | None
     model: str | None
     role: str | None = None
+    terms: Terms = Terms()
+    """What the agent might do and spend."""
     mode: Mode
     resumed: bool
     why: tuple[Check, ...] = ()

@@ -8,11 +8,13 @@ from collections.abc import Sequence
 import msgspec
 
 from segue.core.errors import Misuse
+from segue.core.grant import Grant
 from segue.core.keys import LONGEST, numbered
-from segue.core.model import Message
+from segue.core.model import Message, Voice
 from segue.core.usage import Usage
 from segue.store import kept, messages
 from segue.store.database import Database, Row
+from segue.store.packing import pack, unpack
 from segue.store.part import Part
 from segue.store.queries import Queries
 from segue.store.records import Conversation, Summary
@@ -65,6 +67,11 @@ class Conversations(Part):
         row = self.db.one(_SQL.rewrites, id=conversation_id)
         return 0 if row is None else int(row[0])
 
+    def grant(self, conversation_id: str, voice: Voice) -> Grant:
+        """What a voice was told it may do. What cannot be understood any more grants nothing."""
+        row = self.db.one(_SQL.granted, conversation=conversation_id, agent=voice.agent, role=voice.role)
+        return Grant() if row is None else unpack(row[0], Grant) or Grant()
+
     def add(
         self,
         conversation: Conversation,
@@ -105,6 +112,10 @@ def create_or_find(db: Database, conversation: Conversation) -> Conversation:
     row = db.one(_SQL.by_key, key=conversation.key)
     assert row is not None
     return conversation_of(row)
+
+
+def remember_grant(db: Database, conversation_id: str, voice: Voice, grant: Grant) -> None:
+    db.run(_SQL.grant, conversation=conversation_id, agent=voice.agent, role=voice.role, granted=pack(grant))
 
 
 def rewrite(db: Database, conversation_id: str) -> None:

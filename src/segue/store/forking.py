@@ -19,6 +19,7 @@ from segue.store.records import Conversation
 _SQL = Queries("messages")
 _HISTORY = Queries("history")
 _SESSIONS = Queries("sessions")
+_CONVERSATIONS = Queries("conversations")
 
 
 def fork(
@@ -47,6 +48,8 @@ def fork(
         messages.insert(db, new.id, copies, first_place=1)
         for agent, role, epoch in db.all(_HISTORY.epochs, conversation=conversation.id):
             db.run(_HISTORY.set_epoch, conversation=new.id, agent=agent, role=role, epoch=epoch)
+        for agent, role, granted in db.all(_CONVERSATIONS.all_granted, conversation=conversation.id):
+            db.run(_CONVERSATIONS.grant, conversation=new.id, agent=agent, role=role, granted=granted)
         for (text,) in db.all(_SESSIONS.pins, conversation=conversation.id):
             _fork_pin(db, text, conversation.key, new, renamed, ids)
     return new

@@ -6,6 +6,7 @@ from typing import Literal
 
 import msgspec
 
+from segue.core.grant import Grant
 from segue.core.model import Held, Message, Pin, Sender, Voice
 from segue.core.turn import Mode, State, Turn
 from segue.core.usage import Context, Totals, Usage
@@ -193,6 +194,8 @@ class Settlement(msgspec.Struct, frozen=True, kw_only=True):
     """Our ids of sessions, each with the reason."""
     lineage: tuple[LineageRow, ...] = ()
     remember: Remembered | None = None
+    grant: Grant | None = None
+    """What the turn's voice may do from now on, unless told otherwise."""
     epochs: tuple[Voice, ...] = ()
     """The voices whose epoch rises by one."""
 

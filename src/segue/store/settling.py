@@ -9,7 +9,7 @@ import msgspec
 from segue.core.errors import Misuse
 from segue.core.turn import Turn
 from segue.store import messages, sessions
-from segue.store.conversations import touch
+from segue.store.conversations import remember_grant, touch
 from segue.store.database import Database
 from segue.store.history import raise_epochs
 from segue.store.packing import pack
@@ -37,6 +37,8 @@ class Settling(Part):
             for row in settlement.lineage:
                 _descend(self.db, row)
             raise_epochs(self.db, turn.conversation, settlement.epochs)
+            if settlement.grant is not None:
+                remember_grant(self.db, turn.conversation, turn.voice, settlement.grant)
             if settlement.remember is not None:
                 remembered = msgspec.structs.asdict(settlement.remember)
                 self.db.run(_CONVERSATIONS.remember, id=turn.conversation, **remembered)

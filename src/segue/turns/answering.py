@@ -14,6 +14,8 @@ from segue.turns.runner import Running
 
 Answerer = Callable[[Question | Permission], Awaitable[Answer]]
 
+PATIENCE_S = 30 * 60.0
+"""So long a question waits for its answer; then the agent is told that nobody gave one."""
 NOBODY = Answer(False, "nobody can answer now. Decide for yourself, and say what you assumed.")
 REFUSED = Answer(False, "this run may not use the tool. Go on without it, and say what is missing.")
 
@@ -50,7 +52,8 @@ class Answering:
         answer = NOBODY if isinstance(event, Question) else REFUSED
         try:
             if self._answerer is not None:
-                answer = await self._answerer(event)
+                with anyio.move_on_after(PATIENCE_S):
+                    answer = await self._answerer(event)
             await self._running.send(self._agent.reply(event, answer))
         except Exception as failure:
             self._failure = failure

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
@@ -10,7 +11,13 @@ from segue.agents.base import Agent
 from segue.config.schema import Config
 from segue.core.errors import Misuse
 from segue.core.native import refuse_owned
-from segue.core.request import Capabilities, Posture, Request, Runtime
+from segue.core.request import Capabilities, Posture, Questions, Request, Runtime
+
+if TYPE_CHECKING:
+    from segue.turns.grants import Granted
+
+NONE: Literal["none"] = "none"
+"""``--role none``: no role, although the conversation remembers one; so for all that it remembers."""
 
 
 class Ask(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,14 +52,23 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     allow_tools: tuple[str, ...] = ()
     deny_tools: tuple[str, ...] = ()
     max_turns: int | None = None
-    budget_usd: float | None = None
+    budget_usd: float | Literal["none"] | None = None
+    questions: Questions | None = None
+    answers: bool = False
+    """Somebody is there to answer what the agent asks."""
     system_prompt_file: Path | None = None
     save: bool = True
     native_args: tuple[str, ...] = ()
 
 
 def request_of(
-    ask: Ask, config: Config, agent: Agent, runtime: Runtime, cwd: Path, model: str | None
+    ask: Ask,
+    config: Config,
+    agent: Agent,
+    runtime: Runtime,
+    cwd: Path,
+    model: str | None,
+    granted: Granted,
 ) -> Request:
     """The request as far as it does not depend on how the past is carried."""
     refuse_owned(agent.label, agent.owned_args, ask.native_args)
@@ -60,16 +76,28 @@ def request_of(
         prompt=ask.prompt,
         cwd=cwd,
         model=model or config.defaults.model,
-        permission=ask.permission or config.defaults.permission,
-        allow_tools=ask.allow_tools or config.defaults.allow_tools,
-        deny_tools=ask.deny_tools or config.defaults.deny_tools,
-        max_turns=ask.max_turns or config.defaults.max_turns,
-        budget_usd=ask.budget_usd or config.defaults.budget,
+        permission=granted.permission,
+        allow_tools=granted.allow_tools,
+        deny_tools=granted.deny_tools,
+        max_turns=granted.max_turns,
+        budget_usd=granted.budget_usd,
+        questions=runtime.capabilities.questions and may_ask(ask, config),
         save=ask.save,
         native_args=ask.native_args,
     )
-    _check(ask, request, agent, runtime)
+    _check(request, agent, runtime)
     return request
+
+
+def may_ask(ask: Ask, config: Config) -> bool:
+    """Whether a session that begins now offers the agent to ask the user: where somebody would answer."""
+    wanted = ask.questions or config.defaults.questions
+    return ask.answers if wanted == "auto" else wanted == "on"
+
+
+def name_of(agent: Agent, runtime: Runtime) -> str:
+    """The agent with its version, for sentences."""
+    return " ".join(filter(None, (agent.label, runtime.version)))
 
 
 def instructions_of(ask: Ask, config: Config) -> str | None:
@@ -85,21 +113,11 @@ def instructions_of(ask: Ask, config: Config) -> str | None:
         raise Misuse(f"the system prompt file {ask.system_prompt_file} is not UTF-8") from None
 
 
-def _check(ask: Ask, request: Request, agent: Agent, runtime: Runtime) -> None:
+def _check(request: Request, agent: Agent, runtime: Runtime) -> None:
     """What this version of the CLI cannot do is said before it is started."""
-    can, name = runtime.capabilities, " ".join(filter(None, (agent.label, runtime.version)))
-    wants = (
-        ("--max-turns", ask.max_turns, request.max_turns, can.max_turns),
-        ("--budget", ask.budget_usd, request.budget_usd, can.budget),
-        ("--allow-tool", ask.allow_tools, request.allow_tools, can.allow_tools),
-        ("--deny-tool", ask.deny_tools, request.deny_tools, can.deny_tools),
-        ("--no-save", not ask.save, not request.save, can.no_save),
-        (f"--permission {request.permission}", ask.permission, True, request.permission in can.postures),
-    )
-    for option, asked, wanted, able in wants:
-        if wanted and not able:
-            origin = "" if asked else " (set by [defaults] in config.toml)"
-            raise Misuse(f"{name} cannot do {option}{origin}")
+    can, name = runtime.capabilities, name_of(agent, runtime)
+    if not request.save and not can.no_save:
+        raise Misuse(f"{name} cannot do --no-save")
     if too_long(request.prompt, can):
         raise Misuse(
             f"the prompt has {size_of(request.prompt, can):,} {can.prompt_unit}; {name} takes at most"

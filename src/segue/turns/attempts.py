@@ -33,7 +33,7 @@ from segue.turns.prepared import Prepared
 from segue.turns.recording import Recorder
 from segue.turns.report import advised, priced, told
 from segue.turns.runner import Limits
-from segue.turns.settling import Result, moves
+from segue.turns.settling import Result, moves, paid_again
 from segue.turns.survey import survey
 from segue.turns.telling import Listener
 
@@ -72,6 +72,8 @@ class Attempts:
         self.ready = False
 
     async def run(self, began_ns: int) -> Turn:
+        for notice in self.prepared.granted.notices:
+            self._say(notice)
         await run_sync(self._decide, {}, True)
         await self._bring_back()
         first = await self._try(self.decision.mode, 1)
@@ -82,7 +84,8 @@ class Attempts:
             await run_sync(self._decide, {})
             tried.append(await self._try(lower, 2, why.message))
         self.recorder.flush()
-        for notice in (*tried[-1].plan.notices, *tried[-1].result.notices):
+        last = tried[-1]
+        for notice in (*last.plan.notices, *last.result.notices, *paid_again(last.plan, last.outcome)):
             self._say(notice)
         if (trouble := await run_sync(self._keep, tried[-1])) is not None:
             self._say(trouble)

@@ -25,7 +25,7 @@ from segue.turns.asking import too_long
 from segue.turns.plan import Plan
 from segue.turns.prepared import Prepared
 from segue.turns.speaking import spoken
-from segue.turns.survey import Surveyed
+from segue.turns.survey import Surveyed, going_on
 
 EXPANDS_AT = frozenset({"claude", "gemini", "vibe"})
 """Agents that take ``@word`` in a message for a file to read."""
@@ -69,7 +69,7 @@ class Carrying:
         name = prepared.run if seq == 1 else f"{prepared.run}.{seq}"
         run_dir = prepared.segue_home.make(prepared.segue_home.runs) / name
         started_ms = time.time_ns() // 1_000_000
-        prepared.agent.command(request, prepared.runtime, Place(run_dir, home, started_ms))
+        command = prepared.agent.command(request, prepared.runtime, Place(run_dir, home, started_ms))
         return Plan(
             turn=prepared.run,
             attempt=name,
@@ -102,7 +102,10 @@ class Carrying:
             instructions=instructed,
             epoch=self.surveyed.epoch,
             sent=Sent(situation.cut.kept if native else 0, told, len(request.prompt.encode())),
-            notices=self._notices(mode),
+            terms=prepared.terms(request),
+            grant=prepared.granted.grant,
+            offers=command.offers,
+            notices=(*self._notices(mode), *self._unasked(mode, request)),
             replay_tokens=tokens(situation.view_bytes),
             overhead=self.outlook.overhead
             if self.outlook.overhead is not None
@@ -156,9 +159,8 @@ class Carrying:
             # a system prompt stays with the session whatever is cut off it: it counts as given at the start
             at = situation.cut.rows if native else 0
             given = Instructions(digest, -1 if placed.system_prompt is not None else at)
-        request = msgspec.structs.replace(
-            prepared.request, prompt=carried.prompt, system_prompt=placed.system_prompt
-        )
+        same = going_on(prepared, self.surveyed.pin) if native and self.surveyed.pin else prepared.request
+        request = msgspec.structs.replace(same, prompt=carried.prompt, system_prompt=placed.system_prompt)
         return request, given, carried.text_messages
 
     def _start(self, mode: Mode, home: Path, request: Request) -> tuple[Start, Totals]:
@@ -229,6 +231,13 @@ class Carrying:
         can = self.prepared.runtime.capabilities
         takes = f"{self.prepared.agent.label} takes {can.prompt_limit or 0:,} {can.prompt_unit}"
         return f"the new message leaves no room for it ({takes})"
+
+    def _unasked(self, mode: Mode, request: Request) -> tuple[str, ...]:
+        """A session keeps the tool that asks, or is without it, for as long as it lives."""
+        wanted, has = self.prepared.ask.questions, "on" if request.questions else "off"
+        if mode not in NATIVE or wanted in (None, "auto", has):
+            return ()
+        return (f"questions stay {has} in this session, as it began; --fresh-session decides anew",)
 
     def _echoes(self) -> bool:
         """After a question, a failure or a fork an agent may answer what it was asked before."""

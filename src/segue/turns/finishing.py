@@ -75,6 +75,7 @@ def finish(
             pin=pin,
             retire=_retired(plan, result),
             lineage=_lineage(plan, result, session, now),
+            grant=plan.grant,
             remember=Remembered(
                 agent=plan.voice.agent,
                 account=plan.account,

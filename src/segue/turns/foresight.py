@@ -30,7 +30,7 @@ def outlook(surveyed: Surveyed, prepared: Prepared) -> Outlook:
         can=prepared.runtime.capabilities,
         text_bytes=_sizes(surveyed, prepared.config.recap.max_bytes),
         context=pin.context.used if pin is not None else None,
-        idle_ms=situation.now_ms - pin.succeeded_ms if pin is not None else None,
+        idle_ms=_idle_ms(surveyed),
         kept_share=_kept_share(surveyed),
         overhead=_overhead(told),
         overhead_warm=situation.now_ms - last_ms < habits.cache_ms,
@@ -39,6 +39,14 @@ def outlook(surveyed: Surveyed, prepared: Prepared) -> Outlook:
         requests=max(1, expected((turn.model_turns for turn in told), 1)),
         price=price_for(model, prepared.config.prices) if model else None,
     )
+
+
+def _idle_ms(surveyed: Surveyed) -> int | None:
+    """Since the session's last success; None where no cache would serve it, because its tools changed."""
+    pin, now = surveyed.pin, surveyed.situation
+    if pin is None or (None not in (pin.offers, now.offers) and pin.offers != now.offers):
+        return None
+    return now.now_ms - pin.succeeded_ms
 
 
 def _sizes(surveyed: Surveyed, recap_bytes: int) -> dict[Mode, int]:

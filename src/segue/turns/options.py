@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import isfinite
 from pathlib import Path
-from typing import TypedDict, get_args
+from typing import Literal, TypedDict, get_args
 
 from segue.core.errors import Misuse
 from segue.core.keys import conversation_key
-from segue.core.request import Posture
-from segue.turns.asking import Ask
+from segue.core.request import Posture, Questions
+from segue.turns.asking import NONE, Ask
 
 LONGEST = 200
 """Characters of a name."""
@@ -37,14 +37,17 @@ class Options(TypedDict, total=False):
     allow_tools: Sequence[str]
     deny_tools: Sequence[str]
     max_turns: int | None
-    budget: float | None
+    budget: float | Literal["none"] | None
+    questions: Questions | None
     system_prompt_file: str | Path | None
     save: bool
     native_args: Sequence[str]
 
 
-def ask_of(key: str, text: str, options: Options, *, may_be_empty: bool = False) -> Ask:
-    """The wish as the pipeline takes it, or ``Misuse``."""
+def ask_of(
+    key: str, text: str, options: Options, *, may_be_empty: bool = False, answers: bool = False
+) -> Ask:
+    """The wish as the pipeline takes it, or ``Misuse``. ``answers``: somebody would answer the agent."""
     _check(options)
     if not text.strip() and not may_be_empty:
         raise Misuse("the prompt is empty")
@@ -70,7 +73,9 @@ def ask_of(key: str, text: str, options: Options, *, may_be_empty: bool = False)
         allow_tools=tuple(options.get("allow_tools", ())),
         deny_tools=tuple(options.get("deny_tools", ())),
         max_turns=options.get("max_turns"),
-        budget_usd=_number("budget", options.get("budget")),
+        budget_usd=_budget(options.get("budget")),
+        questions=options.get("questions"),
+        answers=answers,
         system_prompt_file=Path(file).expanduser() if file is not None else None,
         save=options.get("save", True),
         native_args=tuple(options.get("native_args", ())),
@@ -98,6 +103,9 @@ def _check(options: Options) -> None:
     posture, turns, retries = options.get("permission"), options.get("max_turns"), options.get("retries")
     if posture is not None and posture not in get_args(Posture):
         raise Misuse(f"permission takes {', '.join(get_args(Posture))}, not {posture!r:.60}")
+    asks = options.get("questions")
+    if asks is not None and asks not in get_args(Questions):
+        raise Misuse(f"questions takes {', '.join(get_args(Questions))}, not {asks!r:.60}")
     if turns is not None and (not isinstance(turns, int) or turns < 1):
         raise Misuse(f"max_turns takes a number from 1 on, not {turns!r:.60}")
     if retries is not None and (not isinstance(retries, int) or retries < 0):
@@ -117,6 +125,10 @@ def _is_word(value: object) -> bool:
     return (
         isinstance(value, str) and 0 < len(value) <= LONGEST and value.isprintable() and bool(value.strip())
     )
+
+
+def _budget(value: float | Literal["none"] | None) -> float | Literal["none"] | None:
+    return NONE if value == NONE else _number("budget", value)
 
 
 def _number(name: str, value: float | None, least: float | None = None) -> float | None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from segue.core.grant import Grant, Terms
 from segue.core.model import Instructions, Message, Pin, Standing, Voice, Workdir
 from segue.core.request import Request, Runtime
 from segue.core.turn import Check, Mode, Sent
@@ -61,6 +62,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     epoch: int = 0
     standing: Standing | None = None
     """How the conversation stands, the message that is sent included; None where that is not kept."""
+    terms: Terms = Terms()
+    grant: Grant | None = None
+    """What the voice remembers of that."""
+    offers: tuple[str, ...] | None = None
+    """What of the request shapes the set of tools that the model is shown."""
     sent: Sent = Sent()
     notices: tuple[str, ...] = ()
     replay_tokens: int = 0

@@ -18,13 +18,15 @@ from segue.config.load import load
 from segue.config.schema import Account, Config
 from segue.core.environment import ChildEnvironment, child_environment
 from segue.core.errors import Misuse
+from segue.core.grant import Grant, Terms
 from segue.core.keys import new_id
 from segue.core.model import Voice
 from segue.core.request import Request, Runtime
 from segue.core.turn import Turn
 from segue.store.records import Conversation
 from segue.store.store import Store
-from segue.turns.asking import Ask, instructions_of, request_of
+from segue.turns.asking import Ask, instructions_of, name_of, request_of
+from segue.turns.grants import Granted, granted
 from segue.turns.options import utf8
 from segue.turns.remembered import remembered
 from segue.turns.who import who
@@ -46,6 +48,7 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     account: str | None
     runtime: Runtime
     request: Request
+    granted: Granted
     instructions: str | None
     model: str | None
     """The model that was asked for, now or before; None: left to the configuration and the CLI."""
@@ -65,6 +68,19 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def account_name(self) -> str:
         return self.account or ""
+
+    def terms(self, request: Request | None = None) -> Terms:
+        """What holds in the turn; ``request``: as an attempt has it in the end."""
+        asked = request or self.request
+        return Terms(
+            permission=asked.permission,
+            allow_tools=asked.allow_tools,
+            deny_tools=asked.deny_tools,
+            max_turns=asked.max_turns,
+            budget_usd=asked.budget_usd,
+            questions=asked.questions if self.runtime.capabilities.questions else None,
+            remembered=self.granted.remembered,
+        )
 
 
 def prepare(ask: Ask, env: Mapping[str, str], store: Store, here: Path) -> Prepared:
@@ -89,6 +105,8 @@ def prepare(ask: Ask, env: Mapping[str, str], store: Store, here: Path) -> Prepa
     runtime = probe.probe(agent, env=child.env, configured=command, cache=segue_home.probes)
     home = home or agent.default_home(child.env)
     now_ms = time.time_ns() // 1_000_000
+    told = store.grant(known.id, Voice(agent.name, before.role)) if known is not None else Grant()
+    may = granted(ask, told, config.defaults, runtime.capabilities, name_of(agent, runtime))
     return Prepared(
         run=new_id(now_ms, os.urandom(10)),
         ask=ask,
@@ -98,7 +116,8 @@ def prepare(ask: Ask, env: Mapping[str, str], store: Store, here: Path) -> Prepa
         agent=agent,
         account=account_name,
         runtime=runtime,
-        request=request_of(ask, config, agent, runtime, cwd, before.model),
+        request=request_of(ask, config, agent, runtime, cwd, before.model, may),
+        granted=may,
         instructions=instructions_of(ask, config),
         model=before.model,
         role=before.role,

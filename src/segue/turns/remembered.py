@@ -6,10 +6,9 @@ import msgspec
 
 from segue.store.records import Conversation
 from segue.store.store import Store
+from segue.turns.asking import NONE as NONE
 from segue.turns.asking import Ask
 
-NONE = "none"
-"""``--role none``: no role, although the conversation remembers one; so for account and model."""
 LOOKED_AT = 100
 """How many turns are looked through for what an agent was last run with."""
 

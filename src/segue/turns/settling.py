@@ -15,6 +15,7 @@ from segue.core.held import embody
 from segue.core.model import Ended, Held, Instructions, Message, Pin, Standing
 from segue.core.outcome import Failure, Outcome
 from segue.core.situation import FRAME_BYTES
+from segue.core.tools import changed
 from segue.core.usage import Totals
 from segue.turns.plan import Plan
 
@@ -85,6 +86,18 @@ def settled(
     return Result(answer=answer, native_id=native_id, pin=pin, held=held[same:], held_from=first)
 
 
+def paid_again(plan: Plan, outcome: Outcome) -> tuple[str, ...]:
+    """That the cache did not serve a session whose tools had changed, if what was paid shows it."""
+    before = plan.pin.offers if plan.pin is not None and plan.mode in ("resume", "branch") else None
+    if plan.pin is None or before is None or plan.offers is None or before == plan.offers:
+        return ()
+    usage, held = outcome.usage, plan.pin.context.used
+    paid = (usage.input or 0) + (usage.cache_write or 0)
+    if not paid or paid < (held / 2 if held else usage.cache_read or 0):
+        return ()
+    return (f"{changed(before, plan.offers)}: the prompt cache did not serve it, {paid:,} tokens were paid",)
+
+
 def moves(plan: Plan, native_id: str | None) -> bool:
     """Whether the pin points to another native session than before."""
     return plan.pin is None or plan.mode != "resume" or plan.pin.native_id != native_id
@@ -146,6 +159,8 @@ def _pin(plan: Plan, outcome: Outcome, native_id: str, anchor: str | None, now_m
         context=outcome.context,
         instructions=_instructions(plan, outcome),
         asked=outcome.asked,
+        offers=plan.offers,
+        questions=plan.request.questions,
         poisoned=poison(failure, plan.mode),
         ended=_ended(outcome),
         succeeded_ms=now_ms if failure is None else before.succeeded_ms if before is not None else 0,

@@ -12,9 +12,11 @@ import msgspec
 from segue.agents.base import Found
 from segue.config.schema import Config
 from segue.core import history
+from segue.core.errors import Misuse
 from segue.core.held import Cut, Embodied, Seen, cut
 from segue.core.model import Held, Message, Pin, Standing, Voice, Workdir
 from segue.core.policy import Policy
+from segue.core.request import Place, Request, Start
 from segue.core.situation import FRAME_BYTES, File, Situation
 from segue.core.turn import Turn
 from segue.store import kept
@@ -146,6 +148,7 @@ def _situation(
         workdir=workdir_of(prepared.request.cwd),
         model=prepared.request.model,
         login=prepared.login,
+        offers=_offers(prepared, pin),
         host=prepared.host,
         window=window,
         busy=busy,
@@ -220,6 +223,12 @@ def _since(prepared: Prepared, store: Store, conversation: str) -> Gathered | No
     )
 
 
+def going_on(prepared: Prepared, pin: Pin) -> Request:
+    """The request as a session has it that goes on: whether the agent may ask was settled when it began."""
+    asks = prepared.runtime.capabilities.questions and pin.questions is not False
+    return msgspec.structs.replace(prepared.request, questions=asks)
+
+
 def _size(view: Sequence[Message]) -> int:
     return sum(message.size for message in view) + FRAME_BYTES * len(view)
 
@@ -247,6 +256,20 @@ def workdir_of(cwd: Path) -> Workdir:
     except OSError:
         return Workdir(path)
     return Workdir(path, stat.st_dev, stat.st_ino)
+
+
+def _offers(prepared: Prepared, pin: Pin | None) -> tuple[str, ...] | None:
+    """What the command would say of the tools; None where there is nothing to compare it with."""
+    if pin is None or pin.offers is None:
+        return None
+    request = msgspec.structs.replace(
+        going_on(prepared, pin), prompt="?", start=Start("resume", pin.native_id), save=True
+    )
+    try:
+        place = Place(prepared.segue_home.runs / prepared.run, prepared.home)
+        return prepared.agent.command(request, prepared.runtime, place).offers
+    except Misuse:  # it will be said when the turn is planned, if it comes to a resume
+        return None
 
 
 def _look(prepared: Prepared, pin: Pin | None) -> Found | None:

@@ -6,6 +6,7 @@ import time
 
 import msgspec
 
+from segue.core.grant import Terms
 from segue.core.history import account_mark
 from segue.core.ladder import Rung, decide
 from segue.core.model import Message
@@ -17,7 +18,7 @@ from segue.store.store import Store
 from segue.turns import foresight, orphans, owners
 from segue.turns.lease import judge, lease_name
 from segue.turns.prepared import Prepared
-from segue.turns.survey import Surveyed, survey
+from segue.turns.survey import Surveyed, going_on, survey
 
 
 class RungShown(msgspec.Struct, frozen=True):
@@ -55,6 +56,8 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
     account: str | None
     model: str | None
     role: str | None
+    terms: Terms = Terms()
+    """What the agent might do and spend."""
     mode: Mode
     sends: Sends
     rungs: tuple[RungShown, ...]
@@ -67,6 +70,8 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
     session_cwd: str | None = None
     """Where that one belongs."""
     context_window: int | None = None
+    notices: tuple[str, ...] = ()
+    """What was asked for and would not hold, in words."""
 
 
 def why(prepared: Prepared, store: Store, new_bytes: int) -> Why:
@@ -84,6 +89,9 @@ def why(prepared: Prepared, store: Store, new_bytes: int) -> Why:
         account=prepared.account,
         model=prepared.request.model,
         role=prepared.role or None,
+        terms=prepared.terms(
+            going_on(prepared, pin) if pin is not None and decision.mode in ("resume", "branch") else None
+        ),
         mode=decision.mode,
         sends=_sends(decision.mode, surveyed, outlook.text_bytes[decision.mode]),
         rungs=tuple(_shown(rung, decision.mode, costs.get(rung.mode)) for rung in decision.rungs),
@@ -93,6 +101,7 @@ def why(prepared: Prepared, store: Store, new_bytes: int) -> Why:
         session_id=pin.native_id if pin is not None else None,
         session_cwd=pin.workdir.path if pin is not None else None,
         context_window=surveyed.situation.window,
+        notices=prepared.granted.notices,
     )
 
 

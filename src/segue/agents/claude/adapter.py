@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from segue.agents.base import Answer, Ended, Evidence, Sessions
-from segue.agents.claude import projects, stream, verdict
+from segue.agents.claude import projects, stream, tools, verdict
 from segue.agents.claude.sessions import SESSIONS
 from segue.core.errors import Misuse
 from segue.core.events import Event, Permission, Question
@@ -30,8 +30,8 @@ _MODES: Mapping[Posture, tuple[str, ...]] = {
     "full": ("--permission-mode=bypassPermissions",),
 }
 
-_WRITERS = ("Bash", "Edit", "MultiEdit", "NotebookEdit", "Write")
-"""Tools that the posture ``read`` takes away."""
+_DEFERS = (2, 1, 325)
+"""From this version on most tools are kept out of the prompt until the model looks for them."""
 
 
 class Claude:
@@ -136,6 +136,7 @@ class Claude:
             stdin=_user_message(request.prompt),
             hold_stdin=True,
             files=files,
+            offers=tools.offers(request, all_shown=not _is_at_least(runtime.version, _DEFERS)),
         )
 
     def parse(self, line: bytes) -> Sequence[Event]:
@@ -171,7 +172,7 @@ class Claude:
 def _capabilities(version: str | None, help_text: str) -> Capabilities:
     """Help first; what it hides and what changed without a word stands in the version table."""
     resume = "--resume" in help_text
-    snapshot = version is not None and parts(version) >= (2, 1, 325)
+    snapshot = _is_at_least(version, (2, 1, 325))
     return Capabilities(
         resume=resume,
         fork="--fork-session" in help_text,
@@ -187,9 +188,14 @@ def _capabilities(version: str | None, help_text: str) -> Capabilities:
         budget="--max-budget-usd" in help_text,
         allow_tools=True,
         deny_tools=True,
+        tools=tools.TOOLS,
         postures=("default", "read", "edit", "full"),
         compacts=True,
     )
+
+
+def _is_at_least(version: str | None, least: tuple[int, ...]) -> bool:
+    return version is not None and parts(version) >= least
 
 
 def _start(request: Request) -> list[str]:
@@ -213,7 +219,7 @@ def _options(request: Request) -> list[str]:
         argv.append(flag("model", request.model))
     if request.allow_tools:
         argv.append(flag("allowedTools", ",".join(request.allow_tools)))
-    denied = (*(_WRITERS if request.permission == "read" else ()), *request.deny_tools)
+    denied = tools.denied(request)
     if denied:
         argv.append(flag("disallowedTools", ",".join(denied)))
     if request.max_turns is not None:

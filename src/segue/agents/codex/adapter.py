@@ -101,7 +101,12 @@ class Codex:
             argv.append("--ephemeral")
         if request.system_prompt is not None and request.start.mode == "fresh":
             argv += ["-c", _developer_instructions(request.system_prompt)]
-        return Command(argv=(*argv, *session, "-"), cwd=request.cwd, stdin=request.prompt.encode())
+        return Command(
+            argv=(*argv, *session, "-"),
+            cwd=request.cwd,
+            stdin=request.prompt.encode(),
+            offers=("with full access",) if request.permission == "full" else (),  # its web search says so
+        )
 
     def parse(self, line: bytes) -> Sequence[Event]:
         return stream.parse(line)

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from segue.agents.base import Answer, Ended, Evidence, Sessions
-from segue.agents.gemini import policy, stream, verdict
+from segue.agents.gemini import policy, stream, tools, verdict
 from segue.agents.gemini.evidence import evidence
 from segue.agents.gemini.sessions import SESSIONS
 from segue.core.errors import Misuse
@@ -106,6 +106,7 @@ class Gemini:
             stdin=_message(request.prompt),
             env=dict(self.every_start),
             files=files,
+            offers=tools.offers(request),
         )
 
     def parse(self, line: bytes) -> Sequence[Event]:
@@ -131,6 +132,7 @@ def _capabilities(help_text: str) -> Capabilities:
         prompt_limit=PROMPT_BYTES,
         allow_tools=True,
         deny_tools="--policy" in help_text,
+        tools=tools.NEW if "--policy" in help_text else tools.OLD,
         postures=("default", "read", "edit", "full"),
         compacts=True,
     )

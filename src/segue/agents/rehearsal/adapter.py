@@ -19,6 +19,7 @@ from segue.core.keys import flag, native_id
 from segue.core.outcome import Outcome
 from segue.core.reading import Reading
 from segue.core.request import Capabilities, Command, Place, Request, Runtime
+from segue.core.tools import Tools
 
 if TYPE_CHECKING:
     from segue.agents.reader import Reader
@@ -38,6 +39,9 @@ _CAPABILITIES = Capabilities(
     max_turns=True,
     allow_tools=True,
     deny_tools=True,
+    tools=Tools(
+        names=("ask_user", "read", "shell", "write"), elsewhere={"bash": "shell", "write_file": "write"}
+    ),
     postures=("default", "read", "edit", "full"),
 )
 
@@ -55,7 +59,8 @@ class Rehearsal:
     probes: Sequence[Sequence[str]] = ()
     owned_args = frozenset(
         {"--resume", "--fork", "--at", "--session-id", "--no-save", "--model", "--permission", "--allow-tool"}
-        | {"--deny-tool", "--max-turns", "--system-prompt-file", "--input", "--version", "--help", "-h"}
+        | {"--deny-tool", "--max-turns", "--system-prompt-file", "--input", "--no-questions"}
+        | {"--version", "--help", "-h"}
     )
     login_check: Sequence[str] = ()
     sessions: Sessions | None = SESSIONS
@@ -102,6 +107,7 @@ class Rehearsal:
             stdin=msgspec.json.encode({"type": "prompt", "text": request.prompt}) + b"\n",
             hold_stdin=True,
             files=files,
+            offers=() if request.questions else ("without ask_user",),
         )
 
     def parse(self, line: bytes) -> Sequence[Event]:
@@ -141,7 +147,7 @@ def _options(request: Request) -> list[str]:
     argv += [flag("deny-tool", tool) for tool in request.deny_tools]
     if request.max_turns is not None:
         argv.append(flag("max-turns", str(request.max_turns)))
-    return argv
+    return argv if request.questions else [*argv, "--no-questions"]
 
 
 AGENT = Rehearsal()

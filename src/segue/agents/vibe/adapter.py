@@ -154,6 +154,8 @@ def _capabilities(help_text: str) -> Capabilities:
         budget="--max-price" in help_text,
         allow_tools=True,
         deny_tools=True,
+        deny_with_full=unified,
+        tools=posture.TOOLS if unified else posture.OLD_TOOLS,
         postures=("default", "read", "edit", "full"),
         replays=not unified,
         compacts=True,

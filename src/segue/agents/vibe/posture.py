@@ -16,6 +16,7 @@ import msgspec
 from segue.core.errors import Misuse
 from segue.core.keys import flag
 from segue.core.request import Posture, Request
+from segue.core.tools import Tools
 
 PROFILES: Mapping[Posture, str] = {
     "default": "ask",
@@ -31,6 +32,31 @@ LOOKING = ("grep", "read", "skill", "todo")
 """All that 2.x is left with to look and not touch."""
 
 _TOOL = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
+_OTHERS = r"[A-Za-z0-9][A-Za-z0-9.-]*_[A-Za-z0-9_.-]+"
+"""A tool of an MCP server is called ``server_tool``, which may be anything with an underscore in it."""
+_ELSEWHERE = {"shell": "bash", "run_shell_command": "bash", "write": "write_file", "replace": "edit"}
+_SHELLS = tuple(
+    f"{shell}{part}"
+    for shell in ("bash", "git_bash", "powershell")
+    for part in ("", "_log_file", "_output", "_sessions", "_stdin")
+)
+TOOLS = Tools(
+    names=(
+        *("ask_user_question", *_SHELLS, "edit", "grep", "read_file", "run_typescript"),
+        *("search_tool_functions", "skill", "task", "todo", "unified_harness_scratchpad", "wait"),
+        *("web_fetch", "web_search", "write_file"),
+    ),
+    others=_OTHERS,
+    elsewhere=_ELSEWHERE | {"read": "read_file"},
+)
+OLD_TOOLS = Tools(
+    names=(
+        *("ask_user_question", "bash", "edit", "exit_plan_mode", "grep", "read", "skill", "task", "todo"),
+        *("web_fetch", "web_search", "write_file"),
+    ),
+    others=_OTHERS,
+    elsewhere=_ELSEWHERE | {"read_file": "read"},
+)
 
 
 class Stance(msgspec.Struct, frozen=True):

@@ -69,7 +69,8 @@ def _run(given: Namespace, prompt: str) -> int:
     _announce(session, model)
     rules = Rules(given.permission, frozenset(given.allow_tool), frozenset(given.deny_tool))
     settings = Settings(rules, Path.cwd(), model, given.max_turns)
-    turn = Turn(session, settings, _emit, _answer if given.input == "jsonl" else None)
+    asks = given.input == "jsonl" and not given.no_questions
+    turn = Turn(session, settings, _emit, _answer if asks else None)
     try:
         answer = turn.run(prompt)
     except Stopped as stopped:

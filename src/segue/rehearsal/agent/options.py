@@ -28,6 +28,9 @@ def options(argv: list[str] | None) -> Namespace:
     )
     parser.add_argument("--system-prompt-file", type=Path, metavar="FILE", help="stays with the session")
     parser.add_argument("--input", choices=("text", "jsonl"), default="text", help="what stdin holds")
+    parser.add_argument(
+        "--no-questions", action="store_true", help="do not offer the tool that asks the user"
+    )
     given = parser.parse_args(argv)
     if given.fork and not given.resume:
         parser.error("--fork needs --resume")

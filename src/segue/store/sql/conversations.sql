@@ -83,3 +83,13 @@ WHERE back = 1;
 
 -- name: unfinished()
 SELECT DISTINCT conversation FROM turns WHERE state IN ('queued', 'running');
+
+-- name: grant(conversation, agent, role, granted)!
+INSERT INTO postures (conversation, agent, role, granted) VALUES (:conversation, :agent, :role, :granted)
+ON CONFLICT (conversation, agent, role) DO UPDATE SET granted = excluded.granted;
+
+-- name: granted(conversation, agent, role)^
+SELECT granted FROM postures WHERE conversation = :conversation AND agent = :agent AND role = :role;
+
+-- name: all_granted(conversation)
+SELECT agent, role, granted FROM postures WHERE conversation = :conversation;

@@ -1,0 +1,73 @@
+"""The tools of Claude Code by name, and what of a request changes the set that the model is shown.
+
+Measured: a mode of permission leaves a resumed session's tools as they are, and so do rules with brackets
+and tools that are only allowed. A tool that is denied as a whole is taken out of the prompt. From 2.1.325 on
+most tools are not in the prompt until the model looks for them; and Glob and Grep are there only where they
+are allowed by name, or where Bash is denied.
+"""
+
+from __future__ import annotations
+
+from segue.core.request import Request
+from segue.core.tools import Tools
+
+ASK = "AskUserQuestion"
+WRITERS = ("Bash", "Edit", "MultiEdit", "NotebookEdit", "Write")
+"""What the posture ``read`` takes away."""
+_SHOWN = frozenset(
+    {"Agent", "Bash", "Edit", "ListAgents", "Read", "ReportFindings", "ScheduleWakeup", "Skill"}
+    | {"Task", "ToolSearch", "Workflow", "Write", ASK}
+)
+"""What 2.1.325 puts into every prompt."""
+_ON_DEMAND = frozenset({"Glob", "Grep"})
+
+_NAMES = (
+    *("Agent", ASK, "Bash", "BashOutput", "CronCreate", "CronDelete", "CronList", "Edit", "EnterPlanMode"),
+    *(
+        "EnterWorktree",
+        "ExitPlanMode",
+        "ExitWorktree",
+        "Glob",
+        "Grep",
+        "KillShell",
+        "LS",
+        "LSP",
+        "ListAgents",
+    ),
+    *("ListMcpResourcesTool", "Monitor", "MultiEdit", "NotebookEdit", "NotebookRead", "PowerShell"),
+    *("PushNotification", "REPL", "Read", "ReadMcpResourceTool", "RemoteTrigger", "ReportFindings"),
+    *("ScheduleWakeup", "SendMessage", "Skill", "StructuredOutput", "Task", "TaskCreate", "TaskGet"),
+    *("TaskList", "TaskOutput", "TaskStop", "TaskUpdate", "TeamCreate", "TeamDelete", "TodoWrite"),
+    *("ToolSearch", "WebFetch", "WebSearch", "Workflow", "Write"),
+)
+TOOLS = Tools(
+    names=_NAMES,
+    narrowed=_NAMES,
+    others=r"mcp__[\w.-]+(__([\w.-]+|[\w.-]*\*))?",
+    elsewhere={
+        "shell": "Bash",
+        "run_shell_command": "Bash",
+        "read_file": "Read",
+        "write_file": "Write",
+        "replace": "Edit",
+        "grep_search": "Grep",
+        "web_fetch": "WebFetch",
+        "web_search": "WebSearch",
+        "ask_user": ASK,
+    },
+)
+
+
+def denied(request: Request) -> tuple[str, ...]:
+    """The tools that a run may not use, by the posture, by wish, or because nobody would answer."""
+    taken = (*(WRITERS if request.permission == "read" else ()), *request.deny_tools)
+    return tuple(dict.fromkeys((*taken, *(() if request.questions else (ASK,)))))
+
+
+def offers(request: Request, *, all_shown: bool) -> tuple[str, ...]:
+    """``all_shown``: a version that puts all tools into the prompt."""
+    whole = {tool for tool in denied(request) if "(" not in tool}
+    gone = sorted(tool for tool in whole if all_shown or tool in _SHOWN or tool.startswith("mcp__"))
+    wished = {tool.partition("(")[0] for tool in request.allow_tools} & _ON_DEMAND
+    added = () if all_shown else sorted(wished - whole)
+    return (*(f"with {tool}" for tool in added), *(f"without {tool}" for tool in gone))

@@ -1,0 +1,69 @@
+"""The tools of Gemini CLI by name, and what of a request changes the set that the model is shown.
+
+Measured: what would need to be asked about is not even shown where nobody can be asked. So nearly everything
+that is allowed or denied by name, and the postures ``edit`` and ``full``, change the prompt.
+"""
+
+from __future__ import annotations
+
+from segue.core.request import Request
+from segue.core.tools import Tools
+
+_SHELL = "run_shell_command"
+_EDITING = frozenset({"replace", "write_file", "web_fetch"})
+_SHOWN = frozenset(
+    {"glob", "google_web_search", "grep_search", "invoke_agent", "list_directory", "read_file"}
+    | {"search_file_content", "update_topic"}
+)
+"""What the model is shown without being allowed anything."""
+
+_BOTH = (
+    *("activate_skill", "ask_user", "cli_help", "codebase_investigator", "enter_plan_mode", "exit_plan_mode"),
+    *("get_internal_docs", "glob", "google_web_search", "grep_search", "list_directory", "read_file"),
+    *("read_many_files", "replace", _SHELL, "search_file_content", "web_fetch", "write_file", "write_todos"),
+)
+_ELSEWHERE = {
+    "bash": _SHELL,
+    "shell": _SHELL,
+    "shelltool": _SHELL,
+    "read": "read_file",
+    "write": "write_file",
+    "edit": "replace",
+    "grep": "grep_search",
+    "ls": "list_directory",
+    "websearch": "google_web_search",
+    "web_search": "google_web_search",
+    "webfetch": "web_fetch",
+}
+_ONLY_NEW = (
+    *("complete_task", "invoke_agent", "list_background_processes", "list_mcp_resources"),
+    *("read_background_output", "read_mcp_resource", "take_snapshot", "tracker_add_dependency"),
+    *("tracker_create_task", "tracker_get_task", "tracker_list_tasks", "tracker_update_task"),
+    *("tracker_visualize", "update_topic"),
+)
+NEW = Tools(
+    names=tuple(sorted((*_BOTH, *_ONLY_NEW))),
+    narrowed=(_SHELL,),
+    others=r"mcp_\*|mcp_[A-Za-z0-9.:-][\w.:-]*_([\w.:-]+|\*)|discovered_tool_.+",
+    elsewhere=_ELSEWHERE,
+)
+"""Of the versions that read policies."""
+OLD = Tools(
+    names=tuple(sorted((*_BOTH, "save_memory"))),
+    narrowed=(_SHELL,),
+    others=r"[A-Za-z0-9_-]+__[A-Za-z0-9_-]+|discovered_tool_.+",
+    elsewhere=_ELSEWHERE,
+)
+
+
+def offers(request: Request) -> tuple[str, ...]:
+    if request.permission == "full":
+        return ("with everything", *_without(request))
+    shown = _SHOWN | (_EDITING if request.permission == "edit" else frozenset())
+    edits = ("with edits",) if request.permission == "edit" else ()
+    wished = {tool.partition("(")[0] for tool in request.allow_tools if request.permission != "read"}
+    return (*edits, *(f"with {tool}" for tool in sorted(wished - shown)), *_without(request))
+
+
+def _without(request: Request) -> tuple[str, ...]:
+    return tuple(f"without {tool}" for tool in sorted(set(request.deny_tools)) if "(" not in tool)

@@ -1,0 +1,64 @@
+"""The tools that a CLI knows by name, so that a wrong name is refused instead of believed. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+import msgspec
+
+_NARROWED = re.compile(r"([^()]+)\((.*)\)", re.S)
+SLIP = 0.85
+"""A name that is so like a known one is a slip of the pen, not a tool of somebody else's."""
+
+
+class Tools(msgspec.Struct, frozen=True, kw_only=True):
+    """The names that one version of a CLI takes in its lists of allowed and denied tools."""
+
+    names: tuple[str, ...]
+    narrowed: tuple[str, ...] = ()
+    """Those that take what they may be used for in brackets: ``Bash(git *)``."""
+    others: str = ""
+    """A pattern for the names of tools that come from elsewhere, such as MCP servers."""
+    elsewhere: dict[str, str] = {}
+    """What other CLIs call these tools, in small letters."""
+
+
+def knows(tools: Tools, name: str) -> bool:
+    brackets = _NARROWED.fullmatch(name)
+    if brackets is not None:
+        return brackets[1] in tools.narrowed or _is_other(tools, brackets[1])
+    return name in tools.names or _is_other(tools, name)
+
+
+def unknown(tools: Tools, name: str) -> str:
+    """In words: what may have been meant, and what there is."""
+    meant = _meant(tools, name.partition("(")[0])
+    return (f"did you mean {meant}? " if meant else "") + f"It knows {', '.join(tools.names)}"
+
+
+def changed(before: Iterable[str], now: Iterable[str]) -> str:
+    """In words: how the set of tools that the model is shown differs from that of the turn before."""
+    was, has = set(before), set(now)
+    gained = [f"now {each}" for each in sorted(has - was)]
+    lost = [f"no longer {each}" for each in sorted(was - has)]
+    return f"the session's tools changed ({', '.join((*gained, *lost))})"
+
+
+def _is_other(tools: Tools, name: str) -> bool:
+    if not tools.others or re.fullmatch(tools.others, name) is None:
+        return False
+    return not _close(name, tools.names, SLIP)
+
+
+def _meant(tools: Tools, name: str) -> str | None:
+    small = {known.lower(): known for known in tools.names}
+    same = small.get(name.lower()) or tools.elsewhere.get(name.lower())
+    close = _close(name.lower(), (*small, *tools.elsewhere))
+    return same or (small.get(close[0]) or tools.elsewhere[close[0]] if close else None)
+
+
+def _close(name: str, known: Iterable[str], least: float = 0.6) -> list[str]:
+    from difflib import get_close_matches  # only who names a tool waits for it
+
+    return get_close_matches(name, list(known), 1, least)
