@@ -16,6 +16,7 @@ import msgspec
 
 from segue.agents.reader import Reader, Stored
 from segue.config.schema import Keep
+from segue.core.hosts import Host
 from segue.sessions import manifest as manifests
 from segue.sessions.bounding import MB, bound
 from segue.sessions.chunks import Chunks, chunks_of
@@ -35,7 +36,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     account: str
     native_id: str
     conversation: str
-    host: str
+    host: Host
     home: Path
     cwd: Path
 
@@ -58,7 +59,7 @@ def keep(store: Store, directory: Path, limits: Keep, reader: Reader, session: S
 def _before(row: KeptRow | None, session: Session) -> Manifest | None:
     """The copy so far. What another host says of its files says nothing of ours."""
     before = manifests.read(row.manifest) if row is not None else None
-    if before is None or row is None or (row.host, row.home) == (session.host, str(session.home)):
+    if before is None or row is None or (session.host.has(row) and row.home == str(session.home)):
         return before
     elsewhere = tuple(msgspec.structs.replace(file, inode=0, changed_ns=0) for file in before.files)
     return msgspec.structs.replace(before, files=elsewhere)
@@ -131,7 +132,8 @@ def _row(session: Session, made: Manifest, before: KeptRow | None) -> KeptRow:
         account=session.account,
         native_id=session.native_id,
         conversation=session.conversation,
-        host=session.host,
+        host=session.host.name,
+        host_id=session.host.id,
         home=str(session.home),
         cwd=str(session.cwd),
         size=made.size,

@@ -12,6 +12,7 @@ import msgspec
 from segue.config.homes import Home
 from segue.core.errors import InUse, Misuse
 from segue.core.history import account_mark, risen
+from segue.core.hosts import Host
 from segue.core.model import Message, Voice
 from segue.core.turn import Turn
 from segue.store.records import Conversation, Settlement, TurnRow
@@ -112,7 +113,7 @@ def to_whom(message: Message, options: Options) -> Options:
 
 @asynccontextmanager
 async def changing(
-    store: Store, conversation: Conversation, home: Home, host: str, wait_s: float
+    store: Store, conversation: Conversation, home: Home, host: Host, wait_s: float
 ) -> AsyncIterator[None]:
     """Hold the conversation while it is changed. Raises ``Misuse`` when a turn of it runs."""
     try:
@@ -176,10 +177,10 @@ def _index(messages: Sequence[Message], message: str) -> int:
     raise Misuse("the message is not in the conversation any more")
 
 
-def _gone(row: TurnRow, host: str) -> bool:
+def _gone(row: TurnRow, host: Host) -> bool:
     """Whether nobody works on a turn any more: it is over, or its process is."""
     if row.ended_ms is not None:
         return True
-    if row.host == host:
-        return not lives(row.owner)
-    return time.time_ns() // 1_000_000 - row.started_ms > FORGOTTEN_MS
+    silent_ms = time.time_ns() // 1_000_000 - row.started_ms
+    alive = lives(row.owner, host, silent_ms)
+    return silent_ms > FORGOTTEN_MS if alive is None else not alive
