@@ -229,7 +229,9 @@ class Attempts:
     def _keep(self, last: Tried) -> str | None:
         """A copy of the session, if this turn has pinned one; None, or what went wrong."""
         native_id = last.result.native_id
-        return copies.keep(self.prepared, self.store, last.plan, native_id) if native_id is not None else None
+        if native_id is None or self.lease.lost:
+            return None
+        return copies.keep(self.prepared, self.store, last.plan, native_id)
 
     def _finish(self, tried: list[Tried], began_ns: int) -> Turn:
         last = tried[-1]
