@@ -16,6 +16,7 @@ import msgspec
 
 from bench.measure import Row, compile_bytecode, plain_environment
 from segue.core.held import Embodied, Seen, cut
+from segue.core.hosts import Host
 from segue.core.keys import new_id
 from segue.core.ladder import decide
 from segue.core.model import Held, Message, Sender, Standing, Voice
@@ -154,7 +155,7 @@ def _turn(conversation: Conversation) -> TurnRow:
         conversation=conversation.id,
         message="",
         voice=VOICE,
-        owner=this_process("h"),
+        owner=this_process(Host("h")),
         started_ms=now,
     )
 

@@ -21,7 +21,7 @@ import anyio
 from anyio.to_thread import run_sync
 
 from segue.config.homes import home_of
-from segue.config.hosts import host_name
+from segue.config.hosts import this_host
 from segue.config.load import load
 from segue.core.errors import Misuse
 from segue.core.events import Event
@@ -256,5 +256,6 @@ class Segue:
         return [shown(each, shelf) for each in shelf.exact(shelf.sessions(everywhere, agents))]
 
     def _changing(self, conversation: Conversation) -> AbstractAsyncContextManager[None]:
-        host = host_name(load(self._env, Path.cwd()).store.host)
-        return changes.changing(self.store, conversation, home_of(self._env), host, CHANGE_WAIT_S)
+        home = home_of(self._env)
+        host = this_host(load(self._env, Path.cwd()).store.host, home)
+        return changes.changing(self.store, conversation, home, host, CHANGE_WAIT_S)

@@ -7,14 +7,18 @@ import os
 import signal
 import sqlite3
 import subprocess
+import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO, Any
 
 import msgspec
 
+from segue.config.homes import Home
+from segue.config.hosts import this_host
+from segue.core.hosts import Host
 from segue.turns.processes import groups
 from tests.integration.conftest import Program, Result
 
@@ -88,16 +92,24 @@ class Scene:
         segue.env["SEGUE_DEFAULTS_PERMISSION"] = "full"
         self._started: list[Started] = []
 
+    @property
+    def host(self) -> Host:
+        """This machine, as the program calls it."""
+        return this_host(None, Home(self.segue.home))
+
     # what the program does
 
-    def start(self, text: str, *options: str, key: str = KEY, **env: str) -> Started:
-        started = Started(self.segue.start("run", key, text, "--json", *options, **env))
+    def start(
+        self, text: str, *options: str, key: str = KEY, within: Sequence[str] = (), **env: str
+    ) -> Started:
+        """``within``: what starts the program in a namespace of its own."""
+        started = Started(self.segue.start("run", key, text, "--json", *options, within=within, **env))
         self._started.append(started)
         return started
 
-    def run(self, text: str, *options: str, key: str = KEY, **env: str) -> Result:
+    def run(self, text: str, *options: str, key: str = KEY, within: Sequence[str] = (), **env: str) -> Result:
         """A turn that must go well."""
-        done = self.start(text, *options, key=key, **env).end()
+        done = self.start(text, *options, key=key, within=within, **env).end()
         assert done.code == 0, (done.stdout[-2000:], done.stderr[-2000:])
         return done
 
@@ -157,6 +169,10 @@ class Scene:
     def agents(self) -> list[int]:
         """The agent's processes that run for this scene."""
         return [pid for pid in self.ours() if "segue.rehearsal.agent" in _command(pid)]
+
+    def programs(self) -> list[int]:
+        """Those of ``segue`` itself."""
+        return [pid for pid in self.ours() if _command(pid).startswith(f"{sys.executable} -m segue run")]
 
     def agent(self) -> int:
         """The one that runs, once it does."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -17,16 +16,21 @@ import psycopg
 import pytest
 
 from segue import Segue
+from segue.core.hosts import Host
 from segue.store import leases
-from segue.store.records import Owner
+from segue.store.records import LeaseRow, Owner
 from segue.store.store import open_store
-from segue.turns.grip import Grip, Taking
+from segue.turns.grip import Grip, Taking, judge
 from segue.turns.homes import runner_home
 from segue.turns.owners import lives, this_process
 from segue.turns.processes import identify, start_time
+from tests.chaos.machines import clock, container, machine
 from tests.chaos.scenes import GATE, Scene, Started, kill, until
 
 WAITING = "waiting for another turn of t"
+READING = "still runs; reading it to its end"
+BEFORE_BOOT_S = 10 * 365 * 24 * 3600
+"""No machine has been up for so long."""
 BLOCKING = f"first [[shell {GATE}]] [[say one]]"
 
 
@@ -142,20 +146,19 @@ def test_a_retry_in_a_fork_runs_the_copy(scene: Scene) -> None:
 # who holds a lease
 
 
-def lease_of(scene: Scene, owner: Owner, renewed_ms: int | None = None) -> None:
+def lease_of(scene: Scene, owner: Owner, silent_s: float = 0) -> None:
     """A row in the store as that owner would have left it."""
     ((conversation,),) = scene.rows("SELECT id FROM conversations")
     with open_store(None, scene.segue.home / "segue.db") as store:
-        now_ms = renewed_ms or time.time_ns() // 1_000_000
-        got = leases.take(store, f"conversation:{conversation}", owner, now_ms, lambda *_: "dead")
+        got = leases.take(store, f"conversation:{conversation}", owner, lambda _: "dead")
         assert isinstance(got, leases.Taken)
+        store.db.run("UPDATE leases SET renewed_ms = renewed_ms - :ms", ms=round(silent_s * 1000))
 
 
-def dead_process() -> Owner:
+def dead_process(host: Host) -> Owner:
     child = subprocess.Popen(["sleep", "60"])
-    here = this_process(socket.gethostname())
-    owner = msgspec.structs.replace(here, pid=child.pid, start_time=start_time(child.pid))
-    assert lives(owner)
+    owner = msgspec.structs.replace(this_process(host), pid=child.pid, start_time=start_time(child.pid))
+    assert lives(owner, host, 0)
     child.kill()
     child.wait()
     return owner
@@ -163,19 +166,68 @@ def dead_process() -> Owner:
 
 def test_the_row_of_a_dead_process_blocks_nobody(scene: Scene) -> None:
     scene.run("hello")
-    lease_of(scene, dead_process())
+    lease_of(scene, dead_process(scene.host))
     scene.run("go on", "--wait", "0")
     assert scene.quiet()
 
 
-@pytest.mark.parametrize("other", [{"start_time": "1"}, {"boot_id": "another"}], ids=["reused", "rebooted"])
-def test_another_process_of_the_same_number_is_not_the_owner(scene: Scene, other: dict[str, str]) -> None:
+@pytest.mark.parametrize(
+    ("other", "silent_s"),
+    [({"start_time": "1"}, 0), ({"boot_id": "another"}, BEFORE_BOOT_S)],
+    ids=["reused", "rebooted"],
+)
+def test_another_process_of_the_same_number_is_not_the_owner(
+    scene: Scene, other: dict[str, str], silent_s: float
+) -> None:
     scene.run("hello")
-    me = this_process(socket.gethostname())
+    me = this_process(scene.host)
     lease_of(scene, me)
     assert scene.start("busy", "--wait", "0").end().code == 75
-    lease_of(scene, msgspec.structs.replace(me, **other))
+    lease_of(scene, msgspec.structs.replace(me, **other), silent_s)
     scene.run("go on", "--wait", "0")
+
+
+ELSEWHERE = {"machine": "another", "host_id": "another"}
+OLD = {"machine": None, "host_id": None, "pid_ns": None}
+
+
+@pytest.mark.parametrize(
+    ("other", "silent_s", "verdict"),
+    [
+        ({}, 0, "dead"),
+        ({"host": "renamed"}, 0, "dead"),
+        ({"host": "renamed", "host_id": "another"}, 0, "dead"),
+        ({"machine": None}, 0, "dead"),
+        ({"machine": None, "host_id": "another"}, 0, "alive"),
+        (ELSEWHERE, 0, "alive"),
+        (ELSEWHERE, leases.DEAD_S - 1, "alive"),
+        (ELSEWHERE, leases.DEAD_S, "dead"),
+        ({"machine": "another"}, 0, "alive"),
+        ({"pid_ns": "pid:[1]"}, 0, "alive"),
+        ({"pid_ns": "pid:[1]"}, leases.DEAD_S, "dead"),
+        ({"boot_id": "before"}, leases.DEAD_S - 1, "alive"),
+        ({"boot_id": "before"}, BEFORE_BOOT_S, "dead"),
+        (OLD, 0, "dead"),
+        (OLD | {"host": "another"}, 0, "alive"),
+        (OLD | {"boot_id": "before"}, BEFORE_BOOT_S, "dead"),
+    ],
+)
+def test_the_numbers_of_the_dead_are_looked_at_where_they_mean_something(
+    other: dict[str, str | None], silent_s: float, verdict: str
+) -> None:
+    """In a container, or on a machine of the same image, a number that is nobody's here may be somebody's."""
+    here = Host("here", "home")
+    owner = msgspec.convert(msgspec.to_builtins(dead_process(here)) | other, Owner)
+    row = LeaseRow(
+        name="c",
+        token="t",
+        generation=1,
+        owner=owner,
+        taken_ms=0,
+        renewed_ms=0,
+        silent_ms=round(silent_s * 1000),
+    )
+    assert judge(row, here) == verdict
 
 
 def test_a_holder_that_stands_still_is_still_the_holder(scene: Scene) -> None:
@@ -197,8 +249,8 @@ def test_a_waiting_turn_whose_number_is_anothers_is_dead(scene: Scene) -> None:
     second = scene.start("second")
     second.says(WAITING)
     second.kill()
-    owner = msgspec.json.encode(this_process(socket.gethostname())).decode()
-    stranger = msgspec.json.encode(Owner(host=socket.gethostname(), pid=os.getpid(), start_time="1")).decode()
+    owner = msgspec.json.encode(this_process(scene.host)).decode()
+    stranger = msgspec.json.encode(Owner(host=scene.host.name, pid=os.getpid(), start_time="1")).decode()
     assert owner != stranger
     scene.write("UPDATE turns SET owner = ? WHERE state = 'queued'", stranger)
     scene.open_gate()
@@ -211,12 +263,13 @@ def test_a_session_waits_for_the_orphan_that_writes_to_it(tmp_path: Path) -> Non
     """Who takes a conversation over adopts what runs in it; who only wants the session cannot."""
     child = subprocess.Popen(["sleep", "60"], start_new_session=True)
     (tmp_path / "process.json").write_bytes(msgspec.json.encode(identify(child.pid, "sleep")))
-    me = this_process("here")
+    here = Host("here")
+    me = this_process(here)
     with open_store(None, tmp_path / "segue.db") as store:
-        dead = msgspec.structs.replace(dead_process(), host="here")
-        got = leases.take(store, "session", dead, time.time_ns() // 1_000_000, lambda *_: "dead")
+        dead = dead_process(here)
+        got = leases.take(store, "session", dead, lambda _: "dead")
         assert isinstance(got, leases.Taken)
-        leases.note_group(store, "session", got.token, str(tmp_path))
+        leases.note_group(store, got.claim, str(tmp_path))
         wants, adopts = (Taking(store, "session", me, tmp_path / "locks", adopts) for adopts in (False, True))
         assert wants.take() == f"process {dead.pid} on here"
         grip = adopts.take()
@@ -238,7 +291,7 @@ async def a_turn(scene: Scene) -> str:
 def test_what_a_process_let_go_of_does_not_block_it(scene: Scene) -> None:
     """The store was away when it was to be given back: the row names a living process that holds nothing."""
     scene.run("hello")
-    lease_of(scene, this_process(socket.gethostname()))
+    lease_of(scene, this_process(scene.host))
     assert asyncio.run(a_turn(scene)) == "ok"
     assert scene.quiet()
 
@@ -301,16 +354,11 @@ def hosts(scene: Scene, postgres_url: str) -> Scene:
     return scene
 
 
-def on(host: str, hosts: Scene) -> dict[str, str]:
-    """On another host, everything but the store is another."""
-    return {"SEGUE_STORE_HOST": host, "SEGUE_HOME": f"{hosts.segue.home}-{host}"}
-
-
 def test_a_dead_host_is_waited_for_and_taken_over(hosts: Scene) -> None:
-    hosts.run("remember number 1", **on("a", hosts))
-    first = hosts.start(f"remember number 2 [[shell echo two >> effects; {GATE}]]", **on("a", hosts))
+    hosts.run("remember number 1", **machine("a", hosts))
+    first = hosts.start(f"remember number 2 [[shell echo two >> effects; {GATE}]]", **machine("a", hosts))
     until(lambda: hosts.effects, "the tool runs")
-    second = hosts.start("what numbers?", **on("b", hosts))
+    second = hosts.start("what numbers?", **machine("b", hosts))
     second.says(WAITING)
     assert f"process {first.pid} on a" in second.stderr
     time.sleep(7)
@@ -332,14 +380,14 @@ def test_a_dead_host_is_waited_for_and_taken_over(hosts: Scene) -> None:
 
 def test_who_lost_the_lease_is_cancelled_and_settles_nothing(hosts: Scene, postgres_url: str) -> None:
     first = hosts.start(
-        f"remember number 1 [[shell echo one >> effects; {GATE}]] [[say late]]", **on("a", hosts)
+        f"remember number 1 [[shell echo one >> effects; {GATE}]] [[say late]]", **machine("a", hosts)
     )
     until(lambda: hosts.effects, "the tool runs")
     agent = hosts.agent()
     first.signal(signal.SIGSTOP)
     with psycopg.connect(postgres_url, autocommit=True) as db:  # as if it had stood still for long
         db.execute("UPDATE segue.leases SET renewed_ms = renewed_ms - 3600000")
-    hosts.run("what numbers?", **on("b", hosts))
+    hosts.run("what numbers?", **machine("b", hosts))
     first.signal(signal.SIGCONT)
     done = first.end()
     assert (done.code, done.turn["status"], done.turn["text"]) == (130, "cancelled", "")
@@ -348,46 +396,143 @@ def test_who_lost_the_lease_is_cancelled_and_settles_nothing(hosts: Scene, postg
     assert said[1:] == ["what numbers?", "1"]
     assert "late" not in said
     assert hosts.log()[0]["failure"]["kind"] == "killed"
-    third = hosts.run("what numbers?", **on("a", hosts))
+    third = hosts.run("what numbers?", **machine("a", hosts))
     assert third.turn["text"] == "1"
+
+
+def test_who_was_overtaken_settles_nothing_though_nobody_else_has(hosts: Scene, postgres_url: str) -> None:
+    """Before it knows: the agent's answer comes between two renewals."""
+    first = hosts.start(f"remember number 1 [[shell {GATE}]] [[say late]]", **machine("a", hosts))
+    hosts.agent()
+    with psycopg.connect(postgres_url, autocommit=True) as db:
+        db.execute("UPDATE segue.leases SET token = 'b', generation = generation + 1")
+        hosts.open_gate()
+        done = first.end()
+        assert (done.code, done.turn["status"], done.turn["text"]) == (130, "cancelled", "")
+        assert db.execute("SELECT status, answer FROM segue.turns").fetchall() == [("running", None)]
+        assert db.execute("SELECT session FROM segue.pins").fetchall() == []
 
 
 def test_who_lost_the_lease_before_the_start_starts_nothing(hosts: Scene, postgres_url: str) -> None:
     """It stands still between the plan and the start, and wakes up when the conversation is another's."""
-    session = hosts.run("remember number 1", **on("a", hosts)).turn["session_id"]
+    session = hosts.run("remember number 1", **machine("a", hosts)).turn["session_id"]
     with open_store(postgres_url, hosts.segue.home) as store:
-        name, me = f"session:rehearsal:a:{session}", this_process("a")
-        held = leases.take(store, name, me, time.time_ns() // 1_000_000, lambda *_: "alive")
+        first = hosts.start(f"remember number 9 [[shell {GATE}]]", key="other", **machine("a", hosts))
+        hosts.agent()
+        ((mine,),) = store.db.all("SELECT owner FROM leases")  # a process of that machine, and alive
+        a = msgspec.json.decode(mine, type=Owner)
+        name = f"session:rehearsal:{a.machine or a.host_id}:{session}"
+        held = leases.take(store, name, a, lambda _: "alive")
         assert isinstance(held, leases.Taken)
-        first = hosts.start("remember number 2 [[shell echo two >> effects]]", **on("a", hosts))
-        first.says("waiting for the session")
-        first.signal(signal.SIGSTOP)
-        store.db.run("UPDATE leases SET renewed_ms = renewed_ms - 3600000")
-        hosts.run("what numbers?", **on("b", hosts))
-        leases.release(store, name, held.token)
-    first.signal(signal.SIGCONT)
-    done = first.end()
+        second = hosts.start("remember number 2 [[shell echo two >> effects]]", **machine("a", hosts))
+        second.says("waiting for the session")
+        second.signal(signal.SIGSTOP)
+        store.db.run("UPDATE leases SET renewed_ms = renewed_ms - 3600000 WHERE name LIKE 'conversation:%'")
+        hosts.run("what numbers?", **machine("b", hosts))
+        leases.release(store, held.claim)
+    second.signal(signal.SIGCONT)
+    done = second.end()
     assert (done.code, done.turn["status"]) == (130, "cancelled")
     assert "took the conversation over" in done.turn["failure"]["message"]
     assert hosts.effects == []
-
-
-def test_clocks_that_disagree_make_no_second_writer(hosts: Scene, postgres_url: str) -> None:
-    """The holder's clock is far behind: by that clock alone it would have been dead for a minute."""
-    first = hosts.start(f"first [[shell {GATE}]] [[say one]]", **on("a", hosts))
-    hosts.agent()
-    second = hosts.start("second", "--wait", "14", **on("b", hosts))
-    stop = time.monotonic() + 12
-    with psycopg.connect(postgres_url, autocommit=True) as db:
-        while time.monotonic() < stop and second.process.poll() is None:
-            db.execute(
-                "UPDATE segue.leases SET renewed_ms = renewed_ms - 60000 WHERE renewed_ms > %s",
-                (time.time_ns() // 1_000_000 - 30_000,),
-            )
-            time.sleep(0.05)
-    assert second.end().code == 75
     hosts.open_gate()
     assert first.end().code == 0
+
+
+def test_clocks_that_disagree_make_no_second_writer(hosts: Scene, tmp_path: Path) -> None:
+    """By the clocks of the two, the one who holds it has been silent for more than four minutes."""
+    behind, ahead = clock(-130, tmp_path / "behind"), clock(130, tmp_path / "ahead")
+    first = hosts.start(f"first [[shell {GATE}]] [[say one]]", **machine("a", hosts) | behind)
+    hosts.agent()
+    assert hosts.start("second", "--wait", "2", **machine("b", hosts) | ahead).end().code == 75
+    hosts.open_gate()
+    assert first.end().code == 0
+
+
+# containers, and hosts that were renamed
+
+
+def test_containers_of_one_name_do_not_take_each_others_leases(hosts: Scene) -> None:
+    first = hosts.start(f"first [[shell {GATE}]] [[say one]]", **container("a", hosts, "runner"))
+    hosts.agent()
+    second = hosts.start("second", "--wait", "3", **container("b", hosts, "runner")).end()
+    assert (second.code, second.turn["failure"]["kind"]) == (75, "session_busy")
+    assert len(hosts.agents()) == 1
+    hosts.open_gate()
+    assert first.end().code == 0
+    assert [text for _, text in hosts.said()][:2] == ["first [[shell " + GATE + "]] [[say one]]", "one"]
+
+
+def test_what_a_killed_segue_left_in_a_container_is_adopted_from_beside_it(
+    hosts: Scene, postgres_url: str
+) -> None:
+    """The numbers of its processes mean nothing here, but what it writes is locked as long as it lives."""
+    hosts.start(f"remember number 1 [[shell {GATE}]] [[say one]]", **container("a", hosts))
+    agent = hosts.agent()
+    until(lambda: list(Path(f"{hosts.segue.home}-a").glob("runs/*/process.json")), "the agent was noted")
+    (program,) = hosts.programs()
+    kill(program)
+    with psycopg.connect(postgres_url, autocommit=True) as db:
+        db.execute("UPDATE segue.leases SET renewed_ms = renewed_ms - 3600000")
+    second = hosts.start("what numbers?", **container("b", hosts))
+    second.says(READING)
+    assert hosts.agents() == [agent]
+    hosts.open_gate()
+    assert second.end().turn["text"] == "1"
+    assert [text for _, text in hosts.said()][1:] == ["one", "what numbers?", "1"]
+
+
+def test_machines_of_one_name_do_not_take_each_others_sessions(hosts: Scene) -> None:
+    hosts.segue.env["SEGUE_KEEP_ENABLED"] = "false"
+    hosts.run("remember number 1", **machine("a", hosts, "runner"))
+    done = hosts.run("what numbers?", **machine("b", hosts, "runner"))
+    assert (done.turn["mode"], done.turn["text"]) == ("replay", "1")
+    (why,) = [check for check in done.turn["why"] if check["check"] == "host"]
+    assert why["detail"] == "the session was made on another runner, with a SEGUE_HOME of its own"
+
+
+def test_a_renamed_host_adopts_its_own_run(scene: Scene) -> None:
+    text = f"remember number 1 [[shell echo one >> effects; {GATE}]] [[say one]]"
+    first = running(scene, text)
+    until(lambda: scene.effects and scene.has("process.json"), "the tool runs")
+    first.kill()
+    (agent,) = scene.agents()
+    changed = scene.segue("truncate", "t", "#1", SEGUE_STORE_HOST="renamed")
+    assert changed.code == 75, changed
+    second = scene.start("what numbers?", SEGUE_STORE_HOST="renamed")
+    second.says(READING)
+    assert scene.agents() == [agent]
+    scene.open_gate()
+    done = second.end()
+    assert (done.turn["mode"], done.turn["text"]) == ("resume", "1")
+    assert [text for _, text in scene.said()] == [text, "one", "what numbers?", "1"]
+    assert scene.effects == ["one"]
+    assert scene.quiet()
+
+
+def test_a_renamed_host_keeps_its_sessions(scene: Scene) -> None:
+    first = scene.run("remember number 1").turn["session_id"]
+    done = scene.run("what numbers?", SEGUE_STORE_HOST="renamed")
+    assert (done.turn["mode"], done.turn["session_id"], done.turn["notices"]) == ("resume", first, [])
+    listed = msgspec.json.decode(
+        scene.segue("sessions", "restore", "--json", SEGUE_STORE_HOST="third").stdout
+    )
+    assert [(copy["present"], copy["host"]) for copy in listed] == [(True, "renamed")]
+
+
+def test_from_another_home_on_the_machine_a_run_is_found(hosts: Scene) -> None:
+    """Nothing is the same but the machine and the store."""
+    homes = [{"SEGUE_HOME": f"{hosts.segue.home}-{name}"} for name in "ab"]
+    first = hosts.start(f"remember number 1 [[shell {GATE}]] [[say one]]", **homes[0])
+    agent = hosts.agent()
+    until(lambda: list(Path(homes[0]["SEGUE_HOME"]).glob("runs/*/process.json")), "the agent was noted")
+    assert hosts.start("second", "--wait", "0", **homes[1]).end().code == 75
+    first.kill()
+    second = hosts.start("what numbers?", **homes[1])
+    second.says(READING)
+    assert hosts.agents() == [agent]
+    hosts.open_gate()
+    assert second.end().turn["text"] == "1"
 
 
 # a private home of a runner

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import os
 import random
-import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ import pytest
 
 from segue.store import leases
 from segue.store.store import open_store
+from segue.turns.lease import native_lease
 from segue.turns.owners import this_process
 from tests.chaos.scenes import GATE, Scene, Started, kill, kill_group, until
 
@@ -160,7 +160,7 @@ def test_killed_while_it_waits(scene: Scene) -> None:
 def test_killed_between_the_plan_and_the_start(scene: Scene) -> None:
     """Somebody else has the native session: so that is where it stands still."""
     session = scene.run("remember number 1").turn["session_id"]
-    with holding(scene, f"session:rehearsal:{socket.gethostname()}:{session}"):
+    with holding(scene, native_lease("rehearsal", scene.host, session)):
         started = scene.start("remember number 2 [[shell echo two >> effects]]")
         started.says("waiting for the session")
         assert scene.has("plan.json")
@@ -248,8 +248,7 @@ def test_what_the_agent_had_not_written_down_is_sent_again(scene: Scene, branch:
 def holding(scene: Scene, name: str) -> Iterator[None]:
     """Hold a lease as another living process does."""
     with open_store(None, scene.segue.home / "segue.db") as store:
-        now_ms = time.time_ns() // 1_000_000
-        got = leases.take(store, name, this_process(socket.gethostname()), now_ms, lambda *_: "alive")
+        got = leases.take(store, name, this_process(scene.host), lambda _: "alive")
         assert isinstance(got, leases.Taken)
         yield
-        leases.release(store, name, got.token)
+        leases.release(store, got.claim)

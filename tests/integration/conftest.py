@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -51,10 +52,10 @@ class Program:
         )
         return Result(done.returncode, done.stdout.decode(), done.stderr.decode())
 
-    def start(self, *args: str, **env: str) -> subprocess.Popen[bytes]:
-        """Start it and let it run, as the leader of its own group."""
+    def start(self, *args: str, within: Sequence[str] = (), **env: str) -> subprocess.Popen[bytes]:
+        """Start it and let it run, as the leader of its own group. ``within``: words before the command."""
         return subprocess.Popen(
-            [*SEGUE, *args],
+            [*within, *SEGUE, *args],
             cwd=self.cwd,
             env={**self.env, **env},
             stdin=subprocess.DEVNULL,

@@ -25,7 +25,8 @@ def command(key: str, wait: bool, as_json: bool) -> int:
     start a turn in the background and fetch what came of it with --wait.
     """
     from segue.cli import words
-    from segue.config.hosts import host_name
+    from segue.config.homes import home_of
+    from segue.config.hosts import this_host
     from segue.config.load import load
     from segue.core.keys import conversation_key
     from segue.core.turn import exit_code
@@ -35,7 +36,7 @@ def command(key: str, wait: bool, as_json: bool) -> int:
 
     with opened(os.environ) as store:
         conversation = changes.known(store, conversation_key(key))
-        host = host_name(load(os.environ, Path.cwd()).store.host)
+        host = this_host(load(os.environ, Path.cwd()).store.host, home_of(os.environ))
         while wait and under_way(store, conversation.id, host):
             time.sleep(POLL_S)
         rows = store.log(conversation.id)

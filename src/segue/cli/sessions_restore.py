@@ -65,11 +65,12 @@ def _restored(store: Store, config: Config, row: KeptRow) -> dict[str, Any]:
     import anyio
 
     from segue.config.homes import home_of
-    from segue.config.hosts import host_name
+    from segue.config.hosts import this_host
     from segue.turns.copies import restored
 
-    copy, host = _shown(store, config, row), host_name(config.store.host)
-    done = anyio.run(restored, store, row, _home(config, row), home_of(os.environ), host)
+    copy, home = _shown(store, config, row), home_of(os.environ)
+    host = this_host(config.store.host, home)
+    done = anyio.run(restored, store, row, _home(config, row), home, host)
     facts = {"id": copy.id, "agent": copy.agent, "account": copy.account, "conversation": copy.conversation}
     return facts | {"path": str(done.path), "files": done.files, "size": done.size}
 
@@ -134,7 +135,8 @@ def _known_home(config: Config, row: KeptRow) -> Path | None:
 
 
 def _home(config: Config, row: KeptRow) -> Path:
-    from segue.config.hosts import host_name
+    from segue.config.homes import home_of
+    from segue.config.hosts import this_host
     from segue.sessions.copies import home_on
 
-    return home_on(row, host_name(config.store.host), config, os.environ)
+    return home_on(row, this_host(config.store.host, home_of(os.environ)), config, os.environ)

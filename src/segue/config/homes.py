@@ -31,6 +31,11 @@ class Home:
         return self.root / "segue.db"
 
     @property
+    def host(self) -> Path:
+        """The id of this home among those that share a store."""
+        return self.root / "host"
+
+    @property
     def locks(self) -> Path:
         """File locks of what has one writer on this machine."""
         return self.root / "locks"

@@ -62,7 +62,7 @@ class Store(msgspec.Struct, frozen=True, kw_only=True):
     url: str | None = None
     """None: in a file of Segue's own. A PostgreSQL URL is never shown: it may hold a password."""
     host: str | None = None
-    """What this machine is called among those that share the store. None: its own name."""
+    """What people call this machine among those that share the store. None: its own name."""
 
     def __post_init__(self) -> None:
         if self.url is not None and not self.url.startswith(("postgresql://", "postgres://")):

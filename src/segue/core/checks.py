@@ -151,8 +151,8 @@ def account(now: Situation) -> Check:
 def host(now: Situation) -> Check:
     if now.pin is None:
         return _skip("host")
-    if now.pin.host != now.host:
-        where = f"the session is on {now.pin.host}, this is {now.host}"
+    if not now.host.has(now.pin):
+        where = _elsewhere(now.pin.host, now.host.name)
         if now.file.kept:
             return _ok("host", f"{where}; a kept copy is there and will be restored here")
         return _fail("host", SESSION, where + _unrestored(now))
@@ -216,7 +216,7 @@ def pressure(now: Situation) -> Check:
 
 
 def file(now: Situation) -> Check:
-    if now.pin is None or now.file.present is None or now.pin.host != now.host:
+    if now.pin is None or now.file.present is None or not now.host.has(now.pin):
         return _skip("file")
     if now.file.kept:
         return _ok("file", "gone from disk; a kept copy is there and will be restored")
@@ -255,6 +255,12 @@ CHECKS: tuple[Callable[[Situation], Check], ...] = (
 
 FAILING_PAIRS = {("gemini-cli", "0.61", "0.29"): "Gemini 0.29 cannot read what 0.61 wrote"}
 """(distribution, written by, to be resumed by): pairs of versions that are known to fail."""
+
+
+def _elsewhere(there: str, here: str) -> str:
+    if there == here:
+        return f"the session was made on another {there}, with a SEGUE_HOME of its own"
+    return f"the session is on {there}, this is {here}"
 
 
 def _unrestored(now: Situation) -> str:

@@ -112,6 +112,7 @@ class Pin(msgspec.Struct, frozen=True, kw_only=True):
     home: str
     """The CLI's home that holds the session."""
     host: str
+    host_id: str | None = None
     runtime: str
     """The identity of the program that wrote it."""
     version: str | None = None

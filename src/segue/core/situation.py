@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from segue.core.held import Cut
+from segue.core.hosts import Host
 from segue.core.model import Pin, Voice, Workdir
 from segue.core.policy import Policy
 from segue.core.request import Runtime
@@ -64,7 +65,7 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True):
     login: str | None = None
     offers: tuple[str, ...] | None = None
     """What of the request shapes the set of tools that the model is shown, if the session goes on."""
-    host: str
+    host: Host
     window: int | None = None
     busy: str | None = None
     now_ms: int = 0

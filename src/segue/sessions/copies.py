@@ -10,6 +10,7 @@ import msgspec
 from segue.agents import registry
 from segue.config.schema import Config
 from segue.core.errors import Misuse
+from segue.core.hosts import Host
 from segue.sessions import manifest as manifests
 from segue.store import kept
 from segue.store.kept import KeptRow
@@ -87,12 +88,12 @@ def chosen(store: Store, name: str) -> list[KeptRow]:
     )
 
 
-def home_on(row: KeptRow, host: str, config: Config, env: Mapping[str, str]) -> Path:
+def home_on(row: KeptRow, host: Host, config: Config, env: Mapping[str, str]) -> Path:
     """Where it was; or, where that was on another host, the home of its account on this one.
 
     ``Misuse`` where that account is not known here: its sessions are nothing for another one.
     """
-    if row.host == host:
+    if host.has(row):
         return Path(row.home)
     account = config.accounts.get(row.account)
     if row.account and (account is None or account.agent != row.agent):

@@ -16,6 +16,7 @@ import msgspec
 
 from segue.agents.reader import Reader, Stored
 from segue.config.schema import Keep
+from segue.core.hosts import Host
 from segue.sessions import manifest as manifests
 from segue.sessions.bounding import MB, bound
 from segue.sessions.chunks import Chunks, chunks_of
@@ -35,7 +36,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     account: str
     native_id: str
     conversation: str
-    host: str
+    host: Host
     home: Path
     cwd: Path
 
@@ -60,7 +61,7 @@ def _before(row: KeptRow | None, session: Session) -> Manifest | None:
     before = manifests.read(row.manifest) if row is not None else None
     if before is None or row is None or not before.confined:
         return None
-    if (row.host, row.home) == (session.host, str(session.home)):
+    if session.host.has(row) and row.home == str(session.home):
         return before
     elsewhere = tuple(msgspec.structs.replace(file, inode=0, changed_ns=0) for file in before.files)
     return msgspec.structs.replace(before, files=elsewhere)
@@ -135,7 +136,8 @@ def _row(session: Session, made: Manifest, before: KeptRow | None) -> KeptRow:
         account=session.account,
         native_id=session.native_id,
         conversation=session.conversation,
-        host=session.host,
+        host=session.host.name,
+        host_id=session.host.id,
         home=str(session.home),
         cwd=str(session.cwd),
         size=made.size,

@@ -10,10 +10,11 @@ from pathlib import Path
 import msgspec
 
 from segue.config.homes import Home, home_of
-from segue.config.hosts import host_name
+from segue.config.hosts import this_host
 from segue.config.load import load
 from segue.config.schema import Config
 from segue.core.errors import SegueError
+from segue.core.hosts import Host
 from segue.sessions import finding
 from segue.sessions.listing import Listed, exact, in_directory, listed
 from segue.sessions.places import Place, places
@@ -46,9 +47,9 @@ class Shelf:
         self.env, self.store, self.here = env, store, here
         self.home: Home = home_of(env)
         self.config: Config = load(env, here)
-        self.host = host_name(self.config.store.host)
+        self.host = this_host(self.config.store.host, self.home)
         rows = store.sessions()
-        here_made = [row for row in rows if row.host == self.host]
+        here_made = [row for row in rows if self.host.has(row)]
         self.places: list[Place] = places(env, self.config, self.home, here_made)
         self._known = _known(store, rows, self.host)
 
@@ -97,10 +98,10 @@ class Shelf:
         return self._known.get((agent, native_id), NOTHING)
 
 
-def _known(store: Store, rows: Iterable[SessionRow], host: str) -> dict[tuple[str, str], Known]:
+def _known(store: Store, rows: Iterable[SessionRow], host: Host) -> dict[tuple[str, str], Known]:
     """Rows come newest first; where forks share a session, the one it came from counts.
 
-    Of another host's rows only the pins do: homes may be shared, and hosts renamed.
+    Of another host's rows only the pins do: homes may be shared.
     """
     pins = store.all_pins()
     keys = {each.conversation.id: each.conversation.key for each in store.conversations()}
@@ -109,7 +110,7 @@ def _known(store: Store, rows: Iterable[SessionRow], host: str) -> dict[tuple[st
         key = (row.agent, row.native_id)
         before = found.get(key, NOTHING)
         pinned = pins.get(row.id)
-        is_here = row.host == host
+        is_here = host.has(row)
         if not is_here and pinned is None:
             continue
         mine = keys.get(row.conversation or "")

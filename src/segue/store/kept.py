@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
+from segue.core.hosts import Host
 from segue.core.model import Pin
 from segue.store import sessions
 from segue.store.database import Database, Row
@@ -32,6 +33,7 @@ class KeptRow(msgspec.Struct, frozen=True, kw_only=True):
     kept_ms: int
     used_ms: int
     manifest: str
+    host_id: str | None = None
 
 
 class Totals(msgspec.Struct, frozen=True):
@@ -96,13 +98,13 @@ def no_garbage(db: Database) -> None:
     db.run(_SQL.no_garbage)
 
 
-def move(db: Database, conversation: str, pin: Pin, host: str, home: str) -> None:
+def move(db: Database, conversation: str, pin: Pin, host: Host, home: str) -> None:
     """The pinned session is on this host from now on."""
     with db.writing():
-        row = sessions.session_by_id(db, pin.session)
+        row, here = sessions.session_by_id(db, pin.session), {"host": host.name, "host_id": host.id}
         if row is not None:
-            sessions.save_session(db, msgspec.structs.replace(row, host=host, home=home))
-        sessions.save_pin(db, conversation, msgspec.structs.replace(pin, host=host, home=home))
+            sessions.save_session(db, msgspec.structs.replace(row, **here, home=home))
+        sessions.save_pin(db, conversation, msgspec.structs.replace(pin, **here, home=home))
 
 
 class ChunkTable:

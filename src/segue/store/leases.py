@@ -1,22 +1,24 @@
 """One writer: a row per conversation and per native session, taken by compare-and-swap on its token.
 
-Who is dead is for the caller to judge, who knows processes. Of all that try to take a lease at the same
-moment, in whatever process or host, exactly one gets it.
+Who is dead is for the caller to judge, who knows processes; ages are told by the database's clock alone. Of
+all that try to take a lease at the same moment, in whatever process or host, exactly one gets it.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from segue.store.database import Row
+from segue.store.database import Database, Row
 from segue.store.packing import pack, unpack
 from segue.store.queries import Queries
-from segue.store.records import LeaseRow, Owner
-from segue.store.store import Store
+from segue.store.records import Claim, LeaseRow, Owner
+
+if TYPE_CHECKING:
+    from segue.store.store import Store
 
 RENEW_S = 5
 """How often its owner renews it."""
@@ -24,7 +26,7 @@ DEAD_S = 20
 """After how long without that nobody counts on the owner any more."""
 
 Verdict = Literal["alive", "dead", "orphan"]
-Judge = Callable[[LeaseRow, int], Verdict]
+Judge = Callable[[LeaseRow], Verdict]
 """``orphan``: the owner is dead, but the process group that wrote for it lives."""
 
 _SQL = Queries("leases")
@@ -34,7 +36,7 @@ _TRIES = 100
 class Taken(msgspec.Struct, frozen=True):
     """It is ours. ``previous``: whose it was, when it was taken over, so that what runs can be adopted."""
 
-    token: str
+    claim: Claim
     previous: LeaseRow | None = None
 
 
@@ -44,53 +46,72 @@ class Busy(msgspec.Struct, frozen=True):
     holder: LeaseRow
 
 
-def take(store: Store, name: str, owner: Owner, now_ms: int, judge: Judge) -> Taken | Busy:
-    """Take the lease if it is free, or its owner is dead by ``judge(row, now_ms)``."""
-    token = os.urandom(16).hex()
-    mine = {"name": name, "token": token, "owner": pack(owner), "now_ms": now_ms}
+def take(store: Store, name: str, owner: Owner, judge: Judge) -> Taken | Busy:
+    """Take the lease if it is free, or its owner is dead by ``judge``."""
     held = None
     for _ in range(_TRIES):
-        if store.db.run(_SQL.take, **mine):
-            return Taken(token)
         held = find(store, name)
-        if held is None:
-            continue
-        if judge(held, now_ms) == "alive":
+        if held is not None and judge(held) == "alive":
             return Busy(held)
-        if store.db.run(_SQL.take_over, **mine, seen_token=held.token, seen_ms=held.renewed_ms):
-            return Taken(token, held)
+        claim = _take(store.db, name, owner, held)
+        if claim is not None:
+            return Taken(claim, held)
     assert held is not None
     return Busy(held)
 
 
 def find(store: Store, name: str) -> LeaseRow | None:
     """Who has it now."""
-    row = store.db.one(_SQL.find, name=name)
+    return _find(store.db, name)
+
+
+def renew(store: Store, claim: Claim) -> bool:
+    """False: it is somebody else's by now."""
+    return confirm(store.db, claim)
+
+
+def confirm(db: Database, claim: Claim) -> bool:
+    """Whether it is theirs; within a transaction nobody can take it from them until that is over."""
+    return db.run(_SQL.renew, **msgspec.structs.asdict(claim)) == 1
+
+
+def note_group(store: Store, claim: Claim, group: str | None) -> bool:
+    """Note the run directory of what writes under this lease. It outlives a take-over."""
+    return store.db.run(_SQL.note_group, **msgspec.structs.asdict(claim), process_group=group) == 1
+
+
+def release(store: Store, claim: Claim) -> bool:
+    """Give it back. False: it was not ours any more."""
+    return store.db.run(_SQL.release, **msgspec.structs.asdict(claim)) == 1
+
+
+def _take(db: Database, name: str, owner: Owner, held: LeaseRow | None) -> Claim | None:
+    """None: somebody was faster."""
+    mine = {"name": name, "token": os.urandom(16).hex(), "owner": pack(owner)}
+    with db.writing():
+        db.run(_SQL.next_generation)
+        if held is None:
+            got = db.run(_SQL.take, **mine)
+        else:
+            got = db.run(_SQL.take_over, **mine, seen_token=held.token, seen_ms=held.renewed_ms)
+        row = _find(db, name) if got else None
+    return None if row is None else row.claim
+
+
+def _find(db: Database, name: str) -> LeaseRow | None:
+    row = db.one(_SQL.find, name=name)
     return None if row is None else _lease_of(row)
 
 
-def renew(store: Store, name: str, token: str, now_ms: int) -> bool:
-    """False: it is somebody else's by now."""
-    return store.db.run(_SQL.renew, name=name, token=token, now_ms=now_ms) == 1
-
-
-def note_group(store: Store, name: str, token: str, group: str | None) -> bool:
-    """Note, as JSON, the process group that writes under this lease. It outlives a take-over."""
-    return store.db.run(_SQL.note_group, name=name, token=token, process_group=group) == 1
-
-
-def release(store: Store, name: str, token: str) -> bool:
-    """Give it back. False: it was not ours any more."""
-    return store.db.run(_SQL.release, name=name, token=token) == 1
-
-
 def _lease_of(row: Row) -> LeaseRow:
-    name, token, owner, group, taken_ms, renewed_ms = row
+    name, token, generation, owner, group, taken_ms, renewed_ms, silent_ms = row
     return LeaseRow(
         name=name,
         token=token,
+        generation=generation,
         owner=unpack(owner, Owner) or Owner(host="", pid=0),
         group=group,
         taken_ms=taken_ms,
         renewed_ms=renewed_ms,
+        silent_ms=silent_ms,
     )

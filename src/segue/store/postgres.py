@@ -6,6 +6,8 @@ The only place that imports psycopg.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -71,26 +73,29 @@ class Postgres(Database):
 
     def _execute(self, sql: str, values: dict[str, Any]) -> Any:
         query = pyformat(sql).encode()
-        try:
-            return self._connection.execute(query, values or None)
-        except psycopg.OperationalError as error:
-            if self._depth or not self._connection.closed:
-                raise self._said(error) from error
-        except psycopg.Error as error:
-            raise self._said(error) from error
-        self._connection = self._connect()  # the server was restarted meanwhile; nothing had begun
-        return self._connection.execute(query, values or None)
+        return self._done(lambda: self._connection.execute(query, values or None))
 
     def _execute_many(self, sql: str, rows: list[dict[str, Any]]) -> None:
+        query = pyformat(sql).encode()
+        self._done(lambda: self._connection.cursor().executemany(query, rows))
+
+    def _done(self, statement: Callable[[], Any]) -> Any:
+        """Once more on a new connection, if the old one is lost and nothing had begun on it."""
         try:
-            with self._connection.cursor() as cursor:
-                cursor.executemany(pyformat(sql).encode(), rows)
+            return statement()
+        except psycopg.Error as error:
+            if self._depth or not self._connection.closed:
+                raise self._said(error) from error
+        self._connection = self._connect()
+        try:
+            return statement()
         except psycopg.Error as error:
             raise self._said(error) from error
 
     def _roll_back(self) -> None:
-        if not self._connection.closed:
-            self._connection.rollback()
+        with suppress(psycopg.Error):  # a connection that is lost has rolled back by itself
+            if not self._connection.closed:
+                self._connection.rollback()
 
     def _said(self, error: psycopg.Error, what: str = "cannot be used") -> Broken:
         said = str(error)

@@ -13,12 +13,18 @@ from segue.core.usage import Context, Totals, Usage
 
 
 class Owner(msgspec.Struct, frozen=True, kw_only=True):
-    """The process that runs a turn or holds a lease: its number alone may be another's by now."""
+    """The process that runs a turn or holds a lease: its number alone may be another's by now.
+
+    Numbers mean something only where machine, boot and PID namespace are the same.
+    """
 
     host: str
+    host_id: str | None = None
     pid: int
     start_time: str | None = None
+    machine: str | None = None
     boot_id: str | None = None
+    pid_ns: str | None = None
 
 
 class Conversation(msgspec.Struct, frozen=True, kw_only=True):
@@ -166,6 +172,7 @@ class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
     """The id was chosen by us and is not confirmed yet."""
     totals: Totals = Totals()
     context: Context = Context()
+    host_id: str | None = None
 
 
 class LineageRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -179,11 +186,21 @@ class LineageRow(msgspec.Struct, frozen=True, kw_only=True):
     ms: int
 
 
+class Claim(msgspec.Struct, frozen=True):
+    """What the holder of a lease shows for it. The generation rises whenever a lease is taken."""
+
+    name: str
+    token: str
+    generation: int
+
+
 class Settlement(msgspec.Struct, frozen=True, kw_only=True):
     """All that a turn's end changes; what is left out stays as it was."""
 
     turn: TurnRow
     """In its final state."""
+    lease: Claim | None = None
+    """Under which it is settled; None for a turn that never had one."""
     answer: tuple[Message, str] | None = None
     session: SessionRow | None = None
     held: tuple[Held, ...] | None = None
@@ -222,7 +239,14 @@ class LeaseRow(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     token: str
+    generation: int
     owner: Owner
     group: str | None = None
     taken_ms: int
     renewed_ms: int
+    silent_ms: int = 0
+    """For how long it had not been renewed when it was looked at. All times are the database's."""
+
+    @property
+    def claim(self) -> Claim:
+        return Claim(self.name, self.token, self.generation)

@@ -6,21 +6,22 @@ from collections.abc import Iterable
 
 import msgspec
 
+from segue.core.hosts import Host
 from segue.core.model import Held, Pin, Voice
 from segue.core.usage import Context, Totals
 from segue.store.database import Database, Row
 from segue.store.packing import pack, unpack
 from segue.store.part import Part
 from segue.store.queries import Queries
-from segue.store.records import SessionRow
+from segue.store.records import Owner, SessionRow
 
 _SQL = Queries("sessions")
 
 
 class Sessions(Part):
-    def session(self, agent: str, native_id: str, host: str) -> SessionRow | None:
-        row = self.db.one(_SQL.by_native_id, agent=agent, native_id=native_id, host=host)
-        return None if row is None else _session_of(row)
+    def session(self, agent: str, native_id: str, host: Host) -> SessionRow | None:
+        rows = map(_session_of, self.db.all(_SQL.by_native_id, agent=agent, native_id=native_id))
+        return next(filter(host.has, rows), None)
 
     def sessions(self, conversation_id: str | None = None) -> list[SessionRow]:
         """Of one conversation, or all there are; the one that was used last first."""
@@ -54,9 +55,13 @@ class Sessions(Part):
         """Our ids of the sessions that are pinned, each with the key of its conversation."""
         return dict(self.db.all(_SQL.every_pin))
 
-    def tried(self, host: str) -> set[tuple[str, str]]:
+    def tried(self, host: Host) -> set[tuple[str, str]]:
         """(agent, native id) of every session that a turn of ours began on a host."""
-        return {(agent, native_id) for agent, native_id in self.db.all(_SQL.tried, host=host)}
+        return {
+            (agent, native_id)
+            for agent, native_id, owner in self.db.all(_SQL.tried)
+            if (maker := unpack(owner, Owner)) is not None and host.has(maker)
+        }
 
     def pinned_by(self, agent: str, native_id: str) -> str | None:
         """The key of a conversation that would go on with a session, on whatever host."""

@@ -8,7 +8,7 @@ import msgspec
 
 from segue.core.errors import Misuse
 from segue.core.turn import Turn
-from segue.store import messages, sessions
+from segue.store import leases, messages, sessions
 from segue.store.conversations import remember_grant, touch
 from segue.store.database import Database
 from segue.store.history import raise_epochs
@@ -24,10 +24,12 @@ _HISTORY = Queries("history")
 
 class Settling(Part):
     def settle(self, settlement: Settlement) -> bool:
-        """Write all of it, or nothing. False: the turn was settled before, by whoever took it over."""
+        """Write all of it, or nothing. False: somebody took the conversation over; they settle it, or did."""
         turn = settlement.turn
         now_ms = turn.started_ms if turn.ended_ms is None else turn.ended_ms
         with self.db.writing():
+            if settlement.lease is not None and not leases.confirm(self.db, settlement.lease):
+                return False
             if not touch(self.db, turn.conversation, now_ms):
                 raise Misuse(f"the conversation of turn {turn.id} was removed while it ran")
             if not self.db.run(_SQL.settle, **_final(settlement)):

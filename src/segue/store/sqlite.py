@@ -51,6 +51,7 @@ class SQLite(Database):
         return not tables
 
     def _set_up(self) -> None:
+        self._connection.create_function("now_ms", 0, _now_ms)
         self._to_wal()
         self._execute("PRAGMA synchronous = NORMAL", {})
         self._execute("PRAGMA foreign_keys = ON", {})
@@ -98,6 +99,11 @@ class SQLite(Database):
         if _is_busy(error):
             return self._broken(f"is busy: another program has been writing for {WAIT_S} s; try again")
         return self._broken(f"cannot be used: {error}")
+
+
+def _now_ms() -> int:
+    """The clock of this database: that of the machine it is a file of."""
+    return time.time_ns() // 1_000_000
 
 
 def _is_busy(error: sqlite3.Error) -> bool:

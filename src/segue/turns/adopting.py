@@ -15,7 +15,7 @@ import msgspec
 
 from segue.agents.reader import entries_of
 from segue.config.homes import home_of
-from segue.config.hosts import host_name
+from segue.config.hosts import this_host
 from segue.config.load import load
 from segue.core.errors import InUse, Misuse
 from segue.core.history import account_mark
@@ -43,9 +43,10 @@ def found(ask: Ask, env: Mapping[str, str], store: Store, here: Path) -> tuple[A
     """The session that is meant, and the wish with what it brings along: agent, account, directory."""
     assert ask.adopt is not None
     config = load(env, here)
-    host = host_name(config.store.host)
-    rows = [row for row in store.sessions() if row.host == host]
-    session = find(places(env, config, home_of(env), rows), ask.adopt, ask.account)
+    home = home_of(env)
+    host = this_host(config.store.host, home)
+    rows = [row for row in store.sessions() if host.has(row)]
+    session = find(places(env, config, home, rows), ask.adopt, ask.account)
     if ask.agent not in (None, session.place.agent):
         raise Misuse(f"the session {session.id} is of {session.place.agent}, not of {ask.agent}")
     if session.stored.size > config.continuity.max_session_mb << 20:
@@ -209,7 +210,8 @@ def _adoption(
         agent=prepared.agent.name,
         account=prepared.account_name,
         native_id=session.id,
-        host=prepared.host,
+        host=prepared.host.name,
+        host_id=prepared.host.id,
         home=str(session.place.home),
         cwd=str(cwd),
         path=session.stored.file,
@@ -227,7 +229,8 @@ def _adoption(
         account=prepared.account_name,
         workdir=workdir_of(cwd),
         home=str(session.place.home),
-        host=prepared.host,
+        host=prepared.host.name,
+        host_id=prepared.host.id,
         runtime=prepared.runtime.identity,
         version=brief.version or prepared.runtime.version,
         model=prepared.request.model,

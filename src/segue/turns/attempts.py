@@ -27,7 +27,7 @@ from segue.turns.answering import Answerer
 from segue.turns.attempt import Cancel, Task, attempt
 from segue.turns.carrying import NATIVE, Carrying, NoPlace, TooLong
 from segue.turns.finishing import finish, weigh
-from segue.turns.lease import Busy, Lease, hold, session_lease_name
+from segue.turns.lease import OVERTAKEN, Busy, Lease, hold, session_lease_name
 from segue.turns.plan import Plan
 from segue.turns.prepared import Prepared
 from segue.turns.recording import Recorder
@@ -38,7 +38,6 @@ from segue.turns.survey import survey
 from segue.turns.telling import Listener
 
 SESSION_WAIT_S = 30.0
-OVERTAKEN = "another process took the conversation over while this one stood still"
 
 
 class Company(msgspec.Struct, frozen=True):
@@ -122,8 +121,8 @@ class Attempts:
         with _home(self.prepared, self.surveyed.pin) as (home, locks):
             plan = await run_sync(self._plan, mode, seq, home, refused)
             try:
-                async with self._one_writer(plan):
-                    if not await run_sync(self.lease.renew):
+                async with self._one_writer(plan) as leases:
+                    if not all([await run_sync(lease.renew) for lease in leases]):
                         raise Busy(OVERTAKEN)
                     outcome = await self._attempt(plan, locks)
             except Busy as busy:
@@ -184,14 +183,15 @@ class Attempts:
         self.recorder(event)
 
     @asynccontextmanager
-    async def _one_writer(self, plan: Plan) -> AsyncIterator[None]:
+    async def _one_writer(self, plan: Plan) -> AsyncIterator[list[Lease]]:
+        """All the leases that the attempt runs under."""
         name = session_lease_name(plan)
         if name is None:
-            yield
+            yield [self.lease]
             return
         async with self._only_writer(name) as lease:
             lease.working_in(plan.run_dir)
-            yield
+            yield [self.lease, lease]
 
     def _only_writer(self, name: str) -> AbstractAsyncContextManager[Lease]:
         return hold(
@@ -238,7 +238,9 @@ class Attempts:
     def _keep(self, last: Tried) -> str | None:
         """A copy of the session, if this turn has pinned one; None, or what went wrong."""
         native_id = last.result.native_id
-        return copies.keep(self.prepared, self.store, last.plan, native_id) if native_id is not None else None
+        if native_id is None or self.lease.lost:
+            return None
+        return copies.keep(self.prepared, self.store, last.plan, native_id)
 
     def _finish(self, tried: list[Tried], began_ns: int) -> Turn:
         last = tried[-1]
@@ -250,7 +252,8 @@ class Attempts:
             retry_of=self.row.retry_of,
         )
         marked = tried[0].result.pin if len(tried) > 1 else None
-        if not finish(self.store, self.row, last.plan, last.outcome, last.result, marked, turn):
+        claim = self.lease.claim
+        if not finish(self.store, self.row, last.plan, last.outcome, last.result, marked, turn, claim):
             why = FailureShown("cancelled", None, f"this turn is over: {OVERTAKEN}", False)
             turn = msgspec.structs.replace(turn, state="cancelled", status="cancelled", failure=why, text="")
         for each in tried:

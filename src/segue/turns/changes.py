@@ -12,6 +12,7 @@ import msgspec
 from segue.config.homes import Home
 from segue.core.errors import InUse, Misuse
 from segue.core.history import account_mark, risen
+from segue.core.hosts import Host
 from segue.core.model import Message, Voice
 from segue.core.turn import Turn
 from segue.store.records import ChangeRow, Conversation, Settlement, TurnRow
@@ -145,7 +146,7 @@ def to_whom(message: Message, options: Options) -> Options:
 
 @asynccontextmanager
 async def changing(
-    store: Store, conversation: Conversation, home: Home, host: str, wait_s: float
+    store: Store, conversation: Conversation, home: Home, host: Host, wait_s: float
 ) -> AsyncIterator[None]:
     """Hold the conversation while it is changed. Raises ``Misuse`` when a turn of it runs."""
     try:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from segue.config.homes import Home
 from segue.core.errors import InUse, Misuse, SegueError
+from segue.core.hosts import Host
 from segue.core.model import Pin
 from segue.store import kept
 from segue.store.kept import KeptRow
@@ -30,7 +31,7 @@ def bring_back(prepared: Prepared, store: Store, pin: Pin, copy: KeptRow) -> str
     from segue.sessions.chunks import chunks_of
     from segue.sessions.restoring import restore
 
-    label, here = prepared.agent.label, pin.host == prepared.host
+    label, here = prepared.agent.label, prepared.host.has(pin)
     home = Path(pin.home) if here else prepared.home
     restore(copy, chunks_of(store, prepared.segue_home.kept), home, behind=not here)
     sessions = prepared.agent.sessions
@@ -50,7 +51,7 @@ def lease_name(prepared: Prepared, pin: Pin) -> str:
     return native_lease(pin.voice.agent, prepared.host, pin.native_id)
 
 
-async def restored(store: Store, row: KeptRow, home: Path, segue_home: Home, host: str) -> Restored:
+async def restored(store: Store, row: KeptRow, home: Path, segue_home: Home, host: Host) -> Restored:
     """The session as it was kept last, below this home. ``InUse`` while a turn or somebody else is at it."""
     from anyio.to_thread import run_sync
 
@@ -88,7 +89,7 @@ def keep(prepared: Prepared, store: Store, plan: Plan, native_id: str) -> str | 
         account=plan.account,
         native_id=native_id,
         conversation=plan.conversation,
-        host=plan.host,
+        host=Host(plan.host, plan.host_id),
         home=plan.home,
         cwd=plan.request.cwd,
     )

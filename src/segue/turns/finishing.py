@@ -14,7 +14,7 @@ from segue.core.model import Held, Pin
 from segue.core.outcome import Failure, Outcome
 from segue.core.turn import Sent, Turn, shown_failure, state_of
 from segue.core.usage import Context, Usage
-from segue.store.records import LineageRow, Remembered, SessionRow, Settlement, TurnRow
+from segue.store.records import Claim, LineageRow, Remembered, SessionRow, Settlement, TurnRow
 from segue.store.store import Store
 from segue.turns.plan import Plan
 from segue.turns.settling import Result, settled
@@ -46,11 +46,18 @@ def weigh(agent: Agent, plan: Plan, outcome: Outcome, kept: Sequence[Held]) -> R
 
 
 def finish(
-    store: Store, row: TurnRow, plan: Plan, outcome: Outcome, result: Result, marked: Pin | None, turn: Turn
+    store: Store,
+    row: TurnRow,
+    plan: Plan,
+    outcome: Outcome,
+    result: Result,
+    marked: Pin | None,
+    turn: Turn,
+    lease: Claim,
 ) -> bool:
     """``marked``: what an earlier attempt of the same turn made of the pin, if this one leaves it alone.
 
-    False: somebody had taken the turn over and settled it; nothing was written.
+    False: somebody took the conversation over, and settles the turn or did; nothing was written.
     """
     now = _now()
     session = _session(plan, outcome, result, now)
@@ -68,6 +75,7 @@ def finish(
                 told=turn,
                 ended_ms=now,
             ),
+            lease=lease,
             answer=(answer, outcome.text) if answer is not None else None,
             session=session,
             held=result.held,
@@ -85,14 +93,17 @@ def finish(
             ),
         )
     )
-    if result.switch_off is not None:
+    if done and result.switch_off is not None:
         why = "it did not go on from the place it was told to"
         store.switch_off(plan.runtime.identity, result.switch_off, why, now)
     return done
 
 
-def abandon(store: Store, row: TurnRow, key: str, failure: Failure) -> None:
-    """A turn of which nothing is known but that it is over: its message stays, to be sent again."""
+def abandon(store: Store, row: TurnRow, key: str, failure: Failure, lease: Claim) -> bool:
+    """A turn of which nothing is known but that it is over: its message stays, to be sent again.
+
+    False: it is not ours to say so any more.
+    """
     now, outcome = _now(), Outcome(failure=failure)
     events = [msgspec.json.decode(event, type=_Event) for _, _, event in store.events(row.id)]
     turn = Turn(
@@ -121,7 +132,8 @@ def abandon(store: Store, row: TurnRow, key: str, failure: Failure) -> None:
         attempts=(),
         duration_ms=now - row.started_ms,
     )
-    store.settle(Settlement(turn=msgspec.structs.replace(row, state=turn.state, told=turn, ended_ms=now)))
+    over = msgspec.structs.replace(row, state=turn.state, told=turn, ended_ms=now)
+    return store.settle(Settlement(turn=over, lease=lease))
 
 
 def _session(plan: Plan, outcome: Outcome, result: Result, now: int) -> SessionRow | None:
@@ -136,6 +148,7 @@ def _session(plan: Plan, outcome: Outcome, result: Result, now: int) -> SessionR
         account=plan.account,
         native_id=result.native_id,
         host=plan.host,
+        host_id=plan.host_id,
         home=str(plan.home),
         cwd=str(plan.request.cwd),
         path=None,

@@ -9,6 +9,7 @@ from collections.abc import Callable
 import msgspec
 
 from segue.core.errors import InUse, Misuse
+from segue.core.hosts import Host
 from segue.core.keys import new_id
 from segue.store import leases
 from segue.store.records import Conversation
@@ -73,10 +74,10 @@ def _fork(store: Store, conversation: Conversation, key: str, upto: str | None) 
     return store.fork(conversation, key, upto, now_ms, _new_id)
 
 
-def _is_busy(store: Store, conversation: str, host: str) -> bool:
+def _is_busy(store: Store, conversation: str, host: Host) -> bool:
     """Whether a turn of it is running, be it one whose Segue was killed."""
     holder = leases.find(store, lease_name(conversation))
-    if holder is not None and judge(holder, time.time_ns() // 1_000_000, host) != "dead":
+    if holder is not None and judge(holder, host) != "dead":
         return True
     return orphans.runs(store, conversation, host)
 

@@ -16,15 +16,28 @@ from pathlib import Path
 import anyio
 from anyio.to_thread import run_sync
 
+from segue.core.hosts import Host
 from segue.store import leases
-from segue.store.records import Owner
+from segue.store.records import Claim, Owner
 from segue.store.store import Store
 from segue.turns.grip import Grip, Taking, judge
 from segue.turns.owners import this_process
 from segue.turns.plan import Plan
+from segue.turns.processes import machine_id
 
-__all__ = ["Busy", "Lease", "alone", "hold", "judge", "lease_name", "native_lease", "session_lease_name"]
+__all__ = [
+    "OVERTAKEN",
+    "Busy",
+    "Lease",
+    "alone",
+    "hold",
+    "judge",
+    "lease_name",
+    "native_lease",
+    "session_lease_name",
+]
 
+OVERTAKEN = "another process took the conversation over while this one stood still"
 POLL_S = (0.05, 0.5)
 """How often a busy lease is asked for: at first, and when it takes long."""
 
@@ -40,21 +53,25 @@ class Busy(Exception):  # noqa: N818 - it is an answer, not an error
 class Lease:
     """A lease that is held. ``on_loss`` is called if somebody took it from us: we had not renewed it."""
 
-    def __init__(self, store: Store, name: str, grip: Grip, on_loss: Callable[[], None]) -> None:
-        self._store, self._name, self._grip, self._on_loss = store, name, grip, on_loss
+    def __init__(self, store: Store, grip: Grip, on_loss: Callable[[], None]) -> None:
+        self._store, self._grip, self._on_loss = store, grip, on_loss
         self.lost = False
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._renew_often, daemon=True)
         self._thread.start()
 
+    @property
+    def claim(self) -> Claim:
+        """What we show for it wherever something is written that only its holder may write."""
+        return self._grip.claim
+
     def working_in(self, run_dir: Path) -> None:
         """Note where the attempt is that now runs under the lease."""
-        leases.note_group(self._store, self._name, self._grip.token, str(run_dir))
+        leases.note_group(self._store, self.claim, str(run_dir))
 
     def renew(self) -> bool:
         """Whether it is still ours."""
-        now_ms = time.time_ns() // 1_000_000
-        if not self.lost and not leases.renew(self._store, self._name, self._grip.token, now_ms):
+        if not self.lost and not leases.renew(self._store, self.claim):
             self.lost = True
         return not self.lost
 
@@ -89,7 +106,7 @@ async def hold(
     ``adopts``: the caller looks after what a dead holder has left running.
     """
     grip = await _grip(Taking(store, name, owner, locks, adopts), until, on_wait, given_up)
-    lease = Lease(store, name, grip, on_loss)
+    lease = Lease(store, grip, on_loss)
     try:
         yield lease
     finally:
@@ -116,7 +133,7 @@ async def _grip(
 
 
 def alone(
-    store: Store, name: str, *, host: str, locks: Path, wait_s: float = 0, adopts: bool = False
+    store: Store, name: str, *, host: Host, locks: Path, wait_s: float = 0, adopts: bool = False
 ) -> AbstractAsyncContextManager[Lease]:
     """The lease for a moment of work that is no turn: nobody is told of a wait, and it is not given up."""
     return hold(
@@ -136,8 +153,9 @@ def lease_name(conversation: str) -> str:
     return f"conversation:{conversation}"
 
 
-def native_lease(agent: str, host: str, session: str) -> str:
-    return f"session:{agent}:{host}:{session}"
+def native_lease(agent: str, host: Host, session: str) -> str:
+    """On a machine a session is one, from whichever home of Segue it is gone on with."""
+    return f"session:{agent}:{machine_id() or host.id or host.name}:{session}"
 
 
 def session_lease_name(plan: Plan) -> str | None:
@@ -145,4 +163,4 @@ def session_lease_name(plan: Plan) -> str | None:
     start = plan.request.start
     if start.mode != "resume" or start.session is None:
         return None
-    return native_lease(plan.voice.agent, plan.host, start.session)
+    return native_lease(plan.voice.agent, Host(plan.host, plan.host_id), start.session)

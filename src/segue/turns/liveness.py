@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 from typing import Literal
 
+from segue.core.hosts import Host
 from segue.store import leases
 from segue.store.records import TurnRow
 from segue.store.store import Store
@@ -18,23 +19,21 @@ FORGOTTEN_MS = 24 * 3_600_000
 """After so long a run that waits on another host is not believed to wait any more."""
 
 
-def living(store: Store, run: TurnRow, host: str) -> Living:
+def living(store: Store, run: TurnRow, host: Host) -> Living:
     """Of a run that is queued or running."""
-    if run.host == host:
-        if owners.lives(run.owner):
-            return "alive"
-        dirs = [Path(attempt.run_dir) for attempt in store.attempts(run.id)] if run.state == "running" else []
-        return "orphan" if any(map(owners.attempt_lives, dirs)) else "dead"
+    silent_ms = time.time_ns() // 1_000_000 - run.started_ms
+    alive = owners.lives(run.owner, host, silent_ms)
+    if alive:
+        return "alive"
     if run.state == "queued":
-        return "dead" if _now() - run.started_ms > FORGOTTEN_MS else "alive"
-    holder = leases.find(store, lease_name(run.conversation))
-    return "alive" if holder is not None and judge(holder, _now(), host) == "alive" else "dead"
+        return "alive" if alive is None and silent_ms < FORGOTTEN_MS else "dead"
+    if alive is None:
+        holder = leases.find(store, lease_name(run.conversation))
+        return "alive" if holder is not None and judge(holder, host) == "alive" else "dead"
+    dirs = [Path(attempt.run_dir) for attempt in store.attempts(run.id)]
+    return "orphan" if any(map(owners.attempt_lives, dirs)) else "dead"
 
 
-def under_way(store: Store, conversation: str, host: str) -> bool:
+def under_way(store: Store, conversation: str, host: Host) -> bool:
     """Whether anything of the conversation is at work, or waits for its turn."""
     return any(living(store, run, host) != "dead" for run in store.unsettled(conversation))
-
-
-def _now() -> int:
-    return time.time_ns() // 1_000_000

@@ -12,6 +12,7 @@ from segue.agents.base import Agent
 from segue.core import events as ev
 from segue.core.cleaning import Cleaning
 from segue.core.frames import Line, Lines, Oversize
+from segue.core.hosts import Host
 from segue.core.outcome import EndedBy
 from segue.core.reading import Reading
 from segue.core.redact import Redactor
@@ -140,19 +141,19 @@ async def gone(run_dirs: Iterable[Path], given_up: Callable[[], bool]) -> bool:
     return True
 
 
-def runs(store: Store, conversation: str, host: str) -> bool:
-    """Whether an attempt of a turn that is not settled still runs on this host, whoever looks after it."""
+def runs(store: Store, conversation: str, host: Host) -> bool:
+    """Whether an attempt of a turn that is not settled still runs on this machine, whoever looks after it."""
     return any(
         owners.attempt_lives(Path(attempt.run_dir))
         for row in store.unsettled(conversation)
-        if row.state == "running" and row.host == host
+        if row.state == "running" and owners.is_near(row.owner, host)
         for attempt in store.attempts(row.id)[-1:]
     )
 
 
 async def _cleared(run_dir: Path) -> bool:
     """Whether the attempt's own process is gone; then what lingers of its group is ended."""
-    if owners.known(run_dir) is None or owners.leader_lives(run_dir):
+    if not owners.leader_is_gone(run_dir):
         return False
     await anyio.sleep(LIMITS.exit_grace_s)
     await _end(owners.lingering(run_dir), LIMITS.linger_s)

@@ -42,6 +42,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     home: Path
     run_dir: Path
     host: str
+    host_id: str | None = None
     login: str | None = None
     started_ms: int
     time_s: float | None = None

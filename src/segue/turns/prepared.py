@@ -13,12 +13,13 @@ import msgspec
 from segue.agents import probe
 from segue.agents.base import Agent
 from segue.config.homes import Home, home_of
-from segue.config.hosts import host_name
+from segue.config.hosts import this_host
 from segue.config.load import load
 from segue.config.schema import Account, Config
 from segue.core.environment import ChildEnvironment, child_environment
 from segue.core.errors import Misuse
 from segue.core.grant import Grant, Terms
+from segue.core.hosts import Host
 from segue.core.keys import new_id
 from segue.core.model import Voice
 from segue.core.request import Request, Runtime
@@ -56,7 +57,7 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     child: ChildEnvironment
     home: Path
     """The account's home: where the CLI keeps its login and its sessions."""
-    host: str
+    host: Host
     login: str | None = None
     adopted: Listed | None = None
     """The session to be taken in before the turn."""
@@ -123,7 +124,7 @@ def prepare(ask: Ask, env: Mapping[str, str], store: Store, here: Path) -> Prepa
         role=before.role,
         child=child,
         home=home,
-        host=host_name(config.store.host),
+        host=this_host(config.store.host, segue_home),
         login=agent.sessions.login(home) if agent.sessions is not None else None,
         adopted=adopted,
     )

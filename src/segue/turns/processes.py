@@ -8,8 +8,11 @@ from __future__ import annotations
 import contextlib
 import os
 import subprocess
+import sys
 import time
 import zlib
+from functools import cache
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
 HAS_PROC = Path("/proc/self/stat").exists()
 MARK = "SEGUE_RUN_ID"
 PS_LIMIT_S = 5.0
+MACHINE_IDS = ("/etc/machine-id", "/var/lib/dbus/machine-id")
 
 
 class Identity(msgspec.Struct, frozen=True):
@@ -32,11 +36,12 @@ class Identity(msgspec.Struct, frozen=True):
     boot_id: str | None
     argv0: str
     started_ms: int
+    pid_ns: str | None = None
 
 
 def identify(pid: int, argv0: str) -> Identity:
     """The process that was just started as the leader of its own group."""
-    return Identity(pid, pid, start_time(pid), boot_id(), argv0, time.time_ns() // 1_000_000)
+    return Identity(pid, pid, start_time(pid), boot_id(), argv0, time.time_ns() // 1_000_000, pid_ns())
 
 
 def start_time(pid: int) -> str | None:
@@ -53,6 +58,33 @@ def boot_id() -> str | None:
         with contextlib.suppress(OSError):
             return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
     return _output("sysctl", "-n", "kern.bootsessionuuid")
+
+
+@cache
+def machine_id() -> str | None:
+    """What tells this machine from others, whatever it is called; containers may have that of their image.
+
+    Not the system's id itself, which is meant to stay on the machine.
+    """
+    found = next(filter(None, map(_line_of, MACHINE_IDS)), None)
+    if found is None and sys.platform == "darwin":
+        listed = _output("ioreg", "-rd1", "-c", "IOPlatformExpertDevice") or ""
+        found = next((line.split('"')[3] for line in listed.splitlines() if '"IOPlatformUUID"' in line), None)
+    return sha256(f"segue {found}".encode()).hexdigest()[:32] if found else None
+
+
+def pid_ns() -> str | None:
+    """Within which the numbers of processes mean something; None where there is only one such space."""
+    try:
+        return os.readlink("/proc/self/ns/pid")
+    except OSError:
+        return None
+
+
+def up_ms() -> int:
+    """For how long this machine has been up."""
+    clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+    return round(time.clock_gettime(clock) * 1000)
 
 
 def mark(run_dir: Path) -> str:
@@ -79,6 +111,14 @@ def groups(pids: Iterable[int] | None = None) -> dict[int, int]:
         if fields and fields[0] not in b"ZX":
             found[pid] = int(fields[2])
     return found
+
+
+def _line_of(path: str) -> str:
+    try:
+        text = Path(path).read_text("ascii", "replace").strip()
+    except OSError:
+        return ""
+    return "" if text == "uninitialized" else text
 
 
 def _pids() -> list[int]:

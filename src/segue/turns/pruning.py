@@ -145,4 +145,4 @@ def _runs(shelf: Shelf, store: Store, each: Listed, now: int) -> bool:
     if now - each.stored.changed_ns // 1_000_000 < QUIET_MS:
         return True
     row = leases.find(store, _lease(shelf, each))
-    return row is not None and judge_lease(row, now, shelf.host) != "dead"
+    return row is not None and judge_lease(row, shelf.host) != "dead"

@@ -8,6 +8,7 @@ end, and only ended when its time is over or it waits for an answer that nobody 
 from __future__ import annotations
 
 import math
+import os
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -29,9 +30,9 @@ from segue.store.store import Store
 from segue.turns import keep
 from segue.turns import plan as plans
 from segue.turns.finishing import abandon, finish, weigh
-from segue.turns.lease import Busy, hold, session_lease_name
+from segue.turns.lease import OVERTAKEN, Busy, Lease, hold, session_lease_name
 from segue.turns.orphans import Orphan, gone
-from segue.turns.owners import this_process
+from segue.turns.owners import is_near, this_process
 from segue.turns.plan import Plan
 from segue.turns.prepared import Prepared
 from segue.turns.recording import Recorder
@@ -50,6 +51,7 @@ Made = list[tuple[AttemptRow, Plan]]
 async def recover(
     prepared: Prepared,
     store: Store,
+    lease: Lease,
     own: str | None,
     company: Company,
     until: float,
@@ -66,7 +68,7 @@ async def recover(
 
     for row in await run_sync(store.unsettled, prepared.conversation.id):
         if row.id != own and row.state == "running":
-            await _Left(row, prepared, store, given_up, company.notice, why).settle()
+            await _Left(row, prepared, store, lease, given_up, company.notice, why).settle()
 
 
 class _Left:
@@ -77,13 +79,15 @@ class _Left:
         row: TurnRow,
         prepared: Prepared,
         store: Store,
+        lease: Lease,
         given_up: Callable[[], bool],
         notice: Callable[[str], None],
         why: Failure | None,
     ) -> None:
-        self.row, self.prepared, self.store = row, prepared, store
+        self.row, self.prepared, self.store, self.lease = row, prepared, store, lease
         self.given_up, self.notice, self.why = given_up, notice, why
-        self.attempts = store.attempts(row.id) if row.host == prepared.host else []
+        near = is_near(row.owner, prepared.host)
+        self.attempts = store.attempts(row.id) if near else []
 
     async def settle(self) -> None:
         made, agent = await run_sync(self._made), self._agent()
@@ -97,7 +101,8 @@ class _Left:
             async with self._one_writer(plan):
                 await self._follow(orphan, agent)
         recorder.flush()
-        await run_sync(self._finish, made, agent, orphan, redactor)
+        if not await run_sync(self._finish, made, agent, orphan, redactor):
+            raise Busy(OVERTAKEN)
         for _, plan in made:
             await run_sync(keep.settle, plan.run_dir, redactor)
 
@@ -128,15 +133,21 @@ class _Left:
 
     async def _abandon(self) -> None:
         """Nothing can be read of it. Whoever still works at it is waited for all the same."""
-        why = "Segue was killed before the agent was started"
-        if self.row.host != self.prepared.host:
-            why = f"nothing was heard any more of {self.row.host}, where it ran"
-        elif any((Path(attempt.run_dir) / "stdout").exists() for attempt in self.attempts):
-            why = "Segue was killed while it ran, and what came of it cannot be read"
-        failure = self.why or Failure("killed", why)
+        failure = self.why or Failure("killed", await run_sync(self._what_became_of_it))
         if not await gone([Path(attempt.run_dir) for attempt in self.attempts], self.given_up):
             raise Busy("an earlier turn whose Segue was killed")
-        await run_sync(abandon, self.store, self.row, self.prepared.conversation.key, failure)
+        key = self.prepared.conversation.key
+        if not await run_sync(abandon, self.store, self.row, key, failure, self.lease.claim):
+            raise Busy(OVERTAKEN)
+
+    def _what_became_of_it(self) -> str:
+        run_dirs = [attempt.run_dir for attempt in self.attempts]
+        # Containers may have nothing in common but the machine id of their image.
+        if not self.prepared.host.has(self.row.owner) and not any(map(os.path.exists, run_dirs)):
+            return f"nothing was heard any more of {self.row.host}, where it ran"
+        if any(os.path.exists(f"{run_dir}/stdout") for run_dir in run_dirs):
+            return "Segue was killed while it ran, and what came of it cannot be read"
+        return "Segue was killed before the agent was started"
 
     def _made(self) -> Made:
         found = [(attempt, plans.read(Path(attempt.run_dir))) for attempt in self.attempts]
@@ -157,7 +168,7 @@ class _Left:
         )
         return (*child.secrets, *theirs.secrets)
 
-    def _finish(self, made: Made, agent: Agent, orphan: Orphan, redactor: Redactor) -> None:
+    def _finish(self, made: Made, agent: Agent, orphan: Orphan, redactor: Redactor) -> bool:
         earlier = [(plan, noted(attempt)) for attempt, plan in made[:-1]]
         attempt, plan = made[-1]
         outcome = redactor.outcome(self._explained(concluded(attempt, agent, orphan)))
@@ -185,7 +196,7 @@ class _Left:
             tools_run=outcome.tools_run,
             ended_ms=now_ms,
         )
-        finish(self.store, self.row, plan, outcome, result, marked, turn)
+        return finish(self.store, self.row, plan, outcome, result, marked, turn, self.lease.claim)
 
     def _explained(self, outcome: Outcome) -> Outcome:
         failure = outcome.failure

@@ -148,6 +148,7 @@ def _pin(plan: Plan, outcome: Outcome, native_id: str, anchor: str | None, now_m
         workdir=plan.workdir,
         home=str(plan.home),
         host=plan.host,
+        host_id=plan.host_id,
         runtime=plan.runtime.identity,
         version=plan.runtime.version,
         model=plan.model,

@@ -274,7 +274,7 @@ def _offers(prepared: Prepared, pin: Pin | None) -> tuple[str, ...] | None:
 
 def _look(prepared: Prepared, pin: Pin | None) -> Found | None:
     sessions = prepared.agent.sessions
-    if pin is None or sessions is None or pin.host != prepared.host:
+    if pin is None or sessions is None or not prepared.host.has(pin):
         return None
     return sessions.look(Path(pin.home), pin.native_id, prepared.request.cwd)
 
@@ -292,7 +292,7 @@ def _file(
         return File(True, found.size, found.end)
     if pin is None or prepared.agent.sessions is None:
         return File()
-    gone = False if pin.host == prepared.host else None
+    gone = False if prepared.host.has(pin) else None
     return File(gone, kept=copy is not None, unrestored=unrestored)
 
 

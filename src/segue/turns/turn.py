@@ -126,7 +126,7 @@ async def _in_turn(
         given_up=lambda: cancel.asked > 0,
         on_loss=cancel,
     ) as lease:
-        await recovery.recover(prepared, store, row.id, company, until)
+        await recovery.recover(prepared, store, lease, row.id, company, until)
         try:
             if prepared.adopted is not None:
                 from segue.turns.adopting import adopt
@@ -137,7 +137,7 @@ async def _in_turn(
         except (Exception, anyio.get_cancelled_exc_class()) as error:
             # Nobody of the attempt lives any more, but what it did must be known to the next turn.
             with suppress(Exception), anyio.CancelScope(shield=True):
-                await recovery.recover(prepared, store, None, company, until, _failure(error))
+                await recovery.recover(prepared, store, lease, None, company, until, _failure(error))
             raise
 
 
@@ -162,7 +162,7 @@ def _heard(prepared: Prepared, store: Store, again: str | None) -> tuple[Prepare
         account=account,
         model=prepared.model,
         cwd=str(prepared.request.cwd),
-        host=prepared.host,
+        host=prepared.host.name,
         owner=this_process(prepared.host),
         started_ms=now_ms,
         via=prepared.ask.via,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import msgspec
 
 from segue.core.grant import Terms
@@ -141,6 +139,6 @@ def _busy(prepared: Prepared, store: Store) -> str | None:
     """Whether another turn is running, in words; be it one whose Segue was killed."""
     conversation, host = prepared.conversation.id, prepared.host
     row = leases.find(store, lease_name(conversation))
-    if row is not None and judge(row, time.time_ns() // 1_000_000, host) == "alive":
+    if row is not None and judge(row, host) == "alive":
         return f"another turn is running ({owners.short_name(row.owner)})"
     return "a turn whose Segue was killed still runs" if orphans.runs(store, conversation, host) else None

@@ -45,7 +45,7 @@ def fill(store: Store) -> None:
     store.attempting(attempt)
     store.attempted(attempt.id, "ok", "n1", Usage(1, 2, 3, 4), 0.5, 2, 10)
     store.switch_off("claude 2.1 resume", "branch", "ignored the anchor", 7)
-    leases.take(store, f"conversation:{talk.id}", OWNER, 100, lambda row, now: "alive")
+    leases.take(store, f"conversation:{talk.id}", OWNER, lambda row: "alive")
     source = store.conversation("old")
     assert source is not None
     store.fork(source, "old~2", talk.ids[1], 9000, new_id)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from segue.core.hosts import Host
 from segue.core.model import Held
 from segue.core.usage import Usage
 from segue.store.adopting import Adoption, Successor
@@ -78,8 +79,8 @@ def test_sessions_that_turns_began_are_known_even_if_they_were_never_pinned(stor
                 started_ms=1,
             )
         )
-    assert store.tried("here") == {("claude", "chosen"), ("claude", "told")}
-    assert store.tried("elsewhere") == set()
+    assert store.tried(Host("here")) == {("claude", "chosen"), ("claude", "told")}
+    assert store.tried(Host("elsewhere")) == set()
 
 
 def test_pins_of_every_host_are_found_by_their_session_and_by_their_home(store: Store, talk: Talk) -> None:

@@ -4,6 +4,7 @@ import msgspec
 import pytest
 
 from segue.core.errors import Misuse
+from segue.core.hosts import Host
 from segue.core.model import Message, Voice
 from segue.core.usage import Usage
 from segue.store.records import Conversation, Remembered
@@ -145,7 +146,7 @@ def test_removing_leaves_only_the_sessions(store: Store, talk: Talk) -> None:
     assert store.conversation("talk") is None
     assert (store.messages(talk.id), store.turns(talk.id), store.pins(talk.id)) == ([], [], [])
     assert (store.texts([message_id]), store.events(turn.id), store.turn(turn.id)) == ({}, [], None)
-    left = store.session("claude", session.native_id, "here")
+    left = store.session("claude", session.native_id, Host("here"))
     assert left is not None
     assert (left.id, left.conversation) == (session.id, None)
     assert other.texts == ["stay", "yes"]

@@ -4,6 +4,7 @@ import msgspec
 import pytest
 
 from segue.core.errors import Misuse
+from segue.core.hosts import Host
 from segue.core.model import Held
 from segue.store.records import Remembered
 from segue.store.store import Store
@@ -79,7 +80,7 @@ def test_a_fork_may_use_the_session_as_far_as_it_knows_it(store: Store, talk: Ta
     original = store.pin(talk.id, CLAUDE, "work")
     assert original is not None
     assert (original.held, original.foreign) == (held, None)
-    owner = store.session("claude", session.native_id, "here")
+    owner = store.session("claude", session.native_id, Host("here"))
     assert owner is not None
     assert owner.id == session.id
 

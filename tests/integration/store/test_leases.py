@@ -4,96 +4,166 @@ import time
 from collections import Counter
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from segue.store import leases
 from segue.store.leases import Busy, Judge, Taken, Verdict
-from segue.store.records import LeaseRow, Owner
+from segue.store.records import Claim, LeaseRow, Owner, Settlement
 from segue.store.store import Store
+from tests.integration.store.talking import Talk
 from tests.integration.store.where import Where
 from tests.integration.store.workers import DEAD
 
 A = Owner(host="a", pid=1, start_time="5", boot_id="x")
 B = Owner(host="b", pid=2)
+HOUR_MS = 3_600_000
 
 
 def always(verdict: Verdict) -> Judge:
-    return lambda row, now_ms: verdict
+    return lambda row: verdict
 
 
-def taken(store: Store, owner: Owner = A, now_ms: int = 100, verdict: Verdict = "alive") -> Taken:
-    got = leases.take(store, "c", owner, now_ms, always(verdict))
+def taken(store: Store, owner: Owner = A, verdict: Verdict = "alive", name: str = "c") -> Taken:
+    got = leases.take(store, name, owner, always(verdict))
     assert isinstance(got, Taken)
     return got
+
+
+def found(store: Store) -> LeaseRow:
+    row = leases.find(store, "c")
+    assert row is not None
+    return row
+
+
+def aged(store: Store, by_ms: int) -> None:
+    store.db.run("UPDATE leases SET renewed_ms = renewed_ms - :by", by=by_ms)
 
 
 def test_a_free_lease_is_taken_and_given_back(store: Store) -> None:
     assert leases.find(store, "c") is None
     first = taken(store)
     assert first.previous is None
-    row = LeaseRow(name="c", token=first.token, owner=A, taken_ms=100, renewed_ms=100)
-    assert leases.find(store, "c") == row
-    assert leases.take(store, "c", B, 200, always("alive")) == Busy(row)
-    assert isinstance(leases.take(store, "another", B, 200, always("alive")), Taken)
-    assert leases.release(store, "c", first.token)
+    row = found(store)
+    assert (row.claim, row.owner, row.group) == (first.claim, A, None)
+    busy = leases.take(store, "c", B, always("alive"))
+    assert isinstance(busy, Busy)
+    assert busy.holder.claim == first.claim
+    assert isinstance(leases.take(store, "another", B, always("alive")), Taken)
+    assert leases.release(store, first.claim)
     assert leases.find(store, "c") is None
-    second = taken(store, B, 300)
-    assert second.token != first.token
+    assert taken(store, B).claim.token != first.claim.token
+
+
+def test_ages_are_told_by_the_databases_clock(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever a client's clock says. (A file's clock is that of its machine.)"""
+    claim = taken(store).claim
+    before = found(store)
+    assert 0 <= before.silent_ms < HOUR_MS
+    if store.db.name == "postgres":
+        ahead = time.time_ns() + 130 * 10**9
+        monkeypatch.setattr(time, "time_ns", lambda: ahead)
+        monkeypatch.setattr(time, "time", lambda: ahead / 10**9)
+    assert found(store).silent_ms < 100_000
+    aged(store, HOUR_MS)
+    assert found(store).silent_ms >= HOUR_MS
+    assert leases.renew(store, claim)
+    row = found(store)
+    assert row.renewed_ms >= before.renewed_ms
+    assert row.silent_ms < 100_000
 
 
 def test_a_lease_is_renewed_by_its_owner_only(store: Store) -> None:
-    token = taken(store).token
-    assert leases.renew(store, "c", token, 150)
-    assert not leases.renew(store, "c", "somebody's", 160)
-    row = leases.find(store, "c")
-    assert row is not None
-    assert (row.taken_ms, row.renewed_ms) == (100, 150)
+    claim = taken(store).claim
+    aged(store, HOUR_MS)
+    silent = found(store).renewed_ms
+    for other in (
+        Claim("c", "somebody's", claim.generation),
+        Claim("c", claim.token, claim.generation - 1),
+        Claim("d", claim.token, claim.generation),
+    ):
+        assert not leases.renew(store, other)
+        assert not leases.note_group(store, other, "/r")
+        assert not leases.release(store, other)
+    assert (found(store).renewed_ms, found(store).group) == (silent, None)
+    assert leases.renew(store, claim)
+    assert found(store).renewed_ms > silent
 
 
 def test_the_dead_are_judged_by_the_caller(store: Store) -> None:
     taken(store)
     asked = []
 
-    def judge(row: LeaseRow, now_ms: int) -> Verdict:
-        asked.append((row.owner, now_ms - row.renewed_ms))
-        return "dead" if now_ms - row.renewed_ms > leases.DEAD_S * 1000 else "alive"
+    def judge(row: LeaseRow) -> Verdict:
+        asked.append(row.owner)
+        return "dead" if row.silent_ms > HOUR_MS / 2 else "alive"
 
-    assert isinstance(leases.take(store, "c", B, 20_100, judge), Busy)
-    assert isinstance(leases.take(store, "c", B, 20_101, judge), Taken)
-    assert asked == [(A, 20_000), (A, 20_001)]
+    assert isinstance(leases.take(store, "c", B, judge), Busy)
+    aged(store, HOUR_MS)
+    assert isinstance(leases.take(store, "c", B, judge), Taken)
+    assert asked == [A, A]
 
 
 @pytest.mark.parametrize("verdict", ["dead", "orphan"])
 def test_a_lease_is_taken_over_with_what_it_was(store: Store, verdict: Verdict) -> None:
     old = taken(store)
-    assert leases.note_group(store, "c", old.token, '{"pgid": 7}')
-    held = leases.find(store, "c")
-    new = taken(store, B, 200, verdict)
-    assert new.previous == held
-    row = leases.find(store, "c")
-    assert row is not None
-    assert (row.token, row.owner, row.taken_ms) == (new.token, B, 200)
-    assert row.group == '{"pgid": 7}', "who takes over may die before it has noted anything"
-    assert not leases.renew(store, "c", old.token, 300)
-    assert not leases.note_group(store, "c", old.token, None)
-    assert not leases.release(store, "c", old.token)
-    assert leases.note_group(store, "c", new.token, None)
-    row = leases.find(store, "c")
-    assert row is not None
-    assert (row.owner, row.group) == (B, None)
+    assert leases.note_group(store, old.claim, "/runs/1")
+    held = found(store)
+    new = taken(store, B, verdict)
+    assert new.previous is not None
+    assert (new.previous.claim, new.previous.group) == (held.claim, "/runs/1")
+    row = found(store)
+    assert (row.claim, row.owner) == (new.claim, B)
+    assert row.group == "/runs/1", "who takes over may die before it has noted anything"
+    assert not leases.renew(store, old.claim)
+    assert not leases.note_group(store, old.claim, None)
+    assert not leases.release(store, old.claim)
+    assert leases.note_group(store, new.claim, None)
+    assert (found(store).owner, found(store).group) == (B, None)
+
+
+def test_generations_only_rise(store: Store) -> None:
+    """Over take-overs, and also where the lease was given back in between."""
+    seen = []
+    for n in range(6):
+        claim = taken(store, A if n % 2 else B, "dead").claim
+        seen.append(claim.generation)
+        if n in (1, 3):
+            leases.release(store, claim)
+            taken(store, A, "dead", name="another")
+    assert seen == sorted(set(seen))
+
+
+def test_whoever_was_overtaken_settles_nothing(store: Store) -> None:
+    """Though the one who took it over has not come to settle the turn yet."""
+    talk = Talk(store)
+    _, row = talk.hear("hello")
+    store.place(row.id)
+    mine = taken(store).claim
+    theirs = taken(store, B, "dead").claim
+    late = Settlement(turn=msgspec.structs.replace(row, status="failed", ended_ms=5), lease=mine)
+    assert not store.settle(late)
+    left = store.turn(row.id)
+    assert left is not None
+    assert (left.state, left.ended_ms) == ("running", None)
+    assert store.settle(msgspec.structs.replace(late, lease=theirs))
+    left = store.turn(row.id)
+    assert left is not None
+    assert left.state == "failed"
 
 
 def test_an_owner_that_renews_at_the_last_moment_keeps_it(store: Store, where: Where) -> None:
     old = taken(store)
+    aged(store, HOUR_MS)
 
-    def judge(row: LeaseRow, now_ms: int) -> Verdict:
-        if row.renewed_ms > 100:
+    def judge(row: LeaseRow) -> Verdict:
+        if row.silent_ms < HOUR_MS:
             return "alive"
         with where.open() as owners:
-            assert leases.renew(owners, "c", old.token, 50_000)
+            assert leases.renew(owners, old.claim)
         return "dead"
 
-    got = leases.take(store, "c", B, 50_000, judge)
+    got = leases.take(store, "c", B, judge)
     assert isinstance(got, Busy)
     assert got.holder.owner == A
 
@@ -101,7 +171,7 @@ def test_an_owner_that_renews_at_the_last_moment_keeps_it(store: Store, where: W
 def test_of_eight_processes_exactly_one_inherits_from_the_dead(store: Store, where: Where) -> None:
     rounds = 150
     for n in range(rounds):
-        assert isinstance(leases.take(store, f"dead-{n}", DEAD, 1, always("alive")), Taken)
+        assert isinstance(leases.take(store, f"dead-{n}", DEAD, always("alive")), Taken)
     start = time.time() + 4
     printed = where.run_all(*[("inherit", start, rounds)] * 8)
     got = Counter(int(line) for lines in printed for line in lines)

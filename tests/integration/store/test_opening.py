@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from segue.core.errors import Broken, Misuse, SegueError
@@ -209,6 +210,40 @@ def test_a_lost_connection_is_made_again(postgres_url: str, tmp_path: Path) -> N
         with pytest.raises(Broken, match="cannot be used"):
             interrupted()
         assert talk.texts == ["hello", "hi", "still there?", "yes"]
+        cut()
+        store.record(store.turns(talk.id)[0].id, [(1, 100, "{}"), (2, 100, "{}")])
+        assert len(store.events(store.turns(talk.id)[0].id)) == 2
+
+
+def test_what_fails_on_a_new_connection_is_told_in_one_line(postgres_url: str, tmp_path: Path) -> None:
+    """The server is back, but not as it was."""
+    where = Where(postgres_url, tmp_path)
+    with where.open() as store, psycopg.connect(postgres_url, autocommit=True) as admin:
+        Talk(store).say("hello", "hi")
+        admin.execute("ALTER SCHEMA segue RENAME TO away")
+        admin.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'segue'"
+        )
+        with pytest.raises(Broken, match=r"the store .* cannot be used: .*turns") as raised:
+            store.turn("any")
+        assert "\n" not in str(raised.value)
+
+
+def test_a_connection_that_is_lost_while_it_is_rolled_back_hides_nothing(
+    postgres_url: str, tmp_path: Path
+) -> None:
+    with Where(postgres_url, tmp_path).open() as store, psycopg.connect(postgres_url) as admin:
+
+        def mistaken() -> None:
+            with store.db.writing():
+                admin.execute(
+                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'segue'"
+                )
+                raise Misuse("for another reason")
+
+        with pytest.raises(Misuse, match="for another reason"):
+            mistaken()
+        assert store.conversations() == []
 
 
 def test_without_psycopg_one_is_told_what_to_install(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import msgspec
 import pytest
 
 from segue.core.errors import Broken, Misuse
+from segue.core.hosts import Host
 from segue.core.model import Ended, Held, Instructions
 from segue.core.usage import Context, Totals, Usage
 from segue.store.records import LineageRow, Settlement
@@ -65,11 +66,11 @@ def test_a_pin_comes_back_as_it_was_with_what_it_holds(store: Store, talk: Talk)
     assert store.pin(talk.id, CLAUDE, "work") == msgspec.structs.replace(pin, held=held)
     assert store.pins(talk.id) == [pin]
     assert store.sessions(talk.id) == store.sessions() == [session]
-    assert store.session("claude", session.native_id, "here") == session
+    assert store.session("claude", session.native_id, Host("here")) == session
     for agent, native_id, host in (
-        ("codex", session.native_id, "here"),
-        ("claude", "other", "here"),
-        ("claude", session.native_id, "there"),
+        ("codex", session.native_id, Host("here")),
+        ("claude", "other", Host("here")),
+        ("claude", session.native_id, Host("there")),
     ):
         assert store.session(agent, native_id, host) is None
 

@@ -91,7 +91,7 @@ def inherit(store: Store, start: float, rounds: int) -> None:
     """From a given moment on: one try for each of the leases of the dead."""
     time.sleep(max(0.0, start - time.time()))
     for n in range(rounds):
-        got = leases.take(store, f"dead-{n}", ME, now_ms(), judge)
+        got = leases.take(store, f"dead-{n}", ME, judge)
         if isinstance(got, leases.Taken):
             assert got.previous is not None
             assert got.previous.owner == DEAD
@@ -103,19 +103,19 @@ def guard(store: Store, door: Path, count: int) -> None:
     passed = 0
     until = time.monotonic() + 90
     while passed < count and time.monotonic() < until:
-        got = leases.take(store, "door", ME, now_ms(), judge)
+        got = leases.take(store, "door", ME, judge)
         if isinstance(got, leases.Busy):
             time.sleep(0.001)
             continue
         os.close(os.open(door, os.O_CREAT | os.O_EXCL))
-        assert leases.renew(store, "door", got.token, now_ms())
+        assert leases.renew(store, got.claim)
         door.unlink()
-        assert leases.release(store, "door", got.token)
+        assert leases.release(store, got.claim)
         passed += 1
         say(passed)
 
 
-def judge(row: LeaseRow, _: int) -> leases.Verdict:
+def judge(row: LeaseRow) -> leases.Verdict:
     return "dead" if row.owner == DEAD else "alive"
 
 

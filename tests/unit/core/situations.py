@@ -16,6 +16,7 @@ import msgspec
 
 from segue.core.held import Cut, Embodied, Seen, cut
 from segue.core.history import account_mark, under, view, visible
+from segue.core.hosts import Host
 from segue.core.model import Ended, Held, Message, Pin, Voice, Workdir
 from segue.core.policy import Policy
 from segue.core.request import Capabilities, Runtime
@@ -50,7 +51,7 @@ BREAKS: dict[str, dict[str, Any]] = {
     "other model": {"model": "opus", "policy": {"on_model_change": "replay"}},
     "other login": {"pinned": {"login": "me"}, "login": "you"},
     "other account": {"spoken": "u1@claude/work a1@claude/work u2", "holds": None, "hidden": 2},
-    "other host": {"host": "there"},
+    "other host": {"host": Host("there")},
     "too old": {"now_ms": 12_000_000, "policy": {"ttl_ms": 1_800_000}},
     "cancelled": {"pinned": {"ended": Ended("cancelled")}},
     "killed": {"pinned": {"ended": Ended("killed")}},
@@ -130,7 +131,7 @@ def situation(
         "view_messages": len(now),
         "view_bytes": 100 * len(now),
         "workdir": Workdir("/home/me/app", 1, 2),
-        "host": "here",
+        "host": Host("here"),
         "model": "sonnet",
         "now_ms": 10_000_000,
     }

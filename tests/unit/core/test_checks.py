@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from tests.unit.core.situations import BREAKS, FULL, THREE_MODES, broken, situation
 
 from segue.core.checks import CHECKS
+from segue.core.hosts import Host
 from segue.core.ladder import decide
 from segue.core.model import Ended, Voice, Workdir
 from segue.core.situation import File, Situation
@@ -121,7 +122,7 @@ HOLDS_ITS_PEACE: list[tuple[str, str, dict[str, Any]]] = [
     ("end", "skip", {"file": File(True, 1000, None)}),
     ("end", "skip", {"pinned": {"end": None}}),
     ("file", "skip", {"file": File()}),
-    ("file", "skip", {"file": File(False), "host": "there"}),
+    ("file", "skip", {"file": File(False), "host": Host("there")}),
     ("size", "pass", {"file": File(True, 50 * 1024 * 1024, "@a1")}),
     ("size", "skip", {"file": File(False)}),
     ("account", "pass", {"hidden": 2}),
@@ -143,7 +144,7 @@ def test_a_check_fails_only_for_its_reason(name: str, verdict: str, facts: dict[
 
 @pytest.mark.parametrize("name", ["history", "end", "workdir", "runtime", "model", "host", "ttl", "outcome"])
 def test_without_a_session_there_is_nothing_to_compare(name: str) -> None:
-    now = broken("no session", "too old", "other directory", "other model", host="there")
+    now = broken("no session", "too old", "other directory", "other model", host=Host("there"))
     assert check(name, now).verdict == "skip"
 
 

@@ -20,6 +20,7 @@ import zstandard
 from segue.agents.reader import Stored
 from segue.config.schema import Account, Config, Keep
 from segue.core.errors import Broken, Misuse
+from segue.core.hosts import Host
 from segue.sessions import bounding, copying, restoring
 from segue.sessions import manifest as manifests
 from segue.sessions.chunks import LARGEST, chunks_of, name_of, pack, unpack
@@ -69,7 +70,7 @@ class Shelf:
             account=account,
             native_id=name,
             conversation="c",
-            host="here",
+            host=Host("here"),
             home=self.home,
             cwd=Path("/w"),
         )
@@ -458,12 +459,12 @@ def test_a_copy_of_an_account_that_is_not_known_here_has_no_home_here(shelf: She
     row = kept.find(shelf.store.db, "folder", "work", "one")
     assert row is not None
     mine = msgspec.structs.replace(row, agent="claude")
-    assert home_on(mine, "here", Config(), {}) == shelf.home
+    assert home_on(mine, Host("here"), Config(), {}) == shelf.home
     for accounts in ({}, {"other": Account(agent="claude")}, {"work": Account(agent="codex")}):
         with pytest.raises(Misuse, match=r'the account "work" of claude on here, which is not known here'):
-            home_on(mine, "there", Config(accounts=accounts), {})
+            home_on(mine, Host("there"), Config(accounts=accounts), {})
     declared = {"work": Account(agent="claude", home="/homes/work")}
-    assert home_on(mine, "there", Config(accounts=declared), {}) == Path("/homes/work")
+    assert home_on(mine, Host("there"), Config(accounts=declared), {}) == Path("/homes/work")
 
 
 def test_a_copy_does_not_leave_its_home(shelf: Shelf, tmp_path: Path) -> None:

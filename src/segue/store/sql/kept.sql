@@ -1,29 +1,29 @@
 -- name: find(agent, account, native_id)^
 SELECT agent, account, native_id, conversation, host, home, cwd, size, packed, garbage, version, kept_ms, used_ms,
-    manifest
+    manifest, host_id
 FROM kept WHERE agent = :agent AND account = :account AND native_id = :native_id;
 
 -- name: every()
 SELECT agent, account, native_id, conversation, host, home, cwd, size, packed, garbage, version, kept_ms, used_ms,
-    manifest
+    manifest, host_id
 FROM kept ORDER BY used_ms DESC, agent, native_id;
 
--- name: add(agent, account, native_id, conversation, host, home, cwd, size, packed, garbage, version, kept_ms, used_ms, manifest)!
+-- name: add(agent, account, native_id, conversation, host, home, cwd, size, packed, garbage, version, kept_ms, used_ms, manifest, host_id)!
 -- Nothing for a conversation that was forgotten meanwhile.
 INSERT INTO kept
     (agent, account, native_id, conversation, host, home, cwd, size, packed, garbage, version, kept_ms, used_ms,
-    manifest)
+    manifest, host_id)
 SELECT
     :agent, :account, :native_id, id, :host, :home, :cwd, :size, :packed, :garbage, :version, :kept_ms, :used_ms,
-    :manifest
+    :manifest, :host_id
 FROM conversations WHERE id = :conversation
 ON CONFLICT (agent, account, native_id) DO NOTHING;
 
--- name: change(agent, account, native_id, conversation, host, home, cwd, size, packed, garbage, version, kept_ms, used_ms, manifest, seen)!
+-- name: change(agent, account, native_id, conversation, host, home, cwd, size, packed, garbage, version, kept_ms, used_ms, manifest, host_id, seen)!
 -- Nothing, if it is not the one that was seen.
 UPDATE kept SET conversation = :conversation, host = :host, home = :home, cwd = :cwd, size = :size,
     packed = :packed, garbage = :garbage, version = :version, kept_ms = :kept_ms, used_ms = :used_ms,
-    manifest = :manifest
+    manifest = :manifest, host_id = :host_id
 WHERE agent = :agent AND account = :account AND native_id = :native_id AND version = :seen;
 
 -- name: drop(agent, account, native_id, seen)!

@@ -1,22 +1,29 @@
 -- name: find(name)^
-SELECT name, token, owner, process_group, taken_ms, renewed_ms FROM leases WHERE name = :name;
+SELECT name, token, generation, owner, process_group, taken_ms, renewed_ms, now_ms() - renewed_ms
+FROM leases WHERE name = :name;
 
--- name: take(name, token, owner, now_ms)!
-INSERT INTO leases (name, token, owner, process_group, taken_ms, renewed_ms)
-VALUES (:name, :token, :owner, NULL, :now_ms, :now_ms)
+-- name: next_generation()!
+INSERT INTO counters (name, n) VALUES ('lease', 1) ON CONFLICT (name) DO UPDATE SET n = counters.n + 1;
+
+-- name: take(name, token, owner)!
+INSERT INTO leases (name, token, generation, owner, process_group, taken_ms, renewed_ms)
+SELECT :name, :token, n, :owner, NULL, now_ms(), now_ms() FROM counters WHERE name = 'lease'
 ON CONFLICT (name) DO NOTHING;
 
--- name: take_over(name, token, owner, now_ms, seen_token, seen_ms)!
+-- name: take_over(name, token, owner, seen_token, seen_ms)!
 -- Only from the row that was judged: whoever renewed it meanwhile is alive. The group that was noted stays
 -- until another is, so that a second crash does not hide it.
-UPDATE leases SET token = :token, owner = :owner, taken_ms = :now_ms, renewed_ms = :now_ms
+UPDATE leases
+SET token = :token, generation = (SELECT n FROM counters WHERE name = 'lease'), owner = :owner,
+    taken_ms = now_ms(), renewed_ms = now_ms()
 WHERE name = :name AND token = :seen_token AND renewed_ms = :seen_ms;
 
--- name: renew(name, token, now_ms)!
-UPDATE leases SET renewed_ms = :now_ms WHERE name = :name AND token = :token;
+-- name: renew(name, token, generation)!
+UPDATE leases SET renewed_ms = now_ms() WHERE name = :name AND token = :token AND generation = :generation;
 
--- name: note_group(name, token, process_group)!
-UPDATE leases SET process_group = :process_group WHERE name = :name AND token = :token;
+-- name: note_group(name, token, generation, process_group)!
+UPDATE leases SET process_group = :process_group
+WHERE name = :name AND token = :token AND generation = :generation;
 
--- name: release(name, token)!
-DELETE FROM leases WHERE name = :name AND token = :token;
+-- name: release(name, token, generation)!
+DELETE FROM leases WHERE name = :name AND token = :token AND generation = :generation;

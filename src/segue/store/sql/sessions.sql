@@ -1,14 +1,14 @@
--- name: save(id, agent, account, native_id, host, home, cwd, path, conversation, created_ms, last_used_ms, retired_ms, retired_reason, parent, how, intended, totals, context)!
+-- name: save(id, agent, account, native_id, host, home, cwd, path, conversation, created_ms, last_used_ms, retired_ms, retired_reason, parent, how, intended, totals, context, host_id)!
 -- Where it came from, how it was made, and that it was retired stay.
 INSERT INTO sessions
     (id, agent, account, native_id, host, home, cwd, path, conversation, created_ms, last_used_ms, retired_ms,
-    retired_reason, parent, how, intended, totals, context)
+    retired_reason, parent, how, intended, totals, context, host_id)
 VALUES
     (:id, :agent, :account, :native_id, :host, :home, :cwd, :path, :conversation, :created_ms, :last_used_ms,
-    :retired_ms, :retired_reason, :parent, :how, :intended, :totals, :context)
+    :retired_ms, :retired_reason, :parent, :how, :intended, :totals, :context, :host_id)
 ON CONFLICT (id) DO UPDATE SET
-    native_id = excluded.native_id, host = excluded.host, home = excluded.home, cwd = excluded.cwd,
-    path = COALESCE(excluded.path, sessions.path), conversation = excluded.conversation,
+    native_id = excluded.native_id, host = excluded.host, host_id = excluded.host_id, home = excluded.home,
+    cwd = excluded.cwd, path = COALESCE(excluded.path, sessions.path), conversation = excluded.conversation,
     last_used_ms = excluded.last_used_ms,
     retired_ms = COALESCE(sessions.retired_ms, excluded.retired_ms),
     retired_reason = COALESCE(sessions.retired_reason, excluded.retired_reason),
@@ -20,24 +20,24 @@ UPDATE sessions SET retired_ms = :now_ms, retired_reason = :reason WHERE id = :i
 
 -- name: by_id(id)^
 SELECT id, agent, account, native_id, host, home, cwd, path, conversation, created_ms, last_used_ms, retired_ms,
-    retired_reason, parent, how, intended, totals, context
+    retired_reason, parent, how, intended, totals, context, host_id
 FROM sessions WHERE id = :id;
 
--- name: by_native_id(agent, native_id, host)^
+-- name: by_native_id(agent, native_id)
 -- A fork has a row of its own for the session it shares: the row it came from is the one that counts.
 SELECT id, agent, account, native_id, host, home, cwd, path, conversation, created_ms, last_used_ms, retired_ms,
-    retired_reason, parent, how, intended, totals, context
-FROM sessions WHERE native_id = :native_id AND agent = :agent AND host = :host
-ORDER BY conversation IS NULL, created_ms, id LIMIT 1;
+    retired_reason, parent, how, intended, totals, context, host_id
+FROM sessions WHERE native_id = :native_id AND agent = :agent
+ORDER BY conversation IS NULL, created_ms, id;
 
 -- name: every()
 SELECT id, agent, account, native_id, host, home, cwd, path, conversation, created_ms, last_used_ms, retired_ms,
-    retired_reason, parent, how, intended, totals, context
+    retired_reason, parent, how, intended, totals, context, host_id
 FROM sessions ORDER BY last_used_ms DESC, id DESC;
 
 -- name: of(conversation)
 SELECT id, agent, account, native_id, host, home, cwd, path, conversation, created_ms, last_used_ms, retired_ms,
-    retired_reason, parent, how, intended, totals, context
+    retired_reason, parent, how, intended, totals, context, host_id
 FROM sessions WHERE conversation = :conversation ORDER BY last_used_ms DESC, id DESC;
 
 -- name: hold(session, seq, message, revision, anchor, second_hand, correction)!
@@ -71,11 +71,11 @@ ORDER BY succeeded_ms DESC, agent, role, account;
 SELECT p.session, c.key FROM pins AS p JOIN conversations AS c ON c.id = p.conversation
 ORDER BY p.succeeded_ms, c.key;
 
--- name: tried(host)
--- The native sessions that attempts made, whether or not they were pinned in the end.
-SELECT DISTINCT t.agent, COALESCE(a.native_id, a.new_id)
+-- name: tried()
+-- The native sessions that attempts made, whether or not they were pinned in the end; and who made them.
+SELECT t.agent, COALESCE(a.native_id, a.new_id), t.owner
 FROM attempts AS a JOIN turns AS t ON t.id = a.turn
-WHERE t.host = :host AND COALESCE(a.native_id, a.new_id) IS NOT NULL
+WHERE COALESCE(a.native_id, a.new_id) IS NOT NULL
     AND (a.resumed_from IS NULL OR a.resumed_from <> COALESCE(a.native_id, a.new_id));
 
 -- name: pinned_by(agent, native_id)^
