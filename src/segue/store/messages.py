@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import msgspec
 
 from segue.core.model import Message, Sender, Voice
+from segue.store import logins
 from segue.store.database import Database, Row
 from segue.store.packing import pack, storable
 from segue.store.part import Part
@@ -31,11 +32,12 @@ class Facts(msgspec.Struct, frozen=True, array_like=True):
 class Messages(Part):
     def messages(self, conversation_id: str) -> list[Message]:
         """Those that stand and have their place, in order, without their texts."""
-        return _light(self.db.all(_SQL.standing, conversation=conversation_id))
+        return self._light(conversation_id, self.db.all(_SQL.standing, conversation=conversation_id))
 
     def messages_after(self, conversation_id: str, message_id: str) -> list[Message]:
         """The same, but only those behind that one."""
-        return _light(self.db.all(_SQL.after, conversation=conversation_id, message=message_id))
+        rows = self.db.all(_SQL.after, conversation=conversation_id, message=message_id)
+        return self._light(conversation_id, rows)
 
     def texts(self, ids: Sequence[str]) -> dict[str, str]:
         """The texts as they read now; messages that are not there are left out."""
@@ -44,6 +46,7 @@ class Messages(Part):
     def address(self, message: Message) -> None:
         """It is said to this voice, under this account: a message that is run again may go elsewhere."""
         with self.db.writing():
+            logins.see(self.db, message.under)
             row = self.db.one(_SQL.address, id=message.id, facts=pack(_facts_of(message)))
             if row is not None:
                 self.db.run(_CONVERSATIONS.rewrite, id=row[0])
@@ -52,29 +55,31 @@ class Messages(Part):
         """All that a message ever said: revision, text, and since when."""
         return [(n, text, ms) for n, text, ms in self.db.all(_SQL.revisions, message=message_id)]
 
-
-def _light(rows: Iterable[Row]) -> list[Message]:
-    seen = _Seen()
-    made = []
-    for message_id, facts, revision, size in rows:
-        sender, voice, account, under, blank = seen[facts]
-        made.append(
-            Message(
-                id=message_id,
-                sender=sender,
-                voice=voice,
-                revision=revision,
-                account=account,
-                under=under,
-                blank=blank,
-                size=size,
+    def _light(self, conversation_id: str, rows: Iterable[Row]) -> list[Message]:
+        seen = _Seen(lambda under: logins.marks(self.db, conversation_id, under))
+        made = []
+        for message_id, facts, revision, size in rows:
+            sender, voice, account, under, blank = seen[facts]
+            made.append(
+                Message(
+                    id=message_id,
+                    sender=sender,
+                    voice=voice,
+                    revision=revision,
+                    account=account,
+                    under=under,
+                    blank=blank,
+                    size=size,
+                )
             )
-        )
-    return made
+        return made
 
 
 class _Seen(dict[str, tuple[Sender, Voice, str, tuple[str, ...], bool]]):
-    """Facts by their text, each understood once."""
+    """Facts by their text, each understood once. ``marks``: what became of those under whom it was said."""
+
+    def __init__(self, marks: Callable[[tuple[str, ...]], tuple[str, ...]]) -> None:
+        self._marks = marks
 
     def __missing__(self, text: str) -> tuple[Sender, Voice, str, tuple[str, ...], bool]:
         facts = read_facts(text)
@@ -82,7 +87,7 @@ class _Seen(dict[str, tuple[Sender, Voice, str, tuple[str, ...], bool]]):
             facts.sender,
             Voice(facts.agent, facts.role),
             facts.account,
-            facts.under,
+            self._marks(facts.under),
             facts.blank,
         )
         return found

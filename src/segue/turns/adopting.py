@@ -18,7 +18,6 @@ from segue.config.homes import home_of
 from segue.config.hosts import host_name
 from segue.config.load import load
 from segue.core.errors import InUse, Misuse
-from segue.core.history import account_mark
 from segue.core.keys import new_id
 from segue.core.model import Held, Message, Pin
 from segue.core.transcript import Entry
@@ -32,6 +31,7 @@ from segue.store.records import SessionRow
 from segue.store.store import Store
 from segue.turns.asking import Ask
 from segue.turns.prepared import Prepared
+from segue.turns.remembered import NONE
 from segue.turns.survey import workdir_of
 
 TRIES = 3
@@ -63,7 +63,8 @@ def found(ask: Ask, env: Mapping[str, str], store: Store, here: Path) -> tuple[A
         raise Misuse(_OTHERS.format(ask.key))
     if session.brief.empty:
         raise Misuse(_nothing(session))
-    account = ask.account or (mine.account if mine is not None else None) or session.place.account
+    ours = (mine.account or NONE) if mine is not None and mine.conversation is not None else None
+    account = ask.account or ours or session.place.account
     return msgspec.structs.replace(
         ask, agent=session.place.agent, account=account, cwd=_directory(ask, session)
     ), session
@@ -73,7 +74,7 @@ def adopt(prepared: Prepared, store: Store, session: Listed) -> str:
     """Take the session in, under the conversation's lease. What was done, in words."""
     _same_home(prepared, session)
     entries, end = _read(prepared, session)
-    pin = store.pin(prepared.conversation.id, prepared.voice, prepared.account_name)
+    pin = store.pin(prepared.conversation.id, prepared.voice, prepared.account_name, prepared.login)
     standing = store.messages(prepared.conversation.id)
     if pin is not None and pin.native_id == session.id:
         taken = _Taken(prepared, store, _since(prepared, entries, pin), pin.held, standing)
@@ -186,13 +187,12 @@ def _same_home(prepared: Prepared, session: Listed) -> None:
 
 
 def _message(said: Said, prepared: Prepared, now: int) -> Message:
-    voice, account = prepared.voice, prepared.account_name
     return Message(
         id=new_id(said.at_ms or now, os.urandom(10)),
         sender="user" if said.sender == "user" else "assistant",
-        voice=voice,
-        account=account,
-        under=(account_mark(voice.agent, account),),
+        voice=prepared.voice,
+        account=prepared.account_name,
+        under=(prepared.mark,),
         size=len(said.text.encode("utf-8", "surrogatepass")),
     )
 

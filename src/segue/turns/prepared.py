@@ -19,6 +19,7 @@ from segue.config.schema import Account, Config
 from segue.core.environment import ChildEnvironment, child_environment
 from segue.core.errors import Misuse
 from segue.core.keys import new_id
+from segue.core.marks import UNKNOWN, mark
 from segue.core.model import Voice
 from segue.core.request import Request, Runtime
 from segue.store.records import Conversation
@@ -52,7 +53,8 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     home: Path
     """The account's home: where the CLI keeps its login and its sessions."""
     host: str
-    login: str | None = None
+    login: str = UNKNOWN
+    """Who is logged in to the account: a fingerprint, or that nobody can tell."""
     adopted: Listed | None = None
     """The session to be taken in before the turn."""
 
@@ -63,6 +65,11 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def account_name(self) -> str:
         return self.account or ""
+
+    @property
+    def mark(self) -> str:
+        """Under whom the turn's message is said."""
+        return mark(self.agent.name, self.account_name, self.login)
 
 
 def prepare(ask: Ask, env: Mapping[str, str], store: Store, here: Path) -> Prepared:
@@ -103,9 +110,14 @@ def prepare(ask: Ask, env: Mapping[str, str], store: Store, here: Path) -> Prepa
         child=child,
         home=home,
         host=host_name(config.store.host),
-        login=agent.sessions.login(home) if agent.sessions is not None else None,
+        login=_login(agent, home, child.env),
         adopted=adopted,
     )
+
+
+def _login(agent: Agent, home: Path, env: Mapping[str, str]) -> str:
+    seen = agent.sessions.login(home, env) if agent.sessions is not None else None
+    return seen or UNKNOWN
 
 
 def _conversation(key: str, now_ms: int) -> Conversation:
