@@ -67,7 +67,7 @@ class Attempts:
         self.prepared, self.store, self.row, self.lease, self.company = prepared, store, row, lease, company
         self.redactor = Redactor(prepared.child.secrets)
         self.recorder = Recorder(store, row.id, company.listener)
-        self.notices: list[str] = []
+        self.notices: list[str] = [*prepared.mentions]
         self.unrestored: str | None = None
         self.ready = False
 

@@ -67,6 +67,18 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
         return self.account or ""
 
     @property
+    def model_from(self) -> str | None:
+        """The file of somebody else's that chose the model; None: nobody's, or the user did."""
+        return self.config.model_from if self.model is None else None
+
+    @property
+    def mentions(self) -> tuple[str, ...]:
+        """What the user should know of how the turn was configured."""
+        chosen = self.model_from
+        model = (f"model {self.request.model} (from {chosen})",) if chosen is not None else ()
+        return (*self.config.mentions, *model)
+
+    @property
     def mark(self) -> str:
         """Under whom the turn's message is said."""
         return mark(self.agent.name, self.account_name, self.login)
