@@ -22,7 +22,7 @@ from segue.core.keys import new_id
 from segue.core.model import Held, Message, Pin
 from segue.core.transcript import Entry
 from segue.core.usage import Context, Totals
-from segue.sessions.dialogue import Said, dialogue, in_force
+from segue.sessions.dialogue import Said, dialogue, in_force, own_words
 from segue.sessions.finding import find
 from segue.sessions.listing import Listed
 from segue.sessions.places import places
@@ -136,13 +136,14 @@ class _Taken:
         unheard = [each for each in standing if each.id not in known and each.sender == "user"]
         texts = store.texts([each.id for each in unheard])
         for each in said:
-            ours = next((m for m in unheard if each.sender == "user" and _same(each.text, texts[m.id])), None)
+            words = own_words(each)
+            ours = next((m for m in unheard if _is_ours(each, words, texts[m.id])), None)
             if ours is not None:  # a prompt of ours that failed and stayed behind in the session
                 unheard.remove(ours)
                 self.held.append(Held(ours.id, ours.revision))
                 continue
-            message = _message(each, prepared, now)
-            self.rows.append((message, each.text, each.at_ms or now))
+            message = _message(each, words, prepared, now)
+            self.rows.append((message, words, each.at_ms or now))
             self.held.append(Held(message.id, message.revision))
 
     def ending(self, end: str | None) -> tuple[list[Held], int]:
@@ -154,9 +155,12 @@ class _Taken:
         return held, first
 
 
-def _same(said: str, ours: str) -> bool:
-    """What was sent may have had something before the message: what the agent had to catch up on."""
-    return bool(ours.strip()) and said.strip().endswith(ours.strip())
+def _is_ours(said: Said, words: str, ours: str) -> bool:
+    """Whether it is our message, all of it: alone, or as the last part of a prompt that we composed.
+
+    Some CLIs trim what they keep.
+    """
+    return said.sender == "user" and ours.strip() in (said.text.strip(), words.strip())
 
 
 def _nothing(session: Listed) -> str:
@@ -186,14 +190,14 @@ def _same_home(prepared: Prepared, session: Listed) -> None:
     )
 
 
-def _message(said: Said, prepared: Prepared, now: int) -> Message:
+def _message(said: Said, words: str, prepared: Prepared, now: int) -> Message:
     return Message(
         id=new_id(said.at_ms or now, os.urandom(10)),
         sender="user" if said.sender == "user" else "assistant",
         voice=prepared.voice,
         account=prepared.account_name,
         under=(prepared.mark,),
-        size=len(said.text.encode("utf-8", "surrogatepass")),
+        size=len(words.encode("utf-8", "surrogatepass")),
     )
 
 
