@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Literal, Unpack
 import anyio
 from anyio.to_thread import run_sync
 
-from segue.config.homes import home_of
+from segue.config.homes import at_home, home_of
 from segue.config.hosts import this_host
 from segue.config.load import load
 from segue.core.errors import Misuse
@@ -58,7 +58,7 @@ class Segue:
     """
 
     def __init__(self, *, home: str | Path | None = None, env: Mapping[str, str] | None = None) -> None:
-        self._env = dict(os.environ if env is None else env)
+        self._env = at_home(os.environ if env is None else env)
         if home is not None:
             self._env["SEGUE_HOME"] = str(Path(home).expanduser().absolute())
         self._store: Store | None = None

@@ -67,6 +67,23 @@ def test_none_takes_back_what_is_remembered(segue: Program, tmp_path: Path) -> N
     assert (turn["role"], turn["account"], turn["model"]) == (None, None, "rehearsal-1")
 
 
+def test_that_there_was_no_account_is_remembered(segue: Program, tmp_path: Path) -> None:
+    talk = rehearsing(segue)
+    talk.run("remember number 1")
+    talk.run("remember number 2", "--role", "coder")
+    later = 'agent = "rehearsal"\naccount = "work"\n'
+    segue.config(f"{ACCOUNTS.format(home=tmp_path)}[defaults]\n{later}")
+    again = talk.run("what number?", "--role", "none")
+    resumed(again, "remember number 1")
+    assert again.turn["account"] is None
+    assert talk.run("what number?", "--role", "coder").turn["account"] is None
+    assert talk.retry().turn["account"] is None
+    assert Talk(segue, "new").run("hi").turn["account"] == "work"
+    assert talk.run("hi", "--account", "work").turn["account"] == "work"
+    assert talk.run("what number?", "--account", "none").turn["account"] is None
+    assert Talk(segue, "newer").run("hi", "--account", "none").turn["account"] is None
+
+
 def test_an_account_is_a_wall_and_going_back_resumes(segue: Program, tmp_path: Path) -> None:
     segue.config(ACCOUNTS.format(home=tmp_path))
     talk = Talk(segue)

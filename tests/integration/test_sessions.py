@@ -323,14 +323,14 @@ def _age(segue: Program) -> None:
         os.utime(path, (long_ago, long_ago))
 
 
-def by_hand(segue: Program, session: str, text: str) -> None:
+def by_hand(segue: Program, session: str, text: str, *, well: bool = True) -> None:
     """Somebody goes on with the session without Segue."""
     subprocess.run(
         [*AGENT, "--input=text", f"--resume={session}"],
         input=text.encode(),
         cwd=segue.cwd,
         env=segue.env,
-        check=True,
+        check=well,
         capture_output=True,
         timeout=60,
     )
@@ -356,6 +356,26 @@ def test_a_prompt_of_ours_that_failed_and_stayed_behind_is_not_taken_in_twice(se
     assert ran.code == 0, ran.stderr
     assert texts_of(segue, "a").count("a prompt [[error 429]]") == 1
     assert texts_of(segue, "a").count("remember number 789") == 1
+
+
+def test_what_only_ends_like_a_message_of_ours_is_somebody_elses(segue: Program) -> None:
+    session = said(segue, "a", "remember number 456")
+    by_hand(segue, session, "remember number 789 and say [[error 429]]", well=False)
+    assert segue("run", "a", "say [[error 429]]").code == 75
+    ran = segue("run", "a", "what numbers?", "--adopt", session, "--json")
+    assert ran.code == 0, ran.stderr
+    assert texts_of(segue, "a").count("remember number 789 and say [[error 429]]") == 1
+    assert "789" in ran.turn["text"]
+
+
+def test_of_a_prompt_that_was_composed_the_users_own_words_are_taken_in(segue: Program) -> None:
+    said(segue, "a", "remember number 456")
+    words = "mine:\n--- user ---\nwhat number?"
+    turn = segue("run", "a", words, "--role", "reviewer", "--json").turn
+    assert (turn["mode"], turn["sent"]["text_messages"]) == ("replay", 3)
+    foreign(segue, turn["session_id"], OTHER)
+    assert segue("run", "mine", "thanks", "--adopt", OTHER).code == 0
+    assert texts_of(segue, "mine")[:3] == [words, turn["text"], "thanks"]
 
 
 def test_a_copy_with_more_than_the_conversation_is_not_handed_over(segue: Program) -> None:

@@ -126,8 +126,12 @@ class Sessions(Protocol):
         """Delete a session and what the CLI's own indexes say of it; the rest of them stays as it was."""
         ...
 
-    def login(self, home: Path) -> str | None:
-        """A fingerprint (hash) of who is logged in, from what the CLI's files tell openly; None: unknown."""
+    def login(self, home: Path, env: Mapping[str, str]) -> str | None:
+        """A fingerprint (hash) of who is logged in, from what the CLI's files tell openly; None: unknown.
+
+        It stays the same when a token is refreshed, and when the same user logs out and in again. ``env``:
+        the CLI's own, where that says which file counts.
+        """
         ...
 
 

@@ -79,6 +79,8 @@ def _config(env: Mapping[str, str], config: Config) -> Iterator[Finding]:
     )
     for notice in config.notices:
         yield Finding("project", "warn", notice, "segue trust, if you know where this directory comes from")
+    for variable in config.misspelt:
+        yield Finding("variable", "warn", variable, "correct or unset it")
 
 
 def _surroundings(env: Mapping[str, str]) -> Iterator[Finding]:

@@ -38,6 +38,10 @@ COMMANDS = {
 """Name and help of each command, so that ``segue --help`` imports none of them."""
 
 
+MENTIONING = ("run", "retry", "doctor", "trust", "completion")
+"""Commands that say by themselves what of the configuration was left out, or do not care."""
+
+
 @click.group(
     cls=Commands,
     table=COMMANDS,
@@ -45,17 +49,21 @@ COMMANDS = {
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(__version__, prog_name="segue", message="%(prog)s %(version)s")
-def cli() -> None:
+@click.pass_context
+def cli(ctx: click.Context) -> None:
     """Carry a conversation across headless coding-agent runs.
 
     \b
     Try it without an account:  segue run hello "remember the number 456" --agent rehearsal
     """
+    if ctx.invoked_subcommand not in MENTIONING and not {"-h", "--help"} & set(sys.argv):
+        _mention()
 
 
 def main() -> NoReturn:
     """Run the command line. Exit codes: 0 ok, 1 failed, 2 misuse, 75 try again, 124 limit, 130 cancelled."""
     try:
+        os.environ.update(_home())
         result = cli.main(prog_name="segue", standalone_mode=False)
         sys.stdout.flush()
         code = result if isinstance(result, int) else 0
@@ -81,6 +89,26 @@ def main() -> NoReturn:
     except Exception as error:
         code = _complain(f"this should not have happened: {error!r}{_kept()}", "internal", 1)
     _leave(code)
+
+
+def _mention() -> None:
+    """What of the configuration has no effect here. What is wrong with it, the command itself says."""
+    from pathlib import Path
+
+    from segue.config.load import load
+
+    with suppress(SegueError, OSError):
+        for mention in load(os.environ, Path.cwd()).mentions:
+            print(f"segue: {mention}", file=sys.stderr)
+
+
+def _home() -> dict[str, str]:
+    """The user's home where the environment does not name it: agents would make theirs in the project."""
+    if os.environ.get("HOME", "").startswith("/"):
+        return {}
+    from segue.config.homes import at_home
+
+    return at_home(os.environ)
 
 
 def _leave(code: int) -> NoReturn:

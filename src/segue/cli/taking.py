@@ -61,7 +61,7 @@ def _taken(
 ) -> Turn:
     title = f"{prepared.agent.name} · {prepared.ask.key}"
     screen = screens.open_screen(title, quiet=quiet, answer_on_stdout=not as_json)
-    for notice in prepared.config.notices:
+    for notice in prepared.config.mentions:
         screen.note(f"segue: {notice}")
     turn = anyio.run(follow, prepared, store, screen, events, message)
     if as_json:
@@ -71,7 +71,7 @@ def _taken(
     if turn.failure is not None:
         say(f"segue: {words.one_line(words.failure(turn, prepared.agent.label))}", err=True)
         say(f"       {words.way_on(turn, _number(store, turn))}", err=True)
-    screen.note(words.summary(turn))
+    screen.note(words.summary(turn, prepared.model_from))
     return turn
 
 

@@ -116,11 +116,15 @@ def result(code: int | None, output: str) -> str:
     return f"{exited(code)}: {said}" if said else exited(code)
 
 
-def summary(turn: Turn) -> str:
-    """The line under an answer: what was done and what it cost."""
+def summary(turn: Turn, model_from: str | None = None) -> str:
+    """The line under an answer: what was done and what it cost.
+
+    ``model_from``: the project's file that chose the model, where it is not trusted.
+    """
     steps = [attempt.mode for attempt in turn.attempts]
     mode = " → ".join(steps) if len(steps) > 1 else turn.mode if steps else ""
-    parts = [turn.agent, mode, terms(turn.terms), _spent(turn)]
+    model = f"model {one_line(turn.model or '')} (from {one_line(model_from)})" if model_from else ""
+    parts = [turn.agent, model, mode, terms(turn.terms), _spent(turn)]
     if turn.saved.usd is not None and abs(turn.saved.usd) >= 0.0005:
         parts.append(saving(turn.saved.usd))
     return "── " + " · ".join(part for part in (*parts, seconds(turn.duration_ms)) if part)

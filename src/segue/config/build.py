@@ -26,7 +26,13 @@ S = TypeVar("S", bound=msgspec.Struct)
 
 
 def build(
-    tables: Tables, env: Mapping[str, str], *, project: Path | None, notices: tuple[str, ...]
+    tables: Tables,
+    env: Mapping[str, str],
+    *,
+    project: Path | None,
+    model_from: str | None = None,
+    notices: tuple[str, ...] = (),
+    misspelt: tuple[str, ...] = (),
 ) -> Config:
     flat: dict[str, Any] = {
         name: _convert(tables, (name,), FLAT[name], table)
@@ -41,7 +47,9 @@ def build(
         declared=declared,
         prices={glob: _price(tables, glob) for glob in tables.values.get("prices", {})},
         project=project,
+        model_from=model_from,
         notices=notices,
+        misspelt=misspelt,
     )
 
 

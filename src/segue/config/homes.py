@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from segue.core.errors import ConfigError
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -94,7 +96,28 @@ def home_of(env: Mapping[str, str], cwd: Path | None = None) -> Home:
 
 
 def user_home(env: Mapping[str, str]) -> Path:
-    return Path(env.get("HOME") or os.path.expanduser("~"))
+    """``HOME``, else the system's own word. A relative one would be another place in every directory."""
+    named = env.get("HOME", "")
+    found = named if named.startswith("/") else _passwd_home()
+    if found is None:
+        raise ConfigError("it is not known where your home directory is; set HOME to its absolute path")
+    return Path(found)
+
+
+def at_home(env: Mapping[str, str]) -> dict[str, str]:
+    """The environment with a ``HOME`` that programs can rely on, as far as one is known."""
+    found = None if env.get("HOME", "").startswith("/") else _passwd_home()
+    return {**env, "HOME": found} if found is not None else dict(env)
+
+
+def _passwd_home() -> str | None:
+    import pwd
+
+    try:
+        found = pwd.getpwuid(os.getuid()).pw_dir
+    except KeyError:
+        return None
+    return found if found.startswith("/") else None
 
 
 def expand(path: str, env: Mapping[str, str]) -> Path:

@@ -7,12 +7,13 @@ Everything is put into one set of tables that remembers where each key came from
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from segue.config import project, trust
 from segue.config.build import build
 from segue.config.homes import Home, home_of, user_home
-from segue.config.source import read_file
+from segue.config.source import Source, read_file
 from segue.config.tables import Tables
 
 if TYPE_CHECKING:
@@ -28,22 +29,42 @@ def load(env: Mapping[str, str], cwd: Path) -> Config:
     tables = Tables()
     if (user := read_file(home.config_file)) is not None:
         tables.add(user)
-    found, notices = _add_project(tables, home, cwd, user_home(env))
+    found, notices, doubted = _add_project(tables, home, cwd, user_home(env))
+    misspelt: tuple[str, ...] = ()
     if any(name.startswith("SEGUE_") and name != "SEGUE_HOME" for name in env):
-        from segue.config.variables import read_variables
+        from segue.config.variables import misspelt_in, read_variables
 
         for source in read_variables(env, tables.values):
             tables.add(source)
-    return build(tables, env, project=found, notices=notices)
+        misspelt = misspelt_in(env)
+    names_model = doubted is not None and tables.origin(("defaults", "model")) is doubted
+    return build(
+        tables,
+        env,
+        project=found,
+        model_from=_shown(found, cwd) if found is not None and names_model else None,
+        notices=notices,
+        misspelt=misspelt,
+    )
 
 
-def _add_project(tables: Tables, home: Home, cwd: Path, user: Path) -> tuple[Path | None, tuple[str, ...]]:
+def _add_project(
+    tables: Tables, home: Home, cwd: Path, user: Path
+) -> tuple[Path | None, tuple[str, ...], Source | None]:
+    """Its path, what was left out of it, and the file itself if its directory is not trusted."""
     path = project.find(cwd, user)
     source = read_file(path) if path is not None else None
     if path is None or source is None:
-        return None, ()
-    notices: tuple[str, ...] = ()
-    if not trust.is_trusted(home, path.parent):
-        source.tables, notices = project.restrict(source, tables.values)
+        return None, (), None
+    if trust.is_trusted(home, path.parent):
+        tables.add(source)
+        return path, (), None
+    source.tables, notices = project.restrict(source, tables.values)
     tables.add(source)
-    return path, notices
+    return path, notices, source
+
+
+def _shown(path: Path, cwd: Path) -> str:
+    """A file at or above the directory, as seen from there."""
+    shown = os.path.relpath(path, cwd.resolve())
+    return shown if shown.startswith("..") else f"./{shown}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from segue.config.explain import no_such
@@ -42,7 +43,7 @@ def restrict(source: Source, below: Mapping[str, Any]) -> tuple[dict[str, Any], 
         for key, value in table.items():
             if key in FLAT[section].__struct_fields__ and key not in PROJECT_KEYS[section]:
                 notices.append(_left_out(source, (section, key), f"[{section}] {key}"))
-            elif _loosens(key, value, own := below.get(section, {}).get(key)):
+            elif _loosens(section, key, value, own := _limit(section, key, below)):
                 notices.append(
                     f"{source.where((section, key))}: {key} = {value} is ignored, your limit is {own}"
                 )
@@ -51,10 +52,19 @@ def restrict(source: Source, below: Mapping[str, Any]) -> tuple[dict[str, Any], 
     return kept, tuple(notices)
 
 
-def _loosens(key: str, value: Any, own: Any) -> bool:
-    if key not in LOWER_ONLY or not isinstance(own, int | float) or not isinstance(value, int | float):
+def _limit(section: str, key: str, below: Mapping[str, Any]) -> Any:
+    """What holds without the project: what the user says, else the default."""
+    default = getattr(FLAT[section](), key, None)
+    return below.get(section, {}).get(key, default)
+
+
+def _loosens(section: str, key: str, value: Any, own: Any) -> bool:
+    numbers = isinstance(own, int | float) and isinstance(value, int | float)
+    if key not in LOWER_ONLY[section] or not numbers:
         return False
-    return value > own
+    if key == "ttl_minutes":  # 0: none
+        value, own = value or math.inf, own or math.inf
+    return bool(value > own)
 
 
 def _left_out(source: Source, path: tuple[str, ...], what: str) -> str:

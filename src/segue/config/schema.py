@@ -127,8 +127,17 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     prices: dict[str, Price] = {}
     project: Path | None = None
     """The project's ``segue.toml``, where there is one."""
+    model_from: str | None = None
+    """The project's file that names the model, where its directory is not trusted."""
     notices: tuple[str, ...] = ()
-    """What was left out and why, for the user to see."""
+    """What of the project's file was left out and why, for the user to see."""
+    misspelt: tuple[str, ...] = ()
+    """Variables that look like ours and have no effect, in words."""
+
+    @property
+    def mentions(self) -> tuple[str, ...]:
+        """All that the user should be told of the configuration."""
+        return (*self.notices, *self.misspelt)
 
 
 FLAT: dict[str, type[msgspec.Struct]] = {
@@ -151,8 +160,12 @@ PROJECT_KEYS: dict[str, frozenset[str]] = {
 }
 """What a project may say before its directory is trusted."""
 
-LOWER_ONLY = frozenset({"timeout", "max_turns", "budget"})
-"""Limits that a project which is not trusted can tighten, not loosen."""
+LOWER_ONLY = {
+    "continuity": frozenset({"ttl_minutes", "context_threshold", "max_session_mb", "retire_after"}),
+    "recap": frozenset({"max_bytes"}),
+    "defaults": frozenset({"timeout", "max_turns", "budget"}),
+}
+"""Limits that a project which is not trusted can tighten, not loosen: beyond them, turns cost more."""
 
 
 def is_name(text: str) -> bool:

@@ -35,6 +35,10 @@ class Tables:
                 self._origin.setdefault((section, name), source)
                 self._merge((section, name), target.setdefault(name, {}), entry, source)
 
+    def origin(self, path: KeyPath) -> Source | None:
+        """Where the key that counts came from."""
+        return self._origin.get(path)
+
     def error(self, path: KeyPath, message: str) -> ConfigError:
         """An error at this place, spoken by the source it came from."""
         for length in range(len(path), 0, -1):

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     import msgspec
 
 PREFIX = "SEGUE_"
+OTHERS = ("SEGUE_HOME", "SEGUE_RUN_ID", "SEGUE_DAEMON")
+"""Variables that are ours and set no key."""
+TESTS = ("SEGUE_TEST_", "SEGUE_SEED")
 _SWITCH = {
     "true": True,
     "1": True,
@@ -45,6 +48,29 @@ def read_variables(env: Mapping[str, str], known: Mapping[str, Iterable[str]]) -
             section, _, rest = name.removeprefix(PREFIX).lower().partition("_")
             if section in FLAT or section in NAMED:
                 yield Source(name, {section: _table(name, env[name], section, rest, known.get(section, ()))})
+
+
+def misspelt_in(env: Mapping[str, str]) -> tuple[str, ...]:
+    """What to say of each variable that has no effect, though it looks as if it should."""
+    meant = ((name, _meant(name)) for name in sorted(env) if name.startswith(PREFIX))
+    return tuple(f"{name} has no effect; did you mean {other}?" for name, other in meant if other is not None)
+
+
+def _meant(name: str) -> str | None:
+    """The variable of ours that this one is taken for; None where it is one, or looks like none."""
+    section, _, key = name.removeprefix(PREFIX).lower().partition("_")
+    if section in FLAT or section in NAMED or name in OTHERS or name.startswith(TESTS):
+        return None
+    from difflib import get_close_matches
+
+    whole = f"{section}_{key}" if key else section
+    owner = next((each for each in ("defaults", *FLAT) if whole in FLAT[each].__struct_fields__), None)
+    if owner is not None:
+        return f"{PREFIX}{owner}_{whole}".upper()
+    if key and (close := get_close_matches(section, (*FLAT, *NAMED), 1, 0.75)):
+        return f"{PREFIX}{close[0]}_{key}".upper()
+    spelled = [f"{PREFIX}{each}_{one}".upper() for each in FLAT for one in FLAT[each].__struct_fields__]
+    return next(iter(get_close_matches(name, (*spelled, *OTHERS), 1, 0.85)), None)
 
 
 def _table(name: str, value: str, section: str, rest: str, entries: Iterable[str]) -> dict[str, Any]:

@@ -142,7 +142,7 @@ def account(now: Situation) -> Check:
         return _fail("account", (*SESSION, *CARRYING), "somebody else is logged in than when it was made")
     if not now.hidden:
         return _ok("account")
-    behind = f"{_many(now.hidden, 'message')} said under another account"
+    behind = f"{_many(now.hidden, 'message')} said under another account or login"
     if now.pin is None and now.earlier == 0:
         return _fail("account", (*SESSION, *CARRYING), f"{behind} and are not carried over")
     return _ok("account", f"{behind} and are not shown to this one")

@@ -1,36 +1,33 @@
-"""What one voice may know of a conversation: the wall between accounts, the view, and the epochs."""
+"""What one voice may know of a conversation: the wall between logins, the view, and the epochs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from segue.core.marks import mark, old_mark
 from segue.core.model import History, Message, Voice
 
 
-def account_mark(agent: str, account: str) -> str:
-    """How an account is named in ``Message.under``."""
-    return f"{agent}/{account}"
+def visible(messages: Sequence[Message], voice: Voice, account: str, login: str) -> list[Message]:
+    """What this voice may see under this account and login, from where it was last started over.
 
-
-def visible(messages: Sequence[Message], voice: Voice, account: str) -> list[Message]:
-    """What this voice may see under this account, from where it was last started over.
-
-    An account is a wall: what may repeat words said under another account of the same agent is not seen.
+    An account is a wall, and so is who is logged in to it: what may repeat words said under another one of
+    the same agent is not seen.
     """
-    seen = in_front(messages, voice, account)
+    seen = in_front(messages, voice, account, login)
     blanks = (at for at in range(len(seen) - 1, -1, -1) if seen[at].blank and seen[at].voice == voice)
     return seen[next(blanks, 0) :]
 
 
-def in_front(messages: Sequence[Message], voice: Voice, account: str) -> list[Message]:
+def in_front(messages: Sequence[Message], voice: Voice, account: str, login: str) -> list[Message]:
     """Those on this side of the wall."""
-    marks = _in_front(messages, voice, account)
+    marks = _in_front(messages, voice, account, login)
     return [message for message in messages if message.under in marks]
 
 
-def hidden(messages: Sequence[Message], voice: Voice, account: str) -> int:
+def hidden(messages: Sequence[Message], voice: Voice, account: str, login: str) -> int:
     """How many messages stand behind the wall."""
-    return len(messages) - len(in_front(messages, voice, account))
+    return len(messages) - len(in_front(messages, voice, account, login))
 
 
 def view(seen: list[Message], voice: Voice, history: History) -> list[Message]:
@@ -55,12 +52,12 @@ def risen(before: Sequence[Message], after: Sequence[Message], voices: Iterable[
     return [voice for voice in voices if _slice_marks(before, voice) != _slice_marks(after, voice)]
 
 
-def under(view: Iterable[Message], agent: str, account: str) -> tuple[str, ...]:
-    """The accounts whose words an answer may repeat: its own, and those of all it was given.
+def under(view: Iterable[Message], agent: str, account: str, login: str) -> tuple[str, ...]:
+    """Whose words an answer may repeat: its own login's, and those of all it was given.
 
     With ``history = "own"`` that is more than the view: also what the session holds from before.
     """
-    marks = {account_mark(agent, account)}
+    marks = {mark(agent, account, login)}
     for message in view:
         marks.update(message.under)
     return tuple(sorted(marks))
@@ -70,8 +67,9 @@ def _slice_marks(messages: Sequence[Message], voice: Voice) -> list[tuple[str, i
     return [(message.id, message.revision) for message in own_slice(messages, voice)]
 
 
-def _in_front(messages: Sequence[Message], voice: Voice, account: str) -> set[tuple[str, ...]]:
+def _in_front(messages: Sequence[Message], voice: Voice, account: str, login: str) -> set[tuple[str, ...]]:
     """Which values of ``under`` are on this side of the wall. There are few different ones."""
-    mine, prefix = account_mark(voice.agent, account), f"{voice.agent}/"
+    prefix = f"{voice.agent}/"
+    mine = (mark(voice.agent, account, login), old_mark(voice.agent, account))
     values = {message.under for message in messages}
-    return {value for value in values if all(mark == mine or not mark.startswith(prefix) for mark in value)}
+    return {value for value in values if all(each in mine or not each.startswith(prefix) for each in value)}

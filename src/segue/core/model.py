@@ -26,8 +26,8 @@ class Voice(msgspec.Struct, frozen=True, order=True):
 class Message(msgspec.Struct, frozen=True, kw_only=True):
     """One message as it stands now, without its text (that is read when it is needed).
 
-    ``voice`` is who said it, or to whom the user said it. ``under`` names the accounts whose words it may
-    repeat, as ``agent/account``: its own, and for an answer those of all that the agent had before it.
+    ``voice`` is who said it, or to whom the user said it. ``under`` names the logins whose words it may
+    repeat (see ``marks``): its own, and for an answer those of all that the agent had before it.
     """
 
     id: str
@@ -101,7 +101,7 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Pin(msgspec.Struct, frozen=True, kw_only=True):
-    """The pointer (conversation, role, agent, account) → native session, and what it was made under."""
+    """The pointer (conversation, role, agent, account, login) → native session, and how it was made."""
 
     session: str
     """Our own id of the native session."""
@@ -120,7 +120,7 @@ class Pin(msgspec.Struct, frozen=True, kw_only=True):
     """The model that was asked for; None: the CLI's own choice."""
     model_used: str | None = None
     login: str | None = None
-    """A fingerprint of who was logged in, where the CLI's files tell."""
+    """A fingerprint of who was logged in, or ``unknown``; None: made before that was noted."""
     epoch: int = 0
     end: str | None = None
     """The anchor at which we left the session's file."""

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
+from segue.core.carried import own
 from segue.core.transcript import Entry
 from segue.sessions.tally import is_message
 
@@ -37,6 +38,12 @@ def dialogue(entries: Iterable[Entry]) -> Iterator[Said]:
             yield said
     if answer is not None:
         yield answer
+
+
+def own_words(said: Said) -> str:
+    """What was said; of a prompt that Segue composed only the user's part, for the rest was carried along."""
+    words = own(said.text) if said.sender == "user" else None
+    return words if words is not None and words.strip() else said.text
 
 
 def in_force(entries: Sequence[Entry]) -> list[Entry]:

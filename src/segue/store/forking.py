@@ -8,11 +8,10 @@ import msgspec
 
 from segue.core.errors import Misuse
 from segue.core.model import Held, Message, Pin, Voice
-from segue.store import messages, sessions
+from segue.store import logins, messages, sessions
 from segue.store.conversations import create
 from segue.store.database import Database, Row
 from segue.store.messages import read_facts
-from segue.store.packing import unpack
 from segue.store.queries import Queries
 from segue.store.records import Conversation
 
@@ -44,14 +43,14 @@ def fork(
         )
         create(db, new)
         renamed = {row[0]: ids() for row in rows}
-        copies = [(_copy(row, renamed), row[5], row[4]) for row in rows]
+        copies = [(_copy(db, conversation.id, row, renamed), row[5], row[4]) for row in rows]
         messages.insert(db, new.id, copies, first_place=1)
         for agent, role, epoch in db.all(_HISTORY.epochs, conversation=conversation.id):
             db.run(_HISTORY.set_epoch, conversation=new.id, agent=agent, role=role, epoch=epoch)
         for agent, role, granted in db.all(_CONVERSATIONS.all_granted, conversation=conversation.id):
             db.run(_CONVERSATIONS.grant, conversation=new.id, agent=agent, role=role, granted=granted)
-        for (text,) in db.all(_SESSIONS.pins, conversation=conversation.id):
-            _fork_pin(db, text, conversation.key, new, renamed, ids)
+        for row in db.all(_SESSIONS.pins, conversation=conversation.id):
+            _fork_pin(db, sessions.pin_of(row), conversation.key, new, renamed, ids)
     return new
 
 
@@ -64,7 +63,7 @@ def _upto(rows: list[Row], upto: str | None) -> list[Row]:
     raise Misuse(f"message {upto} does not stand in this conversation")
 
 
-def _copy(row: Row, renamed: dict[str, str]) -> Message:
+def _copy(db: Database, conversation_id: str, row: Row, renamed: dict[str, str]) -> Message:
     """Its number of revision stays, so that it can be compared with what a session holds."""
     message_id, facts, revision = row[:3]
     known = read_facts(facts)
@@ -74,16 +73,20 @@ def _copy(row: Row, renamed: dict[str, str]) -> Message:
         voice=Voice(known.agent, known.role),
         revision=revision,
         account=known.account,
-        under=known.under,
+        under=logins.marks(db, conversation_id, known.under),
         blank=known.blank,
     )
 
 
 def _fork_pin(
-    db: Database, text: str, key: str, new: Conversation, renamed: dict[str, str], ids: Callable[[], str]
+    db: Database,
+    pin: Pin | None,
+    key: str,
+    new: Conversation,
+    renamed: dict[str, str],
+    ids: Callable[[], str],
 ) -> None:
     """The fork's own row for a session it shares, with what the fork knows of it; none if that is nothing."""
-    pin = unpack(text, Pin)
     session = None if pin is None else sessions.session_by_id(db, pin.session)
     if pin is None or session is None:
         return

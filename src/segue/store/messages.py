@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import msgspec
 
 from segue.core.model import Message, Sender, Voice
+from segue.store import logins
 from segue.store.database import Database, Row
 from segue.store.packing import pack, storable
 from segue.store.part import Part
@@ -35,7 +36,8 @@ class Messages(Part):
 
     def messages_after(self, conversation_id: str, message_id: str) -> list[Message]:
         """The same, but only those behind that one."""
-        return _light(self.db.all(_SQL.after, conversation=conversation_id, message=message_id))
+        rows = self.db.all(_SQL.after, conversation=conversation_id, message=message_id)
+        return _light(self.db, conversation_id, rows)
 
     def texts(self, ids: Sequence[str]) -> dict[str, str]:
         """The texts as they read now; messages that are not there are left out."""
@@ -51,8 +53,30 @@ class Messages(Part):
         return [(n, text, ms) for n, text, ms in self.db.all(_SQL.revisions, message=message_id)]
 
 
-def _light(rows: Iterable[Row]) -> list[Message]:
-    seen = _Seen()
+class _Seen(dict[str, tuple[Sender, Voice, str, tuple[str, ...], bool]]):
+    """Facts by their text, each understood once. ``marks``: what became of those under whom it was said."""
+
+    def __init__(self, marks: Callable[[tuple[str, ...]], tuple[str, ...]]) -> None:
+        self._marks = marks
+
+    def __missing__(self, text: str) -> tuple[Sender, Voice, str, tuple[str, ...], bool]:
+        facts = read_facts(text)
+        self[text] = found = (
+            facts.sender,
+            Voice(facts.agent, facts.role),
+            facts.account,
+            self._marks(facts.under),
+            facts.blank,
+        )
+        return found
+
+
+def standing(db: Database, conversation_id: str) -> list[Message]:
+    return _light(db, conversation_id, db.all(_SQL.standing, conversation=conversation_id))
+
+
+def _light(db: Database, conversation_id: str, rows: Iterable[Row]) -> list[Message]:
+    seen = _Seen(lambda under: logins.marks(db, conversation_id, under))
     made = []
     for message_id, facts, revision, size in rows:
         sender, voice, account, under, blank = seen[facts]
@@ -71,26 +95,8 @@ def _light(rows: Iterable[Row]) -> list[Message]:
     return made
 
 
-class _Seen(dict[str, tuple[Sender, Voice, str, tuple[str, ...], bool]]):
-    """Facts by their text, each understood once."""
-
-    def __missing__(self, text: str) -> tuple[Sender, Voice, str, tuple[str, ...], bool]:
-        facts = read_facts(text)
-        self[text] = found = (
-            facts.sender,
-            Voice(facts.agent, facts.role),
-            facts.account,
-            facts.under,
-            facts.blank,
-        )
-        return found
-
-
-def standing(db: Database, conversation_id: str) -> list[Message]:
-    return _light(db.all(_SQL.standing, conversation=conversation_id))
-
-
 def readdress(db: Database, message: Message) -> None:
+    logins.see(db, message.under)
     row = db.one(_SQL.address, id=message.id, facts=pack(_facts_of(message)))
     if row is not None:
         db.run(_CONVERSATIONS.rewrite, id=row[0])

@@ -9,6 +9,7 @@ import msgspec
 from segue.core.hosts import Host
 from segue.core.model import Held, Pin, Voice
 from segue.core.usage import Context, Totals
+from segue.store import logins
 from segue.store.database import Database, Row
 from segue.store.packing import pack, unpack
 from segue.store.part import Part
@@ -31,12 +32,20 @@ class Sessions(Part):
             rows = self.db.all(_SQL.of, conversation=conversation_id)
         return [_session_of(row) for row in rows]
 
-    def pin(self, conversation_id: str, voice: Voice, account: str, *, held: bool = True) -> Pin | None:
-        """With all that its session holds, if wanted. One that cannot be read any more counts as none."""
+    def pin(
+        self, conversation_id: str, voice: Voice, account: str, login: str | None = None, *, held: bool = True
+    ) -> Pin | None:
+        """With all that its session holds, if wanted. One that cannot be read any more counts as none.
+
+        A pin from before logins were told apart is that of the login that was first seen.
+        """
         who = {"role": voice.role, "agent": voice.agent, "account": account}
         with self.db.reading():
-            row = self.db.one(_SQL.pinned, conversation=conversation_id, **who)
-            pin = None if row is None else unpack(row[1], Pin)
+            row = self.db.one(_SQL.pinned, conversation=conversation_id, login=login or "", **who)
+            pin = None if row is None else pin_of(row)
+            if pin is not None and pin.login is None and login is not None:
+                first = logins.first(self.db, conversation_id, voice.agent, account)
+                pin = msgspec.structs.replace(pin, login=login) if first in (None, login) else None
             if pin is None or not held:
                 return pin
             return msgspec.structs.replace(pin, held=held_by(self.db, pin.session))
@@ -44,7 +53,7 @@ class Sessions(Part):
     def pins(self, conversation_id: str) -> list[Pin]:
         """All of them, without what they hold; the newest success first."""
         rows = self.db.all(_SQL.pins, conversation=conversation_id)
-        return [pin for (text,) in rows if (pin := unpack(text, Pin)) is not None]
+        return [pin for row in rows if (pin := pin_of(row)) is not None]
 
     def note_session(self, session: SessionRow) -> None:
         """A session that no turn made, and no conversation has yet."""
@@ -127,10 +136,17 @@ def save_pin(db: Database, conversation_id: str, pin: Pin) -> None:
         role=pin.voice.role,
         agent=pin.voice.agent,
         account=pin.account,
+        login=pin.login or "",
         session=pin.session,
         succeeded_ms=pin.succeeded_ms,
         made_under=pack(msgspec.structs.replace(pin, held=())),
     )
+
+
+def pin_of(row: Row) -> Pin | None:
+    login, text = row
+    pin = unpack(text, Pin)
+    return None if pin is None else msgspec.structs.replace(pin, login=login or None)
 
 
 def _session_of(row: Row) -> SessionRow:

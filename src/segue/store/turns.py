@@ -11,7 +11,7 @@ from segue.core.errors import Misuse
 from segue.core.model import Message, Voice
 from segue.core.turn import Mode, Turn
 from segue.core.usage import Usage
-from segue.store import messages
+from segue.store import logins, messages
 from segue.store.conversations import create_or_find, touch
 from segue.store.database import Database, Row
 from segue.store.packing import pack, unpack
@@ -34,6 +34,7 @@ class Turns(Part):
         with self.db.writing():
             stored = create_or_find(self.db, conversation)
             touch(self.db, stored.id, turn.started_ms)
+            logins.see(self.db, message.under)
             messages.insert(self.db, stored.id, [(message, text, turn.started_ms)], first_place=None)
             _insert(self.db, msgspec.structs.replace(turn, conversation=stored.id, message=message.id))
         return stored

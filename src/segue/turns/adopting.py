@@ -18,12 +18,11 @@ from segue.config.homes import home_of
 from segue.config.hosts import this_host
 from segue.config.load import load
 from segue.core.errors import InUse, Misuse
-from segue.core.history import account_mark
 from segue.core.keys import new_id
 from segue.core.model import Held, Message, Pin
 from segue.core.transcript import Entry
 from segue.core.usage import Context, Totals
-from segue.sessions.dialogue import Said, dialogue, in_force
+from segue.sessions.dialogue import Said, dialogue, in_force, own_words
 from segue.sessions.finding import find
 from segue.sessions.listing import Listed
 from segue.sessions.places import places
@@ -32,6 +31,7 @@ from segue.store.records import SessionRow
 from segue.store.store import Store
 from segue.turns.asking import Ask
 from segue.turns.prepared import Prepared
+from segue.turns.remembered import NONE
 from segue.turns.survey import workdir_of
 
 TRIES = 3
@@ -64,7 +64,8 @@ def found(ask: Ask, env: Mapping[str, str], store: Store, here: Path) -> tuple[A
         raise Misuse(_OTHERS.format(ask.key))
     if session.brief.empty:
         raise Misuse(_nothing(session))
-    account = ask.account or (mine.account if mine is not None else None) or session.place.account
+    ours = (mine.account or NONE) if mine is not None and mine.conversation is not None else None
+    account = ask.account or ours or session.place.account
     return msgspec.structs.replace(
         ask, agent=session.place.agent, account=account, cwd=_directory(ask, session)
     ), session
@@ -74,7 +75,7 @@ def adopt(prepared: Prepared, store: Store, session: Listed) -> str:
     """Take the session in, under the conversation's lease. What was done, in words."""
     _same_home(prepared, session)
     entries, end = _read(prepared, session)
-    pin = store.pin(prepared.conversation.id, prepared.voice, prepared.account_name)
+    pin = store.pin(prepared.conversation.id, prepared.voice, prepared.account_name, prepared.login)
     standing = store.messages(prepared.conversation.id)
     if pin is not None and pin.native_id == session.id:
         taken = _Taken(prepared, store, _since(prepared, entries, pin), pin.held, standing)
@@ -136,13 +137,14 @@ class _Taken:
         unheard = [each for each in standing if each.id not in known and each.sender == "user"]
         texts = store.texts([each.id for each in unheard])
         for each in said:
-            ours = next((m for m in unheard if each.sender == "user" and _same(each.text, texts[m.id])), None)
+            words = own_words(each)
+            ours = next((m for m in unheard if _is_ours(each, words, texts[m.id])), None)
             if ours is not None:  # a prompt of ours that failed and stayed behind in the session
                 unheard.remove(ours)
                 self.held.append(Held(ours.id, ours.revision))
                 continue
-            message = _message(each, prepared, now)
-            self.rows.append((message, each.text, each.at_ms or now))
+            message = _message(each, words, prepared, now)
+            self.rows.append((message, words, each.at_ms or now))
             self.held.append(Held(message.id, message.revision))
 
     def ending(self, end: str | None) -> tuple[list[Held], int]:
@@ -154,9 +156,12 @@ class _Taken:
         return held, first
 
 
-def _same(said: str, ours: str) -> bool:
-    """What was sent may have had something before the message: what the agent had to catch up on."""
-    return bool(ours.strip()) and said.strip().endswith(ours.strip())
+def _is_ours(said: Said, words: str, ours: str) -> bool:
+    """Whether it is our message, all of it: alone, or as the last part of a prompt that we composed.
+
+    Some CLIs trim what they keep.
+    """
+    return said.sender == "user" and ours.strip() in (said.text.strip(), words.strip())
 
 
 def _nothing(session: Listed) -> str:
@@ -186,15 +191,14 @@ def _same_home(prepared: Prepared, session: Listed) -> None:
     )
 
 
-def _message(said: Said, prepared: Prepared, now: int) -> Message:
-    voice, account = prepared.voice, prepared.account_name
+def _message(said: Said, words: str, prepared: Prepared, now: int) -> Message:
     return Message(
         id=new_id(said.at_ms or now, os.urandom(10)),
         sender="user" if said.sender == "user" else "assistant",
-        voice=voice,
-        account=account,
-        under=(account_mark(voice.agent, account),),
-        size=len(said.text.encode("utf-8", "surrogatepass")),
+        voice=prepared.voice,
+        account=prepared.account_name,
+        under=(prepared.mark,),
+        size=len(words.encode("utf-8", "surrogatepass")),
     )
 
 

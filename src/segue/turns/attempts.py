@@ -66,7 +66,7 @@ class Attempts:
         self.prepared, self.store, self.row, self.lease, self.company = prepared, store, row, lease, company
         self.redactor = Redactor(prepared.child.secrets)
         self.recorder = Recorder(store, row.id, company.listener)
-        self.notices: list[str] = []
+        self.notices: list[str] = [*prepared.mentions]
         self.unrestored: str | None = None
         self.ready = False
 
@@ -225,7 +225,7 @@ class Attempts:
     def _kept(self, plan: Plan, outcome: Outcome) -> tuple[Held, ...]:
         """What the session held before: all of it where it is written anew, else only what was looked at."""
         if plan.kept_rows and self.surveyed.quick and moves(plan, outcome.session_id):
-            pin = self.store.pin(plan.conversation, plan.voice, plan.account)
+            pin = self.store.pin(plan.conversation, plan.voice, plan.account, plan.login)
             return pin.held[: plan.kept_rows] if pin is not None else ()
         return self.surveyed.kept if plan.kept_rows else ()
 

@@ -11,7 +11,7 @@ import msgspec
 
 from segue.config.homes import Home
 from segue.core.errors import InUse, Misuse
-from segue.core.history import account_mark, risen
+from segue.core.history import risen
 from segue.core.hosts import Host
 from segue.core.model import Message, Voice
 from segue.core.turn import Turn
@@ -67,12 +67,11 @@ def may_rerun(store: Store, conversation: str, message: str, cut: bool) -> None:
 
 def addressed(message: Message, prepared: Prepared) -> Message:
     """The message as it is said now: to whom, and under which account."""
-    voice, account = prepared.voice, prepared.account_name
     return msgspec.structs.replace(
         message,
-        voice=voice,
-        account=account,
-        under=(account_mark(voice.agent, account),),
+        voice=prepared.voice,
+        account=prepared.account_name,
+        under=(prepared.mark,),
         blank=prepared.ask.blank,
     )
 
@@ -139,7 +138,7 @@ def to_whom(message: Message, options: Options) -> Options:
     """The options of a retry: to whom it was said before, unless told otherwise."""
     same: Options = {"role": message.voice.role or NONE}
     if options.get("agent") is None and options.get("account") is None:
-        same |= {"agent": message.voice.agent, "account": message.account or None}
+        same |= {"agent": message.voice.agent, "account": message.account or NONE}
     given = {name: value for name, value in options.items() if value is not None}
     return cast("Options", {**same, **given})
 

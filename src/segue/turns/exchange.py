@@ -15,8 +15,8 @@ import msgspec
 
 from segue.config.schema import is_name
 from segue.core.errors import Misuse
-from segue.core.history import account_mark
 from segue.core.keys import conversation_key, new_id, short
+from segue.core.marks import old_mark, parts
 from segue.core.model import Message, Voice
 from segue.core.turn import status_of
 from segue.core.usage import Usage
@@ -149,19 +149,25 @@ def take_in(store: Store, export: Export, key: str | None) -> Conversation:
 
 def _messages(lines: Iterable[Line], now: int) -> Iterable[tuple[Message, str]]:
     for line in lines:
-        mark = account_mark(line.agent, line.account or "")
         yield (
             Message(
                 id=_id(line.created or now),
                 sender=line.sender,
                 voice=Voice(line.agent, line.role or ""),
                 account=line.account or "",
-                under=tuple(sorted({mark, *line.under})),
+                under=_under(line),
                 blank=line.blank,
                 size=len(line.text.encode()),
             ),
             line.text,
         )
+
+
+def _under(line: Line) -> tuple[str, ...]:
+    """Under whom it was said; an export that does not say it, or not the login, is one from before."""
+    own = line.agent, line.account or ""
+    named = any(parts(each)[:2] == own for each in line.under)
+    return tuple(sorted({*line.under, *(() if named else (old_mark(*own),))}))
 
 
 def _line(row: LogRow, under: tuple[str, ...]) -> Line:

@@ -21,6 +21,7 @@ from segue.core.errors import Misuse
 from segue.core.grant import Grant, Terms
 from segue.core.hosts import Host
 from segue.core.keys import new_id
+from segue.core.marks import UNKNOWN, mark
 from segue.core.model import Voice
 from segue.core.request import Request, Runtime
 from segue.core.turn import Turn
@@ -58,7 +59,8 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     home: Path
     """The account's home: where the CLI keeps its login and its sessions."""
     host: Host
-    login: str | None = None
+    login: str = UNKNOWN
+    """Who is logged in to the account: a fingerprint, or that nobody can tell."""
     adopted: Listed | None = None
     """The session to be taken in before the turn."""
 
@@ -82,6 +84,23 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
             questions=asked.questions if self.runtime.capabilities.questions else None,
             remembered=self.granted.remembered,
         )
+
+    @property
+    def model_from(self) -> str | None:
+        """The file of somebody else's that chose the model; None: nobody's, or the user did."""
+        return self.config.model_from if self.model is None else None
+
+    @property
+    def mentions(self) -> tuple[str, ...]:
+        """What the user should know of how the turn was configured."""
+        chosen = self.model_from
+        model = (f"model {self.request.model} (from {chosen})",) if chosen is not None else ()
+        return (*self.config.mentions, *model)
+
+    @property
+    def mark(self) -> str:
+        """Under whom the turn's message is said."""
+        return mark(self.agent.name, self.account_name, self.login)
 
 
 def prepare(ask: Ask, env: Mapping[str, str], store: Store, here: Path) -> Prepared:
@@ -125,9 +144,14 @@ def prepare(ask: Ask, env: Mapping[str, str], store: Store, here: Path) -> Prepa
         child=child,
         home=home,
         host=this_host(config.store.host, segue_home),
-        login=agent.sessions.login(home) if agent.sessions is not None else None,
+        login=_login(agent, home, child.env),
         adopted=adopted,
     )
+
+
+def _login(agent: Agent, home: Path, env: Mapping[str, str]) -> str:
+    seen = agent.sessions.login(home, env) if agent.sessions is not None else None
+    return seen or UNKNOWN
 
 
 def _conversation(key: str, now_ms: int) -> Conversation:
@@ -140,13 +164,12 @@ def once_more(prepared: Prepared, store: Store, turn: Turn) -> Prepared:
     conversation = store.conversation(turn.conversation)
     assert conversation is not None
     now_ms = time.time_ns() // 1_000_000
-    sessions = prepared.agent.sessions
     return msgspec.structs.replace(
         prepared,
         run=new_id(now_ms, os.urandom(10)),
         ask=msgspec.structs.replace(prepared.ask, key=conversation.key, fork=False, adopt=None),
         conversation=conversation,
-        login=sessions.login(prepared.home) if sessions is not None else None,
+        login=_login(prepared.agent, prepared.home, prepared.child.env),
         adopted=None,
     )
 

@@ -205,5 +205,5 @@ class _Left:
         return msgspec.structs.replace(outcome, failure=self.why)
 
     def _weigh(self, agent: Agent, plan: Plan, outcome: Outcome) -> Result:
-        pin = self.store.pin(plan.conversation, plan.voice, plan.account)
+        pin = self.store.pin(plan.conversation, plan.voice, plan.account, plan.login)
         return weigh(agent, plan, outcome, pin.held[: plan.kept_rows] if pin is not None else ())

@@ -200,7 +200,7 @@ def _examined(shelf: Shelf, copy: Listed) -> tuple[Finding, ...]:
 
 def _why_it_stays(store: Store, owner: _Owner, copy: Listed, more: bool, mending: Mending) -> str | None:
     """Why the conversation cannot go on with the copy: it must hold what the session held, and no more."""
-    pin = store.pin(owner.conversation.id, owner.pin.voice, owner.pin.account)
+    pin = store.pin(owner.conversation.id, owner.pin.voice, owner.pin.account, owner.pin.login)
     if mending.since is not None:
         return "the copy begins later"
     if pin is None or (pin.session, pin.end) != (owner.pin.session, owner.pin.end):

@@ -42,7 +42,7 @@ class Surveyed(msgspec.Struct, frozen=True, kw_only=True):
     epoch: int
     standing: Standing | None
     under: tuple[str, ...]
-    """The accounts whose words an answer may repeat."""
+    """Whose words an answer may repeat."""
     quick: bool = False
     recent: tuple[Turn, ...] = ()
     """The last turns of the conversation, as they were told."""
@@ -158,17 +158,17 @@ def _situation(
 
 def _all(prepared: Prepared, store: Store, conversation: str, new: Message | None) -> Gathered:
     """Every message is looked at."""
-    voice, account = prepared.voice, prepared.account_name
+    voice, account, login = prepared.voice, prepared.account_name, prepared.login
     told = prepared.config.continuity.history
     messages = store.messages(conversation)
     if new is not None:
         messages.append(new)
-    visible = history.visible(messages, voice, account)
+    visible = history.visible(messages, voice, account, login)
     view = history.view(visible, voice, told)
-    pin = store.pin(conversation, voice, account)
+    pin = store.pin(conversation, voice, account, login)
     parted = cut(Embodied(pin.held), Seen(view), told, Seen(visible)) if pin else Cut(text=tuple(view))
-    hidden, size = history.hidden(messages, voice, account), _size(view)
-    under = history.under(visible, voice.agent, account)
+    hidden, size = history.hidden(messages, voice, account, login), _size(view)
+    under = history.under(visible, voice.agent, account, login)
     standing = Standing(
         rewrites=store.rewrites(conversation),
         last="",
@@ -189,14 +189,14 @@ def _all(prepared: Prepared, store: Store, conversation: str, new: Message | Non
         hidden=hidden,
         spoke=pin is None and any(m.sender == "assistant" and m.voice == voice for m in view),
         broken=_broken(parted, messages),
-        in_front=frozenset(message.id for message in history.in_front(messages, voice, account)),
+        in_front=frozenset(message.id for message in history.in_front(messages, voice, account, login)),
     )
 
 
 def _since(prepared: Prepared, store: Store, conversation: str) -> Gathered | None:
     """Only what was said since the session was pinned: all before it stands, for nothing was changed."""
-    voice, account = prepared.voice, prepared.account_name
-    pin = store.pin(conversation, voice, account, held=False)
+    voice, account, login = prepared.voice, prepared.account_name, prepared.login
+    pin = store.pin(conversation, voice, account, login, held=False)
     stood = pin.standing if pin is not None else None
     if pin is None or stood is None or pin.foreign is not None or prepared.config.continuity.history != "all":
         return None
@@ -207,7 +207,7 @@ def _since(prepared: Prepared, store: Store, conversation: str) -> Gathered | No
     since = store.messages_after(conversation, stood.last)
     if not since or any(message.blank and message.voice == voice for message in since):
         return None
-    view = tuple(history.visible(since, voice, account))
+    view = tuple(history.visible(since, voice, account, login))
     hidden = stood.hidden + len(since) - len(view)
     messages, size = stood.messages + len(view), stood.bytes + _size(view)
     return Gathered(
@@ -215,7 +215,7 @@ def _since(prepared: Prepared, store: Store, conversation: str) -> Gathered | No
         cut=Cut(stood.rows, pin.end or stood.last, True, stood.kept, view),
         view=view,
         standing=msgspec.structs.replace(stood, messages=messages, bytes=size, hidden=hidden),
-        under=tuple(sorted({*stood.under, *history.under(view, voice.agent, account)})),
+        under=tuple(sorted({*stood.under, *history.under(view, voice.agent, account, login)})),
         messages=messages,
         bytes=size,
         hidden=hidden,
@@ -297,11 +297,8 @@ def _file(
 
 
 def _others(store: Store, conversation: str, voice: Voice) -> tuple[str, ...]:
-    return tuple(
-        f"{pin.voice.agent} ({pin.voice.role})" if pin.voice.role else pin.voice.agent
-        for pin in store.pins(conversation)
-        if pin.voice != voice
-    )
+    others = [pin.voice for pin in store.pins(conversation) if pin.voice != voice]
+    return tuple(f"{each.agent} ({each.role})" if each.role else each.agent for each in dict.fromkeys(others))
 
 
 def _broken(parted: Cut, messages: list[Message]) -> str:

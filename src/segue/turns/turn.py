@@ -17,7 +17,6 @@ import msgspec
 from anyio.to_thread import run_sync
 
 from segue.core.errors import NotInstalled
-from segue.core.history import account_mark
 from segue.core.keys import new_id
 from segue.core.model import Message
 from segue.core.outcome import Failure
@@ -150,7 +149,7 @@ def _heard(prepared: Prepared, store: Store, again: str | None) -> tuple[Prepare
         sender="user",
         voice=voice,
         account=account,
-        under=(account_mark(voice.agent, account),),
+        under=(prepared.mark,),
         blank=prepared.ask.blank,
         size=len(prepared.ask.prompt.encode()),
     )

@@ -16,13 +16,17 @@ PREFERRED = ("claude", "codex", "gemini", "vibe")
 def who(
     wanted_agent: str | None, wanted_account: str | None, config: Config, env: Mapping[str, str]
 ) -> tuple[Agent, str | None, Account | None]:
-    """The agent and the account: as asked, else as configured, else the first agent installed."""
-    named = wanted_account or (config.defaults.account if wanted_agent is None else None)
-    account = _account(named, config) if named is not None else None
+    """The agent and the account: as asked, else as configured, else the first agent installed.
+
+    An empty account is asked for, too: that there be none.
+    """
+    open_to_all = wanted_account is None and wanted_agent is None
+    named = config.defaults.account if open_to_all else wanted_account
+    account = _account(named, config) if named else None
     wanted = wanted_agent or (account.agent if account else config.defaults.agent)
     agent = registry.get(wanted, config) if wanted is not None else _installed(config, env)
     if account is None:
-        return agent, *_own_account(agent.name, config)
+        return agent, *(_own_account(agent.name, config) if wanted_account is None else (None, None))
     if agent.name != account.agent:
         raise Misuse(f'the account "{named}" is of {account.agent}, not of {agent.name}')
     return agent, named, account

@@ -5,7 +5,6 @@ from __future__ import annotations
 import msgspec
 
 from segue.core.grant import Terms
-from segue.core.history import account_mark
 from segue.core.ladder import Rung, decide
 from segue.core.model import Message
 from segue.core.predict import Predicted, predict
@@ -109,7 +108,7 @@ def _message(prepared: Prepared, size: int) -> Message:
         sender="user",
         voice=prepared.voice,
         account=prepared.account_name,
-        under=(account_mark(prepared.agent.name, prepared.account_name),),
+        under=(prepared.mark,),
         blank=prepared.ask.blank,
         size=size,
     )

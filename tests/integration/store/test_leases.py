@@ -141,7 +141,7 @@ def test_whoever_was_overtaken_settles_nothing(store: Store) -> None:
     store.place(row.id)
     mine = taken(store).claim
     theirs = taken(store, B, "dead").claim
-    late = Settlement(turn=msgspec.structs.replace(row, status="failed", ended_ms=5), lease=mine)
+    late = Settlement(turn=msgspec.structs.replace(row, state="failed", ended_ms=5), lease=mine)
     assert not store.settle(late)
     left = store.turn(row.id)
     assert left is not None

@@ -388,9 +388,14 @@ def account(user: Any, group: Any = "org") -> bytes:
     return msgspec.json.encode({"oauthAccount": {"accountUuid": user, "organizationUuid": group}, "more": 1})
 
 
+def named(home: Home) -> dict[str, str]:
+    """Claude lives in this home because it is told to."""
+    return {"CLAUDE_CONFIG_DIR": str(home.home)}
+
+
 def login(home: Home, data: bytes) -> str | None:
     (home.home / ".claude.json").write_bytes(data)
-    return SESSIONS.login(home.home)
+    return SESSIONS.login(home.home, named(home))
 
 
 def test_another_account_or_organization_is_another_login(home: Home) -> None:
@@ -403,7 +408,7 @@ def test_another_account_or_organization_is_another_login(home: Home) -> None:
 
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b"{}", b"\xff", account(""), account(7), b"[" * 100_000])
 def test_an_unknown_login(home: Home, data: bytes) -> None:
-    assert SESSIONS.login(home.home) is None
+    assert SESSIONS.login(home.home, named(home)) is None
     assert login(home, data) is None
 
 
@@ -414,7 +419,32 @@ def test_a_login_that_is_just_being_written_is_read_again(
     path = home.home / ".claude.json"
     path.write_bytes(b'{"oauthAcc')
     monkeypatch.setattr(time, "sleep", lambda _: path.write_bytes(account("a")))
-    assert SESSIONS.login(home.home) == whole
+    assert SESSIONS.login(home.home, named(home)) == whole
+
+
+@pytest.mark.parametrize("config_dir", [None, ""])
+def test_without_a_config_dir_the_login_is_beside_the_home(tmp_path: Path, config_dir: str | None) -> None:
+    env = {"HOME": str(tmp_path)} | ({"CLAUDE_CONFIG_DIR": config_dir} if config_dir is not None else {})
+    home = AGENT.default_home(env)
+    home.mkdir()
+    (home / ".claude.json").write_bytes(account("somebody who set CLAUDE_CONFIG_DIR"))
+    assert SESSIONS.login(home, env) is None
+    (tmp_path / ".claude.json").write_bytes(account("me"))
+    mine = SESSIONS.login(home, env)
+    assert mine is not None
+    assert mine != SESSIONS.login(home, {**env, "CLAUDE_CONFIG_DIR": str(home)}), "told to live there"
+    (tmp_path / ".claude.json").write_bytes(b"{}")
+    assert SESSIONS.login(home, env) is None, "logged out"
+    (tmp_path / ".claude.json").write_bytes(account("me").replace(b"more", b"refreshed"))
+    assert SESSIONS.login(home, env) == mine
+
+
+def test_a_settings_file_of_the_old_name_comes_first(home: Home) -> None:
+    mine = login(home, account("me"))
+    (home.home / ".config.json").touch()
+    assert SESSIONS.login(home.home, named(home)) == mine
+    (home.home / ".config.json").write_bytes(account("you"))
+    assert SESSIONS.login(home.home, named(home)) not in (mine, None)
 
 
 # --- the account of a cut --------------------------------------------------------------------------

@@ -534,11 +534,11 @@ def test_a_login_is_a_hash_of_the_account(tmp_path: Path) -> None:
     account = str(uuid.uuid4())
     auth = {"tokens": {"account_id": account, "access_token": "made up"}, "last_refresh": "2026-01-02"}
     (tmp_path / "auth.json").write_bytes(msgspec.json.encode(auth))
-    first = SESSIONS.login(tmp_path)
+    first = SESSIONS.login(tmp_path, {})
     assert first == sha256(account.encode()).hexdigest()[:16]
     auth["last_refresh"] = "2026-01-03"
     (tmp_path / "auth.json").write_bytes(msgspec.json.encode(auth))
-    assert SESSIONS.login(tmp_path) == first
+    assert SESSIONS.login(tmp_path, {}) == first
 
 
 @pytest.mark.parametrize(
@@ -547,7 +547,7 @@ def test_a_login_is_a_hash_of_the_account(tmp_path: Path) -> None:
 def test_a_login_that_is_not_there_is_unknown(tmp_path: Path, text: bytes | None) -> None:
     if text is not None:
         (tmp_path / "auth.json").write_bytes(text)
-    assert SESSIONS.login(tmp_path) is None
+    assert SESSIONS.login(tmp_path, {}) is None
 
 
 def test_a_login_in_mid_rewrite_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -557,5 +557,5 @@ def test_a_login_in_mid_rewrite_is_read_again(tmp_path: Path, monkeypatch: pytes
     whole = b'{"tokens":{"account_id":"made-up"}}'
     writer = threading.Timer(0.2, path.write_bytes, (whole,))
     writer.start()
-    assert SESSIONS.login(tmp_path) == sha256(b"made-up").hexdigest()[:16]
+    assert SESSIONS.login(tmp_path, {}) == sha256(b"made-up").hexdigest()[:16]
     writer.join()

@@ -644,22 +644,22 @@ class TestLogin:
 
     def test_a_fingerprint_of_the_active_account(self, tmp_path: Path) -> None:
         self.accounts(tmp_path, '{"active": "me@example.com", "old": []}')
-        mine = SESSIONS.login(tmp_path)
+        mine = SESSIONS.login(tmp_path, {})
         assert mine == sha256(b"me@example.com").hexdigest()[:16]
         self.accounts(tmp_path, '{"active": "me@example.com", "old": ["you@example.com"]}')
-        assert SESSIONS.login(tmp_path) == mine
+        assert SESSIONS.login(tmp_path, {}) == mine
         self.accounts(tmp_path, '{"active": "you@example.com", "old": ["me@example.com"]}')
-        assert SESSIONS.login(tmp_path) not in (mine, None)
+        assert SESSIONS.login(tmp_path, {}) not in (mine, None)
 
     @pytest.mark.parametrize("text", ["", "{", "[]", '{"active": null}', '{"active": 7}', "{}"])
     def test_nobody_or_nothing_to_read(self, tmp_path: Path, text: str) -> None:
-        assert SESSIONS.login(tmp_path) is None
+        assert SESSIONS.login(tmp_path, {}) is None
         self.accounts(tmp_path, text)
-        assert SESSIONS.login(tmp_path) is None
+        assert SESSIONS.login(tmp_path, {}) is None
 
     def test_a_file_in_mid_rewrite_gets_a_second_look(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         self.accounts(tmp_path, '{"act')
         monkeypatch.setattr(time, "sleep", lambda _: self.accounts(tmp_path, '{"active": "me@example.com"}'))
-        assert SESSIONS.login(tmp_path) == sha256(b"me@example.com").hexdigest()[:16]
+        assert SESSIONS.login(tmp_path, {}) == sha256(b"me@example.com").hexdigest()[:16]

@@ -174,11 +174,11 @@ def test_nothing_is_mended(home: Home) -> None:
 
 def test_a_login_is_known_by_its_account(home: Home) -> None:
     path = home.home / "login.json"
-    assert SESSIONS.login(home.home) is None
+    assert SESSIONS.login(home.home, {}) is None
     seen = set()
     for name in ("ann", "bob"):
         path.write_bytes(msgspec.json.encode({"account": name}))
-        found = SESSIONS.login(home.home)
+        found = SESSIONS.login(home.home, {})
         assert found is not None
         assert name not in found
         seen.add(found)
@@ -189,7 +189,7 @@ def test_a_login_is_known_by_its_account(home: Home) -> None:
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b"{}", b"\xff", b'{"account":7}'])
 def test_an_unknown_login(home: Home, data: bytes) -> None:
     (home.home / "login.json").write_bytes(data)
-    assert SESSIONS.login(home.home) is None
+    assert SESSIONS.login(home.home, {}) is None
 
 
 def test_a_login_that_is_just_being_written_is_read_again(
@@ -198,4 +198,4 @@ def test_a_login_that_is_just_being_written_is_read_again(
     path = home.home / "login.json"
     path.write_bytes(b'{"acc')
     monkeypatch.setattr(time, "sleep", lambda _: path.write_bytes(b'{"account":"ann"}'))
-    assert SESSIONS.login(home.home) is not None
+    assert SESSIONS.login(home.home, {}) is not None

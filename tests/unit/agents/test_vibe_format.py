@@ -523,4 +523,4 @@ def test_a_cut_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
 
 def test_nobody_is_told_who_is_logged_in(tmp_path: Path) -> None:
     (tmp_path / ".env").write_text("MISTRAL_API_KEY=x")
-    assert SESSIONS.login(tmp_path) is None
+    assert SESSIONS.login(tmp_path, {}) is None

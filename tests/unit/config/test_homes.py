@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import os
+import pwd
 import sys
 from pathlib import Path
 
 import pytest
 
-from segue.config.homes import Home, expand, home_of
+from segue.config.homes import Home, at_home, expand, home_of, user_home
+from segue.core.errors import ConfigError
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="the directories of Linux")
 
@@ -50,3 +53,24 @@ def test_directories_are_made_on_demand_for_the_user_alone(tmp_path: Path) -> No
 
 def test_a_tilde_is_only_the_users_own(tmp_path: Path) -> None:
     assert expand("~other/x", {"HOME": "/home/x"}) == Path("~other/x")
+
+
+@pytest.mark.parametrize("env", [{}, {"HOME": ""}, {"HOME": "."}, {"HOME": "~"}])
+def test_without_a_home_that_can_be_relied_on_the_systems_counts(env: dict[str, str]) -> None:
+    mine = pwd.getpwuid(os.getuid()).pw_dir
+    assert user_home(env) == Path(mine)
+    assert at_home(env) == {"HOME": mine}
+    assert at_home({"HOME": "/home/x", "A": "b"}) == {"HOME": "/home/x", "A": "b"}
+
+
+def test_where_nobody_knows_a_home_nothing_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A user without an entry, as containers have them."""
+
+    def nobody(uid: int) -> pwd.struct_passwd:
+        raise KeyError(uid)
+
+    monkeypatch.setattr(pwd, "getpwuid", nobody)
+    assert at_home({"A": "b"}) == {"A": "b"}
+    with pytest.raises(ConfigError, match="set HOME"):
+        home_of({})
+    assert home_of({"SEGUE_HOME": "/srv/segue"}).root == Path("/srv/segue")

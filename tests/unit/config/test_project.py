@@ -87,6 +87,58 @@ def test_a_project_tightens_limits_but_does_not_loosen_them(
     assert load(env, repo).defaults.timeout == 60
 
 
+COSTLY = """\
+[continuity]
+context_threshold = 0.99
+max_session_mb = 5000
+retire_after = 9
+ttl_minutes = 0
+[recap]
+max_bytes = 10_000_000
+[defaults]
+model = "dear"
+timeout = 9
+"""
+
+
+def test_a_project_cannot_raise_what_costs_money(env: dict[str, str], home: Home, repo: Path) -> None:
+    (repo / "segue.toml").write_text(COSTLY)
+    home.config_file.write_text("[continuity]\nttl_minutes = 30\nmax_session_mb = 60\n")
+    config = load(env, repo)
+    assert (config.recap.max_bytes, config.continuity.context_threshold) == (24_000, 0.8)
+    assert (config.continuity.max_session_mb, config.continuity.retire_after) == (60, 2)
+    assert (config.continuity.ttl_minutes, config.defaults.timeout) == (30, 9)
+    assert [notice.partition(": ")[2] for notice in config.notices] == [
+        "context_threshold = 0.99 is ignored, your limit is 0.8",
+        "max_session_mb = 5000 is ignored, your limit is 60",
+        "retire_after = 9 is ignored, your limit is 2",
+        "ttl_minutes = 0 is ignored, your limit is 30",
+        "max_bytes = 10000000 is ignored, your limit is 24000",
+    ]
+    trust(home, repo)
+    assert (load(env, repo).recap.max_bytes, load(env, repo).notices) == (10_000_000, ())
+
+
+def test_a_project_can_lower_them(env: dict[str, str], repo: Path) -> None:
+    lower = "[continuity]\ncontext_threshold = 0.5\nretire_after = 1\nttl_minutes = 5\n"
+    (repo / "segue.toml").write_text(f"{lower}[recap]\nmax_bytes = 2000\n")
+    config = load(env, repo)
+    assert (config.continuity.context_threshold, config.continuity.retire_after) == (0.5, 1)
+    assert (config.continuity.ttl_minutes, config.recap.max_bytes, config.notices) == (5, 2000, ())
+
+
+def test_who_named_the_model_is_known(env: dict[str, str], home: Home, repo: Path) -> None:
+    home.config_file.write_text("[defaults]\nmodel = 'mine'\n")
+    assert load(env, repo).model_from == "./segue.toml"
+    assert load(env, repo / "src" / "deep").model_from == "../../segue.toml"
+    assert load(env | {"SEGUE_DEFAULTS_MODEL": "mine"}, repo).model_from is None
+    trust(home, repo)
+    assert load(env, repo).model_from is None
+    untrust(home, repo)
+    (repo / "segue.toml").write_text("[defaults]\ntimeout = 1\n")
+    assert load(env, repo).model_from is None
+
+
 def test_variables_win_over_the_project(env: dict[str, str], repo: Path) -> None:
     assert load(env | {"SEGUE_DEFAULTS_MODEL": "mine"}, repo).defaults.model == "mine"
 

@@ -103,3 +103,32 @@ def test_a_wrong_url_of_the_store_is_not_shown(env: dict[str, str]) -> None:
     with pytest.raises(ConfigError) as refused:
         load(env | {"SEGUE_STORE_URL": "mysql://me:secret@db/x"}, Path("/"))
     assert refused.value.message == "SEGUE_STORE_URL: [store] url must begin with postgresql://"
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("SEGUE_CONTINUTY_GRAFT", "SEGUE_CONTINUITY_GRAFT"),
+        ("SEGUE_ACCOUNT_WORK_HOME", "SEGUE_ACCOUNTS_WORK_HOME"),
+        ("SEGUE_DEFAULT_MODEL", "SEGUE_DEFAULTS_MODEL"),
+        ("SEGUE_MODEL", "SEGUE_DEFAULTS_MODEL"),
+        ("SEGUE_MAX_TURNS", "SEGUE_DEFAULTS_MAX_TURNS"),
+        ("SEGUE_MAX_BYTES", "SEGUE_RECAP_MAX_BYTES"),
+        ("SEGUE_HOMES", "SEGUE_HOME"),
+    ],
+)
+def test_a_variable_that_was_meant_for_us_is_mentioned(env: dict[str, str], name: str, meant: str) -> None:
+    config = load(env | {name: "x"}, Path("/"))
+    assert config.misspelt == (f"{name} has no effect; did you mean {meant}?",)
+    assert config.mentions == config.misspelt
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("SEGUE_HOME", "SEGUE_RUN_ID", "SEGUE_DAEMON", "SEGUE_TEST_CACHE", "SEGUE_TEST_SEED", "SEGUE_SEED"),
+        *("SEGUE_CONTINUITY_GRAFT", "SEGUE_WORKERS_OF_SOMEBODY_ELSE", "MY_SEGUE_MODEL", "SEGUE"),
+    ],
+)
+def test_others_are_left_alone(env: dict[str, str], name: str) -> None:
+    assert load({name: "", **env}, Path("/")).mentions == ()

@@ -1,9 +1,10 @@
 """Conversations, sessions and situations in a few characters, so that tests of the ladder read as tables.
 
 A dialogue is words: ``u1 a1 u2@codex b2@codex u3``. ``u`` is the user, any other letter an assistant;
-``@agent.role/account`` names the voice and the account (else ``claude`` without either), each ``'`` is one
-edit, ``^`` marks a message that started its voice over. What a session holds: ``u1 a1! u2~ b2~ b2'+ u3 a3!``,
-where ``!`` is an anchor (named after the message), ``~`` is second-hand and ``+`` a correction.
+``@agent.role/account=login`` names the voice, the account and who is logged in (else ``claude`` without any
+of it, and nobody can tell; ``=`` alone: from before logins were told apart), each ``'`` is one edit, ``^``
+marks a message that started its voice over. What a session holds: ``u1 a1! u2~ b2~ b2'+ u3 a3!``, where ``!``
+is an anchor (named after the message), ``~`` is second-hand and ``+`` a correction.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from typing import Any
 import msgspec
 
 from segue.core.held import Cut, Embodied, Seen, cut
-from segue.core.history import account_mark, under, view, visible
+from segue.core.history import under, view, visible
 from segue.core.hosts import Host
+from segue.core.marks import UNKNOWN, mark, old_mark
 from segue.core.model import Ended, Held, Message, Pin, Voice, Workdir
 from segue.core.policy import Policy
 from segue.core.request import Capabilities, Runtime
@@ -69,7 +71,7 @@ BREAKS: dict[str, dict[str, Any]] = {
 }
 """What can be wrong, each alone."""
 
-_SAID = re.compile(r"([a-z]\d+)('*)(\^?)(?:@([a-z]+)(?:\.([a-z]+))?(?:/([a-z]+))?)?$")
+_SAID = re.compile(r"([a-z]\d+)('*)(\^?)(?:@([a-z]+)(?:\.([a-z]+))?(?:/([a-z]+))?(=[a-z]*)?)?$")
 _HELD = re.compile(r"([a-z]\d+)('*)(~?)(\+?)(!?)$")
 
 
@@ -121,7 +123,7 @@ def situation(
         version="2.1.325",
         capabilities=Capabilities(**(FOUND | (can or {}))),
     )
-    seen = visible(said(spoken), voice, account)
+    seen = visible(said(spoken), voice, account, UNKNOWN)
     now = view(seen, voice, rule.history)
     rows = held(holds or "")
     pin = None if holds is None else _pin(voice, account, rows, runtime, pinned or {})
@@ -179,16 +181,19 @@ def _pin(voice: Voice, account: str, rows: tuple[Held, ...], runtime: Runtime, p
 def _message(word: str, before: list[Message]) -> Message:
     found = _SAID.match(word)
     assert found, word
-    name, edits, blank, agent, role, account = found.groups()
+    name, edits, blank, agent, role, account, login = found.groups()
     voice, sender = Voice(agent or "claude", role or ""), name[0] == "u"
-    mine = account_mark(voice.agent, account or "")
+    who = voice.agent, account or "", (login or UNKNOWN).removeprefix("=")
+    marks = {mark(*who)} if sender else {*under(visible(before, voice, *who[1:]), *who)}
+    if login == "=":
+        marks = {old_mark(*who[:2])} | {each for each in marks if each != mark(*who)}
     return Message(
         id=name,
         sender="user" if sender else "assistant",
         voice=voice,
         revision=1 + len(edits),
         account=account or "",
-        under=(mine,) if sender else under(visible(before, voice, account or ""), voice.agent, account or ""),
+        under=tuple(sorted(marks)),
         blank=bool(blank),
     )
 

@@ -9,12 +9,13 @@ from tests.unit.core.situations import CLAUDE, held, said, shown, told
 
 from segue.core.held import Cut, Embodied, Seen, cut, embody
 from segue.core.history import view, visible
+from segue.core.marks import UNKNOWN
 from segue.core.model import Held, History, Message
 
 
 def parted(holds: str, spoken: str, history: History = "all") -> Cut:
     """For Claude, without an account."""
-    seen = visible(said(spoken), CLAUDE, "")
+    seen = visible(said(spoken), CLAUDE, "", UNKNOWN)
     return cut(Embodied(held(holds)), Seen(view(seen, CLAUDE, history)), history, Seen(seen))
 
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from tests.unit.core.situations import CLAUDE, CODEX, said, told
 
 from segue.core.history import hidden, own_slice, risen, under, view, visible
+from segue.core.marks import UNKNOWN, told_apart
 from segue.core.model import Message, Voice
 
 REVIEWER = Voice("claude", "reviewer")
@@ -46,9 +47,52 @@ BOTH = f"{ACROSS} u3@claude/private a3@claude/private u4@codex b4@codex u5@claud
 )
 def test_an_account_is_a_wall(spoken: str, voice: Voice, account: str, seen: str) -> None:
     messages = said(spoken)
-    assert told(visible(messages, voice, account)) == seen
+    assert told(visible(messages, voice, account, UNKNOWN)) == seen
     if not any(message.blank for message in messages):
-        assert hidden(messages, voice, account) == len(messages) - len(seen.split())
+        assert hidden(messages, voice, account, UNKNOWN) == len(messages) - len(seen.split())
+
+
+MINE = "u1@claude=me a1@claude=me"
+MET = f"{MINE} u2@codex b2@codex"
+"""Codex heard what was said under my login of Claude."""
+
+
+@pytest.mark.parametrize(
+    ("spoken", "voice", "login", "seen"),
+    [
+        (f"{MINE} u2@claude=me", CLAUDE, "me", "u1 a1 u2"),
+        (f"{MINE} u2@claude=you", CLAUDE, "you", "u2"),
+        # A role that was not here before has no session that could tell.
+        (f"{MINE} u2@claude.reviewer=you", REVIEWER, "you", "u2"),
+        (f"{MINE} u2@claude.reviewer=me", REVIEWER, "me", "u1 a1 u2"),
+        # Who cannot be told is somebody else, but the same as before.
+        (f"{MINE} u2", CLAUDE, UNKNOWN, "u2"),
+        ("u1 a1 u2@claude=me", CLAUDE, "me", "u2"),
+        ("u1 a1 u2", CLAUDE, UNKNOWN, "u1 a1 u2"),
+        # Back again, without what the other one said.
+        (f"{MINE} u2@claude=you a2@claude=you u3@claude=me", CLAUDE, "me", "u1 a1 u3"),
+        (f"{MET} u3@claude=you", CLAUDE, "you", "u2 u3"),
+        (f"{MET} u3@claude=me", CLAUDE, "me", "u1 a1 u2 b2 u3"),
+        # From before logins were told apart, and nobody was seen since: whoever asks is the first.
+        ("u1@claude= a1@claude= u2@claude=me", CLAUDE, "me", "u1 a1 u2"),
+        ("u1@claude/work= a1@claude/work= u2@claude=me", CLAUDE, "me", "u2"),
+    ],
+)
+def test_a_login_is_a_wall(spoken: str, voice: Voice, login: str, seen: str) -> None:
+    messages = said(spoken)
+    assert told(visible(messages, voice, "", login)) == seen
+    assert hidden(messages, voice, "", login) == len(messages) - len(seen.split())
+
+
+def test_what_is_from_before_gets_the_login_that_was_first_seen() -> None:
+    first = {("claude", "work"): "me", ("codex", ""): UNKNOWN}
+    marks = ("claude/work", "claude/private", "codex/", "gemini//you")
+    assert told_apart(marks, lambda *who: first.get(who)) == (
+        "claude/private",
+        "claude/work/me",
+        "codex//unknown",
+        "gemini//you",
+    )
 
 
 @pytest.mark.parametrize(
@@ -62,7 +106,7 @@ def test_an_account_is_a_wall(spoken: str, voice: Voice, account: str, seen: str
     ],
 )
 def test_a_voice_starts_over_for_itself_alone(spoken: str, voice: Voice, seen: str) -> None:
-    assert told(visible(said(spoken), voice, "")) == seen
+    assert told(visible(said(spoken), voice, "", UNKNOWN)) == seen
 
 
 @pytest.mark.parametrize(
@@ -85,9 +129,10 @@ def test_an_own_slice_begins_after_another_voices_answer(spoken: str, voice: Voi
 
 
 def test_an_answer_names_every_account_it_may_repeat() -> None:
-    heard = visible(said(BOTH), CODEX, "")
-    assert under(heard, "codex", "") == ("claude/private", "claude/work", "codex/")
-    assert under([], "codex", "team") == ("codex/team",)
+    heard = visible(said(BOTH), CODEX, "", "me")
+    marks = ("claude/private/unknown", "claude/work/unknown", "codex//me", "codex//unknown")
+    assert under(heard, "codex", "", "me") == marks[:3]
+    assert under([], "codex", "team", "me") == ("codex/team/me",)
 
 
 messages_said = st.builds(

@@ -19,8 +19,9 @@ from msgspec.structs import replace
 from tests.unit.core.situations import CLAUDE, CODEX, THREE_MODES, situation, told
 
 from segue.core.held import Cut, Embodied, Seen, cut, embody
-from segue.core.history import account_mark, under, view, visible
+from segue.core.history import under, view, visible
 from segue.core.ladder import decide, step_down
+from segue.core.marks import UNKNOWN, mark
 from segue.core.model import Ended, Held, History, Message, Pin, Voice, Workdir
 from segue.core.outcome import Failure
 from segue.core.request import Capabilities
@@ -28,9 +29,17 @@ from segue.core.situation import File, Situation
 from segue.core.turn import Mode
 
 ALL_MODES: tuple[Mode, ...] = ("resume", "branch", "replay", "recap", "fresh")
+WALLS = {"claude": ("x", "x=you"), "codex": ("x", "y")}
+"""An account and another login of it; two accounts."""
 SPEAKERS = [
-    (Voice(agent, role), name) for agent in ("claude", "codex") for role in ("", "reviewer") for name in "xy"
+    (Voice(agent, role), name) for agent in WALLS for role in ("", "reviewer") for name in WALLS[agent]
 ]
+
+
+def who(account: str) -> tuple[str, str]:
+    """``account=login``."""
+    name, _, login = account.partition("=")
+    return name, login or UNKNOWN
 
 
 class Entry(NamedTuple):
@@ -120,10 +129,10 @@ class World:
     def run(self, voice: Voice, account: str, fate: str, wish: str) -> Done:
         self.turns += 1
         new = replace(
-            self.messages[-1], voice=voice, account=account, under=(account_mark(voice.agent, account),)
+            self.messages[-1], voice=voice, account=account, under=(mark(voice.agent, *who(account)),)
         )
         self.messages[-1] = replace(new, blank=new.blank or wish == "blank")
-        self.secrets[new.id] = {account_mark(voice.agent, account)}
+        self.secrets[new.id] = {mark(voice.agent, *who(account))}
         now = self.survey(voice, account, wish)
         mode = decide(now).mode
         if mode == "fresh" and now.earlier:
@@ -139,7 +148,7 @@ class World:
         return Done(mode, told(way.text), told(way.corrections))
 
     def survey(self, voice: Voice, account: str, wish: str) -> Situation:
-        seen = visible(self.messages, voice, account)
+        seen = visible(self.messages, voice, *who(account))
         now = view(seen, voice, self.history)
         pin = self.pins.get((voice, account))
         native = self.natives[pin.native_id] if pin else None
@@ -179,7 +188,7 @@ class World:
 
     def way(self, mode: Mode, now: Situation) -> Way:
         """What the agent is given in this mode; it must be the view."""
-        seen = visible(self.messages, now.voice, now.account)
+        seen = visible(self.messages, now.voice, *who(now.account))
         wanted = view(seen, now.voice, self.history)
         if now.pin and mode in ("resume", "branch"):
             native = self.natives[now.pin.native_id]
@@ -206,9 +215,9 @@ class World:
         assert all(entry.second_hand for entry in story if entry.revision != present[entry.message])
         before = {entry.message: entry.revision for entry in way.native.entries}
         assert all(before[each.id] != each.revision for each in way.corrections), "corrected twice"
-        mine, prefix = account_mark(now.voice.agent, now.account), f"{now.voice.agent}/"
-        marks = {mark for key in last for mark in self.secrets[key]}
-        assert all(mark == mine or not mark.startswith(prefix) for mark in marks), "through the wall"
+        mine, prefix = mark(now.voice.agent, *who(now.account)), f"{now.voice.agent}/"
+        marks = {each for key in last for each in self.secrets[key]}
+        assert all(each == mine or not each.startswith(prefix) for each in marks), "through the wall"
 
     def settle(self, mode: Mode, now: Situation, way: Way, fate: str) -> None:
         pinned = now.voice, now.account
@@ -226,8 +235,8 @@ class World:
         native.end, native.anchors[anchor] = anchor, len(native.entries)
         native_id = now.pin.native_id if now.pin and mode == "resume" else self.name("native")
         self.natives[native_id] = native
-        mark = (answer.id, 1) if answer else None
-        held = embody(way.kept, way.text, way.corrections, now.voice, answer=mark, anchor=anchor)
+        said = (answer.id, 1) if answer else None
+        held = embody(way.kept, way.text, way.corrections, now.voice, answer=said, anchor=anchor)
         ended = None if answer else Ended("killed", tools_run=1)
         pin = situation().pin
         assert pin is not None
@@ -236,11 +245,11 @@ class World:
     def answer(self, now: Situation, native: Native) -> Message:
         known = {each.id: each for each in self.messages}
         heard = [known[entry.message] for entry in native.entries]
-        marks = under(heard, now.voice.agent, now.account)
+        marks = under(heard, now.voice.agent, *who(now.account))
         name = f"{'a' if now.voice.agent == 'claude' else 'b'}{self.turns}"
         answer = Message(id=name, sender="assistant", voice=now.voice, account=now.account, under=marks)
         secrets = [self.secrets[entry.message] for entry in native.entries]
-        self.secrets[name] = {account_mark(now.voice.agent, now.account)}.union(*secrets)
+        self.secrets[name] = {mark(now.voice.agent, *who(now.account))}.union(*secrets)
         native.entries.append(Entry(name, 1))
         self.messages.append(answer)
         return answer

@@ -19,6 +19,7 @@ The CLI's own branches count the cost on from the original's total; a copy begin
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -103,8 +104,8 @@ class ClaudeSessions:
 
         remove(stored)
 
-    def login(self, home: Path) -> str | None:
-        return fingerprint(home)
+    def login(self, home: Path, env: Mapping[str, str]) -> str | None:
+        return fingerprint(home, env)
 
 
 def _follows(anchor: Record, later: list[Record]) -> bool:

@@ -7,7 +7,7 @@ were forked by Codex itself hold only their own lines, and name the file and the
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
@@ -103,7 +103,7 @@ class CodexSessions:
 
         remove(stored)
 
-    def login(self, home: Path) -> str | None:
+    def login(self, home: Path, env: Mapping[str, str]) -> str | None:
         return fingerprint(home / "auth.json")
 
 

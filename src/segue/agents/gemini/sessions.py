@@ -6,6 +6,7 @@ mended files written here.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -107,7 +108,7 @@ class GeminiSessions:
 
         remove(stored)
 
-    def login(self, home: Path) -> str | None:
+    def login(self, home: Path, env: Mapping[str, str]) -> str | None:
         return login.login(home)
 
 

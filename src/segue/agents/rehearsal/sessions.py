@@ -6,7 +6,7 @@ was interrupted, the session is copied up to the cut. A last line that was torn 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -89,7 +89,7 @@ class RehearsalSessions:
 
         removing.remove(stored)
 
-    def login(self, home: Path) -> str | None:
+    def login(self, home: Path, env: Mapping[str, str]) -> str | None:
         return disk.login(home / "login.json")
 
 

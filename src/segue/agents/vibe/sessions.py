@@ -8,7 +8,7 @@ directory has then done its duty.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -100,7 +100,7 @@ class VibeSessions:
 
         removing.remove(stored)
 
-    def login(self, home: Path) -> str | None:
+    def login(self, home: Path, env: Mapping[str, str]) -> str | None:
         """Vibe's files say nothing openly of who is logged in."""
         return None
 

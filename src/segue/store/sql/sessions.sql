@@ -53,19 +53,22 @@ DELETE FROM held WHERE session IN (SELECT id FROM sessions WHERE conversation = 
 -- name: held(session)
 SELECT message, revision, anchor, second_hand, correction FROM held WHERE session = :session ORDER BY seq;
 
--- name: pin(conversation, role, agent, account, session, succeeded_ms, made_under)!
-INSERT INTO pins (conversation, role, agent, account, session, succeeded_ms, made_under)
-VALUES (:conversation, :role, :agent, :account, :session, :succeeded_ms, :made_under)
-ON CONFLICT (conversation, role, agent, account) DO UPDATE SET
+-- name: pin(conversation, role, agent, account, login, session, succeeded_ms, made_under)!
+INSERT INTO pins (conversation, role, agent, account, login, session, succeeded_ms, made_under)
+VALUES (:conversation, :role, :agent, :account, :login, :session, :succeeded_ms, :made_under)
+ON CONFLICT (conversation, role, agent, account, login) DO UPDATE SET
     session = excluded.session, succeeded_ms = excluded.succeeded_ms, made_under = excluded.made_under;
 
--- name: pinned(conversation, role, agent, account)^
-SELECT session, made_under FROM pins
-WHERE conversation = :conversation AND role = :role AND agent = :agent AND account = :account;
+-- name: pinned(conversation, role, agent, account, login)^
+-- One that names no login counts only where there is none that does.
+SELECT login, made_under FROM pins
+WHERE conversation = :conversation AND role = :role AND agent = :agent AND account = :account
+    AND login IN (:login, '')
+ORDER BY login DESC LIMIT 1;
 
 -- name: pins(conversation)
-SELECT made_under FROM pins WHERE conversation = :conversation
-ORDER BY succeeded_ms DESC, agent, role, account;
+SELECT login, made_under FROM pins WHERE conversation = :conversation
+ORDER BY succeeded_ms DESC, agent, role, account, login;
 
 -- name: every_pin()
 SELECT p.session, c.key FROM pins AS p JOIN conversations AS c ON c.id = p.conversation
