@@ -7,7 +7,7 @@ Everything is put into one set of tables that remembers where each key came from
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from segue.config import project, trust
 from segue.config.build import build
@@ -25,16 +25,33 @@ if TYPE_CHECKING:
 def load(env: Mapping[str, str], cwd: Path) -> Config:
     """The configuration for a run in ``cwd``. Raises ``ConfigError``: one line, with file and line."""
     home = home_of(env)
+    tables = _file(home)
+    found, notices = _add_project(tables, home, cwd, user_home(env))
+    _add_variables(tables, env)
+    return build(tables, env, project=found, notices=notices)
+
+
+def own_tables(env: Mapping[str, str]) -> dict[str, dict[str, Any]]:
+    """What the user says in the file and by variables, without any project: as it is written, but checked."""
+    tables = _file(home_of(env))
+    _add_variables(tables, env)
+    build(tables, env, project=None, notices=())
+    return tables.values
+
+
+def _file(home: Home) -> Tables:
     tables = Tables()
     if (user := read_file(home.config_file)) is not None:
         tables.add(user)
-    found, notices = _add_project(tables, home, cwd, user_home(env))
+    return tables
+
+
+def _add_variables(tables: Tables, env: Mapping[str, str]) -> None:
     if any(name.startswith("SEGUE_") and name != "SEGUE_HOME" for name in env):
         from segue.config.variables import read_variables
 
         for source in read_variables(env, tables.values):
             tables.add(source)
-    return build(tables, env, project=found, notices=notices)
 
 
 def _add_project(tables: Tables, home: Home, cwd: Path, user: Path) -> tuple[Path | None, tuple[str, ...]]:
