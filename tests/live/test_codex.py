@@ -202,6 +202,14 @@ def test_a_posture_is_the_same_on_a_resumed_turn(
         assert ((bench.cwd / name).exists(), (outside / name).exists()) == (inside, beyond)
 
 
+@live("codex")
+def test_the_model_of_a_rehearsal_is_one_that_codex_knows(bench: Bench) -> None:
+    ran = bench.attempt("remember number 1")
+    assert ran.outcome.text == "Noted: 1."
+    assert not [event.text for event in ran.of(ev.Notice)]
+    assert b"Model metadata" not in ran.stdout
+
+
 def unseen(bench: Bench, prompt: str, **more: Any) -> Ran:
     """A run whose stream does not show the command: one that fails at once, unless the machine is slow."""
     for _ in range(6):
