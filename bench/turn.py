@@ -29,7 +29,7 @@ def measure() -> list[Row]:
     with tempfile.TemporaryDirectory() as folder, LoopbackModel() as model:
         place, work = Path(folder) / "stage", Path(folder) / "project"
         work.mkdir()
-        env = {**clean_environment(place), **stage(model.url, place).env}
+        env = {**clean_environment(place), **stage(model.url, model.key, place).env}
         env["PATH"] = f"{cli.program(cli.newest).parent}:{env['PATH']}"
         bare_argv = [
             str(cli.program(cli.newest)),

@@ -44,7 +44,7 @@ def send(
     connection = http.client.HTTPConnection(urlsplit(model.url).netloc, timeout=10)
     try:
         raw = body if isinstance(body, bytes) else json.dumps(body).encode()
-        connection.request(method, path, raw, {"authorization": "Bearer sk-secret", **(headers or {})})
+        connection.request(method, path, raw, {"authorization": f"Bearer {model.key}", **(headers or {})})
         response = connection.getresponse()
         return response.status, response.read().decode(), {k.lower(): v for k, v in response.getheaders()}
     finally:
@@ -254,7 +254,7 @@ def test_the_log_is_kept_served_written_and_free_of_keys(tmp_path: Path) -> None
         assert served == [json.loads(line) for line in log.read_text().splitlines()]
         assert [(r["n"], r["action"], r["last_user_text"]) for r in served] == [(1, "say", "[[say hi]]")]
         assert served[0]["body"]["messages"][0]["content"] == "[[say hi]]"
-        assert "sk-secret" not in log.read_text()
+        assert model.key not in log.read_text()
         send(model, "/rehearsal/reset", b"")
         assert model.requests == []
 
@@ -279,7 +279,9 @@ def test_stopping_is_quick_while_a_client_hangs() -> None:
         raw = json.dumps(body).encode()
         client = socket.create_connection(("127.0.0.1", model.port))
         client.sendall(
-            f"POST {path} HTTP/1.1\r\nhost: x\r\ncontent-length: {len(raw)}\r\n\r\n".encode() + raw
+            f"POST {path}?key={model.key} HTTP/1.1\r\nhost: localhost\r\n"
+            f"content-length: {len(raw)}\r\n\r\n".encode()
+            + raw
         )
         while not model.requests:
             time.sleep(0.01)
@@ -293,7 +295,7 @@ def test_connections_are_kept_and_many_may_ask_at_once(model: LoopbackModel) -> 
         connection = http.client.HTTPConnection(urlsplit(model.url).netloc, timeout=10)
         for _ in range(5):
             path, body = chat([("user", "hello")], True)
-            connection.request("POST", path, json.dumps(body))
+            connection.request("POST", path, json.dumps(body), {"x-api-key": model.key})
             assert "Understood." in connection.getresponse().read().decode()
         connection.close()
 
@@ -309,13 +311,91 @@ def test_it_runs_as_a_program(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "segue.rehearsal.model", "--port", "0", "--log", str(tmp_path / "log")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        url = json.loads(process.stdout.readline())["url"]
-        connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=10)
-        connection.request("GET", "/v1/models")
+        told = json.loads(process.stdout.readline())
+        connection = http.client.HTTPConnection(urlsplit(told["url"]).netloc, timeout=10)
+        connection.request("GET", "/v1/models", headers={"authorization": f"Bearer {told['key']}"})
         assert connection.getresponse().status == 200
         connection.close()
         process.terminate()
         assert process.wait(5) == 0
+
+
+KEYED: list[tuple[str, Callable[[str], dict[str, str]]]] = [
+    ("", lambda key: {"authorization": f"Bearer {key}"}),
+    ("", lambda key: {"Authorization": f"bearer {key}"}),
+    ("", lambda key: {"x-api-key": key}),
+    ("", lambda key: {"x-goog-api-key": key}),
+    ("?key={key}", lambda key: {}),
+]
+
+
+@WIRES
+@pytest.mark.parametrize(("query", "headers"), KEYED)
+def test_only_who_has_the_key_is_answered(
+    model: LoopbackModel, made: Made, query: str, headers: Callable[[str], dict[str, str]]
+) -> None:
+    path, body = made([("user", "[[say something secret]]")], False)
+    for key, status in ((model.key, 200), (model.key + "x", 401), ("", 401), ("no-key-is-needed-here", 401)):
+        answer = knock(model, path + query.format(key=key), headers(key), body)
+        assert (answer[0], "something secret" in answer[1]) == (status, status == 200)
+    assert len(model.requests) == 1
+
+
+@pytest.mark.parametrize(
+    "path", ["/rehearsal/log", "/v1/models", "/rehearsal/reset", "/v1/messages/count_tokens"]
+)
+def test_what_the_model_knows_needs_the_key_too(model: LoopbackModel, path: str) -> None:
+    send(model, *chat([("user", "something secret")], False))
+    for method in ("GET", "POST"):
+        status, told = knock(model, path, {}, {}, method)
+        assert (status, "secret" in told) == (401, False)
+    assert len(model.requests) == 1
+
+
+def test_elsewhere_everybody_gets_an_empty_answer_that_nobody_notes(model: LoopbackModel) -> None:
+    assert knock(model, "/", {}, {}, "HEAD") == (200, "")
+    assert knock(model, "/api/event_logging/batch", {}, {}) == (200, "{}")
+    assert model.requests == []
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("127.0.0.1:1", 200),
+        ("localhost", 200),
+        ("[::1]:80", 200),
+        ("evil.example", 403),
+        ("evil.example:{port}", 403),
+        ("127.0.0.1.evil.example:{port}", 403),
+        ("", 403),
+    ],
+)
+def test_a_name_that_is_not_loopback_is_refused_whatever_key_it_has(
+    model: LoopbackModel, host: str, status: int
+) -> None:
+    headers = {"host": host.format(port=model.port), "authorization": f"Bearer {model.key}"}
+    assert knock(model, "/rehearsal/log", headers, {}, "GET")[0] == status
+
+
+def test_each_run_has_a_key_of_its_own_and_a_log_that_only_its_user_can_read(tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    with LoopbackModel(log=log) as one, LoopbackModel() as other:
+        assert one.key != other.key
+        assert knock(other, "/v1/models", {"x-api-key": one.key}, {}, "GET")[0] == 401
+        send(one, *chat([("user", "hi")], False))
+    assert log.stat().st_mode & 0o077 == 0
+
+
+def knock(
+    model: LoopbackModel, path: str, headers: dict[str, str], body: Body, method: str = "POST"
+) -> tuple[int, str]:
+    connection = http.client.HTTPConnection(urlsplit(model.url).netloc, timeout=10)
+    try:
+        connection.request(method, path, json.dumps(body), headers)
+        response = connection.getresponse()
+        return response.status, response.read().decode()
+    finally:
+        connection.close()
 
 
 def test_the_package_imports_nothing_heavy() -> None:

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import time
+import tomllib
 import urllib.request
 from contextlib import suppress
 from pathlib import Path
@@ -208,7 +209,7 @@ AWAY = {
     "https_proxy": "http://proxy.invalid",
     "All_Proxy": "http://proxy.invalid",
     "SEGUE_ACCOUNTS_WORK_AGENT": "claude",
-    "SEGUE_DEFAULTS_ACCOUNT": "work",
+    "SEGUE_STORE_URL": "postgresql://real.invalid/db",
     "CLAUDECODE": "1",
 }
 TURNED = {
@@ -281,12 +282,14 @@ def test_what_is_printed_can_be_pasted(segue: Program, tmp_path: Path) -> None:
 
 ASK = """
 import json, os, urllib.request
-url = os.environ["ANTHROPIC_BASE_URL"]
+url, key = os.environ["ANTHROPIC_BASE_URL"], os.environ["REHEARSAL_API_KEY"]
+def ask(path, body=None):
+    headers = {"Authorization": f"Bearer {key}"}
+    return urllib.request.urlopen(urllib.request.Request(url + path, body, headers)).read()
 for n in range(3):
     body = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": f"hello {n}"}]}
-    request = urllib.request.Request(url + "/v1/messages", json.dumps(body).encode())
-    urllib.request.urlopen(request).read()
-print(urllib.request.urlopen(url + "/rehearsal/log").read().decode())
+    ask("/v1/messages", json.dumps(body).encode())
+print(ask("/rehearsal/log").decode())
 """
 
 
@@ -307,7 +310,7 @@ def test_a_bounded_log_forgets_the_oldest(tmp_path: Path) -> None:
     log = tmp_path / "log.jsonl"
     with LoopbackModel(log=log, kept=2) as model:
         for n in range(5):
-            urllib.request.urlopen(f"{model.url}/anything/{n}").read()
+            urllib.request.urlopen(f"{model.url}/anything/{n}?key={model.key}").read()
         assert [(request.n, request.path) for request in model.requests] == [
             (4, "/anything/3"),
             (5, "/anything/4"),
@@ -321,3 +324,157 @@ def test_a_turn_of_the_rehearsal_agent_works_on_the_stage(segue: Program, tempor
     assert (ran.code, ran.stdout) == (0, "Noted: 456.\n")
     assert list(temporary.iterdir()) == []
     assert not segue.home.exists(), "nothing of the user's own is touched"
+    assert not list(Path(segue.env["HOME"]).rglob("segue-rehearsal")), "nor where the agent lives otherwise"
+
+
+OWN = """
+[defaults]
+account = "work"
+model = "mine-1"
+instructions = "Be brief. \\"Quoted\\" and ünïcode."
+
+[store]
+url = "postgresql://real.invalid/db"
+
+[accounts.work]
+agent = "rehearsal"
+home = "{outside}/work"
+env = {{ MY_SETTING = "stays", MY_TOKEN = "real-secret", OPENAI_API_KEY = "real-secret" }}
+pass_env = ["ANTHROPIC_API_KEY", "OPENAI_API_KEY"]
+
+[accounts.again]
+agent = "rehearsal"
+home = "{outside}/work"
+
+[accounts.company]
+agent = "claude"
+home = "{outside}/company"
+env = {{ ANTHROPIC_BASE_URL = "https://real.invalid", ANTHROPIC_AUTH_TOKEN = "real-secret" }}
+
+[accounts.theirs]
+agent = "tool"
+home = "{outside}/tool"
+
+[accounts.theirs.env]
+OPENAI_BASE_URL = "https://real.invalid/v1"
+OPENAI_API_KEY = "real-secret"
+TOOL_PASSWORD = "real-secret"
+TOOL_COLOUR = "blue"
+
+[agents.tool]
+command = ["sh", "-c", "cat >/dev/null; env", ["--model", "{{model}}"]]
+stdin = "prompt"
+home_env = "TOOL_HOME"
+
+[prices."mine-*"]
+input = 1.0
+output = 2
+dated = 2026-01-01
+"""
+
+
+@pytest.fixture
+def own(segue: Program, tmp_path: Path) -> Path:
+    """A user with a configuration, whose accounts live in a place that must stay as it is."""
+    outside = tmp_path / "outside"
+    outside.mkdir(mode=0o500)
+    segue.config(OWN.format(outside=outside))
+    return outside
+
+
+def test_the_users_accounts_and_defaults_come_along(segue: Program, own: Path, tmp_path: Path) -> None:
+    stage = tmp_path / "stage"
+    script = " && ".join(
+        f"{' '.join(SEGUE)} {command}"
+        for command in (
+            "run t '[[say $MY_SETTING]] remember number 5' --json",
+            "run u 'what number?' --account again --json",
+            "sessions ls --json",
+        )
+    )
+    ran = segue("rehearse", "--home", str(stage), "--", "sh", "-c", script)
+    assert ran.code == 0, ran.stderr
+    first, second, listed = (msgspec.json.decode(line) for line in ran.stdout.splitlines())
+    assert (first["account"], first["agent"], first["model"]) == ("work", "rehearsal", "mine-1")
+    assert second["account"] == "again"
+    homes = {Path(session["path"]).parents[1] for session in listed}
+    assert homes == {stage / "accounts" / "work"}, "what shares a home outside shares one on the stage"
+    assert (stage / "segue" / "segue.db").exists(), "the store is the rehearsal's own"
+    assert (segue.home / "config.toml").exists()
+    assert {path.name for path in segue.home.iterdir()} == {"config.toml"}
+
+
+def test_nothing_of_the_users_accounts_leads_outside(segue: Program, own: Path, tmp_path: Path) -> None:
+    stage = tmp_path / "stage"
+    show = "cat $SEGUE_HOME/config.toml; " + " ".join([*SEGUE, "run", "t", "hi", "--account", "theirs"])
+    ran = segue(
+        "rehearse", "--home", str(stage), "--", "sh", "-c", show, more={"ANTHROPIC_API_KEY": "real-secret"}
+    )
+    assert ran.code == 0, ran.stderr
+    assert not [word for word in ("real", str(own), "pass_env", "postgresql") if word in ran.stdout]
+    seen = dict(line.split("=", 1) for line in ran.stdout.splitlines() if "=" in line and " = " not in line)
+    assert seen["OPENAI_BASE_URL"].startswith("http://127.0.0.1:")
+    assert seen["OPENAI_BASE_URL"].endswith("/v1")
+    assert (seen["TOOL_COLOUR"], seen["TOOL_HOME"]) == ("blue", str(stage / "accounts" / "theirs"))
+    config = tomllib.loads((stage / "segue" / "config.toml").read_text())
+    company = config["accounts"]["company"]
+    assert company["home"] == company["env"]["CLAUDE_CONFIG_DIR"] == str(stage / "accounts" / "company")
+    assert company["env"]["ANTHROPIC_BASE_URL"] == config["accounts"]["claude"]["env"]["ANTHROPIC_BASE_URL"]
+    assert "ANTHROPIC_AUTH_TOKEN" not in company["env"]
+    mine = tomllib.loads((segue.home / "config.toml").read_text())
+    assert [config[name] for name in ("defaults", "agents", "prices")] == [
+        mine[name] for name in ("defaults", "agents", "prices")
+    ]
+
+
+def test_accounts_by_variable_come_along_too(segue: Program) -> None:
+    run = (*SEGUE, "run", "t1", "hi", "--json")
+    more = {"SEGUE_ACCOUNTS_SIDE_AGENT": "rehearsal", "SEGUE_DEFAULTS_ACCOUNT": "side"}
+    assert segue("rehearse", "--", *run, more=more).turn["account"] == "side"
+
+
+def test_a_configuration_that_is_wrong_is_one_line_and_exit_2(segue: Program) -> None:
+    segue.config("[defaults]\nagnt = 1\n")
+    ran = segue("rehearse", "--", "true")
+    assert (ran.code, ran.stderr.count("\n")) == (2, 1)
+    assert "config.toml:2" in ran.stderr
+
+
+SCENARIO = """
+[[rule]]
+text = "deploy"
+nth = 2
+do = "[[say once is enough]]"
+[[rule]]
+text = "deploy"
+do = "[[say deployed]]"
+[[rule]]
+text = "deploy"
+protocol = "anthropic"
+do = "[[say never here]]"
+"""
+
+
+def test_the_rehearsal_agent_follows_the_scenario_from_turn_to_turn(segue: Program, tmp_path: Path) -> None:
+    (tmp_path / "s.toml").write_text(SCENARIO)
+    turn = " ".join([*SEGUE, "run", "t", "'deploy it'", "--agent", "rehearsal"])
+    ran = segue(
+        "rehearse", "--scenario", "../s.toml", "--", "sh", "-c", f"{turn}; {turn} --fresh-session; {turn}"
+    )
+    assert ran.stdout.splitlines() == ["deployed", "once is enough", "deployed"], ran.stderr
+
+
+def test_a_home_is_for_one_rehearsal_at_a_time(segue: Program, tmp_path: Path) -> None:
+    home, mark = tmp_path / "stage", tmp_path / "runs"
+    first = segue.start("rehearse", "--home", str(home), "--", "sh", "-c", f"echo yes > {mark}; sleep 60")
+    try:
+        wait_for(mark)
+        config = (home / "segue" / "config.toml").read_text()
+        second = segue("rehearse", "--home", f"{home}/../stage", "--", "true")
+        assert (second.code, second.stderr.count("\n")) == (75, 1)
+        assert "another rehearsal runs in" in second.stderr
+        assert (home / "segue" / "config.toml").read_text() == config, "the first one's is left alone"
+    finally:
+        first.send_signal(signal.SIGTERM)
+        first.communicate(timeout=20)
+    assert segue("rehearse", "--home", str(home), "--", "true").code == 0

@@ -186,7 +186,7 @@ def make(
     home, cwd, runs = (tmp / name for name in ("home", "project", "runs"))
     for folder in (home, cwd, runs):
         folder.mkdir(mode=0o700)
-    pointing = point(agent_name, model.url, home, retries=retries)
+    pointing = point(agent_name, model.url, home, key=model.key, retries=retries)
     for path, text in pointing.files.items():
         target = home / path
         target.parent.mkdir(parents=True, exist_ok=True)

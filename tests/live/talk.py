@@ -149,7 +149,7 @@ def talking(tmp: Path, versions: dict[str, str]) -> Iterator[Talk]:
     for agent, version in versions.items():
         (links / agent).symlink_to(CLIS[agent].program(version))
     with LoopbackModel() as model:
-        staged = stage(model.url, place)
+        staged = stage(model.url, model.key, place)
         clean = clean_environment(tmp)
         env = {**clean, **staged.env, "PATH": f"{links}:{clean['PATH']}"}
         env["SEGUE_DEFAULTS_WAIT"] = "120"

@@ -18,6 +18,7 @@ from segue.core import events as ev
 from segue.core.errors import Misuse
 from segue.core.request import Start
 from segue.core.usage import Totals
+from segue.rehearsal.setup import CODEX_MODEL
 from segue.turns.attempt import Cancel
 from segue.turns.runner import Limits
 from tests.live.harness import Bench, Ran, live
@@ -65,7 +66,7 @@ def test_a_turn_is_answered_and_its_session_resumed(bench: Bench) -> None:
     assert first.outcome.failure is None
     assert first.kinds[0] == "session"
     assert uuid.UUID(first.outcome.session_id).version == 7
-    assert (first.outcome.model, first.outcome.model_turns) == ("gpt-5", 1)
+    assert (first.outcome.model, first.outcome.model_turns) == (CODEX_MODEL, 1)
     second = bench.resume(first.outcome.session_id, "what number?", record="resume")
     assert (second.outcome.text, second.outcome.session_id) == ("456", first.outcome.session_id)
     assert carried(second, "remember number 456") == 1
@@ -201,6 +202,14 @@ def test_a_posture_is_the_same_on_a_resumed_turn(
         assert ((bench.cwd / name).exists(), (outside / name).exists()) == (inside, beyond)
 
 
+@live("codex")
+def test_the_model_of_a_rehearsal_is_one_that_codex_knows(bench: Bench) -> None:
+    ran = bench.attempt("remember number 1")
+    assert ran.outcome.text == "Noted: 1."
+    assert not [event.text for event in ran.of(ev.Notice)]
+    assert b"Model metadata" not in ran.stdout
+
+
 def unseen(bench: Bench, prompt: str, **more: Any) -> Ran:
     """A run whose stream does not show the command: one that fails at once, unless the machine is slow."""
     for _ in range(6):
@@ -275,7 +284,7 @@ def test_the_model_is_chosen_read_back_and_not_kept(bench: Bench) -> None:
     second = bench.resume(first.outcome.session_id, "what number?", model="gpt-5-nano")
     assert (second.requests[-1].model, second.outcome.model) == ("gpt-5-nano", "gpt-5-nano")
     third = bench.resume(first.outcome.session_id, "what number?")
-    assert (third.requests[-1].model, third.outcome.text) == ("gpt-5", "1")
+    assert (third.requests[-1].model, third.outcome.text) == (CODEX_MODEL, "1")
 
 
 @live("codex", NEW, OLD)

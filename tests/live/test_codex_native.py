@@ -23,6 +23,7 @@ from segue.core import events as ev
 from segue.core.errors import InUse, Misuse
 from segue.core.request import Start
 from segue.core.transcript import Entry
+from segue.rehearsal.setup import CODEX_MODEL
 from tests.live.harness import Bench, Ran, live
 from tests.live.wire import carried, last_prompt, said
 
@@ -111,7 +112,7 @@ def test_what_was_said_is_read(bench: Bench) -> None:
     brief = READER.brief(stored(bench, session))
     assert (brief.cwd, brief.title, brief.title_by) == (str(bench.cwd), "My talk", "user")
     assert (brief.first_prompt, brief.last_prompt, brief.messages) == (ONE, "third [[say done-3]]", 6)
-    assert (brief.version, brief.model) == (bench.version, "gpt-5")
+    assert (brief.version, brief.model) == (bench.version, CODEX_MODEL)
     assert (brief.context, brief.window) == (last_prompt(ran), ran.outcome.context.window)
     assert brief.trouble is None
     keep(bench, "talk", session)

@@ -19,7 +19,7 @@ def talk(tmp_path: Path) -> Iterator[Talk]:
     newest = clis.CLIS["claude"].newest
     ready("claude", newest)
     with talking(tmp_path, {"claude": newest}) as made:
-        env = point("claude", made.model.url, tmp_path, retries=1).env
+        env = point("claude", made.model.url, tmp_path, key=made.model.key, retries=1).env
         del env["CLAUDE_CONFIG_DIR"], made.env["CLAUDE_CONFIG_DIR"]
         pairs = ", ".join(f"{name} = {msgspec.json.encode(value).decode()}" for name, value in env.items())
         config = f'[accounts.claude]\nagent = "claude"\nenv = {{ {pairs} }}\n[defaults]\nagent = "claude"\n'

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import sys
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
+from tests.clis import CLIS
 from tests.live.talk import EVERY, MOST, Talk
 
 FIRST = "remember number 456 for zebra"
@@ -85,3 +89,29 @@ def test_a_session_that_was_begun_by_hand_is_gone_on_with(talk: Talk) -> None:
     key = turn.turn["conversation"]
     assert next(row["text"] for row in talk.log(key)) == FIRST
     assert talk.run("again", key=key).mode == "resume"
+
+
+LOOKS = """#!/bin/sh
+{program} "$@"
+code=$?
+case "$*" in *--resume*) {python} -c '
+import os, urllib.request
+key = {{"Authorization": "Bearer " + os.environ["ANTHROPIC_API_KEY"]}}
+asked = urllib.request.Request(os.environ["ANTHROPIC_BASE_URL"] + "/rehearsal/log", headers=key)
+print(urllib.request.urlopen(asked).read().decode())
+' >> {seen};; esac
+exit $code
+"""
+
+
+@pytest.mark.parametrize("talk", [("claude", CLIS["claude"].newest)], indirect=True)
+def test_the_rehearsal_of_a_repair_keeps_no_log(talk: Talk, tmp_path: Path) -> None:
+    session = str(talk.run(FIRST).turn["session_id"])
+    link, seen = Path(talk.env["PATH"].split(os.pathsep)[0]) / "claude", tmp_path / "seen"
+    program = link.resolve()
+    link.unlink()
+    link.write_text(LOOKS.format(program=program, python=sys.executable, seen=seen))
+    link.chmod(0o755)
+    repaired = told(talk, "repair", session, "--trim")
+    assert repaired["rehearsed"] is True, repaired
+    assert seen.read_text() == "[]\n"

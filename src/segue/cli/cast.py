@@ -10,10 +10,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Self
-
-if TYPE_CHECKING:
-    pass
+from typing import Any, Self
 
 GRACE_S = 5.0
 ENDING = (signal.SIGTERM, signal.SIGHUP)

@@ -99,7 +99,7 @@ def _mention() -> None:
 
     with suppress(SegueError, OSError):
         for mention in load(os.environ, Path.cwd()).mentions:
-            print(f"segue: {mention}", file=sys.stderr)
+            say(f"segue: {mention}", err=True)
 
 
 def _home() -> dict[str, str]:

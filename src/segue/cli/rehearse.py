@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shlex
 import shutil
@@ -15,7 +16,7 @@ import click
 
 from segue.cli.cast import Cast, Signals
 from segue.cli.output import say
-from segue.core.errors import Misuse
+from segue.core.errors import InUse, Misuse
 
 if TYPE_CHECKING:
     from segue.rehearsal.model import LoopbackModel
@@ -56,7 +57,9 @@ def command(ctx: click.Context, port: int, scenario: Path | None, log: Path | No
       segue rehearse -- segue run t1 "hi" --agent codex  runs one command against it
 
     With a COMMAND, the CLIs and a private SEGUE_HOME are set up for it, so that nothing of yours is touched;
-    keys, proxies and other ways to a real provider are kept from it.
+    keys, proxies and other ways to a real provider are kept from it. Your configuration comes along: your
+    accounts under their names, with homes and addresses of the rehearsal, your defaults, and the agents that
+    you declared, which run as you declared them.
     """
     argv: list[str] | None = ctx.meta.get("segue.command")
     if argv == []:
@@ -66,7 +69,8 @@ def command(ctx: click.Context, port: int, scenario: Path | None, log: Path | No
     with ExitStack() as stack:
         heard = stack.enter_context(Signals())
         model = stack.enter_context(_model(port, scenario, log))
-        staged = _staged(model.url, _place(stack, home))
+        place = _place(stack, home)
+        staged = _staged(model, place, scenario)
         return _serve(model.url, staged, heard) if argv is None else _run(argv, staged, heard)
 
 
@@ -85,28 +89,49 @@ def _model(port: int, scenario: Path | None, log: Path | None) -> LoopbackModel:
 
 
 def _writable(log: Path) -> None:
+    from segue.rehearsal.log import appending
+
     try:
-        log.open("ab").close()
+        appending(log).close()
     except OSError as error:
         raise Misuse(f"the log {log} cannot be written: {error.strerror}") from error
 
 
 def _place(stack: ExitStack, home: Path | None) -> Path:
-    if home is not None:
-        return home.absolute()
-    from tempfile import TemporaryDirectory
+    """Where the homes are: thrown away in the end, or the user's, and then for one rehearsal at a time."""
+    if home is None:
+        from tempfile import TemporaryDirectory
 
-    return Path(stack.enter_context(TemporaryDirectory(prefix="segue-rehearse-", ignore_cleanup_errors=True)))
+        made = TemporaryDirectory(prefix="segue-rehearse-", ignore_cleanup_errors=True)
+        return Path(stack.enter_context(made)).resolve()
+    try:
+        home.mkdir(parents=True, exist_ok=True, mode=0o700)
+        lock = os.open(home / ".rehearsal.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise _unwritable(home, error) from error
+    stack.callback(os.close, lock)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise InUse(f"another rehearsal runs in {home}; wait for its end, or choose another --home") from None
+    return home.resolve()
 
 
-def _staged(url: str, place: Path) -> Staged:
+def _staged(model: LoopbackModel, place: Path, scenario: Path | None) -> Staged:
+    """With all that the user's own configuration says, as far as it does not lead away."""
+    from segue.config.load import own_tables
     from segue.rehearsal.stage import stage
 
+    own = own_tables(os.environ)
+    told = scenario.resolve() if scenario is not None else None
     try:
-        place.mkdir(parents=True, exist_ok=True, mode=0o700)
-        return stage(url, place.resolve())
+        return stage(model.url, model.key, place, own=own, scenario=told)
     except OSError as error:
-        raise Misuse(f"the homes cannot be written under {place}: {error.strerror}") from error
+        raise _unwritable(place, error) from error
+
+
+def _unwritable(place: Path, error: OSError) -> Misuse:
+    return Misuse(f"the homes cannot be written under {place}: {error.strerror}")
 
 
 def _serve(url: str, staged: Staged, heard: Signals) -> int:
@@ -119,7 +144,7 @@ def _serve(url: str, staged: Staged, heard: Signals) -> int:
 
 def _exports(staged: Staged, env: Mapping[str, str]) -> dict[str, list[str]]:
     """Lines for a shell: what must not be set, then what must be, for everybody and for each CLI."""
-    from segue.rehearsal.stage import leads_away
+    from segue.rehearsal.roads import leads_away
 
     own = {name for each in staged.by_agent.values() for name in each}
     away = [name for name in env if leads_away(name) and name not in staged.env and name.isidentifier()]

@@ -8,7 +8,7 @@ Everything is put into one set of tables that remembers where each key came from
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from segue.config import project, trust
 from segue.config.build import build
@@ -26,17 +26,9 @@ if TYPE_CHECKING:
 def load(env: Mapping[str, str], cwd: Path) -> Config:
     """The configuration for a run in ``cwd``. Raises ``ConfigError``: one line, with file and line."""
     home = home_of(env)
-    tables = Tables()
-    if (user := read_file(home.config_file)) is not None:
-        tables.add(user)
+    tables = _file(home)
     found, notices, doubted = _add_project(tables, home, cwd, user_home(env))
-    misspelt: tuple[str, ...] = ()
-    if any(name.startswith("SEGUE_") and name != "SEGUE_HOME" for name in env):
-        from segue.config.variables import misspelt_in, read_variables
-
-        for source in read_variables(env, tables.values):
-            tables.add(source)
-        misspelt = misspelt_in(env)
+    misspelt = _add_variables(tables, env)
     names_model = doubted is not None and tables.origin(("defaults", "model")) is doubted
     return build(
         tables,
@@ -46,6 +38,32 @@ def load(env: Mapping[str, str], cwd: Path) -> Config:
         notices=notices,
         misspelt=misspelt,
     )
+
+
+def own_tables(env: Mapping[str, str]) -> dict[str, dict[str, Any]]:
+    """What the user says in the file and by variables, without any project: as it is written, but checked."""
+    tables = _file(home_of(env))
+    _add_variables(tables, env)
+    build(tables, env, project=None, notices=())
+    return tables.values
+
+
+def _file(home: Home) -> Tables:
+    tables = Tables()
+    if (user := read_file(home.config_file)) is not None:
+        tables.add(user)
+    return tables
+
+
+def _add_variables(tables: Tables, env: Mapping[str, str]) -> tuple[str, ...]:
+    """What looks like a variable of ours and is none, in words."""
+    if any(name.startswith("SEGUE_") and name != "SEGUE_HOME" for name in env):
+        from segue.config.variables import misspelt_in, read_variables
+
+        for source in read_variables(env, tables.values):
+            tables.add(source)
+        return misspelt_in(env)
+    return ()
 
 
 def _add_project(

@@ -1,10 +1,12 @@
 """The log of requests: what the model was sent, in memory and as JSON lines. Never headers, never keys."""
 
+import os
 import time
 from collections import deque
+from collections.abc import Callable
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import IO, Any
 
 import msgspec
 from msgspec import Struct
@@ -40,11 +42,20 @@ class Request(Struct, frozen=True, kw_only=True):
 
 
 class Log:
-    """With `kept`, only so many requests stay in memory, without their bodies; the file has everything."""
+    """With `kept`, only so many requests stay in memory, without their bodies; the file has everything, and
+    `heard` is called with everything. Nobody else may read the file."""
 
-    def __init__(self, path: Path | None = None, *, bodies: bool = True, kept: int | None = None) -> None:
+    def __init__(
+        self,
+        path: Path | None = None,
+        *,
+        bodies: bool = True,
+        kept: int | None = None,
+        heard: Callable[[Request], None] | None = None,
+    ) -> None:
         self._path = path
         self._bodies = bodies
+        self._heard = heard
         self._lock = Lock()
         self._bounded = kept is not None
         self._requests: deque[Request] = deque(maxlen=kept)
@@ -95,6 +106,13 @@ class Log:
                 body=body if self._bodies else None,
             )
             self._requests.append(replace(request, body=None) if self._bounded else request)
+            if self._heard is not None:
+                self._heard(request)
             if self._path is not None:
-                with self._path.open("ab") as file:
+                with appending(self._path) as file:
                     file.write(msgspec.json.encode(request) + b"\n")
+
+
+def appending(path: Path) -> IO[bytes]:
+    """The file to write at its end; a new one is for this user alone."""
+    return open(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600), "ab")

@@ -1,14 +1,15 @@
 """The loopback model: an HTTP server on 127.0.0.1 that speaks four wire protocols and remembers nothing.
 
     with LoopbackModel() as model:
-        ...  # point a CLI at model.url (see `segue.rehearsal.setup`)
+        ...  # point a CLI at model.url, with model.key (see `segue.rehearsal.setup`)
         model.requests
 
-or `python -m segue.rehearsal.model --port 0 --log FILE`, which prints `{"url": …}` once it is ready.
+or `python -m segue.rehearsal.model --port 0 --log FILE`; once it is ready it prints `{"url": …, "key": …}`.
 """
 
 import argparse
 import json
+import secrets
 import signal
 import socket
 import threading
@@ -23,14 +24,16 @@ import uvicorn
 from segue.rehearsal import scenario as scenarios
 from segue.rehearsal.app import Stage, build
 from segue.rehearsal.cache import Cache
+from segue.rehearsal.gate import Gate
 from segue.rehearsal.log import Log, Request
 
 
 class LoopbackModel:
     """The model in a background thread. `scenario` and `log` are files; `port` 0 takes a free one.
 
-    `kept` bounds what stays in memory: so many requests, without bodies. `clock` is what the prompt cache
-    ages by. Raises `ValueError` for a bad scenario and `OSError` for a port that cannot be had.
+    Only who has `key` is answered; it is drawn for this run. `kept` bounds what stays in memory: so many
+    requests, without bodies. `heard` is called with each request. `clock` is what the prompt cache ages by.
+    Raises `ValueError` for a bad scenario and `OSError` for a port that cannot be had.
     """
 
     def __init__(
@@ -41,13 +44,15 @@ class LoopbackModel:
         *,
         log_bodies: bool = True,
         kept: int | None = None,
+        heard: Callable[[Request], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         rules = scenarios.load(Path(scenario)) if scenario is not None else None
-        self._log = Log(Path(log) if log is not None else None, bodies=log_bodies, kept=kept)
+        self._log = Log(Path(log) if log is not None else None, bodies=log_bodies, kept=kept, heard=heard)
+        self.key = f"rehearsal-{secrets.token_hex(16)}"
         self._stage = Stage(self._log, rules, Cache(clock))
         self._socket = _listen(port)
-        self._server = uvicorn.Server(_config(self._stage))
+        self._server = uvicorn.Server(_config(Gate(build(self._stage), self.key)))
         self._thread = threading.Thread(target=self._run, name="loopback-model", daemon=True)
         self.port: int = self._socket.getsockname()[1]
 
@@ -100,9 +105,9 @@ def _listen(port: int) -> socket.socket:
     return listener
 
 
-def _config(stage: Stage) -> uvicorn.Config:
+def _config(app: Gate) -> uvicorn.Config:
     return uvicorn.Config(
-        build(stage),
+        app,
         http="h11",
         ws="none",
         loop="asyncio",
@@ -127,7 +132,7 @@ def main() -> None:
     for name in (signal.SIGTERM, signal.SIGINT):
         signal.signal(name, lambda *_: ended.set())
     with LoopbackModel(given.port, given.scenario, given.log, log_bodies=not given.no_bodies) as model:
-        print(json.dumps({"url": model.url}), flush=True)
+        print(json.dumps({"url": model.url, "key": model.key}), flush=True)
         ended.wait()
 
 

@@ -13,6 +13,8 @@ Every condition is optional. The first rule that holds wins over directives in t
 import hashlib
 import re
 import tomllib
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -71,16 +73,32 @@ def _check(number: int, rule: Rule) -> None:
         raise ValueError(f'rule {number}: do = "{rule.do}" has no directive such as [[say hi]]')
 
 
+class Tally:
+    """How often each rule was met."""
+
+    def __init__(self) -> None:
+        self._met: Counter[int] = Counter()
+
+    def clear(self) -> None:
+        self._met.clear()
+
+    def meet(self, rules: Sequence[int]) -> Mapping[int, int]:
+        """Once more, all of them; how often that makes."""
+        self._met.update(rules)
+        return self._met
+
+
 class Counting:
     """Which rule holds for a turn; its later requests, after tools ran, stay with the rule it began under."""
 
-    def __init__(self, scenario: Scenario) -> None:
+    def __init__(self, scenario: Scenario, tally: Tally | None = None) -> None:
         self._rules = scenario.rule
-        self.clear()
+        self._tally = tally or Tally()
+        self._standing: dict[bytes, str | None] = {}
 
     def clear(self) -> None:
-        self._met = [0] * len(self._rules)
-        self._standing: dict[bytes, str | None] = {}
+        self._tally.clear()
+        self._standing.clear()
 
     def directives(self, ask: Ask, turn: Turn) -> str | None:
         key = hashlib.sha256(f"{ask.protocol} {turn.text}".encode(errors="replace")).digest()
@@ -91,10 +109,7 @@ class Counting:
         return self._standing[key]
 
     def _match(self, ask: Ask, turn: Turn) -> str | None:
-        chosen = None
-        for index, rule in enumerate(self._rules):
-            if rule.fits(ask, turn):
-                self._met[index] += 1
-                if chosen is None and rule.nth in (None, self._met[index]):
-                    chosen = rule.do
-        return chosen
+        fitting = [index for index, rule in enumerate(self._rules) if rule.fits(ask, turn)]
+        met = self._tally.meet(fitting) if fitting else {}
+        holding = (self._rules[at] for at in fitting if self._rules[at].nth in (None, met[at]))
+        return next((rule.do for rule in holding), None)

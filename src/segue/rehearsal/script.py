@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from segue.rehearsal import directives as d
 from segue.rehearsal import recall, sides, tools
-from segue.rehearsal.scenario import Counting, Scenario
+from segue.rehearsal.scenario import Counting, Scenario, Tally
 from segue.rehearsal.talk import Action, Ask, Call, Fault, Hang, Part, Reply, Text, Thought
 from segue.rehearsal.turn import Turn, find
 from segue.rehearsal.wire.common import compact
@@ -30,8 +30,8 @@ class Scene(Struct, frozen=True):
 
 
 class Script:
-    def __init__(self, scenario: Scenario | None = None) -> None:
-        self._rules = Counting(scenario or Scenario())
+    def __init__(self, scenario: Scenario | None = None, tally: Tally | None = None) -> None:
+        self._rules = Counting(scenario or Scenario(), tally)
         self._refused: Counter[tuple[str, str, int]] = Counter()
 
     def clear(self) -> None:

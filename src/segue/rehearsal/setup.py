@@ -1,7 +1,8 @@
 """How each CLI is pointed at the loopback model: variables and files, as values.
 
 `home` is what the CLI itself calls its home: `CLAUDE_CONFIG_DIR`, `CODEX_HOME`, `VIBE_HOME`, and for Gemini
-the directory that holds `.gemini`. The keys are dummies; nothing in here names any address but the model's.
+the directory that holds `.gemini`. The key is the model's own and opens nothing else; nothing in here names
+any address but the model's.
 """
 
 import json
@@ -10,7 +11,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
-KEY = "no-key-is-needed-here"
+CODEX_MODEL = "gpt-5.5"
+"""One that every version under test knows or takes without a warning, and that is told its tools in the way
+that the loopback model understands."""
 _SECONDS_PER_RETRY = 2.0
 
 
@@ -26,7 +29,7 @@ class Pointing(Struct, frozen=True):
             (home / path).write_text(text)
 
 
-def point(agent: str, url: str, home: Path, *, retries: int | None = None) -> Pointing:
+def point(agent: str, url: str, home: Path, *, key: str, retries: int | None = None) -> Pointing:
     """Point `claude`, `codex`, `gemini` or `vibe` at the model; `retries` caps how often it asks again."""
     try:
         pointer = _POINTERS[agent]
@@ -34,13 +37,13 @@ def point(agent: str, url: str, home: Path, *, retries: int | None = None) -> Po
         raise ValueError(
             f"no way is known to point {agent!r} at a model; known: {', '.join(_POINTERS)}"
         ) from None
-    return pointer(url.rstrip("/"), home, retries)
+    return pointer(url.rstrip("/"), key, home, retries)
 
 
-def _claude(url: str, home: Path, retries: int | None) -> Pointing:
+def _claude(url: str, key: str, home: Path, retries: int | None) -> Pointing:
     env = {
         "ANTHROPIC_BASE_URL": url,
-        "ANTHROPIC_API_KEY": KEY,
+        "ANTHROPIC_API_KEY": key,
         "CLAUDE_CONFIG_DIR": str(home),
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
         "DISABLE_AUTOUPDATER": "1",
@@ -52,10 +55,10 @@ def _claude(url: str, home: Path, retries: int | None) -> Pointing:
     return Pointing(env, {})
 
 
-def _codex(url: str, home: Path, retries: int | None) -> Pointing:
+def _codex(url: str, key: str, home: Path, retries: int | None) -> Pointing:
     limits = "" if retries is None else f"request_max_retries = {retries}\nstream_max_retries = {retries}\n"
     config = f"""\
-model = "gpt-5"
+model = "{CODEX_MODEL}"
 model_provider = "rehearsal"
 check_for_update_on_startup = false
 
@@ -71,10 +74,10 @@ enabled = false
 [features]
 plugins = false
 """
-    return Pointing({"CODEX_HOME": str(home), "REHEARSAL_API_KEY": KEY}, {Path("config.toml"): config})
+    return Pointing({"CODEX_HOME": str(home), "REHEARSAL_API_KEY": key}, {Path("config.toml"): config})
 
 
-def _gemini(url: str, home: Path, retries: int | None) -> Pointing:
+def _gemini(url: str, key: str, home: Path, retries: int | None) -> Pointing:
     general: dict[str, object] = {"disableAutoUpdate": True, "disableUpdateNag": True}
     if retries is not None:
         general["maxAttempts"] = retries + 1
@@ -83,11 +86,11 @@ def _gemini(url: str, home: Path, retries: int | None) -> Pointing:
         "privacy": {"usageStatisticsEnabled": False},
         "security": {"auth": {"selectedType": "gemini-api-key"}, "folderTrust": {"enabled": False}},
     }
-    env = {"GOOGLE_GEMINI_BASE_URL": url, "GEMINI_API_KEY": KEY, "GEMINI_CLI_HOME": str(home)}
+    env = {"GOOGLE_GEMINI_BASE_URL": url, "GEMINI_API_KEY": key, "GEMINI_CLI_HOME": str(home)}
     return Pointing(env, {Path(".gemini/settings.json"): json.dumps(settings, indent=2) + "\n"})
 
 
-def _vibe(url: str, home: Path, retries: int | None) -> Pointing:
+def _vibe(url: str, key: str, home: Path, retries: int | None) -> Pointing:
     limit = "" if retries is None else f"api_retry_max_elapsed_time = {retries * _SECONDS_PER_RETRY}\n"
     config = f"""\
 active_model = "rehearsal"
@@ -111,12 +114,12 @@ input_price = 0.4
 output_price = 2.0
 """
     return Pointing(
-        {"VIBE_HOME": str(home), "MISTRAL_API_KEY": KEY, "REHEARSAL_API_KEY": KEY},
+        {"VIBE_HOME": str(home), "MISTRAL_API_KEY": key, "REHEARSAL_API_KEY": key},
         {Path("config.toml"): config},
     )
 
 
-_POINTERS: dict[str, Callable[[str, Path, int | None], Pointing]] = {
+_POINTERS: dict[str, Callable[[str, str, Path, int | None], Pointing]] = {
     "claude": _claude,
     "codex": _codex,
     "gemini": _gemini,

@@ -1,35 +1,31 @@
 """Sets the stage for a rehearsal: homes for the CLIs, a SEGUE_HOME whose accounts point at the model, and an
-environment in which no road leads to a real provider."""
+environment in which no road leads to a real provider.
+
+The user's own configuration comes along. Its accounts keep their names, so that a script finds them, but
+their homes, addresses and keys are the rehearsal's. Its declared agents are the user's own commands, and run
+as they are declared. Its store stays outside.
+"""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
-from segue.core.environment import is_mark
+from segue.rehearsal import toml
+from segue.rehearsal.roads import harmless, leads_away, turned
 from segue.rehearsal.setup import point
 
 AGENTS = ("claude", "codex", "gemini", "vibe")
+OURS = "rehearsal"
+"""The agent that needs no model."""
 RETRIES = 2
 """How often a CLI tries a failed request again: by themselves they go on for minutes."""
 
-_PROVIDERS = (
-    *("ANTHROPIC_", "CLAUDE_", "AWS_BEARER_TOKEN_", "CLOUD_ML_", "VERTEX_"),
-    *("OPENAI_", "CODEX_", "AZURE_OPENAI_"),
-    *("GEMINI_", "GOOGLE_", "CODE_ASSIST_"),
-    *("MISTRAL_", "VIBE_"),
-)
-"""How the CLIs' own variables begin: keys, tokens, addresses, and switches to other clouds among them. All
-are taken out, because the next version may know one more."""
-_TUNING = re.compile(
-    r"(ANTHROPIC|CLAUDE|GEMINI)_(\w+_)?(MODEL|EFFORT|LOG|(MAX|DISABLE|DEBUG)_\w+|TIMEOUT_MS)"
-)
-"""What is left in: it changes how a CLI works, not where it calls."""
-_ACCOUNTS = re.compile(r"SEGUE_(ACCOUNTS(_\w+)?|DEFAULTS_ACCOUNT)")
-"""Accounts by variable would join those that point at the model."""
+_NAMED = frozenset({"accounts", "agents", "prices"})
+_LEFT_OUT = frozenset({"accounts", "store"})
 _DIRECT = "127.0.0.1,localhost"
 
 
@@ -40,43 +36,73 @@ class Staged(msgspec.Struct, frozen=True):
     by_agent: dict[str, dict[str, str]]
 
 
-def stage(url: str, place: Path) -> Staged:
-    """Write the homes under ``place``; nothing of the user's own is touched."""
-    by_agent: dict[str, dict[str, str]] = {}
-    accounts = []
-    for agent in AGENTS:
-        home = place / agent
-        home.mkdir(parents=True, exist_ok=True, mode=0o700)
-        pointing = point(agent, url, home, retries=RETRIES)
+def stage(
+    url: str, key: str, place: Path, *, own: toml.Tables | None = None, scenario: Path | None = None
+) -> Staged:
+    """Write the homes under ``place``; nothing of the user's is touched.
+
+    ``own``: the user's configuration; ``scenario``: for the rehearsal agent, which does not ask the model.
+    """
+    return _Setting(url, key, place, scenario).written(own or {})
+
+
+class _Setting(msgspec.Struct, frozen=True):
+    """Where the model is, its key, and where everything is put."""
+
+    url: str
+    key: str
+    place: Path
+    scenario: Path | None
+
+    def written(self, own: toml.Tables) -> Staged:
+        by_agent = {agent: self._settled(agent, self.place / agent) for agent in (*AGENTS, OURS)}
+        accounts = {agent: _account(agent, self.place / agent, by_agent[agent]) for agent in AGENTS}
+        accounts |= self._accounts(own.get("accounts", {}))
+        config = {name: table for name, table in own.items() if name not in _LEFT_OUT}
+        segue = _made(self.place / "segue")
+        text = toml.write({**config, "accounts": accounts}, _NAMED)
+        (segue / "config.toml").write_text(text, encoding="utf-8")
+        merged = {name: value for env in by_agent.values() for name, value in env.items()}
+        direct = {"NO_PROXY": _DIRECT, "no_proxy": _DIRECT}
+        return Staged({**merged, **direct, "SEGUE_HOME": str(segue)}, by_agent)
+
+    def _settled(self, agent: str, home: Path) -> dict[str, str]:
+        """The variables that an agent lives by in this home, and what it finds there."""
+        _made(home)
+        if agent == OURS:
+            told = {"REHEARSAL_SCENARIO": str(self.scenario)} if self.scenario is not None else {}
+            return {"REHEARSAL_HOME": str(home), **told}
+        pointing = point(agent, self.url, home, key=self.key, retries=RETRIES)
         pointing.write(home)
-        by_agent[agent] = pointing.env | _fence(url).get(agent, {})
-        accounts.append(_account(agent, home, by_agent[agent]))
-    segue = place / "segue"
-    segue.mkdir(exist_ok=True, mode=0o700)
-    (segue / "config.toml").write_text("\n".join(accounts), encoding="utf-8")
-    merged = {name: value for env in by_agent.values() for name, value in env.items()}
-    direct = {"NO_PROXY": _DIRECT, "no_proxy": _DIRECT}
-    return Staged({**merged, **direct, "SEGUE_HOME": str(segue)}, by_agent)
+        return pointing.env | self._fence().get(agent, {})
 
+    def _fence(self) -> dict[str, dict[str, str]]:
+        """What keeps a project's own files (settings, ``.env``) from leading away: variables win over it."""
+        return {
+            "claude": {"CLAUDE_CODE_PROVIDER_MANAGED_BY_HOST": "1"},
+            "gemini": {
+                "GOOGLE_GENAI_USE_VERTEXAI": "false",
+                "GOOGLE_GENAI_USE_GCA": "false",
+                "GOOGLE_VERTEX_BASE_URL": self.url,
+                "CODE_ASSIST_ENDPOINT": self.url,
+            },
+        }
 
-def _fence(url: str) -> dict[str, dict[str, str]]:
-    """What keeps a project's own files (settings, ``.env``) from leading away: variables win over them."""
-    return {
-        "claude": {"CLAUDE_CODE_PROVIDER_MANAGED_BY_HOST": "1"},
-        "gemini": {
-            "GOOGLE_GENAI_USE_VERTEXAI": "false",
-            "GOOGLE_GENAI_USE_GCA": "false",
-            "GOOGLE_VERTEX_BASE_URL": url,
-            "CODE_ASSIST_ENDPOINT": url,
-        },
-    }
-
-
-def leads_away(name: str) -> bool:
-    """Whether a variable could make a CLI call somebody else than the model."""
-    if is_mark(name) or _ACCOUNTS.fullmatch(name) or name.upper().endswith("_PROXY"):
-        return True
-    return name.startswith(_PROVIDERS) and not _TUNING.fullmatch(name)
+    def _accounts(self, theirs: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+        """The user's accounts: those that share a home outside share one here."""
+        shared: dict[tuple[str, str], Path] = {}
+        found: dict[str, dict[str, Any]] = {}
+        for name, account in theirs.items():
+            agent, outside, env = account["agent"], account.get("home"), account.get("env", {})
+            home = self.place / agent
+            if outside is not None:
+                home = shared.setdefault((agent, outside), self.place / "accounts" / name)
+            if agent in (*AGENTS, OURS):
+                found[name] = _account(agent, home, harmless(env) | self._settled(agent, home))
+            else:
+                lives = {"home": str(_made(home))} if outside is not None else {}
+                found[name] = {"agent": agent, "env": turned(env, self.url, self.key), **lives}
+        return found
 
 
 def on_stage(env: Mapping[str, str], staged: Staged) -> dict[str, str]:
@@ -84,12 +110,12 @@ def on_stage(env: Mapping[str, str], staged: Staged) -> dict[str, str]:
     return {name: value for name, value in env.items() if not leads_away(name)} | staged.env
 
 
-def _account(agent: str, home: Path, env: dict[str, str]) -> str:
-    """An account of the agent's own name is the one it uses unless told otherwise."""
-    pairs = ", ".join(f"{name} = {_quoted(value)}" for name, value in env.items())
-    return f"[accounts.{agent}]\nagent = {_quoted(agent)}\nhome = {_quoted(str(home))}\nenv = {{ {pairs} }}\n"
+def _account(agent: str, home: Path, env: dict[str, str]) -> dict[str, Any]:
+    """One of the agent's own name is what it uses unless told otherwise."""
+    return {"agent": agent, "home": str(home), "env": env}
 
 
-def _quoted(text: str) -> str:
-    """A JSON string is a TOML string."""
-    return msgspec.json.encode(text).decode()
+def _made(home: Path) -> Path:
+    for folder in (home.parent, home):
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return home

@@ -20,6 +20,7 @@ from segue.config.schema import Config
 from segue.core.environment import child_environment
 from segue.core.errors import NotInstalled
 from segue.core.request import Place, Request, Runtime, Start
+from segue.rehearsal.log import Request as Asked
 from segue.sessions.listing import Listed
 from segue.turns.attempt import Task, attempt
 from segue.turns.runner import Limits
@@ -39,6 +40,17 @@ class Trial(msgspec.Struct, frozen=True):
     """All that the model was sent of the session."""
 
 
+class _First:
+    """The first request of the conversation itself. All others are forgotten: a session is not to be kept a
+    second time in some log."""
+
+    text = ""
+
+    def __call__(self, request: Asked) -> None:
+        if not self.text and not request.side:
+            self.text = msgspec.json.encode(request.body).decode()
+
+
 async def trial(agent: Agent, config: Config, env: Mapping[str, str], cache: Path, found: Listed) -> Trial:
     """Whether the CLI resumes the session."""
     from segue.rehearsal.model import LoopbackModel
@@ -49,9 +61,13 @@ async def trial(agent: Agent, config: Config, env: Mapping[str, str], cache: Pat
     cwd = _directory(found)
     if cwd is None:
         return Trial(None, "the directory it was begun in is gone")
-    with tempfile.TemporaryDirectory(prefix="segue-trial-") as folder, LoopbackModel() as model:
+    sent = _First()
+    with (
+        tempfile.TemporaryDirectory(prefix="segue-trial-") as folder,
+        LoopbackModel(kept=0, heard=sent) as model,
+    ):
         place = Path(folder)
-        staged = stage(model.url, place)
+        staged = stage(model.url, model.key, place)
         home = place / agent.name
         child = child_environment(
             on_stage(env, staged), keys_withheld=(), account_env=staged.by_agent[agent.name], pass_env=()
@@ -65,12 +81,11 @@ async def trial(agent: Agent, config: Config, env: Mapping[str, str], cache: Pat
             return Trial(None, f"{agent.label} is not installed here")
         _copy(found, home)
         outcome = await attempt(_task(agent, runtime, found, cwd, home, place / "run", surroundings))
-        sent = [msgspec.json.encode(request.body).decode() for request in model.requests if not request.side]
     failure = outcome.failure
     if failure is not None:
         refused = failure.kind in REFUSED or failure.status == 400
         return Trial(False if refused else None, failure.message or failure.kind)
-    return Trial(True, sent=sent[0] if sent else "")
+    return Trial(True, sent=sent.text)
 
 
 def _directory(found: Listed) -> Path | None:

@@ -22,7 +22,7 @@ UNPACKED_BYTES = 1 << 30
 """What is packed is unpacked up to this size."""
 _KEPT_IN_MEMORY = 1 << 23
 _LONGEST_HEAD = 1 << 24
-_PIECE = 1 << 9
+_PIECE = 1 << 10
 """What is unpacked at once: four bytes can become 128 KB."""
 _ID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 _NAME = re.compile(rf"rollout-(?P<time>.+?)-(?P<thread>{_ID})(?:_(?P<own>{_ID}))?\.jsonl(?P<packed>\.zst)?")

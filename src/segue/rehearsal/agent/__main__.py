@@ -5,7 +5,8 @@
 
 It has what real ones have: sessions on disk, resume, fork, branch, a chosen id, permissions, tools,
 questions, usage and cost, and every way to fail. It prints one JSON record per
-line and ends with one of type ``end``.
+line and ends with one of type ``end``. ``REHEARSAL_HOME`` is where its sessions are, ``REHEARSAL_SCENARIO`` a
+scenario as the loopback model takes it.
 Exit code 0: answered; 1: failed (``end`` says how); 2: called wrongly (stderr says how).
 """
 
@@ -32,6 +33,7 @@ from segue.rehearsal.agent.store import (
     now_ms,
 )
 from segue.rehearsal.agent.tools import Rules
+from segue.rehearsal.script import Script
 
 MODEL = "rehearsal-1"
 
@@ -40,7 +42,7 @@ def main(argv: list[str] | None = None) -> int:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     given = options(argv)
     try:
-        return _run(given, _prompt(given))
+        return _run(given, _prompt(given), _script())
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
@@ -60,7 +62,20 @@ def _prompt(given: Namespace) -> str:
     return prompt
 
 
-def _run(given: Namespace, prompt: str) -> int:
+def _script() -> Script:
+    """What the model does: as the prompt says, or as a scenario does."""
+    file = os.environ.get("REHEARSAL_SCENARIO")
+    if not file:
+        return Script()
+    from segue.rehearsal.agent.tally import scripted
+
+    try:
+        return scripted(Path(file), default_home(os.environ))
+    except ValueError as error:
+        sys.exit(_misuse(f"the scenario cannot be used: {error}"))
+
+
+def _run(given: Namespace, prompt: str, script: Script) -> int:
     try:
         session = _open(given)
     except Refused as refused:
@@ -70,7 +85,7 @@ def _run(given: Namespace, prompt: str) -> int:
     rules = Rules(given.permission, frozenset(given.allow_tool), frozenset(given.deny_tool))
     settings = Settings(rules, Path.cwd(), model, given.max_turns)
     asks = given.input == "jsonl" and not given.no_questions
-    turn = Turn(session, settings, _emit, _answer if asks else None)
+    turn = Turn(session, settings, _emit, _answer if asks else None, script)
     try:
         answer = turn.run(prompt)
     except Stopped as stopped:

@@ -49,13 +49,15 @@ class Settings(Struct, frozen=True):
 class Turn:
     """One prompt, worked on until there is an answer. ``answers`` waits for the user, if one is there."""
 
-    def __init__(self, session: Session, settings: Settings, emit: Print, answers: Answers | None) -> None:
+    def __init__(
+        self, session: Session, settings: Settings, emit: Print, answers: Answers | None, script: Script
+    ) -> None:
         self.session = session
         self.meter = Meter(session)
         self._settings = settings
         self._emit = emit
         self._answers = answers
-        self._script = Script()
+        self._script = script
         self._tools = (*hands.TOOLS, hands.ASK) if answers else hands.TOOLS
 
     def run(self, prompt: str) -> Message | None:
