@@ -176,9 +176,11 @@ def test_an_answerer_is_asked_also_when_the_session_is_resumed(segue: Program) -
             assert isinstance(event, ev.Question)
             return Answer(True, answers={"Which?": "the second"})
 
-        await door.run("t", "remember number 1")
+        await door.run("t", "remember number 1", answer=answer)
         turn = await door.run("t", "[[ask Which? | a | b]][[result]]", answer=answer)
-        assert (turn.mode, turn.text) == ("resume", "the second")
+        assert (turn.mode, turn.text, turn.terms.questions) == ("resume", "the second", True)
+        unheard = await door.run("other", "[[ask Which? | a | b]]")
+        assert (unheard.text, unheard.terms.questions) == ("Which? (1) a (2) b", False)
 
     play(segue, work)
 

@@ -51,6 +51,7 @@ BREAKS: dict[str, dict[str, Any]] = {
     "other directory": {"workdir": Workdir("/home/me/other", 1, 3)},
     "other program": {"pinned": {"runtime": "openclaude openclaude resume"}},
     "other model": {"model": "opus", "policy": {"on_model_change": "replay"}},
+    "other tools": {"pinned": {"offers": ()}, "offers": ("without Bash",)},
     "other login": {"pinned": {"login": "me"}, "login": "you"},
     "other account": {"spoken": "u1@claude/work a1@claude/work u2", "holds": None, "hidden": 2},
     "other host": {"host": Host("there")},

@@ -29,6 +29,7 @@ NAMES = (
         "workdir",
         "runtime",
         "model",
+        "tools",
     ),
     *("account", "host", "ttl", "outcome", "poisoned", "retired", "pressure", "file", "size", "fits", "busy"),
 )
@@ -53,6 +54,7 @@ ROWS = {
     "other directory": ("workdir", "RB"),
     "other program": ("runtime", "RB"),
     "other model": ("model", "RB"),
+    "other tools": ("tools", ""),
     "other login": ("account", "RBGYC"),
     "other account": ("account", "RBGYC"),
     "other host": ("host", "RB"),
@@ -97,8 +99,8 @@ def test_what_is_wrong_fails_one_check_and_all_are_recorded(wrong: str) -> None:
 
 def test_when_all_is_well_nothing_fails() -> None:
     checks = decide(situation()).checks
-    assert len(checks) == len(CHECKS) == 21
-    assert {each.check for each in checks if each.verdict != "pass"} == {"ttl", "pressure"}
+    assert len(checks) == len(CHECKS) == 22
+    assert {each.check for each in checks if each.verdict != "pass"} == {"tools", "ttl", "pressure"}
 
 
 HOLDS_ITS_PEACE: list[tuple[str, str, dict[str, Any]]] = [

@@ -57,6 +57,7 @@ LANDS: list[tuple[tuple[str, ...], Mode, Mode, Mode]] = [
     (("over half the window",), "resume", "resume", "resume"),
     (("over half the window", "no session"), "recap", "recap", "fresh"),
     (("over the prompt limit", "no session"), "recap", "recap", "fresh"),
+    (("other tools",), "resume", "resume", "resume"),
     (("busy",), "resume", "resume", "resume"),
 ]
 
@@ -105,7 +106,7 @@ def test_in_any_combination(wrong: set[str], first: bool) -> None:
     names = sorted(wrong)
     now = broken(*names, spoken="u1") if first else broken(*names)
     decision = decide(now)
-    assert len(decision.checks) == 21
+    assert len(decision.checks) == 22
     barred = {mode for check in decision.checks for mode in check.bars}
     assert "fresh" not in barred
     assert decision.mode == first_open(now, barred)
