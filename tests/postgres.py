@@ -41,20 +41,24 @@ _numbers = itertools.count(1)
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[str]:
     """The URL of the server, up to the database's name."""
-    programs = _programs()
-    if programs is None:
-        missing("PostgreSQL is missing (scripts/test-packages.sh installs it)")
-    with _directory() as root, _running(programs, root) as url:
-        yield url
+    with _directory() as root, _running(_needed(), root) as server:
+        yield server.url
+
+
+@pytest.fixture
+def own_postgres() -> Iterator[Server]:
+    """A server that only this test knows, to be stopped and started; its database ``postgres`` is empty."""
+    with _directory() as root, _running(_needed(), root) as server:
+        yield server
 
 
 @pytest.fixture
 def postgres_url(postgres_server: str) -> Iterator[str]:
     """A new, empty database."""
     name = f"test_{os.getpid()}_{next(_numbers)}"
-    with psycopg.connect(_at(postgres_server, "postgres"), autocommit=True) as admin:
+    with psycopg.connect(at(postgres_server, "postgres"), autocommit=True) as admin:
         admin.execute(f"CREATE DATABASE {name}".encode())
-        yield _at(postgres_server, name)
+        yield at(postgres_server, name)
         admin.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
 
 
@@ -65,7 +69,7 @@ def missing(why: str) -> NoReturn:
     pytest.skip(why)
 
 
-def _at(server: str, database: str) -> str:
+def at(server: str, database: str) -> str:
     return server.replace("/?", f"/{database}?")
 
 
@@ -75,6 +79,13 @@ def _programs() -> Path | None:
     where = [Path(found).resolve().parent] if found else []
     where += [Path(path) for path in sorted(glob("/usr/lib/postgresql/*/bin"), reverse=True)]
     return next((path for path in where if (path / "postgres").exists() and (path / "initdb").exists()), None)
+
+
+def _needed() -> Path:
+    programs = _programs()
+    if programs is None:
+        missing("PostgreSQL is missing (scripts/test-packages.sh installs it)")
+    return programs
 
 
 def _user() -> str | None:
@@ -102,48 +113,65 @@ def _directory() -> Iterator[Path]:
         shutil.rmtree(root, ignore_errors=True)
 
 
-@contextmanager
-def _running(programs: Path, root: Path) -> Iterator[str]:
-    as_user = _as_user()
-    env = {"PATH": os.defpath, "LC_ALL": "C.UTF-8", "TZ": "UTC"}
-    data = root / "data"
-    initdb = [f"{programs}/initdb", "-D", f"{data}", *"-U segue -A trust -E UTF8 --no-sync".split()]
-    made = subprocess.run(
-        initdb,
-        cwd=root,
-        env=env,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-        **as_user,
-    )
-    assert made.returncode == 0, made.stderr
-    settings = [part for setting in SETTINGS for part in ("-c", setting)]
-    with (root / "log").open("wb") as log:
-        server = subprocess.Popen(
-            [f"{programs}/postgres", "-D", f"{data}", "-k", f"{root}", *settings],
+class Server:
+    """One that can be stopped and started again; what it holds stays."""
+
+    def __init__(self, programs: Path, root: Path) -> None:
+        self._programs, self._root = programs, root
+        self._env = {"PATH": os.defpath, "LC_ALL": "C.UTF-8", "TZ": "UTC"}
+        self.url = f"postgresql://segue@/?host={quote(str(root), safe='')}"
+        """Up to the database's name."""
+        self._process: subprocess.Popen[bytes] | None = None
+        initdb = [f"{programs}/initdb", "-D", f"{root}/data", *"-U segue -A trust -E UTF8 --no-sync".split()]
+        made = subprocess.run(
+            initdb,
             cwd=root,
-            env=env,
+            env=self._env,
             stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            **as_user,
+            capture_output=True,
+            text=True,
+            check=False,
+            **_as_user(),
         )
+        assert made.returncode == 0, made.stderr
+
+    def start(self) -> None:
+        settings = [part for setting in SETTINGS for part in ("-c", setting)]
+        with (self._root / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [f"{self._programs}/postgres", "-D", f"{self._root}/data", "-k", f"{self._root}", *settings],
+                cwd=self._root,
+                env=self._env,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                **_as_user(),
+            )
+        _wait(self._process, self.url, self._root / "log")
+
+    def stop(self) -> None:
+        """At once: whoever is connected is cut off."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGINT)
+            self._process.wait(START_S)
+            self._process = None
+
+
+@contextmanager
+def _running(programs: Path, root: Path) -> Iterator[Server]:
+    server = Server(programs, root)
     try:
-        url = f"postgresql://segue@/?host={quote(str(root), safe='')}"
-        _wait(server, url, root / "log")
-        yield url
+        server.start()
+        yield server
     finally:
-        server.send_signal(signal.SIGINT)
-        server.wait(START_S)
+        server.stop()
 
 
 def _wait(server: subprocess.Popen[bytes], url: str, log: Path) -> None:
     until = time.monotonic() + START_S
     while True:
         try:
-            psycopg.connect(_at(url, "postgres")).close()
+            psycopg.connect(at(url, "postgres")).close()
             return
         except psycopg.OperationalError:
             assert server.poll() is None, log.read_text()

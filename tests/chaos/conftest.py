@@ -8,9 +8,9 @@ import pytest
 
 from tests.chaos.scenes import Scene
 from tests.integration.conftest import Program, segue
-from tests.postgres import postgres_server, postgres_url
+from tests.postgres import own_postgres, postgres_server, postgres_url
 
-__all__ = ["postgres_server", "postgres_url", "segue"]
+__all__ = ["own_postgres", "postgres_server", "postgres_url", "segue"]
 
 
 @pytest.fixture

@@ -123,8 +123,8 @@ class Scene:
         """Who said what, in order."""
         return [(row["from"], row["text"]) for row in self.log(key)]
 
-    def open_gate(self) -> None:
-        (self.segue.cwd / "gate").touch()
+    def open_gate(self, name: str = "gate") -> None:
+        (self.segue.cwd / name).touch()
 
     # what stands on disk
 

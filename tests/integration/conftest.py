@@ -36,12 +36,13 @@ class Program:
     home: Path
     cwd: Path
     env: dict[str, str] = field(default_factory=dict)
+    command: list[str] = field(default_factory=lambda: SEGUE)
 
     def __call__(
         self, *args: str, stdin: bytes | None = None, more: dict[str, str] | None = None, **env: str
     ) -> Result:
         done = subprocess.run(
-            [*SEGUE, *args],
+            [*self.command, *args],
             cwd=self.cwd,
             env={**self.env, **(more or {}), **env},
             input=stdin,
@@ -55,7 +56,7 @@ class Program:
     def start(self, *args: str, within: Sequence[str] = (), **env: str) -> subprocess.Popen[bytes]:
         """Start it and let it run, as the leader of its own group. ``within``: words before the command."""
         return subprocess.Popen(
-            [*within, *SEGUE, *args],
+            [*within, *self.command, *args],
             cwd=self.cwd,
             env={**self.env, **env},
             stdin=subprocess.DEVNULL,

@@ -14,8 +14,8 @@ from tests.integration.talk import OTHER, Talk, rehearsing
 
 PRICES = '[prices."rehearsal-*"]\ninput = 1000.0\noutput = 5000.0\ncache_read = 100.0\ncache_write = 1250.0\n'
 CHECKS = (
-    "blank enabled capability fresh_session pin history end workdir runtime model tools account host ttl outcome"
-    " poisoned retired pressure file size fits busy"
+    "blank enabled capability fresh_session pin history end workdir runtime model tools account host ttl"
+    " outcome poisoned retired pressure file size fits busy"
 ).split()
 RUNGS = ["resume", "branch", "graft", "replay", "recap", "fresh"]
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import signal
 from collections.abc import AsyncIterator
+from contextlib import suppress
 
 import anyio
+from anyio.to_thread import run_sync
 
 from segue.cli.form import Form
 from segue.cli.output import say_json
 from segue.cli.screen import Screen
 from segue.core import events as ev
+from segue.core.errors import SegueError
 from segue.core.turn import Turn
 from segue.store.store import Store
 from segue.turns.attempt import Cancel
@@ -30,7 +33,7 @@ async def follow(
 
     def on_event(event: ev.Event) -> None:
         if isinstance(event, ev.Session):  # how it goes about it is decided by now
-            screen.entitle(_title(prepared, store))
+            tasks.start_soon(_entitle, screen, prepared, store)
         if answer is None or not isinstance(event, ev.Question):  # else it is asked
             screen.event(event)
         if printer is not None:
@@ -62,28 +65,32 @@ async def follow(
     return outcome
 
 
-def _title(prepared: Prepared, store: Store) -> str:
-    """``claude · resume · fix-auth``."""
-    row = store.turn(prepared.run)
-    mode = row.mode if row is not None else None
-    return " · ".join(filter(None, (prepared.agent.name, mode, prepared.ask.key)))
+async def _entitle(screen: Screen, prepared: Prepared, store: Store) -> None:
+    """``claude · resume · fix-auth``. A store that is away holds up nobody for that."""
+    with suppress(SegueError):
+        row = await run_sync(store.turn, prepared.run, abandon_on_cancel=True)
+        mode = row.mode if row is not None else None
+        screen.entitle(" · ".join(filter(None, (prepared.agent.name, mode, prepared.ask.key))))
 
 
 class Printer:
-    """Events as JSON lines on stdout. When nobody reads them any more, the turn is cancelled."""
+    """Events as JSON lines on stdout. When nobody reads them any more, the turn is cancelled; one that can
+    write no more, because a disk is full, lets the agent work on."""
 
     def __init__(self, cancel: Cancel) -> None:
-        self.broken = False
+        self.broken = self._full = False
         self._cancel = cancel
 
     def __call__(self, event: ev.Event) -> None:
-        if self.broken:
+        if self.broken or self._full:
             return
         try:
             say_json(event)
-        except OSError:
+        except BrokenPipeError:
             self.broken = True
             self._cancel()
+        except OSError:
+            self._full = True
 
 
 async def _listen(signals: AsyncIterator[signal.Signals], cancel: Cancel, screen: Screen, key: str) -> None:

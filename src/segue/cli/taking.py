@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -13,6 +16,7 @@ from segue.cli import words
 from segue.cli.form import somebody_answers
 from segue.cli.live import follow
 from segue.cli.output import answer, say, say_json
+from segue.core.errors import SegueError
 from segue.core.turn import Turn, exit_code
 from segue.store.store import Store
 from segue.turns import changes
@@ -42,10 +46,9 @@ def run(
         answers = use_stdin and not quiet and somebody_answers()
         ask = msgspec.structs.replace(ask_of(key, text, options, answers=answers), via=via)
         prepared = prepare(ask, os.environ, store, Path.cwd())
-        turn = _taken(prepared, store, message, as_json=as_json or events, events=events, quiet=quiet)
+        return _taken(prepared, store, message, as_json=as_json or events, events=events, quiet=quiet)
     finally:
         store.leave()
-    return exit_code(turn)
 
 
 def _before(store: Store, key: str, named: str | None, options: Options) -> tuple[str, str, Options]:
@@ -58,25 +61,46 @@ def _before(store: Store, key: str, named: str | None, options: Options) -> tupl
 
 def _taken(
     prepared: Prepared, store: Store, message: str | None, *, as_json: bool, events: bool, quiet: bool
-) -> Turn:
+) -> int:
+    """The exit code."""
     title = f"{prepared.agent.name} · {prepared.ask.key}"
     screen = screens.open_screen(title, quiet=quiet, answer_on_stdout=not as_json)
     for notice in prepared.config.mentions:
         screen.note(f"segue: {notice}")
     turn = anyio.run(follow, prepared, store, screen, events, message)
+    trouble = None
     if as_json:
-        say_json(turn)
+        trouble = _printed(partial(say_json, turn))
     elif turn.text and not screen.shown:
-        answer(turn.text + "\n")
+        trouble = _printed(partial(answer, turn.text + "\n"))
     if turn.failure is not None:
         say(f"segue: {words.one_line(words.failure(turn, prepared.agent.label))}", err=True)
         say(f"       {words.way_on(turn, _number(store, turn))}", err=True)
     screen.note(words.summary(turn, prepared.model_from))
-    return turn
+    if trouble is None:
+        return exit_code(turn)
+    what = f"the answer could not be written to stdout ({trouble}); it is kept: segue last {prepared.ask.key}"
+    say(f"segue: {what}", err=True)
+    return exit_code(turn) or 1
+
+
+def _printed(write: Callable[[], None]) -> str | None:
+    """None, or why stdout takes no more. A reader that has gone is another matter."""
+    try:
+        write()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left would fail again
+        return error.strerror or str(error)
+    return None
 
 
 def _number(store: Store, turn: Turn) -> int | None:
-    """What the message is called by; None where it has no place."""
-    row = store.turn(turn.run)
-    ids = [message.id for message in store.messages(row.conversation)] if row is not None else []
+    """What the message is called by; None where it has no place, or the store is away."""
+    try:
+        row = store.turn(turn.run)
+        ids = [message.id for message in store.messages(row.conversation)] if row is not None else []
+    except SegueError:
+        return None
     return ids.index(row.message) + 1 if row is not None and row.message in ids else None

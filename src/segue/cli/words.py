@@ -163,6 +163,8 @@ def way_on(turn: Turn, number: int | None = None) -> str:
     key, failed = turn.conversation, turn.failure
     kept = "Nothing was lost: the message is kept" + (f" as #{number}. " if number is not None else ". ")
     again = f"segue retry {key} {turn.message}" if turn.message else f"segue retry {key}"
+    if failed is not None and failed.kind == "unsettled":
+        return f"The answer is whole, and kept on disk. Go on with: segue run {key}"
     if failed is not None and failed.kind in CUT_SHORT and turn.tools_run:
         return f"{kept}The agent knows what it did: go on with segue run {key}, or once more with: {again}"
     if failed is not None and failed.kind == "auth":

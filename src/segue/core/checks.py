@@ -175,6 +175,8 @@ def outcome(now: Situation) -> Check:
     last = now.pin.ended
     if last is None or last.kind not in CUT_SHORT:
         return _ok("outcome", f"the last attempt failed ({last.kind}), the session is good" if last else "")
+    if last.tools_run is None:
+        return _ok("outcome", "the last turn was interrupted, and what it did is not known; nothing is cut")
     if last.tools_run:
         calls = _many(last.tools_run, "tool call")
         done = f"the last turn was interrupted after {calls}; the session knows of them"

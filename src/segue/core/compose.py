@@ -46,6 +46,8 @@ class Carry(msgspec.Struct, frozen=True, kw_only=True):
     left: tuple[str, int | None] | None = None
     """Who was interrupted in the turn before and after how many tool calls (None: unknown), where neither the
     session nor what is carried tells."""
+    unsure: bool = False
+    """It was interrupted, and nobody knows what it did."""
     echo: bool = False
     """After a question, a failure or a fork."""
     role: str | None = None
@@ -123,6 +125,8 @@ def _now(carry: Carry) -> list[Part]:
         lines.append(notes.lost(carry.lost, carry.mode))
     if carry.interrupted:
         lines.append(notes.interrupted(carry.interrupted))
+    if carry.unsure:
+        lines.append(notes.interrupted(None))
     if carry.left is not None:
         lines.append(notes.left_behind(*carry.left))
     if carry.echo:

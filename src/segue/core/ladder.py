@@ -41,15 +41,15 @@ def decide(now: Situation) -> Decision:
     return Decision(mode, checks, rungs)
 
 
-def step_down(mode: Mode, failure: Failure, tools_run: int, now: Situation) -> Mode | None:
-    """The rung for a second attempt, or None: then the failure stands. Never after a tool ran.
+def step_down(mode: Mode, failure: Failure, tools_run: int | None, now: Situation) -> Mode | None:
+    """The rung for a second attempt, or None: then the failure stands. Never after a tool ran, or may have.
 
     ``fresh`` only where nothing was said before: rather fail than lose context without a word.
     """
     on_session = mode in ("resume", "branch", "graft")
     refused = failure.kind == "session_rejected" and on_session
     full = failure.kind == "context_exceeded" and (on_session or mode == "replay")
-    if tools_run or not (refused or full):
+    if tools_run != 0 or not (refused or full):
         return None
     if now.earlier == 0:
         return "fresh"

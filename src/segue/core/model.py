@@ -75,7 +75,8 @@ class Ended(msgspec.Struct, frozen=True):
     """How the last attempt on a session ended, if not well."""
 
     kind: str
-    tools_run: int = 0
+    tools_run: int | None = 0
+    """None: nobody knows."""
     message: str = ""
 
 

@@ -53,7 +53,10 @@ def lost(why: str, mode: Mode) -> str:
     )
 
 
-def interrupted(calls: int) -> str:
+def interrupted(calls: int | None) -> str:
+    """``calls`` None: nobody knows."""
+    if calls is None:
+        return "Your last turn was interrupted, and what it did is not known; look before repeating."
     return f"Your last turn was interrupted after {_calls(calls)}; look before repeating."
 
 

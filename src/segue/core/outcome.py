@@ -16,6 +16,7 @@ The kinds, and what they mean for the next turn, are the same for every agent:
     crashed            the CLI itself broke down
     not_installed      there is no such program
     protocol           the CLI's output is not what we understand
+    unsettled          it went well, but the store was away: the next run writes it down
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ Kind = Literal[
     "crashed",
     "not_installed",
     "protocol",
+    "unsettled",
 ]
 Reason = Literal["not_found", "expired", "foreign_account", "wrong_cwd", "corrupt", "unknown"]
 Status = Literal["ok", "failed", "cancelled"]
@@ -109,7 +111,8 @@ class Outcome(msgspec.Struct, frozen=True):
     totals: Totals = Totals()
     """The session's running totals after this turn, where the CLI counts that way."""
     model_turns: int | None = None
-    tools_run: int = 0
+    tools_run: int | None = 0
+    """None: whether any ran cannot be seen."""
     tools_denied: int = 0
     compacted: bool = False
     """The CLI replaced its history by a summary."""

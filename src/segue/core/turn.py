@@ -97,7 +97,8 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     saved: Saved = Saved()
     context: Context
     model_turns: int | None
-    tools_run: int
+    tools_run: int | None
+    """Calls of tools that ran, or may have; None: nobody knows."""
     attempts: tuple[AttemptShown, ...]
     notices: tuple[str, ...] = ()
     """What the caller should know of how the turn went, in words."""
@@ -137,11 +138,11 @@ def next_command(key: str, message: str | None, failure: Failure | None, tools: 
 
 
 def exit_code(turn: Turn) -> int:
-    """0 ok, 1 failed, 75 failed but worth retrying, 124 a limit was reached, 130 cancelled."""
+    """0 ok, 1 failed, 75 a later run may do better, 124 a limit was reached, 130 cancelled."""
     if turn.failure is None:
         return 0
     if turn.failure.kind == "cancelled":
         return 130
     if turn.failure.kind == "timeout":
         return 124
-    return 75 if turn.failure.retryable else 1
+    return 75 if turn.failure.retryable or turn.failure.kind == "unsettled" else 1

@@ -8,6 +8,8 @@ from segue.store.part import Part
 from segue.store.queries import Queries
 
 _SQL = Queries("events")
+FORGET_AT_ONCE = 2_000
+"""So that nobody waits long, however much there is to forget."""
 
 
 class Events(Part):
@@ -26,6 +28,10 @@ class Events(Part):
         for answer, event in self.db.among(_SQL.of_tools, answers):
             found.setdefault(answer, []).append(event)
         return found
+
+    def forget_events(self, before_ms: int) -> int:
+        """Drop what is older of turns that are over, but for what tools did; how many, some at a time."""
+        return self.db.run(_SQL.forget, before_ms=before_ms, count=FORGET_AT_ONCE)
 
     def switch_off(self, runtime: str, capability: str, reason: str, ms: int) -> None:
         """This program does not do what it says it can."""

@@ -9,6 +9,7 @@ from segue.store.database import Database, Row
 from segue.store.messages import read_facts
 from segue.store.queries import Queries
 from segue.store.records import LogRow, TurnRow
+from segue.store.turns import whole
 
 _SQL = Queries("messages")
 NO_PLACE = 0
@@ -22,7 +23,12 @@ def log(db: Database, conversation_id: str, turns: list[TurnRow]) -> list[LogRow
     by_answer = {turn.answer: turn for turn in turns if turn.answer}
     answered = {turn.message for turn in turns if turn.answer in standing}
     unanswered = {turn.message: turn for turn in turns if turn.message not in answered}
-    return [_row(n, row, by_answer.get(row[0]) or unanswered.get(row[0])) for n, row in enumerate(rows, 1)]
+    answers = {
+        row[0]: whole(db, by_answer[row[0]], row[5] if row[2] == 1 else None)
+        for row in rows
+        if row[0] in by_answer
+    }
+    return [_row(n, row, answers.get(row[0]) or unanswered.get(row[0])) for n, row in enumerate(rows, 1)]
 
 
 def withdrawn(db: Database, conversation_id: str, turns: list[TurnRow]) -> list[LogRow]:

@@ -136,14 +136,14 @@ class AttemptRow(msgspec.Struct, frozen=True, kw_only=True):
     """The native id it is meant to get."""
     run_dir: str
     task: bytes = b"{}"
-    """JSON of whoever runs it."""
+    """JSON of whoever runs it: what is left of the plan if its directory is lost. Until it is settled."""
     process: str | None = None
     """JSON of the process, once it is started."""
     outcome: str | None = None
     native_id: str | None = None
     usage: Usage = Usage()
     cost_usd: float | None = None
-    tools_run: int = 0
+    tools_run: int | None = 0
     started_ms: int
     ended_ms: int | None = None
 

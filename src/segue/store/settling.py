@@ -34,6 +34,7 @@ class Settling(Part):
                 raise Misuse(f"the conversation of turn {turn.id} was removed while it ran")
             if not self.db.run(_SQL.settle, **_final(settlement)):
                 return False
+            self.db.run(_SQL.planned_no_more, turn=turn.id)
             _settle_answer(self.db, settlement, now_ms)
             _settle_session(self.db, settlement, now_ms)
             for row in settlement.lineage:
@@ -56,11 +57,17 @@ def _final(settlement: Settlement) -> dict[str, Any]:
         "model": turn.model,
         "mode": turn.mode,
         "state": turn.state,
-        "told": None if turn.told is None else pack(turn.told),
+        "told": None if turn.told is None else pack(_told(turn.told, settlement)),
         "ended_ms": turn.ended_ms,
         "predicted_usd": turn.predicted_usd,
         **_spent(turn.told),
     }
+
+
+def _told(told: Turn, settlement: Settlement) -> Turn:
+    """Without the answer's text, which stands among the messages: once is enough."""
+    same = settlement.answer is not None and settlement.answer[1] == told.text
+    return msgspec.structs.replace(told, text="") if same else told
 
 
 def _spent(told: Turn | None) -> dict[str, Any]:

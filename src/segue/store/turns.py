@@ -80,10 +80,10 @@ class Turns(Part):
 
     def turn(self, turn_id: str) -> TurnRow | None:
         row = self.db.one(_SQL.by_id, id=turn_id)
-        return None if row is None else turn_of(row)
+        return None if row is None else whole(self.db, turn_of(row))
 
     def turns(self, conversation_id: str, limit: int | None = None) -> list[TurnRow]:
-        """The newest last; at most ``limit`` of them."""
+        """The newest last; at most ``limit`` of them. What is told of each is without its answer's text."""
         count = _ALL if limit is None else limit
         rows = self.db.all(_SQL.newest, conversation=conversation_id, count=count)
         return [turn_of(row) for row in reversed(rows)]
@@ -114,7 +114,7 @@ class Turns(Part):
         native_id: str | None,
         usage: Usage,
         cost_usd: float | None,
-        tools_run: int,
+        tools_run: int | None,
         ended_ms: int,
     ) -> None:
         """How it ended: ``ok`` or the kind of failure."""
@@ -138,6 +138,16 @@ class Turns(Part):
         if turn is None:
             raise Misuse(f"there is no turn {turn_id} (any more)")
         return turn
+
+
+def whole(db: Database, turn: TurnRow, text: str | None = None) -> TurnRow:
+    """With the ``text`` of its answer as it was given, which is stored among the messages alone."""
+    if turn.told is None or turn.answer is None or turn.told.text:
+        return turn
+    if text is None:
+        said = db.one(_SQL.answered, message=turn.answer)
+        text = said[0] if said is not None else ""
+    return msgspec.structs.replace(turn, told=msgspec.structs.replace(turn.told, text=text))
 
 
 def turn_of(row: Row) -> TurnRow:

@@ -5,20 +5,21 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 import msgspec
 from anyio.to_thread import run_sync
 
-from segue.core.errors import SegueError
+from segue.core.errors import Broken, SegueError
 from segue.core.events import Event
 from segue.core.ladder import decide, step_down
 from segue.core.model import Held, Pin
 from segue.core.outcome import Failure, Outcome
 from segue.core.redact import Redactor
 from segue.core.request import Place
-from segue.core.turn import FailureShown, Mode, Turn
+from segue.core.turn import FailureShown, Mode, Saved, Turn
 from segue.store.records import AttemptRow, TurnRow
 from segue.store.store import Store
 from segue.turns import copies, foresight, keep
@@ -28,6 +29,7 @@ from segue.turns.attempt import Cancel, Task, attempt
 from segue.turns.carrying import NATIVE, Carrying, NoPlace, TooLong
 from segue.turns.finishing import finish, weigh
 from segue.turns.lease import OVERTAKEN, Busy, Lease, hold, session_lease_name
+from segue.turns.patience import Away, Patience
 from segue.turns.plan import Plan
 from segue.turns.prepared import Prepared
 from segue.turns.recording import Recorder
@@ -35,9 +37,15 @@ from segue.turns.report import advised, priced, told
 from segue.turns.runner import Limits
 from segue.turns.settling import Result, moves, paid_again
 from segue.turns.survey import survey
-from segue.turns.telling import Listener
+from segue.turns.telling import Guarded, Listener
 
 SESSION_WAIT_S = 30.0
+UNSETTLED = (
+    "it went well, but the store could not be written; do not run it again: the next run writes it down"
+)
+EVENTS_S = 1.0
+"""How long writing the last events may take before the store counts as away."""
+DAY_MS = 24 * 3_600_000
 
 
 class Company(msgspec.Struct, frozen=True):
@@ -65,7 +73,11 @@ class Attempts:
     ) -> None:
         self.prepared, self.store, self.row, self.lease, self.company = prepared, store, row, lease, company
         self.redactor = Redactor(prepared.child.secrets)
-        self.recorder = Recorder(store, row.id, company.listener)
+        self.audience = Guarded("on_event", company.listener)
+        self.recorder = Recorder(store, row.id, self.audience)
+        self.patience = Patience(company.notice, company.cancel)
+        self.made: list[tuple[Plan, Outcome]] = []
+        """The attempts that were made, each with what came of it."""
         self.notices: list[str] = [*prepared.mentions]
         self.unrestored: str | None = None
         self.ready = False
@@ -73,6 +85,15 @@ class Attempts:
     async def run(self, began_ns: int) -> Turn:
         for notice in self.prepared.granted.notices:
             self._say(notice)
+        try:
+            tried = await self._tries()
+            return await self._settle(tried, began_ns)
+        except Away as away:
+            return self._unsettled(away, began_ns)
+        finally:
+            self.recorder.give_up()
+
+    async def _tries(self) -> list[Tried]:
         await run_sync(self._decide, {}, True)
         await self._bring_back()
         first = await self._try(self.decision.mode, 1)
@@ -80,15 +101,37 @@ class Attempts:
         if lower is not None and first.outcome.failure is not None:
             why = first.outcome.failure
             self._say(_stepped(self.prepared.agent.label, why, lower))
-            await run_sync(self._decide, {})
+            await self.patience(partial(self._decide, {}))
             tried.append(await self._try(lower, 2, why.message))
-        self.recorder.flush()
+        return tried
+
+    async def _settle(self, tried: list[Tried], began_ns: int) -> Turn:
+        """Write it all down, in its order. Once that is done, nothing makes a failure of a success."""
+        with suppress(Away):  # whatever is wrong with the events, the turn itself is worth a try
+            await self.patience(self._write_events)
         last = tried[-1]
         for notice in (*last.plan.notices, *last.result.notices, *paid_again(last.plan, last.outcome)):
             self._say(notice)
+        if self.audience.failed is not None:
+            self._say(f"on_event raised {self.audience.failed!r} and was called no more"[:300])
         if (trouble := await run_sync(self._keep, tried[-1])) is not None:
             self._say(trouble)
-        return await run_sync(self._finish, tried, began_ns)
+        turn = self._told(tried, began_ns)
+        if not await self.patience(partial(self._finish, tried, turn)):
+            why = FailureShown("cancelled", None, f"this turn is over: {OVERTAKEN}", False)
+            turn = msgspec.structs.replace(turn, state="cancelled", status="cancelled", failure=why, text="")
+        await run_sync(self._clear_up, tried)
+        return msgspec.structs.replace(turn, notices=tuple(self.notices))
+
+    def _unsettled(self, away: Away, began_ns: int) -> Turn:
+        """All that was done is on disk, and the turn is as it was begun: so the next run settles it."""
+        made = self.made
+        self._say(f"this turn is not written down ({away}); the next run of {made[-1][0].key} does that")
+        turn = told(made, saved=Saved(), notices=self.notices, duration_ms=_ms_since(began_ns))
+        if turn.failure is not None:
+            return turn
+        why = FailureShown("unsettled", None, UNSETTLED, False)
+        return msgspec.structs.replace(turn, state="failed", status="failed", failure=why)
 
     def _decide(self, switched_off: dict[str, str], quick: bool = False) -> None:
         """``quick``: without looking at all that was said, if that is enough to resume the session."""
@@ -127,7 +170,9 @@ class Attempts:
                     outcome = await self._attempt(plan, locks)
             except Busy as busy:
                 outcome = Outcome(failure=Failure("session_busy", str(busy)))
-            return await run_sync(self._weigh, plan, outcome)
+            outcome = advised(priced(outcome, plan, self.prepared.config.prices), self.prepared)
+            self.made.append((plan, outcome))
+            return await self.patience(partial(self._weigh, plan, outcome))
 
     def _plan(self, mode: Mode, seq: int, home: Path, refused: str | None) -> Plan:
         """The plan, and its traces on disk and in the store: from here on a crash can be mended."""
@@ -207,7 +252,6 @@ class Attempts:
         )
 
     def _weigh(self, plan: Plan, outcome: Outcome) -> Tried:
-        outcome = advised(priced(outcome, plan, self.prepared.config.prices), self.prepared)
         kept = self._kept(plan, outcome)
         result = weigh(self.prepared.agent, plan, outcome, kept)
         ended = "ok" if outcome.failure is None else outcome.failure.kind
@@ -242,23 +286,41 @@ class Attempts:
             return None
         return copies.keep(self.prepared, self.store, last.plan, native_id)
 
-    def _finish(self, tried: list[Tried], began_ns: int) -> Turn:
+    def _write_events(self) -> None:
+        if not self.recorder.finish(EVENTS_S):
+            raise Broken(f"the store does not take events: {self.recorder.trouble or 'it is slow'}")
+
+    def _told(self, tried: list[Tried], began_ns: int) -> Turn:
         last = tried[-1]
-        turn = told(
-            [(each.plan, each.outcome) for each in tried],
+        return told(
+            self.made,
             saved=foresight.saved(last.plan, last.outcome, self.prepared.config.prices),
             notices=self.notices,
-            duration_ms=(time.monotonic_ns() - began_ns) // 1_000_000,
+            duration_ms=_ms_since(began_ns),
             retry_of=self.row.retry_of,
         )
+
+    def _finish(self, tried: list[Tried], turn: Turn) -> bool:
+        """False: somebody else has taken the turn over and settled it."""
+        last = tried[-1]
         marked = tried[0].result.pin if len(tried) > 1 else None
         claim = self.lease.claim
-        if not finish(self.store, self.row, last.plan, last.outcome, last.result, marked, turn, claim):
-            why = FailureShown("cancelled", None, f"this turn is over: {OVERTAKEN}", False)
-            turn = msgspec.structs.replace(turn, state="cancelled", status="cancelled", failure=why, text="")
+        if finish(self.store, self.row, last.plan, last.outcome, last.result, marked, turn, claim):
+            return True
+        # The store may have gone away in the very moment in which it had written it all.
+        row = self.store.turn(self.row.id)
+        before = row.told if row is not None else None
+        return before is not None and (before.status, before.duration_ms) == (turn.status, turn.duration_ms)
+
+    def _clear_up(self, tried: list[Tried]) -> None:
+        if not self.recorder.finish(EVENTS_S):
+            self._say(f"{self.recorder.give_up():,} events of this turn are not recorded: the store was away")
         for each in tried:
-            keep.settle(each.plan.run_dir, self.redactor)
-        return turn
+            if (trouble := keep.settle(each.plan.run_dir, self.redactor)) is not None:
+                self._say(trouble)
+        with suppress(Exception):  # the next turn does it, too
+            passed_ms = self.prepared.config.retention.days * DAY_MS
+            self.store.forget_events(time.time_ns() // 1_000_000 - passed_ms)
 
     def _open(self, mode: Mode) -> bool:
         return any(rung.mode == mode and rung.state == "open" for rung in self.decision.rungs)
@@ -266,6 +328,10 @@ class Attempts:
     def _say(self, notice: str) -> None:
         self.notices.append(notice)
         self.company.notice(notice)
+
+
+def _ms_since(began_ns: int) -> int:
+    return (time.monotonic_ns() - began_ns) // 1_000_000
 
 
 def _row(plan: Plan) -> AttemptRow:
@@ -279,6 +345,7 @@ def _row(plan: Plan) -> AttemptRow:
         resumed_from=plan.pin.native_id if plan.pin is not None and plan.kept_rows else None,
         new_id=start.new_id or (start.session if plan.mode == "branch" else None),
         run_dir=str(plan.run_dir),
+        task=plans.gist(plan),
         started_ms=plan.started_ms,
     )
 

@@ -135,7 +135,8 @@ class Carrying:
         words = spoken(self.store, text) | spoken(self.store, situation.cut.corrections if native else ())
         # A message that is run again after tools had run for it stands in the session already.
         new = words[text[-1].id] if text else Spoken(self.surveyed.view[-1], GO_ON)
-        ended = self.surveyed.pin.ended if self.surveyed.pin is not None and native else None
+        last = self.surveyed.pin.ended if self.surveyed.pin is not None else None
+        ended = last if native else None
         carried = compose(
             Carry(
                 mode=mode,
@@ -148,6 +149,7 @@ class Carrying:
                 lost=self._lost(mode, refused),
                 interrupted=ended.tools_run or None if ended is not None else None,
                 left=self._left(mode, text),
+                unsure=last is not None and last.tools_run is None,
                 echo=native and self._echoes(),
                 role=prepared.role or None,
                 max_bytes=prepared.config.recap.max_bytes,

@@ -20,10 +20,6 @@ from segue.turns.plan import Plan
 from segue.turns.settling import Result, settled
 
 
-class _Event(msgspec.Struct, frozen=True):
-    type: str
-
-
 def weigh(agent: Agent, plan: Plan, outcome: Outcome, kept: Sequence[Held]) -> Result:
     """What an attempt's outcome means, with a look at the session it left on disk."""
     sessions = agent.sessions
@@ -65,7 +61,10 @@ def finish(
     if pin is not None and session is not None:
         pin = msgspec.structs.replace(pin, session=session.id)
     answer = result.answer
-    done = store.settle(
+    if result.switch_off is not None:
+        why = "it did not go on from the place it was told to"
+        store.switch_off(plan.runtime.identity, result.switch_off, why, now)
+    return store.settle(
         Settlement(
             turn=msgspec.structs.replace(
                 row,
@@ -93,19 +92,23 @@ def finish(
             ),
         )
     )
-    if done and result.switch_off is not None:
-        why = "it did not go on from the place it was told to"
-        store.switch_off(plan.runtime.identity, result.switch_off, why, now)
-    return done
 
 
-def abandon(store: Store, row: TurnRow, key: str, failure: Failure, lease: Claim) -> bool:
+def abandon(
+    store: Store,
+    row: TurnRow,
+    key: str,
+    failure: Failure,
+    lease: Claim,
+    calls: int | None = 0,
+    pin: Pin | None = None,
+) -> bool:
     """A turn of which nothing is known but that it is over: its message stays, to be sent again.
 
-    False: it is not ours to say so any more.
+    ``calls``: those of tools that are known of; None: nobody knows. ``pin``: what it makes of the one before,
+    if anything. False: it is not ours to say so any more.
     """
     now, outcome = _now(), Outcome(failure=failure)
-    events = [msgspec.json.decode(event, type=_Event) for _, _, event in store.events(row.id)]
     turn = Turn(
         run=row.id,
         conversation=key,
@@ -128,12 +131,12 @@ def abandon(store: Store, row: TurnRow, key: str, failure: Failure, lease: Claim
         cost_estimated=False,
         context=Context(),
         model_turns=None,
-        tools_run=sum(event.type == "tool-call" for event in events),
+        tools_run=calls,
         attempts=(),
         duration_ms=now - row.started_ms,
     )
     over = msgspec.structs.replace(row, state=turn.state, told=turn, ended_ms=now)
-    return store.settle(Settlement(turn=over, lease=lease))
+    return store.settle(Settlement(turn=over, lease=lease, pin=pin))
 
 
 def _session(plan: Plan, outcome: Outcome, result: Result, now: int) -> SessionRow | None:

@@ -6,6 +6,8 @@ import gzip
 import os
 import shutil
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from segue.core.redact import Redactor
@@ -19,21 +21,37 @@ RUNS_KEPT = 200
 CHUNK = 8 * 1024 * 1024
 
 
-def settle(run_dir: Path, redactor: Redactor) -> None:
+def settle(run_dir: Path, redactor: Redactor) -> str | None:
     """After the end: take secrets out of what the CLI printed, compress what is large, drop the rest.
 
     A stream in which a secret was met is not kept at all: it may stand there in fragments as well. Nor is
-    one that is too large to look through.
+    one that is too large to look through. None, or what went wrong: that fails nothing.
     """
     if not run_dir.exists():  # nothing was started
-        return
+        return None
+    trouble: OSError | None = None
     for path in sorted(run_dir.iterdir()):
-        if path.name not in STREAMS or (path.name == "stdout" and redactor.found) or _too_large(path):
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
-        else:
-            _clean(path, redactor)
-            _compress(path)
-    _bound(run_dir.parent)
+        try:
+            _settle(path, redactor)
+        except OSError as error:
+            trouble = error
+    try:
+        _bound(run_dir.parent)
+    except OSError as error:
+        trouble = trouble or error
+    return f"{run_dir} could not be cleared up: {trouble.strerror or trouble}" if trouble else None
+
+
+def _settle(path: Path, redactor: Redactor) -> None:
+    if path.name not in STREAMS or (path.name == "stdout" and redactor.found) or _too_large(path):
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+        return
+    try:
+        _clean(path, redactor)
+    except OSError:  # rather lose it than leave a secret in it
+        path.unlink()
+        raise
+    _compress(path)
 
 
 def _too_large(path: Path) -> bool:
@@ -46,7 +64,7 @@ def _clean(path: Path, redactor: Redactor) -> None:
         if all(redactor.bytes(line) == line for line in source):
             return
     part = path.with_name(path.name + ".part")
-    with path.open("rb") as source, open(part, "wb", opener=_private) as target:
+    with _whole(part), path.open("rb") as source, open(part, "wb", opener=_private) as target:
         for line in source:
             target.write(redactor.bytes(line))
     part.replace(path)
@@ -57,12 +75,24 @@ def _compress(path: Path) -> None:
         return
     target = path.with_name(path.name + ".gz")
     with (
+        _whole(target),
         path.open("rb") as source,
         open(target, "wb", opener=_private) as raw,
         gzip.GzipFile(fileobj=raw, compresslevel=1, mode="wb") as packed,
     ):
         shutil.copyfileobj(source, packed, CHUNK)
     path.unlink()
+
+
+@contextmanager
+def _whole(path: Path) -> Iterator[None]:
+    """Nothing stays of a file that could not be written to its end."""
+    try:
+        yield
+    except OSError:
+        with suppress(OSError):
+            path.unlink()
+        raise
 
 
 def _bound(runs: Path) -> None:

@@ -88,6 +88,22 @@ def write(plan: Plan) -> None:
     part.replace(plan.run_dir / FILE)
 
 
+def gist(plan: Plan) -> bytes:
+    """The plan without what was sent, for the store: so much is left should the run's directory be lost."""
+    request = plan.request
+    bare = Request(prompt="", cwd=request.cwd, start=request.start, model=request.model, save=request.save)
+    kept = msgspec.structs.replace(plan, request=bare, notices=())
+    return msgspec.json.encode(kept, enc_hook=_encode)
+
+
+def recalled(data: bytes) -> Plan | None:
+    """The plan of which this is the gist, as far as it goes."""
+    try:
+        return msgspec.json.decode(data, type=Plan, dec_hook=_decode)
+    except msgspec.MsgspecError:
+        return None
+
+
 def read(run_dir: Path) -> Plan | None:
     try:
         return msgspec.json.decode((run_dir / FILE).read_bytes(), type=Plan, dec_hook=_decode)

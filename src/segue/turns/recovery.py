@@ -36,14 +36,19 @@ from segue.turns.owners import is_near, this_process
 from segue.turns.plan import Plan
 from segue.turns.prepared import Prepared
 from segue.turns.recording import Recorder
-from segue.turns.remains import concluded, dropped, noted
+from segue.turns.remains import Traces, concluded, doubted, dropped, noted, traces, unread
 from segue.turns.report import priced, told
 from segue.turns.settling import Result
 
 if TYPE_CHECKING:
     from segue.turns.attempts import Company
 
-LATER = "settled by a later run: Segue was killed while it ran"
+LATER = "settled by a later run: the one it began in did not come to that"
+NEVER = "Segue was killed before the agent was started"
+LOST = "Segue was killed while it ran, and what it left in its run directory is gone"
+DOUBT = "what it did is not known"
+RECORD_S = 10.0
+"""How long writing down what an orphan said may hold up the next turn."""
 Made = list[tuple[AttemptRow, Plan]]
 """The attempts of a turn that were started, as far as they can be read."""
 
@@ -86,25 +91,31 @@ class _Left:
     ) -> None:
         self.row, self.prepared, self.store, self.lease = row, prepared, store, lease
         self.given_up, self.notice, self.why = given_up, notice, why
-        near = is_near(row.owner, prepared.host)
-        self.attempts = store.attempts(row.id) if near else []
+        self.here = is_near(row.owner, prepared.host)
+        self.attempts = store.attempts(row.id)
 
     async def settle(self) -> None:
         made, agent = await run_sync(self._made), self._agent()
-        if not made or agent is None:
-            await self._abandon()
-            return
+        if made and agent is not None:
+            await self._read(made, agent)
+        else:
+            await self._unread(agent)
+
+    async def _read(self, made: Made, agent: Agent) -> None:
         redactor = Redactor(self._secrets(made[-1][1], agent))
-        recorder = Recorder(self.store, self.row.id, None, known=len(self.store.events(self.row.id)))
+        recorder = Recorder(self.store, self.row.id, None)
         for _, plan in made:
             orphan = Orphan(plan, agent, redactor, recorder)
             async with self._one_writer(plan):
                 await self._follow(orphan, agent)
-        recorder.flush()
-        if not await run_sync(self._finish, made, agent, orphan, redactor):
+        await run_sync(recorder.finish, RECORD_S)
+        recorder.give_up()
+        outcome = redactor.outcome(self._explained(concluded(made[-1][0], agent, orphan)))
+        if not await run_sync(self._finish, made, agent, outcome):
             raise Busy(OVERTAKEN)
         for _, plan in made:
-            await run_sync(keep.settle, plan.run_dir, redactor)
+            if (trouble := await run_sync(keep.settle, plan.run_dir, redactor)) is not None:
+                self.notice(trouble)
 
     @asynccontextmanager
     async def _one_writer(self, plan: Plan) -> AsyncIterator[None]:
@@ -131,25 +142,54 @@ class _Left:
         if not await orphan.follow(self.given_up):
             raise Busy("an earlier turn whose Segue was killed")
 
-    async def _abandon(self) -> None:
+    async def _unread(self, agent: Agent | None) -> None:
         """Nothing can be read of it. Whoever still works at it is waited for all the same."""
-        failure = self.why or Failure("killed", await run_sync(self._what_became_of_it))
-        if not await gone([Path(attempt.run_dir) for attempt in self.attempts], self.given_up):
+        run_dirs = [Path(attempt.run_dir) for attempt in self.attempts] if self.here else []
+        if not await gone(run_dirs, self.given_up):
             raise Busy("an earlier turn whose Segue was killed")
-        key = self.prepared.conversation.key
-        if not await run_sync(abandon, self.store, self.row, key, failure, self.lease.claim):
+        if not await run_sync(self._conclude, agent):
             raise Busy(OVERTAKEN)
 
-    def _what_became_of_it(self) -> str:
-        run_dirs = [attempt.run_dir for attempt in self.attempts]
-        # Containers may have nothing in common but the machine id of their image.
-        if not self.prepared.host.has(self.row.owner) and not any(map(os.path.exists, run_dirs)):
-            return f"nothing was heard any more of {self.row.host}, where it ran"
-        if any(os.path.exists(f"{run_dir}/stdout") for run_dir in run_dirs):
-            return "Segue was killed while it ran, and what came of it cannot be read"
-        return "Segue was killed before the agent was started"
+    def _conclude(self, agent: Agent | None) -> bool:
+        """From what the store was told. False: somebody else has taken the conversation over."""
+        seen, silent = traces(self.store, self.row.id), self._silent()
+        if not self._may_have_run(seen):
+            failure = self.why or Failure("killed", silent or NEVER)
+            return abandon(self.store, self.row, self.prepared.conversation.key, failure, self.lease.claim)
+        failure = self.why or Failure("killed", f"{silent or LOST}; {DOUBT}")
+        planned = [(attempt, plan) for attempt in self.attempts if (plan := plans.recalled(attempt.task))]
+        if silent or agent is None or not planned or planned[-1][0] is not self.attempts[-1]:
+            return self._abandon(failure, seen)
+        return self._finish(planned, agent, unread(planned[-1][1], seen, failure), seen)
+
+    def _silent(self) -> str | None:
+        """What is said of a turn that ran where nobody can look. Containers may have nothing in common but
+        the machine id of their image."""
+        there = self.prepared.host.has(self.row.owner)
+        if self.here and (there or any(os.path.exists(attempt.run_dir) for attempt in self.attempts)):
+            return None
+        return f"nothing was heard any more of {self.row.host}, where it ran"
+
+    def _may_have_run(self, seen: Traces) -> bool:
+        """An attempt is noted once its plan is written: one whose plan is gone may have come to anything."""
+        if not self.here or not self.attempts:
+            return bool(self.attempts)
+        last = Path(self.attempts[-1].run_dir)
+        return seen.events > 0 or plans.read(last) is None or (last / "stdout").exists()
+
+    def _abandon(self, failure: Failure, seen: Traces) -> bool:
+        """Where its session ends now is not known either; so nobody must cut it where it ended before."""
+        row, key = self.row, self.prepared.conversation.key
+        pins = self.store.pins(row.conversation)
+        pin = next((p for p in pins if (p.voice, p.account) == (row.voice, row.account)), None)
+        if pin is not None:
+            pin = doubted(pin, failure, seen)
+            pin = msgspec.structs.replace(pin, end=None) if self.here else pin
+        return abandon(self.store, row, key, failure, self.lease.claim, seen.calls or None, pin)
 
     def _made(self) -> Made:
+        if not self.here:
+            return []
         found = [(attempt, plans.read(Path(attempt.run_dir))) for attempt in self.attempts]
         started = [(attempt, plan) for attempt, plan in found if plan and (plan.run_dir / "stdout").exists()]
         return [] if found and found[-1][1] is None else started
@@ -168,16 +208,18 @@ class _Left:
         )
         return (*child.secrets, *theirs.secrets)
 
-    def _finish(self, made: Made, agent: Agent, orphan: Orphan, redactor: Redactor) -> bool:
+    def _finish(self, made: Made, agent: Agent, outcome: Outcome, seen: Traces | None = None) -> bool:
+        """``seen``: all that is known of what it did, where its own words are lost. False: overtaken."""
         earlier = [(plan, noted(attempt)) for attempt, plan in made[:-1]]
-        attempt, plan = made[-1]
-        outcome = redactor.outcome(self._explained(concluded(attempt, agent, orphan)))
+        _, plan = made[-1]
         outcome = priced(outcome, plan, self.prepared.config.prices)
         standing = {message.id for message in self.store.messages(plan.conversation)}
-        if plan.message in standing:
+        if plan.message not in standing:
+            outcome, result = dropped(outcome), Result()
+        elif seen is None:
             result = self._weigh(agent, plan, outcome)
         else:
-            outcome, result = dropped(outcome), Result()
+            result = self._doubted(agent, plan, outcome, seen)
         marked = self._weigh(agent, *earlier[0]).pin if earlier else None
         now_ms = time.time_ns() // 1_000_000
         turn = told(
@@ -203,6 +245,15 @@ class _Left:
         if self.why is None or failure is None or failure.kind != "killed":
             return outcome
         return msgspec.structs.replace(outcome, failure=self.why)
+
+    def _doubted(self, agent: Agent, plan: Plan, outcome: Outcome, seen: Traces) -> Result:
+        """It may have done something: so its session is held up to where it ends now, and not cut before."""
+        at_least = msgspec.structs.replace(outcome, tools_run=max(1, seen.calls))
+        result = self._weigh(agent, plan, at_least)
+        pin = result.pin or self.store.pin(plan.conversation, plan.voice, plan.account, plan.login)
+        if pin is None or outcome.failure is None:
+            return result
+        return msgspec.structs.replace(result, pin=doubted(pin, outcome.failure, seen))
 
     def _weigh(self, agent: Agent, plan: Plan, outcome: Outcome) -> Result:
         pin = self.store.pin(plan.conversation, plan.voice, plan.account, plan.login)

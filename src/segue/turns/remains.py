@@ -8,13 +8,54 @@ from typing import cast
 import msgspec
 
 from segue.agents.base import Agent, Ended
+from segue.core import model
+from segue.core.model import Pin
 from segue.core.outcome import Exit, Failure, Kind, Outcome
 from segue.core.request import Place
 from segue.store.records import AttemptRow
+from segue.store.store import Store
 from segue.turns.attempt import marked
 from segue.turns.orphans import Orphan
+from segue.turns.plan import Plan
 
 KILLED = -9
+
+
+class Traces(msgspec.Struct, frozen=True):
+    """What the store was told of a turn before its Segue was killed. There may have been more."""
+
+    events: int = 0
+    calls: int = 0
+    """Of tools, as far as they were not refused."""
+    session: str | None = None
+
+
+class _Event(msgspec.Struct, frozen=True):
+    type: str
+    id: str = ""
+    denied: bool = False
+
+
+def traces(store: Store, turn_id: str) -> Traces:
+    events = [msgspec.json.decode(event, type=_Event) for _, _, event in store.events(turn_id)]
+    denied = sum(event.type == "tool-result" and event.denied for event in events)
+    sessions = [event.id for event in events if event.type == "session"]
+    calls = sum(event.type == "tool-call" for event in events)
+    return Traces(len(events), max(0, calls - denied), sessions[-1] if sessions else None)
+
+
+def unread(plan: Plan, seen: Traces, failure: Failure) -> Outcome:
+    """An attempt whose directory is lost: which session it worked in is known at best."""
+    start = plan.request.start
+    session = seen.session or start.new_id or (start.session if start.mode == "resume" else None)
+    return Outcome(failure=failure, session_id=session, tools_run=seen.calls)
+
+
+def doubted(pin: Pin, failure: Failure, seen: Traces) -> Pin:
+    """The pin after an attempt of which nobody knows what it did, unless it is known that tools ran."""
+    return msgspec.structs.replace(
+        pin, ended=model.Ended(failure.kind, seen.calls or None, failure.message[:500])
+    )
 
 
 def concluded(attempt: AttemptRow, agent: Agent, orphan: Orphan) -> Outcome:

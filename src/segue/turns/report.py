@@ -48,7 +48,8 @@ def told(
     """The turn as ``segue run --json`` prints it: the last attempt's words, the sum of all costs."""
     plan, outcome = made[-1]
     native = plan.mode in ("resume", "branch")
-    tools = sum(each.tools_run for _, each in made)
+    calls = [each.tools_run for _, each in made]
+    tools = None if None in calls else sum(filter(None, calls))
     return Turn(
         run=plan.turn,
         conversation=plan.key,

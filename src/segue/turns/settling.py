@@ -56,7 +56,7 @@ def settled(
     """``kept``: the deliveries that the plan keeps (none, if only what is added matters).
     ``found``: the session's file now."""
     answer = _answer(plan, outcome, answer_id) if outcome.failure is None else None
-    if answer is None and not outcome.tools_run:
+    if answer is None and outcome.tools_run == 0:
         return Result(pin=_marked(plan, outcome))
     native_id = outcome.session_id
     if native_id is None or (known_format and found is None) or not plan.request.save:

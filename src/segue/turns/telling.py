@@ -3,11 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Generic, TypeVar
 
 from segue.core import events as ev
 from segue.core.request import Request, Runtime
 
 Listener = Callable[[ev.Event], None]
+T = TypeVar("T")
+
+
+class Guarded(Generic[T]):
+    """A function of the caller's. If it raises, that is logged and it is called no more; all else goes on."""
+
+    def __init__(self, name: str, listener: Callable[[T], None] | None) -> None:
+        self._name, self._listener = name, listener
+        self.failed: Exception | None = None
+
+    def __call__(self, what: T) -> None:
+        if self._listener is None:
+            return
+        try:
+            self._listener(what)
+        except Exception as error:
+            self._listener, self.failed = None, error
+            import logging  # nobody waits for it but who needs it
+
+            log = logging.getLogger("segue")
+            log.warning("%s raised %r and is not called any more in this turn", self._name, error)
+            log.debug("where %s raised it", self._name, exc_info=error)
 
 
 class Telling:

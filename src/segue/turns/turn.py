@@ -32,7 +32,7 @@ from segue.turns.lease import Busy, hold, lease_name
 from segue.turns.owners import this_process
 from segue.turns.prepared import Prepared, once_more
 from segue.turns.report import told_without
-from segue.turns.telling import Listener
+from segue.turns.telling import Guarded, Listener
 
 WAIT_S = 600.0
 """How long a turn waits for another one of its conversation, unless told otherwise."""
@@ -49,7 +49,7 @@ async def run(
     again: str | None = None,
 ) -> Turn:
     """Take the turn, and as often again as is wanted while it fails in a way that may pass."""
-    cancel, notice = cancel or Cancel(), on_notice or _nobody
+    cancel, notice = cancel or Cancel(), Guarded("on_notice", on_notice)
 
     async def once(wanted: Prepared, message: str | None) -> Turn:
         return await take(
@@ -77,7 +77,7 @@ async def take(
 ) -> Turn:
     """One run of the turn, to its end. ``again``: the message to answer once more."""
     began, cancel = time.monotonic_ns(), cancel or Cancel()
-    company = Company(on_event, answer, cancel, on_notice or _nobody)
+    company = Company(on_event, answer, cancel, Guarded("on_notice", on_notice))
     if prepared.ask.fork:
         prepared, again = await run_sync(forked_if_busy, prepared, store, company.notice, again)
     row: TurnRow | None = None
@@ -201,7 +201,3 @@ def _wait_s(prepared: Prepared) -> float:
         if wanted is not None:
             return wanted
     return WAIT_S
-
-
-def _nobody(_: str) -> None:
-    """The listener of those who do not listen."""

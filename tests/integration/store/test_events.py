@@ -39,6 +39,17 @@ def test_what_tools_did_is_found_by_the_answer(store: Store, talk: Talk) -> None
     assert store.tool_events([]) == {}
 
 
+def test_events_have_their_time_but_for_those_of_tools(store: Store, talk: Talk) -> None:
+    call, said = '{"type":"tool-call","id":"1","name":"Bash"}', '{"type":"text","text":"hm"}'
+    over, runs = talk.say("one").turn.id, talk.hear("two")[1].id
+    for turn in (over, runs):
+        store.record(turn, [(1, 100, said), (2, 100, call), (3, 200, said)])
+    assert store.forget_events(200) == 1
+    assert store.events(over) == [(2, 100, call), (3, 200, said)]
+    assert store.events(runs) == [(1, 100, said), (2, 100, call), (3, 200, said)]
+    assert store.forget_events(200) == 0
+
+
 def test_a_capability_is_switched_off_for_one_runtime(store: Store) -> None:
     assert store.switched_off("claude") == {}
     store.switch_off("claude", "branch", "ignored the anchor", 5)

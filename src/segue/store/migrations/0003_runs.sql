@@ -100,3 +100,33 @@ DROP TABLE pins;
 ALTER TABLE pins_by_login RENAME TO pins;
 
 CREATE INDEX pins_session ON pins (session);
+-- Events have their time, but for those of tools: the oldest are found by this.
+CREATE INDEX events_passing ON events (ms) WHERE substr(event, 1, 14) <> '{"type":"tool-';
+
+-- Whether an attempt ran tools may be unknown.
+CREATE TABLE attempts_of_any_effect (
+    id TEXT PRIMARY KEY NOT NULL,
+    turn TEXT NOT NULL REFERENCES turns (id) ON DELETE CASCADE,
+    seq INTEGER NOT NULL,
+    mode TEXT NOT NULL,
+    session TEXT,
+    resumed_from TEXT,
+    new_id TEXT,
+    run_dir TEXT NOT NULL,
+    task TEXT NOT NULL,
+    process TEXT,
+    outcome TEXT,
+    native_id TEXT,
+    usage TEXT NOT NULL,
+    cost_usd REAL,
+    tools_run INTEGER,
+    started_ms INTEGER NOT NULL,
+    ended_ms INTEGER,
+    UNIQUE (turn, seq)
+) STRICT;
+
+INSERT INTO attempts_of_any_effect SELECT * FROM attempts;
+
+DROP TABLE attempts;
+
+ALTER TABLE attempts_of_any_effect RENAME TO attempts;

@@ -13,6 +13,14 @@ FROM turns AS t JOIN events AS e ON e.turn = t.id
 WHERE t.answer IN (:ids) AND substr(e.event, 1, 14) = '{"type":"tool-'
 ORDER BY t.answer, e.seq;
 
+-- name: forget(before_ms, count)!
+-- Of turns that are over: what their tools did stays, for it is shown to other voices.
+DELETE FROM events WHERE (turn, seq) IN (
+    SELECT e.turn, e.seq FROM events AS e JOIN turns AS t ON t.id = e.turn
+    WHERE e.ms < :before_ms AND substr(e.event, 1, 14) <> '{"type":"tool-' AND t.status NOT IN ('waiting', 'running')
+    LIMIT :count
+);
+
 -- name: switch_off(runtime, capability, reason, ms)!
 INSERT INTO switched_off (runtime, capability, reason, ms) VALUES (:runtime, :capability, :reason, :ms)
 ON CONFLICT (runtime, capability) DO UPDATE SET reason = excluded.reason, ms = excluded.ms;

@@ -36,6 +36,14 @@ SELECT id, conversation, message, answer, agent, role, account, model, cwd, host
 FROM turns WHERE message IN (:ids)
 ORDER BY started_ms, id;
 
+-- name: planned_no_more(turn)!
+-- What was planned is of use only until it is settled.
+UPDATE attempts SET task = '{}' WHERE turn = :turn;
+
+-- name: answered(message)^
+-- An answer as it was given, whatever became of it since.
+SELECT text FROM revisions WHERE message = :message AND revision = 1;
+
 -- name: by_id(id)^
 SELECT id, conversation, message, answer, agent, role, account, model, cwd, host, mode, state, told, owner,
     started_ms, ended_ms, predicted_usd, retry_of, via

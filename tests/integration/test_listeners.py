@@ -1,0 +1,56 @@
+"""A caller's own functions may fail: that is none of the agent's business."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from segue import SyncSegue
+from segue.core.events import Event
+from tests.integration.conftest import Program
+
+
+@pytest.fixture
+def door(segue: Program) -> Iterator[SyncSegue]:
+    segue.config('[defaults]\nagent = "rehearsal"\npermission = "full"\n')
+    with SyncSegue(home=segue.home, env=segue.env) as opened:
+        yield opened
+
+
+def test_an_error_in_on_event_does_not_end_the_turn(
+    door: SyncSegue, segue: Program, caplog: pytest.LogCaptureFixture
+) -> None:
+    heard: list[str] = []
+
+    def on_event(event: Event) -> None:
+        heard.append(type(event).__name__)
+        raise RuntimeError("a mistake of the caller's")
+
+    caplog.set_level(logging.DEBUG, "segue")
+    text = "[[shell echo x >> effects]] [[say done]]"
+    turn = door.run("t", text, cwd=str(segue.cwd), on_event=on_event)
+    assert (turn.status, turn.text, heard) == ("ok", "done", ["Session"])
+    assert (segue.cwd / "effects").read_text() == "x\n"
+    assert any("on_event raised RuntimeError" in notice for notice in turn.notices)
+    (warning,) = [each for each in caplog.records if each.levelno == logging.WARNING]
+    assert "on_event raised RuntimeError" in warning.getMessage()
+    assert any(each.exc_info for each in caplog.records if each.levelno == logging.DEBUG)
+    door.run("t", "again", on_event=on_event)
+    assert heard == ["Session", "Session"]  # each turn gives it a new chance
+
+
+def test_an_error_in_on_notice_does_not_end_the_turn(
+    door: SyncSegue, segue: Program, caplog: pytest.LogCaptureFixture
+) -> None:
+    def on_notice(text: str) -> None:
+        raise RuntimeError(text)
+
+    session = door.run("t", "remember number 7", cwd=str(segue.cwd)).session_id
+    for file in segue.home.parent.rglob(f"{session}.jsonl"):
+        file.unlink()
+    turn = door.run("t", "what number?", on_notice=on_notice)
+    assert (turn.status, turn.text) == ("ok", "7")
+    assert turn.notices
+    assert "on_notice raised RuntimeError" in caplog.text

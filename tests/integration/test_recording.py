@@ -1,0 +1,88 @@
+"""Events are written beside the turn: who records them never waits for the store, nor fails because of it."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from segue.core import events as ev
+from segue.store.store import Store, open_store
+from segue.turns import recording
+from segue.turns.recording import Recorder
+from tests.integration.store.talking import Talk
+
+PATIENCE_S = 60.0
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with open_store(None, tmp_path / "segue.db") as opened:
+        yield opened
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    with contextlib.closing(sqlite3.connect(path / "segue.db")) as db:
+        db.execute("BEGIN EXCLUSIVE")
+        yield
+        db.rollback()
+
+
+def texts(store: Store, turn: str) -> list[str]:
+    return [msgspec.json.decode(event)["text"] for _, _, event in store.events(turn)]
+
+
+def test_events_wait_while_the_store_is_away(store: Store, tmp_path: Path) -> None:
+    turn, heard = Talk(store, "t").hear("hi")[1].id, list[ev.Event]()
+    recorder = Recorder(store, turn, heard.append)
+    with locked(tmp_path):
+        for n in range(200):
+            recorder(ev.Text(str(n)))
+        assert len(heard) == 200  # and the store is still away
+        assert not recorder.finish(0.1)
+    assert recorder.finish(PATIENCE_S)
+    assert texts(store, turn) == [str(n) for n in range(200)]
+    assert recorder.give_up() == 0
+
+
+def test_where_events_found_no_room_it_is_marked(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recording, "ROOM_ROWS", 5)
+    turn = Talk(store, "t").hear("hi")[1].id
+    recorder = Recorder(store, turn, None)
+    with locked(tmp_path):
+        for n in range(1, 21):
+            recorder(ev.Text(str(n)))
+    assert recorder.finish(PATIENCE_S)
+    recorder(ev.Text("21"))
+    assert recorder.finish(PATIENCE_S)
+    *first, mark, last = texts(store, turn)
+    assert (first, last) == (["1", "2", "3", "4", "5"], "21")
+    assert mark == "15 events are not recorded here: the store was away"
+    assert [seq for seq, _, _ in store.events(turn)] == [1, 2, 3, 4, 5, 20, 21]
+
+
+def test_a_call_of_a_tool_is_written_although_nothing_follows_it(store: Store) -> None:
+    turn = Talk(store, "t").hear("hi")[1].id
+    recorder = Recorder(store, turn, None)
+    recorder(ev.ToolCall("1", "Bash"))
+    assert recorder.finish(PATIENCE_S)
+    assert store.tool_events([]) == {}
+    assert [msgspec.json.decode(event)["type"] for _, _, event in store.events(turn)] == ["tool-call"]
+
+
+def test_who_gives_up_is_told_what_is_missing(store: Store, tmp_path: Path) -> None:
+    turn = Talk(store, "t").hear("hi")[1].id
+    recorder = Recorder(store, turn, None)
+    with locked(tmp_path):
+        recorder(ev.Text("1"))
+        recorder(ev.Text("2"))
+        assert not recorder.finish(0.1)
+        assert recorder.give_up() == 2
