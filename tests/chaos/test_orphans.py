@@ -119,7 +119,7 @@ def test_ctrl_c_gives_up_the_second_turn_only(scene: Scene) -> None:
     assert scene.agents() == [pid]
     scene.open_gate()
     done = scene.run("what numbers?")
-    assert [text for _, text in scene.said()] == [SLOW, "answer-1", "second", "what numbers?", "1"]
+    assert [text for _, text in scene.said()] == [SLOW, "answer-1", "what numbers?", "1"]
     assert scene.heard(done.turn["session_id"])[0] == SLOW
     assert scene.effects == ["one"]
     assert scene.quiet()
@@ -134,7 +134,6 @@ def test_waiting_for_it_is_bounded(scene: Scene) -> None:
     scene.run("third")
     assert [text for sender, text in scene.said() if sender == "user"] == [
         "wait for me [[hang]]",
-        "second",
         "third",
     ]
 
@@ -149,7 +148,7 @@ def test_who_adopts_it_may_be_killed_too(scene: Scene) -> None:
     third.says(READING)
     scene.open_gate()
     assert third.end().code == 0
-    assert [text for _, text in scene.said()] == [SLOW, "answer-1", "second", "what numbers?", "1"]
+    assert [text for _, text in scene.said()] == [SLOW, "answer-1", "what numbers?", "1"]
     assert scene.effects == ["one"]
     assert scene.quiet()
 
