@@ -263,7 +263,8 @@ def test_a_waiting_turn_whose_number_is_anothers_is_dead(scene: Scene) -> None:
     scene.open_gate()
     assert first.end().code == 0
     scene.run("third")
-    assert [text for sender, text in scene.said() if sender == "user"] == [BLOCKING, "second", "third"]
+    assert [text for sender, text in scene.said() if sender == "user"] == [BLOCKING, "third"]
+    assert [row["state"] for row in scene.log() if row["text"] == "second"] == ["withdrawn"]
 
 
 def test_a_session_waits_for_the_orphan_that_writes_to_it(tmp_path: Path) -> None:

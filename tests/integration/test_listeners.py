@@ -37,7 +37,7 @@ def test_an_error_in_on_event_does_not_end_the_turn(
     (warning,) = [each for each in caplog.records if each.levelno == logging.WARNING]
     assert "on_event raised RuntimeError" in warning.getMessage()
     assert any(each.exc_info for each in caplog.records if each.levelno == logging.DEBUG)
-    door.run("t", "again", on_event=on_event)
+    door.run("t", "again", cwd=str(segue.cwd), on_event=on_event)
     assert heard == ["Session", "Session"]  # each turn gives it a new chance
 
 
@@ -50,7 +50,7 @@ def test_an_error_in_on_notice_does_not_end_the_turn(
     session = door.run("t", "remember number 7", cwd=str(segue.cwd)).session_id
     for file in segue.home.parent.rglob(f"{session}.jsonl"):
         file.unlink()
-    turn = door.run("t", "what number?", on_notice=on_notice)
+    turn = door.run("t", "what number?", cwd=str(segue.cwd), on_notice=on_notice)
     assert (turn.status, turn.text) == ("ok", "7")
     assert turn.notices
     assert "on_notice raised RuntimeError" in caplog.text
