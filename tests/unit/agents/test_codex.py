@@ -615,6 +615,40 @@ def test_calls_the_stream_does_not_show(tmp_path: Path, records: bytes, blocked:
     assert {*found.blocked.names, *found.rejected.names} <= {"shell"}
 
 
+READ_ONLY = (
+    "Chunk ID: 1\nProcess exited with code 1\nOutput:\ntouch: cannot touch 'f': Read-only file system\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("output", "stopped"),
+    [
+        (READ_ONLY, Denied(1, ("shell",))),
+        (READ_ONLY.replace("code 1", "code 0"), Denied()),
+        (READ_ONLY.replace("Read-only file system", "No such file"), Denied()),
+    ],
+)
+def test_a_command_that_found_everything_read_only_was_stopped(
+    tmp_path: Path, output: str, stopped: Denied
+) -> None:
+    found = traced(tmp_path, shown(12, "c1") + call(12, "c1", output))
+    assert (found.stopped, found.blocked, found.rejected) == (stopped, Denied(), Denied())
+
+
+@pytest.mark.parametrize(("permission", "denied"), [("default", 1), ("read", 1), ("edit", 1), ("full", 0)])
+def test_without_a_sandbox_nothing_is_stopped_by_it(permission: Any, denied: int) -> None:
+    request = Request(prompt="x", cwd=Path("/"), permission=permission)
+    reading = Reading()
+    reading.add(ev.ToolCall("c1", "shell"))
+    reading.add(ev.ToolResult("c1", False, exit_code=1))
+    reading.add(ev.End(True))
+    evidence = {"trace": Trace(stopped=Denied(1, ("shell",)))}
+    outcome = AGENT.conclude(
+        Ended(request=request, runtime=runtime(), reading=reading, exit=Exit(1), evidence=evidence)
+    )
+    assert (outcome.tools_run, outcome.tools_denied) == (1, Denied(denied, ("shell",) * denied))
+
+
 @pytest.mark.parametrize(("permission", "ran"), [("default", 0), ("read", 0), ("edit", 1), ("full", 1)])
 def test_a_blocked_command_counts_as_run_where_it_could_write(permission: Any, ran: int) -> None:
     request = Request(prompt="x", cwd=Path("/"), permission=permission)

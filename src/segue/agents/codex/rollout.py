@@ -85,7 +85,7 @@ class Trace(msgspec.Struct):
     blocked: Denied = Denied()
     """Commands that the sandbox stopped so soon that the stream does not show them."""
     stopped: Denied = Denied()
-    """Commands that ran, and failed because there they may not write."""
+    """Commands that ran, and failed because they found everything read-only."""
     rejected: Denied = Denied()
     """Calls refused before they ran, which the stream does not show either."""
 
