@@ -153,6 +153,9 @@ RUNNING = (
         type=click.IntRange(min=0),
         help="After a failure that may pass (a limit, the network), wait and try again, up to N times.",
     ),
+    click.option(
+        "--fail-on-denied", is_flag=True, help="Fail (exit 1) if a tool that it wanted to use was refused."
+    ),
     click.option("--fork", is_flag=True, help="If another turn is running, go on in a fork (KEY~2)."),
     click.option(
         "--wait",

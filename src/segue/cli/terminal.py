@@ -27,7 +27,8 @@ class Live:
         self._canvas = Canvas(out, beside=(1,) if answer_here else ())
         self._title = title
         self._reading = Reading()
-        self._began = time.monotonic()
+        self._began = self._heard = time.monotonic()
+        self._waits = False
         self._partial = ""
         self._spoken: list[str] = []
         self._pending: dict[str, tuple[str, float]] = {}
@@ -45,6 +46,7 @@ class Live:
 
     def event(self, event: ev.Event) -> None:
         self._reading.add(event)
+        self._heard, self._waits = time.monotonic(), isinstance(event, ev.Retry)
         match event:
             case ev.TextDelta():
                 self._spoken.append(event.text)
@@ -113,7 +115,9 @@ class Live:
 
     def _status(self, width: int) -> str:
         usage = self._reading.usage
-        right = words.clock(int(time.monotonic() - self._began))
+        now = time.monotonic()
+        quiet = words.quiet(now - self._heard, self._waits) if not self._pending else ""
+        right = (f"{quiet} · " if quiet else "") + words.clock(int(now - self._began))
         if usage.prompt is not None:
             right += f" · {words.tokens(usage.prompt)} in · {words.tokens(usage.output)} out"
         gap = " " * max(width - columns(self._title) - len(right) - 2 - TYPED, 1)

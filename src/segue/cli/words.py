@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 from segue.cli.output import harmless as harmless
+from segue.core.events import Retry
 from segue.core.grant import Terms
 from segue.core.outcome import CUT_SHORT
 from segue.core.turn import Turn
@@ -23,6 +24,8 @@ _TELLING = (
     "prompt",
 )
 
+SILENT_S = 10
+"""So long nobody wonders why an agent says nothing."""
 _SHOWN = 4_000
 """No line shows more than the beginning of what is given."""
 
@@ -116,6 +119,21 @@ def result(code: int | None, output: str) -> str:
     return f"{exited(code)}: {said}" if said else exited(code)
 
 
+def waiting(event: Retry) -> str:
+    """``it waits 4 s, then tries again (1 of 5): rate_limit``."""
+    pause = f"waits {max(1, round(event.delay_ms / 1000)):,} s" if event.delay_ms else "waits"
+    tries = f" ({event.attempt} of {event.limit})" if event.attempt and event.limit else ""
+    said = tool("", event.message)
+    return f"it {pause}, then tries again{tries}" + (f": {said}" if said else "")
+
+
+def quiet(since_s: float, waits: bool) -> str:
+    """What a status line says of an agent that has said nothing for a while."""
+    if waits:
+        return f"waits {since_s:.0f} s"
+    return f"silent for {since_s:.0f} s" if since_s >= SILENT_S else ""
+
+
 def summary(turn: Turn, model_from: str | None = None) -> str:
     """The line under an answer: what was done and what it cost.
 
@@ -169,6 +187,8 @@ def way_on(turn: Turn, number: int | None = None) -> str:
         return f"{kept}The agent knows what it did: go on with segue run {key}, or once more with: {again}"
     if failed is not None and failed.kind == "auth":
         return f"{kept}Log in, then retry with: {again}"
+    if failed is not None and failed.kind == "tool_denied":
+        return f"{kept}Allow it with --permission or --allow-tool, and retry with: {again}"
     if failed is not None and failed.until is not None:
         return f"{kept}Retry then with: {again}"
     return f"{kept}Retry with: {again}"
@@ -200,6 +220,8 @@ def failure(turn: Turn, label: str) -> str:
             return f"{label} was stopped{said}"
         case "cancelled":
             return "cancelled; nothing more will happen in this turn"
+        case "tool_denied" if turn.text:
+            return f"{label} may not use all that it wanted to{said}"
         case "tool_denied":
             return f"{label} could not go on without a tool it may not use{said}"
         case "protocol":

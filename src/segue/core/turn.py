@@ -6,6 +6,7 @@ from typing import Literal
 
 import msgspec
 
+from segue.core.denied import Denied
 from segue.core.grant import Terms
 from segue.core.outcome import CUT_SHORT, Failure, Kind, Outcome, Reason, Status
 from segue.core.usage import Context, Usage
@@ -99,6 +100,8 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     model_turns: int | None
     tools_run: int | None
     """Calls of tools that ran, or may have; None: nobody knows."""
+    tools_denied: Denied | None = None
+    """Calls that were refused, and of which tools; None: nobody knows."""
     attempts: tuple[AttemptShown, ...]
     notices: tuple[str, ...] = ()
     """What the caller should know of how the turn went, in words."""

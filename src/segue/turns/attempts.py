@@ -33,7 +33,7 @@ from segue.turns.patience import Away, Patience
 from segue.turns.plan import Plan
 from segue.turns.prepared import Prepared
 from segue.turns.recording import Recorder
-from segue.turns.report import advised, priced, told
+from segue.turns.report import advised, failed_if_denied, priced, refused, told
 from segue.turns.runner import Limits
 from segue.turns.settling import Result, moves, paid_again
 from segue.turns.survey import survey
@@ -116,6 +116,8 @@ class Attempts:
             self._say(f"on_event raised {self.audience.failed!r} and was called no more"[:300])
         if (trouble := await run_sync(self._keep, tried[-1])) is not None:
             self._say(trouble)
+        for notice in refused([outcome for _, outcome in self.made]):
+            self._say(notice)
         turn = self._told(tried, began_ns)
         if not await self.patience(partial(self._finish, tried, turn)):
             why = FailureShown("cancelled", None, f"this turn is over: {OVERTAKEN}", False)
@@ -292,13 +294,14 @@ class Attempts:
 
     def _told(self, tried: list[Tried], began_ns: int) -> Turn:
         last = tried[-1]
-        return told(
+        turn = told(
             self.made,
             saved=foresight.saved(last.plan, last.outcome, self.prepared.config.prices),
             notices=self.notices,
             duration_ms=_ms_since(began_ns),
             retry_of=self.row.retry_of,
         )
+        return failed_if_denied(turn) if self.prepared.ask.fail_on_denied else turn
 
     def _finish(self, tried: list[Tried], turn: Turn) -> bool:
         """False: somebody else has taken the turn over and settled it."""

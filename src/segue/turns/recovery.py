@@ -37,7 +37,7 @@ from segue.turns.plan import Plan
 from segue.turns.prepared import Prepared
 from segue.turns.recording import Recorder
 from segue.turns.remains import Traces, concluded, doubted, dropped, noted, traces, unread
-from segue.turns.report import priced, told
+from segue.turns.report import priced, refused, told
 from segue.turns.settling import Result
 
 if TYPE_CHECKING:
@@ -225,7 +225,7 @@ class _Left:
         turn = told(
             [*earlier, (plan, outcome)],
             saved=Saved(),
-            notices=(*([] if self.why else [LATER]), *result.notices),
+            notices=(*([] if self.why else [LATER]), *result.notices, *refused([outcome])),
             duration_ms=now_ms - self.row.started_ms,
             retry_of=self.row.retry_of,
         )

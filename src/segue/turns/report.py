@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
+from segue.core.denied import Denied
 from segue.core.environment import login_hint
 from segue.core.outcome import Failure, Outcome
 from segue.core.prices import price_for
@@ -79,9 +80,31 @@ def told(
         context=outcome.context,
         model_turns=outcome.model_turns,
         tools_run=tools,
+        tools_denied=_denied([each for _, each in made]),
         attempts=tuple(_shown(*each) for each in made),
         notices=tuple(notices),
         duration_ms=duration_ms,
+    )
+
+
+def refused(attempts: Sequence[Outcome]) -> tuple[str, ...]:
+    """The notice that tools were refused, if any were."""
+    denied = _denied(attempts)
+    return (f"{denied} (see --permission and --allow-tool)",) if denied is not None and denied.count else ()
+
+
+def failed_if_denied(turn: Turn) -> Turn:
+    """A success in which nothing may be refused. Its answer stays: the agent goes on from there."""
+    denied = turn.tools_denied
+    if turn.failure is not None or denied is None or not denied.count:
+        return turn
+    failure = Failure("tool_denied", str(denied))
+    return msgspec.structs.replace(
+        turn,
+        state="failed",
+        status="failed",
+        failure=shown_failure(Outcome(failure=failure)),
+        next=next_command(turn.conversation, turn.message, failure, turn.tools_run != 0),
     )
 
 
@@ -113,9 +136,16 @@ def told_without(prepared: Prepared, failure: Failure, duration_ms: int, row: Tu
         context=outcome.context,
         model_turns=None,
         tools_run=0,
+        tools_denied=Denied(),
         attempts=(),
         duration_ms=duration_ms,
     )
+
+
+def _denied(attempts: Sequence[Outcome]) -> Denied | None:
+    """Of all attempts; None where it cannot be seen."""
+    known = [each.tools_denied for each in attempts if each.tools_denied is not None]
+    return sum(known, Denied()) if len(known) == len(attempts) else None
 
 
 def _shown(plan: Plan, outcome: Outcome) -> AttemptShown:

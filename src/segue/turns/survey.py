@@ -316,8 +316,11 @@ def _interrupted(recent: Sequence[TurnRow], in_front: frozenset[str]) -> Turn | 
     """What failed without doing anything does not count: whoever goes on still has to know."""
     for row in reversed(recent):
         told = row.told
-        if told is not None and row.state != "withdrawn" and (told.failure is None or told.tools_run != 0):
-            return told if told.failure is not None and row.message in in_front else None
+        if told is None or row.state == "withdrawn":
+            continue
+        answered = told.failure is None or row.answer is not None
+        if answered or told.tools_run != 0:
+            return told if not answered and row.message in in_front else None
     return None
 
 

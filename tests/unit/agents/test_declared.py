@@ -302,7 +302,12 @@ class TestRecords:
     def test_a_good_run(self) -> None:
         outcome = conclude(agent(**JSONL), *GOOD)
         assert outcome == Outcome(
-            text="two", session_id="s1", model="m", usage=Usage(10, 4, None, 2), cost_usd=0.5
+            text="two",
+            session_id="s1",
+            model="m",
+            usage=Usage(10, 4, None, 2),
+            cost_usd=0.5,
+            tools_denied=None,
         )
 
     def test_the_last_record_makes_the_success_not_the_exit_code(self) -> None:

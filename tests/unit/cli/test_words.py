@@ -188,6 +188,11 @@ def test_the_line_under_an_answer(fields: dict[str, Any], line: str) -> None:
         ("auth", {}, "kept as #9. Log in, then retry with: segue retry fix-auth"),
         ("timeout", {}, "kept as #9. Retry with: segue retry fix-auth"),
         (
+            "tool_denied",
+            {"tools_run": 1},
+            "kept as #9. Allow it with --permission or --allow-tool, and retry with: segue retry fix-auth",
+        ),
+        (
             "timeout",
             {"tools_run": 1},
             "kept as #9. The agent knows what it did: go on with segue run fix-auth, or once more with:"

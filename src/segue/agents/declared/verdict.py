@@ -36,6 +36,7 @@ def conclude(ended: Ended, spec: DeclaredAgent, output: Output, label: str) -> O
         context=Context(reading.last_request.prompt if requests and reading.last_request else None),
         totals=totals,
         model_turns=reading.requests if requests else None,
+        tools_denied=None,
     )
 
 
