@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from tests.chaos.scenes import GATE, Scene, Started, kill, until
+from tests.integration.talk import OTHER
 
 NEVER = "before the agent was started"
 UNKNOWN = "what it did is not known"
@@ -61,6 +62,39 @@ def test_tool_calls_that_the_store_knows_of_are_told(scene: Scene) -> None:
     killed(scene, started)
     assert scene.run("what numbers?").turn["mode"] == "resume"
     assert "Your last turn was interrupted after 1 tool call" in scene.heard(session)[-1]
+
+
+TELLS = {
+    "itself": ((), NOTE),
+    "another agent": (("--agent", "other"), "interrupted, what was done is not known: the agent was killed"),
+    "another role": (("--role", "critic"), "interrupted, what was done is not known: the agent was killed"),
+    "a fresh session": (("--fresh-session",), "interrupted, what was done is not known: the agent was kill"),
+    "from nothing": (("--blank",), f"The turn before this one (rehearsal) was interrupted, and {UNKNOWN}"),
+    "a recap": (("--agent", "other"), f"The turn before this one (rehearsal) was interrupted, and {UNKNOWN}"),
+}
+
+
+@pytest.mark.parametrize("who", [*TELLS, "a fork of it", "another agent in a fork of it"])
+def test_whoever_goes_on_is_told_that_nobody_knows(scene: Scene, who: str) -> None:
+    """Not only in words: it counts as unknown, so that it is no retry, and nobody takes it for undone."""
+    modes = "" if who != "a recap" else '[continuity]\nmodes = ["resume", "recap", "fresh"]\n'
+    scene.segue.config(OTHER + modes)
+    scene.run("remember number 1")
+    started = scene.start(f"remember number 2 [[shell echo two >> effects; {GATE}]]")
+    until(lambda: scene.effects == ["two"], "its tool runs")
+    killed(scene, started)
+    forgotten(scene)
+    scene.start("[[error 429]]", "--new").end()
+    ((told,),) = scene.rows("SELECT told FROM turns ORDER BY started_ms LIMIT 1 OFFSET 1")
+    assert msgspec.json.decode(told)["tools_run"] is None
+    key, base = "t", who.removesuffix(" in a fork of it")
+    if "fork" in who:
+        assert scene.segue("fork", "t", "f").code == 0
+        key, base = "f", "itself" if base == "a fork of it" else base
+    options, says = TELLS[base]
+    done = scene.run("what numbers?", *options, key=key).turn
+    assert (says in (heard := scene.heard(done["session_id"])[-1])) or (base == "itself" and UNKNOWN in heard)
+    assert scene.effects == ["two"]
 
 
 def test_a_first_turn_is_found_again_by_its_session(scene: Scene) -> None:
