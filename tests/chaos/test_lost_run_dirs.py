@@ -136,6 +136,36 @@ def test_a_turn_of_which_only_the_attempt_is_noted(scene: Scene) -> None:
     assert UNKNOWN in scene.log()[2]["failure"]["message"]
 
 
+@pytest.mark.parametrize("second", [False, True], ids=["the other's first turn", "its second"])
+def test_only_the_session_of_the_login_that_ran_is_doubted(scene: Scene, second: bool) -> None:
+    """Nothing is left but that somebody ran: whose session that was is known from who said it."""
+    log_in(scene, "ann")
+    scene.run("remember number 1")
+    log_in(scene, "bob")
+    if second:
+        scene.run("remember number 3")
+        log_in(scene, "ann")
+        scene.run("remember number 4")
+        log_in(scene, "bob")
+    started = scene.start(f"remember number 2 [[shell echo two >> effects; {GATE}]]")
+    until(lambda: scene.effects == ["two"], "its tool runs")
+    killed(scene, started)
+    forgotten(scene)
+    scene.write("UPDATE attempts SET task = '{}'")
+    log_in(scene, "ann")
+    hers = scene.run("what numbers?").turn
+    assert (hers["mode"], hers["text"]) == ("resume", "1, 4" if second else "1")
+    assert UNKNOWN not in scene.heard(hers["session_id"])[-1]
+    log_in(scene, "bob")
+    his = scene.run("what numbers?").turn
+    assert "not known" in scene.heard(his["session_id"])[-1]
+
+
+def log_in(scene: Scene, name: str) -> None:
+    scene.agent_home.mkdir(exist_ok=True)
+    (scene.agent_home / "login.json").write_bytes(msgspec.json.encode({"account": name, "token": "t"}))
+
+
 def test_without_an_attempt_it_was_never_started(scene: Scene) -> None:
     scene.run("remember number 1")
     started = scene.start(f"remember number 2 [[shell {GATE}]]")
