@@ -123,6 +123,10 @@ class Scene:
         """Who said what, in order."""
         return [(row["from"], row["text"]) for row in self.log(key)]
 
+    def stood(self, key: str = KEY) -> list[tuple[str, str]]:
+        """The same without what was withdrawn, and stands nowhere."""
+        return [(row["from"], row["text"]) for row in self.log(key) if row["state"] != "withdrawn"]
+
     def open_gate(self, name: str = "gate") -> None:
         (self.segue.cwd / name).touch()
 

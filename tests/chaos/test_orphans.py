@@ -95,7 +95,7 @@ def test_its_time_limit_holds(scene: Scene) -> None:
 @pytest.mark.skipif(not HAS_PROC, reason="the agent's stdin is kept open through /proc")
 def test_it_is_ended_when_it_asks_and_nobody_can_answer(scene: Scene) -> None:
     asking = f"think [[shell {GATE}]] [[ask Which one? | A | B]] [[say thanks]]"
-    started = scene.start(asking)
+    started = scene.start(asking, "--questions", "on")
     until(lambda: scene.has("process.json"), "the agent was noted")
     pid = scene.agent()
     # as long as somebody could still write to its stdin, it waits
@@ -119,7 +119,7 @@ def test_ctrl_c_gives_up_the_second_turn_only(scene: Scene) -> None:
     assert scene.agents() == [pid]
     scene.open_gate()
     done = scene.run("what numbers?")
-    assert [text for _, text in scene.said()] == [SLOW, "answer-1", "second", "what numbers?", "1"]
+    assert [text for _, text in scene.stood()] == [SLOW, "answer-1", "what numbers?", "1"]
     assert scene.heard(done.turn["session_id"])[0] == SLOW
     assert scene.effects == ["one"]
     assert scene.quiet()
@@ -149,7 +149,7 @@ def test_who_adopts_it_may_be_killed_too(scene: Scene) -> None:
     third.says(READING)
     scene.open_gate()
     assert third.end().code == 0
-    assert [text for _, text in scene.said()] == [SLOW, "answer-1", "second", "what numbers?", "1"]
+    assert [text for _, text in scene.stood()] == [SLOW, "answer-1", "what numbers?", "1"]
     assert scene.effects == ["one"]
     assert scene.quiet()
 
