@@ -130,6 +130,17 @@ def test_what_did_nothing_is_foreseen_too(scene: Scene, options: tuple[str, ...]
     assert foretold(scene, *options)["recovery"] == "recover"
 
 
+def test_what_lingers_of_a_dead_agent_is_not_said_to_run(scene: Scene) -> None:
+    pid = orphan(scene, f"start it [[shell sleep 300 >/dev/null 2>&1 & echo one >> effects; {GATE}]]")
+    until(lambda: scene.effects, "its tool runs")
+    kill(pid)
+    until(lambda: not scene.agents(), "the agent is gone, and what it had started is not")
+    assert scene.ours()
+    assert states(scene) == {("failed", "recover")}
+    assert foretold(scene)["recovery"] == "recover"
+    assert scene.ours() == []
+
+
 def test_an_answer_that_is_whole_is_shown(scene: Scene) -> None:
     """Segue stands still while the agent answers and exits, and is killed then."""
     started = scene.start(SLOW)

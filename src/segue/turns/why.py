@@ -14,7 +14,7 @@ from segue.core.turn import Check, Mode, Recovery
 from segue.store import leases
 from segue.store.records import TurnRow
 from segue.store.store import Store
-from segue.turns import foreseen, foresight, orphans, owners
+from segue.turns import foreseen, foresight, owners
 from segue.turns.lease import judge, lease_name
 from segue.turns.left import Here
 from segue.turns.prepared import Prepared
@@ -80,11 +80,12 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
 
 def why(prepared: Prepared, store: Store, new_bytes: int) -> Why:
     """``new_bytes``: the size of the message that would be said."""
-    busy, conversation = _busy(prepared, store), prepared.conversation.id
+    conversation = prepared.conversation.id
     rows = store.unsettled(conversation)
     then = foreseen.foresee(store, rows, Here.of(prepared), presume=True) if rows else None
     changed = [then.changed.get(row.id, row) for row in rows] if then is not None else []
-    new = _message(prepared, new_bytes)
+    recovery, new = foreseen.first(changed), _message(prepared, new_bytes)
+    busy = _busy(prepared, store, recovery)
     surveyed = survey(prepared, then or store, conversation, new=new, busy=busy)
     if busy is not None:
         surveyed = _undisturbed(surveyed)
@@ -109,7 +110,7 @@ def why(prepared: Prepared, store: Store, new_bytes: int) -> Why:
         session_id=pin.native_id if pin is not None else None,
         session_cwd=pin.workdir.path if pin is not None else None,
         context_window=surveyed.situation.window,
-        recovery=foreseen.first(changed),
+        recovery=recovery,
         first=tuple(filter(None, map(_settles, changed))),
         notices=prepared.granted.notices,
     )
@@ -164,10 +165,9 @@ def _shown(rung: Rung, chosen: Mode, cost: Predicted | None) -> RungShown:
     return RungShown(rung.mode, state, rung.why, cost.new_tokens, cost.cached_tokens, cost.usd)
 
 
-def _busy(prepared: Prepared, store: Store) -> str | None:
+def _busy(prepared: Prepared, store: Store, recovery: Recovery | None) -> str | None:
     """Whether another turn is running, in words; be it one whose Segue was killed."""
-    conversation, host = prepared.conversation.id, prepared.host
-    row = leases.find(store, lease_name(conversation))
-    if row is not None and judge(row, host) == "alive":
+    row = leases.find(store, lease_name(prepared.conversation.id))
+    if row is not None and judge(row, prepared.host) == "alive":
         return f"another turn is running ({owners.short_name(row.owner)})"
-    return "a turn whose Segue was killed still runs" if orphans.runs(store, conversation, host) else None
+    return "a turn whose Segue was killed still runs" if recovery == "adopt" else None
