@@ -203,6 +203,31 @@ def test_whoever_goes_on_is_told_what_an_interrupted_turn_had_done(
     assert (talk.segue.cwd / "made.txt").read_text() == "made\n"
 
 
+@pytest.mark.parametrize("options", [(), ("--agent", "other"), ("--blank",)], ids=str)
+def test_a_fork_is_told_what_an_interrupted_turn_had_done(talk: Talk, options: tuple[str, ...]) -> None:
+    talk.run("remember number 1")
+    talk.run(DONE, "--permission", "full", "--timeout", "3", code=124)
+    fork = Talk(talk.segue, "f")
+    talk("fork", "f")
+    after = fork.run("what numbers?", *options)
+    assert "1 tool call" in after.prompt
+    assert "look before repeating" in after.prompt
+    if "--agent" in options:
+        assert "echo made >> made.txt" in after.prompt
+    assert "look before repeating" not in fork.run("and now?").prompt
+    assert fork.log()[2]["failure"]["kind"] == "timeout"
+    assert fork.log()[2]["cost_usd"] is None, "that was paid once"
+
+
+def test_a_fork_is_not_told_of_what_was_dealt_with(talk: Talk) -> None:
+    talk.run(DONE, "--permission", "full", "--timeout", "3", code=124)
+    talk.run("go on")
+    talk("fork", "f")
+    listed = {each["key"]: each["state"] for each in msgspec.json.decode(talk.segue("ls", "--json").stdout)}
+    assert listed == {"t": "done", "f": None}
+    assert "look before repeating" not in Talk(talk.segue, "f").run("what numbers?").prompt
+
+
 def test_a_retry_by_another_agent_is_told_too(talk: Talk) -> None:
     talk.run(DONE, "--permission", "full", "--timeout", "3", code=124)
     talk("edit", "#1", "what number?")

@@ -139,7 +139,9 @@ def test_killed_at_random_moments(talk: Talk, seed: int, soak: bool) -> None:
 
 
 def next_turn_goes_on(talk: Talk, said: list[int], blow: Blow, what: str) -> None:
+    foretold = talk.why("what numbers?")
     turn, struck = talk.run("what numbers?"), said[-1]
+    assert blow is not everybody or turn.mode == foretold["mode"], what
     log = talk.log()
     mine = [row["text"] for row in log if row["from"] == "user" and row["text"] != "what numbers?"]
     if prompt(struck) not in mine:  # before anything was stored
@@ -163,6 +165,8 @@ def test_an_orphan_is_read_to_its_end(talk: Talk) -> None:
     pid = leader(talk)
     first.kill()
     first.communicate()
+    foretold = talk.why("what numbers?")
+    assert (foretold["recovery"], foretold["mode"]) == ("adopt", "resume")
     second = talk.start("run", "t", "what numbers?", "--json")
     assert second.stderr is not None
     notice = second.stderr.readline().decode()

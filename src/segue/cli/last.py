@@ -31,14 +31,16 @@ def command(key: str, wait: bool, as_json: bool) -> int:
     from segue.core.keys import conversation_key
     from segue.core.turn import exit_code
     from segue.turns import changes
+    from segue.turns.foreseen import foreseen
     from segue.turns.liveness import under_way
     from segue.turns.opening import opened
 
-    with opened(os.environ) as store:
-        conversation = changes.known(store, conversation_key(key))
+    with opened(os.environ) as stored:
+        conversation = changes.known(stored, conversation_key(key))
         host = this_host(load(os.environ, Path.cwd()).store.host, home_of(os.environ))
-        while wait and under_way(store, conversation.id, host):
+        while wait and under_way(stored, conversation.id, host):
             time.sleep(POLL_S)
+        store = foreseen(stored, conversation, os.environ, Path.cwd())
         rows = store.log(conversation.id)
         runs = [turn for turn in store.turns(conversation.id) if turn.state != "withdrawn"]
     answers = [row for row in rows if row.sender == "assistant"]

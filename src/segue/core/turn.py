@@ -15,6 +15,10 @@ Mode = Literal["resume", "branch", "graft", "replay", "recap", "fresh"]
 State = Literal["queued", "running", "needs_you", "parked", "done", "failed", "cancelled", "withdrawn"]
 """Of a run, the same word everywhere. ``withdrawn``: it never began, and its message is in nobody's view."""
 
+Recovery = Literal["adopt", "recover"]
+"""What the next turn does first about one whose Segue was killed. ``adopt``: its agent still runs, and is
+read to its end; ``recover``: nobody runs any more, and what came of it is written down."""
+
 
 class Check(msgspec.Struct, frozen=True):
     """One guard's verdict, with its reason in words and the rungs it bars."""

@@ -72,7 +72,8 @@ class Gathered(msgspec.Struct, frozen=True, kw_only=True):
     broken: str = ""
     quick: bool = False
     in_front: frozenset[str] = frozenset()
-    """The messages that stand on this side of the wall, those from before a blank start included."""
+    """Of the messages on this side of the wall, those from before a blank start included, what nobody has
+    answered since."""
 
 
 def survey(
@@ -189,7 +190,7 @@ def _all(prepared: Prepared, store: Store, conversation: str, new: Message | Non
         hidden=hidden,
         spoke=pin is None and any(m.sender == "assistant" and m.voice == voice for m in view),
         broken=_broken(parted, messages),
-        in_front=frozenset(message.id for message in history.in_front(messages, voice, account, login)),
+        in_front=_unanswered(history.in_front(messages, voice, account, login)),
     )
 
 
@@ -313,15 +314,22 @@ def _broken(parted: Cut, messages: list[Message]) -> str:
 
 
 def _interrupted(recent: Sequence[TurnRow], in_front: frozenset[str]) -> Turn | None:
-    """What failed without doing anything does not count: whoever goes on still has to know."""
+    """What failed without doing anything does not count, nor what is not shown: whoever goes on still has to
+    know."""
     for row in reversed(recent):
         told = row.told
-        if told is None or row.state == "withdrawn":
+        if told is None or row.state == "withdrawn" or row.message not in in_front:
             continue
         answered = told.failure is None or row.answer is not None
         if answered or told.tools_run != 0:
-            return told if not answered and row.message in in_front else None
+            return None if answered else told
     return None
+
+
+def _unanswered(messages: Sequence[Message]) -> frozenset[str]:
+    """Those behind the last answer."""
+    answered = [at for at, message in enumerate(messages, 1) if message.sender == "assistant"]
+    return frozenset(message.id for message in messages[answered[-1] if answered else 0 :])
 
 
 def _window(recent: Sequence[TurnRow], pin: Pin | None, voice: Voice) -> int | None:

@@ -66,7 +66,7 @@ SELECT
     CAST(SUM(input) AS BIGINT), CAST(SUM(cache_read) AS BIGINT),
     CAST(SUM(cache_write) AS BIGINT), CAST(SUM(output) AS BIGINT),
     SUM(cost_usd), SUM(saved_usd), MAX(COALESCE(ended_ms, started_ms))
-FROM turns GROUP BY conversation;
+FROM turns WHERE via <> 'fork' GROUP BY conversation;
 
 -- name: estimated()
 -- Conversations of whose cost a part is estimated.
@@ -77,7 +77,7 @@ SELECT conversation, state
 FROM (
     SELECT conversation, state,
         ROW_NUMBER() OVER (PARTITION BY conversation ORDER BY started_ms DESC, id DESC) AS back
-    FROM turns
+    FROM turns WHERE via <> 'fork'
 ) AS ranked
 WHERE back = 1;
 
