@@ -11,6 +11,7 @@ import msgspec
 
 from segue.cli import words
 from segue.cli.widths import columns, fitted
+from segue.core.outcome import DOUBT
 from segue.core.turn import Turn, status_of
 from segue.store.records import LogRow, TurnRow
 
@@ -200,8 +201,13 @@ def _left_behind(row: LogRow, width: int) -> Iterator[str]:
         return
     why = words.failure(turn, row.voice.agent) if turn.failure.kind != "cancelled" else "cancelled"
     why = f"refused: {why}" if withdrawn else why
-    done = f", after {words.counted(turn.tools_run, 'tool call')}" if turn.tools_run else ""
-    yield f"    ✗ {_fitted(why + done, width - 6)}"
+    yield f"    ✗ {_fitted(why + _done(turn, why), width - 6)}"
+
+
+def _done(turn: Turn, why: str) -> str:
+    if turn.tools_run is None:
+        return "" if DOUBT in why else f"; {DOUBT}"
+    return f", after {words.counted(turn.tools_run, 'tool call')}" if turn.tools_run else ""
 
 
 def _fitted(text: str, room: int) -> str:

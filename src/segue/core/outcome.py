@@ -57,6 +57,9 @@ EndedBy = Literal["cancelled", "timeout", "flood"]
 CUT_SHORT: frozenset[Kind] = frozenset({"cancelled", "killed", "timeout"})
 """Ends after which nobody knows how far the turn came."""
 
+DOUBT = "what it did is not known"
+"""Said of a failure after which nobody knows whether tools ran."""
+
 RETRYABLE: frozenset[Kind] = frozenset({"session_busy", "rate_limited", "network", "model_error"})
 """Failures that may well succeed when tried again later."""
 

@@ -22,7 +22,7 @@ from segue.agents import registry
 from segue.agents.base import Agent
 from segue.core.environment import child_environment
 from segue.core.errors import Misuse
-from segue.core.outcome import Failure, Outcome
+from segue.core.outcome import DOUBT, Failure, Outcome
 from segue.core.redact import Redactor
 from segue.core.turn import Saved
 from segue.store.records import AttemptRow, TurnRow
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
 LATER = "settled by a later run: the one it began in did not come to that"
 NEVER = "Segue was killed before the agent was started"
 LOST = "Segue was killed while it ran, and what it left in its run directory is gone"
-DOUBT = "what it did is not known"
 RECORD_S = 10.0
 """How long writing down what an orphan said may hold up the next turn."""
 Made = list[tuple[AttemptRow, Plan]]

@@ -193,6 +193,17 @@ def test_the_line_under_an_answer(fields: dict[str, Any], line: str) -> None:
             "kept as #9. The agent knows what it did: go on with segue run fix-auth, or once more with:"
             " segue retry fix-auth",
         ),
+        (
+            "timeout",
+            {"tools_run": None},
+            "kept as #9. What it did is not known: look, then go on with segue run fix-auth, or once more"
+            " with: segue retry fix-auth",
+        ),
+        (
+            "rate_limited",
+            {"tools_run": None, "until": 1},
+            "kept as #9. What it did is not known: look before you retry with: segue retry fix-auth",
+        ),
     ],
 )
 def test_the_way_on(kind: Any, fields: dict[str, Any], line: str) -> None:
