@@ -263,7 +263,7 @@ def test_command_substitution_is_blocked_even_with_full_permission(bench: Bench)
 def test_a_directory_that_is_not_trusted_is_refused(bench: Bench) -> None:
     set_up(bench, security={"folderTrust": {"enabled": True}})
     refused = ask(bench, "hello")
-    assert (failure(refused).kind, refused.requests) == ("auth", [])
+    assert (failure(refused).kind, refused.requests) == ("untrusted", [])
     assert "--skip-trust" in failure(refused).message
     assert ask(bench, "hello", native_args=("--skip-trust",)).outcome.failure is None
 
@@ -370,7 +370,7 @@ def test_nobody_listening_is_a_network_failure(bench: Bench) -> None:
 @live("gemini")
 def test_without_a_key_the_login_fails_as_auth(bench: Bench) -> None:
     ran = ask(bench, "hello", env={"GEMINI_API_KEY": ""})
-    assert (failure(ran).kind, ran.requests) == ("auth", [])
+    assert (failure(ran).kind, ran.requests) == ("untrusted", [])
     assert "GEMINI_API_KEY" in failure(ran).message
 
 

@@ -136,6 +136,25 @@ class Sessions(Protocol):
 
 
 @runtime_checkable
+class TellsLogin(Protocol):
+    """An agent whose login can be told without starting it."""
+
+    def logged_in(self, home: Path, env: Mapping[str, str]) -> bool | None:
+        """From its settings, the names of variables, and which files are there; no secret is read. None: it
+        cannot be told."""
+        ...
+
+
+@runtime_checkable
+class KeepsLogin(Protocol):
+    """An agent that keeps its login elsewhere than in its home."""
+
+    def login_files(self, home: Path, env: Mapping[str, str]) -> Sequence[Path]:
+        """Where it may stand. With none of them, it was never started here."""
+        ...
+
+
+@runtime_checkable
 class Agent(Protocol):
     """One coding-agent CLI."""
 

@@ -174,6 +174,8 @@ def way_on(turn: Turn, number: int | None = None) -> str:
         return f"{kept}{knows} go on with segue run {key}, or once more with: {again}"
     if failed is not None and failed.kind == "auth":
         return f"{kept}Log in, then retry with: {again}"
+    if failed is not None and failed.kind == "untrusted":
+        return f"{kept}Once the directory is trusted, retry with: {again}"
     if turn.tools_run is None:
         return f"{kept}What it did is not known: look before you retry with: {again}"
     if failed is not None and failed.until is not None:

@@ -186,6 +186,7 @@ def test_the_line_under_an_answer(fields: dict[str, Any], line: str) -> None:
         ("rate_limited", {"until": 1}, "kept as #9. Retry then with: segue retry fix-auth"),
         ("rate_limited", {}, "kept as #9. Retry with: segue retry fix-auth"),
         ("auth", {}, "kept as #9. Log in, then retry with: segue retry fix-auth"),
+        ("untrusted", {}, "kept as #9. Once the directory is trusted, retry with: segue retry fix-auth"),
         ("timeout", {}, "kept as #9. Retry with: segue retry fix-auth"),
         (
             "timeout",
