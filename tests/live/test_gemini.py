@@ -370,7 +370,7 @@ def test_nobody_listening_is_a_network_failure(bench: Bench) -> None:
 @live("gemini")
 def test_without_a_key_the_login_fails_as_auth(bench: Bench) -> None:
     ran = ask(bench, "hello", env={"GEMINI_API_KEY": ""})
-    assert (failure(ran).kind, ran.requests) == ("untrusted", [])
+    assert (failure(ran).kind, ran.requests) == ("auth", [])
     assert "GEMINI_API_KEY" in failure(ran).message
 
 
