@@ -267,7 +267,7 @@ def test_command_substitution_is_blocked_even_with_full_permission(bench: Bench)
 def test_a_directory_that_is_not_trusted_is_refused(bench: Bench) -> None:
     set_up(bench, security={"folderTrust": {"enabled": True}})
     refused = ask(bench, "hello")
-    assert (failure(refused).kind, refused.requests) == ("auth", [])
+    assert (failure(refused).kind, refused.requests) == ("untrusted", [])
     assert "--skip-trust" in failure(refused).message
     assert ask(bench, "hello", native_args=("--skip-trust",)).outcome.failure is None
 

@@ -98,6 +98,43 @@ def test_doctor_finds_nothing_that_must_be_fixed(env: dict[str, str], tmp_path: 
     assert code == 0, [finding for finding in findings if finding["level"] == "bad"]
     assert any("Claude is logged in (account claude)" in finding["what"] for finding in findings)
     assert any(finding["check"] == "vibe" and finding["level"] == "note" for finding in findings)
+    for label in ("Gemini", "Vibe"):
+        assert any(f"{label} has a login or a key" in finding["what"] for finding in findings), label
+
+
+def test_doctor_tells_who_is_logged_out_and_leaves_nothing_in_a_fresh_home(
+    env: dict[str, str], tmp_path: Path
+) -> None:
+    done = subprocess.run(
+        [*SEGUE, "doctor", "--json"],
+        env=env,
+        cwd=tmp_path,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    findings = {finding["what"]: finding["level"] for finding in msgspec.json.decode(done.stdout)}
+    for says in ("Claude says it is", "Codex says it is", "Gemini is", "Vibe is"):
+        assert findings[f"{says} not logged in"] == "warn"
+    home = Path(env["HOME"])
+    assert [str(path.relative_to(home)) for path in home.rglob("*")] == []
+
+
+@pytest.mark.parametrize("agent", ["gemini", "vibe"])
+def test_what_doctor_says_of_a_missing_login_is_so(agent: str, env: dict[str, str], tmp_path: Path) -> None:
+    done = subprocess.run(
+        [*SEGUE, "run", "t", "hi", "--agent", agent, "--json", "--timeout", "60"],
+        env={**env, "SEGUE_HOME": str(tmp_path / "segue")},
+        cwd=tmp_path,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert (done.returncode, object_of(done.stdout)["failure"]["kind"]) == (1, "auth"), done.stdout
 
 
 def test_a_withheld_key_is_named_when_the_login_fails(env: dict[str, str], tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import msgspec
 
 from segue.cli import words
 from segue.cli.widths import columns, fitted
+from segue.core.outcome import DOUBT
 from segue.core.turn import Turn, status_of
 from segue.store.records import LogRow, TurnRow
 
@@ -208,8 +209,13 @@ def _unanswered(row: LogRow) -> str | None:
         return DIED if withdrawn and turn is None else None
     why = words.failure(turn, row.voice.agent) if turn.failure.kind != "cancelled" else "cancelled"
     why = f"refused: {why}" if withdrawn else why
-    done = f", after {words.counted(turn.tools_run, 'tool call')}" if turn.tools_run else ""
-    return why + done
+    return why + _done(turn, why)
+
+
+def _done(turn: Turn, why: str) -> str:
+    if turn.tools_run is None:
+        return "" if DOUBT in why else f"; {DOUBT}"
+    return f", after {words.counted(turn.tools_run, 'tool call')}" if turn.tools_run else ""
 
 
 def _fitted(text: str, room: int) -> str:

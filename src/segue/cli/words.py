@@ -183,12 +183,21 @@ def way_on(turn: Turn, number: int | None = None) -> str:
     again = f"segue retry {key} {turn.message}" if turn.message else f"segue retry {key}"
     if failed is not None and failed.kind == "unsettled":
         return f"The answer is whole, and kept on disk. Go on with: segue run {key}"
-    if failed is not None and failed.kind in CUT_SHORT and turn.tools_run:
-        return f"{kept}The agent knows what it did: go on with segue run {key}, or once more with: {again}"
+    if failed is not None and failed.kind in CUT_SHORT and turn.tools_run != 0:
+        knows = (
+            "What it did is not known: look, then"
+            if turn.tools_run is None
+            else "The agent knows what it did:"
+        )
+        return f"{kept}{knows} go on with segue run {key}, or once more with: {again}"
     if failed is not None and failed.kind == "auth":
         return f"{kept}Log in, then retry with: {again}"
     if failed is not None and failed.kind == "tool_denied":
         return f"{kept}Allow it with --permission or --allow-tool, and retry with: {again}"
+    if failed is not None and failed.kind == "untrusted":
+        return f"{kept}Once the directory is trusted, retry with: {again}"
+    if turn.tools_run is None:
+        return f"{kept}What it did is not known: look before you retry with: {again}"
     if failed is not None and failed.until is not None:
         return f"{kept}Retry then with: {again}"
     return f"{kept}Retry with: {again}"

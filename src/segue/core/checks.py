@@ -195,8 +195,12 @@ def poisoned(now: Situation) -> Check:
 
 
 def retired(now: Situation) -> Check:
+    """After failing resumes; at once where a refusal could not be made up for in the same turn."""
     if now.pin is None:
         return _skip("retired")
+    last = now.pin.ended
+    if last is not None and last.kind == "session_rejected" and last.tools_run is None:
+        return _fail("retired", SESSION, f"{now.label} refused it when it was last resumed")
     if now.pin.failures >= now.policy.retire_after:
         return _fail("retired", SESSION, f"{now.pin.failures} resumes of it failed in a row")
     return _ok("retired")

@@ -6,6 +6,7 @@ The kinds, and what they mean for the next turn, are the same for every agent:
     session_busy       another process is writing it
     context_exceeded   the conversation does not fit the model's window
     auth               not logged in, or not allowed
+    untrusted          the CLI does not work in a directory that it was not told to trust
     rate_limited       a usage limit (``until``: when it ends, where the CLI says so)
     network            the model service could not be reached, or the connection broke
     model_error        the model service failed or answered nonsense
@@ -34,6 +35,7 @@ Kind = Literal[
     "session_busy",
     "context_exceeded",
     "auth",
+    "untrusted",
     "rate_limited",
     "network",
     "model_error",
@@ -60,6 +62,8 @@ CUT_SHORT: frozenset[Kind] = frozenset({"cancelled", "killed", "timeout"})
 
 BROKEN_OFF: frozenset[Kind] = CUT_SHORT | {"network", "model_error", "crashed", "protocol"}
 """Ends in which the model may have been at work, though nobody counted that."""
+DOUBT = "what it did is not known"
+"""Said of a failure after which nobody knows whether tools ran."""
 
 RETRYABLE: frozenset[Kind] = frozenset({"session_busy", "rate_limited", "network", "model_error"})
 """Failures that may well succeed when tried again later."""

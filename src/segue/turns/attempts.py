@@ -33,7 +33,7 @@ from segue.turns.patience import Away, Patience
 from segue.turns.plan import Plan
 from segue.turns.prepared import Prepared
 from segue.turns.recording import Recorder
-from segue.turns.report import advised, failed_if_denied, priced, refused, told
+from segue.turns.report import advised, failed_if_denied, left_alone, priced, refused, told
 from segue.turns.runner import Limits
 from segue.turns.settling import Result, moves, paid_again
 from segue.turns.survey import survey
@@ -173,6 +173,8 @@ class Attempts:
             except Busy as busy:
                 outcome = Outcome(failure=Failure("session_busy", str(busy)))
             outcome = advised(priced(outcome, plan, self.prepared.config.prices), self.prepared)
+            if seq == 1 and self._in_doubt(plan, outcome):
+                outcome = left_alone(outcome)
             self.made.append((plan, outcome))
             return await self.patience(partial(self._weigh, plan, outcome))
 
@@ -280,6 +282,13 @@ class Attempts:
         if failure is None or self.company.cancel.asked:
             return None
         return step_down(tried.plan.mode, failure, tried.outcome.tools_run, self.surveyed.situation)
+
+    def _in_doubt(self, plan: Plan, outcome: Outcome) -> bool:
+        """Whether it would step down if it were known that it did nothing."""
+        failure = outcome.failure
+        if failure is None or outcome.tools_run is not None:
+            return False
+        return step_down(plan.mode, failure, 0, self.surveyed.situation) is not None
 
     def _keep(self, last: Tried) -> str | None:
         """A copy of the session, if this turn has pinned one; None, or what went wrong."""

@@ -24,6 +24,7 @@ from segue.turns import foresight
 from segue.turns.asking import too_long
 from segue.turns.plan import Plan
 from segue.turns.prepared import Prepared
+from segue.turns.settling import UNKNOWN_PLACE
 from segue.turns.speaking import spoken
 from segue.turns.survey import Surveyed, going_on
 
@@ -132,6 +133,7 @@ class Carrying:
         given = pin.instructions if pin is not None else None
         due = instructions_due(digest, given, situation.cut.rows, False) if native else wanted is not None
         placed = place(wanted if due else None, prepared.runtime.capabilities, fresh=not native)
+        text = (*(self._unsure() if native else ()), *text)
         words = spoken(self.store, text) | spoken(self.store, situation.cut.corrections if native else ())
         # A message that is run again after tools had run for it stands in the session already.
         new = words[text[-1].id] if text else Spoken(self.surveyed.view[-1], GO_ON)
@@ -165,6 +167,16 @@ class Carrying:
         same = going_on(prepared, self.surveyed.pin) if native and self.surveyed.pin else prepared.request
         request = msgspec.structs.replace(same, prompt=carried.prompt, system_prompt=placed.system_prompt)
         return request, given, carried.text_messages
+
+    def _unsure(self) -> tuple[Message, ...]:
+        """The message that the session was interrupted in, where nobody can see whether the CLI kept it."""
+        pin, cut = self.surveyed.pin, self.situation.cut
+        if pin is None or pin.ended is None or pin.ended.tools_run is not None:
+            return ()
+        if cut.anchor is None or not cut.anchor.startswith(UNKNOWN_PLACE):
+            return ()
+        last = pin.held[cut.rows - 1].message
+        return tuple(each for each in self.surveyed.view if each.id == last and each.sender == "user")
 
     def _start(self, mode: Mode, home: Path, request: Request) -> tuple[Start, Totals]:
         prepared, pin, found = self.prepared, self.surveyed.pin, self.surveyed.found
@@ -205,8 +217,8 @@ class Carrying:
         if told is None:
             return None
         voice = Voice(told.agent, told.role or "")
-        ended = pin.ended if mode in NATIVE and voice == self.prepared.voice and pin is not None else None
-        if ended is not None and ended.tools_run != 0:
+        ended = pin.ended if voice == self.prepared.voice and pin is not None else None
+        if ended is not None and (ended.tools_run is None or (mode in NATIVE and ended.tools_run)):
             return None
         marked = {message.id for message in text[:-1]} if mode in (*NATIVE, "replay") else set()
         return None if told.message in marked else (name(voice), told.tools_run)

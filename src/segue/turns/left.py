@@ -21,7 +21,7 @@ from segue.core.errors import Misuse
 from segue.core.hosts import Host
 from segue.core.marks import parts
 from segue.core.model import Pin
-from segue.core.outcome import Failure, Outcome
+from segue.core.outcome import DOUBT, Failure, Outcome
 from segue.core.redact import Redactor
 from segue.core.turn import Saved
 from segue.store.records import AttemptRow, Claim, TurnRow
@@ -39,7 +39,6 @@ from segue.turns.settling import Result
 LATER = "settled by a later run: the one it began in did not come to that"
 NEVER = "Segue was killed before the agent was started"
 LOST = "Segue was killed while it ran, and what it left in its run directory is gone"
-DOUBT = "what it did is not known"
 Made = list[tuple[AttemptRow, Plan]]
 """The attempts of a turn that were started, as far as they can be read."""
 

@@ -18,6 +18,9 @@ from segue.turns.prepared import Prepared
 
 Made = Sequence[tuple[Plan, Outcome]]
 """The attempts of a turn, each with what came of it."""
+LEFT_ALONE = (
+    "whether it did anything is not known, so it was not run again with the conversation as text instead"
+)
 
 
 def priced(outcome: Outcome, plan: Plan, prices: Mapping[str, Price]) -> Outcome:
@@ -41,6 +44,14 @@ def advised(outcome: Outcome, prepared: Prepared) -> Outcome:
         return outcome
     said = Failure("auth", f"{failure.message} ({hint})", failure.reason, failure.until, failure.status)
     return msgspec.structs.replace(outcome, failure=said)
+
+
+def left_alone(outcome: Outcome) -> Outcome:
+    """A failure after which it would have stepped down, if it were known that it had done nothing."""
+    failure = outcome.failure
+    assert failure is not None
+    said = f"{failure.message}; {LEFT_ALONE}"
+    return msgspec.structs.replace(outcome, failure=msgspec.structs.replace(failure, message=said))
 
 
 def told(

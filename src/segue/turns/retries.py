@@ -73,6 +73,11 @@ def pause_s(turn: Turn, tried: int, now_ms: int, chance: float) -> float | None:
     return min(FIRST_S * float(2**tried), LONGEST_S) * (0.5 + chance / 2)
 
 
+def _in_doubt(turn: Turn) -> bool:
+    """Whether another try would be made if it were known that this one did nothing."""
+    return turn.tools_run is None and turn.failure is not None and turn.failure.retryable
+
+
 async def persist(
     first: Turn,
     retries: int,
@@ -87,6 +92,8 @@ async def persist(
     turn, earlier = first, list[str]()
     while len(earlier) < retries:
         pause = pause_s(turn, len(earlier), time.time_ns() // 1_000_000, SystemRandom().random())
+        if pause is None and _in_doubt(turn):
+            notice("not tried again: whether it did anything is not known")
         if pause is None or given_up():
             break
         why = turn.failure.kind.replace("_", " ") if turn.failure is not None else ""

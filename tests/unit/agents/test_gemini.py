@@ -294,7 +294,7 @@ class TestConclude:
         (Exit(0, ended_by="cancelled"), "cancelled"),
         (Exit(41, stderr="you must specify the GEMINI_API_KEY\nUpdate your environment"), "auth"),
         (Exit(42, stderr="No input provided via stdin."), "crashed"),
-        (Exit(55, stderr="\x1b[31mnot running in a trusted directory\x1b[0m"), "auth"),
+        (Exit(55, stderr="\x1b[31mnot running in a trusted directory\x1b[0m"), "untrusted"),
     )
 
     @pytest.mark.parametrize(("ended", "kind"), ENDS)

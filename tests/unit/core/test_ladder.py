@@ -133,10 +133,10 @@ def may_forget(decision: Decision, now: Situation) -> bool:
 
 
 @pytest.mark.parametrize("fits", [True, False])
-@pytest.mark.parametrize("tools_run", [0, 1])
+@pytest.mark.parametrize("tools_run", [0, 1, None])
 @pytest.mark.parametrize("mode", RUNGS)
 @pytest.mark.parametrize("kind", get_args(Kind))
-def test_the_one_step_down(kind: Kind, mode: Mode, tools_run: int, fits: bool) -> None:
+def test_the_one_step_down(kind: Kind, mode: Mode, tools_run: int | None, fits: bool) -> None:
     now = situation(view_bytes=100 if fits else 400_000)
     carried: Mode = "replay" if fits else "recap"
     expected: dict[tuple[str, Mode], Mode] = {
@@ -148,7 +148,7 @@ def test_the_one_step_down(kind: Kind, mode: Mode, tools_run: int, fits: bool) -
         ("context_exceeded", "graft"): carried,
         ("context_exceeded", "replay"): "recap",
     }
-    wanted = None if tools_run else expected.get((kind, mode))
+    wanted = expected.get((kind, mode)) if tools_run == 0 else None
     assert step_down(mode, Failure(kind, "no"), tools_run, now) == wanted
 
 

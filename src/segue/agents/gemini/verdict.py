@@ -123,8 +123,8 @@ def _without_result(ended: Ended) -> Failure:
     if code == _LOGIN:
         return Failure("auth", _sentence(stderr, "auth|key|credential|login") or last_line(stderr))
     if code == _UNTRUSTED:
-        way_out = "run gemini there once and trust it, or add: -- --skip-trust"
-        return Failure("auth", f"Gemini does not trust {ended.request.cwd}: {way_out}")
+        way_out = "run gemini there once and trust it, or trust it for one turn with: -- --skip-trust"
+        return Failure("untrusted", f"Gemini does not trust {ended.request.cwd}: {way_out}")
     return fallen(Exit(code, ended.exit.ended_by, stderr), "Gemini")
 
 
