@@ -18,7 +18,8 @@ LONGEST = 40
 LEAST = (3, 1, 2)
 """The columns that a narrow terminal goes without, in this order."""
 TITLE_ROOM = 10
-STATES = {"failed": "✗", "cancelled": "✗", "withdrawn": "✗", "running": "…", "queued": "…"}
+STATES = {"failed": "✗", "cancelled": "✗", "running": "…", "queued": "…"}
+UNFINISHED = ("needs_you", "running", "parked", "queued")
 
 
 @click.command("ls", short_help="List the conversations.")
@@ -53,7 +54,7 @@ def as_object(each: Summary) -> dict[str, Any]:
         "role": each.conversation.role or None,
         "cwd": each.conversation.cwd or None,
         "messages": each.messages,
-        "state": each.state,
+        "state": each.state if each.state in UNFINISHED else "idle",
         "status": status_of(each.state) if each.state is not None else None,
         "created": each.conversation.created_ms,
         "last_used": each.last_used_ms,
