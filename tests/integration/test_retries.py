@@ -5,13 +5,22 @@ from __future__ import annotations
 
 import shlex
 import shutil
+import signal
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
+from segue.config.homes import Home
+from segue.config.hosts import this_host
+from segue.store.store import open_store
+from segue.turns.grip import Grip, Taking
+from segue.turns.lease import lease_name
+from segue.turns.owners import this_process
 from tests.integration.conftest import Program
 from tests.integration.talk import AGENT, OTHER, Spoke, Talk, declared, rehearsing, resumed
 
@@ -79,8 +88,6 @@ def test_only_its_own_retry_runs_what_was_refused(talk: Talk) -> None:
 
 
 def test_a_turn_that_is_cancelled_while_it_waits_is_withdrawn(talk: Talk) -> None:
-    import signal
-
     talk.run("remember number 1")
     with talk.busy():
         process = talk.segue.start("run", "t", "remember number 2", "--json")
@@ -198,6 +205,52 @@ def test_two_that_say_the_same_at_the_same_time_are_two_messages(talk: Talk) -> 
         msgspec.json.decode(each.communicate(timeout=60)[0].splitlines()[-1]) for each in (first, second)
     ]
     assert len({turn["message"] for turn in turns}) == 2
+
+
+@contextmanager
+def held(talk: Talk) -> Iterator[None]:
+    """Somebody changes the conversation meanwhile: nothing is said, but a turn has to wait."""
+    home = Home(talk.segue.home)
+    with open_store(None, home.root / "segue.db") as store:
+        conversation = store.conversation(talk.key)
+        assert conversation is not None
+        locks, name = home.locks, lease_name(conversation.id)
+        owner = this_process(this_host(None, home))
+        taking = Taking(store, name, owner, locks, True)
+        grip = taking.take()
+        assert isinstance(grip, Grip)
+        taking.kept()
+        yield
+        grip.let_go()
+
+
+def test_of_two_that_repeat_a_failure_at_the_same_time_one_is_its_retry(talk: Talk) -> None:
+    """Which of them is decided when it is their turn: both were heard when the first had failed."""
+    text = "hi [[error 429]]"
+    first = talk.run(text, code=75).turn
+    with held(talk):
+        both = [talk.segue.start("run", "t", text, "--json") for _ in range(2)]
+        for process in both:
+            assert process.stderr is not None
+            while b"waiting for another turn" not in process.stderr.readline():
+                pass
+    turns = [msgspec.json.decode(each.communicate(timeout=60)[0].splitlines()[-1]) for each in both]
+    assert sorted(turn["retry_of"] or "" for turn in turns) == ["", first["run"]]
+    assert len({first["message"], *(turn["message"] for turn in turns)}) == 2
+    assert talk.texts() == [text, text]
+
+
+def test_a_turn_that_was_cancelled_is_retried_by_the_same_words(talk: Talk) -> None:
+    turns = []
+    for _ in range(2):
+        process = talk.segue.start("run", "t", "[[hang]]", "--events")
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        turns.append(msgspec.json.decode(process.communicate(timeout=60)[0].splitlines()[-1]))
+        assert process.returncode == 130
+    assert (turns[0]["message"], turns[0]["run"]) == (turns[1]["message"], turns[1]["retry_of"])
+    assert talk.texts() == ["[[hang]]"]
 
 
 def test_a_message_that_failed_carries_its_mark(talk: Talk) -> None:

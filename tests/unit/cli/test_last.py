@@ -14,15 +14,15 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_who_waits_for_a_turn_waits_for_the_store_too() -> None:
-    answers = iter([StoreAway("away"), StoreAway("away"), True])
+    away = [StoreAway("away"), StoreAway("away")]
 
     def under_way() -> bool:
-        answer = next(answers)
-        if isinstance(answer, StoreAway):
-            raise answer
-        return answer
+        if away:
+            raise away.pop()
+        return True
 
     assert last._waits(under_way)
+    assert not away
 
 
 def test_but_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
