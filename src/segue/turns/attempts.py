@@ -129,11 +129,17 @@ class Attempts:
         """All that was done is on disk, and the turn is as it was begun: so the next run settles it."""
         made = self.made
         self._say(f"this turn is not written down ({away}); the next run of {made[-1][0].key} does that")
-        turn = told(made, saved=Saved(), notices=self.notices, duration_ms=_ms_since(began_ns))
+        turn = told(
+            made,
+            saved=Saved(),
+            notices=self.notices,
+            duration_ms=_ms_since(began_ns),
+            retry_of=self.row.retry_of,
+        )
         if turn.failure is not None:
             return turn
-        why = FailureShown("unsettled", None, UNSETTLED, False)
-        return msgspec.structs.replace(turn, state="failed", status="failed", failure=why)
+        why, read = FailureShown("unsettled", None, UNSETTLED, False), f"segue last {turn.conversation}"
+        return msgspec.structs.replace(turn, state="failed", status="failed", failure=why, next=read)
 
     def _decide(self, switched_off: dict[str, str], quick: bool = False) -> None:
         """``quick``: without looking at all that was said, if that is enough to resume the session."""
@@ -171,12 +177,18 @@ class Attempts:
                         raise Busy(OVERTAKEN)
                     outcome = await self._attempt(plan, locks)
             except Busy as busy:
-                outcome = Outcome(failure=Failure("session_busy", str(busy)))
+                outcome = Outcome(failure=self._refused(busy))
             outcome = advised(priced(outcome, plan, self.prepared.config.prices), self.prepared)
             if seq == 1 and self._in_doubt(plan, outcome):
                 outcome = left_alone(outcome)
             self.made.append((plan, outcome))
             return await self.patience(partial(self._weigh, plan, outcome))
+
+    def _refused(self, busy: Busy) -> Failure:
+        """The session is not ours to write to, or the user would not wait for it."""
+        if self.company.cancel.asked and not self.lease.lost:
+            return Failure("cancelled", "the turn was cancelled before the agent was started")
+        return Failure("session_busy", str(busy))
 
     def _plan(self, mode: Mode, seq: int, home: Path, refused: str | None) -> Plan:
         """The plan, and its traces on disk and in the store: from here on a crash can be mended."""

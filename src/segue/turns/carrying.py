@@ -86,6 +86,7 @@ class Carrying:
             runtime=prepared.runtime,
             request=request,
             workdir=situation.workdir,
+            named=prepared.named,
             home=home,
             run_dir=run_dir,
             host=prepared.host.name,
