@@ -8,7 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from segue import SyncSegue
-from segue.core.events import Event
+from segue.agents.base import Answer
+from segue.core.events import Event, Permission, Question
 from tests.integration.conftest import Program
 
 
@@ -37,7 +38,7 @@ def test_an_error_in_on_event_does_not_end_the_turn(
     (warning,) = [each for each in caplog.records if each.levelno == logging.WARNING]
     assert "on_event raised RuntimeError" in warning.getMessage()
     assert any(each.exc_info for each in caplog.records if each.levelno == logging.DEBUG)
-    door.run("t", "again", on_event=on_event)
+    door.run("t", "again", cwd=str(segue.cwd), on_event=on_event)
     assert heard == ["Session", "Session"]  # each turn gives it a new chance
 
 
@@ -50,7 +51,33 @@ def test_an_error_in_on_notice_does_not_end_the_turn(
     session = door.run("t", "remember number 7", cwd=str(segue.cwd)).session_id
     for file in segue.home.parent.rglob(f"{session}.jsonl"):
         file.unlink()
-    turn = door.run("t", "what number?", on_notice=on_notice)
+    turn = door.run("t", "what number?", cwd=str(segue.cwd), on_notice=on_notice)
     assert (turn.status, turn.text) == ("ok", "7")
-    assert turn.notices
+    assert any("on_notice raised RuntimeError" in notice for notice in turn.notices)
     assert "on_notice raised RuntimeError" in caplog.text
+
+
+ASKS = "[[ask Which? | a | b]] [[ask Sure? | a | b]] [[shell echo x >> effects]] [[say done]]"
+
+
+@pytest.mark.parametrize("what", ["raises", "returns no answer"])
+def test_an_error_in_answer_does_not_end_the_turn(
+    door: SyncSegue, segue: Program, caplog: pytest.LogCaptureFixture, what: str
+) -> None:
+    """The agent is told that nobody answers, as where there is no such function, and goes on."""
+    asked: list[Question | Permission] = []
+
+    async def answer(event: Question | Permission) -> Answer:
+        asked.append(event)
+        if what == "raises":
+            raise RuntimeError("a mistake of the caller's")
+        return None  # type: ignore[return-value]
+
+    turn = door.run("t", ASKS, cwd=str(segue.cwd), answer=answer)
+    assert (turn.status, turn.text, len(asked)) == ("ok", "done", 1)
+    assert (segue.cwd / "effects").read_text() == "x\n"
+    assert any("answer raised" in notice for notice in turn.notices)
+    assert "answer raised" in caplog.text
+    unheard = door.run("other", "[[ask Which? | a | b]] [[result]]", cwd=str(segue.cwd), answer=answer)
+    assert "nobody can answer now" in unheard.text
+    assert len(asked) == 2  # each turn gives it a new chance

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -24,7 +24,7 @@ from segue.store.records import AttemptRow, TurnRow
 from segue.store.store import Store
 from segue.turns import copies, foresight, keep
 from segue.turns import plan as plans
-from segue.turns.answering import Answerer
+from segue.turns.answering import Asked
 from segue.turns.attempt import Cancel, Task, attempt
 from segue.turns.carrying import NATIVE, Carrying, NoPlace, TooLong
 from segue.turns.finishing import finish, weigh
@@ -52,9 +52,9 @@ class Company(msgspec.Struct, frozen=True):
     """Who is there while a turn runs: listens, answers, may cancel it, is told in words."""
 
     listener: Listener | None
-    answerer: Answerer | None
+    answerer: Asked
     cancel: Cancel
-    notice: Callable[[str], None]
+    notice: Guarded[str]
 
 
 class Tried(msgspec.Struct, frozen=True):
@@ -112,8 +112,9 @@ class Attempts:
         last = tried[-1]
         for notice in (*last.plan.notices, *last.result.notices, *paid_again(last.plan, last.outcome)):
             self._say(notice)
-        if self.audience.failed is not None:
-            self._say(f"on_event raised {self.audience.failed!r} and was called no more"[:300])
+        for guard in (self.audience, self.company.answerer, self.company.notice):
+            if (raised := guard.told()) is not None:
+                self._say(raised)
         if (trouble := await run_sync(self._keep, tried[-1])) is not None:
             self._say(trouble)
         turn = self._told(tried, began_ns)

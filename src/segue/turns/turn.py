@@ -24,7 +24,7 @@ from segue.core.turn import Turn
 from segue.store.records import TurnRow
 from segue.store.store import Store
 from segue.turns import changes, recovery, retries
-from segue.turns.answering import Answerer
+from segue.turns.answering import Answerer, Asked
 from segue.turns.attempt import Cancel
 from segue.turns.attempts import Attempts, Company
 from segue.turns.forks import forked_if_busy
@@ -72,12 +72,12 @@ async def take(
     on_event: Listener | None = None,
     answer: Answerer | None = None,
     cancel: Cancel | None = None,
-    on_notice: Callable[[str], None] | None = None,
+    on_notice: Guarded[str] | None = None,
     again: str | None = None,
 ) -> Turn:
     """One run of the turn, to its end. ``again``: the message to answer once more."""
     began, cancel = time.monotonic_ns(), cancel or Cancel()
-    company = Company(on_event, answer, cancel, Guarded("on_notice", on_notice))
+    company = Company(on_event, Asked(answer), cancel, on_notice or Guarded("on_notice", None))
     if prepared.ask.fork:
         prepared, again = await run_sync(forked_if_busy, prepared, store, company.notice, again)
     row: TurnRow | None = None
