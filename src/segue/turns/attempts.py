@@ -20,6 +20,7 @@ from segue.core.outcome import Failure, Outcome
 from segue.core.redact import Redactor
 from segue.core.request import Place
 from segue.core.turn import FailureShown, Mode, Saved, Turn
+from segue.store.events import FORGET_AT_ONCE
 from segue.store.records import AttemptRow, TurnRow
 from segue.store.store import Store
 from segue.turns import copies, foresight, keep
@@ -45,6 +46,8 @@ UNSETTLED = (
 )
 EVENTS_S = 1.0
 """How long writing the last events may take before the store counts as away."""
+FORGET_S = 1.0
+"""For so long a turn that is over lets old events pass; the rest waits for the next one."""
 DAY_MS = 24 * 3_600_000
 
 
@@ -320,8 +323,13 @@ class Attempts:
             if (trouble := keep.settle(each.plan.run_dir, self.redactor)) is not None:
                 self._say(trouble)
         with suppress(Exception):  # the next turn does it, too
-            passed_ms = self.prepared.config.retention.days * DAY_MS
-            self.store.forget_events(time.time_ns() // 1_000_000 - passed_ms)
+            self._forget(time.monotonic() + FORGET_S)
+
+    def _forget(self, until: float) -> None:
+        """Let old events pass. A turn may leave more than go at once, so that one call would not do."""
+        before_ms = time.time_ns() // 1_000_000 - self.prepared.config.retention.days * DAY_MS
+        while self.store.forget_events(before_ms) == FORGET_AT_ONCE and time.monotonic() < until:
+            pass
 
     def _open(self, mode: Mode) -> bool:
         return any(rung.mode == mode and rung.state == "open" for rung in self.decision.rungs)
