@@ -120,8 +120,8 @@ class Scene:
         return rows
 
     def said(self, key: str = KEY) -> list[tuple[str, str]]:
-        """Who said what, in order."""
-        return [(row["from"], row["text"]) for row in self.log(key)]
+        """Who said what, in order. What never began is not part of it."""
+        return [(row["from"], row["text"]) for row in self.log(key) if row["n"] is not None]
 
     def open_gate(self, name: str = "gate") -> None:
         (self.segue.cwd / name).touch()

@@ -11,7 +11,7 @@ from tests.chaos.scenes import GATE, Scene, Started, kill, until
 
 NEVER = "before the agent was started"
 UNKNOWN = "what it did is not known"
-NOTE = f"Your last turn was interrupted; {UNKNOWN}; look before repeating."
+NOTE = f"Your last turn was interrupted, and {UNKNOWN}; look before repeating."
 
 
 def all_killed(scene: Scene, started: Started) -> None:
@@ -29,7 +29,7 @@ def killed(scene: Scene, started: Started) -> None:
 
 def forgotten(scene: Scene) -> None:
     """As if the store had been told nothing while the agent ran."""
-    scene.write("DELETE FROM events WHERE turn IN (SELECT id FROM turns WHERE status = 'running')")
+    scene.write("DELETE FROM events WHERE turn IN (SELECT id FROM turns WHERE state = 'running')")
 
 
 def test_a_turn_whose_directory_is_lost_is_neither_denied_nor_cut_off(scene: Scene) -> None:
@@ -108,7 +108,7 @@ def test_without_an_attempt_it_was_never_started(scene: Scene) -> None:
     scene.agent()
     killed(scene, started)
     forgotten(scene)
-    scene.write("DELETE FROM attempts WHERE turn IN (SELECT id FROM turns WHERE status = 'running')")
+    scene.write("DELETE FROM attempts WHERE turn IN (SELECT id FROM turns WHERE state = 'running')")
     scene.run("what numbers?")
     assert NEVER in scene.log()[2]["failure"]["message"]
 

@@ -73,31 +73,27 @@ def test_a_second_turn_waits_and_says_so(scene: Scene) -> None:
     assert scene.effects == []
 
 
-def withdrawn(scene: Scene) -> list[str]:
-    """What was said, but never begun."""
-    return [row["text"] for row in scene.log() if row["state"] == "withdrawn"]
-
-
-def placed(scene: Scene) -> list[str]:
-    """What stands in the conversation, in order."""
-    return [row["text"] for row in scene.log() if row["n"] is not None]
-
-
-def test_waiting_is_bounded_and_the_message_is_withdrawn(scene: Scene) -> None:
+def test_waiting_is_bounded_and_the_message_is_kept(scene: Scene) -> None:
     first = running(scene)
     done = scene.start("remember number 2", "--wait", "0.5").end()
-    assert (done.code, done.turn["failure"]["kind"], done.turn["state"]) == (75, "session_busy", "withdrawn")
+    assert (done.code, done.turn["failure"]["kind"]) == (75, "session_busy")
     assert WAITING in done.stderr
     scene.open_gate()
     assert first.end().code == 0
+    unknown = "I do not know any number."
     third = scene.run("what numbers?")
-    assert "do not know" in third.turn["text"]
-    assert placed(scene) == [BLOCKING, "one", "what numbers?", third.turn["text"]]
-    assert withdrawn(scene) == ["remember number 2"]
-    assert third.turn["sent"]["text_messages"] == 1
+    assert (third.turn["text"], third.turn["sent"]["text_messages"]) == (unknown, 1)
+    assert [text for _, text in scene.said()] == [BLOCKING, "one", "what numbers?", unknown]
+    again = scene.segue("retry", "t", done.turn["message"], "--json").turn
+    assert (again["message"], again["retry_of"], again["state"]) == (
+        done.turn["message"],
+        done.turn["run"],
+        "done",
+    )
+    assert [text for _, text in scene.said()][4:] == ["remember number 2", "Noted: 2."]
 
 
-def test_ctrl_c_while_it_waits_withdraws_the_message(scene: Scene) -> None:
+def test_ctrl_c_while_it_waits_loses_nothing(scene: Scene) -> None:
     first = running(scene)
     second = scene.start("remember number 2")
     second.says(WAITING)
@@ -107,8 +103,8 @@ def test_ctrl_c_while_it_waits_withdraws_the_message(scene: Scene) -> None:
     assert first.process.poll() is None
     scene.open_gate()
     assert first.end().code == 0
-    assert "do not know" in scene.run("what numbers?").turn["text"]
-    assert withdrawn(scene) == ["remember number 2"]
+    assert scene.run("what numbers?").turn["text"] == "I do not know any number."
+    assert scene.segue("retry", "t", done.turn["message"]).stdout == "Noted: 2.\n"
     assert scene.quiet()
 
 
@@ -251,8 +247,7 @@ def test_a_holder_that_stands_still_is_still_the_holder(scene: Scene) -> None:
     scene.open_gate()
     assert first.end().code == 0
     scene.run("third")
-    assert placed(scene)[:3] == [BLOCKING, "one", "third"]
-    assert withdrawn(scene) == ["second"]
+    assert [text for _, text in scene.said()][:2] == [BLOCKING, "one"]
 
 
 def test_a_waiting_turn_whose_number_is_anothers_is_dead(scene: Scene) -> None:
@@ -268,8 +263,8 @@ def test_a_waiting_turn_whose_number_is_anothers_is_dead(scene: Scene) -> None:
     scene.open_gate()
     assert first.end().code == 0
     scene.run("third")
-    assert placed(scene)[:3] == [BLOCKING, "one", "third"]
-    assert withdrawn(scene) == ["second"]
+    assert [text for sender, text in scene.said() if sender == "user"] == [BLOCKING, "third"]
+    assert [row["state"] for row in scene.log() if row["text"] == "second"] == ["withdrawn"]
 
 
 def test_a_session_waits_for_the_orphan_that_writes_to_it(tmp_path: Path) -> None:
@@ -347,13 +342,14 @@ async def a_crowd(scene: Scene) -> None:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         done = await segue.run("t", "what numbers?", wait=0, **options)  # type: ignore[arg-type]
-        assert {"0", "1", "2"} <= set(done.text.split(", "))
+        begun = {text.split()[-1] for sender, text in scene.said() if sender == "user"} - {"numbers?"}
+        assert set(done.text.split(", ")) == begun >= {str(n) for n in range(3)}
 
 
 def test_tasks_of_one_process_take_turns_too(scene: Scene) -> None:
-    """Some are cancelled, most while they wait: the others go on, and the messages of all are kept."""
+    """Some are cancelled while they wait: the others go on, and the messages of all are kept, begun or not."""
     asyncio.run(a_crowd(scene))
-    texts = [text for sender, text in scene.said() if sender == "user"]
+    texts = [row["text"] for row in scene.log() if row["from"] == "user"]
     assert sorted(texts) == sorted([*(f"remember number {n}" for n in range(6)), "what numbers?"])
     assert scene.quiet()
 
@@ -473,8 +469,7 @@ def test_containers_of_one_name_do_not_take_each_others_leases(hosts: Scene) -> 
     assert len(hosts.agents()) == 1
     hosts.open_gate()
     assert first.end().code == 0
-    assert placed(hosts) == [f"first [[shell {GATE}]] [[say one]]", "one"]
-    assert withdrawn(hosts) == ["second"]
+    assert [text for _, text in hosts.said()][:2] == ["first [[shell " + GATE + "]] [[say one]]", "one"]
 
 
 def test_what_a_killed_segue_left_in_a_container_is_adopted_from_beside_it(

@@ -318,6 +318,30 @@ def test_many_probes_at_once_do_not_get_in_each_others_way(tmp_path: Path) -> No
     assert failures == []
 
 
+def test_probes_side_by_side_are_all_remembered(tmp_path: Path) -> None:
+    cache, answers = tmp_path / "probes.json", tmp_path / "answers"
+    answers.write_text("")
+    programs = []
+    for number in range(12):
+        program = tmp_path / f"claude{number}"
+        program.write_text(f'#!/bin/sh\necho . >> {answers}\necho "2.1.325 (Claude Code) --resume"\n')
+        program.chmod(0o755)
+        programs.append(str(program))
+
+    def ask(program: str) -> None:
+        probe.probe(CLAUDE, env={"PATH": os.defpath}, configured=[program], cache=cache)
+
+    threads = [threading.Thread(target=ask, args=(program,)) for program in programs]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    asked = answers.read_text()
+    for program in programs:
+        ask(program)
+    assert answers.read_text() == asked
+
+
 # --- questions -------------------------------------------------------------------------------------
 
 

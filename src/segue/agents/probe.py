@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryFile
-from threading import get_ident
+from threading import Lock, get_ident
 from typing import IO
 
 import msgspec
@@ -23,7 +23,8 @@ from segue.core.request import Runtime
 
 PROBE_SECONDS = 30
 OUTPUT_BYTES = 200_000
-
+_WRITING = Lock()
+"""Agents are asked side by side: none may write over what another has just noted."""
 
 Stamp = tuple[tuple[str, int, int], ...]
 """Path, size and mtime of every file that the command names."""
@@ -163,9 +164,9 @@ def _write(cache: Path | None, key: str, entry: _Entry) -> None:
     """Add one entry; the file is replaced whole, so a reader never meets half of it."""
     if cache is None:
         return
-    known = _read(cache)
-    known.entries[key] = entry
-    with suppress(OSError):  # without the cache the next probe is slower, no more
+    with _WRITING, suppress(OSError):  # without the cache the next probe is slower, no more
+        known = _read(cache)
+        known.entries[key] = entry
         _replace(cache, msgspec.json.encode(known))
 
 
