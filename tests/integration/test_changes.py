@@ -27,7 +27,10 @@ def once(spoke_native: str, spoke_prompt: str, *texts: str) -> None:
 def test_an_edit_in_place_keeps_what_follows(talk: Talk) -> None:
     ran = talk("edit", "#3", "remember number 22")
     assert ran.stdout == ""
-    assert ran.stderr == "#3 is changed. Take it back: segue undo t. What the next turn makes of it: segue why t\n"
+    assert (
+        ran.stderr
+        == "#3 is changed. Take it back: segue undo t. What the next turn makes of it: segue why t\n"
+    )
     after = talk.run("what numbers?")
     assert (after.mode, after.text) == ("branch", "1, 22, 3")
     assert (after.turn["sent"]["native_messages"], after.turn["sent"]["text_messages"]) == (2, 5)

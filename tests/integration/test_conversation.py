@@ -97,7 +97,9 @@ def test_a_limit_keeps_the_message_and_says_how_to_go_on(talk: Talk) -> None:
     first, way, summary = ran.stderr.splitlines()
     assert first.startswith("segue: Rehearsal is rate-limited until ")
     message = talk.log()[2]["id"]
-    assert way == f"       Nothing was lost: the message is kept as #3. Retry then with: segue retry t {message}"
+    assert (
+        way == f"       Nothing was lost: the message is kept as #3. Retry then with: segue retry t {message}"
+    )
     assert summary.startswith("── rehearsal · resume · ")
     rows = talk.log()
     assert (rows[2]["status"], rows[2]["failure"]["kind"]) == ("failed", "rate_limited")

@@ -82,7 +82,8 @@ class World:
             + f'[prices."{IN_TOML}"]\ninput = 1.0\noutput = 1.0\n'
         )
         (cwd / "segue.toml").write_text(
-            f'[defaults]\ninstructions = "{IN_TOML}"\n[accounts.theirs]\nagent = "claude"\nhome = "/{IN_TOML}"\n'
+            f'[defaults]\ninstructions = "{IN_TOML}"\n'
+            f'[accounts.theirs]\nagent = "claude"\nhome = "/{IN_TOML}"\n'
         )
 
     def __call__(self, *args: str) -> str:
@@ -144,7 +145,7 @@ def _sessions(world: World) -> None:
 
 
 def _foreign(db: sqlite3.Connection) -> None:
-    """What another who shares the store could have written of the conversation ``foreign``; ``busy`` is held."""
+    """What somebody who shares the store could have written of ``foreign``; ``busy`` is held by another."""
     ids = dict(db.execute("SELECT key, id FROM conversations").fetchall())
     here = {"conversation": ids["foreign"], "evil": EVIL}
     for table, columns in (
@@ -167,8 +168,8 @@ def _foreign(db: sqlite3.Connection) -> None:
     failure = {"kind": "model_error", "reason": EVIL, "message": EVIL, "retryable": False}
     turn |= {"model": EVIL, "account": EVIL, "role": EVIL, "session_id": EVIL, "notices": [EVIL]}
     turn |= {"failure": failure, "why": [{**each, "detail": EVIL} for each in turn["why"]]}
-    written = {**here, "told": msgspec.json.encode(turn).decode()}
-    db.execute("UPDATE turns SET told = :told, state = 'failed' WHERE conversation = :conversation", written)
+    values = {**here, "told": msgspec.json.encode(turn).decode()}
+    db.execute("UPDATE turns SET told = :told, state = 'failed' WHERE conversation = :conversation", values)
     owner = Owner(host=EVIL, host_id="another", machine="another", boot_id="another", pid=1, start_time="1")
     held = {"name": f"conversation:{ids['busy']}", "owner": msgspec.json.encode(owner).decode()}
     db.execute(
@@ -180,10 +181,16 @@ def _foreign(db: sqlite3.Connection) -> None:
 
 SESSION, CLAUDE = "abcdef12", "c1a0de00"
 LOOKING: dict[str, list[tuple[str, ...]]] = {
-    "why": [("why", "talk"), ("why", "foreign"), ("why", "talk", "--json"), ("why", "talk", "--agent", "gone")],
+    "why": [
+        ("why", "talk"),
+        ("why", "foreign"),
+        ("why", "talk", "--json"),
+        ("why", "talk", "--agent", "gone"),
+    ],
     "log": [("log", key, *more) for key in ("talk", "foreign", "fails") for more in ((), ("--full",))],
     "ls": [("ls",), ("ls", "--json")],
-    "last": [("last", key) for key in ("talk", "foreign", "speaks", "fails")] + [("last", "foreign", "--json")],
+    "last": [("last", key) for key in ("talk", "foreign", "speaks", "fails")]
+    + [("last", "foreign", "--json")],
     "export": [("export", "talk"), ("export", "foreign"), ("export", "foreign", "--json")],
     "agents": [("agents",), ("agents", "--json")],
     "doctor": [("doctor",), ("doctor", "--json")],
@@ -221,7 +228,18 @@ DOING: dict[str, list[tuple[str, ...]]] = {
     "sessions repair": [("sessions", "repair", SESSION), ("sessions", "repair", CLAUDE)],
     "sessions prune": [("sessions", "prune", "--days", "0", "--all-sessions")],
     "rehearse": [
-        ("rehearse", "--", sys.executable, "-m", "segue", "run", "k", f"[[say {EVIL}]]", "--agent", "rehearsal"),
+        (
+            "rehearse",
+            "--",
+            sys.executable,
+            "-m",
+            "segue",
+            "run",
+            "k",
+            f"[[say {EVIL}]]",
+            "--agent",
+            "rehearsal",
+        ),
         ("rehearse", "--home", f"homes{EVIL}", "--", f"./{EVIL}"),
         ("rehearse", "--scenario", f"none{EVIL}.toml"),
     ],

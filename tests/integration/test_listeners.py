@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Iterator
 
 import pytest
 
-from segue import SyncSegue
+from segue import Segue, SyncSegue
 from segue.agents.base import Answer
 from segue.core.events import Event, Permission, Question
+from segue.core.turn import Turn
+from segue.turns.options import Options
 from tests.integration.conftest import Program
 
 
@@ -62,7 +65,7 @@ ASKS = "[[ask Which? | a | b]] [[ask Sure? | a | b]] [[shell echo x >> effects]]
 
 @pytest.mark.parametrize("what", ["raises", "returns no answer"])
 def test_an_error_in_answer_does_not_end_the_turn(
-    door: SyncSegue, segue: Program, caplog: pytest.LogCaptureFixture, what: str
+    segue: Program, caplog: pytest.LogCaptureFixture, what: str
 ) -> None:
     """The agent is told that nobody answers, as where there is no such function, and goes on."""
     asked: list[Question | Permission] = []
@@ -73,11 +76,15 @@ def test_an_error_in_answer_does_not_end_the_turn(
             raise RuntimeError("a mistake of the caller's")
         return None  # type: ignore[return-value]
 
-    turn = door.run("t", ASKS, cwd=str(segue.cwd), answer=answer)
+    async def run(key: str, text: str) -> Turn:
+        async with Segue(home=segue.home, env=segue.env) as door:
+            options: Options = {"agent": "rehearsal", "permission": "full", "cwd": str(segue.cwd)}
+            return await door.run(key, text, answer=answer, **options)
+
+    turn = asyncio.run(run("t", ASKS))
     assert (turn.status, turn.text, len(asked)) == ("ok", "done", 1)
     assert (segue.cwd / "effects").read_text() == "x\n"
     assert any("answer raised" in notice for notice in turn.notices)
     assert "answer raised" in caplog.text
-    unheard = door.run("other", "[[ask Which? | a | b]] [[result]]", cwd=str(segue.cwd), answer=answer)
-    assert "nobody can answer now" in unheard.text
+    assert "nobody can answer now" in asyncio.run(run("other", "[[ask Which? | a | b]] [[result]]")).text
     assert len(asked) == 2  # each turn gives it a new chance

@@ -244,7 +244,9 @@ def test_the_last_message_of_a_fork_is_run_again_like_any_other(talk: Talk) -> N
     fork = Talk(talk.segue, "t~2")
     assert fork("retry", "#1", code=2).stderr.startswith("segue: 2 messages follow #1")
     assert fork.retry().text == "Noted: 2."
-    assert fork.texts() == talk.texts() == ["remember number 1", "Noted: 1.", "remember number 2", "Noted: 2."]
+    assert (
+        fork.texts() == talk.texts() == ["remember number 1", "Noted: 1.", "remember number 2", "Noted: 2."]
+    )
 
 
 # --- trying again by itself ------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from segue.core.outcome import Exit, Outcome
 from segue.core.redact import Redactor
 from segue.core.request import Command, Place, Request
 from segue.turns import keep
-from segue.turns.answering import Answerer, Asked
+from segue.turns.answering import Answerer, Replies
 from segue.turns.attempt import Cancel, Task, attempt
 from segue.turns.runner import Limits, launch
 from tests.integration.conftest import SEGUE, Program
@@ -337,8 +337,8 @@ def test_probes_side_by_side_are_all_remembered(tmp_path: Path) -> None:
     for thread in threads:
         thread.join()
     asked = answers.read_text()
-    for program in programs:
-        ask(program)
+    for each in programs:
+        ask(each)
     assert answers.read_text() == asked
 
 
@@ -365,7 +365,7 @@ def run_rehearsal(
     )
 
     async def go() -> Outcome:
-        return await attempt(task, answer=Asked(answer), cancel=cancel)
+        return await attempt(task, answer=Replies(answer), cancel=cancel)
 
     return anyio.run(go)
 

@@ -18,7 +18,6 @@ import pytest
 
 from tests.integration.conftest import SEGUE, Program
 
-
 Keys = tuple[tuple[float | Path, bytes], ...]
 """What is typed, after so many seconds or when a file is there."""
 

@@ -21,7 +21,7 @@ NOBODY = Answer(False, "nobody can answer now. Decide for yourself, and say what
 REFUSED = Answer(False, "this run may not use the tool. Go on without it, and say what is missing.")
 
 
-class Asked(Guard):
+class Replies(Guard):
     """The caller's function that answers. If it raises, or what it returns is no answer, the agent is told
     that nobody answers, and goes on."""
 
@@ -48,7 +48,7 @@ class Answering:
     What goes back is built from the event as it was read, not as it is shown: it must be unaltered.
     """
 
-    def __init__(self, agent: Agent, running: Running, asked: Asked) -> None:
+    def __init__(self, agent: Agent, running: Running, asked: Replies) -> None:
         self._agent, self._running, self._asked = agent, running, asked
         self._failure: Exception | None = None
         self._tasks: TaskGroup

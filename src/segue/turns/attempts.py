@@ -25,7 +25,7 @@ from segue.store.records import AttemptRow, TurnRow
 from segue.store.store import Store
 from segue.turns import copies, foresight, keep
 from segue.turns import plan as plans
-from segue.turns.answering import Asked
+from segue.turns.answering import Replies
 from segue.turns.attempt import Cancel, Task, attempt
 from segue.turns.carrying import NATIVE, Carrying, NoPlace, TooLong
 from segue.turns.finishing import finish, weigh
@@ -55,7 +55,7 @@ class Company(msgspec.Struct, frozen=True):
     """Who is there while a turn runs: listens, answers, may cancel it, is told in words."""
 
     listener: Listener | None
-    answerer: Asked
+    answerer: Replies
     cancel: Cancel
     notice: Guarded[str]
 

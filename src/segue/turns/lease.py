@@ -24,6 +24,7 @@ from segue.turns.grip import Grip, Taking, judge
 from segue.turns.owners import this_process
 from segue.turns.plan import Plan
 from segue.turns.processes import machine_id
+from segue.turns.waiting import Waiting
 
 __all__ = [
     "OVERTAKEN",
@@ -100,12 +101,14 @@ async def hold(
     given_up: Callable[[], bool],
     on_loss: Callable[[], None],
     adopts: bool = True,
+    waiting: Waiting | None = None,
 ) -> AsyncIterator[Lease]:
     """Take the lease, waiting for its holder up to the moment ``until`` (monotonic). Raises ``Busy``.
 
-    ``adopts``: the caller looks after what a dead holder has left running.
+    ``adopts``: the caller looks after what a dead holder has left running. ``waiting``: the sign to show
+    meanwhile.
     """
-    grip = await _grip(Taking(store, name, owner, locks, adopts), until, on_wait, given_up)
+    grip = await _grip(Taking(store, name, owner, locks, adopts), until, on_wait, given_up, waiting)
     lease = Lease(store, grip, on_loss)
     try:
         yield lease
@@ -115,21 +118,32 @@ async def hold(
 
 
 async def _grip(
-    taking: Taking, until: float, on_wait: Callable[[str], None], given_up: Callable[[], bool]
+    taking: Taking,
+    until: float,
+    on_wait: Callable[[str], None],
+    given_up: Callable[[], bool],
+    waiting: Waiting | None,
 ) -> Grip:
     pause, said = POLL_S[0], False
     with taking:
-        while True:
-            got = await run_sync(taking.take)
-            if isinstance(got, Grip):
-                return taking.kept()
-            if time.monotonic() >= until or given_up():
-                raise Busy(got)
-            if not said:
-                on_wait(got)
-                said = True
-            await anyio.sleep(pause)
-            pause = min(pause * 1.5, POLL_S[1])
+        try:
+            while True:
+                got = await run_sync(taking.take)
+                if isinstance(got, Grip):
+                    return taking.kept()
+                if time.monotonic() >= until or given_up():
+                    raise Busy(got)
+                if not said:
+                    on_wait(got)
+                    said = True
+                    if waiting is not None:
+                        await run_sync(waiting.begin)
+                await anyio.sleep(pause)
+                pause = min(pause * 1.5, POLL_S[1])
+        finally:
+            if said and waiting is not None:
+                with anyio.CancelScope(shield=True):
+                    await run_sync(waiting.end)
 
 
 def alone(
