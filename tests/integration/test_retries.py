@@ -368,6 +368,19 @@ def test_the_next_command_names_the_directory_where_the_caller_is_elsewhere(talk
     assert at(talk, place).run("[[error 429]]", code=75).turn["next"] == hint.partition(" --cwd")[0]
 
 
+def test_the_last_message_of_a_fork_is_run_again_like_any_other(talk: Talk) -> None:
+    """Its answer is its own, although the run that gave it is the other conversation's."""
+    talk.run("remember number 1")
+    talk.run("remember number 2")
+    assert talk("fork").stdout == "t~2\n"
+    fork = Talk(talk.segue, "t~2")
+    assert fork("retry", "#1", code=2).stderr.startswith("segue: 2 messages follow #1")
+    assert fork.retry().text == "Noted: 2."
+    assert (
+        fork.texts() == talk.texts() == ["remember number 1", "Noted: 1.", "remember number 2", "Noted: 2."]
+    )
+
+
 # --- trying again by itself ------------------------------------------------------------------------
 
 

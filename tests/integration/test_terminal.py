@@ -18,11 +18,17 @@ import pytest
 
 from tests.integration.conftest import SEGUE, Program
 
+Keys = tuple[tuple[float | Path, bytes], ...]
+"""What is typed, after so many seconds or when a file is there."""
 
-def on_terminal(
-    segue: Program, *args: str, keys: tuple[tuple[float | Path, bytes], ...] = (), columns: int = 80
-) -> tuple[int, str]:
-    """Run it on a terminal of its own; ``keys`` are typed after so many seconds, or when a file is there."""
+
+def on_terminal(segue: Program, *args: str, keys: Keys = (), columns: int = 80) -> tuple[int, str]:
+    """Run it on a terminal of its own: how it ended, and what stands there."""
+    code, seen = seen_on_terminal(segue, *args, keys=keys, columns=columns)
+    return code, seen.decode("utf-8", "replace")
+
+
+def seen_on_terminal(segue: Program, *args: str, keys: Keys = (), columns: int = 80) -> tuple[int, bytes]:
     leader, follower = pty.openpty()
     env = {**segue.env, "TERM": "xterm-256color", "COLUMNS": str(columns)}
     subprocess.run(["stty", "cols", str(columns), "rows", "24"], stdin=follower, check=True)
@@ -52,7 +58,7 @@ def on_terminal(
         elif ended:
             break
     os.close(leader)
-    return process.wait(timeout=10), seen.decode("utf-8", "replace")
+    return process.wait(timeout=10), seen
 
 
 def _due(when: float | Path, began: float) -> bool:

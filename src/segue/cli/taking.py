@@ -57,7 +57,8 @@ def _before(store: Store, key: str, named: str | None, options: Options) -> tupl
     """The message that is run again, its text, and to whom it goes."""
     conversation = changes.known(store, key)
     message = changes.find(store, conversation, named, "user")
-    changes.may_rerun(store, conversation.id, message.id, options.get("cut", False))
+    if not options.get("fork"):  # which messages there are in a fork is known once it is made
+        changes.may_rerun(store, conversation.id, message.id, options.get("cut", False))
     return message.id, store.texts([message.id])[message.id], changes.to_whom(message, options)
 
 

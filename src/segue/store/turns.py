@@ -11,7 +11,7 @@ from segue.core.errors import Misuse
 from segue.core.model import Message, Voice
 from segue.core.turn import Mode, Turn
 from segue.core.usage import Usage
-from segue.store import logins, messages
+from segue.store import leases, logins, messages
 from segue.store.conversations import create_or_find, touch
 from segue.store.database import Database, Row
 from segue.store.packing import pack, unpack
@@ -55,6 +55,8 @@ class Turns(Part):
         with self.db.writing():
             touch(self.db, turn.conversation)
             self.db.many(_SQL.withdraw, [{"id": each, "conversation": turn.conversation} for each in gone])
+            for each in gone:
+                leases.drop(self.db, leases.waiting(each))
             messages.place(self.db, turn.message)
             self.db.run(_SQL.begin, id=turn_id)
 

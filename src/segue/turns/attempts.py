@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -20,11 +20,12 @@ from segue.core.outcome import Failure, Outcome
 from segue.core.redact import Redactor
 from segue.core.request import Place
 from segue.core.turn import FailureShown, Mode, Saved, Turn
+from segue.store.events import FORGET_AT_ONCE
 from segue.store.records import AttemptRow, TurnRow
 from segue.store.store import Store
 from segue.turns import copies, foresight, keep
 from segue.turns import plan as plans
-from segue.turns.answering import Answerer
+from segue.turns.answering import Replies
 from segue.turns.attempt import Cancel, Task, attempt
 from segue.turns.carrying import NATIVE, Carrying, NoPlace, TooLong
 from segue.turns.finishing import finish, weigh
@@ -45,6 +46,8 @@ UNSETTLED = (
 )
 EVENTS_S = 1.0
 """How long writing the last events may take before the store counts as away."""
+FORGET_S = 1.0
+"""For so long a turn that is over lets old events pass; the rest waits for the next one."""
 DAY_MS = 24 * 3_600_000
 
 
@@ -52,9 +55,9 @@ class Company(msgspec.Struct, frozen=True):
     """Who is there while a turn runs: listens, answers, may cancel it, is told in words."""
 
     listener: Listener | None
-    answerer: Answerer | None
+    answerer: Replies
     cancel: Cancel
-    notice: Callable[[str], None]
+    notice: Guarded[str]
 
 
 class Tried(msgspec.Struct, frozen=True):
@@ -112,8 +115,9 @@ class Attempts:
         last = tried[-1]
         for notice in (*last.plan.notices, *last.result.notices, *paid_again(last.plan, last.outcome)):
             self._say(notice)
-        if self.audience.failed is not None:
-            self._say(f"on_event raised {self.audience.failed!r} and was called no more"[:300])
+        for guard in (self.audience, self.company.answerer, self.company.notice):
+            if (raised := guard.told()) is not None:
+                self._say(raised)
         if (trouble := await run_sync(self._keep, tried[-1])) is not None:
             self._say(trouble)
         for notice in refused([outcome for _, outcome in self.made]):
@@ -343,8 +347,13 @@ class Attempts:
             if (trouble := keep.settle(each.plan.run_dir, self.redactor)) is not None:
                 self._say(trouble)
         with suppress(Exception):  # the next turn does it, too
-            passed_ms = self.prepared.config.retention.days * DAY_MS
-            self.store.forget_events(time.time_ns() // 1_000_000 - passed_ms)
+            self._forget(time.monotonic() + FORGET_S)
+
+    def _forget(self, until: float) -> None:
+        """Let old events pass. A turn may leave more than go at once, so that one call would not do."""
+        before_ms = time.time_ns() // 1_000_000 - self.prepared.config.retention.days * DAY_MS
+        while self.store.forget_events(before_ms) == FORGET_AT_ONCE and time.monotonic() < until:
+            pass
 
     def _open(self, mode: Mode) -> bool:
         return any(rung.mode == mode and rung.state == "open" for rung in self.decision.rungs)
