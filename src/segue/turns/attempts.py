@@ -17,6 +17,7 @@ from segue.core.events import Event
 from segue.core.ladder import decide, step_down
 from segue.core.model import Held, Pin
 from segue.core.outcome import Failure, Outcome
+from segue.core.policy import RUNGS
 from segue.core.redact import Redactor
 from segue.core.request import Place
 from segue.core.turn import FailureShown, Mode, Saved, Turn
@@ -80,6 +81,7 @@ class Attempts:
         """The attempts that were made, each with what came of it."""
         self.notices: list[str] = [*prepared.mentions]
         self.unrestored: str | None = None
+        self.too_long: frozenset[Mode] = frozenset()
         self.ready = False
 
     async def run(self, began_ns: int) -> Turn:
@@ -143,6 +145,7 @@ class Attempts:
             switched_off=switched_off,
             quick=quick,
             unrestored=self.unrestored,
+            too_long=self.too_long,
         )
         self.decision = decide(self.surveyed.situation)
         if self.surveyed.quick and self.decision.mode != "resume":
@@ -198,8 +201,9 @@ class Attempts:
                 self._decide(closed)
                 mode = self.decision.mode
             except TooLong:
+                self.too_long |= {mode}
                 self._decide(closed)
-                mode = "recap" if mode != "recap" and self._open("recap") else "fresh"
+                mode = self._below(mode)
 
     async def _attempt(self, plan: Plan, claims: tuple[int, ...]) -> Outcome:
         prepared = self.prepared
@@ -322,8 +326,10 @@ class Attempts:
             passed_ms = self.prepared.config.retention.days * DAY_MS
             self.store.forget_events(time.time_ns() // 1_000_000 - passed_ms)
 
-    def _open(self, mode: Mode) -> bool:
-        return any(rung.mode == mode and rung.state == "open" for rung in self.decision.rungs)
+    def _below(self, mode: Mode) -> Mode:
+        """The next way down that is open."""
+        below = self.decision.rungs[RUNGS.index(mode) + 1 :]
+        return next(rung.mode for rung in below if rung.state == "open")
 
     def _say(self, notice: str) -> None:
         self.notices.append(notice)
