@@ -20,9 +20,10 @@ from tests.integration.conftest import SEGUE, Program
 
 
 def on_terminal(
-    segue: Program, *args: str, keys: tuple[tuple[float | Path, bytes], ...] = (), columns: int = 80
+    segue: Program, *args: str, keys: tuple[tuple[float | Path | str, bytes], ...] = (), columns: int = 80
 ) -> tuple[int, str]:
-    """Run it on a terminal of its own; ``keys`` are typed after so many seconds, or when a file is there."""
+    """Run it on a terminal of its own; ``keys`` are typed after so many seconds, when a file is there, or
+    when a text was shown since the last ones."""
     leader, follower = pty.openpty()
     env = {**segue.env, "TERM": "xterm-256color", "COLUMNS": str(columns)}
     subprocess.run(["stty", "cols", str(columns), "rows", "24"], stdin=follower, check=True)
@@ -37,9 +38,10 @@ def on_terminal(
         preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
     )
     os.close(follower)
-    seen, began, waiting = b"", time.monotonic(), list(keys)
+    seen, began, waiting, since = b"", time.monotonic(), list(keys), 0
     while time.monotonic() - began < 30:
-        if waiting and _due(waiting[0][0], began):
+        if waiting and _due(waiting[0][0], began, seen[since:]):
+            since = len(seen)
             os.write(leader, waiting.pop(0)[1])
         ended = process.poll() is not None  # looked at before reading: what it wrote last is read, too
         ready, _, _ = select.select([leader], [], [], 0.1)
@@ -55,7 +57,9 @@ def on_terminal(
     return process.wait(timeout=10), seen.decode("utf-8", "replace")
 
 
-def _due(when: float | Path, began: float) -> bool:
+def _due(when: float | Path | str, began: float, shown: bytes) -> bool:
+    if isinstance(when, str):
+        return when.encode() in shown
     return when.exists() if isinstance(when, Path) else time.monotonic() - began > when
 
 
