@@ -37,9 +37,14 @@ def knows_nothing(spoke: Spoke, mode: str = "fresh") -> None:
 
 
 @pytest.mark.parametrize("options", [(), ("--role", "reviewer"), ("--fresh-session",)], ids=" ".join)
-def test_another_login_is_not_shown_what_was_said(talk: Talk, options: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("modes", ['"resume", "branch", "replay", "recap", "fresh"', '"recap", "fresh"'])
+def test_another_login_is_not_shown_what_was_said(
+    segue: Program, options: tuple[str, ...], modes: str
+) -> None:
+    talk = rehearsing(segue, f"[continuity]\nmodes = [{modes}]\n")
     log_in(talk, "ann")
     talk.run("remember number 1")
+    assert talk.run("what number?", *options).text == "1"
     log_in(talk, "bob")
     assert talk.why(*options)["mode"] == "fresh"
     knows_nothing(talk.run("what number?", *options))
@@ -66,6 +71,17 @@ def test_going_back_resumes_without_what_the_other_said(talk: Talk) -> None:
     assert (back.text, back.turn["sent"]["text_messages"]) == ("1", 1)
     log_in(talk, "bob")
     assert talk.why()["mode"] == "resume"
+
+
+def test_the_log_does_not_claim_where_a_branch_went_on_from_across_a_wall(talk: Talk) -> None:
+    log_in(talk, "ann")
+    talk.run("hi")
+    talk.run("[[error 429]]", code=75)
+    log_in(talk, "bob")
+    talk.run("hi")
+    log_in(talk, "ann")
+    assert talk.run("hi").mode == "branch"
+    assert "↳" not in talk("log").stdout
 
 
 def test_a_token_that_is_refreshed_and_a_new_login_of_the_same_user_are_no_wall(talk: Talk) -> None:
