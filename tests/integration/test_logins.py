@@ -172,6 +172,12 @@ def test_a_store_that_named_logins_in_its_pins_keeps_the_wall(talk: Talk) -> Non
     resumed(talk.run("what number?", "--role", "none"), "remember number 1")
 
 
+def before_states(table: str, column: str) -> str:
+    """What the older schema calls a column, read from the newer one."""
+    done = "CASE state WHEN 'done' THEN 'ok' ELSE state END"
+    return done if (table, column) == ("turns", "status") else column
+
+
 def downgraded(talk: Talk) -> str:
     """The same rows in the schema of before, and the store gone. Pins have their login."""
     path = talk.segue.home / "segue.db"
@@ -185,7 +191,8 @@ def downgraded(talk: Talk) -> str:
         columns = [row[1] for row in old.execute(f"PRAGMA table_info({table})")]
         if table == "segue_migrations":
             continue
-        for row in new.execute(f"SELECT {', '.join(columns)} FROM {table}").fetchall():
+        named = [before_states(table, column) for column in columns]
+        for row in new.execute(f"SELECT {', '.join(named)} FROM {table}").fetchall():
             old.execute(f"INSERT INTO {table} VALUES ({', '.join('?' * len(row))})", row)
     for message, facts in old.execute("SELECT id, facts FROM messages").fetchall():
         *head, under, blank = msgspec.json.decode(facts)

@@ -69,6 +69,10 @@ def test_instructions_take_their_room_too(narrow: Program) -> None:
     ran = say(narrow, "y" * 2_000)
     assert (ran.code, ran.turn["mode"]) == (0, "recap"), ran.stderr
     assert 4_500 < int(ran.turn["text"]) <= LIMIT
-    assert say(narrow, "y" * 3_900).turn["mode"] == "fresh"
+    fresh = say(narrow, "y" * 3_900).turn
+    assert fresh["mode"] == "fresh"
+    assert "the new message leaves no room for what was said before" in fresh["notices"][0]
+    (fits,) = [each for each in fresh["why"] if each["check"] == "fits"]
+    assert fits["bars"] == ["replay", "recap"]
     too_long = say(narrow, "y" * 5_000)
     assert (too_long.code, too_long.stderr.count("\n")) == (2, 1), too_long.stderr

@@ -83,7 +83,8 @@ def test_a_refused_login_fails_as_auth_with_exit_1(agent: str, env: dict[str, st
     run = ("segue", "run", "t1", "[[error 401]]", "--agent", agent, "--json", "--quiet")
     code, stdout, stderr = rehearse({**env, "CLAUDE_CODE_MAX_RETRIES": "0"}, tmp_path, *run)
     assert (code, object_of(stdout)["failure"]["kind"]) == (1, "auth")
-    assert stderr.count("\n") == 1
+    assert stderr.count("\n") == 2
+    assert "Log in, then retry with: segue retry t1 " in stderr.splitlines()[1]
 
 
 def test_agents_lists_what_is_installed(env: dict[str, str], tmp_path: Path) -> None:
