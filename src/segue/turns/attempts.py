@@ -17,6 +17,7 @@ from segue.core.events import Event
 from segue.core.ladder import decide, step_down
 from segue.core.model import Held, Pin
 from segue.core.outcome import Failure, Outcome
+from segue.core.policy import RUNGS
 from segue.core.redact import Redactor
 from segue.core.request import Place
 from segue.core.turn import FailureShown, Mode, Saved, Turn
@@ -83,6 +84,7 @@ class Attempts:
         """The attempts that were made, each with what came of it."""
         self.notices: list[str] = [*prepared.mentions]
         self.unrestored: str | None = None
+        self.too_long: frozenset[Mode] = frozenset()
         self.ready = False
 
     async def run(self, began_ns: int) -> Turn:
@@ -155,6 +157,7 @@ class Attempts:
             switched_off=switched_off,
             quick=quick,
             unrestored=self.unrestored,
+            too_long=self.too_long,
         )
         self.decision = decide(self.surveyed.situation)
         if self.surveyed.quick and self.decision.mode != "resume":
@@ -218,8 +221,9 @@ class Attempts:
                 self._decide(closed)
                 mode = self.decision.mode
             except TooLong:
+                self.too_long |= {mode}
                 self._decide(closed)
-                mode = "recap" if mode != "recap" and self._open("recap") else "fresh"
+                mode = self._below(mode)
 
     async def _attempt(self, plan: Plan, claims: tuple[int, ...]) -> Outcome:
         prepared = self.prepared
@@ -355,8 +359,10 @@ class Attempts:
         while self.store.forget_events(before_ms) == FORGET_AT_ONCE and time.monotonic() < until:
             pass
 
-    def _open(self, mode: Mode) -> bool:
-        return any(rung.mode == mode and rung.state == "open" for rung in self.decision.rungs)
+    def _below(self, mode: Mode) -> Mode:
+        """The next way down that is open."""
+        below = self.decision.rungs[RUNGS.index(mode) + 1 :]
+        return next(rung.mode for rung in below if rung.state == "open")
 
     def _say(self, notice: str) -> None:
         self.notices.append(notice)

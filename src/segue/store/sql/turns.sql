@@ -79,6 +79,12 @@ SELECT id, conversation, message, answer, agent, role, account, model, cwd, host
 FROM turns WHERE conversation = :conversation
 ORDER BY started_ms DESC, id DESC LIMIT :count;
 
+-- name: newest_of(conversation, agent, count)
+SELECT id, conversation, message, answer, agent, role, account, model, cwd, host, mode, state, told, owner,
+    started_ms, ended_ms, predicted_usd, retry_of, via
+FROM turns WHERE conversation = :conversation AND agent = :agent
+ORDER BY started_ms DESC, id DESC LIMIT :count;
+
 -- name: unsettled(conversation)
 SELECT id, conversation, message, answer, agent, role, account, model, cwd, host, mode, state, told, owner,
     started_ms, ended_ms, predicted_usd, retry_of, via
