@@ -135,8 +135,9 @@ class Segue:
         """
         conversation = await self.conversation(key)
         found = await run_sync(changes.find, self.store, conversation, message, "user")
-        cut = options.get("cut", False)
-        await run_sync(changes.may_rerun, self.store, conversation.id, found.id, cut)
+        if not options.get("fork"):  # which messages there are in a fork is known once it is made
+            cut = options.get("cut", False)
+            await run_sync(changes.may_rerun, self.store, conversation.id, found.id, cut)
         text = (await run_sync(self.store.texts, [found.id]))[found.id]
         wanted = changes.to_whom(found, options)
         prepared = await self._prepared(key, text, wanted, answers=answer is not None)

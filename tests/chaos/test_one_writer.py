@@ -142,7 +142,7 @@ def test_a_fork_goes_on_while_the_first_runs(scene: Scene, answered: bool) -> No
 def test_a_retry_in_a_fork_runs_the_copy(scene: Scene) -> None:
     scene.run("remember number 1")
     first = running(scene)
-    done = scene.segue("retry", "t", "#1", "--fork", "--cut", "--json")
+    done = scene.segue("retry", "t", "#1", "--fork", "--json")
     assert done.code == 0, done.stderr
     assert done.turn["conversation"] == "t~2"
     assert [text for _, text in scene.said("t~2")] == ["remember number 1", "Noted: 1."]
@@ -456,6 +456,81 @@ def test_clocks_that_disagree_make_no_second_writer(hosts: Scene, tmp_path: Path
     assert hosts.start("second", "--wait", "2", **machine("b", hosts) | ahead).end().code == 75
     hosts.open_gate()
     assert first.end().code == 0
+
+
+def states(url: str) -> dict[str, str]:
+    """Of every run, by what it was asked."""
+    with psycopg.connect(url, autocommit=True) as db:
+        rows = db.execute(
+            "SELECT r.text, t.state FROM segue.turns AS t JOIN segue.revisions AS r ON r.message = t.message"
+        )
+        return dict(rows.fetchall())
+
+
+def aged(url: str, by_s: int) -> None:
+    """All who wait were heard so much longer ago."""
+    with psycopg.connect(url, autocommit=True) as db:
+        changed = db.execute(
+            "UPDATE segue.leases SET renewed_ms = renewed_ms - %s WHERE name LIKE 'waiting:%%'",
+            (by_s * 1000,),
+        )
+        assert changed.rowcount == 1
+
+
+def test_a_message_that_waited_on_a_dead_host_is_withdrawn(hosts: Scene, postgres_url: str) -> None:
+    first = hosts.start(BLOCKING, **machine("b", hosts))
+    hosts.agent()
+    second = hosts.start("remember number 2", **machine("a", hosts))
+    second.says(WAITING)
+    until(lambda: signs(postgres_url), "it shows that it waits")
+    second.kill()
+    aged(postgres_url, 3600)
+    hosts.open_gate()
+    assert first.end().code == 0
+    assert hosts.run("what numbers?", **machine("b", hosts)).turn["text"] == "I do not know any number."
+    assert states(postgres_url)["remember number 2"] == "withdrawn"
+    assert [text for _, text in hosts.said()][:3] == [BLOCKING, "one", "what numbers?"]
+    assert signs(postgres_url) == []
+
+
+def signs(url: str) -> list[str]:
+    """Those by which runs show that they wait."""
+    with psycopg.connect(url, autocommit=True) as db:
+        return [
+            name
+            for (name,) in db.execute("SELECT name FROM segue.leases WHERE name LIKE 'waiting:%'").fetchall()
+        ]
+
+
+@pytest.mark.parametrize(("silent_s", "state"), [(-3600, "queued"), (3600, "withdrawn")])
+def test_who_waits_elsewhere_is_judged_by_the_stores_clock_and_begins_in_any_case(
+    hosts: Scene, postgres_url: str, tmp_path: Path, silent_s: int, state: str
+) -> None:
+    """By the clock of the one who goes before it, it has been waiting for days. It may stand still so long
+    that it is taken for dead; then nothing of its turn is lost either."""
+    ahead = clock(3 * 24 * 3600, tmp_path / "ahead")
+    first = hosts.start(BLOCKING, **machine("b", hosts))
+    hosts.agent()
+    second = hosts.start("remember number 2", **machine("a", hosts))
+    second.says(WAITING)
+    until(lambda: signs(postgres_url), "it shows that it waits")
+    second.signal(signal.SIGSTOP)
+    aged(postgres_url, silent_s)
+    hosts.open_gate()
+    assert first.end().code == 0
+    hosts.run("third", **machine("b", hosts) | ahead)
+    assert states(postgres_url)["remember number 2"] == state
+    second.signal(signal.SIGCONT)
+    assert second.end().code == 0
+    assert [text for _, text in hosts.said()] == [
+        BLOCKING,
+        "one",
+        "third",
+        "Understood.",
+        "remember number 2",
+        "Noted: 2.",
+    ]
+    assert hosts.run("what numbers?", **machine("a", hosts)).turn["text"] == "2"
 
 
 # containers, and hosts that were renamed

@@ -18,11 +18,17 @@ import pytest
 
 from tests.integration.conftest import SEGUE, Program
 
+Keys = tuple[tuple[float | Path | str, bytes], ...]
+"""What is typed, after so many seconds, when a file is there, or when a text was shown since the last."""
 
-def on_terminal(
-    segue: Program, *args: str, keys: tuple[tuple[float | Path, bytes], ...] = (), columns: int = 80
-) -> tuple[int, str]:
-    """Run it on a terminal of its own; ``keys`` are typed after so many seconds, or when a file is there."""
+
+def on_terminal(segue: Program, *args: str, keys: Keys = (), columns: int = 80) -> tuple[int, str]:
+    """Run it on a terminal of its own: how it ended, and what stands there."""
+    code, seen = seen_on_terminal(segue, *args, keys=keys, columns=columns)
+    return code, seen.decode("utf-8", "replace")
+
+
+def seen_on_terminal(segue: Program, *args: str, keys: Keys = (), columns: int = 80) -> tuple[int, bytes]:
     leader, follower = pty.openpty()
     env = {**segue.env, "TERM": "xterm-256color", "COLUMNS": str(columns)}
     subprocess.run(["stty", "cols", str(columns), "rows", "24"], stdin=follower, check=True)
@@ -37,9 +43,10 @@ def on_terminal(
         preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
     )
     os.close(follower)
-    seen, began, waiting = b"", time.monotonic(), list(keys)
+    seen, began, waiting, since = b"", time.monotonic(), list(keys), 0
     while time.monotonic() - began < 30:
-        if waiting and _due(waiting[0][0], began):
+        if waiting and _due(waiting[0][0], began, seen[since:]):
+            since = len(seen)
             os.write(leader, waiting.pop(0)[1])
         ended = process.poll() is not None  # looked at before reading: what it wrote last is read, too
         ready, _, _ = select.select([leader], [], [], 0.1)
@@ -52,10 +59,12 @@ def on_terminal(
         elif ended:
             break
     os.close(leader)
-    return process.wait(timeout=10), seen.decode("utf-8", "replace")
+    return process.wait(timeout=10), seen
 
 
-def _due(when: float | Path, began: float) -> bool:
+def _due(when: float | Path | str, began: float, shown: bytes) -> bool:
+    if isinstance(when, str):
+        return when.encode() in shown
     return when.exists() if isinstance(when, Path) else time.monotonic() - began > when
 
 

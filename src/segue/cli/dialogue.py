@@ -11,6 +11,7 @@ import msgspec
 
 from segue.cli import words
 from segue.cli.widths import columns, fitted
+from segue.core.marks import has_walls
 from segue.core.outcome import DOUBT
 from segue.core.turn import Turn, status_of
 from segue.store.records import LogRow, TurnRow
@@ -132,7 +133,7 @@ def _number(row: LogRow) -> str:
 
 def _tails(rows: Sequence[LogRow], now_ms: int, width: int) -> list[str]:
     """Notes, tokens, cost and age, in columns that end at the right edge."""
-    walls = len({row.account for row in rows}) > 1
+    walls = len({row.account for row in rows}) > 1 or has_walls(m for row in rows for m in row.under)
     cells = [(_notes(row, walls), *_spent(row), age(row.created_ms, now_ms)) for row in rows]
     widths = [max((len(cell[at]) for cell in cells), default=0) for at in range(4)]
     head = max((columns(head) for head in _heads(rows)), default=0)
@@ -172,7 +173,7 @@ def _notes(row: LogRow, walls: bool) -> str:
 def _caught_up(row: LogRow, turn: Turn, walls: bool) -> str:
     """Of a resume, what came with it as text; of a branch, where it went on from.
 
-    Where there are walls between accounts, what was sent is not simply what stands before the answer.
+    Between walls of accounts or logins, what was sent is not simply what stands before the answer.
     """
     late = turn.sent.text_messages - 1
     if turn.mode == "resume":

@@ -19,7 +19,8 @@ LONGEST = 40
 LEAST = (3, 1, 2)
 """The columns that a narrow terminal goes without, in this order."""
 TITLE_ROOM = 10
-STATES = {"failed": "✗", "cancelled": "✗", "withdrawn": "✗", "running": "…", "queued": "…"}
+STATES = {"failed": "✗", "cancelled": "✗", "running": "…", "queued": "…"}
+UNFINISHED = ("needs_you", "running", "parked", "queued")
 LEFT = "↻"
 
 
@@ -60,7 +61,7 @@ def as_object(each: Summary) -> dict[str, Any]:
         "role": each.conversation.role or None,
         "cwd": each.conversation.cwd or None,
         "messages": each.messages,
-        "state": each.state,
+        "state": each.state if each.state in UNFINISHED else "idle",
         "status": status_of(each.state) if each.state is not None else None,
         "recovery": each.recovery,
         "created": each.conversation.created_ms,

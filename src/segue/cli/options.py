@@ -19,6 +19,10 @@ NATIVE = "segue.native"
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+MOST = 1e12
+"""As days, seconds, megabytes or money: more than anybody has, and little enough to count with."""
+
+
 class Amount(click.FloatRange):
     """A number that can be counted with: ``inf`` and ``nan`` are none."""
 
@@ -26,6 +30,8 @@ class Amount(click.FloatRange):
         number = float(super().convert(value, param, ctx))
         if not isfinite(number):
             self.fail(f"{value} is not a number", param, ctx)
+        if number > MOST:
+            self.fail(f"{value} is too large", param, ctx)
         return number
 
 

@@ -31,8 +31,9 @@ def command(ctx: click.Context, /, key: str, text: str | None, **options: Any) -
     nothing is meant). stdout is the answer only. A text that may begin with a dash, or that somebody else
     wrote, belongs on stdin.
 
-    From anywhere inside the conversation's directory a turn works in that directory. The same text again
-    after a failure that may pass is a retry of that message, not a second one.
+    From anywhere inside the conversation's directory a turn works in that directory; from elsewhere name it
+    with --cwd, or set [defaults] directory = "remembered". The same text again after a failure that may pass
+    is a retry of that message, not a second one.
 
     \b
       segue run fix-auth "add a test for expired tokens" --agent claude

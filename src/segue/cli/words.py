@@ -10,7 +10,7 @@ from segue.cli.output import harmless as harmless
 from segue.core.events import Retry
 from segue.core.grant import Terms
 from segue.core.outcome import CUT_SHORT
-from segue.core.turn import Turn
+from segue.core.turn import Turn, retry_command
 
 _TELLING = (
     "command",
@@ -176,20 +176,22 @@ def saving(usd: float) -> str:
     return f"saved {money(usd)}" if usd > 0 else f"cost {money(-usd)} more than sending it as text"
 
 
-def way_on(turn: Turn, number: int | None = None) -> str:
-    """What is safe, and what to type next. ``number``: the message's place in the conversation."""
+def way_on(turn: Turn, number: int | None = None, cwd: str | None = None) -> str:
+    """What is safe, and what to type next. ``number``: the message's place in the conversation; ``cwd``: the
+    directory, where it has to be named."""
     key, failed = turn.conversation, turn.failure
     kept = "Nothing was lost: the message is kept" + (f" as #{number}. " if number is not None else ". ")
-    again = f"segue retry {key} {turn.message}" if turn.message else f"segue retry {key}"
+    again = retry_command(key, turn.message, cwd)
     if failed is not None and failed.kind == "unsettled":
-        return f"The answer is whole, and kept on disk. Go on with: segue run {key}"
+        return f"The answer is whole, and kept on disk. Read it with: {turn.next}"
     if failed is not None and failed.kind in CUT_SHORT and turn.tools_run != 0:
+        on = turn.next or f"segue run {key}"
         knows = (
             "What it did is not known: look, then"
             if turn.tools_run is None
             else "The agent knows what it did:"
         )
-        return f"{kept}{knows} go on with segue run {key}, or once more with: {again}"
+        return f"{kept}{knows} go on with {on}, or once more with: {again}"
     if failed is not None and failed.kind == "auth":
         return f"{kept}Log in, then retry with: {again}"
     if failed is not None and failed.kind == "tool_denied":

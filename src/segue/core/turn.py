@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shlex import quote
 from typing import Literal
 
 import msgspec
@@ -135,13 +136,27 @@ def status_of(state: State) -> Status | None:
     return known.get(state)
 
 
-def next_command(key: str, message: str | None, failure: Failure | None, tools: bool) -> str | None:
-    """How to go on from a failure. ``tools``: some ran, or may have: the agent goes on from there."""
+def next_command(
+    key: str, message: str | None, failure: Failure | None, tools: bool, cwd: str | None = None
+) -> str | None:
+    """How to go on from a failure. ``tools``: some ran, or may have: the agent goes on from there.
+
+    ``cwd``: the directory, where it has to be named.
+    """
     if failure is None:
         return None
     if tools and failure.kind in CUT_SHORT:
-        return f'segue run {key} "go on"'
-    return f"segue retry {key} {message}" if message else f"segue retry {key}"
+        return f'segue run {key} "go on"{_in(cwd)}'
+    return retry_command(key, message, cwd)
+
+
+def retry_command(key: str, message: str | None, cwd: str | None = None) -> str:
+    """What runs a message once more, as it is typed."""
+    return " ".join(filter(None, ("segue retry", key, message))) + _in(cwd)
+
+
+def _in(cwd: str | None) -> str:
+    return f" --cwd {quote(cwd)}" if cwd is not None else ""
 
 
 def exit_code(turn: Turn) -> int:

@@ -229,6 +229,7 @@ class LogRow(msgspec.Struct, frozen=True, kw_only=True):
     sender: Sender
     voice: Voice
     account: str
+    under: tuple[str, ...] = ()
     blank: bool
     text: str
     revision: int

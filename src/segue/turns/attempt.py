@@ -18,7 +18,7 @@ from segue.core.reading import Reading
 from segue.core.redact import Redactor
 from segue.core.request import Command, Place, Request, Runtime
 from segue.core.usage import Totals, Usage
-from segue.turns.answering import Answerer, Answering
+from segue.turns.answering import Answering, Replies
 from segue.turns.runner import Limits, Oversize, Running, launch
 from segue.turns.telling import Listener, Telling
 
@@ -68,7 +68,7 @@ async def attempt(
     task: Task,
     *,
     on_event: Listener | None = None,
-    answer: Answerer | None = None,
+    answer: Replies | None = None,
     cancel: Cancel | None = None,
 ) -> Outcome:
     """Run it. A failure of the CLI is an outcome; only misuse raises."""
@@ -81,7 +81,7 @@ async def attempt(
         launch(
             command, env=env, run_dir=task.place.run_dir, limits=task.limits, claims=task.claims
         ) as running,
-        Answering(task.agent, running, answer) as answering,
+        Answering(task.agent, running, answer or Replies(None)) as answering,
     ):
         if cancel is not None:
             cancel.follow(running)

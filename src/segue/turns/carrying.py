@@ -30,8 +30,8 @@ from segue.turns.survey import Surveyed, going_on
 
 EXPANDS_AT = frozenset({"claude", "gemini", "vibe"})
 """Agents that take ``@word`` in a message for a file to read."""
-LOST = ("file", "host", "runtime", "size", "retired", "poisoned", "workdir", "ttl")
-"""Checks whose failing means that a session that was expected is not there any more."""
+LOST = ("file", "host", "runtime", "size", "retired", "poisoned", "workdir", "ttl", "fits")
+"""Checks whose barring of a resume means that a session that was expected is not there any more."""
 NATIVE = ("resume", "branch")
 GO_ON = "Go on with what you were asked last."
 INSTEAD = {
@@ -86,6 +86,7 @@ class Carrying:
             runtime=prepared.runtime,
             request=request,
             workdir=situation.workdir,
+            named=prepared.named,
             home=home,
             run_dir=run_dir,
             host=prepared.host.name,
@@ -208,7 +209,7 @@ class Carrying:
             return None
         if refused is not None:
             return refused
-        why = [c.detail for c in self.decision.checks if c.check in LOST and c.verdict == "fail" and c.bars]
+        why = [c.detail for c in self.decision.checks if c.check in LOST and "resume" in c.bars]
         return why[0] if why else None
 
     def _left(self, mode: Mode, text: Sequence[Message]) -> tuple[str, int | None] | None:
@@ -232,20 +233,16 @@ class Carrying:
             return (*told, f"{failed['end']}; went on from where we left it") if grown else tuple(told)
         if mode == "fresh" and self.situation.earlier and self.situation.blank is None:
             why = next(rung.why for rung in self.decision.rungs if rung.mode == "recap")
-            return (f"nothing of the conversation was carried over: {why or self._no_room()}",)
+            return (f"nothing of the conversation was carried over: {why}",)
         if mode == "fresh":
             return (failed["account"],) if "account" in failed else ()
         how = INSTEAD.get(mode, "")
-        said = [f"{failed[check]}; {how}" for check in (*LOST, "pressure") if check in failed]
+        left = (c for c in self.decision.checks if c.check in (*LOST, "pressure") and "resume" in c.bars)
+        said = [f"{check.detail}; {how}" for check in left]
         if "size" in failed and self.surveyed.pin is not None:
             name = self.surveyed.pin.native_id[:8]
             said.append(f"a smaller copy of it: segue sessions repair {name} --trim")
         return tuple(said)
-
-    def _no_room(self) -> str:
-        can = self.prepared.runtime.capabilities
-        takes = f"{self.prepared.agent.label} takes {can.prompt_limit or 0:,} {can.prompt_unit}"
-        return f"the new message leaves no room for it ({takes})"
 
     def _unasked(self, mode: Mode, request: Request) -> tuple[str, ...]:
         """A session keeps the tool that asks, or is without it, for as long as it lives."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Literal
 
@@ -12,18 +11,17 @@ from segue.store.records import TurnRow
 from segue.store.store import Store
 from segue.turns import owners
 from segue.turns.lease import judge, lease_name
+from segue.turns.waiting import waits
 
 Living = Literal["alive", "orphan", "dead"]
 """``orphan``: its Segue was killed, but the agent goes on."""
-FORGOTTEN_MS = 24 * 3_600_000
-"""After so long a run that waits on another host is not believed to wait any more."""
 
 
 def living(store: Store, run: TurnRow, host: Host) -> Living:
     """Of a run that is queued or running. One that runs is looked after by whoever has the conversation's
     lease: where nobody who lives has it, the next run settles it, even if its process lives on."""
     if run.state == "queued":
-        return "alive" if _waits(run, host) else "dead"
+        return "alive" if waits(store, run, host) else "dead"
     holder = leases.find(store, lease_name(run.conversation))
     if holder is not None and judge(holder, host) == "alive":
         return "alive"
@@ -39,9 +37,3 @@ def under_way(store: Store, conversation: str, host: Host) -> bool:
 def _works(run_dir: Path) -> bool:
     """Whether the agent itself does. What it had started may linger: that is ended by the next run."""
     return not owners.leader_is_gone(run_dir) and owners.attempt_lives(run_dir)
-
-
-def _waits(run: TurnRow, host: Host) -> bool:
-    silent_ms = time.time_ns() // 1_000_000 - run.started_ms
-    alive = owners.lives(run.owner, host, silent_ms)
-    return silent_ms < FORGOTTEN_MS if alive is None else alive

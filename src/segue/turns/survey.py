@@ -18,7 +18,7 @@ from segue.core.model import Held, Message, Pin, Standing, Voice, Workdir
 from segue.core.policy import Policy
 from segue.core.request import Place, Request, Start
 from segue.core.situation import FRAME_BYTES, File, Situation
-from segue.core.turn import Turn
+from segue.core.turn import Mode, Turn
 from segue.store import kept
 from segue.store.kept import KeptRow
 from segue.store.records import TurnRow
@@ -86,10 +86,11 @@ def survey(
     switched_off: dict[str, str] | None = None,
     quick: bool = False,
     unrestored: str | None = None,
+    too_long: frozenset[Mode] = frozenset(),
 ) -> Surveyed:
     """``new``: the message as it would be, for a turn that is only thought of. ``quick``: look only at what
     was said since the session was pinned, where that is enough to resume it. ``unrestored``: why our copy of
-    the session is of no use."""
+    the session is of no use. ``too_long``: ways whose prompt turned out to be longer than the CLI takes."""
     got = (_since(prepared, store, conversation) if quick else None) or _all(
         prepared, store, conversation, new
     )
@@ -100,6 +101,7 @@ def survey(
     file = _file(prepared, pin, found, copy, unrestored)
     window = _window(recent, pin, voice)
     situation = _situation(prepared, store, conversation, got, file, window, busy, switched_off or {})
+    situation = msgspec.structs.replace(situation, too_long=too_long)
     return Surveyed(
         situation=situation,
         view=got.view,

@@ -71,6 +71,8 @@ ROWS = {
     "too big": ("size", "RBG"),
     "over half the window": ("fits", "Y"),
     "over the prompt limit": ("fits", "Y"),
+    "too much to catch up": ("fits", "RBY"),
+    "no room beside the message": ("fits", "YC"),
     "busy": ("busy", ""),
 }
 

@@ -57,6 +57,9 @@ LANDS: list[tuple[tuple[str, ...], Mode, Mode, Mode]] = [
     (("over half the window",), "resume", "resume", "resume"),
     (("over half the window", "no session"), "recap", "recap", "fresh"),
     (("over the prompt limit", "no session"), "recap", "recap", "fresh"),
+    (("too much to catch up",), "recap", "recap", "fresh"),
+    (("no room beside the message",), "resume", "resume", "resume"),
+    (("no room beside the message", "no session"), "fresh", "fresh", "fresh"),
     (("other tools",), "resume", "resume", "resume"),
     (("busy",), "resume", "resume", "resume"),
 ]
@@ -127,9 +130,14 @@ def first_open(now: Situation, barred: set[Mode]) -> Mode:
 
 
 def may_forget(decision: Decision, now: Situation) -> bool:
-    """Only by wish, at the wall of an account, or when the text is too long and no recap is allowed."""
+    """Only by wish, at the wall of an account, or when the text is too long and a recap is not allowed, or
+    has no room beside the new message."""
     too_long = decision.failed("fits") or (decision.failed("pressure") and now.policy.flow)
-    return decision.failed("blank", "account") or (too_long and "recap" not in now.policy.modes)
+    return decision.failed("blank", "account") or (too_long and _no_recap(decision))
+
+
+def _no_recap(decision: Decision) -> bool:
+    return any("recap" in check.bars for check in decision.checks if check.check in ("enabled", "fits"))
 
 
 @pytest.mark.parametrize("fits", [True, False])

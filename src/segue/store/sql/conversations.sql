@@ -73,11 +73,18 @@ FROM turns WHERE via <> 'fork' GROUP BY conversation;
 SELECT DISTINCT conversation FROM turns WHERE cost_estimated = 1;
 
 -- name: newest_states()
+-- The most urgent state of what is not finished, else that of the newest turn that had begun.
 SELECT conversation, state
 FROM (
     SELECT conversation, state,
-        ROW_NUMBER() OVER (PARTITION BY conversation ORDER BY started_ms DESC, id DESC) AS back
-    FROM turns WHERE via <> 'fork'
+        ROW_NUMBER() OVER (
+            PARTITION BY conversation
+            ORDER BY
+                CASE state WHEN 'needs_you' THEN 1 WHEN 'running' THEN 2 WHEN 'parked' THEN 3 WHEN 'queued' THEN 4
+                    ELSE 5 END,
+                started_ms DESC, id DESC
+        ) AS back
+    FROM turns WHERE state <> 'withdrawn' AND via <> 'fork'
 ) AS ranked
 WHERE back = 1;
 

@@ -7,7 +7,8 @@ VALUES
     :predicted_usd, :retry_of, :via);
 
 -- name: begin(id)!
-UPDATE turns SET state = 'running' WHERE id = :id AND state = 'queued';
+-- One that only stood still for long may have been taken for dead and withdrawn: it begins all the same.
+UPDATE turns SET state = 'running' WHERE id = :id AND (state = 'queued' OR (state = 'withdrawn' AND told IS NULL));
 
 -- name: start(id, mode, predicted_usd)!
 UPDATE turns SET state = 'running', mode = :mode, predicted_usd = :predicted_usd
@@ -28,7 +29,8 @@ UPDATE turns SET state = 'withdrawn' WHERE id = :id AND conversation = :conversa
 
 -- name: merge(id, message, retry_of)!
 -- What it says was said before: it is another run of that message.
-UPDATE turns SET message = :message, retry_of = :retry_of WHERE id = :id AND state = 'queued';
+UPDATE turns SET message = :message, retry_of = :retry_of
+WHERE id = :id AND (state = 'queued' OR (state = 'withdrawn' AND told IS NULL));
 
 -- name: of_messages(ids)
 SELECT id, conversation, message, answer, agent, role, account, model, cwd, host, mode, state, told, owner,
@@ -75,6 +77,12 @@ SELECT answer FROM turns WHERE id = :id;
 SELECT id, conversation, message, answer, agent, role, account, model, cwd, host, mode, state, told, owner,
     started_ms, ended_ms, predicted_usd, retry_of, via
 FROM turns WHERE conversation = :conversation
+ORDER BY started_ms DESC, id DESC LIMIT :count;
+
+-- name: newest_of(conversation, agent, count)
+SELECT id, conversation, message, answer, agent, role, account, model, cwd, host, mode, state, told, owner,
+    started_ms, ended_ms, predicted_usd, retry_of, via
+FROM turns WHERE conversation = :conversation AND agent = :agent
 ORDER BY started_ms DESC, id DESC LIMIT :count;
 
 -- name: unsettled(conversation)
