@@ -7,7 +7,7 @@ import pytest
 
 from tests.integration.conftest import Program
 from tests.integration.talk import AGENT, OTHER, Talk, declared, rehearsing, replayed, resumed
-from tests.integration.test_terminal import on_terminal
+from tests.integration.terminals import on_terminal
 
 
 @pytest.fixture

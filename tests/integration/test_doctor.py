@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 from tests.integration.conftest import Program, Result
-from tests.integration.test_terminal import on_terminal
+from tests.integration.terminals import on_terminal
 
 FAKE = """#!/bin/sh
 case "$*" in

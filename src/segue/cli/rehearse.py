@@ -53,8 +53,8 @@ def command(ctx: click.Context, port: int, scenario: Path | None, log: Path | No
     """Start a model on 127.0.0.1 that speaks the protocols of all four CLIs, and spend no token.
 
     \b
-      segue rehearse                                    prints what to point each CLI at
-      segue rehearse -- segue run t1 "hi" --agent codex  runs one command against it
+      segue rehearse                    prints the settings that each CLI needs
+      segue rehearse -- segue run t1 "hi" --agent codex    runs one command
 
     With a COMMAND, the CLIs and a private SEGUE_HOME are set up for it, so that nothing of yours is touched;
     keys, proxies and other ways to a real provider are kept from it. Your configuration comes along: your
@@ -135,7 +135,8 @@ def _unwritable(place: Path, error: OSError) -> Misuse:
 
 
 def _serve(url: str, staged: Staged, heard: Signals) -> int:
-    say(f"# The model listens at {url} (Ctrl-C ends it). Point the CLIs at it with:")
+    say(f"# The model listens at {url} until Ctrl-C.")
+    say("# Point the CLIs at it with:")
     for title, lines in _exports(staged, os.environ).items():
         say("\n".join(["", f"# {title}", *lines]))
     heard.any.wait()

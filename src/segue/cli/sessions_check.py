@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from segue.cli.output import say, say_json
+from segue.cli.output import prose_width, say, say_json
+from segue.cli.widths import wrapped
 
 if TYPE_CHECKING:
     from segue.sessions.checking import Finding
@@ -61,12 +64,19 @@ def command(session: str, as_json: bool) -> int:
 
 def _print(session: str, agent: str, findings: list[Finding]) -> None:
     say(f"{agent} · {session}")
+    for line in lines(findings, prose_width(sys.stdout)):
+        say(line)
+
+
+def lines(findings: Sequence[Finding], width: int) -> Iterator[str]:
+    """What is wrong, each with what to do; then all that is well."""
     for each in findings:
         if each.level == "ok":
             continue
         where = f" (at {', '.join(each.where)})" if each.where else ""
-        say(f"{MARKS[each.level]} {each.check}: {each.means}{where}")
+        yield from wrapped(each.means + where, width, 2, f"{MARKS[each.level]} {each.check}: ")
         if each.do:
-            say(f"    {each.do}")
+            yield from wrapped(each.do, width, 6, "    → ")
     fine = [each.check for each in findings if each.level == "ok"]
-    say(f"{MARKS['ok']} {', '.join(fine)}")
+    if fine:
+        yield from wrapped(", ".join(fine), width, 2, f"{MARKS['ok']} ")

@@ -78,20 +78,13 @@ def lines(
     everywhere: bool,
     now_ms: int | None = None,
 ) -> Iterator[str]:
-    from segue.cli.widths import columns, cut
+    from segue.cli import table
 
     now = time.time_ns() // 1_000_000 if now_ms is None else now_ms
-    table = [HEAD, *(_cells(each, now, size_limit, names) for each in sessions)]
-    widths = [min(max(columns(row[at]) for row in table), LONGEST) for at in range(len(HEAD) - 1)]
-    widths[DIRECTORY] *= everywhere
-    for at in LEAST:
-        if sum(widths) + 2 * len(widths) + TITLE_ROOM > width:
-            widths[at] = 0
-    for row in table:
-        cells = [f"{row[at]:{'>' if at in RIGHT else '<'}{size}}" for at, size in enumerate(widths)]
-        head = "  ".join(cell for at, cell in enumerate(cells) if widths[at])
-        room = width - columns(head) - 2
-        yield f"{head}  {cut(row[-1], room) if room > 0 else ''}".rstrip()
+    rows = [HEAD, *(_cells(each, now, size_limit, names) for each in sessions)]
+    if not everywhere:
+        rows = [(*row[:DIRECTORY], "", *row[DIRECTORY + 1 :]) for row in rows]
+    yield from table.lines(rows, width, right=RIGHT, least=LEAST, room=TITLE_ROOM, longest=LONGEST)
 
 
 def _cells(each: SessionShown, now: int, size_limit: int, names: Mapping[str, str]) -> tuple[str, ...]:
@@ -129,7 +122,7 @@ def _notes(each: SessionShown, now: int, size_limit: int) -> Iterator[str]:
 
 def _shortened(path: str) -> str:
     """Of a long one the end, which tells it apart."""
+    from segue.cli.widths import ending
     from segue.cli.words import below_home
 
-    path = below_home(path)
-    return path if len(path) <= LONGEST else f"…{path[1 - LONGEST :]}"
+    return ending(below_home(path), LONGEST)

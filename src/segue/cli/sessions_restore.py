@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 HEAD = ("agent", "session", "kept", "size", "kept size", "", "conversation")
 RIGHT = (2, 3, 4)
+LEAST = (3, 4)
+"""The columns that a narrow terminal goes without, in this order."""
+KEY_ROOM = 12
 
 
 @click.command("restore", short_help="Bring a session back from the copy that Segue kept.")
@@ -92,14 +95,11 @@ def _list(store: Store, config: Config, as_json: bool) -> None:
 
 
 def lines(copies: Sequence[CopyShown], width: int, now_ms: int | None = None) -> Iterator[str]:
-    from segue.cli.widths import columns, cut
+    from segue.cli import table
 
     now = time.time_ns() // 1_000_000 if now_ms is None else now_ms
-    table = [HEAD, *(_cells(each, now) for each in copies)]
-    widths = [max(columns(row[at]) for row in table) for at in range(len(HEAD))]
-    for row in table:
-        cells = [f"{row[at]:{'>' if at in RIGHT else '<'}{size}}" for at, size in enumerate(widths) if size]
-        yield cut("  ".join(cells).rstrip(), width)
+    rows = [HEAD, *(_cells(each, now) for each in copies)]
+    yield from table.lines(rows, width, right=RIGHT, least=LEAST, room=KEY_ROOM)
 
 
 def _cells(each: CopyShown, now: int) -> tuple[str, ...]:
