@@ -169,9 +169,11 @@ def test_a_session_keeps_what_it_began_with(segue: Program) -> None:
     kept = talk.run("hi", "--questions", "off")
     assert (kept.mode, offered(kept.turn)) == ("resume", True)
     assert kept.turn["notices"] == [
-        "questions stay on in this session, as it began; --fresh-session decides anew"
+        "questions stay on in this session, as when it began; --fresh-session decides again"
     ]
-    assert "questions: on, as its session began; --fresh-session decides anew" in segue("why", "t").stdout
+    assert (
+        "questions: on, as when its session began; --fresh-session decides again" in segue("why", "t").stdout
+    )
     assert talk("edit", "#3", "hi again").code == 0
     assert (talk.why()["mode"], talk.why()["terms"]["questions"]) == ("branch", True)
     fresh = talk.run("hi", "--fresh-session").turn

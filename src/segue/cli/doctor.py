@@ -24,7 +24,7 @@ INKS = {"ok": GREEN, "note": DIM, "warn": YELLOW, "bad": RED}
 def command(as_json: bool) -> int:
     """Check the set-up: directories, configuration, agents, logins, environment.
 
-    ✓ is well, · is worth knowing, ! may surprise you, ✗ must be fixed. Exit code 1 if there is any ✗.
+    ✓ is fine, · is worth knowing, ! may surprise you, ✗ must be fixed. The exit code is 1 if there is any ✗.
     """
     from pathlib import Path
 

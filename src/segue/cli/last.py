@@ -16,13 +16,13 @@ POLL_S = 0.2
 
 @click.command("last", short_help="Print the last answer.")
 @click.argument("key", shell_complete=complete_keys)
-@click.option("--wait", is_flag=True, help="Wait for a turn that is running, or waits for another one.")
-@click.option("--json", "as_json", is_flag=True, help="Print the turn that gave it as a JSON object.")
+@click.option("--wait", is_flag=True, help="Wait for the end of a running or waiting turn first.")
+@click.option("--json", "as_json", is_flag=True, help="Print the whole turn as a JSON object.")
 def command(key: str, wait: bool, as_json: bool) -> int:
     """Print the last answer of the conversation KEY.
 
-    Where the newest turn gave none, that is said on stderr, and the exit code is that turn's: so a script can
-    start a turn in the background and fetch what came of it with --wait.
+    If the newest turn gave no answer, stderr says so, and the exit code is that turn's. A script can start a
+    turn in the background and fetch its result with --wait.
     """
     from segue.cli import words
     from segue.config.homes import home_of

@@ -25,7 +25,7 @@ STATES = {"failed": "✗", "cancelled": "✗", "withdrawn": "✗", "running": "�
 @click.command("ls", short_help="List the conversations.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON array.")
 def command(as_json: bool) -> None:
-    """List the conversations, the last used first. ✗ marks those whose last turn failed, … a running one."""
+    """List the conversations, last used first. ✗: the last turn failed. …: a turn is running or waiting."""
     from segue.cli.output import say, say_json, width_of
     from segue.turns.opening import opened
 

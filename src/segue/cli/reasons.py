@@ -16,8 +16,8 @@ from segue.turns.why import RungShown, Why
 MARKS = {"chosen": "✓", "open": "·", "barred": "✗", "impossible": "–"}
 VERDICTS = {"pass": "✓", "fail": "✗", "skip": "–"}
 WAYS = {
-    "resume": "its own session, and what is new",
-    "branch": "its own session up to where it still holds, the rest as text",
+    "resume": "its own session, plus what is new",
+    "branch": "its own session up to the last valid point, the rest as text",
     "graft": "a session written from the conversation",
     "replay": "the whole conversation as text",
     "recap": "a part of the conversation as text",
@@ -73,7 +73,11 @@ def _terms(found: Why, width: int) -> Iterator[str]:
     parts = [f"may: {may}"] if may else []
     if asks is not None:
         kept = found.mode in ("resume", "branch")
-        how = "as its session began; --fresh-session decides anew" if kept else "for the life of its session"
+        how = (
+            "as when its session began; --fresh-session decides again"
+            if kept
+            else "for the life of its session"
+        )
         parts.append(f"questions: {'on' if asks else 'off'}, {how}")
     for line in (*([" · ".join(parts)] if parts else []), *found.notices):
         yield from wrapped(line, width, 4, "  ")

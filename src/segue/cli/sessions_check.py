@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 MARKS = {"ok": "✓", "warning": "!", "error": "✗"}
 
 
-@click.command("check", short_help="Look for what would make a resume fail or cost too much.")
+@click.command("check", short_help="Check whether a resume would fail or cost too much.")
 @click.argument("session", metavar="ID")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 def command(session: str, as_json: bool) -> int:
-    """Look through a session for what would make a resume fail, go wrong or cost too much.
+    """Check a session for anything that would make a resume fail, go wrong or cost too much.
 
-    Each finding says what it means and what to do. Nothing is changed. Exit code 1: a resume fails, or the
-    agent would be sent something broken.
+    Each finding says what it means and what to do. Nothing is changed. Exit code 1: a resume would fail, or
+    the agent would be sent something broken.
     """
     from segue.cli.naming import named
     from segue.cli.progress import progress

@@ -28,18 +28,18 @@ SOON_MS = 7 * 24 * 3_600_000
 """Sessions that the agent will delete within this time are marked."""
 
 
-@click.command("ls", short_help="List the sessions of this directory, or of all.")
-@click.option("--all", "everywhere", is_flag=True, help="Of all directories, not only of this one.")
-@click.option("--cwd", metavar="D", type=click.Path(), help="Of this directory. Default: here.")
-@click.option("--agent", "agents", metavar="A", multiple=True, help="Only of this agent. Repeatable.")
-@click.option("--limit", metavar="N", type=click.IntRange(min=1), help="At most N, the newest.")
+@click.command("ls", short_help="List the sessions of this directory, or of all directories.")
+@click.option("--all", "everywhere", is_flag=True, help="Show all directories, not only this one.")
+@click.option("--cwd", metavar="D", type=click.Path(), help="Show this directory. Default: the current one.")
+@click.option("--agent", "agents", metavar="A", multiple=True, help="Show only this agent. Repeatable.")
+@click.option("--limit", metavar="N", type=click.IntRange(min=1), help="Show at most N, the newest.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON array.")
 def command(
     everywhere: bool, cwd: str | None, agents: tuple[str, ...], limit: int | None, as_json: bool
 ) -> None:
-    """List the sessions that the agents themselves have stored, of all accounts, the last used first.
+    """List the sessions that the agents themselves have stored, of all accounts, last used first.
 
-    messages with ~ are estimated from a part of a file of 4 MB or more; segue sessions search counts them.
+    ~ before the messages marks an estimate, for files of 4 MB or more; segue sessions search counts them.
     context is how full the model's window would be after a resume.
     """
     from segue.cli.naming import known_agents

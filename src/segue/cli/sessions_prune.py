@@ -25,25 +25,29 @@ LEAST = (4,)
 """The column that a narrow terminal goes without."""
 
 
-@click.command("prune", short_help="Delete sessions that are not needed any more.")
-@click.option("--days", metavar="N", type=Amount(min=0), help="Not used for N days (default 7).")
-@click.option("--larger-than", "larger", metavar="MB", type=Amount(min=0), help="Only larger ones.")
-@click.option("--agent", "agents", metavar="A", multiple=True, help="Only of this agent. Repeatable.")
-@click.option("--cwd", metavar="D", type=click.Path(), help="Only those of this project directory.")
+@click.command("prune", short_help="Delete sessions that are no longer needed.")
+@click.option("--days", metavar="N", type=Amount(min=0), help="Not used for N days (default: 7).")
+@click.option(
+    "--larger-than", "larger", metavar="MB", type=Amount(min=0), help="Only sessions larger than this."
+)
+@click.option(
+    "--agent", "agents", metavar="A", multiple=True, help="Only sessions of this agent. Repeatable."
+)
+@click.option("--cwd", metavar="D", type=click.Path(), help="Only sessions of this project directory.")
 @click.option(
     "--keep-last",
     metavar="N",
     type=click.IntRange(min=0),
     default=0,
-    help="Leave the newest N of each conversation.",
+    help="Keep the newest N of each conversation.",
 )
-@click.option("--all-sessions", is_flag=True, help="Also sessions that Segue did not make.")
+@click.option("--all-sessions", is_flag=True, help="Include sessions that Segue did not make.")
 @click.option(
     "--confirm",
     metavar="CODE",
-    help="With --all-sessions and no terminal: the code that stands for the list of those.",
+    help="With --all-sessions and no terminal: the code that belongs to the list.",
 )
-@click.option("--yes", is_flag=True, help="Delete them; without it they are only shown.")
+@click.option("--yes", is_flag=True, help="Delete them; without it, they are only shown.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 def command(
     days: float | None,
@@ -56,11 +60,11 @@ def command(
     yes: bool,
     as_json: bool,
 ) -> int:
-    """Show the sessions that are not needed any more and how much they take; --yes deletes them.
+    """Show the sessions that are no longer needed, and the space they take; --yes deletes them.
 
-    These are sessions that Segue made, that no conversation would go on with, and that were not used for a
-    week ([retention] days); and private homes of runners that are gone. A session that is pinned, running or
-    was given a name is never deleted.
+    These are sessions that Segue made, that no conversation would continue, and that were not used for a week
+    ([retention] days); and private homes of runners that are gone. A session that is pinned, running or named
+    by you is never deleted.
     """
     from segue.cli.naming import known_agents
     from segue.sessions.finding import short_names
@@ -150,7 +154,7 @@ def _show(found: Sequence[Prunable], homes: Sequence[Path], names: Mapping[str, 
         say(f"Nothing to delete{kept}.", err=True)
         return
     say(f"{words.counted(len(goes), 'session')}, {words.size(freed)} would be freed{kept}.", err=True)
-    say("Delete with: segue sessions prune --yes (and the same options)", err=True)
+    say("Delete with: segue sessions prune --yes (with the same options)", err=True)
 
 
 def _told(done: Pruned, names: Mapping[str, str], as_json: bool) -> None:

@@ -24,15 +24,15 @@ LEAST = (3, 4)
 KEY_ROOM = 12
 
 
-@click.command("restore", short_help="Bring a session back from the copy that Segue kept.")
+@click.command("restore", short_help="Restore a session from the copy that Segue kept.")
 @click.argument("session", metavar="[ID]", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, or an array of all copies.")
 def command(session: str | None, as_json: bool) -> None:
-    """Bring a session back from the copy that Segue kept of it. Without ID: list the copies.
+    """Restore a session from the copy that Segue kept of it. Without ID: list the copies.
 
-    ID is the session's id or the beginning of it (4 characters or more), where needed as AGENT:ID or
-    AGENT/ACCOUNT:ID; or a conversation's key. The session comes back where it was; nothing that is there is
-    overwritten. Where a conversation's session is gone, its next turn does this by itself.
+    ID is the session's id or the beginning of it (at least 4 characters), if needed as AGENT:ID or
+    AGENT/ACCOUNT:ID; or a conversation's key. The session is restored to its old place, and nothing is
+    overwritten. If a conversation's session is gone, its next turn does this by itself.
     """
     from segue.cli.output import say, say_json
     from segue.config.load import load
@@ -60,7 +60,7 @@ def _missing(store: Store, config: Config, name: str) -> list[KeptRow]:
     gone = [row for row in found if not _shown(store, config, row).present]
     if not gone:
         there = _shown(store, config, found[0])
-        raise Misuse(f"{there.path} is there already; move it away to restore the copy in its place")
+        raise Misuse(f"{there.path} already exists; move it away to restore the copy")
     return gone
 
 

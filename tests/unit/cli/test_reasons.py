@@ -56,7 +56,7 @@ def test_a_resume() -> None:
     lines = shown(why())
     left, right = "fix-auth · claude · next turn: resume", "sends the new message, ~3 tokens, ~$0.004"
     assert lines[0] == left + right.rjust(100 - len(left))
-    way, cost = "▸ resume  ✓ its own session, and what is new", "~1.1k new, 11.8k cached, ~$0.004"
+    way, cost = "▸ resume  ✓ its own session, plus what is new", "~1.1k new, 11.8k cached, ~$0.004"
     assert lines[2] == way + cost.rjust(100 - len(way))
     assert lines[3].startswith("  branch  · also possible ")
     assert lines[4].startswith("  replay  · also possible: the whole conversation as text")
@@ -179,11 +179,11 @@ def test_every_check_that_fails_has_its_advice(name: str) -> None:
         (Check("account", "fail", (), "3 messages were said under another account"), "--account"),
         (
             Check("end", "fail", ("resume",), "somebody else went on with the session since"),
-            "where we left it",
+            "where Segue left it",
         ),
         (Check("end", "fail", ("resume",), "a prompt that failed stayed behind"), "sends the message again"),
         (Check("capability", "fail", ("branch",), "cannot"), "sent as text"),
-        (Check("capability", "fail", ("resume", "branch"), "cannot"), "segue doctor"),
+        (Check("capability", "fail", ("resume", "branch"), "cannot"), "segue agents"),
         (Check("busy", "fail", (), "another turn"), "--fork"),
     ],
 )
