@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 from tests.integration.conftest import Program, Result
-from tests.integration.test_terminal import on_terminal
+from tests.integration.terminals import on_terminal
 
 FAKE = """#!/bin/sh
 case "$*" in
@@ -211,7 +211,7 @@ def test_a_provider_with_its_own_key_needs_no_login(bare: Program) -> None:
 def test_a_withheld_key_is_named_and_never_shown(bare: Program) -> None:
     install(bare, "claude", "2.1.325 (Claude Code)", login=1)
     ran = bare("doctor", "--json", ANTHROPIC_API_KEY="a-key-that-must-not-be-seen")
-    _, level, how = one(ran, "ANTHROPIC_API_KEY is withheld from Claude")
+    _, level, how = one(ran, "ANTHROPIC_API_KEY is not passed to Claude")
     assert (level, how) == ("note", 'pass_env = ["ANTHROPIC_API_KEY"] under [accounts.NAME] in config.toml')
     assert one(ran, "says it is not logged in")[2].startswith("pass_env = ")
     assert "must-not-be-seen" not in ran.stdout + ran.stderr

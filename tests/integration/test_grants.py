@@ -10,7 +10,7 @@ import pytest
 
 from tests.integration.conftest import Program
 from tests.integration.talk import AGENT, OTHER, Talk, rehearsing
-from tests.integration.test_terminal import on_terminal
+from tests.integration.terminals import on_terminal
 
 WRITE = "[[shell touch made]][[say done]]"
 
@@ -172,9 +172,11 @@ def test_a_session_keeps_what_it_began_with(segue: Program) -> None:
     kept = talk.run("hi", "--questions", "off")
     assert (kept.mode, offered(kept.turn)) == ("resume", True)
     assert kept.turn["notices"] == [
-        "questions stay on in this session, as it began; --fresh-session decides anew"
+        "questions stay on in this session, as when it began; --fresh-session decides again"
     ]
-    assert "questions: on, as its session began; --fresh-session decides anew" in segue("why", "t").stdout
+    assert (
+        "questions: on, as when its session began; --fresh-session decides again" in segue("why", "t").stdout
+    )
     assert talk("edit", "#3", "hi again").code == 0
     assert (talk.why()["mode"], talk.why()["terms"]["questions"]) == ("branch", True)
     fresh = talk.run("hi", "--fresh-session").turn

@@ -11,8 +11,8 @@ import msgspec
 from segue import Segue
 from tests.integration.conftest import Program
 from tests.integration.talk import OTHER, Talk, rehearsing
+from tests.integration.terminals import beside_our_own, left_on_screen, on_terminal
 from tests.integration.test_robust import declare
-from tests.integration.test_terminal import beside_our_own, left_on_screen, on_terminal
 
 
 def test_the_objects(segue: Program) -> None:

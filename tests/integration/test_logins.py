@@ -32,7 +32,7 @@ def knows_nothing(spoke: Spoke, mode: str = "fresh") -> None:
     assert (spoke.mode, spoke.text) == (mode, NOTHING), spoke.failed()
     assert spoke.native == ""
     assert "number 1" not in spoke.prompt
-    said = "said under another account or login and are not carried over"
+    said = "said under another account or login are not carried over"
     assert (said in spoke.ran.stderr) == (mode == "fresh")
 
 

@@ -349,7 +349,7 @@ def test_what_others_said_after_a_message_goes_only_if_that_is_said(talk: Talk) 
     talk.run("remember number 2")
     refused = talk("retry", "#1", code=2)
     assert refused.stderr == (
-        "segue: 2 messages follow #1, and would go: run it again with --cut, or in a fork (segue fork)\n"
+        "segue: 2 messages follow #1, and would be dropped: add --cut, or retry it in a fork (segue fork)\n"
     )
     assert len(talk.log()) == 4
     assert talk.retry("#1", "--cut").text == "Noted: 1."
@@ -463,9 +463,9 @@ def three(talk: Talk) -> Talk:
 def test_a_truncation_can_be_taken_back(three: Talk) -> None:
     before = three.texts()
     cut = three("truncate", "#3")
-    assert cut.stderr.startswith("4 messages are dropped. Take it back: segue undo t.")
+    assert cut.stderr.startswith("Dropped 4 messages. To undo: segue undo t.")
     undone = three("undo")
-    assert undone.stderr == "The truncation is taken back; 4 messages are back. See segue log t\n"
+    assert undone.stderr == "Undid the truncation; 4 messages are back. See: segue log t\n"
     assert three.texts() == before
     resumed(three.run("what numbers?"), "remember number 3")
 
@@ -488,7 +488,7 @@ def test_changes_are_taken_back_one_after_another(three: Talk) -> None:
     three("undo")
     three("undo")
     assert three.texts() == before
-    assert "no change that could be taken back" in three("undo", code=2).stderr
+    assert "no change to undo" in three("undo", code=2).stderr
     three("edit", "#1", "remember number 12")
     assert three.run("what numbers?").text == "12, 2, 3"
 

@@ -32,7 +32,7 @@ def examine(env: Mapping[str, str], cwd: Path) -> Iterator[Finding]:
     try:
         config = load(env, cwd)
     except SegueError as error:
-        yield Finding("config", "bad", error.message, "mend that line; docs/configuration.md lists all keys")
+        yield Finding("config", "bad", error.message, "fix that line; docs/configuration.md lists all keys")
         config = Config()
     else:
         yield from _config(env, config)
@@ -88,9 +88,9 @@ def _surroundings(env: Mapping[str, str]) -> Iterator[Finding]:
         yield Finding("locale", "warn", "the locale is not UTF-8", "export LANG=C.UTF-8")
     try:
         with socket.create_server(("127.0.0.1", 0)):
-            yield Finding("loopback", "ok", "127.0.0.1 can be listened on (segue rehearse)")
+            yield Finding("loopback", "ok", "127.0.0.1 is available (for segue rehearse)")
     except OSError as error:
-        yield Finding("loopback", "bad", f"127.0.0.1 cannot be listened on: {error}", "ip link set lo up")
+        yield Finding("loopback", "bad", f"127.0.0.1 is not available: {error}", "ip link set lo up")
 
 
 def _agents(env: Mapping[str, str], config: Config) -> Iterator[Finding]:
@@ -129,7 +129,9 @@ def _agent(agent: Agent, runtime: Runtime, env: Mapping[str, str], config: Confi
         f"{agent.label} {runtime.version or 'of unknown version'}, {where}",
     )
     if not runtime.capabilities.resume:
-        yield Finding(agent.name, "note", f"{agent.label} cannot resume its sessions: history goes as text")
+        yield Finding(
+            agent.name, "note", f"{agent.label} cannot resume its sessions: the history is sent as text"
+        )
     for note in agent.notes:
         yield Finding(agent.name, "note", note)
     accounts = {name: one for name, one in config.accounts.items() if one.agent == agent.name}
@@ -143,14 +145,14 @@ def _accounts(env: Mapping[str, str], config: Config) -> Iterator[Finding]:
     known = set(registry.names(config))
     for name, account in config.accounts.items():
         if account.agent not in known:
-            what = f'account {name} is of "{account.agent}", and there is no such agent'
+            what = f'account {name} belongs to "{account.agent}", which is not a known agent'
             yield Finding(
                 "accounts", "bad", what, f"[accounts.{name}] agent = one of {', '.join(sorted(known))}"
             )
         if account.home and not Path(account.home).is_dir():
             what = f"the home of account {name}, {account.home}, does not exist yet"
-            yield Finding("accounts", "note", what, "the CLI makes it at its first run; log in there")
+            yield Finding("accounts", "note", what, "the CLI creates it on its first run; log in there")
         for variable in account.pass_env:
             if not env.get(variable):
-                what = f"account {name} passes {variable} on, but it is not set"
+                what = f"account {name} passes on {variable}, which is not set"
                 yield Finding("accounts", "warn", what, f"export {variable}=…")

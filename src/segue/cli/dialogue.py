@@ -33,7 +33,7 @@ def lines(
 ) -> Iterator[str]:
     """One line per message; with ``full`` its whole text below it."""
     now = time.time_ns() // 1_000_000 if now_ms is None else now_ms
-    heads, tails = _heads(rows), _tails(rows, now, width)
+    heads, tails = _heads(rows, width), _tails(rows, now, width)
     for row, head, tail in zip(rows, heads, tails, strict=True):
         room = width - columns(head) - len(tail) - 4
         text = "" if full else _fitted(row.text, room)
@@ -113,11 +113,12 @@ def age(ms: int, now_ms: int) -> str:
     return f"{minutes // (24 * 60)} days ago"
 
 
-def _heads(rows: Sequence[LogRow]) -> list[str]:
+def _heads(rows: Sequence[LogRow], width: int) -> list[str]:
     """Number, voice and mode, in columns."""
     names = [_who(row, rows[at - 1] if at else None) for at, row in enumerate(rows)]
     numbers = max((len(str(row.n)) for row in rows), default=1) + 1
-    widest = max(map(columns, names), default=3)
+    widest = min(max(map(columns, names), default=3), width // 3)
+    names = [fitted(name, widest) for name in names]
     return [
         f"{_number(row):<{numbers}}  {name}{' ' * (widest - columns(name))}  {_mode(row):<6}"
         for row, name in zip(rows, names, strict=True)
@@ -136,7 +137,7 @@ def _tails(rows: Sequence[LogRow], now_ms: int, width: int) -> list[str]:
     walls = len({row.account for row in rows}) > 1 or has_walls(m for row in rows for m in row.under)
     cells = [(_notes(row, walls), *_spent(row), age(row.created_ms, now_ms)) for row in rows]
     widths = [max((len(cell[at]) for cell in cells), default=0) for at in range(4)]
-    head = max((columns(head) for head in _heads(rows)), default=0)
+    head = max((columns(head) for head in _heads(rows, width)), default=0)
     for left_out in (3, 1):
         if width - head - sum(widths[1:]) - 12 < TEXT_ROOM:
             widths[left_out] = 0

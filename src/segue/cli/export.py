@@ -13,11 +13,11 @@ from segue.cli.output import answer
 
 @click.command("export", short_help="Write a conversation as Markdown or JSON.")
 @click.argument("key", shell_complete=complete_keys)
-@click.option("--json", "as_json", is_flag=True, help="JSON, which segue import takes in again.")
+@click.option("--json", "as_json", is_flag=True, help="Write JSON, which segue import accepts.")
 def command(key: str, as_json: bool) -> None:
-    """Write the conversation KEY to stdout: Markdown to read, or with --json a form to import again.
+    """Write the conversation KEY to stdout: as Markdown to read, or with --json to import again.
 
-    Ids of native sessions are shown as short hashes: enough to compare, not enough to go on with.
+    Native session ids are written as short hashes: enough to compare them, not enough to resume them.
     """
     from segue.core.keys import conversation_key
     from segue.turns import changes, exchange

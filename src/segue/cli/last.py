@@ -25,15 +25,18 @@ AWAY_S = 45.0
 
 @click.command("last", short_help="Print the last answer.")
 @click.argument("key", shell_complete=complete_keys)
-@click.option("--wait", is_flag=True, help="Wait for a turn that is running, or waits for another one.")
+@click.option("--wait", is_flag=True, help="Wait for the end of a running or waiting turn first.")
 @click.option(
-    "--json", "as_json", is_flag=True, help="Print the turn that gave it, or that failed since, as an object."
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Print the turn that gave it, or a failed one after it, as JSON.",
 )
 def command(key: str, wait: bool, as_json: bool) -> int:
     """Print the last answer of the conversation KEY.
 
-    Where the newest turn gave none, that is said on stderr, and the exit code is that turn's: so a script can
-    start a turn in the background and fetch what came of it with --wait.
+    If the newest turn gave no answer, stderr says so, and the exit code is that turn's. A script can start a
+    turn in the background and fetch its result with --wait.
     """
     from segue.cli import words
     from segue.config.homes import home_of

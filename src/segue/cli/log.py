@@ -14,10 +14,10 @@ from segue.cli.options import complete_keys
 
 @click.command("log", short_help="Show a conversation.")
 @click.argument("key", shell_complete=complete_keys)
-@click.option("--full", is_flag=True, help="Whole messages instead of their first line.")
+@click.option("--full", is_flag=True, help="Show whole messages instead of one line each.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON array.")
 def command(key: str, full: bool, as_json: bool) -> None:
-    """Show the conversation KEY: who said what, how each answer came about, what it cost.
+    """Show the conversation KEY: who said what, how each answer came about, and what it cost.
 
     Messages are numbered; segue edit, truncate and retry take #n or the id that --json shows.
     """

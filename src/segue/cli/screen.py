@@ -87,14 +87,14 @@ def plain_line(event: ev.Event) -> str:
         case ev.Retry():
             return "  │ " + words.waiting(event)
         case ev.Compacted():
-            return "  │ the agent replaced its history by a summary"
+            return "  │ the agent replaced its history with a summary"
         case ev.Notice():
             return "  │ " + words.tool("", event.text)
         case ev.Question():
-            return "  │ the agent asks a question; nobody can answer here, it goes on by itself"
+            return "  │ the agent asks a question, but nobody can answer here; it goes on without an answer"
         case ev.Permission():
             call = words.tool(event.tool, event.input, 80)
-            return f"  │ may it use {call}? no: see --permission and --allow-tool"
+            return f"  │ it may not use {call}; see --permission and --allow-tool"
     return ""
 
 

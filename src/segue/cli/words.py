@@ -7,7 +7,10 @@ import time
 from typing import Any
 
 from segue.cli.output import harmless as harmless
+from segue.cli.widths import fitted
 from segue.core.events import Retry
+from segue.core.figures import counted as counted
+from segue.core.figures import tokens as tokens
 from segue.core.grant import Terms
 from segue.core.outcome import CUT_SHORT
 from segue.core.turn import Turn, retry_command
@@ -39,22 +42,6 @@ def below_home(path: str) -> str:
     """A path on one line, from the user's home on."""
     home = os.path.expanduser("~")
     return one_line(f"~{path[len(home) :]}" if path == home or path.startswith(f"{home}/") else path)
-
-
-def tokens(count: int | None) -> str:
-    """``999``, ``1.2k``, ``14k``, ``3.1M``; what is unknown is ``?``."""
-    if count is None:
-        return "?"
-    if count < 1_000:
-        return str(count)
-    if count < 999_500:
-        return f"{count / 1_000:.1f}k" if count < 99_950 else f"{count / 1_000:.0f}k"
-    return f"{count / 1_000_000:.1f}M"
-
-
-def counted(number: int, thing: str) -> str:
-    """``1 message``, ``3 messages``."""
-    return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"
 
 
 def money(usd: float | None, estimated: bool = False) -> str:
@@ -105,8 +92,7 @@ def tool(name: str, given: Any, width: int = 100) -> str:
         text = " ".join(map(str, text)) if isinstance(text, list) else str(text)
     elif given is not None:
         text = str(given)
-    line = one_line(f"{name} {text}")
-    return line if len(line) <= width else line[: max(width - 1, 0)] + "…"
+    return fitted(one_line(f"{name} {text}"), max(width, 1))
 
 
 def exited(code: int | None) -> str:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from segue.core import figures
+from segue.core.figures import counted
 from segue.core.outcome import CUT_SHORT
 from segue.core.recap import LEAST
 from segue.core.situation import ASSUMED_WINDOW, FRAME_BYTES, Situation, tokens
@@ -69,9 +71,8 @@ def history(now: Situation) -> Check:
     if now.cut.whole:
         held = now.cut.kept
         late = max(len(now.cut.text) - 1, 0)
-        return _ok(
-            "history", f"the session holds {held} messages" + (f", {late} to catch up" if late else "")
-        )
+        behind = f", {late} to catch up" if late else ""
+        return _ok("history", f"the session holds {counted(held, 'message')}{behind}")
     if now.cut.anchor is None:
         return _fail("history", SESSION, now.broken or "the session holds nothing that still stands")
     parted = now.broken or "where its last answer ends cannot be told"
@@ -143,11 +144,11 @@ def account(now: Situation) -> Check:
         return _fail("account", (*SESSION, *CARRYING), "somebody else is logged in than when it was made")
     if not now.hidden:
         return _ok("account")
-    was, are = ("was", "is") if now.hidden == 1 else ("were", "are")
-    behind = f"{_many(now.hidden, 'message')} {was} said under another account or login and {are} not"
+    behind = f"{counted(now.hidden, 'message')} said under another account or login"
+    are = "is" if now.hidden == 1 else "are"
     if now.pin is None and now.earlier == 0:
-        return _fail("account", (*SESSION, *CARRYING), f"{behind} carried over")
-    return _ok("account", f"{behind} shown to this one")
+        return _fail("account", (*SESSION, *CARRYING), f"{behind} {are} not carried over")
+    return _ok("account", f"{behind} {are} not shown to this one")
 
 
 def host(now: Situation) -> Check:
@@ -180,7 +181,7 @@ def outcome(now: Situation) -> Check:
     if last.tools_run is None:
         return _ok("outcome", "the last turn was interrupted, and what it did is not known; nothing is cut")
     if last.tools_run:
-        calls = _many(last.tools_run, "tool call")
+        calls = counted(last.tools_run, "tool call")
         done = f"the last turn was interrupted after {calls}; the session knows of them"
         return _ok("outcome", done)
     return _fail(
@@ -204,7 +205,7 @@ def retired(now: Situation) -> Check:
     if last is not None and last.kind == "session_rejected" and last.tools_run is None:
         return _fail("retired", SESSION, f"{now.label} refused it when it was last resumed")
     if now.pin.failures >= now.policy.retire_after:
-        return _fail("retired", SESSION, f"{now.pin.failures} resumes of it failed in a row")
+        return _fail("retired", SESSION, f"{counted(now.pin.failures, 'resume')} of it failed in a row")
     return _ok("retired")
 
 
@@ -213,7 +214,7 @@ def pressure(now: Situation) -> Check:
     used, window = (now.pin.context.used, now.pin.context.window) if now.pin is not None else (None, None)
     if used is None or not window:
         return _skip("pressure")
-    share = f"{used / window:.0%} of {window // 1000}k"
+    share = f"{used / window:.0%} of {figures.tokens(window)}"
     if used / window < now.policy.context_threshold:
         return _ok("pressure", share)
     if now.policy.flow:
@@ -323,8 +324,8 @@ def _too_long(now: Situation) -> str:
     window = now.window or ASSUMED_WINDOW
     needed = tokens(now.view_bytes)
     if needed > window / 2:
-        half = f"more than half of the window of {window // 1000}k"
-        return f"the conversation is about {needed // 1000}k tokens, {half}"
+        half = f"more than half of the window of {figures.tokens(window)}"
+        return f"the conversation is about {figures.tokens(needed)} tokens, {half}"
     return ""
 
 
@@ -339,10 +340,6 @@ def _no_pin(now: Situation) -> str:
 
 def _version(now: Situation) -> str:
     return " ".join(filter(None, (now.label, now.runtime.version)))
-
-
-def _many(count: int, what: str) -> str:
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
 def _megabytes(count: int) -> str:

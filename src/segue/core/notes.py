@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from segue.core.carried import one_line
+from segue.core.figures import counted
 from segue.core.turn import Mode
 
 ECHO = "Answer the message below, not an earlier one."
@@ -79,7 +80,7 @@ def unanswered(kind: str, calls: int | None) -> str:
 
 
 def _calls(calls: int) -> str:
-    return "1 tool call" if calls == 1 else f"{calls:,} tool calls"
+    return counted(calls, "tool call")
 
 
 def part_played(role: str, objective: str | None) -> str:

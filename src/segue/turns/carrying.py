@@ -249,7 +249,7 @@ class Carrying:
         wanted, has = self.prepared.ask.questions, "on" if request.questions else "off"
         if mode not in NATIVE or wanted in (None, "auto", has):
             return ()
-        return (f"questions stay {has} in this session, as it began; --fresh-session decides anew",)
+        return (f"questions stay {has} in this session, as when it began; --fresh-session decides again",)
 
     def _echoes(self) -> bool:
         """After a question, a failure or a fork an agent may answer what it was asked before."""

@@ -136,7 +136,7 @@ def _situation(
         account=prepared.account_name,
         runtime=prepared.runtime,
         switched_off=store.switched_off(prepared.runtime.identity) | switched_off,
-        blank="nothing shall be carried over (--blank)" if prepared.ask.blank else None,
+        blank="--blank: nothing is carried over" if prepared.ask.blank else None,
         fresh_session=prepared.ask.fresh_session or not prepared.ask.save,
         pin=pin,
         spoke=got.spoke,

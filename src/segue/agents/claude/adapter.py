@@ -85,7 +85,7 @@ class Claude:
     sessions: Sessions | None = SESSIONS
     notes: Sequence[str] = (
         "without --permission, Claude refuses edits and commands that its settings do not allow",
-        "as root, Claude takes --permission full only where IS_SANDBOX=1 is set",
+        "as root, Claude accepts --permission full only if IS_SANDBOX=1 is set",
     )
 
     def reader(self) -> Reader | None:

@@ -55,7 +55,7 @@ class Gemini:
         "without --permission, Gemini is not even shown tools that write or run commands",
         "in a directory it does not trust, Gemini will not run: trust it there once, or add: -- --skip-trust",
         "a word such as @file in a message makes Gemini add that file's content to it",
-        "policies in ~/.gemini/policies hold as always; those named by policyPaths in its settings do not",
+        "policies in ~/.gemini/policies still apply; those named by policyPaths in its settings do not",
     )
 
     def reader(self) -> Reader | None:
