@@ -124,7 +124,6 @@ def next_turn_goes_on(scene: Scene, said: list[int], blow: object, what: str) ->
         begun = (
             "SELECT 1 FROM turns JOIN revisions USING (message) WHERE state <> 'withdrawn' AND text LIKE ?"
         )
-        begun += " AND state <> 'withdrawn'"
         assert not scene.rows(begun, f"remember number {said[-1]} %"), f"lost: {what}"
         said.pop()
     assert mine == [prompt(n) for n in said], what
