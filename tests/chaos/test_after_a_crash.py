@@ -16,7 +16,6 @@ from segue.store.store import open_store
 from segue.turns.foreseen import foreseen, listed
 from tests.chaos.scenes import GATE, KEY, Scene, Started, kill, until
 from tests.chaos.test_orphans import SLOW, orphan
-from tests.chaos.test_turn_kills import output_has
 
 WORK = f"remember number 2 [[shell echo two >> effects; {GATE}]] [[say answer-2]]"
 QUESTION = "what numbers?"
@@ -122,7 +121,7 @@ def test_what_did_nothing_is_foreseen_too(scene: Scene, options: tuple[str, ...]
     scene.run("remember number 7")
     started = scene.start("hello [[hang]]")
     scene.agent()
-    until(lambda: output_has(scene, b'"session"'), "it spoke")
+    until(lambda: scene.said_by_agent(b'"session"'), "it spoke")
     all_killed(scene, started)
     assert states(scene) == {("failed", "recover")}
     said = " ".join(told(scene, "why", KEY).split())
