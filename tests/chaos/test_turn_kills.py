@@ -118,7 +118,7 @@ def next_turn_goes_on(scene: Scene, said: list[int], blow: object, what: str) ->
     done = scene.run(QUESTION)
     if blow in (both, the_whole_groups) and foretold["recovery"] != "adopt":
         assert done.turn["mode"] == foretold["mode"], what
-    log = scene.stood()
+    log = scene.said()
     mine = [text for sender, text in log if sender == "user" and text != QUESTION]
     if prompt(said[-1]) not in mine:
         begun = (
