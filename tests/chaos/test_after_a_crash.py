@@ -34,10 +34,11 @@ def told(scene: Scene, *command: str) -> str:
 
 
 def states(scene: Scene) -> set[tuple[str, str | None]]:
-    """What each command says of the newest turn: they agree."""
+    """What each command says of the newest turn: they agree. In ``ls`` a conversation is idle between turns."""
     (listed,) = asked(scene, "ls")
     logged = next(row for row in reversed(asked(scene, "log", KEY)) if row["run"] is not None)
-    return {(each["state"], each["recovery"]) for each in (listed, logged)}
+    assert listed["state"] == (logged["state"] if logged["state"] in ("queued", "running") else "idle")
+    return {(logged["state"], each["recovery"]) for each in (listed, logged)}
 
 
 def working(scene: Scene, text: str = WORK) -> Started:
@@ -178,7 +179,7 @@ def test_one_that_waited_is_withdrawn(scene: Scene) -> None:
     assert (listed["state"], listed["recovery"]) == ("running", None), "the other one does run"
     scene.open_gate()
     assert first.end().code == 0
-    assert [each["state"] for each in asked(scene, "ls")] == ["withdrawn"]
+    assert [(each["state"], each["status"]) for each in asked(scene, "ls")] == [("idle", "ok")]
     assert "first withdraws a message" in told(scene, "why", KEY)
     foretold(scene)
     assert "second" not in scene.heard(scene.run("go on").turn["session_id"])[-1]
@@ -223,7 +224,7 @@ def test_nobody_else_is_said_to_run(scene: Scene) -> None:
     scene.start("wait [[shell while [ ! -e other ]; do sleep 0.05; done]]", key="busy")
     until(lambda: scene.agents(), "the other one runs")
     found = {each["key"]: (each["state"], each["recovery"]) for each in asked(scene, "ls")}
-    assert found == {"quiet": ("done", None), KEY: ("failed", "recover"), "busy": ("running", None)}
+    assert found == {"quiet": ("idle", None), KEY: ("idle", "recover"), "busy": ("running", None)}
 
 
 def test_the_library_says_the_same(scene: Scene) -> None:
