@@ -34,11 +34,12 @@ def told(scene: Scene, *command: str) -> str:
 
 
 def states(scene: Scene) -> set[tuple[str, str | None]]:
-    """What each command says of the newest turn: they agree. In ``ls`` a conversation is idle between turns."""
+    """What each command says of the newest turn: they agree."""
     (listed,) = asked(scene, "ls")
     logged = next(row for row in reversed(asked(scene, "log", KEY)) if row["run"] is not None)
-    assert listed["state"] == (logged["state"] if logged["state"] in ("queued", "running") else "idle")
-    return {(logged["state"], each["recovery"]) for each in (listed, logged)}
+    assert listed["state"] == (logged["state"] if logged["status"] is None else "idle")
+    assert (listed["status"], listed["recovery"]) == (logged["status"], logged["recovery"])
+    return {(logged["state"], logged["recovery"])}
 
 
 def working(scene: Scene, text: str = WORK) -> Started:
@@ -223,8 +224,12 @@ def test_nobody_else_is_said_to_run(scene: Scene) -> None:
     all_killed(scene, working(scene))
     scene.start("wait [[shell while [ ! -e other ]; do sleep 0.05; done]]", key="busy")
     until(lambda: scene.agents(), "the other one runs")
-    found = {each["key"]: (each["state"], each["recovery"]) for each in asked(scene, "ls")}
-    assert found == {"quiet": ("idle", None), KEY: ("idle", "recover"), "busy": ("running", None)}
+    found = {each["key"]: (each["state"], each["status"], each["recovery"]) for each in asked(scene, "ls")}
+    assert found == {
+        "quiet": ("idle", "ok", None),
+        KEY: ("idle", "failed", "recover"),
+        "busy": ("running", None, None),
+    }
 
 
 def test_the_library_says_the_same(scene: Scene) -> None:
