@@ -1,4 +1,4 @@
-"""The same door for scripts without an event loop.
+"""The synchronous API, for scripts.
 
     with SyncSegue() as segue:
         turn = segue.run("fix-auth", "add a test", agent="claude", cwd=".")

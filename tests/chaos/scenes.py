@@ -142,6 +142,14 @@ class Scene:
         """Whether the newest attempt has this file in its directory."""
         return bool(self.run_dirs) and (self.run_dirs[-1] / name).exists()
 
+    def said_by_agent(self, text: bytes) -> bool:
+        """Whether the newest attempt has printed this."""
+        return (
+            self.has("plan.json")
+            and self.has("stdout")
+            and text in (self.run_dirs[-1] / "stdout").read_bytes()
+        )
+
     def heard(self, session: str) -> list[str]:
         """Every prompt that a native session of the agent holds, in order."""
         lines = (self.agent_home / "sessions" / f"{session}.jsonl").read_bytes().splitlines()

@@ -347,7 +347,7 @@ async def a_crowd(scene: Scene) -> None:
 
 
 def test_tasks_of_one_process_take_turns_too(scene: Scene) -> None:
-    """Some are cancelled while they wait: the others go on, and all messages are kept, begun or not."""
+    """Some are cancelled while they wait: the others go on, and the messages of all are kept."""
     asyncio.run(a_crowd(scene))
     texts = [row["text"] for row in scene.log() if row["from"] == "user"]
     assert sorted(texts) == sorted([*(f"remember number {n}" for n in range(6)), "what numbers?"])

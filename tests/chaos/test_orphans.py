@@ -23,6 +23,7 @@ def orphan(scene: Scene, text: str = SLOW, *options: str) -> int:
     """A turn whose Segue is killed once the agent has begun to work; the agent's number."""
     started = scene.start(text, *options)
     until(lambda: scene.has("process.json"), "the agent was noted")
+    until(lambda: scene.said_by_agent(b'"session"'), "it has read what it was asked")
     pid = scene.agent()
     started.kill()
     return pid
@@ -97,6 +98,7 @@ def test_it_is_ended_when_it_asks_and_nobody_can_answer(scene: Scene) -> None:
     asking = f"think [[shell {GATE}]] [[ask Which one? | A | B]] [[say thanks]]"
     started = scene.start(asking, "--questions", "on")
     until(lambda: scene.has("process.json"), "the agent was noted")
+    until(lambda: scene.said_by_agent(b'"session"'), "it has read what it was asked")
     pid = scene.agent()
     # as long as somebody could still write to its stdin, it waits
     with open(f"/proc/{pid}/fd/0", "wb", buffering=0):

@@ -7,7 +7,7 @@ import pytest
 
 from tests.integration.conftest import Program
 from tests.integration.talk import AGENT, OTHER, Talk, declared, rehearsing, replayed, resumed
-from tests.integration.test_terminal import on_terminal
+from tests.integration.terminals import on_terminal
 
 
 @pytest.fixture
@@ -27,10 +27,7 @@ def once(spoke_native: str, spoke_prompt: str, *texts: str) -> None:
 def test_an_edit_in_place_keeps_what_follows(talk: Talk) -> None:
     ran = talk("edit", "#3", "remember number 22")
     assert ran.stdout == ""
-    assert (
-        ran.stderr
-        == "#3 is changed. Take it back: segue undo t. What the next turn makes of it: segue why t\n"
-    )
+    assert ran.stderr == "Changed #3. To undo: segue undo t. What the next turn will do: segue why t\n"
     after = talk.run("what numbers?")
     assert (after.mode, after.text) == ("branch", "1, 22, 3")
     assert (after.turn["sent"]["native_messages"], after.turn["sent"]["text_messages"]) == (2, 5)
@@ -70,7 +67,7 @@ def test_the_new_text_can_be_piped_in_and_an_id_names_a_message(talk: Talk) -> N
 
 
 def test_a_truncation_goes_on_from_before(talk: Talk) -> None:
-    assert talk("truncate", "#5").stderr.startswith("2 messages are dropped.")
+    assert talk("truncate", "#5").stderr.startswith("Dropped 2 messages.")
     after = talk.run("what numbers?")
     assert (after.mode, after.text, after.prompt) == ("branch", "1, 2", "what numbers?")
     assert "number 3" not in after.native

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from tests.integration.conftest import Program
-from tests.integration.test_terminal import on_terminal
+from tests.integration.terminals import on_terminal
 
 EVIL = (
     "\x1b]0;owned\x07\x1b[2J\x1b[8mhid\x9b5A\x9d0;t\x9c\x08\x7f\u202eturned\u2066\u200f\u061c\u200b\U000e0041"

@@ -23,8 +23,8 @@ from segue.cli.main import COMMANDS
 from segue.cli.sessions import TABLE
 from segue.store.records import Owner
 from tests.integration.conftest import Program
+from tests.integration.terminals import bytes_on_terminal
 from tests.integration.test_escapes import EVIL, IN_TOML, obeyed
-from tests.integration.test_terminal import seen_on_terminal
 
 BYTES = os.fsdecode(b"\x9b2J\x9d0;t\x9c\xff")
 """The same for a terminal that takes single bytes; no UTF-8, as a name of a file may be."""
@@ -89,7 +89,7 @@ class World:
     def __call__(self, *args: str) -> str:
         """What stands on the terminal: stdout and stderr. Whatever is asked is answered with no."""
         keys = ((0.5, b"n\n"), (1.5, b"n\n"), (3.0, b"\x04"))
-        _, seen = seen_on_terminal(self.segue, *args, keys=keys, columns=200)
+        _, seen = bytes_on_terminal(self.segue, *args, keys=keys, columns=200)
         return seen.decode("utf-8", "surrogateescape")
 
 

@@ -17,7 +17,7 @@ import msgspec
 import pytest
 
 from tests.integration.conftest import SEGUE, Program
-from tests.integration.test_terminal import on_terminal
+from tests.integration.terminals import on_terminal
 
 PYTHON = sys.executable
 

@@ -337,8 +337,8 @@ def test_probes_side_by_side_are_all_remembered(tmp_path: Path) -> None:
     for thread in threads:
         thread.join()
     asked = answers.read_text()
-    for each in programs:
-        ask(each)
+    for known in programs:
+        ask(known)
     assert answers.read_text() == asked
 
 

@@ -71,6 +71,23 @@ def test_a_failure_on_a_full_stdout_stays_that_failure(talk: Talk) -> None:
     assert done.returncode == 75, done.stderr
 
 
+@pytest.mark.parametrize(("text", "code"), [("[[say kept]]", 0), ("[[error 429]]", 75)])
+def test_a_full_stderr_changes_nothing(talk: Talk, text: str, code: int) -> None:
+    with FULL.open("wb") as full:
+        done = subprocess.run(
+            [*talk.segue.command, "run", "t", text, "--json"],
+            cwd=talk.segue.cwd,
+            env=talk.segue.env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=full,
+            timeout=60,
+            check=False,
+        )
+    assert done.returncode == code
+    assert (msgspec.json.decode(done.stdout)["failure"] is None) == (code == 0)
+
+
 def test_an_answer_is_stored_once(talk: Talk) -> None:
     """Its events, and what is told of its turn, do without it."""
     size = 3_000_000

@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import os
 import pty
-import re
 import select
 import signal
 import struct
@@ -16,79 +15,9 @@ from pathlib import Path
 
 import pytest
 
+from segue.cli.output import Canvas
 from tests.integration.conftest import SEGUE, Program
-
-Keys = tuple[tuple[float | Path, bytes], ...]
-"""What is typed, after so many seconds or when a file is there."""
-
-
-def on_terminal(segue: Program, *args: str, keys: Keys = (), columns: int = 80) -> tuple[int, str]:
-    """Run it on a terminal of its own: how it ended, and what stands there."""
-    code, seen = seen_on_terminal(segue, *args, keys=keys, columns=columns)
-    return code, seen.decode("utf-8", "replace")
-
-
-def seen_on_terminal(segue: Program, *args: str, keys: Keys = (), columns: int = 80) -> tuple[int, bytes]:
-    leader, follower = pty.openpty()
-    env = {**segue.env, "TERM": "xterm-256color", "COLUMNS": str(columns)}
-    subprocess.run(["stty", "cols", str(columns), "rows", "24"], stdin=follower, check=True)
-    process = subprocess.Popen(
-        [*SEGUE, *args],
-        cwd=segue.cwd,
-        env=env,
-        stdin=follower,
-        stdout=follower,
-        stderr=follower,
-        start_new_session=True,
-        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
-    )
-    os.close(follower)
-    seen, began, waiting = b"", time.monotonic(), list(keys)
-    while time.monotonic() - began < 30:
-        if waiting and _due(waiting[0][0], began):
-            os.write(leader, waiting.pop(0)[1])
-        ended = process.poll() is not None  # looked at before reading: what it wrote last is read, too
-        ready, _, _ = select.select([leader], [], [], 0.1)
-        if ready:
-            try:
-                chunk = os.read(leader, 65536)
-            except OSError:
-                break
-            seen += chunk
-        elif ended:
-            break
-    os.close(leader)
-    return process.wait(timeout=10), seen
-
-
-def _due(when: float | Path, began: float) -> bool:
-    return when.exists() if isinstance(when, Path) else time.monotonic() - began > when
-
-
-def left_on_screen(output: str) -> list[str]:
-    """The lines that stay when all erasing is done: enough of a terminal for what we write."""
-    lines, row = [""], 0
-    at = 0
-    while at < len(output):
-        if output.startswith("\x1b[K", at):
-            lines[row] = ""
-            at += 3
-        elif output.startswith("\x1b[A", at):
-            row = max(row - 1, 0)
-            at += 3
-        elif output[at] == "\x1b":
-            at = output.index("m", at) + 1
-        elif output[at] == "\n":
-            row += 1
-            if row == len(lines):
-                lines.append("")
-            at += 1
-        elif output[at] == "\r":
-            at += 1
-        else:
-            lines[row] += output[at]
-            at += 1
-    return [line.rstrip() for line in lines if line.strip()]
+from tests.integration.terminals import Terminal, Wrapping, beside_our_own, left_on_screen, on_terminal
 
 
 def test_text_streams_tools_are_lines_and_the_answer_stands_once(segue: Program) -> None:
@@ -108,7 +37,9 @@ def test_a_long_line_is_not_lost_at_the_edge(segue: Program) -> None:
     code, output = on_terminal(
         segue, "run", "t1", f"[[slow 1 8]][[say {words}]]", "--agent", "rehearsal", columns=40
     )
-    shown = "".join(line.ljust(40) if len(line) == 39 else line for line in left_on_screen(output)[:-1])
+    screen = left_on_screen(output)
+    closing = next(at for at, line in enumerate(screen) if line.startswith("──"))
+    shown = "".join(line.ljust(40) if len(line) == 39 else line for line in screen[:closing])
     assert code == 0
     assert shown.replace(" ", "") == words.replace(" ", "")
 
@@ -129,12 +60,6 @@ def test_ctrl_c_says_what_it_does(segue: Program, tmp_path: Path) -> None:
 EVIL = "\x1b]0;owned\x07\x1b[2J\x1b[31mred\x1b[0m\x9b5A\x08\x08\x07bell\rback\x1bcreset\u202eturned"
 
 
-def beside_our_own(output: str) -> list[str]:
-    """The control characters in the output that are not how we draw."""
-    rest = re.sub(r"\x1b\[(2m|0m|K|A)|[\r\n]", "", output)
-    return re.findall(r"[\x00-\x1f\x7f-\x9f\u202e]", rest)
-
-
 def test_nothing_that_a_terminal_would_obey_reaches_it(segue: Program) -> None:
     prompt = f"[[shell echo {EVIL}; exit 3]][[slow 0.5 9]][[say one {EVIL} two]]"
     code, output = on_terminal(segue, "run", "t1", prompt, "--agent", "rehearsal", "--permission", "full")
@@ -150,43 +75,6 @@ def test_plain_lines_are_harmless_too(segue: Program) -> None:
     assert "├ shell echo" in ran.stderr
     assert "exit 3" in ran.stderr
     assert beside_our_own(ran.stderr) == []
-
-
-class Wrapping:
-    """A terminal of a width, which goes on in the next row when one is full."""
-
-    def __init__(self, width: int) -> None:
-        self.width, self.rows, self.row, self.column = width, [""], 0, 0
-
-    def feed(self, output: str) -> list[str]:
-        for part in re.findall(r"\x1b\[[0-9;]*[A-Za-z]|[\s\S]", output):
-            self._one(part)
-        return [line.rstrip() for line in self.rows if line.strip()]
-
-    def _one(self, part: str) -> None:
-        if part == "\x1b[K":
-            self.rows[self.row] = self.rows[self.row][: self.column]
-        elif part == "\x1b[A":
-            self.row = max(self.row - 1, 0)
-        elif part == "\r":
-            self.column = 0
-        elif part == "\n":
-            self._down()
-        elif not part.startswith("\x1b"):
-            self._print(part)
-
-    def _print(self, char: str) -> None:
-        if self.column == self.width:
-            self._down()
-            self.column = 0
-        line = self.rows[self.row].ljust(self.column)
-        self.rows[self.row] = line[: self.column] + char + line[self.column + 1 :]
-        self.column += 1
-
-    def _down(self) -> None:
-        self.row += 1
-        if self.row == len(self.rows):
-            self.rows.append("")
 
 
 @pytest.mark.parametrize("columns", [20, 8])
@@ -235,3 +123,96 @@ def test_a_terminal_that_changes_its_size_or_goes_away_does_no_harm(segue: Progr
     assert process.wait(timeout=30) == 0, "the turn goes on"
     assert list(crashes.iterdir()) == []
     assert "●".encode() in seen
+
+
+def test_a_terminal_that_becomes_narrower_and_wider_shows_every_line_once(
+    segue: Program, tmp_path: Path
+) -> None:
+    gate, said = tmp_path / "gate", " ".join(f"word{n}" for n in range(60))
+    wait = f"while [ ! -e {gate} ]; do sleep 0.1; done"
+    prompt = f"[[shell {wait}]][[slow 2 40]][[say {said}]]"
+    options = ("--agent", "rehearsal", "--permission", "full")
+    with Terminal(segue, "run", "t1", prompt, *options, columns=100) as terminal:
+        terminal.until("├ shell while")
+        for columns in (60, 33, 90, 20, 40, 100, 25):
+            terminal.until("●", 2)
+            terminal.resize(columns)
+        gate.touch()
+        terminal.until("word0")
+        for columns in (30, 70, 22, 80):
+            terminal.resize(columns)
+            terminal.until("●", 2)
+        while terminal.read():
+            pass
+        assert terminal.process.wait(timeout=10) == 0
+    everything = "".join(terminal.screen.shown).replace(" ", "")
+    assert everything.count("├shellwhile") == 1
+    assert "●" not in everything, "the status line left no trace"
+    assert everything.count(said.replace(" ", "")) == 1
+    assert everything.count("──rehearsal·fresh") == 1
+
+
+LONG, SHORT = "x" * 70, "status"
+
+
+def sized(leader: int, columns: int) -> None:
+    fcntl.ioctl(leader, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+
+
+def written(leader: int, last: str) -> str:
+    """What was written to the terminal, up to these last words."""
+    data = b""
+    while last not in data.decode("utf-8", "ignore"):
+        assert select.select([leader], [], [], 20)[0], f"{last} was not written"
+        data += os.read(leader, 65_536)
+    return data.decode()
+
+
+@pytest.mark.parametrize(
+    ("drawn", "columns"),
+    [
+        ([LONG, LONG, SHORT], 80),
+        ([LONG, LONG, SHORT], 30),
+        ([LONG, LONG, LONG], 35),
+        ([LONG, SHORT, LONG], 9),
+        ([LONG, SHORT], 200),
+    ],
+)
+def test_what_is_drawn_is_erased_whatever_the_width_is_by_then(
+    drawn: list[str], columns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("XTERM_VERSION", raising=False)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    leader, follower = pty.openpty()
+    screen = Wrapping(80)
+    with os.fdopen(follower, "w") as out:
+        canvas = Canvas(out)
+        sized(leader, 80)
+        canvas.write("before\n")
+        canvas.draw(drawn)
+        assert screen.feed(written(leader, drawn[-1])) == ["before", *drawn]
+        sized(leader, columns)
+        screen.resize(columns)
+        canvas.draw(["drawn"])
+        canvas.write("behind\n")
+        canvas.flush()
+        assert screen.feed(written(leader, "behind\r\n")) == ["before", "behind"]
+    os.close(leader)
+
+
+@pytest.mark.parametrize(("name", "value"), [("XTERM_VERSION", "XTerm(390)"), ("TERM", "rxvt-unicode")])
+def test_a_terminal_that_cuts_lines_off_keeps_what_stands_above(
+    name: str, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("TMUX", raising=False)
+    monkeypatch.setenv(name, value)
+    leader, follower = pty.openpty()
+    with os.fdopen(follower, "w") as out:
+        canvas = Canvas(out)
+        sized(leader, 80)
+        canvas.draw([LONG, SHORT])
+        sized(leader, 30)
+        canvas.write("behind\n")
+        canvas.flush()
+        assert written(leader, "behind\r\n").count("\x1b[A") == 1, "one row up to the line above"
+    os.close(leader)

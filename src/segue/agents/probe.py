@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryFile
+from tempfile import TemporaryDirectory, TemporaryFile
 from threading import Lock, get_ident
 from typing import IO
 
@@ -18,7 +18,7 @@ import msgspec
 
 from segue import __version__
 from segue.agents.base import Agent
-from segue.core.errors import NotInstalled
+from segue.core.errors import Misuse, NotInstalled
 from segue.core.request import Runtime
 
 PROBE_SECONDS = 30
@@ -67,16 +67,25 @@ def probe(
     entry = known.entries.get(key)
     if entry is not None and entry.stamp == stamp:
         return entry.runtime
-    asked = partial(_ask, command, env={**env, **getattr(agent, "every_start", {})})
-    said = asked(agent.probes)
-    runtime = agent.runtime(command, [each.text for each in said])
-    if not runtime.capabilities.resume or not all(each.is_answer for each in said):
-        # To believe half an answer would replay every turn: once more, one by one on a busy machine.
-        said = [each for args in agent.probes for each in asked([args])]
+    with TemporaryDirectory(prefix="segue-probe-", ignore_cleanup_errors=True) as home:
+        elsewhere = {**env, **home_elsewhere(agent, Path(home)), **getattr(agent, "every_start", {})}
+        asked = partial(_ask, command, env=elsewhere)
+        said = asked(agent.probes)
         runtime = agent.runtime(command, [each.text for each in said])
+        if not runtime.capabilities.resume or not all(each.is_answer for each in said):
+            # To believe half an answer would replay every turn: once more, one by one on a busy machine.
+            said = [each for args in agent.probes for each in asked([args])]
+            runtime = agent.runtime(command, [each.text for each in said])
     if runtime.version is not None and all(each.is_answer for each in said):
         _write(cache, key, _Entry(stamp, runtime))
     return runtime
+
+
+def home_elsewhere(agent: Agent, home: Path) -> dict[str, str]:
+    """So that a CLI which only says its version, or whether it is logged in, leaves nothing in its home."""
+    with suppress(Misuse):
+        return agent.home_env(home)
+    return {}
 
 
 def find(agent: Agent, *, env: Mapping[str, str], configured: Sequence[str] | None = None) -> tuple[str, ...]:

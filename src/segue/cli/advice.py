@@ -12,16 +12,15 @@ PLAIN: dict[str, str] = {
     "blank": "leave out --blank to carry the conversation over",
     "enabled": "change [continuity] in config.toml",
     "fresh_session": "leave out --fresh-session and --no-save to keep the session",
-    "runtime": "use the program that made the session ([agents] command in config.toml), or go on as shown",
+    "runtime": "use the program that made the session ([agents] command), or continue as shown",
     "model": 'name the model from before with --model, or set [continuity] on_model_change = "resume"',
-    "tools": "to keep the cache, run it with the tools that it had; the session itself goes on either way",
-    "host": "run it on that machine to keep the session ([keep] has copies of later ones)",
+    "tools": "to keep the cache, run it with the same tools as before; the session continues either way",
+    "host": "run it on that machine to keep the session ([keep] copies sessions for other machines)",
     "ttl": "raise [continuity] ttl_minutes to keep sessions longer",
-    "poisoned": "nothing to do: the turn goes on from before that, or as text",
+    "poisoned": "nothing to do: the turn continues from before that, or as text",
     "retired": ANEW,
     "file": ANEW,
-    "fits": "nothing to do: a part of the conversation is sent; [recap] max_bytes says how much",
-    "busy": "wait, or go on beside it with segue run --fork",
+    "busy": "wait, or continue in a fork: segue run --fork",
 }
 
 
@@ -32,7 +31,7 @@ def advice(check: Check, found: Why) -> str:
 
 def _capability(check: Check, found: Why) -> str:
     if "resume" in check.bars:
-        return f"update {found.agent}, or go on as shown: segue doctor says what it can do"
+        return f"update {found.agent}, or continue as shown; segue agents says what it can do"
     return "nothing to do: what changed is sent as text"
 
 
@@ -45,23 +44,23 @@ def _pin(check: Check, found: Why) -> str:
 def _history(check: Check, found: Why) -> str:
     if "branch" in check.bars:
         return "nothing to do: a new session takes its place, with the conversation as it reads now"
-    return "nothing to do: what still holds is kept, the rest is sent as it reads now"
+    return "nothing to do: the unchanged part is kept, the rest is sent as it reads now"
 
 
 def _end(check: Check, found: Why) -> str:
     if "somebody" in check.detail:
-        take = f"segue run {found.conversation} TEXT --adopt {(found.session_id or 'ID')[:8]} takes it in"
-        return f"the turn goes on from where we left it, without what was said there since; {take}"
-    return "nothing to do: the turn goes on from before it, and sends the message again"
+        take = f"segue run {found.conversation} TEXT --adopt {(found.session_id or 'ID')[:8]} includes it"
+        return f"the turn continues from where Segue left it, without what was said there since; {take}"
+    return "nothing to do: the turn continues from before it, and sends the message again"
 
 
 def _outcome(check: Check, found: Why) -> str:
-    return "nothing to do: the turn goes on from before it, and sends the message again"
+    return "nothing to do: the turn continues from before it, and sends the message again"
 
 
 def _size(check: Check, found: Why) -> str:
     name = (found.session_id or "ID")[:8]
-    return f"segue sessions repair {name} --trim (or --since) makes a smaller one; or go on as shown"
+    return f"segue sessions repair {name} --trim (or --since) makes a smaller one; or continue as shown"
 
 
 def _workdir(check: Check, found: Why) -> str:
@@ -75,7 +74,13 @@ def _account(check: Check, found: Why) -> str:
 
 
 def _pressure(check: Check, found: Why) -> str:
-    return "nothing to do" if not check.bars else "nothing to do: the conversation goes on in a new session"
+    return "nothing to do" if not check.bars else "nothing to do: the conversation continues in a new session"
+
+
+def _fits(check: Check, found: Why) -> str:
+    if "recap" in check.bars:
+        return "put what is long into a file in the working directory, and ask to read it"
+    return "nothing to do: a part of the conversation is sent; [recap] max_bytes says how much"
 
 
 SPECIAL: dict[str, Callable[[Check, Why], str]] = {
@@ -88,4 +93,5 @@ SPECIAL: dict[str, Callable[[Check, Why], str]] = {
     "workdir": _workdir,
     "account": _account,
     "pressure": _pressure,
+    "fits": _fits,
 }

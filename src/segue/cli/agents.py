@@ -110,11 +110,9 @@ def abilities(can: Capabilities) -> list[str]:
 
 def lines(found: Sequence[Listed], width: int) -> Iterator[str]:
     """Each agent on a line, and below it what it can do, its accounts, or how to get it."""
-    import textwrap
+    from segue.cli.widths import columns, joined, padded
 
-    from segue.cli.widths import columns, padded
-
-    table = [("agent", "version", ["found"])]
+    table = [("agent", "version", [["found"]])]
     table += [(one.agent, one.version or "–", _details(one)) for one in found]
     names = max(columns(name) for name, _, _ in table)
     versions = max(columns(version) for _, version, _ in table)
@@ -122,16 +120,22 @@ def lines(found: Sequence[Listed], width: int) -> Iterator[str]:
         head = f"{padded(name, names)}  {padded(version, versions)}  "
         below = " " * columns(head)
         room = max(width - columns(head), NARROWEST)
-        wrapped = (textwrap.wrap(each, room, break_on_hyphens=False) for each in details)
-        for at, line in enumerate(chain.from_iterable(wrapped)):
+        told = chain.from_iterable(joined(parts, room, 2, " ") for parts in details)
+        for at, line in enumerate(told):
             yield (below if at else head) + line
 
 
-def _details(one: Listed) -> list[str]:
+def _details(one: Listed) -> list[list[str]]:
+    """Line by line, each in parts between which it can be broken."""
     from segue.cli.words import below_home, one_line
 
     where = below_home(one.path) if one.path else one_line(one.problem or "")
-    able = f"can {', '.join(abilities(one.capabilities))}" if one.capabilities else ""
-    accounts = f"accounts: {', '.join(one.accounts)}" if one.accounts else ""
-    told = (*where.replace("; install it", "\ninstall it").split("\n"), able, accounts)
-    return [detail for detail in told if detail]
+    able = abilities(one.capabilities) if one.capabilities else []
+    found = [where] if one.path else where.replace("; install it", "\ninstall it").split("\n")
+    told = [[line] if one.path else line.split() for line in found]
+    told += [["can", *_listed(able)]] if able else []
+    return [*told, ["accounts:", *_listed(one.accounts)]] if one.accounts else told
+
+
+def _listed(names: Sequence[str]) -> list[str]:
+    return [*(f"{name}," for name in names[:-1]), names[-1]]

@@ -1,4 +1,4 @@
-"""Changes of a conversation from the command line, by the library's own door."""
+"""Changes of a conversation from the command line, through the library."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TypeVar
 
 import anyio
 
+from segue.core.figures import counted
 from segue.library import Segue
 
 T = TypeVar("T")
@@ -21,8 +22,8 @@ def change(work: Callable[[Segue], Awaitable[T]]) -> T:
 
 
 def dropped(count: int) -> str:
-    return "1 message is dropped" if count == 1 else f"{count:,} messages are dropped"
+    return f"dropped {counted(count, 'message')}"
 
 
 def undo_hint(key: str) -> str:
-    return f"Take it back: segue undo {key}. What the next turn makes of it: segue why {key}"
+    return f"To undo: segue undo {key}. What the next turn will do: segue why {key}"

@@ -16,7 +16,7 @@ WHERE = {
 @click.command("completion", short_help="Print the shell completion script.")
 @click.argument("shell", type=click.Choice(list(WHERE)))
 def command(shell: str) -> None:
-    """Print the completion script for SHELL.
+    """Print the completion script for a shell.
 
     \b
       bash   eval "$(segue completion bash)"   in ~/.bashrc

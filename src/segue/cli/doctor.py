@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import click
 
-from segue.cli.output import DIM, GREEN, PLAIN, RED, YELLOW, say, say_json
+from segue.cli.output import DIM, GREEN, PLAIN, RED, YELLOW, prose_width, say, say_json
+from segue.cli.widths import wrapped
+
+if TYPE_CHECKING:
+    from segue.cli.logins import Finding
 
 SIGNS = {"ok": "✓", "note": "·", "warn": "!", "bad": "✗"}
 INKS = {"ok": GREEN, "note": DIM, "warn": YELLOW, "bad": RED}
@@ -17,21 +24,29 @@ INKS = {"ok": GREEN, "note": DIM, "warn": YELLOW, "bad": RED}
 def command(as_json: bool) -> int:
     """Check the set-up: directories, configuration, agents, logins, environment.
 
-    ✓ is well, · is worth knowing, ! may surprise you, ✗ must be fixed. Exit code 1 if there is any ✗.
+    ✓ is fine, · is worth knowing, ! may surprise you, ✗ must be fixed. The exit code is 1 if there is any ✗.
     """
     from pathlib import Path
 
     from segue.cli.checks import examine
 
-    bad = 0
+    bad, width = 0, prose_width(sys.stdout)
     findings = []
     for finding in examine(os.environ, Path.cwd()):
         bad += finding.level == "bad"
         findings.append(finding)
         if not as_json:
-            say(f"{INKS[finding.level]}{SIGNS[finding.level]}{PLAIN} {finding.what}")
-            if finding.fix:
-                say(f"    → {finding.fix}")
+            for line in lines(finding, width):
+                say(line)
     if as_json:
         say_json(findings)
     return 1 if bad else 0
+
+
+def lines(finding: Finding, width: int) -> Iterator[str]:
+    """What was found, and below it what to do."""
+    first, *others = wrapped(finding.what, width, 2, f"{SIGNS[finding.level]} ")
+    yield f"{INKS[finding.level]}{first[0]}{PLAIN}{first[1:]}"
+    yield from others
+    if finding.fix:
+        yield from wrapped(finding.fix, width, 6, "    → ")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import click
 
@@ -12,16 +13,18 @@ from segue.cli.output import answer
 
 @click.command("export", short_help="Write a conversation as Markdown or JSON.")
 @click.argument("key", shell_complete=complete_keys)
-@click.option("--json", "as_json", is_flag=True, help="JSON, which segue import takes in again.")
+@click.option("--json", "as_json", is_flag=True, help="Write JSON, which segue import accepts.")
 def command(key: str, as_json: bool) -> None:
-    """Write the conversation KEY to stdout: Markdown to read, or with --json a form to import again.
+    """Write the conversation KEY to stdout: as Markdown to read, or with --json to import again.
 
-    Ids of native sessions are shown as short hashes: enough to compare, not enough to go on with.
+    Native session ids are written as short hashes: enough to compare them, not enough to resume them.
     """
     from segue.core.keys import conversation_key
     from segue.turns import changes, exchange
+    from segue.turns.foreseen import foreseen
     from segue.turns.opening import opened
 
     with opened(os.environ) as store:
-        export = exchange.export_of(store, changes.known(store, conversation_key(key)))
+        conversation = changes.known(store, conversation_key(key))
+        export = exchange.export_of(foreseen(store, conversation, os.environ, Path.cwd()), conversation)
     answer(exchange.json(export) if as_json else exchange.markdown(export))

@@ -8,15 +8,15 @@ from segue.cli.options import complete_keys
 from segue.cli.output import say
 
 
-@click.command("fork", short_help="Go on from here under another key.")
+@click.command("fork", short_help="Continue from here under a new key.")
 @click.argument("key", shell_complete=complete_keys)
 @click.argument("new_key", required=False)
-@click.option("--at", "upto", metavar="MESSAGE", help="Up to this message (its id or #n). Default: all.")
+@click.option("--at", "upto", metavar="MESSAGE", help="Copy up to this message (its id or #n). Default: all.")
 def command(key: str, new_key: str | None, upto: str | None) -> None:
-    """Make a new conversation that begins with the messages of KEY, and print its key.
+    """Create a conversation that begins with the messages of KEY, and print its key.
 
-    NEW_KEY is made from KEY where none is given (KEY~2). The first turn of the fork branches off the agent's
-    session; the conversation KEY goes on unchanged.
+    Default for NEW_KEY: KEY~2. The first turn of the fork branches off the agent's session; the conversation
+    KEY itself does not change.
     """
     from segue.cli.changing import change
 

@@ -11,13 +11,13 @@ import click
 from segue.cli.output import say
 
 
-@click.command("import", short_help="Make a conversation of an export.")
+@click.command("import", short_help="Create a conversation from an export.")
 @click.argument("file", type=click.Path(path_type=Path, allow_dash=True))
-@click.option("--key", metavar="K", help="Under this key. Default: the one it had.")
+@click.option("--key", metavar="K", help="Use this key. Default: the one it had.")
 def command(file: Path, key: str | None) -> None:
-    """Make a conversation of FILE, which segue export --json wrote (- for stdin), and print its key.
+    """Create a conversation from FILE, written by segue export --json (- for stdin), and print its key.
 
-    Its messages come in; native sessions do not, so the first turn sends the conversation as text.
+    Messages are imported, native sessions are not, so the first turn sends the conversation as text.
     """
     from segue.core.errors import Misuse
     from segue.turns import exchange

@@ -6,6 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,22 +15,30 @@ if TYPE_CHECKING:
     from segue.store.records import Summary
 
 LONGEST = 40
-"""A key that is longer does not make the column wider; it is shown whole all the same."""
+"""A key that is longer has a line of its own."""
+RIGHT = (2, 3, 4)
 LEAST = (3, 1, 2)
 """The columns that a narrow terminal goes without, in this order."""
-TITLE_ROOM = 10
-STATES = {"failed": "✗", "cancelled": "✗", "withdrawn": "✗", "running": "…", "queued": "…"}
+TITLE_ROOM = 16
+STATES = {"failed": "✗", "cancelled": "✗", "running": "…", "queued": "…"}
+UNFINISHED = ("needs_you", "running", "parked", "queued")
+LEFT = "↻"
 
 
 @click.command("ls", short_help="List the conversations.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON array.")
 def command(as_json: bool) -> None:
-    """List the conversations, the last used first. ✗ marks those whose last turn failed, … a running one."""
+    """List the conversations, last used first.
+
+    ✗: the last turn failed. …: a turn is running or waiting. ↻: Segue was killed during a turn; the next
+    segue run settles it.
+    """
     from segue.cli.output import say, say_json, width_of
+    from segue.turns.foreseen import listed
     from segue.turns.opening import opened
 
     with opened(os.environ) as store:
-        summaries = store.conversations()
+        summaries = listed(store, os.environ, Path.cwd())
     if as_json:
         say_json([as_object(each) for each in summaries])
         return
@@ -53,8 +62,9 @@ def as_object(each: Summary) -> dict[str, Any]:
         "role": each.conversation.role or None,
         "cwd": each.conversation.cwd or None,
         "messages": each.messages,
-        "state": each.state,
+        "state": each.state if each.state in UNFINISHED else "idle",
         "status": status_of(each.state) if each.state is not None else None,
+        "recovery": each.recovery,
         "created": each.conversation.created_ms,
         "last_used": each.last_used_ms,
         "tokens": each.tokens,
@@ -66,23 +76,16 @@ def as_object(each: Summary) -> dict[str, Any]:
 
 
 def lines(summaries: Sequence[Summary], width: int, now_ms: int | None = None) -> Iterator[str]:
-    from segue.cli import words
+    from segue.cli import table, words
     from segue.cli.dialogue import age
-    from segue.cli.widths import columns, cut
 
     now = time.time_ns() // 1_000_000 if now_ms is None else now_ms
-    table = [("conversation", "agents", "messages", "cost", "last used", "", "title")]
+    rows = [("conversation", "agents", "messages", "cost", "last used", "", "title")]
     for each in summaries:
         cost = words.money(each.cost_usd, each.cost_estimated) if each.cost_usd is not None else "–"
         who = (each.conversation.key, ", ".join(each.agents), str(each.messages), cost)
-        when = (age(each.last_used_ms, now), STATES.get(each.state or "", ""))
-        table.append((*who, *when, words.one_line(each.title)))
-    widths = [min(max(columns(row[at]) for row in table), LONGEST) for at in range(6)]
-    for at in LEAST:
-        if sum(widths) + 2 * len(widths) + TITLE_ROOM > width:
-            widths[at] = 0
-    for row in table:
-        cells = [f"{cell:{'<' if at < 2 else '>'}{widths[at]}}" for at, cell in enumerate(row[:6])]
-        head = "  ".join(cell for at, cell in enumerate(cells) if widths[at])
-        room = width - columns(head) - 2
-        yield f"{head}  {cut(row[6], room) if room > 0 else ''}".rstrip()
+        mark = LEFT if each.recovery == "recover" else STATES.get(each.state or "", "")
+        when = (age(each.last_used_ms, now), mark)
+        rows.append((*who, *when, words.one_line(each.title)))
+    longest = min(LONGEST, width // 3)
+    yield from table.lines(rows, width, right=RIGHT, least=LEAST, room=TITLE_ROOM, longest=longest)

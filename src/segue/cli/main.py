@@ -15,30 +15,30 @@ from segue.cli.output import harmless, say, say_json
 from segue.core.errors import SegueError
 
 COMMANDS = {
-    "run": "Run one turn of an agent; stdout is the answer only.",
-    "why": "Say what the next turn would do, why, and what each way would cost.",
-    "log": "Show a conversation: who said what, how each answer came about, what it cost.",
+    "run": "Run one turn of an agent; only the answer goes to stdout.",
+    "why": "Show what the next turn would do, why, and at what cost.",
+    "log": "Show a conversation: who said what, how, and at what cost.",
     "ls": "List the conversations.",
-    "retry": "Run a user message again from that point.",
-    "edit": "Change a message; what follows stays, or is cut.",
-    "truncate": "Drop a message and all after it.",
-    "undo": "Take back the last edit, truncation or retry.",
+    "retry": "Run a user message again.",
+    "edit": "Change a message; what follows stays or is dropped.",
+    "truncate": "Drop a message and everything after it.",
+    "undo": "Undo the last edit, truncation or retry.",
     "last": "Print the last answer of a conversation.",
-    "fork": "Go on from here, or from an earlier message, under another key.",
+    "fork": "Continue from here, or from an earlier message, under a new key.",
     "export": "Write a conversation as Markdown or JSON.",
-    "import": "Make a conversation of an export.",
+    "import": "Create a conversation from an export.",
     "rm": "Forget a conversation.",
-    "sessions": "Find, read, search, check, repair, keep and prune the agents' own sessions.",
-    "agents": "List the agents: where they are, what they can do, their accounts.",
-    "doctor": "Check everything a newcomer trips over, and say how to fix it.",
-    "rehearse": "Start a model on loopback, or run a command against it: no token is spent.",
+    "sessions": "List, read, search, check, repair, restore or prune native sessions.",
+    "agents": "List the agents, what they can do, and their accounts.",
+    "doctor": "Check the set-up, and say how to fix what is wrong.",
+    "rehearse": "Start a local test model, or run a command with it, at no cost.",
     "trust": "Let a project's segue.toml declare commands and environments.",
     "completion": "Print the shell completion script.",
 }
 """Name and help of each command, so that ``segue --help`` imports none of them."""
 
 
-MENTIONING = ("run", "retry", "doctor", "trust", "completion")
+MENTIONING = ("run", "retry", "why", "doctor", "trust", "completion", "sessions continue")
 """Commands that say by themselves what of the configuration was left out, or do not care."""
 
 
@@ -54,9 +54,11 @@ def cli(ctx: click.Context) -> None:
     """Carry a conversation across headless coding-agent runs.
 
     \b
-    Try it without an account:  segue run hello "remember the number 456" --agent rehearsal
+    Try it without an account:
+      segue run hello "remember the number 456" --agent rehearsal
     """
-    if ctx.invoked_subcommand not in MENTIONING and not {"-h", "--help"} & set(sys.argv):
+    called = {ctx.invoked_subcommand, " ".join(sys.argv[1:3])}
+    if not called & set(MENTIONING) and not {"-h", "--help"} & set(sys.argv):
         _mention()
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from segue.cli.dialogue import age
 from segue.cli.output import BOLD, DIM, PLAIN, coloured, width_of
-from segue.cli.widths import columns, cut
+from segue.cli.widths import columns, cut, fitted
 from segue.cli.words import below_home, one_line
 from segue.sessions.index import Index
 from segue.sessions.places import Place
@@ -31,11 +31,12 @@ def lines(
         if (hit.agent, hit.path) != before:
             if before is not None:
                 yield ""
-            yield f"{BOLD}{names.head(hit)}{PLAIN}" if colour else names.head(hit)
+            head = names.head(hit, width)
+            yield f"{BOLD}{head}{PLAIN}" if colour else head
         before = (hit.agent, hit.path)
         when = age(hit.at, now) if hit.at is not None else ""
         lead = f"  {when:>12}  {hit.kind:<9}  "
-        yield lead + marked(hit, max(width - len(lead), 40), colour=colour)
+        yield lead + marked(hit, max(width - len(lead), 20), colour=colour)
         jump = f"{'':16}segue sessions show {names.short(hit)} --at {hit.place}"
         yield f"{DIM}{jump}{PLAIN}" if colour else jump
 
@@ -74,10 +75,11 @@ class _Names:
                 return begin
         return hit.session
 
-    def head(self, hit: Hit) -> str:
+    def head(self, hit: Hit, width: int) -> str:
+        """Which session it is; of a title as much as fits."""
         who = f"{hit.agent} ({hit.account})" if hit.account not in (None, hit.agent) else hit.agent
-        parts = (who, self.short(hit), below_home(hit.cwd or ""), one_line(self._title(hit))[:80])
-        return " · ".join(part for part in parts if part)
+        parts = (who, self.short(hit), below_home(hit.cwd or ""), one_line(self._title(hit)))
+        return fitted(" · ".join(part for part in parts if part), width)
 
     def _title(self, hit: Hit) -> str:
         for (agent, home), place in self._places.items():

@@ -86,69 +86,69 @@ WHO = (
         "--agent",
         metavar="A",
         shell_complete=_complete_agents,
-        help="Which agent answers. Default: the one before, else as in config.toml, else the first one "
-        "installed of claude, codex, gemini and vibe.",
+        help="The agent that answers. Default: the one used before, else the one in config.toml, else the "
+        "first installed of claude, codex, gemini and vibe.",
     ),
     click.option(
         "--account",
         metavar="X",
         shell_complete=_complete_accounts,
-        help="Under which account (config.toml); none for the agent's own login.",
+        help="The account to use (see config.toml); none: the agent's own login.",
     ),
     click.option(
         "--model",
         metavar="M",
-        help="Which model, by the agent's own name for it; none for the agent's own choice.",
+        help="The model, by the agent's own name for it; none: the agent's own choice.",
     ),
-    click.option(
-        "--role", metavar="R", help="The part the agent plays in this conversation; none for no part."
-    ),
+    click.option("--role", metavar="R", help="The role the agent plays in this conversation; none: no role."),
     click.option(
         "--cwd",
         metavar="D",
         type=click.Path(),
-        help="Work in this directory. Default: where the conversation lives.",
+        help="Work in this directory. Default: the conversation's own.",
     ),
-    click.option("--fresh-session", is_flag=True, help="Start a new native session; the past goes as text."),
+    click.option(
+        "--fresh-session", is_flag=True, help="Start a new native session; the history is sent as text."
+    ),
     click.option("--blank", is_flag=True, help="Start from nothing: carry no history over."),
     click.option(
         "--permission",
         type=click.Choice(get_args(Posture)),
-        help="What it may do unasked: read, edit files here, or all (full); default: what its settings say. "
-        "Remembered for this agent and role, like the tools and the budget.",
+        help="What it may do without asking: read, edit files here, or anything (full); default: as its own "
+        "settings say. Remembered for this agent and role, like the tools and the budget.",
     ),
     click.option(
         "--allow-tool",
         "allow_tools",
         metavar="T",
         multiple=True,
-        help="A tool it may use. Repeatable; none for those that it may use anyway.",
+        help="A tool it may use. Repeatable; none: clear the list.",
     ),
     click.option(
         "--deny-tool",
         "deny_tools",
         metavar="T",
         multiple=True,
-        help="A tool it may not use. Repeatable; none takes the list back.",
+        help="A tool it may not use. Repeatable; none: clear the list.",
     ),
-    click.option("--max-turns", metavar="N", type=click.IntRange(min=1), help="At most N model turns."),
+    click.option("--max-turns", metavar="N", type=click.IntRange(min=1), help="Stop after N model turns."),
     click.option(
         "--budget",
         metavar="USD",
         type=Budget(),
-        help="At most this much money in a turn; none for no limit.",
+        help="Spend at most this much in a turn; none: no limit.",
     ),
     click.option(
         "--questions",
         type=click.Choice(get_args(Questions)),
-        help="Whether it may ask you something. auto: where you can answer, at a terminal. A session keeps "
-        "what it began with.",
+        help="Whether it may ask you questions. auto: if you are at a terminal and can answer. A session "
+        "keeps the setting that it began with.",
     ),
     click.option(
         "--system-prompt-file",
         metavar="F",
         type=click.Path(),
-        help="Instructions for the agent, beside its own.",
+        help="Further instructions for the agent, from a file.",
     ),
     click.option("--no-save", is_flag=True, help="Leave no native session behind."),
 )
@@ -157,26 +157,27 @@ RUNNING = (
         "--retries",
         metavar="N",
         type=click.IntRange(min=0),
-        help="After a failure that may pass (a limit, the network), wait and try again, up to N times.",
+        help="After a temporary failure (a limit, the network), wait and try again, up to N times.",
     ),
-    click.option("--fork", is_flag=True, help="If another turn is running, go on in a fork (KEY~2)."),
+    click.option("--fail-on-denied", is_flag=True, help="Fail (exit 1) if the agent was refused a tool."),
+    click.option("--fork", is_flag=True, help="If another turn is running, continue in a fork (KEY~2)."),
     click.option(
         "--wait",
         metavar="S",
         type=Amount(min=0),
-        help="Wait at most S seconds for another turn of the conversation (default 600).",
+        help="Wait at most S seconds for another turn of the conversation (default: 600).",
     ),
     click.option(
         "--timeout",
         metavar="S",
         type=Amount(min=0, min_open=True),
-        help="End the turn after S seconds.",
+        help="Stop the turn after S seconds.",
     ),
 )
 OUTPUT = (
     click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of the text."),
     click.option("--events", is_flag=True, help="Print every event as a JSON line, then the object."),
-    click.option("--quiet", "-q", is_flag=True, help="Nothing on stderr but errors."),
+    click.option("--quiet", "-q", is_flag=True, help="Print only errors on stderr."),
 )
 
 

@@ -10,12 +10,13 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext, suppress
 from typing import Any, TextIO
 
 from segue.cli.widths import columns
 
-MIN_WIDTH, PIPE_WIDTH = 40, 120
+MIN_WIDTH, PIPE_WIDTH, ENDLESS = 40, 120, 1_000_000
 NARROWEST = 4
 
 BOLD, DIM, GREEN, YELLOW, RED, PLAIN = "\ufdd0\ufdd1\ufdd2\ufdd3\ufdd4\ufdd5"
@@ -54,9 +55,10 @@ def harmless(text: str) -> str:
 
 
 def say(text: str = "", *, err: bool = False, end: str = "\n") -> None:
-    """A line, or some, for people to read: on stdout, or on stderr."""
+    """A line, or some, for people to read: on stdout, or on stderr. Trouble with stderr changes nothing."""
     out = sys.stderr if err else sys.stdout
-    _write(out, _inked(text, out) + end)
+    with suppress(OSError) if err else nullcontext():
+        _write(out, _inked(text, out) + end)
 
 
 def answer(text: str) -> None:
@@ -97,8 +99,22 @@ def width_of(out: TextIO) -> int:
     return max(MIN_WIDTH, shutil.get_terminal_size().columns) if out.isatty() else PIPE_WIDTH
 
 
+def prose_width(out: TextIO) -> int:
+    """Where prose is wrapped. Elsewhere than on a terminal a sentence is one line, however long."""
+    return width_of(out) if out.isatty() else ENDLESS
+
+
+_BELOW = "\r\x1b[K\x1b[C\x1b[J\r"
+"""Erases the row and all below it. From the second column on, as some terminals keep what is erased from the
+first place of all on, as if it had scrolled by."""
+
+
 class Canvas:
     """A terminal on which something is drawn over and over, below what has been written for good.
+
+    While something is drawn, the cursor stands at the beginning of its last line: wherever a terminal that
+    changes its width moves that line, the cursor goes with it. The lines above it are found by their length,
+    as most terminals break a line anew when they become narrower.
 
     Where the terminal has gone, everything leads nowhere. ``beside``: descriptors that lead to the same one.
     """
@@ -111,11 +127,7 @@ class Canvas:
     @property
     def width(self) -> int:
         """At least wide enough to draw on; a terminal that does not say is taken for 80."""
-        try:
-            width = os.get_terminal_size(self._out.fileno()).columns
-        except OSError:
-            width = 0
-        return max(width or 80, NARROWEST)
+        return max(self._size().columns or 80, NARROWEST)
 
     def write(self, text: str) -> None:
         """For good, in place of what is drawn; it ends with the end of a line."""
@@ -123,16 +135,28 @@ class Canvas:
         self._put(_inked(text, self._out))
 
     def draw(self, lines: Sequence[str]) -> None:
-        """Until it is erased. The lines fit the width."""
+        """Until it is erased. The lines fit the width; what is more than the terminal is high is left out."""
         self.erase()
-        self._put("\n".join(_inked(line, self._out) for line in lines))
-        self._drawn = [columns(_MARK.sub("", line)) for line in lines]
+        shown = lines[-max((self._size().lines or 24) - 1, 1) :]
+        self._put("\n".join(_inked(line, self._out) for line in shown) + "\r")
+        self._drawn = [columns(_MARK.sub("", line)) for line in shown]
         self.flush()
 
     def erase(self) -> None:
         if self._drawn:
-            self._put("\r\x1b[K" + "\x1b[A\r\x1b[K" * (len(self._drawn) - 1))
+            above = sum(map(self._rows, self._drawn[:-1]))
+            self._put(_BELOW + "\x1b[A\x1b[K" * above)
             self._drawn = []
+
+    def _rows(self, length: int) -> int:
+        """How many rows a line takes by now."""
+        return max(-(-length // self.width), 1) if _breaks_anew(os.environ) else 1
+
+    def _size(self) -> os.terminal_size:
+        try:
+            return os.get_terminal_size(self._out.fileno())
+        except OSError:
+            return os.terminal_size((0, 0))
 
     def flush(self) -> None:
         try:
@@ -152,6 +176,12 @@ class Canvas:
         for descriptor in (self._out.fileno(), *self._beside):
             os.dup2(nowhere, descriptor)
         os.close(nowhere)
+
+
+def _breaks_anew(env: Mapping[str, str]) -> bool:
+    """Whether the terminal breaks its lines anew when its width changes. Those that do not cut them off."""
+    cuts = "XTERM_VERSION" in env or env.get("TERM", "").startswith(("rxvt", "screen", "linux"))
+    return "TMUX" in env or not cuts
 
 
 def _write(out: TextIO, text: str) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from segue.cli.output import Canvas
-from segue.cli.widths import cut
+from segue.cli.widths import fitted
 
 PATIENCE_S, EVERY_S = 0.5, 0.1
 BAR = 30
@@ -28,7 +28,7 @@ def progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
         last = now
         share = min(done / total, 1.0) if total else 1.0
         bar = "█" * round(share * BAR)
-        canvas.draw([cut(f"{what} {bar:░<{BAR}} {share:4.0%}", canvas.width - 1)])
+        canvas.draw([fitted(f"{what} {bar:░<{BAR}} {share:4.0%}", canvas.width - 1)])
 
     try:
         yield went if sys.stderr.isatty() else _nobody

@@ -13,8 +13,8 @@ from segue.core.errors import Misuse
 SILENCE_S = 3.0
 """After so long without a byte it is said that we wait. Only the caller knows whether anything will come:
 a pipe that a test run writes to at its end looks like one that nobody ever writes to."""
-WAITING = "segue: waiting for what is piped in (give </dev/null if there is nothing)"
-NOTHING = 'the prompt is empty; say segue run KEY "TEXT", or pipe it in'
+WAITING = "segue: waiting for piped input (add </dev/null if there is none)"
+NOTHING = 'the prompt is empty; use segue run KEY "TEXT", or pipe it in'
 CHUNK = 1 << 20
 
 

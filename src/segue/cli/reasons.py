@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator
 
 import msgspec
@@ -10,28 +9,30 @@ import msgspec
 from segue.cli import words
 from segue.cli.advice import advice
 from segue.cli.output import BOLD, DIM, PLAIN
+from segue.cli.widths import columns, joined, padded, wrapped
 from segue.core.turn import Check
 from segue.turns.why import RungShown, Why
 
 MARKS = {"chosen": "✓", "open": "·", "barred": "✗", "impossible": "–"}
 VERDICTS = {"pass": "✓", "fail": "✗", "skip": "–"}
 WAYS = {
-    "resume": "its own session, and what is new",
-    "branch": "its own session up to where it still holds, the rest as text",
+    "resume": "its own session, plus what is new",
+    "branch": "its own session up to the last valid point, the rest as text",
     "graft": "a session written from the conversation",
     "replay": "the whole conversation as text",
     "recap": "a part of the conversation as text",
     "fresh": "would forget everything",
 }
 ALSO = {
-    "branch": "would also do",
-    "replay": "would also do: the whole conversation as text",
-    "recap": "would also do: a part of the conversation as text",
+    "branch": "also possible",
+    "replay": "also possible: the whole conversation as text",
+    "recap": "also possible: a part of the conversation as text",
 }
 SHORT = frozenset({"pressure", "size"})
 """Checks whose detail is a figure: it stands right behind their name."""
 WIDEST, NARROWEST = 100, 50
 RUNG_INDENT = 12
+CHECKS = "checks  "
 
 
 def lines(found: Why, *, width: int = WIDEST, home: str = "", colour: bool = False) -> Iterator[str]:
@@ -46,34 +47,42 @@ def lines(found: Why, *, width: int = WIDEST, home: str = "", colour: bool = Fal
 def _plain(found: Why, width: int) -> Iterator[str]:
     who = found.agent + (f", {found.role}" if found.role else "")
     who += f" ({found.account})" if found.account else ""
-    yield from _row(f"{found.conversation} · {who} · next turn: {found.mode}", _sends(found), width, 2)
+    yield from _heading((found.conversation, who, f"next turn: {found.mode}"), _sends(found), width)
     yield from _terms(found, width)
     yield ""
     said: set[str] = set()
     for rung in found.rungs:
-        left = f"{'▸' if rung.state == 'chosen' else ' '} {rung.mode:<7} {MARKS[rung.state]} "
-        yield from _row(left + _reason(rung, found, said), _cost(rung), width, RUNG_INDENT)
+        if rung.mode == "graft" and rung.state not in ("chosen", "open"):
+            continue  # nothing can be grafted
+        lead = f"{'▸' if rung.state == 'chosen' else ' '} {rung.mode:<7} {MARKS[rung.state]} "
+        yield from _row(lead, _reason(rung, found, said), _cost(rung), width)
         said.add(rung.why)
     yield ""
     yield from _marks(found.checks, width)
     for check in found.checks:
         if check.detail and not (check.check in SHORT and check.verdict == "pass"):
-            left = f"  {VERDICTS[check.verdict]} {_name(check)}: {check.detail}"
-            yield from textwrap.wrap(left, width, subsequent_indent="    ")
+            lead = f"  {VERDICTS[check.verdict]} {_name(check)}: "
+            yield from wrapped(check.detail, width, 4, lead)
         if check.verdict == "fail":
-            yield from textwrap.wrap(f"    → {advice(check, found)}", width, subsequent_indent="      ")
+            yield from wrapped(advice(check, found), width, 6, "    → ")
 
 
 def _terms(found: Why, width: int) -> Iterator[str]:
-    """What the agent may do, where something was said of it; whether it may ask; what would not hold."""
+    """What is done before; what the agent may do, where something was said of it; whether it may ask; what
+    would not hold."""
     may, asks = words.terms(found.terms), found.terms.questions
     parts = [f"may: {may}"] if may else []
     if asks is not None:
         kept = found.mode in ("resume", "branch")
-        how = "as its session began; --fresh-session decides anew" if kept else "for the life of its session"
+        how = (
+            "as when its session began; --fresh-session decides again"
+            if kept
+            else "for the life of its session"
+        )
         parts.append(f"questions: {'on' if asks else 'off'}, {how}")
-    for line in (*([" · ".join(parts)] if parts else []), *found.notices):
-        yield from textwrap.wrap(f"  {line}", width, subsequent_indent="    ")
+    first = (f"first {each}" for each in found.first)
+    for line in (*first, *([" · ".join(parts)] if parts else []), *found.notices):
+        yield from wrapped(line, width, 4, "  ")
 
 
 def _sends(found: Why) -> str:
@@ -112,26 +121,33 @@ def _cost(rung: RungShown) -> str:
 
 def _marks(checks: tuple[Check, ...], width: int) -> Iterator[str]:
     """All checks on a few lines."""
-    glue = "\u00a0"
-    marked = (
-        glue.join(filter(None, (VERDICTS[c.verdict], _name(c), c.detail if c.check in SHORT else "")))
+    marked = [
+        " ".join(filter(None, (VERDICTS[c.verdict], _name(c), c.detail if c.check in SHORT else "")))
         for c in checks
-    )
-    text = "  ".join(part.replace(" ", glue) for part in marked)
-    wrapped = textwrap.wrap(text, width - 8, break_on_hyphens=False, break_long_words=False)
-    for at, line in enumerate(wrapped):
-        yield ("checks  " if at == 0 else " " * 8) + line.replace(glue, " ")
+    ]
+    for at, line in enumerate(joined(marked, width - len(CHECKS), 0, "  ")):
+        yield (" " * len(CHECKS) if at else CHECKS) + line
 
 
-def _row(left: str, right: str, width: int, indent: int) -> Iterator[str]:
-    """The left part, wrapped if it must be, and the right part at the right edge."""
-    room = width - len(right) - 2 if right else width
-    if room < NARROWEST // 2 + indent:
-        yield from textwrap.wrap(left, width, subsequent_indent=" " * indent, drop_whitespace=True)
-        yield f"{right:>{width}}"
+def _heading(parts: tuple[str, ...], right: str, width: int) -> Iterator[str]:
+    """Who and how, and what is sent: at the right edge, or below where there is no room."""
+    left = " · ".join(parts)
+    if columns(left) + columns(right) + 2 <= width:
+        yield f"{left}{' ' * (width - columns(left) - columns(right))}{right}"
         return
-    first, *rest = textwrap.wrap(left, room, subsequent_indent=" " * indent) if len(left) > room else [left]
-    yield f"{first}{right:>{width - len(first)}}" if right else first
+    yield from joined(parts, width, 2)
+    yield from wrapped(right, width, 2, "  ")
+
+
+def _row(lead: str, left: str, right: str, width: int) -> Iterator[str]:
+    """The left part, wrapped if it must be, and the right part at the right edge."""
+    room = width - columns(right) - 2 if right else width
+    first, *rest = wrapped(left, room, RUNG_INDENT, lead)
+    if right and (room < NARROWEST // 2 + RUNG_INDENT or columns(first) > room):
+        yield from wrapped(left, width, RUNG_INDENT, lead)
+        yield padded(right, width, right=True)
+        return
+    yield padded(first, width - columns(right)) + right if right else first
     yield from rest
 
 

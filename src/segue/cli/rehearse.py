@@ -39,27 +39,31 @@ class RehearseCommand(click.Command):
         return [*super().collect_usage_pieces(ctx), "[-- COMMAND…]"]
 
 
-@click.command("rehearse", cls=RehearseCommand, short_help="A loopback model for trying things out.")
+@click.command(
+    "rehearse", cls=RehearseCommand, short_help="Start a local test model, or run a command with it."
+)
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="Listen here (default: a free port).")
 @click.option("--scenario", type=click.Path(path_type=Path), help="A file that says how the model answers.")
 @click.option(
-    "--log", type=click.Path(path_type=Path), help="Write every request to this file, a JSON line each."
+    "--log", type=click.Path(path_type=Path), help="Write every request to this file, one JSON line each."
 )
 @click.option(
-    "--home", type=click.Path(path_type=Path), help="Keep homes and sessions here (default: thrown away)."
+    "--home",
+    type=click.Path(path_type=Path),
+    help="Keep homes and sessions here (default: a temporary directory).",
 )
 @click.pass_context
 def command(ctx: click.Context, port: int, scenario: Path | None, log: Path | None, home: Path | None) -> int:
-    """Start a model on 127.0.0.1 that speaks the protocols of all four CLIs, and spend no token.
+    """Start a model on 127.0.0.1 that speaks the protocols of all four CLIs. No tokens are spent.
 
     \b
-      segue rehearse                                    prints what to point each CLI at
-      segue rehearse -- segue run t1 "hi" --agent codex  runs one command against it
+      segue rehearse                    prints the settings that each CLI needs
+      segue rehearse -- segue run t1 "hi" --agent codex    runs one command
 
-    With a COMMAND, the CLIs and a private SEGUE_HOME are set up for it, so that nothing of yours is touched;
-    keys, proxies and other ways to a real provider are kept from it. Your configuration comes along: your
-    accounts under their names, with homes and addresses of the rehearsal, your defaults, and the agents that
-    you declared, which run as you declared them.
+    For a COMMAND, the CLIs and a private SEGUE_HOME are set up, so that nothing of yours is touched; keys,
+    proxies and other ways to a real provider are kept from it. It gets your configuration: your accounts by
+    their names, with homes and addresses of the rehearsal; your defaults; and the agents that you declared,
+    which run as you declared them.
     """
     argv: list[str] | None = ctx.meta.get("segue.command")
     if argv == []:
@@ -113,7 +117,9 @@ def _place(stack: ExitStack, home: Path | None) -> Path:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        raise InUse(f"another rehearsal runs in {home}; wait for its end, or choose another --home") from None
+        raise InUse(
+            f"another rehearsal is running in {home}; wait until it ends, or choose another --home"
+        ) from None
     return home.resolve()
 
 
@@ -135,7 +141,8 @@ def _unwritable(place: Path, error: OSError) -> Misuse:
 
 
 def _serve(url: str, staged: Staged, heard: Signals) -> int:
-    say(f"# The model listens at {url} (Ctrl-C ends it). Point the CLIs at it with:")
+    say(f"# The model listens at {url} until Ctrl-C.")
+    say("# Point the CLIs at it with:")
     for title, lines in _exports(staged, os.environ).items():
         say("\n".join(["", f"# {title}", *lines]))
     heard.any.wait()

@@ -16,7 +16,7 @@ from segue.cli.output import agreed, say
 def command(keys: tuple[str, ...], yes: bool) -> None:
     """Forget conversations: their messages, turns and costs. The agents' own sessions stay on disk.
 
-    On a terminal it asks first.
+    On a terminal, it asks first.
     """
     from segue.cli.changing import change
     from segue.library import Segue

@@ -14,25 +14,24 @@ from segue.cli.options import OUTPUT, RUNNING, WHO, TurnCommand, checked, comple
 @click.argument("key", shell_complete=complete_keys)
 @click.argument("text", required=False)
 @take(*WHO, *RUNNING)
-@click.option(
-    "--adopt", metavar="SESSION", help="Take one of the agent's own sessions in, and go on with it."
-)
-@click.option("--new", is_flag=True, help="A new message, although the same text failed just before.")
-@click.option("--no-stdin", is_flag=True, help="Leave stdin alone, as in a loop that reads from it.")
+@click.option("--adopt", metavar="SESSION", help="Import one of the agent's own sessions, and continue it.")
+@click.option("--new", is_flag=True, help="Send a new message, even if the same text has just failed.")
+@click.option("--no-stdin", is_flag=True, help="Do not read stdin, for example in a loop that reads from it.")
 @take(*OUTPUT)
 @click.pass_context
 def command(ctx: click.Context, /, key: str, text: str | None, **options: Any) -> int:
     """Run one turn of an agent in the conversation KEY.
 
-    The conversation is made by first use of its key, and goes on from where it was. Agent, account, model,
-    role and directory are remembered, so the next turn needs only the key.
+    A new key starts a conversation; a known one continues where it left off. Agent, account, model, role and
+    directory are remembered, so the next turn needs only the key.
 
-    TEXT is the message; what is piped in is added to it, and waited for until it ends (--no-stdin where
-    nothing is meant). stdout is the answer only. A text that may begin with a dash, or that somebody else
-    wrote, belongs on stdin.
+    TEXT is the message. Piped input is added to it, and read to its end; use --no-stdin if it is not meant
+    for the agent. Only the answer goes to stdout. Pass a text on stdin if it may begin with a dash, or if
+    somebody else wrote it.
 
-    From anywhere inside the conversation's directory a turn works in that directory. The same text again
-    after a failure that may pass is a retry of that message, not a second one.
+    From anywhere inside the conversation's directory, a turn works in that directory; from elsewhere, name it
+    with --cwd or set [defaults] directory = "remembered". Repeating the same text after a temporary failure
+    retries that message instead of adding a second one.
 
     \b
       segue run fix-auth "add a test for expired tokens" --agent claude

@@ -85,17 +85,16 @@ def plain_line(event: ev.Event) -> str:
         case ev.ToolResult(ok=False):
             return "  │ " + words.result(event.exit_code, event.output)
         case ev.Retry():
-            tries = f" {event.attempt}/{event.limit}" if event.attempt and event.limit else ""
-            return f"  │ trying again{tries} {words.tool('', event.message)}".rstrip()
+            return "  │ " + words.waiting(event)
         case ev.Compacted():
-            return "  │ the agent replaced its history by a summary"
+            return "  │ the agent replaced its history with a summary"
         case ev.Notice():
             return "  │ " + words.tool("", event.text)
         case ev.Question():
-            return "  │ the agent asks a question; nobody can answer here, it goes on by itself"
+            return "  │ the agent asks a question, but nobody can answer here; it goes on without an answer"
         case ev.Permission():
             call = words.tool(event.tool, event.input, 80)
-            return f"  │ may it use {call}? no: see --permission and --allow-tool"
+            return f"  │ it may not use {call}; see --permission and --allow-tool"
     return ""
 
 

@@ -7,21 +7,21 @@ import click
 from segue.cli.group import Commands
 
 TABLE = {
-    "ls": "List the sessions of this directory, or of all.",
+    "ls": "List the sessions of this directory, or of all directories.",
     "show": "Read a session: what was said and done, page by page.",
-    "search": "Search the words of all sessions.",
-    "continue": "Go on with a session as a conversation.",
-    "check": "Look for what would make a resume fail or cost too much.",
-    "repair": "Write a sound copy of a session beside it.",
-    "restore": "Bring a session back from the copy that Segue kept.",
-    "prune": "Delete sessions that are not needed any more.",
+    "search": "Search the text of all sessions.",
+    "continue": "Continue a session as a conversation.",
+    "check": "Check whether a resume would fail or cost too much.",
+    "repair": "Write a repaired copy of a session beside it.",
+    "restore": "Restore a session from the copy that Segue kept.",
+    "prune": "Delete sessions that are no longer needed.",
 }
 
 
 @click.group("sessions", cls=Commands, table=TABLE, prefix="sessions_")
 def command() -> None:
-    """Find, read, search, check, repair, keep and prune the sessions that the agents themselves store.
+    """List, read, search, check, repair, restore or prune the sessions that the agents themselves store.
 
-    A session is named by its id or the beginning of it (4 characters or more), AGENT:ID where two agents
-    have the same.
+    Name a session by its id or the beginning of it (at least 4 characters), or by AGENT:ID if two agents have
+    the same one.
     """

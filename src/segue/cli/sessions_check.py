@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from segue.cli.output import say, say_json
+from segue.cli.output import prose_width, say, say_json
+from segue.cli.widths import wrapped
 
 if TYPE_CHECKING:
     from segue.sessions.checking import Finding
@@ -16,14 +19,14 @@ if TYPE_CHECKING:
 MARKS = {"ok": "✓", "warning": "!", "error": "✗"}
 
 
-@click.command("check", short_help="Look for what would make a resume fail or cost too much.")
+@click.command("check", short_help="Check whether a resume would fail or cost too much.")
 @click.argument("session", metavar="ID")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 def command(session: str, as_json: bool) -> int:
-    """Look through a session for what would make a resume fail, go wrong or cost too much.
+    """Check a session for anything that would make a resume fail, go wrong or cost too much.
 
-    Each finding says what it means and what to do. Nothing is changed. Exit code 1: a resume fails, or the
-    agent would be sent something broken.
+    Each finding says what it means and what to do. Nothing is changed. Exit code 1: a resume would fail, or
+    the agent would be sent something broken.
     """
     from segue.cli.naming import named
     from segue.cli.progress import progress
@@ -61,12 +64,19 @@ def command(session: str, as_json: bool) -> int:
 
 def _print(session: str, agent: str, findings: list[Finding]) -> None:
     say(f"{agent} · {session}")
+    for line in lines(findings, prose_width(sys.stdout)):
+        say(line)
+
+
+def lines(findings: Sequence[Finding], width: int) -> Iterator[str]:
+    """What is wrong, each with what to do; then all that is well."""
     for each in findings:
         if each.level == "ok":
             continue
         where = f" (at {', '.join(each.where)})" if each.where else ""
-        say(f"{MARKS[each.level]} {each.check}: {each.means}{where}")
+        yield from wrapped(each.means + where, width, 2, f"{MARKS[each.level]} {each.check}: ")
         if each.do:
-            say(f"    {each.do}")
+            yield from wrapped(each.do, width, 6, "    → ")
     fine = [each.check for each in findings if each.level == "ok"]
-    say(f"{MARKS['ok']} {', '.join(fine)}")
+    if fine:
+        yield from wrapped(", ".join(fine), width, 2, f"{MARKS['ok']} ")

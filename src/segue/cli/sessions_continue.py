@@ -21,21 +21,23 @@ _NOTHING = 'the prompt is empty;{} say segue sessions continue [ID] "TEXT", or p
 _ID, _DIGIT = re.compile(r"(?:[a-z/]+:)?[0-9a-fA-F-]{4,36}"), re.compile(r"\d")
 
 
-@click.command("continue", cls=TurnCommand, short_help="Go on with a session as a conversation.")
+@click.command("continue", cls=TurnCommand, short_help="Continue a session as a conversation.")
 @click.argument("session", metavar="[ID]", required=False)
 @click.argument("text", required=False)
-@click.option("--key", metavar="KEY", help="The conversation's key. Default: agent and beginning of the id.")
+@click.option(
+    "--key", metavar="KEY", help="The conversation's key. Default: the agent and the beginning of the id."
+)
 @take(*WHO, *RUNNING)
-@click.option("--no-stdin", is_flag=True, help="Leave stdin alone, as in a loop that reads from it.")
+@click.option("--no-stdin", is_flag=True, help="Do not read stdin, for example in a loop that reads from it.")
 @take(*OUTPUT)
 @click.pass_context
 def command(
     ctx: click.Context, /, session: str | None, text: str | None, key: str | None, **options: Any
 ) -> int:
-    """Go on with a session: it becomes a conversation, whose next turns need only segue run KEY.
+    """Continue a session: it becomes a conversation, whose next turns need only segue run KEY.
 
-    Without ID it is the newest one of this directory, of whatever agent, as --continue takes it in the CLIs.
-    A session that belongs to a conversation already goes on there. What is piped in is added to TEXT.
+    Without ID, it is the newest session of this directory, of any agent, like --continue of the CLIs. A
+    session that already belongs to a conversation continues there. Piped input is added to TEXT.
 
     \b
       segue sessions continue 4f50c2d1 "now cover refresh"
@@ -72,7 +74,7 @@ def command(
         wanted["account"] = wanted.get("account") or known.row.account or None
         wanted["cwd"] = wanted.get("cwd") or found.brief.cwd
     if mine is None and not (shown["quiet"] or shown["as_json"] or shown["events"]):
-        say(f"segue: it is the conversation {name} from now on: segue run {name}", err=True)
+        say(f"segue: it is now the conversation {name}; continue it with: segue run {name}", err=True)
     return run(name, said, wanted, again=None, **shown)
 
 

@@ -28,18 +28,18 @@ SOON_MS = 7 * 24 * 3_600_000
 """Sessions that the agent will delete within this time are marked."""
 
 
-@click.command("ls", short_help="List the sessions of this directory, or of all.")
-@click.option("--all", "everywhere", is_flag=True, help="Of all directories, not only of this one.")
-@click.option("--cwd", metavar="D", type=click.Path(), help="Of this directory. Default: here.")
-@click.option("--agent", "agents", metavar="A", multiple=True, help="Only of this agent. Repeatable.")
-@click.option("--limit", metavar="N", type=click.IntRange(min=1), help="At most N, the newest.")
+@click.command("ls", short_help="List the sessions of this directory, or of all directories.")
+@click.option("--all", "everywhere", is_flag=True, help="Show all directories, not only this one.")
+@click.option("--cwd", metavar="D", type=click.Path(), help="Show this directory. Default: the current one.")
+@click.option("--agent", "agents", metavar="A", multiple=True, help="Show only this agent. Repeatable.")
+@click.option("--limit", metavar="N", type=click.IntRange(min=1), help="Show at most N, the newest.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON array.")
 def command(
     everywhere: bool, cwd: str | None, agents: tuple[str, ...], limit: int | None, as_json: bool
 ) -> None:
-    """List the sessions that the agents themselves have stored, of all accounts, the last used first.
+    """List the sessions that the agents themselves have stored, of all accounts, last used first.
 
-    messages with ~ are estimated from a part of a file of 4 MB or more; segue sessions search counts them.
+    ~ before the messages marks an estimate, for files of 4 MB or more; segue sessions search counts them.
     context is how full the model's window would be after a resume.
     """
     from segue.cli.naming import known_agents
@@ -78,20 +78,13 @@ def lines(
     everywhere: bool,
     now_ms: int | None = None,
 ) -> Iterator[str]:
-    from segue.cli.widths import columns, cut
+    from segue.cli import table
 
     now = time.time_ns() // 1_000_000 if now_ms is None else now_ms
-    table = [HEAD, *(_cells(each, now, size_limit, names) for each in sessions)]
-    widths = [min(max(columns(row[at]) for row in table), LONGEST) for at in range(len(HEAD) - 1)]
-    widths[DIRECTORY] *= everywhere
-    for at in LEAST:
-        if sum(widths) + 2 * len(widths) + TITLE_ROOM > width:
-            widths[at] = 0
-    for row in table:
-        cells = [f"{row[at]:{'>' if at in RIGHT else '<'}{size}}" for at, size in enumerate(widths)]
-        head = "  ".join(cell for at, cell in enumerate(cells) if widths[at])
-        room = width - columns(head) - 2
-        yield f"{head}  {cut(row[-1], room) if room > 0 else ''}".rstrip()
+    rows = [HEAD, *(_cells(each, now, size_limit, names) for each in sessions)]
+    if not everywhere:
+        rows = [(*row[:DIRECTORY], "", *row[DIRECTORY + 1 :]) for row in rows]
+    yield from table.lines(rows, width, right=RIGHT, least=LEAST, room=TITLE_ROOM, longest=LONGEST)
 
 
 def _cells(each: SessionShown, now: int, size_limit: int, names: Mapping[str, str]) -> tuple[str, ...]:
@@ -129,7 +122,7 @@ def _notes(each: SessionShown, now: int, size_limit: int) -> Iterator[str]:
 
 def _shortened(path: str) -> str:
     """Of a long one the end, which tells it apart."""
+    from segue.cli.widths import ending
     from segue.cli.words import below_home
 
-    path = below_home(path)
-    return path if len(path) <= LONGEST else f"…{path[1 - LONGEST :]}"
+    return ending(below_home(path), LONGEST)

@@ -5,41 +5,49 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from segue.cli.options import Amount
-from segue.cli.output import agreed, say, say_json
+from segue.cli.output import agreed, say, say_json, width_of
 
 if TYPE_CHECKING:
     from segue.turns.idle import Idle
     from segue.turns.pruning import Prunable, Pruned
 
 MB = 1024 * 1024
+HEAD = ("agent", "session", "size", "last used", "conversation", "title")
+RIGHT = (2, 3)
+LEAST = (4,)
+"""The column that a narrow terminal goes without."""
 
 
-@click.command("prune", short_help="Delete sessions that are not needed any more.")
-@click.option("--days", metavar="N", type=Amount(min=0), help="Not used for N days (default 7).")
-@click.option("--larger-than", "larger", metavar="MB", type=Amount(min=0), help="Only larger ones.")
-@click.option("--agent", "agents", metavar="A", multiple=True, help="Only of this agent. Repeatable.")
-@click.option("--cwd", metavar="D", type=click.Path(), help="Only those of this project directory.")
+@click.command("prune", short_help="Delete sessions that are no longer needed.")
+@click.option("--days", metavar="N", type=Amount(min=0), help="Not used for N days (default: 7).")
+@click.option(
+    "--larger-than", "larger", metavar="MB", type=Amount(min=0), help="Only sessions larger than this."
+)
+@click.option(
+    "--agent", "agents", metavar="A", multiple=True, help="Only sessions of this agent. Repeatable."
+)
+@click.option("--cwd", metavar="D", type=click.Path(), help="Only sessions of this project directory.")
 @click.option(
     "--keep-last",
     metavar="N",
     type=click.IntRange(min=0),
     default=0,
-    help="Leave the newest N of each conversation.",
+    help="Keep the newest N of each conversation.",
 )
-@click.option("--all-sessions", is_flag=True, help="Also sessions that Segue did not make.")
+@click.option("--all-sessions", is_flag=True, help="Include sessions that Segue did not make.")
 @click.option(
     "--confirm",
     metavar="CODE",
-    help="With --all-sessions and no terminal: the code that stands for the list of those.",
+    help="With --all-sessions and no terminal: the code that belongs to the list.",
 )
-@click.option("--yes", is_flag=True, help="Delete them; without it they are only shown.")
+@click.option("--yes", is_flag=True, help="Delete them; without it, they are only shown.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 def command(
     days: float | None,
@@ -52,13 +60,14 @@ def command(
     yes: bool,
     as_json: bool,
 ) -> int:
-    """Show the sessions that are not needed any more and how much they take; --yes deletes them.
+    """Show the sessions that are no longer needed, and the space they take; --yes deletes them.
 
-    These are sessions that Segue made, that no conversation would go on with, and that were not used for a
-    week ([retention] days); and private homes of runners that are gone. A session that is pinned, running or
-    was given a name is never deleted.
+    These are sessions that Segue made, that no conversation would continue, and that were not used for a week
+    ([retention] days); and private homes of runners that are gone. A session that is pinned, running or named
+    by you is never deleted.
     """
     from segue.cli.naming import known_agents
+    from segue.sessions.finding import short_names
     from segue.sessions.pruning import Rules
     from segue.sessions.shelf import Shelf
     from segue.turns.idle import idle_homes
@@ -80,12 +89,13 @@ def command(
         chosen = [each for each in found if each.verdict.goes]
         whole = cwd is None and larger is None and not agents
         homes = idle_homes(shelf.home.runners, limit, wanted(shelf, store, chosen)) if whole else []
+        names = short_names(each.id for each in shelf.all())
         if not yes:
-            _show(found, [idle.home for idle in homes], as_json)
+            _show(found, [idle.home for idle in homes], names, as_json)
             return 0
-        _confirm(chosen, confirm)
+        _confirm(chosen, names, confirm)
         done = _prune(shelf, store, chosen, homes)
-    _told(done, as_json)
+    _told(done, names, as_json)
     return 1 if done.failed else 0
 
 
@@ -97,7 +107,7 @@ def _prune(shelf: Any, store: Any, chosen: Sequence[Prunable], homes: Sequence[I
     return anyio.run(prune, shelf, store, chosen, homes, shelf.home.locks)
 
 
-def _confirm(chosen: Sequence[Prunable], confirm: str | None) -> None:
+def _confirm(chosen: Sequence[Prunable], names: Mapping[str, str], confirm: str | None) -> None:
     """What others made is deleted only by somebody who has seen this very list."""
     from segue.core.errors import Misuse
 
@@ -105,16 +115,16 @@ def _confirm(chosen: Sequence[Prunable], confirm: str | None) -> None:
     code = _code(foreign)
     if not foreign or confirm == code:
         return
-    for each in foreign:
-        say(_line(each), err=True)
+    for line in lines(foreign, width_of(sys.stderr), names):
+        say(line, err=True)
     if confirm is None and sys.stdin.isatty():
-        count = len(foreign)
-        if agreed(f"Delete these {count} sessions that Segue did not make?"):
+        these = "this session" if len(foreign) == 1 else f"these {len(foreign):,} sessions"
+        if agreed(f"Delete {these}, which Segue did not make?"):
             return
         raise click.Abort
+    were = "session was" if len(foreign) == 1 else "sessions were"
     raise Misuse(
-        f"{len(foreign)} of them were not made by Segue (they are listed on standard error);"
-        f" if all of them shall go, say --confirm {code}"
+        f"{len(foreign):,} {were} not made by Segue (listed on stderr); to delete them, add --confirm {code}"
     )
 
 
@@ -126,7 +136,7 @@ def _code(sessions: Sequence[Prunable]) -> str:
     return sha256("\n".join(names).encode("utf-8", "surrogateescape")).hexdigest()[:8]
 
 
-def _show(found: Sequence[Prunable], homes: Sequence[Path], as_json: bool) -> None:
+def _show(found: Sequence[Prunable], homes: Sequence[Path], names: Mapping[str, str], as_json: bool) -> None:
     from segue.cli import words
 
     goes = [each for each in found if each.verdict.goes]
@@ -134,20 +144,20 @@ def _show(found: Sequence[Prunable], homes: Sequence[Path], as_json: bool) -> No
     if as_json:
         _print_json(goes, homes, freed, deleted=False)
         return
-    for each in goes:
-        say(_line(each))
+    for line in lines(goes, width_of(sys.stdout), names):
+        say(line)
     for home in homes:
-        say(f"{home}  a runner's private home, not used any more")
+        say(f"{home}: a runner's private home, no longer used")
     stay = len(found) - len(goes)
     kept = f"; {words.counted(stay, 'session')} kept" if stay else ""
     if not goes and not homes:
         say(f"Nothing to delete{kept}.", err=True)
         return
     say(f"{words.counted(len(goes), 'session')}, {words.size(freed)} would be freed{kept}.", err=True)
-    say("Delete with: segue sessions prune --yes (and the same options)", err=True)
+    say("Delete with: segue sessions prune --yes (with the same options)", err=True)
 
 
-def _told(done: Pruned, as_json: bool) -> None:
+def _told(done: Pruned, names: Mapping[str, str], as_json: bool) -> None:
     from segue.cli import words
 
     if as_json:
@@ -155,21 +165,36 @@ def _told(done: Pruned, as_json: bool) -> None:
     for each, why in (*done.kept, *done.failed):
         say(f"segue: {each.session.id} stays: {why}", err=True)
     if not as_json:
-        for each in done.deleted:
-            say(_line(each))
+        for line in lines(done.deleted, width_of(sys.stdout), names):
+            say(line)
         say(f"{words.counted(len(done.deleted), 'session')} deleted, {words.size(done.freed)} freed.")
 
 
-def _line(each: Prunable) -> str:
+def lines(
+    sessions: Sequence[Prunable], width: int, names: Mapping[str, str], now_ms: int | None = None
+) -> Iterator[str]:
+    """A table of them; nothing where there are none."""
+    from segue.cli import table
+
+    now = time.time_ns() // 1_000_000 if now_ms is None else now_ms
+    rows = [HEAD, *(_cells(each, now, names) for each in sessions)]
+    yield from table.lines(rows, width, right=RIGHT, least=LEAST) if sessions else ()
+
+
+def _cells(each: Prunable, now: int, names: Mapping[str, str]) -> tuple[str, ...]:
     from segue.cli import words
     from segue.cli.dialogue import age
     from segue.sessions.shown import title_of
 
-    session = each.session
-    when = age(each.verdict.candidate.last_used_ms, time.time_ns() // 1_000_000)
-    title = words.one_line(title_of(session.brief) or "")[:60]
-    size = words.size(session.stored.size)
-    return f"{session.place.agent}  {session.id}  {size:>8}  {when:>12}  {each.verdict.why}  {title}".rstrip()
+    session, known = each.session, each.verdict.candidate.known
+    return (
+        session.place.agent,
+        names.get(session.id, session.id[:8]),
+        words.size(session.stored.size),
+        age(each.verdict.candidate.last_used_ms, now),
+        known.conversation or "–" if known.ours else "not Segue's",
+        words.one_line(title_of(session.brief) or ""),
+    )
 
 
 def _print_json(

@@ -12,17 +12,17 @@ if TYPE_CHECKING:
     from segue.turns.repairing import Repaired
 
 
-@click.command("repair", short_help="Write a sound copy of a session beside it.")
+@click.command("repair", short_help="Write a repaired copy of a session beside it.")
 @click.argument("session", metavar="ID")
-@click.option("--trim", is_flag=True, help="Drop tool output and images, keep the dialogue.")
-@click.option("--since", metavar="EVENT", help="Begin at this event (segue sessions show has their ids).")
+@click.option("--trim", is_flag=True, help="Drop tool output and images; keep the dialogue.")
+@click.option("--since", metavar="EVENT", help="Begin at this event (segue sessions show lists the ids).")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 def command(session: str, trim: bool, since: str | None, as_json: bool) -> None:
-    """Write a new session beside the old one, without what segue sessions check complains about.
+    """Write a new session beside the old one, without the problems that segue sessions check reports.
 
-    The original stays as it is. The copy is read back and, where the agent's CLI is installed, gone on with
-    in a rehearsal that costs nothing. A conversation that had the session goes on with the copy, if that
-    holds all that it held and nothing else.
+    The original stays as it is. The copy is read back and, if the agent's CLI is installed, resumed in a
+    rehearsal that costs nothing. A conversation that used the session continues with the copy, if that holds
+    exactly the same messages.
     """
     import anyio
     import msgspec
@@ -42,7 +42,7 @@ def command(session: str, trim: bool, since: str | None, as_json: bool) -> None:
         say_json({"schema": 1, "agent": found.place.agent, **msgspec.structs.asdict(repaired)})
         return
     if repaired.session == found.id:
-        say("Nothing had to be repaired; the session stays as it is.", err=True)
+        say("There was nothing to repair; the session stays as it is.", err=True)
         return
     say(repaired.session)
     for line in _words(repaired):
@@ -52,17 +52,17 @@ def command(session: str, trim: bool, since: str | None, as_json: bool) -> None:
 def _words(repaired: Repaired) -> list[str]:
     from segue.cli import words
 
-    lines = [f"  {done}" for done in repaired.done] or ["  what the agent noted for itself was left out"]
+    lines = [f"  {done}" for done in repaired.done] or ["  the agent's own notes were left out"]
     lines.append(f"  {words.size(repaired.size_before)} before, {words.size(repaired.size)} now")
     if repaired.rehearsed:
-        lines.append("  verified: read back, and gone on with in a rehearsal")
+        lines.append("  verified: read back, and resumed in a rehearsal")
     else:
         lines.append(f"  verified: read back; not rehearsed ({repaired.why_not})")
     lines += [f"  still: {each.means}" for each in repaired.findings]
     if repaired.stays is not None:
-        lines.append(f"  its conversation does not go on with the copy: {repaired.stays}")
+        lines.append(f"  its conversation does not continue with the copy: {repaired.stays}")
     if repaired.conversation is not None:
-        lines.append(f"  {repaired.conversation} goes on with it: segue run {repaired.conversation}")
+        lines.append(f"  {repaired.conversation} continues with it: segue run {repaired.conversation}")
     else:
-        lines.append(f"  go on with it: segue sessions continue {repaired.session[:8]}")
+        lines.append(f"  continue with it: segue sessions continue {repaired.session[:8]}")
     return lines

@@ -19,17 +19,20 @@ if TYPE_CHECKING:
 
 HEAD = ("agent", "session", "kept", "size", "kept size", "", "conversation")
 RIGHT = (2, 3, 4)
+LEAST = (3, 4)
+"""The columns that a narrow terminal goes without, in this order."""
+KEY_ROOM = 12
 
 
-@click.command("restore", short_help="Bring a session back from the copy that Segue kept.")
+@click.command("restore", short_help="Restore a session from the copy that Segue kept.")
 @click.argument("session", metavar="[ID]", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, or an array of all copies.")
 def command(session: str | None, as_json: bool) -> None:
-    """Bring a session back from the copy that Segue kept of it. Without ID: list the copies.
+    """Restore a session from the copy that Segue kept of it. Without ID: list the copies.
 
-    ID is the session's id or the beginning of it (4 characters or more), where needed as AGENT:ID or
-    AGENT/ACCOUNT:ID; or a conversation's key. The session comes back where it was; nothing that is there is
-    overwritten. Where a conversation's session is gone, its next turn does this by itself.
+    ID is the session's id or the beginning of it (at least 4 characters), if needed as AGENT:ID or
+    AGENT/ACCOUNT:ID; or a conversation's key. The session is restored to its old place, and nothing is
+    overwritten. If a conversation's session is gone, its next turn does this by itself.
     """
     from segue.cli.output import say, say_json
     from segue.config.load import load
@@ -57,7 +60,7 @@ def _missing(store: Store, config: Config, name: str) -> list[KeptRow]:
     gone = [row for row in found if not _shown(store, config, row).present]
     if not gone:
         there = _shown(store, config, found[0])
-        raise Misuse(f"{there.path} is there already; move it away to restore the copy in its place")
+        raise Misuse(f"{there.path} already exists; move it away to restore the copy")
     return gone
 
 
@@ -92,14 +95,11 @@ def _list(store: Store, config: Config, as_json: bool) -> None:
 
 
 def lines(copies: Sequence[CopyShown], width: int, now_ms: int | None = None) -> Iterator[str]:
-    from segue.cli.widths import columns, cut
+    from segue.cli import table
 
     now = time.time_ns() // 1_000_000 if now_ms is None else now_ms
-    table = [HEAD, *(_cells(each, now) for each in copies)]
-    widths = [max(columns(row[at]) for row in table) for at in range(len(HEAD))]
-    for row in table:
-        cells = [f"{row[at]:{'>' if at in RIGHT else '<'}{size}}" for at, size in enumerate(widths) if size]
-        yield cut("  ".join(cells).rstrip(), width)
+    rows = [HEAD, *(_cells(each, now) for each in copies)]
+    yield from table.lines(rows, width, right=RIGHT, least=LEAST, room=KEY_ROOM)
 
 
 def _cells(each: CopyShown, now: int) -> tuple[str, ...]:

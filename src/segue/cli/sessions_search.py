@@ -23,22 +23,26 @@ _AGO = re.compile(r"(\d{1,6})\s*(min|h|d|w)")
 _SECONDS = {"min": 60, "h": 3_600, "d": 86_400, "w": 7 * 86_400}
 
 
-@click.command("search", short_help="Search the words of all sessions.")
+@click.command("search", short_help="Search the text of all sessions.")
 @click.argument("words", metavar='"WORDS"', nargs=-1, required=True)
-@click.option("--agent", "agents", metavar="A", multiple=True, help="Only of this agent. Repeatable.")
-@click.option("--since", metavar="T", help="Not older than 7d, 12h, 2w, or since a day: 2026-11-01.")
+@click.option("--agent", "agents", metavar="A", multiple=True, help="Search only this agent. Repeatable.")
+@click.option("--since", metavar="T", help="Only newer than 7d, 12h, 2w, or since a date: 2026-11-01.")
 @click.option(
     "--in",
     "where",
     type=click.Choice(["tool", "text"]),
-    help="What tools were asked and put out, or what was said.",
+    help="Search tool calls and their output, or what was said.",
 )
-@click.option("--here", is_flag=True, help="Only sessions begun in this directory or below it.")
+@click.option("--here", is_flag=True, help="Search only sessions begun in this directory or below it.")
 @click.option(
-    "--limit", metavar="N", type=click.IntRange(1, 1_000), default=20, help="At most N matches (20)."
+    "--limit",
+    metavar="N",
+    type=click.IntRange(1, 1_000),
+    default=20,
+    help="Show at most N matches (default: 20).",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON array.")
-@click.option("--no-index", is_flag=True, help="Search what is indexed already; read nothing new.")
+@click.option("--no-index", is_flag=True, help="Search only what is already indexed.")
 def command(
     words: tuple[str, ...],
     agents: tuple[str, ...],
@@ -51,8 +55,8 @@ def command(
 ) -> None:
     """Search what was said and done in the sessions of all agents, the best and newest matches first.
 
-    All words must stand in the same message. "quotes within" are a phrase, word* is a beginning. What is new
-    since the last search is indexed first.
+    All words must be in the same message. "Quoted words" are a phrase, word* is the beginning of a word. What
+    is new since the last search is indexed first.
 
     \b
     segue sessions search 'refresh "expired token"' --since 7d
@@ -99,7 +103,7 @@ def since_ms(text: str, now_s: float) -> int:
         return int(datetime.fromisoformat(text.strip()).timestamp() * 1000)
     except (ValueError, OverflowError, OSError):
         raise Misuse(
-            f"--since {text}: give a time such as 7d, 12h, 2w, or a day such as 2026-11-01"
+            f"--since {text}: give a time such as 7d, 12h or 2w, or a date such as 2026-11-01"
         ) from None
 
 

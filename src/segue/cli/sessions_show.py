@@ -22,14 +22,18 @@ WHOLE_BYTES = 50 * 1024 * 1024
 
 @click.command("show", short_help="Read a session: what was said and done, page by page.")
 @click.argument("session", metavar="ID")
-@click.option("--before", metavar="EVENT", help="The page before this event (its id, or the agent's own).")
-@click.option("--at", metavar="EVENT", help="The page that ends with this event.")
-@click.option("--size", metavar="N", type=click.IntRange(1, 10_000), default=100, help="Events a page (100).")
-@click.option("--full", is_flag=True, help="Tool output and long texts whole, and what the agent noted.")
-@click.option("--side", is_flag=True, help="Also what subagents did, where that stands in files of its own.")
-@click.option("--follow", "-f", is_flag=True, help="Stay, and show what comes, until Ctrl-C.")
 @click.option(
-    "--json", "as_json", is_flag=True, help="Print {firstId, hasMore, size, events}; one event a line after."
+    "--before", metavar="EVENT", help="Show the page before this event (its id, or the agent's own)."
+)
+@click.option("--at", metavar="EVENT", help="Show the page that ends with this event.")
+@click.option(
+    "--size", metavar="N", type=click.IntRange(1, 10_000), default=100, help="Events per page (default: 100)."
+)
+@click.option("--full", is_flag=True, help="Show tool output and long texts in full, and the agent's notes.")
+@click.option("--side", is_flag=True, help="Show what subagents did, if that is in files of its own.")
+@click.option("--follow", "-f", is_flag=True, help="Keep showing new events until Ctrl-C.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print {firstId, hasMore, size, events}; then one event per line."
 )
 def command(
     session: str,
@@ -41,10 +45,10 @@ def command(
     follow: bool,
     as_json: bool,
 ) -> None:
-    """Read a session of any agent: who said what, tool calls folded, side chains apart.
+    """Read a session of any agent: who said what, with tool calls in brief and side chains set apart.
 
-    The newest page comes first; the line on top of it says how to see the one before. Only what a page
-    needs is read, however large the session is.
+    The newest page comes first; its top line says how to see the page before it. Only what a page needs is
+    read, however large the session is.
     """
     from segue.cli.naming import named
     from segue.sessions.following import end
@@ -52,7 +56,7 @@ def command(
     from segue.turns.opening import opened
 
     if sum((before is not None, at is not None, follow)) > 1:
-        raise click.UsageError("--before, --at and --follow exclude each other")
+        raise click.UsageError("--before, --at and --follow cannot be combined")
     with opened(os.environ) as store:
         from pathlib import Path
 

@@ -8,13 +8,12 @@ from typing import TextIO
 from segue.cli import words
 from segue.cli.output import DIM, PLAIN, Canvas
 from segue.cli.screen import plain_line
-from segue.cli.widths import columns, cut, rows
+from segue.cli.widths import columns, fitted, joined, rows
 from segue.core import events as ev
 from segue.core.reading import Reading
 
 PENDING_SHOWN = 4
-TYPED = 3
-"""Columns left free behind the status line: a terminal writes ``^C`` there, and must not begin a new row."""
+NOTE_INDENT = 3
 
 
 class Live:
@@ -27,7 +26,8 @@ class Live:
         self._canvas = Canvas(out, beside=(1,) if answer_here else ())
         self._title = title
         self._reading = Reading()
-        self._began = time.monotonic()
+        self._began = self._heard = time.monotonic()
+        self._waits = False
         self._partial = ""
         self._spoken: list[str] = []
         self._pending: dict[str, tuple[str, float]] = {}
@@ -45,13 +45,14 @@ class Live:
 
     def event(self, event: ev.Event) -> None:
         self._reading.add(event)
+        self._heard, self._waits = time.monotonic(), isinstance(event, ev.Retry)
         match event:
             case ev.TextDelta():
                 self._spoken.append(event.text)
-                self._say(event.text)
+                self._said(event.text)
             case ev.Text() if not "".join(self._spoken).endswith(event.text):
                 self._spoken = [event.text]
-                self._say(event.text)
+                self._said(event.text)
             case ev.ToolCall():
                 self._call(event)
             case ev.ToolResult() if event.id in self._pending:
@@ -68,14 +69,17 @@ class Live:
         width = self._canvas.width
         now = time.monotonic()
         running = [
-            f"{DIM}{cut(f'{line} … {now - began:.0f} s', width - 1)}{PLAIN}"
+            DIM + _beside(line, f" … {now - began:.0f} s", width - 1) + PLAIN
             for line, began in list(self._pending.values())[-PENDING_SHOWN:]
         ]
-        partial = [cut(self._partial, width)] if self._partial else []
+        self._say("", width)  # the terminal may be narrower than it was
+        partial = [self._partial] if self._partial else []
         self._canvas.draw([*partial, *running, self._status(width)])
 
     def note(self, line: str) -> None:
-        self._write(DIM + line + PLAIN)
+        """One that has parts is broken between them where it does not fit."""
+        for each in joined(line.split(" · "), self._canvas.width, NOTE_INDENT):
+            self._write(DIM + each + PLAIN)
 
     def pause(self) -> None:
         self._end_line()
@@ -108,23 +112,28 @@ class Live:
         took = words.seconds(int((time.monotonic() - began) * 1000))
         state = "refused" if event.denied else "" if event.ok else words.exited(event.exit_code)
         right = " · ".join(part for part in (state, took) if part)
-        gap = " " * max(self._canvas.width - columns(line) - len(right) - 1, 1)
+        gap = " " * max(self._canvas.width - columns(line) - columns(right) - 1, 1)
         self._write(f"{DIM}{line}{gap}{right}{PLAIN}")
 
     def _status(self, width: int) -> str:
         usage = self._reading.usage
-        right = words.clock(int(time.monotonic() - self._began))
+        now = time.monotonic()
+        quiet = words.quiet(now - self._heard, self._waits) if not self._pending else ""
+        spent = "  " + (f"{quiet} · " if quiet else "") + words.clock(int(now - self._began))
         if usage.prompt is not None:
-            right += f" · {words.tokens(usage.prompt)} in · {words.tokens(usage.output)} out"
-        gap = " " * max(width - columns(self._title) - len(right) - 2 - TYPED, 1)
-        return DIM + cut(f"● {self._title}{gap}{right}", max(width - TYPED, 1)) + PLAIN
+            spent += f" · {words.tokens(usage.prompt)} in · {words.tokens(usage.output)} out"
+        return DIM + _beside(f"● {self._title}", spent, width - 1) + PLAIN
 
-    def _say(self, text: str) -> None:
+    def _said(self, text: str) -> None:
+        self._say(text, self._canvas.width)
+        self.tick()
+
+    def _say(self, text: str, width: int) -> None:
         """Whole screen lines are written for good; the rest waits in what is drawn."""
         *whole, last = (self._partial + words.harmless(text)).expandtabs().split("\n")
-        *full, self._partial = rows(last, self._canvas.width)
-        self._canvas.write("".join(line + "\n" for line in (*whole, *full)))
-        self.tick()
+        *full, self._partial = rows(last, width)
+        if whole or full:
+            self._canvas.write("".join(line + "\n" for line in (*whole, *full)))
 
     def _write(self, line: str) -> None:
         self._end_line()
@@ -136,3 +145,9 @@ class Live:
         if self._partial:
             self._canvas.write(self._partial + "\n")
             self._partial = ""
+
+
+def _beside(left: str, right: str, width: int) -> str:
+    """Both parts; the left one is cut where it must be. What is drawn is not set to the right edge: the
+    shorter it is, the narrower a terminal can become without breaking it."""
+    return fitted(fitted(left, max(width - columns(right), width // 2, 1)) + right, width)

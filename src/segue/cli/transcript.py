@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, TextIO
 import msgspec
 
 from segue.cli import words
-from segue.cli.output import BOLD, DIM, PLAIN, coloured, width_of
+from segue.cli.output import BOLD, DIM, PLAIN, coloured, prose_width, width_of
+from segue.cli.widths import fitted, joined, wrapped
 from segue.core.transcript import Entry
 from segue.sessions.shown import title_of
 
@@ -28,6 +29,8 @@ TELLING = (
 
 class Ink(msgspec.Struct, frozen=True):
     width: int
+    prose: int
+    """Where sentences are wrapped."""
     colour: bool
 
     def dim(self, text: str) -> str:
@@ -38,7 +41,7 @@ class Ink(msgspec.Struct, frozen=True):
 
 
 def ink(out: TextIO) -> Ink:
-    return Ink(width_of(out), coloured(out))
+    return Ink(width_of(out), prose_width(out), coloured(out))
 
 
 def is_shown(entry: Entry) -> bool:
@@ -51,7 +54,7 @@ def is_shown(entry: Entry) -> bool:
 def heading(found: Listed, conversation: str | None, ink: Ink) -> Iterator[str]:
     brief = found.brief
     title = words.one_line(title_of(brief) or "untitled")
-    yield ink.bold(f"{found.place.agent} · {title}")
+    yield ink.bold(fitted(f"{found.place.agent} · {title}", ink.width))
     facts = (
         found.id,
         brief.cwd or "",
@@ -60,7 +63,8 @@ def heading(found: Listed, conversation: str | None, ink: Ink) -> Iterator[str]:
         words.size(found.stored.size),
         f"conversation {conversation}" if conversation else "",
     )
-    yield ink.dim(" · ".join(words.one_line(fact) for fact in facts if fact))
+    for line in joined([words.one_line(fact) for fact in facts if fact], ink.prose, 2):
+        yield ink.dim(line)
     if brief.trouble:
         yield f"! {words.one_line(brief.trouble)}; see segue sessions check {found.id[:8]}"
 
@@ -82,7 +86,7 @@ def _lines(entry: Entry, ink: Ink, full: bool) -> Iterator[str]:
             yield ink.bold(who) + ink.dim(f"{note}{at}  {entry.id}") + images
             yield from _text(entry.text, full)
         case "call":
-            yield ink.dim("├ ") + words.tool(entry.tool, entry.input, max(ink.width - 6, 40))
+            yield ink.dim("├ ") + words.tool(entry.tool, entry.input, max(ink.width - 6, 30))
         case "result":
             yield from _output(entry, ink, full)
         case "boundary":
@@ -95,7 +99,7 @@ def _lines(entry: Entry, ink: Ink, full: bool) -> Iterator[str]:
             yield ink.dim(f"thinking{at}")
             yield from (ink.dim(line) for line in _text(entry.text, full))
         case _:
-            text = words.one_line(entry.text)[: max(ink.width - 30, 20)]
+            text = fitted(words.one_line(entry.text), max(ink.width - 30, 20))
             yield ink.dim(f"· {entry.label or entry.kind}{': ' + text if text else ''}")
 
 
@@ -113,8 +117,12 @@ def _output(entry: Entry, ink: Ink, full: bool) -> Iterator[str]:
     more = len(lines) - len(shown)
     for n, line in enumerate(shown):
         mark = ("✗ " if entry.failed else "└ ") if n == 0 else "  "
-        cut = line if full else line[: max(ink.width - 20, 20)]
+        cut = line if full else fitted(line, max(ink.width - 20, 20))
         yield ink.dim(mark + cut + (f"  … {more} more" if more and n == len(shown) - 1 else ""))
+
+
+def _dimmed(text: str, ink: Ink) -> Iterator[str]:
+    yield from (ink.dim(line) for line in wrapped(text, ink.prose, 2))
 
 
 def _labels(counts: dict[str, int]) -> list[str]:
@@ -136,16 +144,17 @@ def ending(
     back = [words.counted(counts.messages, "message"), words.counted(counts.calls, "tool call")]
     back += _labels(counts.restored)
     left = [*_labels(counts.left), "the state of the screen and of running tasks"]
-    yield ink.dim(f"a resume restores: {', '.join(back)}{scope}")
-    yield ink.dim(f"it does not restore: {', '.join(left)}")
+    yield from _dimmed(f"a resume restores: {', '.join(back)}{scope}", ink)
+    yield from _dimmed(f"it does not restore: {', '.join(left)}", ink)
     if counts.side:
-        yield ink.dim(f"apart from the dialogue: {words.counted(counts.side, 'entry')} of side chains")
+        side = words.counted(counts.side, "entry", "entries")
+        yield from _dimmed(f"apart from the dialogue: {side} of side chains", ink)
     loaded = load(found.brief, found.place.reader.allowance, window)
     if loaded.tokens is not None:
         room = f" of {words.tokens(loaded.window)} ({loaded.share:.0%})" if loaded.share is not None else ""
         plus = f", plus {words.tokens(loaded.reserved)} kept free for the answer"
         then = "; the agent would compact at once" if loaded.compacts else ""
-        yield ink.dim(f"it would load about {words.tokens(loaded.tokens)} tokens{room}{plus}{then}")
+        yield from _dimmed(f"it would load about {words.tokens(loaded.tokens)} tokens{room}{plus}{then}", ink)
     expires = found.place.reader.expires_ms(found.stored, found.brief)
     if expires is not None:
         day = time.strftime("%Y-%m-%d", time.localtime(expires / 1000))

@@ -12,11 +12,11 @@ from segue.cli.output import say
 
 @click.command("trust", short_help="Trust a project directory.")
 @click.argument("directory", type=click.Path(path_type=Path), default=".")
-@click.option("--remove", is_flag=True, help="Trust it no longer.")
+@click.option("--remove", is_flag=True, help="Stop trusting it.")
 def command(directory: Path, remove: bool) -> None:
     """Let the segue.toml in DIRECTORY (default: here) declare commands, accounts and environments.
 
-    Without trust it may set model, instructions and limits only: a cloned repository is somebody else's code.
+    Without trust, it may only set model, instructions and limits: a cloned repository is not your own code.
     """
     from segue.config import trust
     from segue.config.homes import home_of

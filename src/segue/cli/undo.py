@@ -10,12 +10,12 @@ from segue.cli.output import say
 KINDS = {"edit": "the edit", "truncate": "the truncation", "retry": "the retry"}
 
 
-@click.command("undo", short_help="Take back the last edit, truncation or retry.")
+@click.command("undo", short_help="Undo the last edit, truncation or retry.")
 @click.argument("key", shell_complete=complete_keys)
 def command(key: str) -> None:
-    """Take back the last edit, truncation or retry of the conversation KEY, if nothing was said since.
+    """Undo the last edit, truncation or retry of the conversation KEY, if nothing was said since.
 
-    Once more takes back the change before it. Where something was said since, segue fork goes on from an
+    Run it again to undo the change before that. If something was said since, segue fork continues from an
     earlier message instead.
     """
     from segue.cli.changing import change
@@ -23,4 +23,4 @@ def command(key: str) -> None:
     done = change(lambda segue: segue.undo(key))
     count = len(done.removed)
     back = f"; {count:,} message{'s are' if count != 1 else ' is'} back" if count else ""
-    say(f"{KINDS[done.kind].capitalize()} is taken back{back}. See segue log {key}", err=True)
+    say(f"Undid {KINDS[done.kind]}{back}. See: segue log {key}", err=True)

@@ -12,17 +12,16 @@ import click
 from segue.cli.options import RUNNING, WHO, TurnCommand, checked, complete_keys, take
 
 
-@click.command("why", cls=TurnCommand, short_help="Say what the next turn would do, and why.")
+@click.command("why", cls=TurnCommand, short_help="Show what the next turn would do, and why.")
 @click.argument("key", shell_complete=complete_keys)
 @click.argument("text", required=False)
 @take(*WHO, *RUNNING)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.pass_context
 def command(ctx: click.Context, /, key: str, text: str | None, as_json: bool, **options: Any) -> None:
-    """Say what segue run KEY TEXT would do with the same options, why, and what each way would cost.
+    """Show what segue run KEY TEXT would do with the same options, why, and what each mode would cost.
 
-    Nothing is run and nothing is changed. Without TEXT the new message counts as empty; what is piped in is
-    not read.
+    Nothing is run or changed. Without TEXT, the new message counts as empty; stdin is not read.
     """
     from segue.cli import reasons
     from segue.cli.form import somebody_answers
@@ -38,6 +37,8 @@ def command(ctx: click.Context, /, key: str, text: str | None, as_json: bool, **
         answers = somebody_answers()
         ask = ask_of(conversation_key(key), text or " ", wanted, may_be_empty=True, answers=answers)
         prepared = prepare(ask, os.environ, store, Path.cwd())
+        for mention in prepared.config.mentions:
+            say(f"segue: {mention}", err=True)
         found = why(prepared, store, len((text or "").encode()))
     if as_json:
         say_json(found)

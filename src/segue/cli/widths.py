@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 MARKS_PER_COLUMN = 8
 """So many characters that take no column may stand in one; then a line is full."""
@@ -24,6 +24,32 @@ def fitted(text: str, width: int) -> str:
     if columns(text) <= width:
         return text
     return cut(text, width - 1).rstrip() + "…" if width > 1 else "…"[:width]
+
+
+def ending(text: str, width: int) -> str:
+    """The text, or as much of its end as fits with a ``…`` before it."""
+    if columns(text) <= width:
+        return text
+    return "…" + cut(text[::-1], width - 1)[::-1] if width > 1 else "…"[:width]
+
+
+def joined(parts: Sequence[str], width: int, indent: int, between: str = " · ") -> list[str]:
+    """The parts on as many lines as they need; all but the first line are indented. No part is broken."""
+    lines = [parts[0]]
+    for part in parts[1:]:
+        longer = f"{lines[-1]}{between}{part}"
+        if columns(longer) <= width:
+            lines[-1] = longer
+        else:
+            lines.append(" " * indent + part)
+    return lines
+
+
+def wrapped(text: str, width: int, indent: int = 0, lead: str = "") -> list[str]:
+    """The text on lines of whole words: the first begins with ``lead``, the others are indented. A word that
+    is too long stays whole: it may be a path to copy."""
+    first, *others = text.split() or [""]
+    return joined([lead + first, *others], width, indent, " ")
 
 
 def padded(text: str, width: int, *, right: bool = False) -> str:

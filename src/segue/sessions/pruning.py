@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from segue.core.figures import counted
 from segue.core.transcript import Brief, Entry
 from segue.sessions.shelf import Known
 
@@ -59,7 +60,7 @@ def judge(candidates: Sequence[Candidate], rules: Rules, now_ms: int) -> list[Ve
         if not _spoken_of(each, rules):
             continue
         stays = _stays(each, rules, now_ms) or ("one of the newest" if _key(each) in kept else "")
-        why = stays or f"not used for {_days(each, now_ms)} days, {_whose(each)}"
+        why = stays or f"not used for {_days(each, now_ms)}, {_whose(each)}"
         verdicts.append(Verdict(candidate=each, why=why, goes=not stays))
     return verdicts
 
@@ -88,7 +89,7 @@ def _stays(each: Candidate, rules: Rules, now_ms: int) -> str:
     if each.brief.title_by == "user":
         return "somebody gave it a name"
     if rules.days is not None and now_ms - each.last_used_ms < rules.days * DAY_MS:
-        return f"used {_days(each, now_ms)} days ago"
+        return f"used {_days(each, now_ms)} ago"
     if rules.larger is not None and each.size <= rules.larger:
         return "small"
     return ""
@@ -110,8 +111,8 @@ def _key(each: Candidate) -> tuple[str, str]:
     return each.agent, each.id
 
 
-def _days(each: Candidate, now_ms: int) -> int:
-    return max(0, now_ms - each.last_used_ms) // DAY_MS
+def _days(each: Candidate, now_ms: int) -> str:
+    return counted(max(0, now_ms - each.last_used_ms) // DAY_MS, "day")
 
 
 def _whose(each: Candidate) -> str:

@@ -66,7 +66,7 @@ def search(index: Index, places: Sequence[Place], wanted: Wanted, now_ms: int | 
         scale = search_rows.scale(index, terms)
     except sqlite3.DatabaseError as error:
         why = f"the search index {index.path} cannot be read: {error}"
-        raise Broken(f"{why}; delete it, it is made anew") from error
+        raise Broken(f"{why}; delete it, and it will be built again") from error
     looking = _Looking(index, places)
     matches: list[_Match] = []
     for row in rows:

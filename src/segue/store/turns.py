@@ -90,6 +90,11 @@ class Turns(Part):
         rows = self.db.all(_SQL.newest, conversation=conversation_id, count=count)
         return [turn_of(row) for row in reversed(rows)]
 
+    def turns_of(self, conversation_id: str, agent: str, limit: int) -> list[TurnRow]:
+        """Those of one agent, as above."""
+        rows = self.db.all(_SQL.newest_of, conversation=conversation_id, agent=agent, count=limit)
+        return [turn_of(row) for row in reversed(rows)]
+
     def unsettled(self, conversation_id: str) -> list[TurnRow]:
         """Those that wait or run, oldest first."""
         return [turn_of(row) for row in self.db.all(_SQL.unsettled, conversation=conversation_id)]

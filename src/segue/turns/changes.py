@@ -65,7 +65,9 @@ def may_rerun(store: Store, conversation: str, message: str, cut: bool) -> None:
     others = [each for each in after if each.id not in answers]
     if others:
         follow = "1 message follows" if len(others) == 1 else f"{len(others):,} messages follow"
-        raise Misuse(f"{follow} #{at + 1}, and would go: run it again with --cut, or in a fork (segue fork)")
+        raise Misuse(
+            f"{follow} #{at + 1}, and would be dropped: add --cut, or retry it in a fork (segue fork)"
+        )
 
 
 def addressed(message: Message, prepared: Prepared) -> Message:
@@ -119,8 +121,8 @@ def undo(store: Store, conversation: Conversation) -> ChangeRow:
     done = store.undo(conversation.id, _now(), lambda a, b: risen(a, b, _voices([*a, *b])))
     if done is None:
         raise Misuse(
-            f"{conversation.key} has no change that could be taken back: something was said since the last"
-            " one, or there is none; segue fork goes on from an earlier message"
+            f"{conversation.key} has no change to undo: something was said since the last one, or"
+            " there is none; segue fork continues from an earlier message"
         )
     return done
 

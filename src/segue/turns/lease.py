@@ -16,6 +16,7 @@ from pathlib import Path
 import anyio
 from anyio.to_thread import run_sync
 
+from segue.core.errors import StoreAway
 from segue.core.hosts import Host
 from segue.store import leases
 from segue.store.records import Claim, Owner
@@ -41,6 +42,8 @@ __all__ = [
 OVERTAKEN = "another process took the conversation over while this one stood still"
 POLL_S = (0.05, 0.5)
 """How often a busy lease is asked for: at first, and when it takes long."""
+AWAY_S = 45.0
+"""So long the store may be away while somebody waits."""
 
 
 class Busy(Exception):  # noqa: N818 - it is an answer, not an error
@@ -124,24 +127,31 @@ async def _grip(
     given_up: Callable[[], bool],
     waiting: Waiting | None,
 ) -> Grip:
-    pause, said = POLL_S[0], False
+    pause, holder, heard_at = POLL_S[0], "", 0.0
     with taking:
         try:
             while True:
-                got = await run_sync(taking.take)
+                try:
+                    got = await run_sync(taking.take)
+                except StoreAway:  # who waits anyway waits for the store, too
+                    if not holder or time.monotonic() > heard_at + AWAY_S:
+                        raise
+                    got = holder
+                else:
+                    heard_at = time.monotonic()
                 if isinstance(got, Grip):
                     return taking.kept()
                 if time.monotonic() >= until or given_up():
                     raise Busy(got)
-                if not said:
+                if not holder:
                     on_wait(got)
-                    said = True
                     if waiting is not None:
                         await run_sync(waiting.begin)
+                holder = got
                 await anyio.sleep(pause)
                 pause = min(pause * 1.5, POLL_S[1])
         finally:
-            if said and waiting is not None:
+            if holder and waiting is not None:
                 with anyio.CancelScope(shield=True):
                     await run_sync(waiting.end)
 

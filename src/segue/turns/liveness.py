@@ -26,9 +26,14 @@ def living(store: Store, run: TurnRow, host: Host) -> Living:
     if holder is not None and judge(holder, host) == "alive":
         return "alive"
     near = store.attempts(run.id) if owners.is_near(run.owner, host) else []
-    return "orphan" if any(owners.attempt_lives(Path(attempt.run_dir)) for attempt in near) else "dead"
+    return "orphan" if any(_works(Path(attempt.run_dir)) for attempt in near) else "dead"
 
 
 def under_way(store: Store, conversation: str, host: Host) -> bool:
     """Whether anything of the conversation is at work, or waits for its turn."""
     return any(living(store, run, host) != "dead" for run in store.unsettled(conversation))
+
+
+def _works(run_dir: Path) -> bool:
+    """Whether the agent itself does. What it had started may linger: that is ended by the next run."""
+    return not owners.leader_is_gone(run_dir) and owners.attempt_lives(run_dir)

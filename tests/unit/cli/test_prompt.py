@@ -20,7 +20,7 @@ SHOW = (
     "import sys\nfrom segue.cli.prompt import gather\nfrom segue.core.errors import Misuse\n"
     "try: gather('text')\nexcept Misuse as error: print(error)"
 )
-WAITING = "segue: waiting for what is piped in (give </dev/null if there is nothing)\n"
+WAITING = "segue: waiting for piped input (add </dev/null if there is none)\n"
 
 
 def start(stdin: int | IO[bytes], *args: str, code: str = GATHER) -> subprocess.Popen[str]:

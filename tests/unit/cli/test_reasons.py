@@ -56,12 +56,12 @@ def test_a_resume() -> None:
     lines = shown(why())
     left, right = "fix-auth · claude · next turn: resume", "sends the new message, ~3 tokens, ~$0.004"
     assert lines[0] == left + right.rjust(100 - len(left))
-    way, cost = "▸ resume  ✓ its own session, and what is new", "~1.1k new, 11.8k cached, ~$0.004"
+    way, cost = "▸ resume  ✓ its own session, plus what is new", "~1.1k new, 11.8k cached, ~$0.004"
     assert lines[2] == way + cost.rjust(100 - len(way))
-    assert lines[4] == "  graft   – off"
-    assert lines[5].startswith("  replay  · would also do: the whole conversation as text")
-    assert lines[7].startswith("  fresh   · would forget everything")
-    assert lines[9].startswith("checks  ✓ blank  ✓ enabled  ✓ capability  ✓ fresh-session  ✓ pin")
+    assert lines[3].startswith("  branch  · also possible ")
+    assert lines[4].startswith("  replay  · also possible: the whole conversation as text")
+    assert lines[6].startswith("  fresh   · would forget everything")
+    assert lines[8].startswith("checks  ✓ blank  ✓ enabled  ✓ capability  ✓ fresh-session  ✓ pin")
 
 
 def test_a_replay_says_why_not_a_resume_and_what_that_would_have_been() -> None:
@@ -73,12 +73,12 @@ def test_a_replay_says_why_not_a_resume_and_what_that_would_have_been() -> None:
         checks=failing("workdir", detail, "resume", "branch"),
     )
     lines = shown(found, home="/home/me")
-    assert "sends 38 earlier messages, ~21.0k tokens" in lines[0]
+    assert "sends 38 earlier messages, ~21k tokens" in lines[0]
     assert lines[2].startswith("  resume  ✗ the session belongs to ~/app, this is ~/other")
     assert lines[2].endswith("would have been ~$0.004")
     assert len(lines[2]) == 100
     assert lines[3].startswith("  branch  ✗ the same")
-    assert lines[5].startswith("▸ replay  ✓ the whole conversation as text")
+    assert lines[4].startswith("▸ replay  ✓ the whole conversation as text")
     assert lines[-2:] == [
         "  ✗ workdir: the session belongs to ~/app, this is ~/other",
         "    → run it in ~/app (--cwd) to keep the session",
@@ -90,13 +90,42 @@ def test_a_first_turn() -> None:
     found = why(chosen="fresh", rungs=(*rungs, RungShown("fresh", "chosen")), sends=Sends(0, 1, 0, 0))
     lines = shown(found)
     assert lines[0].endswith("sends the new message")
-    assert lines[7] == "▸ fresh   ✓ a new session, with the new message only"
+    assert lines[6] == "▸ fresh   ✓ a new session, with the new message only"
 
 
 def test_corrections_and_parts_are_said() -> None:
     assert "sends 2 earlier messages and 1 correction" in shown(why(sends=Sends(4, 3, 10, 3, 1)))[0]
     recap = why(chosen="recap", sends=Sends(0, 100, 24_000, 6_857))
     assert "sends a part of 99 earlier messages" in " ".join(shown(recap)[:2])
+
+
+@pytest.mark.parametrize(("state", "seen"), [("impossible", 0), ("barred", 0), ("open", 1), ("chosen", 1)])
+def test_a_graft_is_shown_only_where_there_can_be_one(state: str, seen: int) -> None:
+    found = why(rungs=(RungShown("graft", state, "off" if not seen else ""), RungShown("fresh", "open")))
+    assert sum("graft" in line for line in shown(found)) == seen
+
+
+def test_a_heading_that_does_not_fit_is_broken_between_its_parts() -> None:
+    found = why(role="reviewer-of-the-changes", account="work")
+    assert shown(found, width=80)[:3] == [
+        "fix-auth · claude, reviewer-of-the-changes (work) · next turn: resume",
+        "  sends the new message, ~3 tokens, ~$0.004",
+        "",
+    ]
+    assert shown(found, width=60)[:4] == [
+        "fix-auth · claude, reviewer-of-the-changes (work)",
+        "  next turn: resume",
+        "  sends the new message, ~3 tokens, ~$0.004",
+        "",
+    ]
+
+
+def test_a_path_that_is_too_long_stays_whole() -> None:
+    path = "/srv/" + "x" * 90
+    found = why(chosen="replay", barred=f"the session belongs to {path}, this is another directory")
+    lines = shown(found, width=80)
+    assert sum(path in line for line in lines) == 1
+    assert sum("would have been" in line for line in lines) == 2
 
 
 def test_who_answers() -> None:
@@ -150,11 +179,11 @@ def test_every_check_that_fails_has_its_advice(name: str) -> None:
         (Check("account", "fail", (), "3 messages were said under another account"), "--account"),
         (
             Check("end", "fail", ("resume",), "somebody else went on with the session since"),
-            "where we left it",
+            "where Segue left it",
         ),
         (Check("end", "fail", ("resume",), "a prompt that failed stayed behind"), "sends the message again"),
         (Check("capability", "fail", ("branch",), "cannot"), "sent as text"),
-        (Check("capability", "fail", ("resume", "branch"), "cannot"), "segue doctor"),
+        (Check("capability", "fail", ("resume", "branch"), "cannot"), "segue agents"),
         (Check("busy", "fail", (), "another turn"), "--fork"),
     ],
 )

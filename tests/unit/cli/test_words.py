@@ -19,9 +19,14 @@ from segue.core.usage import Context, Usage
         (None, "?"),
         (0, "0"),
         (999, "999"),
-        (1_000, "1.0k"),
+        (1_000, "1k"),
+        (32_000, "32k"),
         (11_749, "11.7k"),
         (250_000, "250k"),
+        (999_499, "999k"),
+        (999_500, "1M"),
+        (1_000_000, "1M"),
+        (1_048_576, "1M"),
         (3_140_000, "3.1M"),
     ],
 )
@@ -63,7 +68,8 @@ def test_a_tool_call_is_one_line(name: str, given: Any, shown: str) -> None:
 
 
 def test_a_long_tool_call_is_cut() -> None:
-    assert len(words.tool("Bash", {"command": "x" * 500}, 80)) == 80
+    assert words.tool("Bash", {"command": "x" * 500}, 80) == f"Bash {'x' * 74}…"
+    assert words.tool("Bash", {"command": "日" * 500}, 80) == f"Bash {'日' * 37}…"
 
 
 @pytest.mark.parametrize(
@@ -113,6 +119,10 @@ def test_what_a_failing_cli_said_is_harmless() -> None:
 @pytest.mark.parametrize(("number", "shown"), [(0, "0 turns"), (1, "1 turn"), (1_200, "1,200 turns")])
 def test_counted(number: int, shown: str) -> None:
     assert words.counted(number, "turn") == shown
+
+
+def test_counted_with_a_plural_of_its_own() -> None:
+    assert [words.counted(n, "entry", "entries") for n in (1, 2)] == ["1 entry", "2 entries"]
 
 
 def test_a_moment_has_its_day_where_that_is_not_today() -> None:
@@ -186,12 +196,29 @@ def test_the_line_under_an_answer(fields: dict[str, Any], line: str) -> None:
         ("rate_limited", {"until": 1}, "kept as #9. Retry then with: segue retry fix-auth"),
         ("rate_limited", {}, "kept as #9. Retry with: segue retry fix-auth"),
         ("auth", {}, "kept as #9. Log in, then retry with: segue retry fix-auth"),
+        ("untrusted", {}, "kept as #9. Once the directory is trusted, retry with: segue retry fix-auth"),
         ("timeout", {}, "kept as #9. Retry with: segue retry fix-auth"),
+        (
+            "tool_denied",
+            {"tools_run": 1},
+            "kept as #9. Allow it with --permission or --allow-tool, and retry with: segue retry fix-auth",
+        ),
         (
             "timeout",
             {"tools_run": 1},
             "kept as #9. The agent knows what it did: go on with segue run fix-auth, or once more with:"
             " segue retry fix-auth",
+        ),
+        (
+            "timeout",
+            {"tools_run": None},
+            "kept as #9. What it did is not known: look, then go on with segue run fix-auth, or once more"
+            " with: segue retry fix-auth",
+        ),
+        (
+            "rate_limited",
+            {"tools_run": None, "until": 1},
+            "kept as #9. What it did is not known: look before you retry with: segue retry fix-auth",
         ),
     ],
 )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from segue.agents.base import Answer, Ended, Evidence, Sessions
-from segue.agents.claude import projects, stream, tools, verdict
+from segue.agents.claude import identity, projects, stream, tools, verdict
 from segue.agents.claude.sessions import SESSIONS
 from segue.core.errors import Misuse
 from segue.core.events import Event, Permission, Question
@@ -85,7 +85,7 @@ class Claude:
     sessions: Sessions | None = SESSIONS
     notes: Sequence[str] = (
         "without --permission, Claude refuses edits and commands that its settings do not allow",
-        "as root, Claude takes --permission full only where IS_SANDBOX=1 is set",
+        "as root, Claude accepts --permission full only if IS_SANDBOX=1 is set",
     )
 
     def reader(self) -> Reader | None:
@@ -111,6 +111,9 @@ class Claude:
 
     def default_home(self, env: Mapping[str, str]) -> Path:
         return Path(env.get("CLAUDE_CONFIG_DIR") or Path(env.get("HOME", "~")).expanduser() / ".claude")
+
+    def login_files(self, home: Path, env: Mapping[str, str]) -> Sequence[Path]:
+        return home, identity.settings_file(home, env)
 
     def command(self, request: Request, runtime: Runtime, place: Place) -> Command:
         can = runtime.capabilities

@@ -62,7 +62,7 @@ class Codex:
     login_check: Sequence[str] = ("login", "status")
     sessions: Sessions | None = SESSIONS
     notes: Sequence[str] = (
-        "a command that Codex's sandbox stops at once does not show in its stream, so not here either",
+        "a command that Codex's sandbox stops at once is not in its output, so it is not shown here either",
         "without --permission, Codex runs in a read-only sandbox, whatever its own settings say",
         "with --permission edit or full in a git repository, Codex marks it as trusted in its config.toml",
     )

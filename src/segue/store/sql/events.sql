@@ -27,3 +27,8 @@ ON CONFLICT (runtime, capability) DO UPDATE SET reason = excluded.reason, ms = e
 
 -- name: switched_off(runtime)
 SELECT capability, reason FROM switched_off WHERE runtime = :runtime ORDER BY capability;
+
+-- name: copy_tools(turn, old)!
+INSERT INTO events (turn, seq, ms, event)
+SELECT CAST(:turn AS TEXT), seq, ms, event
+FROM events WHERE turn = :old AND substr(event, 1, 14) = '{"type":"tool-';
