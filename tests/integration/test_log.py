@@ -99,7 +99,7 @@ def test_a_cost_that_is_estimated_says_so_everywhere(segue: Program, tmp_path: P
     assert " · ~$10.000" in segue("export", "mixed").stdout
     lines = msgspec.json.decode(segue("export", "mixed", "--json").stdout)["messages"]
     assert [line["cost_estimated"] for line in lines] == [None, False, None, True]
-    assert segue("log", "mixed").stdout.splitlines()[-1].strip().startswith("total 2.0M · ~$10.0")
+    assert segue("log", "mixed").stdout.splitlines()[-1].strip().startswith("total 2M · ~$10.0")
 
 
 def test_the_whole_text_stands_below_with_full(segue: Program) -> None:
