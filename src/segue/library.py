@@ -29,7 +29,7 @@ from segue.core.keys import conversation_key
 from segue.core.turn import Turn
 from segue.store.records import ChangeRow, Conversation, LogRow, Summary
 from segue.store.store import Store
-from segue.turns import changes, exchange
+from segue.turns import changes, exchange, foreseen
 from segue.turns.answering import Answerer
 from segue.turns.attempt import Cancel
 from segue.turns.opening import opened
@@ -135,8 +135,9 @@ class Segue:
         """
         conversation = await self.conversation(key)
         found = await run_sync(changes.find, self.store, conversation, message, "user")
-        cut = options.get("cut", False)
-        await run_sync(changes.may_rerun, self.store, conversation.id, found.id, cut)
+        if not options.get("fork"):  # which messages there are in a fork is known once it is made
+            cut = options.get("cut", False)
+            await run_sync(changes.may_rerun, self.store, conversation.id, found.id, cut)
         text = (await run_sync(self.store.texts, [found.id]))[found.id]
         wanted = changes.to_whom(found, options)
         prepared = await self._prepared(key, text, wanted, answers=answer is not None)
@@ -187,18 +188,21 @@ class Segue:
         return (await run_sync(changes.fork, self.store, conversation, wanted, last)).key
 
     async def history(self, key: str) -> list[LogRow]:
-        """Every message as it stands, with the turn that made it."""
+        """Every message as it stands, with the turn that made it.
+
+        What a killed Segue left behind reads as the next turn will settle it; ``turn.recovery`` says so.
+        """
         conversation = await self.conversation(key)
-        return await run_sync(self.store.log, conversation.id)
+        return await run_sync(lambda: self._foreseen(conversation).log(conversation.id))
 
     async def conversations(self) -> list[Summary]:
         """All conversations, the last used first."""
-        return await run_sync(lambda: self.store.conversations())
+        return await run_sync(foreseen.listed, self.store, self._env, Path.cwd())
 
     async def export(self, key: str, form: Literal["json", "markdown"] = "json") -> str:
         """The conversation as JSON, which ``take_in`` takes, or as Markdown to read."""
         conversation = await self.conversation(key)
-        export = await run_sync(exchange.export_of, self.store, conversation)
+        export = await run_sync(lambda: exchange.export_of(self._foreseen(conversation), conversation))
         return exchange.markdown(export) if form == "markdown" else exchange.json(export)
 
     async def take_in(self, export: str | bytes, key: str | None = None) -> str:
@@ -243,6 +247,9 @@ class Segue:
     ) -> Prepared:
         ask = ask_of(key, text, options, may_be_empty=asking, answers=answers)
         return await run_sync(prepare, ask, self._env, self.store, Path.cwd())
+
+    def _foreseen(self, conversation: Conversation) -> Store:
+        return foreseen.foreseen(self.store, conversation, self._env, Path.cwd())
 
     def _shelf(self) -> Shelf:
         from segue.sessions.shelf import Shelf

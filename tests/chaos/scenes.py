@@ -120,8 +120,8 @@ class Scene:
         return rows
 
     def said(self, key: str = KEY) -> list[tuple[str, str]]:
-        """Who said what, in order."""
-        return [(row["from"], row["text"]) for row in self.log(key)]
+        """Who said what, in order. What never began is not part of it."""
+        return [(row["from"], row["text"]) for row in self.log(key) if row["n"] is not None]
 
     def open_gate(self, name: str = "gate") -> None:
         (self.segue.cwd / name).touch()
@@ -141,6 +141,14 @@ class Scene:
     def has(self, name: str) -> bool:
         """Whether the newest attempt has this file in its directory."""
         return bool(self.run_dirs) and (self.run_dirs[-1] / name).exists()
+
+    def said_by_agent(self, text: bytes) -> bool:
+        """Whether the newest attempt has printed this."""
+        return (
+            self.has("plan.json")
+            and self.has("stdout")
+            and text in (self.run_dirs[-1] / "stdout").read_bytes()
+        )
 
     def heard(self, session: str) -> list[str]:
         """Every prompt that a native session of the agent holds, in order."""

@@ -23,6 +23,7 @@ def orphan(scene: Scene, text: str = SLOW, *options: str) -> int:
     """A turn whose Segue is killed once the agent has begun to work; the agent's number."""
     started = scene.start(text, *options)
     until(lambda: scene.has("process.json"), "the agent was noted")
+    until(lambda: scene.said_by_agent(b'"session"'), "it has read what it was asked")
     pid = scene.agent()
     started.kill()
     return pid
@@ -95,8 +96,9 @@ def test_its_time_limit_holds(scene: Scene) -> None:
 @pytest.mark.skipif(not HAS_PROC, reason="the agent's stdin is kept open through /proc")
 def test_it_is_ended_when_it_asks_and_nobody_can_answer(scene: Scene) -> None:
     asking = f"think [[shell {GATE}]] [[ask Which one? | A | B]] [[say thanks]]"
-    started = scene.start(asking)
+    started = scene.start(asking, "--questions", "on")
     until(lambda: scene.has("process.json"), "the agent was noted")
+    until(lambda: scene.said_by_agent(b'"session"'), "it has read what it was asked")
     pid = scene.agent()
     # as long as somebody could still write to its stdin, it waits
     with open(f"/proc/{pid}/fd/0", "wb", buffering=0):
@@ -119,7 +121,7 @@ def test_ctrl_c_gives_up_the_second_turn_only(scene: Scene) -> None:
     assert scene.agents() == [pid]
     scene.open_gate()
     done = scene.run("what numbers?")
-    assert [text for _, text in scene.said()] == [SLOW, "answer-1", "second", "what numbers?", "1"]
+    assert [text for _, text in scene.said()] == [SLOW, "answer-1", "what numbers?", "1"]
     assert scene.heard(done.turn["session_id"])[0] == SLOW
     assert scene.effects == ["one"]
     assert scene.quiet()
@@ -134,7 +136,6 @@ def test_waiting_for_it_is_bounded(scene: Scene) -> None:
     scene.run("third")
     assert [text for sender, text in scene.said() if sender == "user"] == [
         "wait for me [[hang]]",
-        "second",
         "third",
     ]
 
@@ -149,7 +150,7 @@ def test_who_adopts_it_may_be_killed_too(scene: Scene) -> None:
     third.says(READING)
     scene.open_gate()
     assert third.end().code == 0
-    assert [text for _, text in scene.said()] == [SLOW, "answer-1", "second", "what numbers?", "1"]
+    assert [text for _, text in scene.said()] == [SLOW, "answer-1", "what numbers?", "1"]
     assert scene.effects == ["one"]
     assert scene.quiet()
 
@@ -203,7 +204,7 @@ def test_one_that_cannot_be_read_is_waited_for(scene: Scene, damage: str) -> Non
     done = scene.run("what numbers?")
     assert scene.effects == ["one"]
     assert done.turn["text"] == "1"
-    assert [text for sender, text in scene.said() if sender == "user"] == [SLOW, "second", "what numbers?"]
+    assert [text for sender, text in scene.said() if sender == "user"] == [SLOW, "what numbers?"]
     assert scene.log()[0]["failure"]["kind"] == "killed"
 
 

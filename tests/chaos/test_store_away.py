@@ -84,6 +84,20 @@ def test_postgresql_is_restarted(scene: Scene, own_postgres: Server, at_the_end:
     assert scene.run("what now? [[say on]]").turn["mode"] == "resume"
 
 
+def test_who_waits_for_another_turn_outlasts_a_restart(scene: Scene, own_postgres: Server) -> None:
+    scene.segue.env["SEGUE_STORE_URL"] = at(own_postgres.url, "postgres")
+    started = at_work(scene)
+    waiting = scene.start("remember number 3")
+    waiting.says("waiting for another turn")
+    own_postgres.stop()
+    time.sleep(DOWN_S)
+    own_postgres.start()
+    scene.open_gate()
+    assert started.end().code == 0
+    done = waiting.end()
+    assert (done.code, done.turn["text"]) == (0, "Noted: 3."), done.stderr
+
+
 def test_sqlite_is_locked_for_longer_than_a_write_waits(scene: Scene) -> None:
     hasty(scene, limit_s=60)
     started = at_work(scene)
@@ -109,6 +123,8 @@ def test_a_turn_that_cannot_be_settled_is_settled_by_the_next_run(scene: Scene) 
     assert (done.code, turn["status"], turn["text"]) == (75, "failed", "done"), done.stderr
     assert (turn["failure"]["kind"], turn["failure"]["retryable"]) == ("unsettled", False)
     assert "do not run it again" in turn["failure"]["message"]
+    assert turn["next"] == "segue last t"
+    assert "Read it with: segue last t\n" in done.stderr
     assert scene.has("plan.json")
     assert scene.has("stdout")
     after = scene.run("what numbers?").turn
@@ -119,6 +135,16 @@ def test_a_turn_that_cannot_be_settled_is_settled_by_the_next_run(scene: Scene) 
     assert scene.effects == ["one", "two"]
     assert tools(scene) == CALLS
     assert scene.quiet()
+
+
+def test_a_store_that_is_locked_when_a_turn_begins_is_worth_another_try(scene: Scene) -> None:
+    scene.run("remember number 7")
+    hasty(scene, limit_s=1)
+    with locked(scene):
+        done = scene.start("remember number 8").end()
+    assert done.code == 75
+    assert msgspec.json.decode(done.stdout)["error"]["code"] == "store_away"
+    assert scene.run("what numbers?").turn["text"] == "7"
 
 
 def test_who_waits_for_the_store_can_be_stopped(scene: Scene) -> None:

@@ -20,21 +20,31 @@ from tests.integration.conftest import SEGUE, Program
 PATIENCE_S = 60
 
 
-def on_terminal(
-    segue: Program, *args: str, keys: tuple[tuple[float | Path, bytes], ...] = (), columns: int = 80
-) -> tuple[int, str]:
-    """Run it on a terminal of its own; ``keys`` are typed after so many seconds, or when a file is there."""
+Keys = tuple[tuple[float | Path | str, bytes], ...]
+"""What is typed, after so many seconds, when a file is there, or when a text was shown since the last."""
+
+
+def on_terminal(segue: Program, *args: str, keys: Keys = (), columns: int = 80) -> tuple[int, str]:
+    """Run it on a terminal of its own: how it ended, and what it wrote there."""
+    code, written = bytes_on_terminal(segue, *args, keys=keys, columns=columns)
+    return code, written.decode("utf-8", "replace")
+
+
+def bytes_on_terminal(segue: Program, *args: str, keys: Keys = (), columns: int = 80) -> tuple[int, bytes]:
     with Terminal(segue, *args, columns=columns) as terminal:
-        began, waiting = time.monotonic(), list(keys)
+        began, waiting, since = time.monotonic(), list(keys), 0
         while time.monotonic() - began < PATIENCE_S:
-            if waiting and _due(waiting[0][0], began):
+            if waiting and _due(waiting[0][0], began, terminal.seen[since:]):
+                since = len(terminal.seen)
                 os.write(terminal.leader, waiting.pop(0)[1])
             if not terminal.read():
                 break
-        return terminal.process.wait(timeout=10), terminal.seen
+        return terminal.process.wait(timeout=10), terminal.written
 
 
-def _due(when: float | Path, began: float) -> bool:
+def _due(when: float | Path | str, began: float, shown: str) -> bool:
+    if isinstance(when, str):
+        return when in shown
     return when.exists() if isinstance(when, Path) else time.monotonic() - began > when
 
 
@@ -43,7 +53,7 @@ class Terminal:
 
     def __init__(self, segue: Program, *args: str, columns: int = 80, rows: int = 24) -> None:
         self.leader, follower = pty.openpty()
-        self.screen, self.seen, self._rows = Wrapping(columns), "", rows
+        self.screen, self.seen, self.written, self._rows = Wrapping(columns), "", b"", rows
         self._resize(columns)
         self.process = subprocess.Popen(
             [*SEGUE, *args],
@@ -73,9 +83,11 @@ class Terminal:
         if not select.select([self.leader], [], [], patience)[0]:
             return not ended
         try:
-            self._rest += os.read(self.leader, 65_536)
+            chunk = os.read(self.leader, 65_536)
         except OSError:
             return False
+        self.written += chunk
+        self._rest += chunk
         text = self._rest.decode("utf-8", "ignore")
         self._rest = self._rest[len(text.encode()) :]
         self.seen += text

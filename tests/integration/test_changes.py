@@ -87,7 +87,9 @@ def test_a_retry_is_of_the_last_message_and_branches_before_it(talk: Talk) -> No
 
 
 def test_a_retry_of_an_earlier_message_drops_what_came_after_it(talk: Talk) -> None:
-    again = talk.retry("#3")
+    refused = talk.segue("retry", "t", "#3")
+    assert (refused.code, "2 messages follow #3" in refused.stderr) == (2, True)
+    again = talk.retry("#3", "--cut")
     assert (again.mode, again.text) == ("branch", "Noted: 2.")
     assert talk.texts()[2:] == ["remember number 2", "Noted: 2."]
     assert talk.run("what numbers?").text == "1, 2"
@@ -118,7 +120,7 @@ def test_a_retry_that_is_blank_begins_anew_for_good(talk: Talk) -> None:
 
 def test_a_retry_goes_to_whom_it_was_said(talk: Talk) -> None:
     talk.run("hi", "--agent", "other", "--role", "reviewer")
-    again = talk.retry("#5")
+    again = talk.retry("#5", "--cut")
     assert (again.turn["agent"], again.turn["role"]) == ("rehearsal", None)
 
 

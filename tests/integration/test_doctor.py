@@ -153,6 +153,54 @@ def test_the_cli_itself_says_whether_it_is_logged_in(
     assert "no coding agent" not in ran.stdout
 
 
+@pytest.mark.parametrize(
+    ("agent", "label", "key"), [("gemini", "Gemini", "GEMINI_API_KEY"), ("vibe", "Vibe", "MISTRAL_API_KEY")]
+)
+def test_agents_that_cannot_be_asked_are_told_by_what_is_there(
+    bare: Program, agent: str, label: str, key: str
+) -> None:
+    program = install(bare, agent, "vibe 3.0.2" if agent == "vibe" else "0.61.0")
+    check, level, how = one(bare("doctor", "--json"), f"{label} is not logged in")
+    assert (check, level) == (agent, "warn")
+    assert how.startswith(f"log in by running {program} once, or give an account its key: pass_env = ")
+    bare.config(f'[accounts.work]\nagent = "{agent}"\npass_env = ["{key}"]\n')
+    ran = bare("doctor", "--json", more={key: "a-key-that-must-not-be-seen"})
+    assert one(ran, f"{label} has a login or a key (account work)")[1] == "ok"
+    assert "must-not-be-seen" not in ran.stdout + ran.stderr
+
+
+def test_it_leaves_nothing_in_a_fresh_home(bare: Program, tmp_path: Path) -> None:
+    """Neither by itself, nor by the programs that it asks: they get a home that is thrown away."""
+    for name, variable, place in (
+        ("claude", "CLAUDE_CONFIG_DIR", ".claude"),
+        ("codex", "CODEX_HOME", ".codex"),
+        ("vibe", "VIBE_HOME", ".vibe"),
+        ("gemini", "GEMINI_CLI_HOME", ".gemini"),
+    ):
+        program = install(bare, name, "1.2.3 (Claude Code)", login=1)
+        leaves = (
+            f'home="${{{variable}:-$HOME/{place}}}"; [ -d "$home" ] || echo > "$home"; echo > "$home/left"'
+        )
+        program.write_text(program.read_text().replace("#!/bin/sh\n", f"#!/bin/sh\n{leaves}\n"))
+    home = tmp_path / "fresh"
+    home.mkdir()
+    env = {name: value for name, value in bare.env.items() if name != "SEGUE_HOME"}
+    bare = replace(bare, env={**env, "HOME": str(home)})
+    ran = bare("doctor", "--json")
+    assert ran.code == 0, ran.stdout
+    assert one(ran, "Claude says it is not logged in")[1] == "warn"
+    assert one(ran, "data in")[:2] == ("home", "ok")
+    assert [str(path) for path in home.rglob("*")] == []
+
+
+def test_a_home_that_is_used_is_asked_itself(bare: Program, tmp_path: Path) -> None:
+    program = install(bare, "claude", "2.1.325 (Claude Code)")
+    program.write_text(program.read_text().replace("exit 0", '[ -z "$CLAUDE_CONFIG_DIR" ]; exit'))
+    assert one(bare("doctor", "--json"), "Claude says it is not logged in")[1] == "warn"
+    (tmp_path / ".claude.json").write_text("{}")
+    assert one(bare("doctor", "--json"), "Claude is logged in")[1] == "ok"
+
+
 def test_a_provider_with_its_own_key_needs_no_login(bare: Program) -> None:
     install(bare, "codex", "codex-cli 0.166.0", login=1)
     _, level, how = one(bare("doctor", "--json"), "Codex says it is not logged in")

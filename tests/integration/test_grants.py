@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.integration.conftest import Program
-from tests.integration.talk import OTHER, Talk, rehearsing
+from tests.integration.talk import AGENT, OTHER, Talk, rehearsing
+from tests.integration.terminals import on_terminal
 
 WRITE = "[[shell touch made]][[say done]]"
 
@@ -183,3 +186,56 @@ def test_a_session_keeps_what_it_began_with(segue: Program) -> None:
 def test_the_configuration_can_say_it(segue: Program) -> None:
     segue.config('[defaults]\nagent = "rehearsal"\nquestions = "on"\n')
     assert offered(Talk(segue).run("hi").turn) is True
+
+
+FORM = """\
+? Which colour?
+  1  red
+  2  blue
+  a number, or your own words; Enter takes 1
+> """
+
+
+@pytest.mark.parametrize(
+    ("typed", "answer"),
+    [
+        ((b"2\n",), "blue"),
+        ((b"\n",), "red"),
+        ((b"a darker blue\n",), "a darker blue"),
+        ((b"7\n", b"2\n"), "blue"),
+        ((b"\x04",), "Refused: nobody can answer now."),
+    ],
+)
+def test_at_a_terminal_a_question_is_a_form(segue: Program, typed: tuple[bytes, ...], answer: str) -> None:
+    talk = rehearsing(segue)
+    keys = tuple(("> ", each) for each in typed)
+    code, output = on_terminal(segue, "run", "t", f"{ASK}[[result]]", keys=keys)
+    assert code == 0
+    assert FORM in output.replace("\r", "")
+    assert "{" not in output
+    (said,) = [row["text"] for row in talk.log() if row["from"] == "assistant"]
+    assert said.startswith(answer)
+    assert talk.why()["terms"]["questions"] is True, "the session keeps it, also where nobody can answer"
+
+
+def test_what_was_typed_before_a_question_does_not_answer_it(segue: Program, tmp_path: Path) -> None:
+    """Enter takes the first option: not by a key that was pressed before anybody could see it."""
+    talk = rehearsing(segue)
+    began, go = tmp_path / "began", tmp_path / "go"
+    wait = f"[[shell touch {began}; until [ -e {go} ]; do sleep 0.05; done]]"
+    keys = ((began, b"\n"), ("> ", b"2\n"))
+    with subprocess.Popen(["sh", "-c", f"until [ -e {began} ]; do sleep 0.1; done; sleep 1; touch {go}"]):
+        on_terminal(segue, "run", "t", f"{wait}{ASK}[[result]]", "--permission", "full", keys=keys)
+    assert [row["text"] for row in talk.log() if row["from"] == "assistant"] == ["blue"]
+
+
+@pytest.mark.parametrize(("options", "asks"), [((), False), (("--questions", "on"), True)])
+def test_a_session_that_was_begun_elsewhere_is_settled_by_the_turn_that_takes_it_in(
+    segue: Program, options: tuple[str, ...], asks: bool
+) -> None:
+    talk = rehearsing(segue)
+    subprocess.run([*AGENT], input=b"hello", cwd=segue.cwd, env=segue.env, check=True, capture_output=True)
+    (session,) = talk.sessions.glob("*.jsonl")
+    turn = talk.run("hi", "--adopt", session.stem, *options).turn
+    assert (turn["mode"], offered(turn)) == ("resume", asks)
+    assert offered(talk.run("hi").turn) is asks

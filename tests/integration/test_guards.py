@@ -74,7 +74,7 @@ def test_cross_agent_boundary(talk: Talk, command: str) -> None:
     if command == "truncate":
         talk("truncate", "#6")
     else:
-        assert talk.retry("#5").turn["agent"] == "other"
+        assert talk.retry("#5", "--cut").turn["agent"] == "other"
     after = talk.run("what number?", "--agent", "rehearsal")
     replayed(after, *SAID)
     assert "said-after-other" not in after.prompt

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Iterator
 
 import pytest
 
-from segue import SyncSegue
-from segue.core.events import Event
+from segue import Segue, SyncSegue
+from segue.agents.base import Answer
+from segue.core.events import Event, Permission, Question
+from segue.core.turn import Turn
+from segue.turns.options import Options
 from tests.integration.conftest import Program
 
 
@@ -37,7 +41,7 @@ def test_an_error_in_on_event_does_not_end_the_turn(
     (warning,) = [each for each in caplog.records if each.levelno == logging.WARNING]
     assert "on_event raised RuntimeError" in warning.getMessage()
     assert any(each.exc_info for each in caplog.records if each.levelno == logging.DEBUG)
-    door.run("t", "again", on_event=on_event)
+    door.run("t", "again", cwd=str(segue.cwd), on_event=on_event)
     assert heard == ["Session", "Session"]  # each turn gives it a new chance
 
 
@@ -50,7 +54,37 @@ def test_an_error_in_on_notice_does_not_end_the_turn(
     session = door.run("t", "remember number 7", cwd=str(segue.cwd)).session_id
     for file in segue.home.parent.rglob(f"{session}.jsonl"):
         file.unlink()
-    turn = door.run("t", "what number?", on_notice=on_notice)
+    turn = door.run("t", "what number?", cwd=str(segue.cwd), on_notice=on_notice)
     assert (turn.status, turn.text) == ("ok", "7")
-    assert turn.notices
+    assert any("on_notice raised RuntimeError" in notice for notice in turn.notices)
     assert "on_notice raised RuntimeError" in caplog.text
+
+
+ASKS = "[[ask Which? | a | b]] [[ask Sure? | a | b]] [[shell echo x >> effects]] [[say done]]"
+
+
+@pytest.mark.parametrize("what", ["raises", "returns no answer"])
+def test_an_error_in_answer_does_not_end_the_turn(
+    segue: Program, caplog: pytest.LogCaptureFixture, what: str
+) -> None:
+    """The agent is told that nobody answers, as where there is no such function, and goes on."""
+    asked: list[Question | Permission] = []
+
+    async def answer(event: Question | Permission) -> Answer:
+        asked.append(event)
+        if what == "raises":
+            raise RuntimeError("a mistake of the caller's")
+        return None  # type: ignore[return-value]
+
+    async def run(key: str, text: str) -> Turn:
+        async with Segue(home=segue.home, env=segue.env) as door:
+            options: Options = {"agent": "rehearsal", "permission": "full", "cwd": str(segue.cwd)}
+            return await door.run(key, text, answer=answer, **options)
+
+    turn = asyncio.run(run("t", ASKS))
+    assert (turn.status, turn.text, len(asked)) == ("ok", "done", 1)
+    assert (segue.cwd / "effects").read_text() == "x\n"
+    assert any("answer raised" in notice for notice in turn.notices)
+    assert "answer raised" in caplog.text
+    assert "nobody can answer now" in asyncio.run(run("other", "[[ask Which? | a | b]] [[result]]")).text
+    assert len(asked) == 2  # each turn gives it a new chance

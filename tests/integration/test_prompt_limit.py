@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.integration.conftest import Program, Result
+from tests.integration.talk import AGENT, declared
 
 LIMIT = 6_000
 COUNTS = f'[agents.narrow]\ncommand = ["wc", "-c"]\nstdin = "prompt"\nprompt_limit = {LIMIT}\n'
@@ -37,9 +38,30 @@ def test_where_no_recap_fits_nothing_is_carried_and_that_is_said(narrow: Program
     ran = say(narrow, "y" * size)
     assert (ran.code, ran.turn["mode"], ran.turn["text"]) == (0, "fresh", str(size)), ran.stderr
     assert ran.turn["notices"][0] == (
-        "nothing of the conversation was carried over: the new message leaves no room for it"
-        " (narrow takes 6,000 bytes)"
+        "nothing of the conversation was carried over: the new message leaves no room for what was said"
+        " before (narrow takes 6,000 bytes)"
     )
+
+
+@pytest.mark.parametrize(("size", "mode"), [(1_000, "recap"), (LIMIT - 500, "fresh")])
+def test_why_says_beforehand_what_has_no_room(narrow: Program, size: int, mode: str) -> None:
+    told = narrow("why", "t", "y" * size, "--agent", "narrow", "--json")
+    assert told.turn["mode"] == mode == say(narrow, "y" * size).turn["mode"]
+
+
+def test_a_session_that_would_have_too_much_to_catch_up_is_left_and_that_is_said(segue: Program) -> None:
+    segue.config(f"{declared('narrow', AGENT)}prompt_limit = {LIMIT}\n")
+    assert say(segue, "remember number 7").code == 0
+    long = f"remember number 8 {'x' * LIMIT}"
+    assert segue("run", "t", "--agent", "rehearsal", stdin=long.encode()).code == 0
+    told = segue("why", "t", "--agent", "narrow", "--json").turn
+    ran = say(segue, "what number?")
+    assert (told["mode"], ran.turn["mode"], ran.turn["text"]) == ("recap", "recap", "8"), ran.stderr
+    assert ran.turn["notices"] == [
+        "what the session has not heard yet has 6.0 KB, narrow takes prompts of 5.9 KB;"
+        " sent a bounded part of the conversation instead"
+    ]
+    assert say(segue, "what number?").turn["mode"] == "resume", "the new session goes on"
 
 
 def test_instructions_take_their_room_too(narrow: Program) -> None:
@@ -47,6 +69,10 @@ def test_instructions_take_their_room_too(narrow: Program) -> None:
     ran = say(narrow, "y" * 2_000)
     assert (ran.code, ran.turn["mode"]) == (0, "recap"), ran.stderr
     assert 4_500 < int(ran.turn["text"]) <= LIMIT
-    assert say(narrow, "y" * 3_900).turn["mode"] == "fresh"
+    fresh = say(narrow, "y" * 3_900).turn
+    assert fresh["mode"] == "fresh"
+    assert "the new message leaves no room for what was said before" in fresh["notices"][0]
+    (fits,) = [each for each in fresh["why"] if each["check"] == "fits"]
+    assert fits["bars"] == ["replay", "recap"]
     too_long = say(narrow, "y" * 5_000)
     assert (too_long.code, too_long.stderr.count("\n")) == (2, 1), too_long.stderr

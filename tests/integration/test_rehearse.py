@@ -464,6 +464,25 @@ def test_the_rehearsal_agent_follows_the_scenario_from_turn_to_turn(segue: Progr
     assert ran.stdout.splitlines() == ["deployed", "once is enough", "deployed"], ran.stderr
 
 
+def test_nobody_else_reads_the_key_or_the_log_wherever_they_were_put(segue: Program, tmp_path: Path) -> None:
+    """Also where directories and files were there before, and open to all."""
+    stage, log = tmp_path / "stage", tmp_path / "log.jsonl"
+    for place in (stage, *(stage / name for name in ("segue", "claude", "codex", "gemini", "vibe"))):
+        place.mkdir()
+        place.chmod(0o755)
+    for file in (stage / "segue" / "config.toml", stage / "codex" / "config.toml", log):
+        file.touch()
+        file.chmod(0o644)
+    ran = segue("rehearse", "--home", str(stage), "--log", str(log), "--", "printenv", "REHEARSAL_API_KEY")
+    key = ran.stdout.strip()
+    holding = [
+        each for each in stage.rglob("*") if each.is_file() and key in each.read_text("utf-8", "replace")
+    ]
+    assert key, ran.stderr
+    assert stage / "segue" / "config.toml" in holding
+    assert [each.name for each in (*holding, log) if each.stat().st_mode & 0o077] == []
+
+
 def test_a_home_is_for_one_rehearsal_at_a_time(segue: Program, tmp_path: Path) -> None:
     home, mark = tmp_path / "stage", tmp_path / "runs"
     first = segue.start("rehearse", "--home", str(home), "--", "sh", "-c", f"echo yes > {mark}; sleep 60")

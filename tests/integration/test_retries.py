@@ -3,13 +3,24 @@ can be taken back."""
 
 from __future__ import annotations
 
+import shlex
 import shutil
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
+from segue.config.homes import Home
+from segue.config.hosts import this_host
+from segue.store.store import open_store
+from segue.turns.grip import Grip, Taking
+from segue.turns.lease import lease_name
+from segue.turns.owners import this_process
 from tests.integration.conftest import Program
 from tests.integration.talk import AGENT, OTHER, Spoke, Talk, declared, rehearsing, resumed
 
@@ -45,6 +56,8 @@ def test_a_message_that_was_refused_as_busy_is_told_to_nobody(talk: Talk) -> Non
     with talk.busy():
         late = talk.run("remember number 2", "--wait", "0.1", code=75)
     assert (late.turn["state"], late.turn["status"]) == ("withdrawn", "failed")
+    (listed,) = msgspec.json.decode(talk.segue("ls", "--json").stdout)
+    assert (listed["state"], listed["status"], listed["messages"]) == ("idle", "ok", 4)
     after = talk.run("what numbers?")
     assert after.text == "1"
     assert "number 2" not in said(after)
@@ -75,8 +88,6 @@ def test_only_its_own_retry_runs_what_was_refused(talk: Talk) -> None:
 
 
 def test_a_turn_that_is_cancelled_while_it_waits_is_withdrawn(talk: Talk) -> None:
-    import signal
-
     talk.run("remember number 1")
     with talk.busy():
         process = talk.segue.start("run", "t", "remember number 2", "--json")
@@ -137,6 +148,44 @@ def test_what_others_said_meanwhile_makes_it_a_new_message(talk: Talk) -> None:
     assert talk.run("[[error 429]]", code=75).turn["message"] != once["message"]
 
 
+def test_a_message_that_was_dropped_meanwhile_is_not_the_one_that_is_said_again(talk: Talk) -> None:
+    talk.run("remember number 1")
+    once = talk.run("[[error 429]]", code=75).turn
+    talk("truncate", "#3")
+    twice = talk.run("[[error 429]]", code=75).turn
+    assert (twice["message"] != once["message"], twice["retry_of"]) == (True, None)
+    assert talk.texts() == ["remember number 1", "Noted: 1.", "[[error 429]]"]
+
+
+def test_a_message_that_was_edited_meanwhile_is_not_the_one_that_is_said_again(talk: Talk) -> None:
+    once = talk.run("deploy [[error 429]]", code=75).turn
+    talk("edit", "#1", "deploy both [[error 429]]")
+    assert talk.run("deploy both [[error 429]]", code=75).turn["message"] != once["message"]
+    assert talk.run("deploy [[error 429]]", code=75).turn["message"] != once["message"]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "same"),
+    [
+        ((None, b"a\0b [[error 429]]\r\n"), (None, b"a\0b [[error 429]]\r\n"), True),
+        (("look", b"a [[error 429]]\n"), ("look", b"a [[error 429]]\n"), True),
+        (("look", b"a [[error 429]]\n"), ("look", b"a [[error 429]]"), False),
+        (("look", b"a [[error 429]]\n"), ("Look", b"a [[error 429]]\n"), False),
+        (("look [[error 429]]", None), ("look [[error 429]] ", None), False),
+    ],
+    ids=["piped, whatever is in it", "both", "another end", "another argument", "a space"],
+)
+def test_the_same_words_are_equal_byte_by_byte(
+    talk: Talk, first: tuple[str | None, bytes | None], second: tuple[str | None, bytes | None], same: bool
+) -> None:
+    said = [
+        talk.segue("run", "t", *filter(None, (text,)), "--json", stdin=piped).turn
+        for text, piped in (first, second)
+    ]
+    assert (said[0]["message"] == said[1]["message"]) == same
+    assert said[1]["retry_of"] == (said[0]["run"] if same else None)
+
+
 def test_an_effect_that_is_not_known_is_never_repeated_as_a_retry(segue: Program) -> None:
     talk = rehearsing(segue, declared("plain", AGENT))
     once = talk.run("deploy the next shard [[error 429]]", "--agent", "plain", code=1)
@@ -156,6 +205,52 @@ def test_two_that_say_the_same_at_the_same_time_are_two_messages(talk: Talk) -> 
         msgspec.json.decode(each.communicate(timeout=60)[0].splitlines()[-1]) for each in (first, second)
     ]
     assert len({turn["message"] for turn in turns}) == 2
+
+
+@contextmanager
+def held(talk: Talk) -> Iterator[None]:
+    """Somebody changes the conversation meanwhile: nothing is said, but a turn has to wait."""
+    home = Home(talk.segue.home)
+    with open_store(None, home.root / "segue.db") as store:
+        conversation = store.conversation(talk.key)
+        assert conversation is not None
+        locks, name = home.locks, lease_name(conversation.id)
+        owner = this_process(this_host(None, home))
+        taking = Taking(store, name, owner, locks, True)
+        grip = taking.take()
+        assert isinstance(grip, Grip)
+        taking.kept()
+        yield
+        grip.let_go()
+
+
+def test_of_two_that_repeat_a_failure_at_the_same_time_one_is_its_retry(talk: Talk) -> None:
+    """Which of them is decided when it is their turn: both were heard when the first had failed."""
+    text = "hi [[error 429]]"
+    first = talk.run(text, code=75).turn
+    with held(talk):
+        both = [talk.segue.start("run", "t", text, "--json") for _ in range(2)]
+        for process in both:
+            assert process.stderr is not None
+            while b"waiting for another turn" not in process.stderr.readline():
+                pass
+    turns = [msgspec.json.decode(each.communicate(timeout=60)[0].splitlines()[-1]) for each in both]
+    assert sorted(turn["retry_of"] or "" for turn in turns) == ["", first["run"]]
+    assert len({first["message"], *(turn["message"] for turn in turns)}) == 2
+    assert talk.texts() == [text, text]
+
+
+def test_a_turn_that_was_cancelled_is_retried_by_the_same_words(talk: Talk) -> None:
+    turns = []
+    for _ in range(2):
+        process = talk.segue.start("run", "t", "[[hang]]", "--events")
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        turns.append(msgspec.json.decode(process.communicate(timeout=60)[0].splitlines()[-1]))
+        assert process.returncode == 130
+    assert (turns[0]["message"], turns[0]["run"]) == (turns[1]["message"], turns[1]["retry_of"])
+    assert talk.texts() == ["[[hang]]"]
 
 
 def test_a_message_that_failed_carries_its_mark(talk: Talk) -> None:
@@ -203,6 +298,31 @@ def test_whoever_goes_on_is_told_what_an_interrupted_turn_had_done(
     assert (talk.segue.cwd / "made.txt").read_text() == "made\n"
 
 
+@pytest.mark.parametrize("options", [(), ("--agent", "other"), ("--blank",)], ids=str)
+def test_a_fork_is_told_what_an_interrupted_turn_had_done(talk: Talk, options: tuple[str, ...]) -> None:
+    talk.run("remember number 1")
+    talk.run(DONE, "--permission", "full", "--timeout", "3", code=124)
+    fork = Talk(talk.segue, "f")
+    talk("fork", "f")
+    after = fork.run("what numbers?", *options)
+    assert "1 tool call" in after.prompt
+    assert "look before repeating" in after.prompt
+    if "--agent" in options:
+        assert "echo made >> made.txt" in after.prompt
+    assert "look before repeating" not in fork.run("and now?").prompt
+    assert fork.log()[2]["failure"]["kind"] == "timeout"
+    assert fork.log()[2]["cost_usd"] is None, "that was paid once"
+
+
+def test_a_fork_is_not_told_of_what_was_dealt_with(talk: Talk) -> None:
+    talk.run(DONE, "--permission", "full", "--timeout", "3", code=124)
+    talk.run("go on")
+    talk("fork", "f")
+    listed = {each["key"]: each["state"] for each in msgspec.json.decode(talk.segue("ls", "--json").stdout)}
+    assert listed == {"t": "done", "f": None}
+    assert "look before repeating" not in Talk(talk.segue, "f").run("what numbers?").prompt
+
+
 def test_a_retry_by_another_agent_is_told_too(talk: Talk) -> None:
     talk.run(DONE, "--permission", "full", "--timeout", "3", code=124)
     talk("edit", "#1", "what number?")
@@ -236,6 +356,31 @@ def test_what_others_said_after_a_message_goes_only_if_that_is_said(talk: Talk) 
     assert talk.texts() == ["remember number 1", "Noted: 1."]
 
 
+def test_the_next_command_names_the_directory_where_the_caller_is_elsewhere(talk: Talk) -> None:
+    place = talk.segue.home.parent / "work here"
+    place.mkdir()
+    failed = talk.run("[[error 429]]", "--cwd", str(place), code=75)
+    hint = f"segue retry t {failed.turn['message']} --cwd '{place}'"
+    assert failed.turn["next"] == hint
+    assert f"Retry with: {hint}\n" in failed.ran.stderr
+    again = talk.segue(*shlex.split(hint)[1:], "--json")
+    assert (again.code, again.turn["retry_of"]) == (75, failed.turn["run"])
+    assert at(talk, place).run("[[error 429]]", code=75).turn["next"] == hint.partition(" --cwd")[0]
+
+
+def test_the_last_message_of_a_fork_is_run_again_like_any_other(talk: Talk) -> None:
+    """Its answer is its own, although the run that gave it is the other conversation's."""
+    talk.run("remember number 1")
+    talk.run("remember number 2")
+    assert talk("fork").stdout == "t~2\n"
+    fork = Talk(talk.segue, "t~2")
+    assert fork("retry", "#1", code=2).stderr.startswith("segue: 2 messages follow #1")
+    assert fork.retry().text == "Noted: 2."
+    assert (
+        fork.texts() == talk.texts() == ["remember number 1", "Noted: 1.", "remember number 2", "Noted: 2."]
+    )
+
+
 # --- trying again by itself ------------------------------------------------------------------------
 
 
@@ -257,6 +402,46 @@ def test_retries_come_to_an_end(segue: Program) -> None:
     spoke = talk.run("hi", code=75)
     assert (len(spoke.turn["earlier"]), spoke.turn["failure"]["kind"]) == (1, "rate_limited")
     assert talk.texts() == ["hi"]
+
+
+def trying_again(talk: Talk, *args: str) -> subprocess.Popen[bytes]:
+    """A turn that has failed and waits for its next try."""
+    process = talk.segue.start(*args, "--retries", "1")
+    assert process.stderr is not None
+    while b"trying again in" not in (line := process.stderr.readline()):
+        assert line, "it ended before"
+    return process
+
+
+def test_what_others_say_while_a_turn_waits_for_its_next_try_stays(talk: Talk) -> None:
+    """That what followed may go was said of what followed then."""
+    talk.run("remember number 1")
+    talk.run("remember number 2")
+    talk("edit", "#1", "remember number 1 [[error 429 retry-after 20]]")
+    process = trying_again(talk, "retry", "t", "#1", "--cut", "--json")
+    talk.run("remember number 9")
+    stdout, stderr = process.communicate(timeout=60)
+    assert b"not tried again: 2 messages follow #1" in stderr
+    turn = msgspec.json.decode(stdout.splitlines()[-1])
+    assert (process.returncode, turn["failure"]["kind"], turn["earlier"]) == (75, "rate_limited", [])
+    assert talk.texts()[1:] == ["remember number 9", "Noted: 9."]
+
+
+def test_a_conversation_that_is_removed_while_its_turn_waits_for_its_next_try(talk: Talk) -> None:
+    process = trying_again(talk, "run", "t", "[[error 429 retry-after 20]]")
+    talk("rm", "--yes")
+    _, stderr = process.communicate(timeout=60)
+    assert b"segue: not tried again: t was removed meanwhile\n" in stderr
+    assert process.returncode == 75
+
+
+def test_who_cancels_a_turn_that_waits_for_its_next_try_is_not_told_to_try_again(talk: Talk) -> None:
+    process = trying_again(talk, "run", "t", "[[error 429 retry-after 3600]]", "--json")
+    process.terminate()
+    stdout, stderr = process.communicate(timeout=60)
+    turn = msgspec.json.decode(stdout.splitlines()[-1])
+    assert (process.returncode, turn["failure"]["kind"]) == (130, "rate_limited")
+    assert b"segue: not tried again: cancelled\n" in stderr
 
 
 def test_what_will_not_pass_is_not_tried_again(segue: Program) -> None:
@@ -339,6 +524,21 @@ def test_the_last_answer(talk: Talk) -> None:
     ran = talk("last", code=75)
     assert ran.stdout == "Noted: 1.\n"
     assert ran.stderr.startswith("segue: rehearsal is rate-limited")
+    assert msgspec.json.decode(talk("last", "--json", code=75).stdout)["status"] == "failed"
+    talk("truncate", "#3")  # what was dropped is not the last any more
+    ran = talk("last")
+    assert (ran.stdout, ran.stderr) == ("Noted: 1.\n", "")
+
+
+def test_the_last_answer_as_an_object_wherever_it_came_from(talk: Talk) -> None:
+    talk.run("[[error 429]]", code=75)
+    talk("truncate", "#1")
+    none = msgspec.json.decode(talk("last", "--json", code=1).stdout)
+    assert none == {"schema": 1, "error": {"code": "no_answer", "message": "t has no answer yet"}}
+    talk.run("remember number 1")
+    exported = talk("export", "--json").stdout
+    assert talk.segue("import", "-", "--key", "u", stdin=exported.encode()).code == 0
+    assert msgspec.json.decode(Talk(talk.segue, "u")("last", "--json").stdout)["text"] == "Noted: 1."
 
 
 def test_the_last_answer_of_a_turn_that_runs(talk: Talk) -> None:

@@ -149,6 +149,7 @@ def test_a_session_is_shown_page_by_page(segue: Program) -> None:
             for option in ("--days", "--larger-than")
             for what in ("inf", "nan")
         ),
+        *(((("prune", option, "1e308"), "1e308 is too large")) for option in ("--days", "--larger-than")),
         (("continue", "4f50c2d1"), '"4f50c2d1" is taken for an id'),
         (("lsss",), "did you mean ls?"),
     ],

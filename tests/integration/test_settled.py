@@ -71,6 +71,23 @@ def test_a_failure_on_a_full_stdout_stays_that_failure(talk: Talk) -> None:
     assert done.returncode == 75, done.stderr
 
 
+@pytest.mark.parametrize(("text", "code"), [("[[say kept]]", 0), ("[[error 429]]", 75)])
+def test_a_full_stderr_changes_nothing(talk: Talk, text: str, code: int) -> None:
+    with FULL.open("wb") as full:
+        done = subprocess.run(
+            [*talk.segue.command, "run", "t", text, "--json"],
+            cwd=talk.segue.cwd,
+            env=talk.segue.env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=full,
+            timeout=60,
+            check=False,
+        )
+    assert done.returncode == code
+    assert (msgspec.json.decode(done.stdout)["failure"] is None) == (code == 0)
+
+
 def test_an_answer_is_stored_once(talk: Talk) -> None:
     """Its events, and what is told of its turn, do without it."""
     size = 3_000_000
@@ -88,3 +105,30 @@ def test_a_tool_s_output_is_recorded_in_short(talk: Talk) -> None:
     (result,) = [each for each in map(msgspec.json.decode, events) if each["type"] == "tool-result"]
     assert result["output"].startswith("1\n2\n")
     assert result["output"].rstrip().endswith("\n100000")
+
+
+def kinds(db: sqlite3.Connection, turn: str) -> set[str]:
+    rows = db.execute("SELECT event FROM events WHERE turn = ?", (turn,)).fetchall()
+    return {msgspec.json.decode(event)["type"] for (event,) in rows}
+
+
+def test_events_are_kept_for_some_days_but_for_what_tools_did(talk: Talk) -> None:
+    first = talk.run("[[shell echo hello]] [[say done]]", "--permission", "full").turn["run"]
+    days_ms = 8 * 24 * 3_600_000
+    with contextlib.closing(sqlite3.connect(talk.segue.home / "segue.db")) as db:
+        assert {"text", "end", "tool-call"} <= kinds(db, first)
+        with db:
+            db.execute("UPDATE events SET ms = ms - ?", (days_ms,))
+        second = talk.run("again").turn["run"]
+        assert kinds(db, first) == {"tool-call", "tool-result"}
+        assert {"text", "end"} <= kinds(db, second)
+
+
+def test_however_many_old_events_there_are_they_all_pass(talk: Talk) -> None:
+    run = talk.run("hello").turn["run"]
+    with contextlib.closing(sqlite3.connect(talk.segue.home / "segue.db")) as db:
+        with db:
+            rows = [(run, seq, '{"type":"text","text":"x"}') for seq in range(1_000, 11_000)]
+            db.executemany("INSERT INTO events (turn, seq, ms, event) VALUES (?, ?, 0, ?)", rows)
+        talk.run("again")
+        assert db.execute("SELECT count(*) FROM events WHERE ms = 0").fetchone() == (0,)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,12 @@ def test_what_a_projects_file_may_not_say_is_mentioned_and_its_model_too(segue: 
     for command in (("ls",), ("why", "t"), ("sessions", "ls")):
         ran = segue(*command)
         assert (ran.code, ran.stderr.splitlines()) == (0, [f"segue: {each}" for each in said]), command
+    began = segue("run", "v", "hi", "--cwd", "below", "--json").turn
+    ran = segue("sessions", "continue", began["session_id"], "hi", "--cwd", "below")
+    assert ran.stderr.count(said[0]) == 1, "not by the command and by its turn"
+    elsewhere = replace(segue, cwd=segue.home.parent)
+    ran = elsewhere("why", "t", "--cwd", str(segue.cwd))
+    assert ran.stderr.splitlines() == [f"segue: {each}" for each in said], "that of the turn's directory"
     assert segue("trust").code == 0
     assert segue("ls").stderr == ""
 

@@ -36,7 +36,7 @@ def essence(surveyed: Surveyed) -> tuple[object, ...]:
 async def story(segue: Segue, env: dict[str, str], cwd: Path, chance: random.Random) -> int:
     quick = 0
     for step in range(12):
-        role = chance.choice(ROLES)
+        role = chance.choice(ROLES) if step > 1 else ROLES[step]  # so that one has heard nothing of the other
         await act(segue, cwd, role, step, chance)
         for each in ROLES:
             brief = looked(segue, env, cwd, each, quick=True)
@@ -48,7 +48,8 @@ async def story(segue: Segue, env: dict[str, str], cwd: Path, chance: random.Ran
 
 async def act(segue: Segue, cwd: Path, role: str, step: int, chance: random.Random) -> None:
     count = len(await segue.history("k")) if step else 0
-    kind = chance.choice([*["say"] * 7, "fail", "edit", "cut", "truncate", "retry", "blank"])
+    kinds = [*["say"] * 7, "fail", "edit", "cut", "truncate", "retry", "blank"]
+    kind = chance.choice(kinds) if step > 1 else "say"
     if kind == "edit" and count:
         await segue.edit("k", f"#{chance.randint(1, count)}", f"edited at {step}")
     elif kind == "cut" and count:

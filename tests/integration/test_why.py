@@ -57,6 +57,7 @@ def test_the_object(talk: Talk) -> None:
     assert set(found) == {
         *("schema", "conversation", "agent", "account", "model", "role", "mode", "sends", "rungs", "checks"),
         *("epoch", "cwd", "session_id", "session_cwd", "context_window", "terms", "notices"),
+        *("recovery", "first"),
     }
     assert (found["schema"], found["conversation"], found["agent"]) == (1, "t", "rehearsal")
     assert [each["mode"] for each in found["rungs"]] == RUNGS

@@ -27,7 +27,7 @@ from segue.core.usage import Totals
 from segue.rehearsal.log import Request as Asked
 from segue.rehearsal.model import LoopbackModel
 from segue.rehearsal.setup import point
-from segue.turns.answering import Answerer
+from segue.turns.answering import Answerer, Replies
 from segue.turns.attempt import Cancel, Task, attempt
 from segue.turns.runner import Limits
 from tests.clis import CLIS
@@ -109,7 +109,7 @@ class Bench:
                 on_event(event)
 
         async def go() -> Outcome:
-            return await attempt(task, on_event=listen, answer=answer, cancel=cancel)
+            return await attempt(task, on_event=listen, answer=Replies(answer), cancel=cancel)
 
         outcome = anyio.run(go)
         stdout = (place.run_dir / "stdout").read_bytes()

@@ -15,6 +15,8 @@ import pytest
 from segue.agents.base import Answer
 from segue.core import events as ev
 from segue.core.request import Start
+from segue.rehearsal.talk import Ask, Fault, Refusal
+from segue.rehearsal.wire import anthropic
 from segue.turns.attempt import Cancel
 from segue.turns.runner import Limits
 from tests.live.harness import Bench, live
@@ -41,6 +43,39 @@ def test_a_turn_is_answered_and_its_session_resumed(bench: Bench) -> None:
     assert second.outcome.text == "456"
     assert second.outcome.session_id == first.outcome.session_id
     assert carried(second, "remember number 456") == 1
+
+
+@live("claude", NEW, OLD)
+def test_at_a_limit_of_money_the_usage_is_what_was_spent(bench: Bench) -> None:
+    first = bench.attempt("remember number 1")
+    ran = bench.resume(
+        first.outcome.session_id,
+        "[[read a.txt]][[say done]]",
+        base=first.outcome.totals,
+        budget_usd=0.000001,
+    )
+    assert ran.outcome.failure is not None
+    assert ran.outcome.failure.kind == "timeout"
+    assert ran.outcome.usage == accounted(ran, side=True)
+    assert ran.outcome.usage.output
+
+
+@live("claude", NEW, OLD)
+def test_a_subscribers_limit_tells_when_it_ends(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    ends = int(time.time()) + 7200
+    told = {"status": "rejected", "reset": str(ends), "representative-claim": "five_hour"}
+    refuse = anthropic.refuse
+
+    def refused(ask: Ask, fault: Fault) -> Refusal:
+        made = refuse(ask, fault)
+        limits = {f"anthropic-ratelimit-unified-{name}": value for name, value in told.items()}
+        return Refusal(made.status, made.body, {**made.headers, **limits})
+
+    monkeypatch.setattr(anthropic, "refuse", refused)
+    del bench.env["ANTHROPIC_API_KEY"]
+    ran = bench.attempt("[[error 429]]", env={"CLAUDE_CODE_OAUTH_TOKEN": bench.model.key})
+    assert ran.outcome.failure is not None
+    assert (ran.outcome.failure.kind, ran.outcome.failure.until) == ("rate_limited", ends * 1000)
 
 
 @live("claude", NEW, OLD)

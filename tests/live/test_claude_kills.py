@@ -135,14 +135,21 @@ def test_killed_at_random_moments(talk: Talk, seed: int, soak: bool) -> None:
         blow, moment = blows[n % len(blows)], dice.choice(moments)
         strike(talk, blow, n, moment, dice)
         next_turn_goes_on(talk, [*said, n], blow, f"{blow.__name__} at {moment!r} of {n}")
-        said = [n for n in (*said, n) if prompt(n) in [row["text"] for row in talk.log()]]
+        said = [n for n in (*said, n) if prompt(n) in [row["text"] for row in stood(talk)]]
+
+
+def stood(talk: Talk) -> list[dict[str, Any]]:
+    """The log without what was withdrawn."""
+    return [row for row in talk.log() if row["state"] != "withdrawn"]
 
 
 def next_turn_goes_on(talk: Talk, said: list[int], blow: Blow, what: str) -> None:
+    foretold = talk.why("what numbers?")
     turn, struck = talk.run("what numbers?"), said[-1]
-    log = talk.log()
+    assert blow is not everybody or turn.mode == foretold["mode"], what
+    log = stood(talk)
     mine = [row["text"] for row in log if row["from"] == "user" and row["text"] != "what numbers?"]
-    if prompt(struck) not in mine:  # before anything was stored
+    if prompt(struck) not in mine:  # before its turn began
         assert str(struck) not in effects(talk), what
         said = said[:-1]
     assert mine == [prompt(n) for n in said], what
@@ -163,6 +170,8 @@ def test_an_orphan_is_read_to_its_end(talk: Talk) -> None:
     pid = leader(talk)
     first.kill()
     first.communicate()
+    foretold = talk.why("what numbers?")
+    assert (foretold["recovery"], foretold["mode"]) == ("adopt", "resume")
     second = talk.start("run", "t", "what numbers?", "--json")
     assert second.stderr is not None
     notice = second.stderr.readline().decode()

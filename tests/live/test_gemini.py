@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from segue.core import events as ev
+from segue.core.denied import Denied
 from segue.core.outcome import Failure
 from segue.core.request import Start
 from segue.core.usage import Usage
@@ -190,7 +191,9 @@ def test_a_posture_holds_on_a_fresh_and_on_a_resumed_turn(
     first = ask(bench, touching("one"), permission=permission)
     assert (first.outcome.failure, first.outcome.text) == (None, "done")
     assert first.outcome.tools_run == wrote + ran_command
-    assert first.outcome.tools_denied == 2 - wrote - ran_command
+    refused = [(wrote, "write_file"), (ran_command, "run_shell_command")]
+    names = tuple(name for allowed, name in refused if not allowed)
+    assert first.outcome.tools_denied == Denied(len(names), names)
     go_on(bench, first, touching("two"), permission=permission)
     made = {path.name for path in bench.cwd.iterdir()}
     assert made == {name for name in ("one.txt", "two.txt") if wrote} | {
@@ -213,7 +216,8 @@ def test_the_model_cannot_raise_its_own_permissions(bench: Bench) -> None:
         ),
     )
     assert not (bench.cwd / "escaped").exists()
-    assert (ran.outcome.tools_run, ran.outcome.tools_denied) == (0, 4)
+    tools = ("enter_plan_mode", "write_file", "exit_plan_mode", "run_shell_command")
+    assert (ran.outcome.tools_run, ran.outcome.tools_denied) == (0, Denied(4, tools))
 
 
 @pytest.mark.fact
@@ -237,7 +241,7 @@ def test_a_denied_tool_does_not_run_even_with_full_permission(bench: Bench) -> N
     ran = ask(bench, '[[tool run_shell_command {"command":"touch no"}]][[say done]]', permission="full",
               deny_tools=("run_shell_command",), record="denied")  # fmt: skip
     assert not (bench.cwd / "no").exists()
-    assert (ran.outcome.tools_run, ran.outcome.tools_denied) == (0, 1)
+    assert (ran.outcome.tools_run, ran.outcome.tools_denied) == (0, Denied(1, ("run_shell_command",)))
 
 
 @live("gemini", NEW)
@@ -263,7 +267,7 @@ def test_command_substitution_is_blocked_even_with_full_permission(bench: Bench)
 def test_a_directory_that_is_not_trusted_is_refused(bench: Bench) -> None:
     set_up(bench, security={"folderTrust": {"enabled": True}})
     refused = ask(bench, "hello")
-    assert (failure(refused).kind, refused.requests) == ("auth", [])
+    assert (failure(refused).kind, refused.requests) == ("untrusted", [])
     assert "--skip-trust" in failure(refused).message
     assert ask(bench, "hello", native_args=("--skip-trust",)).outcome.failure is None
 

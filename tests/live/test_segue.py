@@ -36,9 +36,13 @@ def env(tmp_path: Path) -> dict[str, str]:
 
 
 def rehearse(
-    env: dict[str, str], tmp_path: Path, *command: str, log: Path | None = None
+    env: dict[str, str],
+    tmp_path: Path,
+    *command: str,
+    log: Path | None = None,
+    options: tuple[str, ...] = (),
 ) -> tuple[int, str, str]:
-    options = ["--log", str(log)] if log else []
+    options = ("--log", str(log), *options) if log else options
     done = subprocess.run(
         [*SEGUE, "rehearse", *options, "--", *command],
         env=env,
@@ -79,7 +83,8 @@ def test_a_refused_login_fails_as_auth_with_exit_1(agent: str, env: dict[str, st
     run = ("segue", "run", "t1", "[[error 401]]", "--agent", agent, "--json", "--quiet")
     code, stdout, stderr = rehearse({**env, "CLAUDE_CODE_MAX_RETRIES": "0"}, tmp_path, *run)
     assert (code, object_of(stdout)["failure"]["kind"]) == (1, "auth")
-    assert stderr.count("\n") == 1
+    assert stderr.count("\n") == 2
+    assert "Log in, then retry with: segue retry t1 " in stderr.splitlines()[1]
 
 
 def test_agents_lists_what_is_installed(env: dict[str, str], tmp_path: Path) -> None:
@@ -98,6 +103,43 @@ def test_doctor_finds_nothing_that_must_be_fixed(env: dict[str, str], tmp_path: 
     assert code == 0, [finding for finding in findings if finding["level"] == "bad"]
     assert any("Claude is logged in (account claude)" in finding["what"] for finding in findings)
     assert any(finding["check"] == "vibe" and finding["level"] == "note" for finding in findings)
+    for label in ("Gemini", "Vibe"):
+        assert any(f"{label} has a login or a key" in finding["what"] for finding in findings), label
+
+
+def test_doctor_tells_who_is_logged_out_and_leaves_nothing_in_a_fresh_home(
+    env: dict[str, str], tmp_path: Path
+) -> None:
+    done = subprocess.run(
+        [*SEGUE, "doctor", "--json"],
+        env=env,
+        cwd=tmp_path,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    findings = {finding["what"]: finding["level"] for finding in msgspec.json.decode(done.stdout)}
+    for says in ("Claude says it is", "Codex says it is", "Gemini is", "Vibe is"):
+        assert findings[f"{says} not logged in"] == "warn"
+    home = Path(env["HOME"])
+    assert [str(path.relative_to(home)) for path in home.rglob("*")] == []
+
+
+@pytest.mark.parametrize("agent", ["gemini", "vibe"])
+def test_what_doctor_says_of_a_missing_login_is_so(agent: str, env: dict[str, str], tmp_path: Path) -> None:
+    done = subprocess.run(
+        [*SEGUE, "run", "t", "hi", "--agent", agent, "--json", "--timeout", "60"],
+        env={**env, "SEGUE_HOME": str(tmp_path / "segue")},
+        cwd=tmp_path,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert (done.returncode, object_of(done.stdout)["failure"]["kind"]) == (1, "auth"), done.stdout
 
 
 def test_a_withheld_key_is_named_when_the_login_fails(env: dict[str, str], tmp_path: Path) -> None:
@@ -124,3 +166,17 @@ def test_a_withheld_key_is_named_when_the_login_fails(env: dict[str, str], tmp_p
 def test_the_clis_themselves_are_set_up_too(env: dict[str, str], tmp_path: Path) -> None:
     code, stdout, _ = rehearse(env, tmp_path, "claude", "-p", "remember number 456")
     assert (code, stdout.strip()) == (0, "Noted: 456.")
+
+
+@pytest.mark.parametrize("agent", ["claude", "gemini"])
+def test_a_script_that_wants_no_account_can_be_rehearsed(
+    env: dict[str, str], tmp_path: Path, agent: str
+) -> None:
+    """Its own login is the rehearsal's, and stays so in a home that is used again, under another key."""
+    once = [*SEGUE, "run", "t", "remember number 456", "--agent", agent, "--account", "none", "--json"]
+    home = ("--home", str(tmp_path / "stage"))
+    for number in range(2):
+        code, stdout, stderr = rehearse(env, tmp_path, *once, options=home)
+        assert code == 0, stderr
+        turn = object_of(stdout)
+        assert (turn["account"], turn["mode"]) == (None, "resume" if number else "fresh")

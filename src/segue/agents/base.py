@@ -17,6 +17,7 @@ from segue.core.events import Event, Permission, Question
 from segue.core.outcome import Exit, Outcome
 from segue.core.reading import Reading
 from segue.core.request import Command, Place, Request, Runtime, Start
+from segue.core.transcript import IMAGE_BYTES
 from segue.core.usage import Totals
 
 if TYPE_CHECKING:
@@ -63,8 +64,8 @@ class Mending(msgspec.Struct, frozen=True, kw_only=True):
     """Drop tool output and images, keep the dialogue."""
     since: str | None = None
     """The id of an entry (see ``segue.core.transcript``): nothing before it."""
-    image_bytes: int = 5 * 1024 * 1024
-    """An image larger than this is replaced by a line that says so."""
+    image_bytes: int = IMAGE_BYTES
+    """An image larger than this, in bytes of the file, is replaced by a line that says so."""
 
 
 class Mended(msgspec.Struct, frozen=True, kw_only=True):
@@ -132,6 +133,25 @@ class Sessions(Protocol):
         It stays the same when a token is refreshed, and when the same user logs out and in again. ``env``:
         the CLI's own, where that says which file counts.
         """
+        ...
+
+
+@runtime_checkable
+class TellsLogin(Protocol):
+    """An agent whose login can be told without starting it."""
+
+    def logged_in(self, home: Path, env: Mapping[str, str]) -> bool | None:
+        """From its settings, the names of variables, and which files are there; no secret is read. None: it
+        cannot be told."""
+        ...
+
+
+@runtime_checkable
+class KeepsLogin(Protocol):
+    """An agent that keeps its login elsewhere than in its home."""
+
+    def login_files(self, home: Path, env: Mapping[str, str]) -> Sequence[Path]:
+        """Where it may stand. With none of them, it was never started here."""
         ...
 
 

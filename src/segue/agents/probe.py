@@ -10,20 +10,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryFile
-from threading import get_ident
+from tempfile import TemporaryDirectory, TemporaryFile
+from threading import Lock, get_ident
 from typing import IO
 
 import msgspec
 
 from segue import __version__
 from segue.agents.base import Agent
-from segue.core.errors import NotInstalled
+from segue.core.errors import Misuse, NotInstalled
 from segue.core.request import Runtime
 
 PROBE_SECONDS = 30
 OUTPUT_BYTES = 200_000
-
+_WRITING = Lock()
+"""Agents are asked side by side: none may write over what another has just noted."""
 
 Stamp = tuple[tuple[str, int, int], ...]
 """Path, size and mtime of every file that the command names."""
@@ -66,16 +67,25 @@ def probe(
     entry = known.entries.get(key)
     if entry is not None and entry.stamp == stamp:
         return entry.runtime
-    asked = partial(_ask, command, env={**env, **getattr(agent, "every_start", {})})
-    said = asked(agent.probes)
-    runtime = agent.runtime(command, [each.text for each in said])
-    if not runtime.capabilities.resume or not all(each.is_answer for each in said):
-        # To believe half an answer would replay every turn: once more, one by one on a busy machine.
-        said = [each for args in agent.probes for each in asked([args])]
+    with TemporaryDirectory(prefix="segue-probe-", ignore_cleanup_errors=True) as home:
+        elsewhere = {**env, **home_elsewhere(agent, Path(home)), **getattr(agent, "every_start", {})}
+        asked = partial(_ask, command, env=elsewhere)
+        said = asked(agent.probes)
         runtime = agent.runtime(command, [each.text for each in said])
+        if not runtime.capabilities.resume or not all(each.is_answer for each in said):
+            # To believe half an answer would replay every turn: once more, one by one on a busy machine.
+            said = [each for args in agent.probes for each in asked([args])]
+            runtime = agent.runtime(command, [each.text for each in said])
     if runtime.version is not None and all(each.is_answer for each in said):
         _write(cache, key, _Entry(stamp, runtime))
     return runtime
+
+
+def home_elsewhere(agent: Agent, home: Path) -> dict[str, str]:
+    """So that a CLI which only says its version, or whether it is logged in, leaves nothing in its home."""
+    with suppress(Misuse):
+        return agent.home_env(home)
+    return {}
 
 
 def find(agent: Agent, *, env: Mapping[str, str], configured: Sequence[str] | None = None) -> tuple[str, ...]:
@@ -163,9 +173,9 @@ def _write(cache: Path | None, key: str, entry: _Entry) -> None:
     """Add one entry; the file is replaced whole, so a reader never meets half of it."""
     if cache is None:
         return
-    known = _read(cache)
-    known.entries[key] = entry
-    with suppress(OSError):  # without the cache the next probe is slower, no more
+    with _WRITING, suppress(OSError):  # without the cache the next probe is slower, no more
+        known = _read(cache)
+        known.entries[key] = entry
         _replace(cache, msgspec.json.encode(known))
 
 

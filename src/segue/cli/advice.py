@@ -20,7 +20,6 @@ PLAIN: dict[str, str] = {
     "poisoned": "nothing to do: the turn continues from before that, or as text",
     "retired": ANEW,
     "file": ANEW,
-    "fits": "nothing to do: a part of the conversation is sent; [recap] max_bytes says how much",
     "busy": "wait, or continue in a fork: segue run --fork",
 }
 
@@ -78,6 +77,12 @@ def _pressure(check: Check, found: Why) -> str:
     return "nothing to do" if not check.bars else "nothing to do: the conversation continues in a new session"
 
 
+def _fits(check: Check, found: Why) -> str:
+    if "recap" in check.bars:
+        return "put what is long into a file in the working directory, and ask to read it"
+    return "nothing to do: a part of the conversation is sent; [recap] max_bytes says how much"
+
+
 SPECIAL: dict[str, Callable[[Check, Why], str]] = {
     "capability": _capability,
     "pin": _pin,
@@ -88,4 +93,5 @@ SPECIAL: dict[str, Callable[[Check, Why], str]] = {
     "workdir": _workdir,
     "account": _account,
     "pressure": _pressure,
+    "fits": _fits,
 }

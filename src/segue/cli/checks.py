@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import socket
-import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from itertools import chain
 from pathlib import Path
-from tempfile import TemporaryFile
-from typing import Literal
-
-import msgspec
+from tempfile import TemporaryDirectory, TemporaryFile
 
 from segue import __version__
 from segue.agents import probe, registry
 from segue.agents.base import Agent
 from segue.cli.agents import probe_cache
+from segue.cli.logins import Finding, logins
 from segue.config.homes import home_of
 from segue.config.load import load
 from segue.config.schema import Account, Config
@@ -28,15 +22,7 @@ from segue.core.environment import child_environment, is_mark
 from segue.core.errors import NotInstalled, SegueError
 from segue.core.request import Runtime
 
-LOGIN_SECONDS = 20
 AT_ONCE = 8
-
-
-class Finding(msgspec.Struct, frozen=True):
-    check: str
-    level: Literal["ok", "note", "warn", "bad"]
-    what: str
-    fix: str = ""
 
 
 def examine(env: Mapping[str, str], cwd: Path) -> Iterator[Finding]:
@@ -56,20 +42,28 @@ def examine(env: Mapping[str, str], cwd: Path) -> Iterator[Finding]:
 
 
 def _home(env: Mapping[str, str]) -> Iterator[Finding]:
-    home = home_of(env)
-    root = home.root
+    root = home_of(env).root
+    there = root.exists()
     try:
-        home.make(root)
-        with TemporaryFile(dir=root):
-            pass
+        _try_out(root)
     except OSError as error:
         what = f"{root} cannot be written: {error.strerror}"
         yield Finding("home", "bad", what, "set SEGUE_HOME to a directory of your own")
         return
-    if root.stat().st_mode & 0o077:
+    if there and root.stat().st_mode & 0o077:
         yield Finding("home", "warn", f"{root} can be read by others", f"chmod 700 {root}")
     else:
-        yield Finding("home", "ok", f"data in {root}")
+        yield Finding("home", "ok", f"data in {root}" + ("" if there else " (none yet)"))
+
+
+def _try_out(root: Path) -> None:
+    """Whether it can be written, or made. Nothing of that stays."""
+    if root.exists():
+        with TemporaryFile(dir=root):
+            return
+    above = next(folder for folder in root.parents if folder.exists())
+    with TemporaryDirectory(dir=above):
+        pass
 
 
 def _config(env: Mapping[str, str], config: Config) -> Iterator[Finding]:
@@ -101,7 +95,7 @@ def _surroundings(env: Mapping[str, str]) -> Iterator[Finding]:
 
 def _agents(env: Mapping[str, str], config: Config) -> Iterator[Finding]:
     """All agents are looked at together; each one's findings come in its turn."""
-    cache = probe_cache(env)
+    cache = probe_cache(env) if home_of(env).root.is_dir() else None
     usable = False
     with ThreadPoolExecutor(AT_ONCE) as pool:
         names = registry.imported(config)
@@ -143,56 +137,8 @@ def _agent(agent: Agent, runtime: Runtime, env: Mapping[str, str], config: Confi
     accounts = {name: one for name, one in config.accounts.items() if one.agent == agent.name}
     named = accounts or {"": Account(agent=agent.name)}
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        found = pool.map(lambda name: _login(agent, runtime, name, named[name], env), named)
+        found = pool.map(lambda name: list(logins(agent, runtime, name, named[name], env)), named)
         yield from chain.from_iterable(found)
-
-
-def _login(
-    agent: Agent, runtime: Runtime, name: str, account: Account, env: Mapping[str, str]
-) -> list[Finding]:
-    """Ask the CLI itself whether it is logged in, and name keys that it will not see."""
-    child = child_environment(
-        env, keys_withheld=agent.keys, account_env=account.env, pass_env=account.pass_env
-    )
-    shown = f" (account {name})" if name else ""
-    withheld = [key for key in child.withheld if key in agent.keys]
-    way = f'pass_env = ["{withheld[0]}"] under [accounts.{name or "NAME"}] in config.toml' if withheld else ""
-    found = []
-    if withheld:
-        what = f"{withheld[0]} is not passed to {agent.label}{shown}, which uses its own login"
-        found.append(Finding(agent.name, "note", what, way))
-    if agent.login_check:
-        home = agent.home_env(Path(account.home)) if account.home else {}
-        says = _logged_in([*runtime.command, *agent.login_check], {**child.env, **home})
-        how = way or f"log in by running {runtime.command[0]} once"
-        how += f"; not needed for a provider with its own key in {agent.label}'s configuration"
-        words = {
-            True: "is logged in",
-            False: "says it is not logged in",
-            None: "does not say whether it is logged in",
-        }
-        what = f"{agent.label} {words[says]}{shown}"
-        found.append(Finding(agent.name, "ok", what) if says else Finding(agent.name, "warn", what, how))
-    return found
-
-
-def _logged_in(argv: list[str], env: Mapping[str, str]) -> bool | None:
-    """What the CLI's exit code says; None when it gives none in time."""
-    nothing = subprocess.DEVNULL
-    try:
-        process = subprocess.Popen(
-            argv, env=dict(env), stdin=nothing, stdout=nothing, stderr=nothing, start_new_session=True
-        )
-    except OSError:
-        return None
-    try:
-        return process.wait(LOGIN_SECONDS) == 0
-    except subprocess.TimeoutExpired:
-        return None
-    finally:
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
 
 
 def _accounts(env: Mapping[str, str], config: Config) -> Iterator[Finding]:

@@ -11,6 +11,8 @@ import msgspec
 
 from segue.cli import words
 from segue.cli.widths import columns, fitted
+from segue.core.marks import has_walls
+from segue.core.outcome import DOUBT
 from segue.core.turn import Turn, status_of
 from segue.store.records import LogRow, TurnRow
 
@@ -19,6 +21,8 @@ TEXT_ROOM = 24
 
 
 SHOWN = {"queued": "waiting", "running": "running"}
+ADOPTED = "its Segue was killed, its agent still runs: the next segue run reads it to its end"
+LATER = "not written down yet: the next segue run does that"
 DIED = "refused: its process ended while it waited"
 NOTED_ROOM = 12
 """And a note is left out where it would leave less than this."""
@@ -71,7 +75,7 @@ def as_object(row: LogRow) -> dict[str, Any]:
     """What ``segue log --json`` says of a message."""
     turn = row.turn.told if row.turn is not None else None
     return {
-        "id": row.id,
+        "id": row.id if row.n or row.sender == "user" else None,
         "n": row.n or None,
         "from": row.sender,
         "agent": row.voice.agent,
@@ -86,6 +90,7 @@ def as_object(row: LogRow) -> dict[str, Any]:
         "mode": (turn.mode if turn is not None else None) if row.sender == "assistant" else None,
         "state": row.turn.state if row.turn is not None else "done",
         "status": status_of(row.turn.state) if row.turn is not None else "ok",
+        "recovery": row.turn.recovery if row.turn is not None else None,
         "model": turn.model if turn is not None else None,
         "usage": msgspec.to_builtins(turn.usage) if turn is not None else None,
         "cost_usd": turn.cost_usd if turn is not None else None,
@@ -129,7 +134,7 @@ def _number(row: LogRow) -> str:
 
 def _tails(rows: Sequence[LogRow], now_ms: int, width: int) -> list[str]:
     """Notes, tokens, cost and age, in columns that end at the right edge."""
-    walls = len({row.account for row in rows}) > 1
+    walls = len({row.account for row in rows}) > 1 or has_walls(m for row in rows for m in row.under)
     cells = [(_notes(row, walls), *_spent(row), age(row.created_ms, now_ms)) for row in rows]
     widths = [max((len(cell[at]) for cell in cells), default=0) for at in range(4)]
     head = max((columns(head) for head in _heads(rows, width)), default=0)
@@ -169,7 +174,7 @@ def _notes(row: LogRow, walls: bool) -> str:
 def _caught_up(row: LogRow, turn: Turn, walls: bool) -> str:
     """Of a resume, what came with it as text; of a branch, where it went on from.
 
-    Where there are walls between accounts, what was sent is not simply what stands before the answer.
+    Between walls of accounts or logins, what was sent is not simply what stands before the answer.
     """
     late = turn.sent.text_messages - 1
     if turn.mode == "resume":
@@ -192,17 +197,27 @@ def _new(turn: Turn) -> int | None:
 
 
 def _left_behind(row: LogRow, width: int) -> Iterator[str]:
-    """Why a message has no answer."""
+    """Why a message has no answer, and what is still to be done about it."""
+    if (why := _unanswered(row)) is not None:
+        yield f"    ✗ {_fitted(why, width - 6)}"
+    if row.turn is not None and row.turn.recovery is not None:
+        yield f"    ↻ {_fitted(ADOPTED if row.turn.recovery == 'adopt' else LATER, width - 6)}"
+
+
+def _unanswered(row: LogRow) -> str | None:
     turn = row.turn.told if row.turn is not None and row.sender == "user" else None
     withdrawn = row.turn is not None and row.turn.state == "withdrawn"
-    if withdrawn and turn is None:
-        yield f"    ✗ {_fitted(DIED, width - 6)}"
     if turn is None or turn.failure is None:
-        return
+        return DIED if withdrawn and turn is None else None
     why = words.failure(turn, row.voice.agent) if turn.failure.kind != "cancelled" else "cancelled"
     why = f"refused: {why}" if withdrawn else why
-    done = f", after {words.counted(turn.tools_run, 'tool call')}" if turn.tools_run else ""
-    yield f"    ✗ {_fitted(why + done, width - 6)}"
+    return why + _done(turn, why)
+
+
+def _done(turn: Turn, why: str) -> str:
+    if turn.tools_run is None:
+        return "" if DOUBT in why else f"; {DOUBT}"
+    return f", after {words.counted(turn.tools_run, 'tool call')}" if turn.tools_run else ""
 
 
 def _fitted(text: str, room: int) -> str:

@@ -13,7 +13,7 @@ from segue.cli.output import DIM, GREEN, PLAIN, RED, YELLOW, prose_width, say, s
 from segue.cli.widths import wrapped
 
 if TYPE_CHECKING:
-    from segue.cli.checks import Finding
+    from segue.cli.logins import Finding
 
 SIGNS = {"ok": "✓", "note": "·", "warn": "!", "bad": "✗"}
 INKS = {"ok": GREEN, "note": DIM, "warn": YELLOW, "bad": RED}

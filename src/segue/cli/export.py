@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import click
 
@@ -20,8 +21,10 @@ def command(key: str, as_json: bool) -> None:
     """
     from segue.core.keys import conversation_key
     from segue.turns import changes, exchange
+    from segue.turns.foreseen import foreseen
     from segue.turns.opening import opened
 
     with opened(os.environ) as store:
-        export = exchange.export_of(store, changes.known(store, conversation_key(key)))
+        conversation = changes.known(store, conversation_key(key))
+        export = exchange.export_of(foreseen(store, conversation, os.environ, Path.cwd()), conversation)
     answer(exchange.json(export) if as_json else exchange.markdown(export))

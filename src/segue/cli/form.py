@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import termios
 from collections.abc import Iterator
 from typing import Any
 
@@ -53,6 +54,9 @@ class Form:
             return NOBODY
         async with self._one:
             self._screen.pause()
+            termios.tcflush(
+                sys.stdin.fileno(), termios.TCIFLUSH
+            )  # typed before anybody could read the question
             try:
                 answers = {
                     each.question: await _answered(each, n, len(asked)) for n, each in enumerate(asked, 1)

@@ -25,8 +25,11 @@ TICK_S = 0.2
 
 async def follow(
     prepared: Prepared, store: Store, screen: Screen, print_events: bool, again: str | None
-) -> Turn:
-    """Take the turn. The first Ctrl-C (or TERM, or HUP) ends it in order, the second kills it."""
+) -> tuple[Turn, bool]:
+    """Take the turn. The first Ctrl-C (or TERM, or HUP) ends it in order, the second kills it.
+
+    With whether that was wanted.
+    """
     cancel = Cancel()
     printer = Printer(cancel) if print_events else None
     answer = Form(screen) if prepared.ask.answers else None
@@ -62,7 +65,7 @@ async def follow(
         raise outcome
     if printer is not None and printer.broken:
         raise BrokenPipeError
-    return outcome
+    return outcome, cancel.asked > 0
 
 
 async def _entitle(screen: Screen, prepared: Prepared, store: Store) -> None:

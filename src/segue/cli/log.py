@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 from typing import Any
 
 import click
@@ -24,10 +25,12 @@ def command(key: str, full: bool, as_json: bool) -> None:
     from segue.cli.output import say, say_json, width_of
     from segue.core.keys import conversation_key
     from segue.turns import changes
+    from segue.turns.foreseen import foreseen
     from segue.turns.opening import opened
 
-    with opened(os.environ) as store:
-        conversation = changes.known(store, conversation_key(key))
+    with opened(os.environ) as stored:
+        conversation = changes.known(stored, conversation_key(key))
+        store = foreseen(stored, conversation, os.environ, Path.cwd())
         turns = store.turns(conversation.id)
         rows = store.log(conversation.id, withdrawn=True)
     if as_json:

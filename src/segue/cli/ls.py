@@ -6,6 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -19,18 +20,25 @@ RIGHT = (2, 3, 4)
 LEAST = (3, 1, 2)
 """The columns that a narrow terminal goes without, in this order."""
 TITLE_ROOM = 16
-STATES = {"failed": "✗", "cancelled": "✗", "withdrawn": "✗", "running": "…", "queued": "…"}
+STATES = {"failed": "✗", "cancelled": "✗", "running": "…", "queued": "…"}
+UNFINISHED = ("needs_you", "running", "parked", "queued")
+LEFT = "↻"
 
 
 @click.command("ls", short_help="List the conversations.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON array.")
 def command(as_json: bool) -> None:
-    """List the conversations, last used first. ✗: the last turn failed. …: a turn is running or waiting."""
+    """List the conversations, last used first.
+
+    ✗: the last turn failed. …: a turn is running or waiting. ↻: Segue was killed during a turn; the next
+    segue run settles it.
+    """
     from segue.cli.output import say, say_json, width_of
+    from segue.turns.foreseen import listed
     from segue.turns.opening import opened
 
     with opened(os.environ) as store:
-        summaries = store.conversations()
+        summaries = listed(store, os.environ, Path.cwd())
     if as_json:
         say_json([as_object(each) for each in summaries])
         return
@@ -54,8 +62,9 @@ def as_object(each: Summary) -> dict[str, Any]:
         "role": each.conversation.role or None,
         "cwd": each.conversation.cwd or None,
         "messages": each.messages,
-        "state": each.state,
+        "state": each.state if each.state in UNFINISHED else "idle",
         "status": status_of(each.state) if each.state is not None else None,
+        "recovery": each.recovery,
         "created": each.conversation.created_ms,
         "last_used": each.last_used_ms,
         "tokens": each.tokens,
@@ -75,7 +84,8 @@ def lines(summaries: Sequence[Summary], width: int, now_ms: int | None = None) -
     for each in summaries:
         cost = words.money(each.cost_usd, each.cost_estimated) if each.cost_usd is not None else "–"
         who = (each.conversation.key, ", ".join(each.agents), str(each.messages), cost)
-        when = (age(each.last_used_ms, now), STATES.get(each.state or "", ""))
+        mark = LEFT if each.recovery == "recover" else STATES.get(each.state or "", "")
+        when = (age(each.last_used_ms, now), mark)
         rows.append((*who, *when, words.one_line(each.title)))
     longest = min(LONGEST, width // 3)
     yield from table.lines(rows, width, right=RIGHT, least=LEAST, room=TITLE_ROOM, longest=longest)

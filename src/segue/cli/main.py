@@ -38,7 +38,7 @@ COMMANDS = {
 """Name and help of each command, so that ``segue --help`` imports none of them."""
 
 
-MENTIONING = ("run", "retry", "doctor", "trust", "completion")
+MENTIONING = ("run", "retry", "why", "doctor", "trust", "completion", "sessions continue")
 """Commands that say by themselves what of the configuration was left out, or do not care."""
 
 
@@ -57,7 +57,8 @@ def cli(ctx: click.Context) -> None:
     Try it without an account:
       segue run hello "remember the number 456" --agent rehearsal
     """
-    if ctx.invoked_subcommand not in MENTIONING and not {"-h", "--help"} & set(sys.argv):
+    called = {ctx.invoked_subcommand, " ".join(sys.argv[1:3])}
+    if not called & set(MENTIONING) and not {"-h", "--help"} & set(sys.argv):
         _mention()
 
 

@@ -19,6 +19,10 @@ NATIVE = "segue.native"
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+MOST = 1e12
+"""As days, seconds, megabytes or money: more than anybody has, and little enough to count with."""
+
+
 class Amount(click.FloatRange):
     """A number that can be counted with: ``inf`` and ``nan`` are none."""
 
@@ -26,6 +30,8 @@ class Amount(click.FloatRange):
         number = float(super().convert(value, param, ctx))
         if not isfinite(number):
             self.fail(f"{value} is not a number", param, ctx)
+        if number > MOST:
+            self.fail(f"{value} is too large", param, ctx)
         return number
 
 
@@ -153,6 +159,7 @@ RUNNING = (
         type=click.IntRange(min=0),
         help="After a temporary failure (a limit, the network), wait and try again, up to N times.",
     ),
+    click.option("--fail-on-denied", is_flag=True, help="Fail (exit 1) if the agent was refused a tool."),
     click.option("--fork", is_flag=True, help="If another turn is running, continue in a fork (KEY~2)."),
     click.option(
         "--wait",

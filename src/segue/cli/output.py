@@ -11,6 +11,7 @@ import re
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext, suppress
 from typing import Any, TextIO
 
 from segue.cli.widths import columns
@@ -54,9 +55,10 @@ def harmless(text: str) -> str:
 
 
 def say(text: str = "", *, err: bool = False, end: str = "\n") -> None:
-    """A line, or some, for people to read: on stdout, or on stderr."""
+    """A line, or some, for people to read: on stdout, or on stderr. Trouble with stderr changes nothing."""
     out = sys.stderr if err else sys.stdout
-    _write(out, _inked(text, out) + end)
+    with suppress(OSError) if err else nullcontext():
+        _write(out, _inked(text, out) + end)
 
 
 def answer(text: str) -> None:

@@ -68,7 +68,8 @@ def _plain(found: Why, width: int) -> Iterator[str]:
 
 
 def _terms(found: Why, width: int) -> Iterator[str]:
-    """What the agent may do, where something was said of it; whether it may ask; what would not hold."""
+    """What is done before; what the agent may do, where something was said of it; whether it may ask; what
+    would not hold."""
     may, asks = words.terms(found.terms), found.terms.questions
     parts = [f"may: {may}"] if may else []
     if asks is not None:
@@ -79,7 +80,8 @@ def _terms(found: Why, width: int) -> Iterator[str]:
             else "for the life of its session"
         )
         parts.append(f"questions: {'on' if asks else 'off'}, {how}")
-    for line in (*([" · ".join(parts)] if parts else []), *found.notices):
+    first = (f"first {each}" for each in found.first)
+    for line in (*first, *([" · ".join(parts)] if parts else []), *found.notices):
         yield from wrapped(line, width, 4, "  ")
 
 

@@ -29,8 +29,9 @@ def command(ctx: click.Context, /, key: str, text: str | None, **options: Any) -
     for the agent. Only the answer goes to stdout. Pass a text on stdin if it may begin with a dash, or if
     somebody else wrote it.
 
-    From anywhere inside the conversation's directory, a turn works in that directory. Repeating the same text
-    after a temporary failure retries that message instead of adding a second one.
+    From anywhere inside the conversation's directory, a turn works in that directory; from elsewhere, name it
+    with --cwd or set [defaults] directory = "remembered". Repeating the same text after a temporary failure
+    retries that message instead of adding a second one.
 
     \b
       segue run fix-auth "add a test for expired tokens" --agent claude

@@ -85,8 +85,7 @@ def plain_line(event: ev.Event) -> str:
         case ev.ToolResult(ok=False):
             return "  │ " + words.result(event.exit_code, event.output)
         case ev.Retry():
-            tries = f" {event.attempt}/{event.limit}" if event.attempt and event.limit else ""
-            return f"  │ trying again{tries} {words.tool('', event.message)}".rstrip()
+            return "  │ " + words.waiting(event)
         case ev.Compacted():
             return "  │ the agent replaced its history with a summary"
         case ev.Notice():

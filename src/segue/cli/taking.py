@@ -24,6 +24,8 @@ from segue.turns.opening import opened
 from segue.turns.options import Options, ask_of
 from segue.turns.prepared import Prepared, prepare
 
+CANCELLED = 130
+
 
 def run(
     key: str,
@@ -55,7 +57,8 @@ def _before(store: Store, key: str, named: str | None, options: Options) -> tupl
     """The message that is run again, its text, and to whom it goes."""
     conversation = changes.known(store, key)
     message = changes.find(store, conversation, named, "user")
-    changes.may_rerun(store, conversation.id, message.id, options.get("cut", False))
+    if not options.get("fork"):  # which messages there are in a fork is known once it is made
+        changes.may_rerun(store, conversation.id, message.id, options.get("cut", False))
     return message.id, store.texts([message.id])[message.id], changes.to_whom(message, options)
 
 
@@ -67,7 +70,9 @@ def _taken(
     screen = screens.open_screen(title, quiet=quiet, answer_on_stdout=not as_json)
     for notice in prepared.config.mentions:
         screen.note(f"segue: {notice}")
-    turn = anyio.run(follow, prepared, store, screen, events, message)
+    turn, stopped = anyio.run(follow, prepared, store, screen, events, message)
+    # Who cancelled it while it waited for another try is not told to try again.
+    code = CANCELLED if stopped and turn.failure is not None and turn.failure.retryable else exit_code(turn)
     trouble = None
     if as_json:
         trouble = _printed(partial(say_json, turn))
@@ -75,13 +80,13 @@ def _taken(
         trouble = _printed(partial(answer, turn.text + "\n"))
     if turn.failure is not None:
         say(f"segue: {words.one_line(words.failure(turn, prepared.agent.label))}", err=True)
-        say(f"       {words.way_on(turn, _number(store, turn))}", err=True)
+        say(f"       {words.way_on(turn, _number(store, turn), prepared.named)}", err=True)
     screen.note(words.summary(turn, prepared.model_from))
     if trouble is None:
-        return exit_code(turn)
+        return code
     what = f"the answer could not be written to stdout ({trouble}); it is kept: segue last {prepared.ask.key}"
     say(f"segue: {what}", err=True)
-    return exit_code(turn) or 1
+    return code or 1
 
 
 def _printed(write: Callable[[], None]) -> str | None:

@@ -26,7 +26,8 @@ class Live:
         self._canvas = Canvas(out, beside=(1,) if answer_here else ())
         self._title = title
         self._reading = Reading()
-        self._began = time.monotonic()
+        self._began = self._heard = time.monotonic()
+        self._waits = False
         self._partial = ""
         self._spoken: list[str] = []
         self._pending: dict[str, tuple[str, float]] = {}
@@ -44,6 +45,7 @@ class Live:
 
     def event(self, event: ev.Event) -> None:
         self._reading.add(event)
+        self._heard, self._waits = time.monotonic(), isinstance(event, ev.Retry)
         match event:
             case ev.TextDelta():
                 self._spoken.append(event.text)
@@ -115,7 +117,9 @@ class Live:
 
     def _status(self, width: int) -> str:
         usage = self._reading.usage
-        spent = f"  {words.clock(int(time.monotonic() - self._began))}"
+        now = time.monotonic()
+        quiet = words.quiet(now - self._heard, self._waits) if not self._pending else ""
+        spent = "  " + (f"{quiet} · " if quiet else "") + words.clock(int(now - self._began))
         if usage.prompt is not None:
             spent += f" · {words.tokens(usage.prompt)} in · {words.tokens(usage.output)} out"
         return DIM + _beside(f"● {self._title}", spent, width - 1) + PLAIN

@@ -37,6 +37,8 @@ def command(ctx: click.Context, /, key: str, text: str | None, as_json: bool, **
         answers = somebody_answers()
         ask = ask_of(conversation_key(key), text or " ", wanted, may_be_empty=True, answers=answers)
         prepared = prepare(ask, os.environ, store, Path.cwd())
+        for mention in prepared.config.mentions:
+            say(f"segue: {mention}", err=True)
         found = why(prepared, store, len((text or "").encode()))
     if as_json:
         say_json(found)

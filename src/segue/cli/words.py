@@ -8,11 +8,12 @@ from typing import Any
 
 from segue.cli.output import harmless as harmless
 from segue.cli.widths import fitted
+from segue.core.events import Retry
 from segue.core.figures import counted as counted
 from segue.core.figures import tokens as tokens
 from segue.core.grant import Terms
 from segue.core.outcome import CUT_SHORT
-from segue.core.turn import Turn
+from segue.core.turn import Turn, retry_command
 
 _TELLING = (
     "command",
@@ -26,6 +27,8 @@ _TELLING = (
     "prompt",
 )
 
+SILENT_S = 10
+"""So long nobody wonders why an agent says nothing."""
 _SHOWN = 4_000
 """No line shows more than the beginning of what is given."""
 
@@ -102,6 +105,21 @@ def result(code: int | None, output: str) -> str:
     return f"{exited(code)}: {said}" if said else exited(code)
 
 
+def waiting(event: Retry) -> str:
+    """``it waits 4 s, then tries again (1 of 5): rate_limit``."""
+    pause = f"waits {max(1, round(event.delay_ms / 1000)):,} s" if event.delay_ms else "waits"
+    tries = f" ({event.attempt} of {event.limit})" if event.attempt and event.limit else ""
+    said = tool("", event.message)
+    return f"it {pause}, then tries again{tries}" + (f": {said}" if said else "")
+
+
+def quiet(since_s: float, waits: bool) -> str:
+    """What a status line says of an agent that has said nothing for a while."""
+    if waits:
+        return f"waits {since_s:.0f} s"
+    return f"silent for {since_s:.0f} s" if since_s >= SILENT_S else ""
+
+
 def summary(turn: Turn, model_from: str | None = None) -> str:
     """The line under an answer: what was done and what it cost.
 
@@ -144,17 +162,30 @@ def saving(usd: float) -> str:
     return f"saved {money(usd)}" if usd > 0 else f"cost {money(-usd)} more than sending it as text"
 
 
-def way_on(turn: Turn, number: int | None = None) -> str:
-    """What is safe, and what to type next. ``number``: the message's place in the conversation."""
+def way_on(turn: Turn, number: int | None = None, cwd: str | None = None) -> str:
+    """What is safe, and what to type next. ``number``: the message's place in the conversation; ``cwd``: the
+    directory, where it has to be named."""
     key, failed = turn.conversation, turn.failure
     kept = "Nothing was lost: the message is kept" + (f" as #{number}. " if number is not None else ". ")
-    again = f"segue retry {key} {turn.message}" if turn.message else f"segue retry {key}"
+    again = retry_command(key, turn.message, cwd)
     if failed is not None and failed.kind == "unsettled":
-        return f"The answer is whole, and kept on disk. Go on with: segue run {key}"
-    if failed is not None and failed.kind in CUT_SHORT and turn.tools_run:
-        return f"{kept}The agent knows what it did: go on with segue run {key}, or once more with: {again}"
+        return f"The answer is whole, and kept on disk. Read it with: {turn.next}"
+    if failed is not None and failed.kind in CUT_SHORT and turn.tools_run != 0:
+        on = turn.next or f"segue run {key}"
+        knows = (
+            "What it did is not known: look, then"
+            if turn.tools_run is None
+            else "The agent knows what it did:"
+        )
+        return f"{kept}{knows} go on with {on}, or once more with: {again}"
     if failed is not None and failed.kind == "auth":
         return f"{kept}Log in, then retry with: {again}"
+    if failed is not None and failed.kind == "tool_denied":
+        return f"{kept}Allow it with --permission or --allow-tool, and retry with: {again}"
+    if failed is not None and failed.kind == "untrusted":
+        return f"{kept}Once the directory is trusted, retry with: {again}"
+    if turn.tools_run is None:
+        return f"{kept}What it did is not known: look before you retry with: {again}"
     if failed is not None and failed.until is not None:
         return f"{kept}Retry then with: {again}"
     return f"{kept}Retry with: {again}"
@@ -186,6 +217,8 @@ def failure(turn: Turn, label: str) -> str:
             return f"{label} was stopped{said}"
         case "cancelled":
             return "cancelled; nothing more will happen in this turn"
+        case "tool_denied" if turn.text:
+            return f"{label} may not use all that it wanted to{said}"
         case "tool_denied":
             return f"{label} could not go on without a tool it may not use{said}"
         case "protocol":

@@ -112,7 +112,7 @@ def _as_list(tables: Tables, path: KeyPath, value: Any) -> Any:
             return shlex.split(value)
         except ValueError as error:
             raise tables.error(path, f"[{'.'.join(path[:-1])}] {path[-1]} cannot be split: {error}") from None
-    if path[-1] in ("session_id", "text", "error") and isinstance(value, dict):
+    if path[-1] in ("session_id", "text", "error", "tool") and isinstance(value, dict):
         return [value]
     return value
 

@@ -91,6 +91,8 @@ class DeclaredAgent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     session_id: tuple[Where, ...] = ()
     text: tuple[Where, ...] = (Where(),)
     error: tuple[WhereError, ...] = ()
+    tool: tuple[Where, ...] = ()
+    """Where a tool's name stands when it is called. None: whether tools ran is not known."""
     usage: WhereUsage | None = None
     done: dict[str, Scalar] = {}
     """What the record that ends a successful turn looks like (none: exit code 0 says it)."""
@@ -108,14 +110,17 @@ class DeclaredAgent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     def __post_init__(self) -> None:
         self._check_commands()
-        reads_json = self.usage or self.done or any(w.path for w in self.session_id + self.text + self.error)
+        places = (*self.session_id, *self.text, *self.error, *self.tool)
+        reads_json = self.usage or self.done or any(where.path for where in places)
         if self.output == "text" and reads_json:
             raise ValueError('has JSON paths, but output = "text"; set output to "jsonl" or "json"')
         if self.output != "text" and not all(w.path or w.pattern for w in self.text):
             raise ValueError(f'has output = "{self.output}" but does not say where the text is')
-        for key, places in (("session_id", self.session_id), ("error", self.error)):
-            if not all(w.path or w.pattern for w in places):
+        for key, named in (("session_id", self.session_id), ("error", self.error), ("tool", self.tool)):
+            if not all(w.path or w.pattern for w in named):
                 raise ValueError(f"{key} needs a path or a pattern")
+        if any(where.stream == "stderr" or where.delta for where in self.tool):
+            raise ValueError("tool is looked for in stdout, call by call: it takes no stream and no delta")
         for path in self.done:
             steps(path)
 

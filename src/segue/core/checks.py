@@ -11,7 +11,8 @@ from collections.abc import Callable
 from segue.core import figures
 from segue.core.figures import counted
 from segue.core.outcome import CUT_SHORT
-from segue.core.situation import ASSUMED_WINDOW, Situation, tokens
+from segue.core.recap import LEAST
+from segue.core.situation import ASSUMED_WINDOW, FRAME_BYTES, Situation, tokens
 from segue.core.tools import changed
 from segue.core.turn import Check, Mode
 
@@ -197,8 +198,12 @@ def poisoned(now: Situation) -> Check:
 
 
 def retired(now: Situation) -> Check:
+    """After failing resumes; at once where a refusal could not be made up for in the same turn."""
     if now.pin is None:
         return _skip("retired")
+    last = now.pin.ended
+    if last is not None and last.kind == "session_rejected" and last.tools_run is None:
+        return _fail("retired", SESSION, f"{now.label} refused it when it was last resumed")
     if now.pin.failures >= now.policy.retire_after:
         return _fail("retired", SESSION, f"{counted(now.pin.failures, 'resume')} of it failed in a row")
     return _ok("retired")
@@ -240,10 +245,20 @@ def size(now: Situation) -> Check:
 
 
 def fits(now: Situation) -> Check:
+    """Also what a session has not heard yet, or the new message alone, may be too long."""
     if now.earlier == 0:
         return _skip("fits")
+    unheard = now.pin is not None and (_is_over(now, _late(now)) or bool(now.too_long & {*SESSION}))
+    bars: tuple[Mode, ...] = (*(SESSION if unheard else ()), "replay")
+    if _is_over(now, now.new_bytes + LEAST) or "recap" in now.too_long:
+        can = now.runtime.capabilities
+        takes = f"{now.label} takes {can.prompt_limit or 0:,} {can.prompt_unit}"
+        room = f"the new message leaves no room for what was said before ({takes})"
+        return _fail("fits", (*bars, "recap"), room)
+    if unheard:
+        return _fail("fits", bars, f"what the session has not heard yet has {_beside_limit(now, _late(now))}")
     why = _too_long(now)
-    return _fail("fits", ("replay",), why) if why else _ok("fits")
+    return _fail("fits", bars, why) if why else _ok("fits")
 
 
 def busy(now: Situation) -> Check:
@@ -284,11 +299,28 @@ def _is(version: str, wanted: str) -> bool:
     return version == wanted or version.startswith(wanted + ".")
 
 
-def _too_long(now: Situation) -> str:
+def _late(now: Situation) -> int:
+    """What would be sent beside the session, in bytes."""
+    text = now.cut.text
+    return sum(each.size + FRAME_BYTES for each in text) if len(text) > 1 else now.new_bytes
+
+
+def _is_over(now: Situation, size: int) -> bool:
+    """Whether so many bytes are surely more than the CLI takes: a character has up to four of them."""
     can = now.runtime.capabilities
-    if can.prompt_limit is not None and now.view_bytes > can.prompt_limit:
-        limit = _megabytes(can.prompt_limit)
-        return f"the conversation has {_megabytes(now.view_bytes)}, {now.label} takes prompts of {limit}"
+    each = 1 if can.prompt_unit == "bytes" else 4
+    return can.prompt_limit is not None and size > can.prompt_limit * each
+
+
+def _beside_limit(now: Situation, size: int) -> str:
+    limit = _megabytes(now.runtime.capabilities.prompt_limit or 0)
+    return f"{_megabytes(size)}, {now.label} takes prompts of {limit}"
+
+
+def _too_long(now: Situation) -> str:
+    limit = now.runtime.capabilities.prompt_limit
+    if limit is not None and (now.view_bytes > limit or "replay" in now.too_long):
+        return f"the conversation has {_beside_limit(now, now.view_bytes)}"
     window = now.window or ASSUMED_WINDOW
     needed = tokens(now.view_bytes)
     if needed > window / 2:

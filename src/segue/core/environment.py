@@ -25,6 +25,8 @@ KEYS = (
     "MISTRAL_API_KEY",
 )
 """Withheld from every agent; an agent may add its own."""
+REHEARSAL_KEY = "REHEARSAL_API_KEY"
+"""Set in a rehearsal: the key of its model."""
 
 OURS = "SEGUE_"
 
@@ -101,8 +103,13 @@ def child_environment(
     account_env: Mapping[str, str] | None = None,
     pass_env: Iterable[str] = (),
 ) -> ChildEnvironment:
-    """The caller's environment as an agent may see it."""
-    keys = tuple(dict.fromkeys((*KEYS, *keys_withheld)))
+    """The caller's environment as an agent may see it.
+
+    In a rehearsal the model's key stands in place of every other: it is what the agent is logged in with, and
+    overrides nothing.
+    """
+    staged = parent.get(REHEARSAL_KEY)
+    keys = tuple(n for n in dict.fromkeys((*KEYS, *keys_withheld)) if not staged or parent.get(n) != staged)
     passed = frozenset(pass_env)
     own = dict(account_env or {})
     env = {n: v for n, v in parent.items() if n in passed or not (n in keys or _is_ours(n) or is_mark(n))}

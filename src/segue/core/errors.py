@@ -6,6 +6,7 @@ SegueError
 │   └── NotInstalled  the agent's program is not on this machine
 ├── InUse             a turn of the conversation is running; try again later (exit code 75)
 └── Broken            something of ours is damaged or missing (exit code 1)
+    └── StoreAway     the store cannot be reached or written just now; try again later (exit code 75)
 """
 
 from __future__ import annotations
@@ -52,3 +53,10 @@ class Broken(SegueError):  # noqa: N818 - as above
     """Something of ours is damaged or missing."""
 
     code = "broken"
+
+
+class StoreAway(Broken):
+    """The store cannot be reached just now, or somebody else keeps it busy."""
+
+    code = "store_away"
+    exit_code = 75

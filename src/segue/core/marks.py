@@ -29,6 +29,12 @@ def parts(text: str) -> tuple[str, str, str | None]:
     return agent, account, login if slash else None
 
 
+def has_walls(marks: Iterable[str]) -> bool:
+    """Whether one agent was spoken to under more than one account or login."""
+    whole = {parts(each) for each in marks}
+    return len(whole) > len({agent for agent, _, _ in whole})
+
+
 def told_apart(marks: Iterable[str], first: Callable[[str, str], str | None]) -> tuple[str, ...]:
     """The marks with the login that was first seen (by agent and account) where they name none."""
     return tuple(sorted({_told_apart(each, first) for each in marks}))

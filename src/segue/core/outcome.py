@@ -6,10 +6,11 @@ The kinds, and what they mean for the next turn, are the same for every agent:
     session_busy       another process is writing it
     context_exceeded   the conversation does not fit the model's window
     auth               not logged in, or not allowed
+    untrusted          the CLI does not work in a directory that it was not told to trust
     rate_limited       a usage limit (``until``: when it ends, where the CLI says so)
     network            the model service could not be reached, or the connection broke
     model_error        the model service failed or answered nonsense
-    tool_denied        the turn could not go on because a tool was refused
+    tool_denied        no answer came after a tool was refused, or a refusal was to count as a failure
     timeout            our time limit, or the CLI's own limit of turns, time or money
     cancelled          the user stopped it
     killed             something else ended the process
@@ -25,6 +26,7 @@ from typing import Literal
 
 import msgspec
 
+from segue.core.denied import Denied
 from segue.core.reading import Reading
 from segue.core.usage import Context, Totals, Usage
 
@@ -33,6 +35,7 @@ Kind = Literal[
     "session_busy",
     "context_exceeded",
     "auth",
+    "untrusted",
     "rate_limited",
     "network",
     "model_error",
@@ -56,6 +59,11 @@ EndedBy = Literal["cancelled", "timeout", "flood"]
 
 CUT_SHORT: frozenset[Kind] = frozenset({"cancelled", "killed", "timeout"})
 """Ends after which nobody knows how far the turn came."""
+
+BROKEN_OFF: frozenset[Kind] = CUT_SHORT | {"network", "model_error", "crashed", "protocol"}
+"""Ends in which the model may have been at work, though nobody counted that."""
+DOUBT = "what it did is not known"
+"""Said of a failure after which nobody knows whether tools ran."""
 
 RETRYABLE: frozenset[Kind] = frozenset({"session_busy", "rate_limited", "network", "model_error"})
 """Failures that may well succeed when tried again later."""
@@ -113,7 +121,8 @@ class Outcome(msgspec.Struct, frozen=True):
     model_turns: int | None = None
     tools_run: int | None = 0
     """None: whether any ran cannot be seen."""
-    tools_denied: int = 0
+    tools_denied: Denied | None = Denied()
+    """None: it cannot be seen."""
     compacted: bool = False
     """The CLI replaced its history by a summary."""
     asked: bool = False
@@ -162,14 +171,25 @@ def fallen(ended: Exit, name: str) -> Failure:
     return Failure("crashed", line or f"{name} exited with code {ended.code} and said nothing")
 
 
-def unanswered(reading: Reading, denied: int | None = None) -> Failure | None:
+def unanswered(reading: Reading, denied: Denied | None = None) -> Failure | None:
     """A success without an answer is none, unless tools did the work. ``denied``: if more is known of it."""
-    refused = reading.tools_denied if denied is None else denied
-    if reading.answer.strip() or reading.tools_run + reading.tools_denied > refused:
+    refused = (reading.tools_denied if denied is None else denied).count
+    if reading.answer.strip() or reading.tools_run + reading.tools_denied.count > refused:
         return None
     if refused:
         return Failure("tool_denied", "it gave no answer after a tool was refused")
     return Failure("model_error", "the model gave an empty answer")
+
+
+def nothing_known(outcome: Outcome) -> bool:
+    """Whether what was spent is not known, although the CLI says 0.
+
+    Where an answer broke off, no CLI counts the request. One that the model service refused costs nothing.
+    """
+    failure, usage = outcome.failure, outcome.usage
+    if failure is None or failure.kind not in BROKEN_OFF or failure.status is not None:
+        return False
+    return not (usage.prompt or usage.output)
 
 
 def last_line(text: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from segue.core import events as ev
+from segue.core.denied import Denied, distinct
 from segue.core.usage import Usage
 
 DELTAS_KEPT = 64 * 1024 * 1024
@@ -32,9 +33,9 @@ class Reading:
         self._settled = Usage()
         self._settled_cost: float | None = None
         self._reports: dict[str, tuple[Usage, float | None]] = {}
-        self._open: set[str] = set()
+        self._open: dict[str, str] = {}
         self._calls = 0
-        self._denied = 0
+        self._denied = Denied()
         self._deltas: list[str] = []
         self._deltas_size = 0
 
@@ -53,7 +54,7 @@ class Reading:
                 self._add_delta(event.text)
             case ev.ToolCall():
                 self._calls += 1
-                self._open.add(event.id)
+                self._open[event.id] = event.name
                 self._keep_spoken()
             case ev.ToolResult():
                 self._result(event)
@@ -95,10 +96,10 @@ class Reading:
     @property
     def tools_run(self) -> int:
         """Calls that ran or may have run: one that never reported back counts."""
-        return self._calls - self._denied
+        return self._calls - self._denied.count
 
     @property
-    def tools_denied(self) -> int:
+    def tools_denied(self) -> Denied:
         return self._denied
 
     def _usage(self, event: ev.UsageReport) -> None:
@@ -121,19 +122,17 @@ class Reading:
         self._settled_cost = _sum(self._settled_cost, cost_usd)
 
     def _result(self, event: ev.ToolResult) -> None:
-        if event.id in self._open:
-            self._open.discard(event.id)
-        else:
-            self._calls += 1
+        name = self._open.pop(event.id, None)
+        self._calls += name is None
         if event.denied:
-            self._denied += 1
+            self._denied += Denied(1, distinct((event.name or name or "",)))
 
     def _begin(self) -> None:
         """What was read of texts and tools belongs to earlier turns."""
         self.text = ""
         self._drop_deltas()
         self._open.clear()
-        self._calls = self._denied = 0
+        self._calls, self._denied = 0, Denied()
 
     def _add_delta(self, text: str) -> None:
         if self._deltas_size < DELTAS_KEPT:

@@ -92,6 +92,8 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     """A resumed run prints the whole history again before what is new."""
     compacts: bool = False
     """Replaces its history by a summary by itself when the window fills up."""
+    denials: bool = True
+    """Tells which calls of tools were refused."""
     id_on_disk_only: bool = False
     """The session's id is not in the output: runs need a private home, so that two never meet."""
 

@@ -9,6 +9,7 @@ from segue.core.hosts import Host
 from segue.core.model import Pin, Voice, Workdir
 from segue.core.policy import Policy
 from segue.core.request import Runtime
+from segue.core.turn import Mode
 
 ASSUMED_WINDOW = 200_000
 """Tokens, where no turn has told the model's window yet."""
@@ -59,6 +60,8 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True):
     view_bytes: int
     new_bytes: int
     """The new message alone."""
+    too_long: frozenset[Mode] = frozenset()
+    """Ways that were tried, and whose prompt turned out to be longer than the CLI takes."""
     file: File = File()
     workdir: Workdir
     model: str | None = None

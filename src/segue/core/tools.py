@@ -34,7 +34,7 @@ def knows(tools: Tools, name: str) -> bool:
 def unknown(tools: Tools, name: str) -> str:
     """In words: what may have been meant, and what there is."""
     meant = _meant(tools, name.partition("(")[0])
-    return (f"did you mean {meant}? " if meant else "") + f"It knows {', '.join(tools.names)}"
+    return (f"did you mean {meant}? It" if meant else "it") + f" knows {', '.join(tools.names)}"
 
 
 def changed(before: Iterable[str], now: Iterable[str]) -> str:

@@ -15,6 +15,10 @@ for itself, such as a title or a snapshot. ``damaged``: what cannot be read, wit
 
 TitleBy = Literal["user", "agent", "prompt"]
 
+IMAGE_BYTES = 5 * 1024 * 1024
+"""The providers refuse an image that is larger, and with it every later request of the session. Of base64 it
+is the text that counts."""
+
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """One thing in a session. A record of the session's file may hold several."""
@@ -44,7 +48,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     restored: bool = True
     """Whether a resume brings it back."""
     images: tuple[int, ...] = ()
-    """The size of each image in it, in bytes of the file."""
+    """The size of each image in it, in bytes of the file: of base64 text, where it stands there as such."""
     model: str | None = None
     tokens: int | None = None
     """The input of the request that it answers: what filled the window then."""

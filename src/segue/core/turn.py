@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from shlex import quote
 from typing import Literal
 
 import msgspec
 
+from segue.core.denied import Denied
 from segue.core.grant import Terms
 from segue.core.outcome import CUT_SHORT, Failure, Kind, Outcome, Reason, Status
 from segue.core.usage import Context, Usage
@@ -13,6 +15,10 @@ from segue.core.usage import Context, Usage
 Mode = Literal["resume", "branch", "graft", "replay", "recap", "fresh"]
 State = Literal["queued", "running", "needs_you", "parked", "done", "failed", "cancelled", "withdrawn"]
 """Of a run, the same word everywhere. ``withdrawn``: it never began, and its message is in nobody's view."""
+
+Recovery = Literal["adopt", "recover"]
+"""What the next turn does first about one whose Segue was killed. ``adopt``: its agent still runs, and is
+read to its end; ``recover``: nobody runs any more, and what came of it is written down."""
 
 
 class Check(msgspec.Struct, frozen=True):
@@ -99,6 +105,8 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     model_turns: int | None
     tools_run: int | None
     """Calls of tools that ran, or may have; None: nobody knows."""
+    tools_denied: Denied | None = None
+    """Calls that were refused, and of which tools; None: nobody knows."""
     attempts: tuple[AttemptShown, ...]
     notices: tuple[str, ...] = ()
     """What the caller should know of how the turn went, in words."""
@@ -128,13 +136,27 @@ def status_of(state: State) -> Status | None:
     return known.get(state)
 
 
-def next_command(key: str, message: str | None, failure: Failure | None, tools: bool) -> str | None:
-    """How to go on from a failure. ``tools``: some ran, or may have: the agent goes on from there."""
+def next_command(
+    key: str, message: str | None, failure: Failure | None, tools: bool, cwd: str | None = None
+) -> str | None:
+    """How to go on from a failure. ``tools``: some ran, or may have: the agent goes on from there.
+
+    ``cwd``: the directory, where it has to be named.
+    """
     if failure is None:
         return None
     if tools and failure.kind in CUT_SHORT:
-        return f'segue run {key} "go on"'
-    return f"segue retry {key} {message}" if message else f"segue retry {key}"
+        return f'segue run {key} "go on"{_in(cwd)}'
+    return retry_command(key, message, cwd)
+
+
+def retry_command(key: str, message: str | None, cwd: str | None = None) -> str:
+    """What runs a message once more, as it is typed."""
+    return " ".join(filter(None, ("segue retry", key, message))) + _in(cwd)
+
+
+def _in(cwd: str | None) -> str:
+    return f" --cwd {quote(cwd)}" if cwd is not None else ""
 
 
 def exit_code(turn: Turn) -> int:

@@ -1,6 +1,7 @@
 """The log of requests: what the model was sent, in memory and as JSON lines. Never headers, never keys."""
 
 import os
+import stat
 import time
 from collections import deque
 from collections.abc import Callable
@@ -114,5 +115,19 @@ class Log:
 
 
 def appending(path: Path) -> IO[bytes]:
-    """The file to write at its end; a new one is for this user alone."""
-    return open(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600), "ab")
+    """The file to write at its end; it is for this user alone from now on."""
+    return open(_private(path, os.O_APPEND), "ab")
+
+
+def write_private(path: Path, text: str) -> None:
+    """What it holds is the text, and nobody else reads it: a key may be in it."""
+    with open(_private(path, os.O_TRUNC), "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def _private(path: Path, how: int) -> int:
+    opened = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | how, 0o600)
+    found = os.fstat(opened)
+    if stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid():  # one that was there may be open to all
+        os.fchmod(opened, 0o600)
+    return opened

@@ -11,6 +11,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from segue.rehearsal.log import write_private
+
 CODEX_MODEL = "gpt-5.5"
 """One that every version under test knows or takes without a warning, and that is told its tools in the way
 that the loopback model understands."""
@@ -26,7 +28,7 @@ class Pointing(Struct, frozen=True):
     def write(self, home: Path) -> None:
         for path, text in self.files.items():
             (home / path).parent.mkdir(parents=True, exist_ok=True)
-            (home / path).write_text(text)
+            write_private(home / path, text)
 
 
 def point(agent: str, url: str, home: Path, *, key: str, retries: int | None = None) -> Pointing:

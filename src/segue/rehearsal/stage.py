@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from segue.rehearsal import toml
+from segue.rehearsal.log import write_private
 from segue.rehearsal.roads import harmless, leads_away, turned
 from segue.rehearsal.setup import point
 
@@ -61,7 +62,7 @@ class _Setting(msgspec.Struct, frozen=True):
         config = {name: table for name, table in own.items() if name not in _LEFT_OUT}
         segue = _made(self.place / "segue")
         text = toml.write({**config, "accounts": accounts}, _NAMED)
-        (segue / "config.toml").write_text(text, encoding="utf-8")
+        write_private(segue / "config.toml", text)
         merged = {name: value for env in by_agent.values() for name, value in env.items()}
         direct = {"NO_PROXY": _DIRECT, "no_proxy": _DIRECT}
         return Staged({**merged, **direct, "SEGUE_HOME": str(segue)}, by_agent)

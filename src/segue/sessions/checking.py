@@ -11,12 +11,10 @@ from typing import Literal
 
 import msgspec
 
-from segue.core.transcript import Brief, Entry
+from segue.core.transcript import IMAGE_BYTES, Brief, Entry
 from segue.sessions.tally import Load
 
 Level = Literal["ok", "warning", "error"]
-IMAGE_BYTES = 5 * 1024 * 1024
-"""The providers refuse an image that is larger, and with it every later request of the session."""
 DAY_MS = 24 * 3_600_000
 SOON_DAYS = 7
 FULL = 0.80

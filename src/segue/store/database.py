@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from threading import RLock
 from typing import Any, ClassVar
 
-from segue.core.errors import Broken
+from segue.core.errors import Broken, StoreAway
 from segue.store.packing import storable
 from segue.store.queries import spread
 
@@ -127,7 +127,13 @@ class Database:
         raise NotImplementedError
 
     def _broken(self, what: str) -> Broken:
-        return Broken(f"the store {self.where} {' '.join(what.split())}")
+        return Broken(self._sentence(what))
+
+    def _away(self, what: str) -> StoreAway:
+        return StoreAway(self._sentence(what))
+
+    def _sentence(self, what: str) -> str:
+        return f"the store {self.where} {' '.join(what.split())}"
 
 
 def _bound(values: dict[str, Any]) -> dict[str, Any]:

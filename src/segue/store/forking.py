@@ -8,17 +8,25 @@ import msgspec
 
 from segue.core.errors import Misuse
 from segue.core.model import Held, Message, Pin, Voice
+from segue.core.turn import Saved
+from segue.core.usage import Usage
 from segue.store import logins, messages, sessions
 from segue.store.conversations import create
 from segue.store.database import Database, Row
 from segue.store.messages import read_facts
+from segue.store.packing import pack
 from segue.store.queries import Queries
 from segue.store.records import Conversation
+from segue.store.turns import turn_of
 
 _SQL = Queries("messages")
 _HISTORY = Queries("history")
 _SESSIONS = Queries("sessions")
 _CONVERSATIONS = Queries("conversations")
+_TURNS = Queries("turns")
+_EVENTS = Queries("events")
+COPIED = "fork"
+"""How a turn came about that is only the copy of another conversation's: it counts in no sum."""
 
 
 def fork(
@@ -49,6 +57,7 @@ def fork(
             db.run(_HISTORY.set_epoch, conversation=new.id, agent=agent, role=role, epoch=epoch)
         for agent, role, granted in db.all(_CONVERSATIONS.all_granted, conversation=conversation.id):
             db.run(_CONVERSATIONS.grant, conversation=new.id, agent=agent, role=role, granted=granted)
+        _fork_failures(db, conversation, new, renamed, ids)
         for row in db.all(_SESSIONS.pins, conversation=conversation.id):
             _fork_pin(db, sessions.pin_of(row), conversation.key, new, renamed, ids)
     return new
@@ -76,6 +85,28 @@ def _copy(db: Database, conversation_id: str, row: Row, renamed: dict[str, str])
         under=logins.marks(db, conversation_id, known.under),
         blank=known.blank,
     )
+
+
+def _fork_failures(
+    db: Database, old: Conversation, new: Conversation, renamed: dict[str, str], ids: Callable[[], str]
+) -> None:
+    """What came of the messages that have no answer: whoever goes on in the fork is told of it as well."""
+    failed = map(turn_of, db.all(_TURNS.came_to_nothing, conversation=old.id))
+    for turn in {turn.message: turn for turn in failed if turn.message in renamed}.values():
+        if turn.told is None:
+            continue
+        told = msgspec.structs.replace(
+            turn.told,
+            run=ids(),
+            conversation=new.key,
+            usage=Usage(),
+            cost_usd=None,
+            cost_estimated=False,
+            saved=Saved(),
+        )
+        where = {"conversation": new.id, "message": renamed[turn.message]}
+        db.run(_TURNS.copy, id=told.run, old=turn.id, told=pack(told), via=COPIED, **where)
+        db.run(_EVENTS.copy_tools, turn=told.run, old=turn.id)
 
 
 def _fork_pin(

@@ -65,6 +65,22 @@ def find(store: Store, name: str) -> LeaseRow | None:
     return _find(store.db, name)
 
 
+def waiting(run: str) -> str:
+    """The name of the lease by which a run shows that it waits."""
+    return f"waiting:{run}"
+
+
+def drop(db: Database, name: str) -> None:
+    """Whoever had it is dead, and nobody takes it over."""
+    db.run(_SQL.drop, name=name)
+
+
+def now_ms(store: Store) -> int:
+    """The time by the clock that ages are told by."""
+    row = store.db.one(_SQL.now)
+    return int(row[0]) if row is not None else 0
+
+
 def renew(store: Store, claim: Claim) -> bool:
     """False: it is somebody else's by now."""
     return confirm(store.db, claim)

@@ -57,6 +57,7 @@ def _row(n: int, row: Row, turn: TurnRow | None) -> LogRow:
         sender=known.sender,
         voice=Voice(known.agent, known.role),
         account=known.account,
+        under=known.under,
         blank=known.blank,
         text=text,
         revision=revision,

@@ -102,5 +102,6 @@ class Postgres(Database):
         for secret in filter(None, self._secrets):
             said = said.replace(secret, "…")
         if isinstance(error, psycopg.errors.LockNotAvailable):
-            return self._broken(f"is busy: another program has been writing for {WAIT_S} s; try again")
-        return self._broken(f"{what}: {said}")
+            return self._away(f"is busy: another program has been writing for {WAIT_S} s; try again")
+        away = isinstance(error, psycopg.OperationalError)
+        return self._away(f"{what}: {said}") if away else self._broken(f"{what}: {said}")

@@ -8,7 +8,7 @@ import msgspec
 
 from segue.core.grant import Grant
 from segue.core.model import Held, Message, Pin, Sender, Voice
-from segue.core.turn import Mode, State, Turn
+from segue.core.turn import Mode, Recovery, State, Turn
 from segue.core.usage import Context, Totals, Usage
 
 
@@ -73,6 +73,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     saved_usd: float | None = None
     state: State | None = None
     """Of its newest turn."""
+    recovery: Recovery | None = None
+    """What the next turn does first; told by ``foreseen`` alone."""
     unfinished: bool = False
     """A turn of it waits or runs, or did when its process died."""
 
@@ -106,6 +108,8 @@ class TurnRow(msgspec.Struct, frozen=True, kw_only=True):
     retry_of: str | None = None
     via: str = ""
     """``run``: by a plain ``segue run``, whose repetition after a failure is its retry."""
+    recovery: Recovery | None = None
+    """What is left to do about it; told by ``foreseen`` alone. It is not stored."""
 
 
 class ChangeRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -218,13 +222,14 @@ class Settlement(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LogRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A message as the log shows it; ``n`` is what people call it by."""
+    """A message as the log shows it; ``n`` is what people call it by, 0: it has no place (yet)."""
 
     n: int
     id: str
     sender: Sender
     voice: Voice
     account: str
+    under: tuple[str, ...] = ()
     blank: bool
     text: str
     revision: int

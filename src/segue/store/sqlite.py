@@ -97,7 +97,7 @@ class SQLite(Database):
         if code.startswith("SQLITE_CORRUPT"):
             return self._broken(f"is damaged ({error}); {_AWAY}, and keep it: most of it can be saved")
         if _is_busy(error):
-            return self._broken(f"is busy: another program has been writing for {WAIT_S} s; try again")
+            return self._away(f"is busy: another program has been writing for {WAIT_S} s; try again")
         return self._broken(f"cannot be used: {error}")
 
 

@@ -11,7 +11,7 @@ from segue.core.errors import Misuse
 from segue.core.model import Message, Voice
 from segue.core.turn import Mode, Turn
 from segue.core.usage import Usage
-from segue.store import logins, messages
+from segue.store import leases, logins, messages
 from segue.store.conversations import create_or_find, touch
 from segue.store.database import Database, Row
 from segue.store.packing import pack, unpack
@@ -55,6 +55,8 @@ class Turns(Part):
         with self.db.writing():
             touch(self.db, turn.conversation)
             self.db.many(_SQL.withdraw, [{"id": each, "conversation": turn.conversation} for each in gone])
+            for each in gone:
+                leases.drop(self.db, leases.waiting(each))
             messages.place(self.db, turn.message)
             self.db.run(_SQL.begin, id=turn_id)
 
@@ -86,6 +88,11 @@ class Turns(Part):
         """The newest last; at most ``limit`` of them. What is told of each is without its answer's text."""
         count = _ALL if limit is None else limit
         rows = self.db.all(_SQL.newest, conversation=conversation_id, count=count)
+        return [turn_of(row) for row in reversed(rows)]
+
+    def turns_of(self, conversation_id: str, agent: str, limit: int) -> list[TurnRow]:
+        """Those of one agent, as above."""
+        rows = self.db.all(_SQL.newest_of, conversation=conversation_id, agent=agent, count=limit)
         return [turn_of(row) for row in reversed(rows)]
 
     def unsettled(self, conversation_id: str) -> list[TurnRow]:

@@ -244,6 +244,7 @@ def _adoption(
         totals=row.totals,
         context=row.context,
         instructions=pin.instructions if pin is not None and same else None,
+        questions=pin.questions if pin is not None and same else prepared.request.questions,
         succeeded_ms=session.last_used_ms,
     )
     return Adoption(said=taken.rows, session=row, pin=made, held=held, held_from=first)

@@ -43,6 +43,8 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     """Of a retry: what was said after the message may go."""
     retries: int | None = None
     """How often to try again after a failure that may pass."""
+    fail_on_denied: bool = False
+    """A call of a tool that is refused makes a failure of the turn."""
     fork: bool = False
     """If another turn is running: go on in a fork of the conversation."""
     wait_s: float | None = None
@@ -86,6 +88,8 @@ def request_of(
         native_args=ask.native_args,
     )
     _check(request, agent, runtime)
+    if ask.fail_on_denied and not runtime.capabilities.denials:
+        raise Misuse(f"{name_of(agent, runtime)} does not tell what was refused; leave out --fail-on-denied")
     return request
 
 

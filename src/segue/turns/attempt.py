@@ -13,12 +13,12 @@ import msgspec
 from segue.agents.base import Agent, Ended
 from segue.core import events as ev
 from segue.core.cleaning import Cleaning
-from segue.core.outcome import Outcome
+from segue.core.outcome import Outcome, nothing_known
 from segue.core.reading import Reading
 from segue.core.redact import Redactor
 from segue.core.request import Command, Place, Request, Runtime
-from segue.core.usage import Totals
-from segue.turns.answering import Answerer, Answering
+from segue.core.usage import Totals, Usage
+from segue.turns.answering import Answering, Replies
 from segue.turns.runner import Limits, Oversize, Running, launch
 from segue.turns.telling import Listener, Telling
 
@@ -68,7 +68,7 @@ async def attempt(
     task: Task,
     *,
     on_event: Listener | None = None,
-    answer: Answerer | None = None,
+    answer: Replies | None = None,
     cancel: Cancel | None = None,
 ) -> Outcome:
     """Run it. A failure of the CLI is an outcome; only misuse raises."""
@@ -81,7 +81,7 @@ async def attempt(
         launch(
             command, env=env, run_dir=task.place.run_dir, limits=task.limits, claims=task.claims
         ) as running,
-        Answering(task.agent, running, answer) as answering,
+        Answering(task.agent, running, answer or Replies(None)) as answering,
     ):
         if cancel is not None:
             cancel.follow(running)
@@ -119,7 +119,10 @@ def _concluded(task: Task, reading: Reading, running: Running) -> Outcome:
 def marked(outcome: Outcome, reading: Reading) -> Outcome:
     """The outcome with what every agent's stream tells alike."""
     compacted = outcome.compacted or reading.compacted
-    return msgspec.structs.replace(outcome, compacted=compacted, asked=reading.asked)
+    outcome = msgspec.structs.replace(outcome, compacted=compacted, asked=reading.asked)
+    if not nothing_known(outcome):
+        return outcome
+    return msgspec.structs.replace(outcome, usage=Usage(), cost_usd=outcome.cost_usd or None)
 
 
 def _explained(outcome: Outcome, reading: Reading) -> Outcome:

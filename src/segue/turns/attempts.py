@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -17,14 +17,16 @@ from segue.core.events import Event
 from segue.core.ladder import decide, step_down
 from segue.core.model import Held, Pin
 from segue.core.outcome import Failure, Outcome
+from segue.core.policy import RUNGS
 from segue.core.redact import Redactor
 from segue.core.request import Place
 from segue.core.turn import FailureShown, Mode, Saved, Turn
+from segue.store.events import FORGET_AT_ONCE
 from segue.store.records import AttemptRow, TurnRow
 from segue.store.store import Store
 from segue.turns import copies, foresight, keep
 from segue.turns import plan as plans
-from segue.turns.answering import Answerer
+from segue.turns.answering import Replies
 from segue.turns.attempt import Cancel, Task, attempt
 from segue.turns.carrying import NATIVE, Carrying, NoPlace, TooLong
 from segue.turns.finishing import finish, weigh
@@ -33,7 +35,7 @@ from segue.turns.patience import Away, Patience
 from segue.turns.plan import Plan
 from segue.turns.prepared import Prepared
 from segue.turns.recording import Recorder
-from segue.turns.report import advised, priced, told
+from segue.turns.report import advised, failed_if_denied, left_alone, priced, refused, told
 from segue.turns.runner import Limits
 from segue.turns.settling import Result, moves, paid_again
 from segue.turns.survey import survey
@@ -45,6 +47,8 @@ UNSETTLED = (
 )
 EVENTS_S = 1.0
 """How long writing the last events may take before the store counts as away."""
+FORGET_S = 1.0
+"""For so long a turn that is over lets old events pass; the rest waits for the next one."""
 DAY_MS = 24 * 3_600_000
 
 
@@ -52,9 +56,9 @@ class Company(msgspec.Struct, frozen=True):
     """Who is there while a turn runs: listens, answers, may cancel it, is told in words."""
 
     listener: Listener | None
-    answerer: Answerer | None
+    answerer: Replies
     cancel: Cancel
-    notice: Callable[[str], None]
+    notice: Guarded[str]
 
 
 class Tried(msgspec.Struct, frozen=True):
@@ -80,6 +84,7 @@ class Attempts:
         """The attempts that were made, each with what came of it."""
         self.notices: list[str] = [*prepared.mentions]
         self.unrestored: str | None = None
+        self.too_long: frozenset[Mode] = frozenset()
         self.ready = False
 
     async def run(self, began_ns: int) -> Turn:
@@ -112,10 +117,13 @@ class Attempts:
         last = tried[-1]
         for notice in (*last.plan.notices, *last.result.notices, *paid_again(last.plan, last.outcome)):
             self._say(notice)
-        if self.audience.failed is not None:
-            self._say(f"on_event raised {self.audience.failed!r} and was called no more"[:300])
+        for guard in (self.audience, self.company.answerer, self.company.notice):
+            if (raised := guard.told()) is not None:
+                self._say(raised)
         if (trouble := await run_sync(self._keep, tried[-1])) is not None:
             self._say(trouble)
+        for notice in refused([outcome for _, outcome in self.made]):
+            self._say(notice)
         turn = self._told(tried, began_ns)
         if not await self.patience(partial(self._finish, tried, turn)):
             why = FailureShown("cancelled", None, f"this turn is over: {OVERTAKEN}", False)
@@ -127,11 +135,17 @@ class Attempts:
         """All that was done is on disk, and the turn is as it was begun: so the next run settles it."""
         made = self.made
         self._say(f"this turn is not written down ({away}); the next run of {made[-1][0].key} does that")
-        turn = told(made, saved=Saved(), notices=self.notices, duration_ms=_ms_since(began_ns))
+        turn = told(
+            made,
+            saved=Saved(),
+            notices=self.notices,
+            duration_ms=_ms_since(began_ns),
+            retry_of=self.row.retry_of,
+        )
         if turn.failure is not None:
             return turn
-        why = FailureShown("unsettled", None, UNSETTLED, False)
-        return msgspec.structs.replace(turn, state="failed", status="failed", failure=why)
+        why, read = FailureShown("unsettled", None, UNSETTLED, False), f"segue last {turn.conversation}"
+        return msgspec.structs.replace(turn, state="failed", status="failed", failure=why, next=read)
 
     def _decide(self, switched_off: dict[str, str], quick: bool = False) -> None:
         """``quick``: without looking at all that was said, if that is enough to resume the session."""
@@ -143,6 +157,7 @@ class Attempts:
             switched_off=switched_off,
             quick=quick,
             unrestored=self.unrestored,
+            too_long=self.too_long,
         )
         self.decision = decide(self.surveyed.situation)
         if self.surveyed.quick and self.decision.mode != "resume":
@@ -169,10 +184,18 @@ class Attempts:
                         raise Busy(OVERTAKEN)
                     outcome = await self._attempt(plan, locks)
             except Busy as busy:
-                outcome = Outcome(failure=Failure("session_busy", str(busy)))
+                outcome = Outcome(failure=self._refused(busy))
             outcome = advised(priced(outcome, plan, self.prepared.config.prices), self.prepared)
+            if seq == 1 and self._in_doubt(plan, outcome):
+                outcome = left_alone(outcome)
             self.made.append((plan, outcome))
             return await self.patience(partial(self._weigh, plan, outcome))
+
+    def _refused(self, busy: Busy) -> Failure:
+        """The session is not ours to write to, or the user would not wait for it."""
+        if self.company.cancel.asked and not self.lease.lost:
+            return Failure("cancelled", "the turn was cancelled before the agent was started")
+        return Failure("session_busy", str(busy))
 
     def _plan(self, mode: Mode, seq: int, home: Path, refused: str | None) -> Plan:
         """The plan, and its traces on disk and in the store: from here on a crash can be mended."""
@@ -198,8 +221,9 @@ class Attempts:
                 self._decide(closed)
                 mode = self.decision.mode
             except TooLong:
+                self.too_long |= {mode}
                 self._decide(closed)
-                mode = "recap" if mode != "recap" and self._open("recap") else "fresh"
+                mode = self._below(mode)
 
     async def _attempt(self, plan: Plan, claims: tuple[int, ...]) -> Outcome:
         prepared = self.prepared
@@ -279,6 +303,13 @@ class Attempts:
             return None
         return step_down(tried.plan.mode, failure, tried.outcome.tools_run, self.surveyed.situation)
 
+    def _in_doubt(self, plan: Plan, outcome: Outcome) -> bool:
+        """Whether it would step down if it were known that it did nothing."""
+        failure = outcome.failure
+        if failure is None or outcome.tools_run is not None:
+            return False
+        return step_down(plan.mode, failure, 0, self.surveyed.situation) is not None
+
     def _keep(self, last: Tried) -> str | None:
         """A copy of the session, if this turn has pinned one; None, or what went wrong."""
         native_id = last.result.native_id
@@ -292,13 +323,14 @@ class Attempts:
 
     def _told(self, tried: list[Tried], began_ns: int) -> Turn:
         last = tried[-1]
-        return told(
+        turn = told(
             self.made,
             saved=foresight.saved(last.plan, last.outcome, self.prepared.config.prices),
             notices=self.notices,
             duration_ms=_ms_since(began_ns),
             retry_of=self.row.retry_of,
         )
+        return failed_if_denied(turn) if self.prepared.ask.fail_on_denied else turn
 
     def _finish(self, tried: list[Tried], turn: Turn) -> bool:
         """False: somebody else has taken the turn over and settled it."""
@@ -319,11 +351,18 @@ class Attempts:
             if (trouble := keep.settle(each.plan.run_dir, self.redactor)) is not None:
                 self._say(trouble)
         with suppress(Exception):  # the next turn does it, too
-            passed_ms = self.prepared.config.retention.days * DAY_MS
-            self.store.forget_events(time.time_ns() // 1_000_000 - passed_ms)
+            self._forget(time.monotonic() + FORGET_S)
 
-    def _open(self, mode: Mode) -> bool:
-        return any(rung.mode == mode and rung.state == "open" for rung in self.decision.rungs)
+    def _forget(self, until: float) -> None:
+        """Let old events pass. A turn may leave more than go at once, so that one call would not do."""
+        before_ms = time.time_ns() // 1_000_000 - self.prepared.config.retention.days * DAY_MS
+        while self.store.forget_events(before_ms) == FORGET_AT_ONCE and time.monotonic() < until:
+            pass
+
+    def _below(self, mode: Mode) -> Mode:
+        """The next way down that is open."""
+        below = self.decision.rungs[RUNGS.index(mode) + 1 :]
+        return next(rung.mode for rung in below if rung.state == "open")
 
     def _say(self, notice: str) -> None:
         self.notices.append(notice)

@@ -24,13 +24,14 @@ from segue.turns import foresight
 from segue.turns.asking import too_long
 from segue.turns.plan import Plan
 from segue.turns.prepared import Prepared
+from segue.turns.settling import UNKNOWN_PLACE
 from segue.turns.speaking import spoken
 from segue.turns.survey import Surveyed, going_on
 
 EXPANDS_AT = frozenset({"claude", "gemini", "vibe"})
 """Agents that take ``@word`` in a message for a file to read."""
-LOST = ("file", "host", "runtime", "size", "retired", "poisoned", "workdir", "ttl")
-"""Checks whose failing means that a session that was expected is not there any more."""
+LOST = ("file", "host", "runtime", "size", "retired", "poisoned", "workdir", "ttl", "fits")
+"""Checks whose barring of a resume means that a session that was expected is not there any more."""
 NATIVE = ("resume", "branch")
 GO_ON = "Go on with what you were asked last."
 INSTEAD = {
@@ -85,6 +86,7 @@ class Carrying:
             runtime=prepared.runtime,
             request=request,
             workdir=situation.workdir,
+            named=prepared.named,
             home=home,
             run_dir=run_dir,
             host=prepared.host.name,
@@ -132,6 +134,7 @@ class Carrying:
         given = pin.instructions if pin is not None else None
         due = instructions_due(digest, given, situation.cut.rows, False) if native else wanted is not None
         placed = place(wanted if due else None, prepared.runtime.capabilities, fresh=not native)
+        text = (*(self._unsure() if native else ()), *text)
         words = spoken(self.store, text) | spoken(self.store, situation.cut.corrections if native else ())
         # A message that is run again after tools had run for it stands in the session already.
         new = words[text[-1].id] if text else Spoken(self.surveyed.view[-1], GO_ON)
@@ -166,6 +169,16 @@ class Carrying:
         request = msgspec.structs.replace(same, prompt=carried.prompt, system_prompt=placed.system_prompt)
         return request, given, carried.text_messages
 
+    def _unsure(self) -> tuple[Message, ...]:
+        """The message that the session was interrupted in, where nobody can see whether the CLI kept it."""
+        pin, cut = self.surveyed.pin, self.situation.cut
+        if pin is None or pin.ended is None or pin.ended.tools_run is not None:
+            return ()
+        if cut.anchor is None or not cut.anchor.startswith(UNKNOWN_PLACE):
+            return ()
+        last = pin.held[cut.rows - 1].message
+        return tuple(each for each in self.surveyed.view if each.id == last and each.sender == "user")
+
     def _start(self, mode: Mode, home: Path, request: Request) -> tuple[Start, Totals]:
         prepared, pin, found = self.prepared, self.surveyed.pin, self.surveyed.found
         sessions = prepared.agent.sessions
@@ -196,7 +209,7 @@ class Carrying:
             return None
         if refused is not None:
             return refused
-        why = [c.detail for c in self.decision.checks if c.check in LOST and c.verdict == "fail" and c.bars]
+        why = [c.detail for c in self.decision.checks if c.check in LOST and "resume" in c.bars]
         return why[0] if why else None
 
     def _left(self, mode: Mode, text: Sequence[Message]) -> tuple[str, int | None] | None:
@@ -205,8 +218,8 @@ class Carrying:
         if told is None:
             return None
         voice = Voice(told.agent, told.role or "")
-        ended = pin.ended if mode in NATIVE and voice == self.prepared.voice and pin is not None else None
-        if ended is not None and ended.tools_run != 0:
+        ended = pin.ended if voice == self.prepared.voice and pin is not None else None
+        if ended is not None and (ended.tools_run is None or (mode in NATIVE and ended.tools_run)):
             return None
         marked = {message.id for message in text[:-1]} if mode in (*NATIVE, "replay") else set()
         return None if told.message in marked else (name(voice), told.tools_run)
@@ -220,20 +233,16 @@ class Carrying:
             return (*told, f"{failed['end']}; went on from where we left it") if grown else tuple(told)
         if mode == "fresh" and self.situation.earlier and self.situation.blank is None:
             why = next(rung.why for rung in self.decision.rungs if rung.mode == "recap")
-            return (f"nothing of the conversation was carried over: {why or self._no_room()}",)
+            return (f"nothing of the conversation was carried over: {why}",)
         if mode == "fresh":
             return (failed["account"],) if "account" in failed else ()
         how = INSTEAD.get(mode, "")
-        said = [f"{failed[check]}; {how}" for check in (*LOST, "pressure") if check in failed]
+        left = (c for c in self.decision.checks if c.check in (*LOST, "pressure") and "resume" in c.bars)
+        said = [f"{check.detail}; {how}" for check in left]
         if "size" in failed and self.surveyed.pin is not None:
             name = self.surveyed.pin.native_id[:8]
             said.append(f"a smaller copy of it: segue sessions repair {name} --trim")
         return tuple(said)
-
-    def _no_room(self) -> str:
-        can = self.prepared.runtime.capabilities
-        takes = f"{self.prepared.agent.label} takes {can.prompt_limit or 0:,} {can.prompt_unit}"
-        return f"the new message leaves no room for it ({takes})"
 
     def _unasked(self, mode: Mode, request: Request) -> tuple[str, ...]:
         """A session keeps the tool that asks, or is without it, for as long as it lives."""

@@ -58,8 +58,11 @@ def may_rerun(store: Store, conversation: str, message: str, cut: bool) -> None:
     if cut or message not in {each.id for each in messages}:
         return
     at = _index(messages, message)
+    after = messages[at + 1 :]
+    if after and after[0].sender == "assistant":  # its own, though a fork does not know by which run
+        del after[0]
     answers = {run.answer for run in store.runs_of([message]).get(message, [])}
-    others = [each for each in messages[at + 1 :] if each.id not in answers]
+    others = [each for each in after if each.id not in answers]
     if others:
         follow = "1 message follows" if len(others) == 1 else f"{len(others):,} messages follow"
         raise Misuse(

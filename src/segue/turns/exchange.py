@@ -27,6 +27,8 @@ from segue.turns.options import LONGEST
 SCHEMA = 1
 BOM = b"\xef\xbb\xbf"
 """What some editors put before a text."""
+LATER = {"adopt": "its Segue was killed, its agent still runs", "recover": "not written down yet"}
+"""Of a turn that is not settled."""
 LATEST_MS = 1 << 48
 """Times beyond this do not fit an id."""
 
@@ -45,6 +47,8 @@ class Line(msgspec.Struct, frozen=True, kw_only=True, rename={"sender": "from"})
     under: tuple[str, ...] = ()
     mode: str | None = None
     status: str | None = None
+    state: str | None = None
+    recovery: str | None = None
     model: str | None = None
     session: str | None = None
     usage: Usage | None = None
@@ -82,8 +86,9 @@ def markdown(export: Export) -> str:
     for number, line in enumerate(export.messages, 1):
         name = f"{line.agent} ({line.role})" if line.role else line.agent
         who = f"you → {name}" if line.sender == "user" else name
-        unanswered = line.status or "" if line.sender == "user" and line.status != "ok" else ""
-        notes = (line.mode or "", _money(line), "edited" if line.edited else "", unanswered)
+        unanswered = line.state or line.status or "" if line.sender == "user" and line.status != "ok" else ""
+        later = LATER.get(line.recovery or "", "")
+        notes = (line.mode or "", _money(line), "edited" if line.edited else "", unanswered, later)
         told = " · ".join(note for note in notes if note)
         parts.append(f"## #{number} {who}" + (f" · {told}" if told else ""))
         parts.append(line.text.strip("\n"))
@@ -184,6 +189,8 @@ def _line(row: LogRow, under: tuple[str, ...]) -> Line:
         under=under,
         mode=turn.mode if turn is not None else None,
         status=status_of(row.turn.state) if row.turn is not None else None,
+        state=row.turn.state if row.turn is not None else None,
+        recovery=row.turn.recovery if row.turn is not None else None,
         model=turn.model if turn is not None else None,
         session=short(turn.session_id) if turn is not None and turn.session_id else None,
         usage=turn.usage if turn is not None else None,

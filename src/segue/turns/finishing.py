@@ -49,7 +49,7 @@ def finish(
     result: Result,
     marked: Pin | None,
     turn: Turn,
-    lease: Claim,
+    lease: Claim | None,
 ) -> bool:
     """``marked``: what an earlier attempt of the same turn made of the pin, if this one leaves it alone.
 
@@ -99,7 +99,7 @@ def abandon(
     row: TurnRow,
     key: str,
     failure: Failure,
-    lease: Claim,
+    lease: Claim | None,
     calls: int | None = 0,
     pin: Pin | None = None,
 ) -> bool:

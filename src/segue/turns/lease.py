@@ -16,6 +16,7 @@ from pathlib import Path
 import anyio
 from anyio.to_thread import run_sync
 
+from segue.core.errors import StoreAway
 from segue.core.hosts import Host
 from segue.store import leases
 from segue.store.records import Claim, Owner
@@ -24,6 +25,7 @@ from segue.turns.grip import Grip, Taking, judge
 from segue.turns.owners import this_process
 from segue.turns.plan import Plan
 from segue.turns.processes import machine_id
+from segue.turns.waiting import Waiting
 
 __all__ = [
     "OVERTAKEN",
@@ -40,6 +42,8 @@ __all__ = [
 OVERTAKEN = "another process took the conversation over while this one stood still"
 POLL_S = (0.05, 0.5)
 """How often a busy lease is asked for: at first, and when it takes long."""
+AWAY_S = 45.0
+"""So long the store may be away while somebody waits."""
 
 
 class Busy(Exception):  # noqa: N818 - it is an answer, not an error
@@ -100,12 +104,14 @@ async def hold(
     given_up: Callable[[], bool],
     on_loss: Callable[[], None],
     adopts: bool = True,
+    waiting: Waiting | None = None,
 ) -> AsyncIterator[Lease]:
     """Take the lease, waiting for its holder up to the moment ``until`` (monotonic). Raises ``Busy``.
 
-    ``adopts``: the caller looks after what a dead holder has left running.
+    ``adopts``: the caller looks after what a dead holder has left running. ``waiting``: the sign to show
+    meanwhile.
     """
-    grip = await _grip(Taking(store, name, owner, locks, adopts), until, on_wait, given_up)
+    grip = await _grip(Taking(store, name, owner, locks, adopts), until, on_wait, given_up, waiting)
     lease = Lease(store, grip, on_loss)
     try:
         yield lease
@@ -115,21 +121,39 @@ async def hold(
 
 
 async def _grip(
-    taking: Taking, until: float, on_wait: Callable[[str], None], given_up: Callable[[], bool]
+    taking: Taking,
+    until: float,
+    on_wait: Callable[[str], None],
+    given_up: Callable[[], bool],
+    waiting: Waiting | None,
 ) -> Grip:
-    pause, said = POLL_S[0], False
+    pause, holder, heard_at = POLL_S[0], "", 0.0
     with taking:
-        while True:
-            got = await run_sync(taking.take)
-            if isinstance(got, Grip):
-                return taking.kept()
-            if time.monotonic() >= until or given_up():
-                raise Busy(got)
-            if not said:
-                on_wait(got)
-                said = True
-            await anyio.sleep(pause)
-            pause = min(pause * 1.5, POLL_S[1])
+        try:
+            while True:
+                try:
+                    got = await run_sync(taking.take)
+                except StoreAway:  # who waits anyway waits for the store, too
+                    if not holder or time.monotonic() > heard_at + AWAY_S:
+                        raise
+                    got = holder
+                else:
+                    heard_at = time.monotonic()
+                if isinstance(got, Grip):
+                    return taking.kept()
+                if time.monotonic() >= until or given_up():
+                    raise Busy(got)
+                if not holder:
+                    on_wait(got)
+                    if waiting is not None:
+                        await run_sync(waiting.begin)
+                holder = got
+                await anyio.sleep(pause)
+                pause = min(pause * 1.5, POLL_S[1])
+        finally:
+            if holder and waiting is not None:
+                with anyio.CancelScope(shield=True):
+                    await run_sync(waiting.end)
 
 
 def alone(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Literal
 
@@ -12,28 +11,29 @@ from segue.store.records import TurnRow
 from segue.store.store import Store
 from segue.turns import owners
 from segue.turns.lease import judge, lease_name
+from segue.turns.waiting import waits
 
 Living = Literal["alive", "orphan", "dead"]
 """``orphan``: its Segue was killed, but the agent goes on."""
-FORGOTTEN_MS = 24 * 3_600_000
-"""After so long a run that waits on another host is not believed to wait any more."""
 
 
 def living(store: Store, run: TurnRow, host: Host) -> Living:
-    """Of a run that is queued or running."""
-    silent_ms = time.time_ns() // 1_000_000 - run.started_ms
-    alive = owners.lives(run.owner, host, silent_ms)
-    if alive:
-        return "alive"
+    """Of a run that is queued or running. One that runs is looked after by whoever has the conversation's
+    lease: where nobody who lives has it, the next run settles it, even if its process lives on."""
     if run.state == "queued":
-        return "alive" if alive is None and silent_ms < FORGOTTEN_MS else "dead"
-    if alive is None:
-        holder = leases.find(store, lease_name(run.conversation))
-        return "alive" if holder is not None and judge(holder, host) == "alive" else "dead"
-    dirs = [Path(attempt.run_dir) for attempt in store.attempts(run.id)]
-    return "orphan" if any(map(owners.attempt_lives, dirs)) else "dead"
+        return "alive" if waits(store, run, host) else "dead"
+    holder = leases.find(store, lease_name(run.conversation))
+    if holder is not None and judge(holder, host) == "alive":
+        return "alive"
+    near = store.attempts(run.id) if owners.is_near(run.owner, host) else []
+    return "orphan" if any(_works(Path(attempt.run_dir)) for attempt in near) else "dead"
 
 
 def under_way(store: Store, conversation: str, host: Host) -> bool:
     """Whether anything of the conversation is at work, or waits for its turn."""
     return any(living(store, run, host) != "dead" for run in store.unsettled(conversation))
+
+
+def _works(run_dir: Path) -> bool:
+    """Whether the agent itself does. What it had started may linger: that is ended by the next run."""
+    return not owners.leader_is_gone(run_dir) and owners.attempt_lives(run_dir)

@@ -30,6 +30,7 @@ class Options(TypedDict, total=False):
     new: bool
     cut: bool
     retries: int | None
+    fail_on_denied: bool
     fork: bool
     wait: float | None
     timeout: float | None
@@ -66,6 +67,7 @@ def ask_of(
         new=options.get("new", False),
         cut=options.get("cut", False),
         retries=options.get("retries"),
+        fail_on_denied=options.get("fail_on_denied", False),
         fork=options.get("fork", False),
         wait_s=_number("wait", options.get("wait"), least=0),
         timeout_s=_number("timeout", options.get("timeout")),

@@ -65,11 +65,14 @@ class Orphan:
             if lives:
                 await self._end_if_due()
             await anyio.sleep(0 if grew else PAUSE_S)
-        self._take(self._framer.finish())
-        for shown in self._cleaning.rest():
-            self._note(shown)
-        self._tell.end()
+        self._close()
         return True
+
+    def look(self) -> None:
+        """Read what stands there now, whoever may still write to it."""
+        while self._read():
+            pass
+        self._close()
 
     def stderr(self) -> str:
         try:
@@ -114,6 +117,12 @@ class Orphan:
         self._offset += len(chunk)
         self._take(self._framer.feed(chunk))
         return bool(chunk)
+
+    def _close(self) -> None:
+        self._take(self._framer.finish())
+        for shown in self._cleaning.rest():
+            self._note(shown)
+        self._tell.end()
 
     def _take(self, lines: list[Line]) -> None:
         for line in lines:

@@ -39,6 +39,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     runtime: Runtime
     request: Request
     workdir: Workdir
+    named: str | None = None
+    """The directory, where whoever goes on has to name it."""
     home: Path
     run_dir: Path
     host: str

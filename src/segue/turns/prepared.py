@@ -63,6 +63,8 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     """Who is logged in to the account: a fingerprint, or that nobody can tell."""
     adopted: Listed | None = None
     """The session to be taken in before the turn."""
+    elsewhere: bool = False
+    """The caller stands outside of the turn's directory: the command that goes on has to name it."""
 
     @property
     def voice(self) -> Voice:
@@ -71,6 +73,11 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def account_name(self) -> str:
         return self.account or ""
+
+    @property
+    def named(self) -> str | None:
+        """The directory, where it has to be named."""
+        return str(self.request.cwd) if self.elsewhere else None
 
     def terms(self, request: Request | None = None) -> Terms:
         """What holds in the turn; ``request``: as an attempt has it in the end."""
@@ -146,6 +153,7 @@ def prepare(ask: Ask, env: Mapping[str, str], store: Store, here: Path) -> Prepa
         host=this_host(config.store.host, segue_home),
         login=_login(agent, home, child.env),
         adopted=adopted,
+        elsewhere=config.defaults.directory != "remembered" and not _is_inside(here, cwd),
     )
 
 
@@ -160,14 +168,24 @@ def _conversation(key: str, now_ms: int) -> Conversation:
 
 
 def once_more(prepared: Prepared, store: Store, turn: Turn) -> Prepared:
-    """The same turn as a run of its own, in the conversation that it was taken in."""
+    """The same turn as a run of its own, in the conversation it was taken in; ``Misuse`` if that is gone.
+
+    What followed the message goes once; what others say while we wait for another try does not.
+    """
     conversation = store.conversation(turn.conversation)
-    assert conversation is not None
+    if conversation is None or store.turn(turn.run) is None:
+        raise Misuse(f"{turn.conversation} was removed meanwhile")
     now_ms = time.time_ns() // 1_000_000
     return msgspec.structs.replace(
         prepared,
         run=new_id(now_ms, os.urandom(10)),
-        ask=msgspec.structs.replace(prepared.ask, key=conversation.key, fork=False, adopt=None),
+        ask=msgspec.structs.replace(
+            prepared.ask,
+            key=conversation.key,
+            fork=False,
+            adopt=None,
+            cut=prepared.ask.cut and turn.state == "withdrawn",
+        ),
         conversation=conversation,
         login=_login(prepared.agent, prepared.home, prepared.child.env),
         adopted=None,

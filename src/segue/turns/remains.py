@@ -48,7 +48,7 @@ def unread(plan: Plan, seen: Traces, failure: Failure) -> Outcome:
     """An attempt whose directory is lost: which session it worked in is known at best."""
     start = plan.request.start
     session = seen.session or start.new_id or (start.session if start.mode == "resume" else None)
-    return Outcome(failure=failure, session_id=session, tools_run=seen.calls)
+    return Outcome(failure=failure, session_id=session, tools_run=seen.calls or None, tools_denied=None)
 
 
 def doubted(pin: Pin, failure: Failure, seen: Traces) -> Pin:

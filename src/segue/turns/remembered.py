@@ -10,7 +10,7 @@ from segue.turns.asking import NONE as NONE
 from segue.turns.asking import Ask
 
 LOOKED_AT = 100
-"""How many turns are looked through for what an agent was last run with."""
+"""How many turns of an agent are looked through for what it was last run with in a role."""
 
 
 class Remembered(msgspec.Struct, frozen=True):
@@ -53,6 +53,6 @@ def _last_of(
     """The account and model with which this agent last ran here, in the same role if it had it before."""
     if (agent, role) == (known.agent, known.role):
         return known.account, known.model
-    turns = [turn for turn in store.turns(known.id, LOOKED_AT) if turn.voice.agent == agent]
+    turns = store.turns_of(known.id, agent or "", LOOKED_AT)
     same = [turn for turn in turns if turn.voice.role == role] or turns
     return (same[-1].account, same[-1].model) if same else (None, None)

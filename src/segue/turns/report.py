@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
+from segue.core.denied import Denied
 from segue.core.environment import login_hint
 from segue.core.outcome import Failure, Outcome
 from segue.core.prices import price_for
@@ -17,6 +18,9 @@ from segue.turns.prepared import Prepared
 
 Made = Sequence[tuple[Plan, Outcome]]
 """The attempts of a turn, each with what came of it."""
+LEFT_ALONE = (
+    "whether it did anything is not known, so it was not run again with the conversation as text instead"
+)
 
 
 def priced(outcome: Outcome, plan: Plan, prices: Mapping[str, Price]) -> Outcome:
@@ -40,6 +44,14 @@ def advised(outcome: Outcome, prepared: Prepared) -> Outcome:
         return outcome
     said = Failure("auth", f"{failure.message} ({hint})", failure.reason, failure.until, failure.status)
     return msgspec.structs.replace(outcome, failure=said)
+
+
+def left_alone(outcome: Outcome) -> Outcome:
+    """A failure after which it would have stepped down, if it were known that it had done nothing."""
+    failure = outcome.failure
+    assert failure is not None
+    said = f"{failure.message}; {LEFT_ALONE}"
+    return msgspec.structs.replace(outcome, failure=msgspec.structs.replace(failure, message=said))
 
 
 def told(
@@ -70,7 +82,7 @@ def told(
         status=outcome.status,
         failure=shown_failure(outcome),
         retry_of=retry_of,
-        next=next_command(plan.key, plan.message, outcome.failure, tools != 0),
+        next=next_command(plan.key, plan.message, outcome.failure, tools != 0, plan.named),
         usage=sum((each.usage for _, each in made), Usage()),
         cost_usd=_sum(each.cost_usd for _, each in made),
         cost_estimated=any(each.cost_estimated for _, each in made),
@@ -79,9 +91,31 @@ def told(
         context=outcome.context,
         model_turns=outcome.model_turns,
         tools_run=tools,
+        tools_denied=_denied([each for _, each in made]),
         attempts=tuple(_shown(*each) for each in made),
         notices=tuple(notices),
         duration_ms=duration_ms,
+    )
+
+
+def refused(attempts: Sequence[Outcome]) -> tuple[str, ...]:
+    """The notice that tools were refused, if any were."""
+    denied = _denied(attempts)
+    return (f"{denied} (see --permission and --allow-tool)",) if denied is not None and denied.count else ()
+
+
+def failed_if_denied(turn: Turn) -> Turn:
+    """A success in which nothing may be refused. Its answer stays: the agent goes on from there."""
+    denied = turn.tools_denied
+    if turn.failure is not None or denied is None or not denied.count:
+        return turn
+    failure = Failure("tool_denied", str(denied))
+    return msgspec.structs.replace(
+        turn,
+        state="failed",
+        status="failed",
+        failure=shown_failure(Outcome(failure=failure)),
+        next=next_command(turn.conversation, turn.message, failure, turn.tools_run != 0),
     )
 
 
@@ -106,16 +140,23 @@ def told_without(prepared: Prepared, failure: Failure, duration_ms: int, row: Tu
         status="failed",
         failure=shown_failure(outcome),
         retry_of=row.retry_of if row is not None else None,
-        next=next_command(prepared.conversation.key, message, failure, False),
+        next=next_command(prepared.conversation.key, message, failure, False, prepared.named),
         usage=Usage(),
         cost_usd=None,
         cost_estimated=False,
         context=outcome.context,
         model_turns=None,
         tools_run=0,
+        tools_denied=Denied(),
         attempts=(),
         duration_ms=duration_ms,
     )
+
+
+def _denied(attempts: Sequence[Outcome]) -> Denied | None:
+    """Of all attempts; None where it cannot be seen."""
+    known = [each.tools_denied for each in attempts if each.tools_denied is not None]
+    return sum(known, Denied()) if len(known) == len(attempts) else None
 
 
 def _shown(plan: Plan, outcome: Outcome) -> AttemptShown:

@@ -10,6 +10,7 @@ import msgspec
 
 from segue.core.errors import Misuse
 from segue.core.turn import Turn
+from segue.store.packing import storable
 from segue.store.records import TurnRow
 from segue.store.store import Store
 from segue.turns.prepared import Prepared
@@ -18,6 +19,8 @@ RECENT = 20
 """So many runs are looked through for one of the same words."""
 FIRST_S, LONGEST_S = 2.0, 60.0
 """The first pause, doubled each time up to the longest, where the failure does not say how long to wait."""
+DOUBLED = 10
+"""No pause is doubled more often: it would be the longest anyway."""
 LATE_S = 2.0
 """When a limit ends, not everybody should come back in the same moment: so much later at most."""
 STEP_S = 0.1
@@ -28,22 +31,27 @@ def repeated(prepared: Prepared, store: Store) -> TurnRow | None:
     if prepared.ask.via != "run" or prepared.ask.new:
         return None
     runs = [run for run in store.turns(prepared.conversation.id, RECENT) if _may_pass(run)]
-    texts = store.texts([run.message for run in runs])
-    same = [run for run in runs if texts.get(run.message) == prepared.ask.prompt]
+    texts, said = store.texts([run.message for run in runs]), storable(prepared.ask.prompt)
+    same = [run for run in runs if texts.get(run.message) == said]
     return same[-1] if same and still_last(store, same[-1]) else None
 
 
 def still_last(store: Store, run: TurnRow) -> bool:
-    """Whether nothing was said since that run ended, and it was asked for by a plain ``segue run``."""
+    """Whether nothing was said since that run ended, and it was asked for by a plain ``segue run``.
+
+    A message that was dropped or edited meanwhile is not the one that was said.
+    """
     runs = store.runs_of([run.message])[run.message]
     if runs[0].via != "run" or runs[-1].id != run.id:
         return False
     later = (each for each in store.turns(run.conversation, RECENT) if each.state != "withdrawn")
     if any(_settled_after(each, run) for each in later if each.id != run.id and each.state != "queued"):
         return False
-    messages = store.messages(run.conversation)
-    placed = run.message in {message.id for message in messages}
-    return not placed or messages[-1].id == run.message
+    never_begun = (each for each in store.unplaced(run.conversation) if each.state == "withdrawn")
+    if run.message in {each.message for each in never_begun}:
+        return True
+    last = store.messages(run.conversation)[-1:]
+    return [(message.id, message.revision) for message in last] == [(run.message, 1)]
 
 
 def _may_pass(run: TurnRow) -> bool:
@@ -70,7 +78,12 @@ def pause_s(turn: Turn, tried: int, now_ms: int, chance: float) -> float | None:
         return None
     if failure.until is not None and failure.until > now_ms:
         return (failure.until - now_ms) / 1000 + chance * LATE_S
-    return min(FIRST_S * float(2**tried), LONGEST_S) * (0.5 + chance / 2)
+    return min(FIRST_S * float(2 ** min(tried, DOUBLED)), LONGEST_S) * (0.5 + chance / 2)
+
+
+def _in_doubt(turn: Turn) -> bool:
+    """Whether another try would be made if it were known that this one did nothing."""
+    return turn.tools_run is None and turn.failure is not None and turn.failure.retryable
 
 
 async def persist(
@@ -87,11 +100,14 @@ async def persist(
     turn, earlier = first, list[str]()
     while len(earlier) < retries:
         pause = pause_s(turn, len(earlier), time.time_ns() // 1_000_000, SystemRandom().random())
+        if pause is None and _in_doubt(turn):
+            notice("not tried again: whether it did anything is not known")
         if pause is None or given_up():
             break
         why = turn.failure.kind.replace("_", " ") if turn.failure is not None else ""
         notice(f"{why}: trying again in {_words(pause)} ({len(earlier) + 1} of {retries})")
         if not await _waited(pause, given_up):
+            notice("not tried again: cancelled")
             break
         try:
             later = await again(turn)

@@ -13,7 +13,7 @@ import msgspec
 from segue.agents.base import Found
 from segue.core.held import embody
 from segue.core.model import Ended, Held, Instructions, Message, Pin, Standing
-from segue.core.outcome import Failure, Outcome
+from segue.core.outcome import CUT_SHORT, Failure, Outcome
 from segue.core.situation import FRAME_BYTES
 from segue.core.tools import changed
 from segue.core.usage import Totals
@@ -56,7 +56,7 @@ def settled(
     """``kept``: the deliveries that the plan keeps (none, if only what is added matters).
     ``found``: the session's file now."""
     answer = _answer(plan, outcome, answer_id) if outcome.failure is None else None
-    if answer is None and outcome.tools_run == 0:
+    if answer is None and (outcome.tools_run == 0 or not (known_format or _worth_keeping(plan, outcome))):
         return Result(pin=_marked(plan, outcome))
     native_id = outcome.session_id
     if native_id is None or (known_format and found is None) or not plan.request.save:
@@ -101,6 +101,18 @@ def paid_again(plan: Plan, outcome: Outcome) -> tuple[str, ...]:
 def moves(plan: Plan, native_id: str | None) -> bool:
     """Whether the pin points to another native session than before."""
     return plan.pin is None or plan.mode != "resume" or plan.pin.native_id != native_id
+
+
+def _worth_keeping(plan: Plan, outcome: Outcome) -> bool:
+    """Whether a session that nobody can look into holds more, after a failure, than it was known to hold.
+
+    It does if tools ran. If that is not known, only the session that an interrupted turn began is kept: it
+    may have worked long in it. One that it resumed stays pinned as it was.
+    """
+    if outcome.tools_run is not None:
+        return outcome.tools_run > 0
+    began = plan.mode not in ("resume", "branch")
+    return began and outcome.failure is not None and outcome.failure.kind in CUT_SHORT
 
 
 def _left_at(plan: Plan) -> str | None:
@@ -175,7 +187,7 @@ def _instructions(plan: Plan, outcome: Outcome) -> Instructions | None:
 
 
 def _marked(plan: Plan, outcome: Outcome) -> Pin | None:
-    """A failure without tools: the session is not what it was only in that we know of the failure."""
+    """A failure without tools that we know of: all that is new about the session is that it failed."""
     failure = outcome.failure
     if plan.pin is None or plan.mode not in ("resume", "branch") or failure is None:
         return None

@@ -18,7 +18,7 @@ from segue.core.model import Held, Message, Pin, Standing, Voice, Workdir
 from segue.core.policy import Policy
 from segue.core.request import Place, Request, Start
 from segue.core.situation import FRAME_BYTES, File, Situation
-from segue.core.turn import Turn
+from segue.core.turn import Mode, Turn
 from segue.store import kept
 from segue.store.kept import KeptRow
 from segue.store.records import TurnRow
@@ -72,7 +72,8 @@ class Gathered(msgspec.Struct, frozen=True, kw_only=True):
     broken: str = ""
     quick: bool = False
     in_front: frozenset[str] = frozenset()
-    """The messages that stand on this side of the wall, those from before a blank start included."""
+    """Of the messages on this side of the wall, those from before a blank start included, what nobody has
+    answered since."""
 
 
 def survey(
@@ -85,10 +86,11 @@ def survey(
     switched_off: dict[str, str] | None = None,
     quick: bool = False,
     unrestored: str | None = None,
+    too_long: frozenset[Mode] = frozenset(),
 ) -> Surveyed:
     """``new``: the message as it would be, for a turn that is only thought of. ``quick``: look only at what
     was said since the session was pinned, where that is enough to resume it. ``unrestored``: why our copy of
-    the session is of no use."""
+    the session is of no use. ``too_long``: ways whose prompt turned out to be longer than the CLI takes."""
     got = (_since(prepared, store, conversation) if quick else None) or _all(
         prepared, store, conversation, new
     )
@@ -99,6 +101,7 @@ def survey(
     file = _file(prepared, pin, found, copy, unrestored)
     window = _window(recent, pin, voice)
     situation = _situation(prepared, store, conversation, got, file, window, busy, switched_off or {})
+    situation = msgspec.structs.replace(situation, too_long=too_long)
     return Surveyed(
         situation=situation,
         view=got.view,
@@ -189,7 +192,7 @@ def _all(prepared: Prepared, store: Store, conversation: str, new: Message | Non
         hidden=hidden,
         spoke=pin is None and any(m.sender == "assistant" and m.voice == voice for m in view),
         broken=_broken(parted, messages),
-        in_front=frozenset(message.id for message in history.in_front(messages, voice, account, login)),
+        in_front=_unanswered(history.in_front(messages, voice, account, login)),
     )
 
 
@@ -313,12 +316,22 @@ def _broken(parted: Cut, messages: list[Message]) -> str:
 
 
 def _interrupted(recent: Sequence[TurnRow], in_front: frozenset[str]) -> Turn | None:
-    """What failed without doing anything does not count: whoever goes on still has to know."""
+    """What failed without doing anything does not count, nor what is not shown: whoever goes on still has to
+    know."""
     for row in reversed(recent):
         told = row.told
-        if told is not None and row.state != "withdrawn" and (told.failure is None or told.tools_run != 0):
-            return told if told.failure is not None and row.message in in_front else None
+        if told is None or row.state == "withdrawn" or row.message not in in_front:
+            continue
+        answered = told.failure is None or row.answer is not None
+        if answered or told.tools_run != 0:
+            return None if answered else told
     return None
+
+
+def _unanswered(messages: Sequence[Message]) -> frozenset[str]:
+    """Those behind the last answer."""
+    answered = [at for at, message in enumerate(messages, 1) if message.sender == "assistant"]
+    return frozenset(message.id for message in messages[answered[-1] if answered else 0 :])
 
 
 def _window(recent: Sequence[TurnRow], pin: Pin | None, voice: Voice) -> int | None:

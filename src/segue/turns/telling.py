@@ -12,25 +12,42 @@ Listener = Callable[[ev.Event], None]
 T = TypeVar("T")
 
 
-class Guarded(Generic[T]):
-    """A function of the caller's. If it raises, that is logged and it is called no more; all else goes on."""
+class Guard:
+    """Looks after a function of the caller's: once it has raised, that is logged and it is called no more."""
 
-    def __init__(self, name: str, listener: Callable[[T], None] | None) -> None:
-        self._name, self._listener = name, listener
+    def __init__(self, name: str) -> None:
+        self._name = name
         self.failed: Exception | None = None
 
+    def note(self, error: Exception) -> None:
+        self.failed = error
+        import logging  # nobody waits for it but who needs it
+
+        log = logging.getLogger("segue")
+        log.warning("%s raised %r and is not called any more in this turn", self._name, error)
+        log.debug("where %s raised it", self._name, exc_info=error)
+
+    def told(self) -> str | None:
+        """What the turn says of it, if there is anything to say."""
+        if self.failed is None:
+            return None
+        return f"{self._name} raised {self.failed!r} and was called no more"[:300]
+
+
+class Guarded(Guard, Generic[T]):
+    """One that is told something, and says nothing."""
+
+    def __init__(self, name: str, listener: Callable[[T], None] | None) -> None:
+        super().__init__(name)
+        self._listener = listener
+
     def __call__(self, what: T) -> None:
-        if self._listener is None:
+        if self._listener is None or self.failed is not None:
             return
         try:
             self._listener(what)
         except Exception as error:
-            self._listener, self.failed = None, error
-            import logging  # nobody waits for it but who needs it
-
-            log = logging.getLogger("segue")
-            log.warning("%s raised %r and is not called any more in this turn", self._name, error)
-            log.debug("where %s raised it", self._name, exc_info=error)
+            self.note(error)
 
 
 class Telling:

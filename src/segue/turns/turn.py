@@ -24,7 +24,7 @@ from segue.core.turn import Turn
 from segue.store.records import TurnRow
 from segue.store.store import Store
 from segue.turns import changes, recovery, retries
-from segue.turns.answering import Answerer
+from segue.turns.answering import Answerer, Replies
 from segue.turns.attempt import Cancel
 from segue.turns.attempts import Attempts, Company
 from segue.turns.forks import forked_if_busy
@@ -33,6 +33,7 @@ from segue.turns.owners import this_process
 from segue.turns.prepared import Prepared, once_more
 from segue.turns.report import told_without
 from segue.turns.telling import Guarded, Listener
+from segue.turns.waiting import Waiting
 
 WAIT_S = 600.0
 """How long a turn waits for another one of its conversation, unless told otherwise."""
@@ -72,12 +73,12 @@ async def take(
     on_event: Listener | None = None,
     answer: Answerer | None = None,
     cancel: Cancel | None = None,
-    on_notice: Callable[[str], None] | None = None,
+    on_notice: Guarded[str] | None = None,
     again: str | None = None,
 ) -> Turn:
     """One run of the turn, to its end. ``again``: the message to answer once more."""
     began, cancel = time.monotonic_ns(), cancel or Cancel()
-    company = Company(on_event, answer, cancel, Guarded("on_notice", on_notice))
+    company = Company(on_event, Replies(answer), cancel, on_notice or Guarded("on_notice", None))
     if prepared.ask.fork:
         prepared, again = await run_sync(forked_if_busy, prepared, store, company.notice, again)
     row: TurnRow | None = None
@@ -124,6 +125,7 @@ async def _in_turn(
         on_wait=lambda holder: company.notice(f"waiting for another turn of {prepared.ask.key} ({holder})"),
         given_up=lambda: cancel.asked > 0,
         on_loss=cancel,
+        waiting=Waiting(store, row.id, row.owner),
     ) as lease:
         await recovery.recover(prepared, store, lease, row.id, company, until)
         try:

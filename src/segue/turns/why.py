@@ -7,13 +7,16 @@ import msgspec
 from segue.core.grant import Terms
 from segue.core.ladder import Rung, decide
 from segue.core.model import Message
+from segue.core.outcome import CUT_SHORT
 from segue.core.predict import Predicted, predict
 from segue.core.situation import tokens
-from segue.core.turn import Check, Mode
+from segue.core.turn import Check, Mode, Recovery
 from segue.store import leases
+from segue.store.records import TurnRow
 from segue.store.store import Store
-from segue.turns import foresight, orphans, owners
+from segue.turns import foreseen, foresight, owners
 from segue.turns.lease import judge, lease_name
+from segue.turns.left import Here
 from segue.turns.prepared import Prepared
 from segue.turns.survey import Surveyed, going_on, survey
 
@@ -67,14 +70,23 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
     session_cwd: str | None = None
     """Where that one belongs."""
     context_window: int | None = None
+    recovery: Recovery | None = None
+    """What the turn would do first about one whose Segue was killed; the decision is that of after it."""
+    first: tuple[str, ...] = ()
+    """The same in words, and what else it would settle."""
     notices: tuple[str, ...] = ()
     """What was asked for and would not hold, in words."""
 
 
 def why(prepared: Prepared, store: Store, new_bytes: int) -> Why:
     """``new_bytes``: the size of the message that would be said."""
-    busy = _busy(prepared, store)
-    surveyed = survey(prepared, store, prepared.conversation.id, new=_message(prepared, new_bytes), busy=busy)
+    conversation = prepared.conversation.id
+    rows = store.unsettled(conversation)
+    then = foreseen.foresee(store, rows, Here.of(prepared), presume=True) if rows else None
+    changed = [then.changed.get(row.id, row) for row in rows] if then is not None else []
+    recovery, new = foreseen.first(changed), _message(prepared, new_bytes)
+    busy = _busy(prepared, store, recovery)
+    surveyed = survey(prepared, then or store, conversation, new=new, busy=busy)
     if busy is not None:
         surveyed = _undisturbed(surveyed)
     pin, decision = surveyed.pin, decide(surveyed.situation)
@@ -98,8 +110,27 @@ def why(prepared: Prepared, store: Store, new_bytes: int) -> Why:
         session_id=pin.native_id if pin is not None else None,
         session_cwd=pin.workdir.path if pin is not None else None,
         context_window=surveyed.situation.window,
+        recovery=recovery,
+        first=tuple(filter(None, map(_settles, changed))),
         notices=prepared.granted.notices,
     )
+
+
+def _settles(row: TurnRow) -> str:
+    """What the turn would do first about another one, in words."""
+    if row.recovery == "adopt":
+        return "reads an earlier turn to its end whose Segue was killed: its agent still runs"
+    if row.state == "withdrawn":
+        return "withdraws a message whose process ended while it waited"
+    told = row.told
+    if row.recovery is None or told is None:
+        return ""
+    if told.failure is None:
+        return "writes down an answer that was given after Segue was killed"
+    calls = f"{told.tools_run} tool call{'' if told.tools_run == 1 else 's'}" if told.tools_run else ""
+    after = f" after {calls}" if calls else ", and what it did is not known" if told.tools_run is None else ""
+    how = "was interrupted" if told.failure.kind in CUT_SHORT else f"failed ({told.failure.kind})"
+    return f"settles an earlier turn whose Segue was killed: it {how}{after or ' before it did anything'}"
 
 
 def _message(prepared: Prepared, size: int) -> Message:
@@ -134,10 +165,9 @@ def _shown(rung: Rung, chosen: Mode, cost: Predicted | None) -> RungShown:
     return RungShown(rung.mode, state, rung.why, cost.new_tokens, cost.cached_tokens, cost.usd)
 
 
-def _busy(prepared: Prepared, store: Store) -> str | None:
+def _busy(prepared: Prepared, store: Store, recovery: Recovery | None) -> str | None:
     """Whether another turn is running, in words; be it one whose Segue was killed."""
-    conversation, host = prepared.conversation.id, prepared.host
-    row = leases.find(store, lease_name(conversation))
-    if row is not None and judge(row, host) == "alive":
+    row = leases.find(store, lease_name(prepared.conversation.id))
+    if row is not None and judge(row, prepared.host) == "alive":
         return f"another turn is running ({owners.short_name(row.owner)})"
-    return "a turn whose Segue was killed still runs" if orphans.runs(store, conversation, host) else None
+    return "a turn whose Segue was killed still runs" if recovery == "adopt" else None

@@ -63,7 +63,8 @@ def test_a_pin_comes_back_as_it_was_with_what_it_holds(store: Store, talk: Talk)
         succeeded_ms=1020,
     )
     talk.say("hello", session=session, held=held, pin=pin)
-    assert store.pin(talk.id, CLAUDE, "work") == msgspec.structs.replace(pin, held=held)
+    assert store.pin(talk.id, CLAUDE, "work", "f") == msgspec.structs.replace(pin, held=held)
+    assert store.pin(talk.id, CLAUDE, "work", "another") is None
     assert store.pins(talk.id) == [pin]
     assert store.sessions(talk.id) == store.sessions() == [session]
     assert store.session("claude", session.native_id, Host("here")) == session

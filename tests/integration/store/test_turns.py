@@ -195,3 +195,11 @@ def test_a_settled_turn_does_not_start_again(store: Store, talk: Talk) -> None:
     assert store.unsettled(talk.id) == []
     assert not store.settle(Settlement(turn=settled.turn))
     assert settled.turn.voice == CLAUDE
+
+
+def test_the_turns_of_one_agent_are_found_behind_any_number_of_others(store: Store, talk: Talk) -> None:
+    _, first = talk.hear("to codex", voice=CODEX)
+    for number in range(3):
+        talk.hear(f"to claude {number}")
+    assert [row.id for row in store.turns_of(talk.id, CODEX.agent, 2)] == [first.id]
+    assert len(store.turns_of(talk.id, CLAUDE.agent, 2)) == 2

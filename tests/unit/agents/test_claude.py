@@ -11,6 +11,7 @@ from tests.unit.streams import STREAMS, concluded, events_of
 from segue.agents.base import Answer
 from segue.agents.claude.adapter import AGENT
 from segue.core import events as ev
+from segue.core.denied import Denied
 from segue.core.errors import Misuse
 from segue.core.outcome import Kind, Reason
 from segue.core.request import Capabilities, Place, Request, Runtime, Start
@@ -156,6 +157,45 @@ def test_a_refused_tool_is_told_as_denied() -> None:
     assert result.denied
 
 
+@pytest.mark.parametrize(
+    ("output", "meta", "denied"),
+    [
+        ("Permission to use Bash with command touch y has been denied.", {}, True),
+        ("<tool_use_error>Error: No such tool available: Write</tool_use_error>", {}, True),
+        ("a hook says no", {"non_execution_kind": "permission-rule"}, True),
+        ("no", {"non_execution_kind": "user-rejected"}, True),
+        ("stopped", {"non_execution_kind": "interrupted"}, False),
+        ("exit 1", {}, False),
+    ],
+)
+def test_a_call_that_was_refused_or_is_not_offered_is_denied(
+    output: str, meta: dict[str, str], denied: bool
+) -> None:
+    block = {"type": "tool_result", "tool_use_id": "t1", "is_error": True, "content": output}
+    line = {"type": "user", "message": {"role": "user", "content": [block]}}
+    (result,) = AGENT.parse(msgspec.json.encode(line | {"tool_result_meta": [{"id": "t1", **meta}]}))
+    assert isinstance(result, ev.ToolResult)
+    assert result.denied is denied
+
+
+def test_the_word_that_a_permission_was_denied_is_known() -> None:
+    line = {"type": "system", "subtype": "permission_denied", "tool_name": "Bash", "message": "denied"}
+    assert list(AGENT.parse(msgspec.json.encode(line))) == []
+
+
+def test_the_refused_are_named_by_the_stream_and_by_the_result() -> None:
+    call = {"type": "tool_use", "id": "t1", "name": "Write", "input": {}}
+    refusal = {"type": "tool_result", "tool_use_id": "t1", "is_error": True, "content": "Permission to use W"}
+    listed = [{"tool_name": "Write", "tool_use_id": "t1"}, {"tool_name": "Bash", "tool_use_id": "inner"}]
+    lines = [
+        {"type": "assistant", "message": {"id": "m", "content": [call]}},
+        {"type": "user", "message": {"content": [refusal]}},
+        {"type": "result", "subtype": "success", "result": "I wrote it", "permission_denials": listed},
+    ]
+    outcome = concluded(AGENT, [event for line in lines for event in AGENT.parse(msgspec.json.encode(line))])
+    assert (outcome.tools_run, outcome.tools_denied) == (0, Denied(2, ("Write", "Bash")))
+
+
 def test_a_sub_agents_words_are_not_the_answer() -> None:
     line = {
         "type": "assistant",
@@ -225,6 +265,34 @@ def test_a_recorded_failure_has_its_kind(version: str, name: str, kind: Kind) ->
     assert outcome.failure is not None
     assert outcome.failure.kind == kind
     assert outcome.failure.message
+
+
+LIMIT = {"status": "rejected", "resetsAt": 1794871308, "rateLimitType": "five_hour"}
+
+
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [
+        ({"type": "rate_limit_event", "rate_limit_info": LIMIT}, "You've hit your session limit"),
+        ({"type": "rate_limit_event", "rate_limit_info": LIMIT}, "You've hit your weekly limit · resets 3pm"),
+        ({"type": "rate_limit_event", "rate_limit_info": LIMIT}, "You're out of extra usage · resets 3pm"),
+        (
+            {
+                "type": "assistant",
+                "message": {"id": "m", "model": "<synthetic>", "content": []},
+                "api_error_params": {"rate_limit_info": LIMIT},
+            },
+            "You've hit your 5-hour limit · resets 11:21pm (UTC)",
+        ),
+        ({"type": "system", "subtype": "status"}, "Claude AI usage limit reached|1794871308"),
+    ],
+)
+def test_a_usage_limit_knows_when_it_ends(said: dict[str, object], message: str) -> None:
+    end = {"type": "result", "subtype": "success", "is_error": True, "result": message, "num_turns": 1}
+    lines = [msgspec.json.encode(said), msgspec.json.encode(end)]
+    outcome = concluded(AGENT, [event for line in lines for event in AGENT.parse(line)], code=1)
+    assert outcome.failure is not None
+    assert (outcome.failure.kind, outcome.failure.until) == ("rate_limited", 1794871308000)
 
 
 @pytest.mark.parametrize("version", [NEW, OLD])
@@ -306,3 +374,38 @@ def test_the_cost_is_this_turns(scope: str, start: Start, base: float | None, co
     outcome = concluded(AGENT, result(0.05), start=start, base=Totals(cost_usd=base), can=can)
     assert outcome.cost_usd == (None if cost is None else pytest.approx(cost))
     assert outcome.usage == Usage(1, 2, 3, 4)
+
+
+BILL = {"inputTokens": 1, "cacheReadInputTokens": 2, "cacheCreationInputTokens": 3, "outputTokens": 4}
+OLDER = {"inputTokens": 9, "cacheReadInputTokens": 9, "cacheCreationInputTokens": 9, "outputTokens": 9}
+REPORT = {"input_tokens": 7, "cache_read_input_tokens": 8, "cache_creation_input_tokens": 9}
+
+
+@pytest.mark.parametrize(
+    ("scope", "start", "bills", "usage"),
+    [
+        ("session", Start(), {"modelUsage": {"a": BILL}}, Usage(1, 2, 3, 4)),
+        ("run", Start("resume", ONE), {"modelUsage": {"a": BILL, "b": BILL}}, Usage(2, 4, 6, 8)),
+        (
+            "session",
+            Start("resume", ONE),
+            {"modelUsage": {"a": OLDER}, "model_usage_since_last_result": {"a": BILL}},
+            Usage(1, 2, 3, 4),
+        ),
+        ("session", Start("resume", ONE), {"modelUsage": {"a": OLDER}}, Usage(7, 8, 9, None)),
+        ("run", Start(), {}, Usage(7, 8, 9, None)),
+    ],
+)
+def test_at_a_limit_of_money_the_usage_is_what_was_billed(
+    scope: str, start: Start, bills: dict[str, object], usage: Usage
+) -> None:
+    """The CLI's own sum leaves out the request that reached the limit."""
+    asked = {"type": "assistant", "message": {"id": "m", "model": "a", "content": [], "usage": REPORT}}
+    counted = {"input_tokens": 0, "cache_read_input_tokens": 0, "cache_creation_input_tokens": 0}
+    end = {"type": "result", "subtype": "error_max_budget_usd", "usage": counted | {"output_tokens": 0}}
+    lines = [msgspec.json.encode(asked), msgspec.json.encode(end | bills)]
+    can = Capabilities(resume=True, cost_scope=scope)  # type: ignore[arg-type]
+    outcome = concluded(
+        AGENT, [event for line in lines for event in AGENT.parse(line)], code=1, start=start, can=can
+    )
+    assert outcome.usage == usage

@@ -15,6 +15,7 @@ from segue.agents.codex.adapter import AGENT
 from segue.agents.codex.limits import until
 from segue.agents.codex.rollout import Trace
 from segue.core import events as ev
+from segue.core.denied import Denied
 from segue.core.errors import Misuse
 from segue.core.outcome import Exit
 from segue.core.reading import Reading
@@ -565,7 +566,7 @@ def test_a_rollout_tells_this_turn_from_those_before(tmp_path: Path) -> None:
     )
     assert (found.before, found.total) == (Usage(100, 0, 0, 10), Usage(220, 200, 0, 30))
     assert (found.used, found.window, found.model, found.requests) == (170, 258_400, "gpt-new", 2)
-    assert (found.error, found.rejected) == ("other", 0)
+    assert (found.error, found.rejected) == ("other", Denied())
 
 
 def test_a_turn_that_counted_nothing_has_the_totals_from_before(tmp_path: Path) -> None:
@@ -610,19 +611,54 @@ def test_after_a_compaction_the_context_is_what_is_left(tmp_path: Path) -> None:
 )
 def test_calls_the_stream_does_not_show(tmp_path: Path, records: bytes, blocked: int, rejected: int) -> None:
     found = traced(tmp_path, records)
-    assert (found.blocked, found.rejected) == (blocked, rejected)
+    assert (found.blocked.count, found.rejected.count) == (blocked, rejected)
+    assert {*found.blocked.names, *found.rejected.names} <= {"shell"}
+
+
+READ_ONLY = (
+    "Chunk ID: 1\nProcess exited with code 1\nOutput:\ntouch: cannot touch 'f': Read-only file system\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("output", "stopped"),
+    [
+        (READ_ONLY, Denied(1, ("shell",))),
+        (READ_ONLY.replace("code 1", "code 0"), Denied()),
+        (READ_ONLY.replace("Read-only file system", "No such file"), Denied()),
+    ],
+)
+def test_a_command_that_found_everything_read_only_was_stopped(
+    tmp_path: Path, output: str, stopped: Denied
+) -> None:
+    found = traced(tmp_path, shown(12, "c1") + call(12, "c1", output))
+    assert (found.stopped, found.blocked, found.rejected) == (stopped, Denied(), Denied())
+
+
+@pytest.mark.parametrize(("permission", "denied"), [("default", 1), ("read", 1), ("edit", 1), ("full", 0)])
+def test_without_a_sandbox_nothing_is_stopped_by_it(permission: Any, denied: int) -> None:
+    request = Request(prompt="x", cwd=Path("/"), permission=permission)
+    reading = Reading()
+    reading.add(ev.ToolCall("c1", "shell"))
+    reading.add(ev.ToolResult("c1", False, exit_code=1))
+    reading.add(ev.End(True))
+    evidence = {"trace": Trace(stopped=Denied(1, ("shell",)))}
+    outcome = AGENT.conclude(
+        Ended(request=request, runtime=runtime(), reading=reading, exit=Exit(1), evidence=evidence)
+    )
+    assert (outcome.tools_run, outcome.tools_denied) == (1, Denied(denied, ("shell",) * denied))
 
 
 @pytest.mark.parametrize(("permission", "ran"), [("default", 0), ("read", 0), ("edit", 1), ("full", 1)])
 def test_a_blocked_command_counts_as_run_where_it_could_write(permission: Any, ran: int) -> None:
     request = Request(prompt="x", cwd=Path("/"), permission=permission)
-    evidence = {"trace": Trace(blocked=1, rejected=1)}
+    evidence = {"trace": Trace(blocked=Denied(1, ("shell",)), rejected=Denied(1, ("apply_patch",)))}
     reading = Reading()
     reading.add(ev.End(True))
     outcome = AGENT.conclude(
         Ended(request=request, runtime=runtime(), reading=reading, exit=Exit(0), evidence=evidence)
     )
-    assert (outcome.tools_run, outcome.tools_denied) == (ran, 2)
+    assert (outcome.tools_run, outcome.tools_denied) == (ran, Denied(2, ("shell", "apply_patch")))
 
 
 def test_a_long_turn_is_read_back_to_its_beginning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -302,7 +302,13 @@ class TestRecords:
     def test_a_good_run(self) -> None:
         outcome = conclude(agent(**JSONL), *GOOD)
         assert outcome == Outcome(
-            text="two", session_id="s1", model="m", usage=Usage(10, 4, None, 2), cost_usd=0.5
+            text="two",
+            session_id="s1",
+            model="m",
+            usage=Usage(10, 4, None, 2),
+            cost_usd=0.5,
+            tools_denied=None,
+            tools_run=None,
         )
 
     def test_the_last_record_makes_the_success_not_the_exit_code(self) -> None:
@@ -353,6 +359,65 @@ class TestRecords:
     @pytest.mark.parametrize("value", [True, -1, "7", 1.5, None, {}])
     def test_a_counter_that_is_no_count_is_unknown(self, value: Any) -> None:
         assert conclude(agent(**JSONL), {"type": "use", "in": value, "out": 2}).usage == Usage(output=2)
+
+
+class TestTools:
+    """Unknown is never 0: only where the declaration says where calls are told, none is a known none."""
+
+    SPEC: ClassVar = {**JSONL, "tool": (Where("$.call", {"type": "tool"}),)}
+
+    @pytest.mark.parametrize("end", [Exit(0), Exit(1), Exit(-9), Exit(-15, "timeout")])
+    def test_without_a_place_nobody_knows(self, end: Exit) -> None:
+        assert conclude(agent(), "hi", exit=end).tools_run is None
+        assert conclude(agent(**JSONL), *GOOD, exit=end).tools_run is None
+
+    @pytest.mark.parametrize("end", [Exit(0), Exit(1), Exit(-9), Exit(-15, "timeout")])
+    def test_with_one_no_call_is_known_to_be_none(self, end: Exit) -> None:
+        assert conclude(agent(**self.SPEC), *GOOD, exit=end).tools_run == 0
+
+    @pytest.mark.parametrize(
+        ("call", "names"),
+        [
+            ("shell", ["shell"]),
+            ({"name": "shell", "args": {}}, ["shell"]),
+            ({"args": {}}, ["a tool"]),
+            ("", ["a tool"]),
+            (["shell", {"name": "edit"}, {}], ["shell", "edit", "a tool"]),
+            (2, ["a tool", "a tool"]),
+            ([], []),
+            (0, []),
+            (None, []),
+            (True, []),
+        ],
+    )
+    def test_what_a_place_may_hold(self, call: Any, names: list[str]) -> None:
+        tool, record = agent(**self.SPEC), {"type": "tool", "call": call}
+        calls = [event for event in tool.parse(json.dumps(record).encode()) if isinstance(event, ev.ToolCall)]
+        assert [each.name for each in calls] == names
+        assert len({each.id for each in calls}) == len(calls)
+        assert conclude(tool, record, record, *GOOD).tools_run == 2 * len(names)
+
+    def test_by_a_pattern_in_plain_text(self) -> None:
+        tool = agent(tool=(Where(pattern="^> (\\w+)"),))
+        assert conclude(tool, "> shell ls", "> edit x", "done").tools_run == 2
+        assert conclude(tool, "done").tools_run == 0
+
+    @pytest.mark.parametrize(
+        ("document", "known"),
+        [
+            ({"answer": "hi", "stats": {"calls": 3}}, 3),
+            ({"answer": "hi", "stats": {"calls": 0}}, 0),
+            ({"answer": "hi", "stats": {"calls": []}}, 0),
+            ({"answer": "hi"}, None),
+            ("half", None),
+        ],
+    )
+    def test_one_document_tells_of_them_when_it_is_whole(
+        self, tmp_path: Path, document: Any, known: int | None
+    ) -> None:
+        tool = agent(**{**TestOneDocument.SPEC, "tool": (Where("$.stats.calls"),)})
+        (tmp_path / "stdout").write_text(json.dumps(document).removesuffix('"'))
+        assert conclude(tool, run_dir=tmp_path).tools_run == known
 
 
 class TestUsage:

@@ -14,7 +14,7 @@ from segue.agents.gemini.adapter import AGENT, PROMPT_BYTES
 from segue.agents.gemini.evidence import evidence
 from segue.core import events as ev
 from segue.core.errors import Misuse
-from segue.core.outcome import Exit, Outcome
+from segue.core.outcome import Exit, Outcome, nothing_known
 from segue.core.reading import Reading
 from segue.core.request import Command, Place, Request, Runtime, Start
 from segue.core.usage import Usage
@@ -294,7 +294,7 @@ class TestConclude:
         (Exit(0, ended_by="cancelled"), "cancelled"),
         (Exit(41, stderr="you must specify the GEMINI_API_KEY\nUpdate your environment"), "auth"),
         (Exit(42, stderr="No input provided via stdin."), "crashed"),
-        (Exit(55, stderr="\x1b[31mnot running in a trusted directory\x1b[0m"), "auth"),
+        (Exit(55, stderr="\x1b[31mnot running in a trusted directory\x1b[0m"), "untrusted"),
     )
 
     @pytest.mark.parametrize(("ended", "kind"), ENDS)
@@ -310,8 +310,9 @@ class TestConclude:
         assert concluded(line).usage == Usage(40, 60, 0, 30)
 
     def test_a_broken_answers_usage_is_unknown_and_a_refused_requests_is_nothing(self) -> None:
-        assert concluded(stream("fail-drop"), 1).usage == Usage()
-        assert concluded(stream("fail-error-401"), 145).usage == Usage(0, 0, 0, 0)
+        assert nothing_known(concluded(stream("fail-drop"), 1))
+        refused = concluded(stream("fail-error-401"), 145)
+        assert (refused.usage, nothing_known(refused)) == (Usage(0, 0, 0, 0), False)
 
     def test_without_a_result_usage_comes_from_the_disk(self) -> None:
         spent = (Usage(5, 1, 0, 2), Usage(7, 0, 0, 1))

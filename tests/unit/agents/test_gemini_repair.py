@@ -37,6 +37,8 @@ from segue.agents.gemini.reader import READER
 from segue.agents.gemini.sessions import SESSIONS
 from segue.agents.reader import Stored
 from segue.core.errors import Broken
+from segue.core.transcript import IMAGE_BYTES
+from segue.sessions.checking import Seen
 
 SUB = "5ab5ab5a-2222-4333-8444-555555555555"
 CLOSED = {
@@ -150,7 +152,7 @@ class TestLines:
         mended = repair(home, image_bytes=2000)
         assert messages_in(mended.path)[0]["content"][1:] == [
             IMAGE,
-            {"text": "[an image of 2 KB was left out]"},
+            {"text": "[an image of 3 KB was left out]"},
         ]
         assert mended.done == ("1 image was replaced by a line of text",)
         mended.path.unlink()
@@ -161,6 +163,28 @@ class TestLines:
         )
         assert (heads(messages_in(trimmed.path)), trimmed.path.stat().st_size < 1000) == (heads(talk), True)
         assert messages_in(trimmed.path)[1] == talk[1]
+
+    @pytest.mark.parametrize("where", ["said", "alone", "answered", "recorded"])
+    @pytest.mark.parametrize("over", [0, 4, 1 << 20, 5 << 18])
+    def test_images_are_measured_as_the_check_does(self, home: Home, over: int, where: str) -> None:
+        image = {"inlineData": {"mimeType": "image/png", "data": "A" * (IMAGE_BYTES + over)}}
+        answer = {"functionResponse": {"id": "c1", "name": "shell", "response": {}, "parts": [image]}}
+        talks = {
+            "said": [user("u", "see", image), gemini("g", "ok")],
+            "alone": [{**user("u"), "content": image}, gemini("g", "ok")],
+            "answered": [user("u", "do"), gemini("g", [asked()]), user("r", answer), gemini("g2", "ok")],
+            "recorded": [
+                user("u", "do"),
+                gemini("g", "so", toolCalls=[done("c1", answer)]),
+                gemini("g2", "ok"),
+            ],
+        }
+        home.put(lines(HEADER, *talks[where]))
+        entries = [entry for record in READER.read(only(home.path)) for entry in record.entries]
+        assert bool(Seen().look(entries).images) == (over > 0)
+        mended = repair(home)
+        assert mended.done == (("1 image was replaced by a line of text",) if over else ())
+        assert (mended.path.stat().st_size < IMAGE_BYTES) == (over > 0)
 
     def test_since_an_entry_of_a_line_or_of_a_list(self, home: Home) -> None:
         path = home.put(lines(HEADER, *TALK, user("u3", "on"), gemini("g3", "ok")))

@@ -10,6 +10,7 @@ import pytest
 from segue.agents.base import Agent, Answer, Ended
 from segue.agents.rehearsal.adapter import AGENT
 from segue.core import events as ev
+from segue.core.denied import Denied
 from segue.core.errors import Misuse
 from segue.core.outcome import Exit, Failure, Outcome
 from segue.core.reading import Reading
@@ -201,7 +202,7 @@ def test_the_tools_that_ran_are_counted() -> None:
     calls = [{"type": "tool_call", "id": f"c{n}", "name": "shell", "input": {}} for n in range(3)]
     results = [{"type": "tool_result", "id": f"c{n}", "ok": False, "denied": n == 0} for n in range(2)]
     outcome = conclude(SESSION, *calls, *results, END)
-    assert (outcome.tools_run, outcome.tools_denied) == (2, 1)
+    assert (outcome.tools_run, outcome.tools_denied) == (2, Denied(1, ("shell",)))
 
 
 def test_a_failure_comes_as_the_agent_names_it() -> None:

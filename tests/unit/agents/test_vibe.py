@@ -15,6 +15,7 @@ from segue.agents.vibe.adapter import AGENT
 from segue.agents.vibe.disk import Error, Export, Meta, Stats
 from segue.agents.vibe.journal import Tokens
 from segue.core import events as ev
+from segue.core.denied import Denied
 from segue.core.errors import Misuse
 from segue.core.outcome import Exit, Kind, Outcome, Reason
 from segue.core.reading import Reading
@@ -232,7 +233,8 @@ def test_tools_as_recorded(version: str) -> None:
     pair = ["tool-call", "tool-result"]
     assert kinds(events) == ["heard", "thinking", *pair, *pair, "text"]
     reading = reading_of(events)
-    assert (reading.answer, reading.tools_run, reading.tools_denied) == ("done", 1, 1)
+    name = "file_system.write_file" if version == NEW else "write_file"
+    assert (reading.answer, reading.tools_run, reading.tools_denied) == ("done", 1, Denied(1, (name,)))
     assert reading.unknown == 0
 
 
@@ -457,7 +459,7 @@ def test_a_run_of_the_old_version_takes_its_figures_from_the_disk() -> None:
     assert (outcome.failure, outcome.text, outcome.session_id) == (None, "hello", TWO)
     assert outcome.usage == Usage(input=100, output=7)
     assert (outcome.cost_usd, outcome.model_turns, outcome.context.used) == (0.5, 2, 60)
-    assert (outcome.tools_run, outcome.tools_denied) == (1, 2)
+    assert (outcome.tools_run, outcome.tools_denied) == (1, Denied(2))
 
 
 def test_two_sessions_that_fit_are_no_id() -> None:

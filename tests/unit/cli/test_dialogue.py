@@ -136,9 +136,10 @@ def test_edited_blank_and_running() -> None:
         ("cancelled", 0, "✗ cancelled"),
         ("cancelled", 2, "✗ cancelled, after 2 tool calls"),
         ("crashed", 1, "✗ the CLI's own words, after 1 tool call"),
+        ("crashed", None, "✗ the CLI's own words; what it did is not known"),
     ],
 )
-def test_why_a_message_has_no_answer(kind: Any, tools: int, says: str) -> None:
+def test_why_a_message_has_no_answer(kind: Any, tools: int | None, says: str) -> None:
     failure = FailureShown(kind, None, "the CLI's own words", False)
     lines = shown(row(1, "a", told(failure=failure, tools_run=tools, cost_usd=None)))
     assert lines[1].strip() == says

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import io
+import re
 import time
 
 import pytest
 
+from segue.cli import words
 from segue.cli.screen import Lines, plain_line
+from segue.cli.terminal import Live
 from segue.cli.widths import columns, cut, rows
 from segue.core import events as ev
 
@@ -63,6 +66,45 @@ EVIL = "\x1b]0;owned\x07\x1b[2Jx\x9b5A\x08\r\x07"
 )
 def test_a_line_is_one_line_and_harmless(event: ev.Event) -> None:
     assert plain_line(event).isprintable()
+
+
+@pytest.mark.parametrize(
+    ("event", "line"),
+    [
+        (ev.Retry(1, 5, 4_000, "rate_limit"), "it waits 4 s, then tries again (1 of 5): rate_limit"),
+        (ev.Retry(None, None, 90_000), "it waits 90 s, then tries again"),
+        (ev.Retry(2, 5, None, "Reconnecting"), "it waits, then tries again (2 of 5): Reconnecting"),
+        (ev.Retry(1, 1, 551, "x"), "it waits 1 s, then tries again (1 of 1): x"),
+    ],
+)
+def test_an_agent_that_waits_says_so(event: ev.Retry, line: str) -> None:
+    assert plain_line(event) == f"  │ {line}"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "waits", "shown"),
+    [
+        (0, False, ""),
+        (9.9, False, ""),
+        (12, False, "silent for 12 s"),
+        (0.4, True, "waits 0 s"),
+        (61, True, "waits 61 s"),
+    ],
+)
+def test_a_status_line_tells_waiting_from_silence(seconds: float, waits: bool, shown: str) -> None:
+    assert words.quiet(seconds, waits) == shown
+
+
+def test_the_live_screen_shows_that_the_agent_waits_until_it_speaks_again() -> None:
+    out = io.StringIO()
+    live = Live(out, "codex · t", answer_here=False)
+    live.event(ev.Retry(1, 5, None, "429"))
+    live.tick()
+    assert re.search(r"waits \d+ s · \d\d:\d\d", out.getvalue())
+    drawn = len(out.getvalue())
+    live.event(ev.Notice("on"))
+    live.tick()
+    assert "waits" not in out.getvalue()[drawn:]
 
 
 def test_lines_go_on_when_nobody_reads_them(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -196,12 +196,29 @@ def test_the_line_under_an_answer(fields: dict[str, Any], line: str) -> None:
         ("rate_limited", {"until": 1}, "kept as #9. Retry then with: segue retry fix-auth"),
         ("rate_limited", {}, "kept as #9. Retry with: segue retry fix-auth"),
         ("auth", {}, "kept as #9. Log in, then retry with: segue retry fix-auth"),
+        ("untrusted", {}, "kept as #9. Once the directory is trusted, retry with: segue retry fix-auth"),
         ("timeout", {}, "kept as #9. Retry with: segue retry fix-auth"),
+        (
+            "tool_denied",
+            {"tools_run": 1},
+            "kept as #9. Allow it with --permission or --allow-tool, and retry with: segue retry fix-auth",
+        ),
         (
             "timeout",
             {"tools_run": 1},
             "kept as #9. The agent knows what it did: go on with segue run fix-auth, or once more with:"
             " segue retry fix-auth",
+        ),
+        (
+            "timeout",
+            {"tools_run": None},
+            "kept as #9. What it did is not known: look, then go on with segue run fix-auth, or once more"
+            " with: segue retry fix-auth",
+        ),
+        (
+            "rate_limited",
+            {"tools_run": None, "until": 1},
+            "kept as #9. What it did is not known: look before you retry with: segue retry fix-auth",
         ),
     ],
 )

@@ -1,11 +1,17 @@
 from __future__ import annotations
 
+import re
+import tomllib
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
+from segue.config.build import build
 from segue.config.declared import DeclaredAgent, Where, WhereError, WhereUsage
+from segue.config.source import Source
+from segue.config.tables import Tables
 from segue.config.template import Template, fill, placeholders
 
 SMALL: dict[str, Any] = {"command": ["mytool", "{prompt}"]}
@@ -58,6 +64,13 @@ def test_resume_can_be_forbidden_and_an_id_chosen() -> None:
         ({"resume_command": ["t", "{prompt}"]}, "resume_command needs {session_id}"),
         ({"resume_command": ["t", "{prompt}", "{session_id}"]}, "no session_id that says where"),
         ({"text": [{"path": "$.text"}]}, 'output = "text"'),
+        ({"tool": [{"path": "$.tool"}]}, 'output = "text"'),
+        ({"tool": [{}]}, "tool needs a path or a pattern"),
+        (
+            {"tool": [{"pattern": "^> (.*)", "stream": "stderr"}]},
+            "tool is looked for in stdout, call by call",
+        ),
+        ({"tool": [{"pattern": "^> (.*)", "delta": True}]}, "tool is looked for in stdout, call by call"),
         ({"done": {"type": "end"}}, 'output = "text"'),
         ({"output": "json"}, "does not say where the text is"),
         ({"session_id": [{}]}, "session_id needs a path or a pattern"),
@@ -98,3 +111,16 @@ def test_filling_a_template_leaves_no_flag_without_its_value(
 
 def test_the_placeholders_of_a_template() -> None:
     assert placeholders(TEMPLATE) == {"model", "cwd", "prompt"}
+
+
+@pytest.mark.parametrize("page", ["agents.md", "configuration.md"])
+def test_the_example_in_the_docs_is_a_declaration_that_tells_refused_sessions_and_tools(page: str) -> None:
+    text = (Path(__file__).parents[3] / "docs" / page).read_text()
+    found = re.search(r"```toml\n(\[agents\.mytool\]\n.*?)```", text, re.S)
+    assert found is not None
+    tables = Tables()
+    tables.add(Source(page, tomllib.loads(found[1])))
+    agent = build(tables, {}, project=None, notices=()).declared["mytool"]
+    assert agent.can_resume
+    assert agent.tool
+    assert "session_rejected" in [where.kind for where in agent.error]

@@ -4,6 +4,7 @@ import pytest
 
 from segue.config.homes import Home
 from segue.config.load import load
+from segue.config.schema import FLAT
 from segue.config.trust import is_trusted, read, trust, untrust
 from segue.core.errors import ConfigError, Misuse
 
@@ -209,3 +210,29 @@ def test_a_damaged_list_is_told(home: Home, repo: Path) -> None:
     home.trust.write_text("{")
     with pytest.raises(ConfigError, match="damaged"):
         is_trusted(home, repo)
+
+
+MAY = {
+    "continuity": {"ttl_minutes", "context_threshold", "max_session_mb", "retire_after"},
+    "recap": {"max_bytes"},
+    "defaults": {"model", "instructions", "timeout", "max_turns", "budget"},
+}
+
+
+@pytest.mark.parametrize(
+    ("section", "key"),
+    [
+        (name, key)
+        for name, kind in FLAT.items()
+        for key in kind.__struct_fields__
+        if key not in MAY.get(name, ())
+    ],
+)
+def test_nothing_else_is_taken_from_a_project_that_is_not_trusted(
+    env: dict[str, str], repo: Path, section: str, key: str
+) -> None:
+    """Retries, waiting and questions cost money, too."""
+    (repo / "segue.toml").write_text(f"[{section}]\n{key} = 9\n")
+    config = load(env, repo)
+    assert getattr(config, section) == FLAT[section]()
+    assert len(config.notices) == 1

@@ -68,6 +68,8 @@ BREAKS: dict[str, dict[str, Any]] = {
     "too big": {"file": File(True, 50 * 1024 * 1024 + 1, "@a1")},
     "over half the window": {"view_bytes": 400_000},
     "over the prompt limit": {"view_bytes": 20_000, "can": {"prompt_limit": 10_000}},
+    "too much to catch up": {"too_long": frozenset({"resume"}), "can": {"prompt_limit": 10_000}},
+    "no room beside the message": {"new_bytes": 9_500, "can": {"prompt_limit": 10_000}},
     "busy": {"busy": "process 7 is at it"},
 }
 """What can be wrong, each alone."""
@@ -133,6 +135,7 @@ def situation(
         "file": File(True, 1000, pin.end) if pin else File(),
         "view_messages": len(now),
         "view_bytes": 100 * len(now),
+        "new_bytes": 100,
         "workdir": Workdir("/home/me/app", 1, 2),
         "host": Host("here"),
         "model": "sonnet",
@@ -145,7 +148,6 @@ def situation(
         account=account,
         runtime=runtime,
         pin=pin,
-        new_bytes=100,
         **(well | facts),
     )
 

@@ -71,6 +71,8 @@ ROWS = {
     "too big": ("size", "RBG"),
     "over half the window": ("fits", "Y"),
     "over the prompt limit": ("fits", "Y"),
+    "too much to catch up": ("fits", "RBY"),
+    "no room beside the message": ("fits", "YC"),
     "busy": ("busy", ""),
 }
 
@@ -114,6 +116,9 @@ HOLDS_ITS_PEACE: list[tuple[str, str, dict[str, Any]]] = [
     ("outcome", "pass", {"pinned": {"ended": Ended("network")}}),
     ("outcome", "pass", {"pinned": {"ended": Ended("model_error")}}),
     ("retired", "pass", {"pinned": {"failures": 1}}),
+    ("retired", "pass", {"pinned": {"failures": 1, "ended": Ended("session_rejected")}}),
+    ("retired", "fail", {"pinned": {"ended": Ended("session_rejected", tools_run=None)}}),
+    ("outcome", "pass", {"pinned": {"ended": Ended("timeout", tools_run=None)}}),
     ("pressure", "pass", {"pinned": {"context": Context(159_000, 200_000)}}),
     ("pressure", "fail", {"pinned": {"context": Context(160_000, 200_000)}}),
     ("pressure", "pass", {"pinned": FULL, "policy": {"context_threshold": 0.99}}),

@@ -176,3 +176,13 @@ def test_the_hint_names_the_key_and_the_way() -> None:
 
 def test_no_key_no_hint() -> None:
     assert login_hint("Claude", (), "work") is None
+
+
+def test_the_key_of_a_rehearsal_is_the_agents_own_login() -> None:
+    staged = {"REHEARSAL_API_KEY": LONG, "ANTHROPIC_API_KEY": LONG, "OPENAI_API_KEY": "a-real-one"}
+    child = child_environment(staged)
+    assert (child.env["ANTHROPIC_API_KEY"], child.withheld) == (LONG, ("OPENAI_API_KEY",))
+    assert "OPENAI_API_KEY" not in child.env
+    assert LONG in child.secrets
+    nothing = child_environment({"REHEARSAL_API_KEY": "", "ANTHROPIC_API_KEY": ""})
+    assert "ANTHROPIC_API_KEY" not in nothing.env

@@ -57,6 +57,9 @@ LANDS: list[tuple[tuple[str, ...], Mode, Mode, Mode]] = [
     (("over half the window",), "resume", "resume", "resume"),
     (("over half the window", "no session"), "recap", "recap", "fresh"),
     (("over the prompt limit", "no session"), "recap", "recap", "fresh"),
+    (("too much to catch up",), "recap", "recap", "fresh"),
+    (("no room beside the message",), "resume", "resume", "resume"),
+    (("no room beside the message", "no session"), "fresh", "fresh", "fresh"),
     (("other tools",), "resume", "resume", "resume"),
     (("busy",), "resume", "resume", "resume"),
 ]
@@ -127,16 +130,21 @@ def first_open(now: Situation, barred: set[Mode]) -> Mode:
 
 
 def may_forget(decision: Decision, now: Situation) -> bool:
-    """Only by wish, at the wall of an account, or when the text is too long and no recap is allowed."""
+    """Only by wish, at the wall of an account, or when the text is too long and a recap is not allowed, or
+    has no room beside the new message."""
     too_long = decision.failed("fits") or (decision.failed("pressure") and now.policy.flow)
-    return decision.failed("blank", "account") or (too_long and "recap" not in now.policy.modes)
+    return decision.failed("blank", "account") or (too_long and _no_recap(decision))
+
+
+def _no_recap(decision: Decision) -> bool:
+    return any("recap" in check.bars for check in decision.checks if check.check in ("enabled", "fits"))
 
 
 @pytest.mark.parametrize("fits", [True, False])
-@pytest.mark.parametrize("tools_run", [0, 1])
+@pytest.mark.parametrize("tools_run", [0, 1, None])
 @pytest.mark.parametrize("mode", RUNGS)
 @pytest.mark.parametrize("kind", get_args(Kind))
-def test_the_one_step_down(kind: Kind, mode: Mode, tools_run: int, fits: bool) -> None:
+def test_the_one_step_down(kind: Kind, mode: Mode, tools_run: int | None, fits: bool) -> None:
     now = situation(view_bytes=100 if fits else 400_000)
     carried: Mode = "replay" if fits else "recap"
     expected: dict[tuple[str, Mode], Mode] = {
@@ -148,7 +156,7 @@ def test_the_one_step_down(kind: Kind, mode: Mode, tools_run: int, fits: bool) -
         ("context_exceeded", "graft"): carried,
         ("context_exceeded", "replay"): "recap",
     }
-    wanted = None if tools_run else expected.get((kind, mode))
+    wanted = expected.get((kind, mode)) if tools_run == 0 else None
     assert step_down(mode, Failure(kind, "no"), tools_run, now) == wanted
 
 

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from segue.core.outcome import Exit, Failure, Kind, by_exit, by_status, fallen, last_line
+from segue.core.outcome import (
+    Exit,
+    Failure,
+    Kind,
+    Outcome,
+    by_exit,
+    by_status,
+    fallen,
+    last_line,
+    nothing_known,
+)
+from segue.core.usage import Usage
 
 
 @pytest.mark.parametrize(
@@ -78,3 +89,30 @@ def test_what_we_ended_ourselves_is_not_a_crash() -> None:
 def test_the_last_line_that_says_something_is_quoted_and_bounded() -> None:
     assert last_line("first\nsecond \n\n  \n") == "second"
     assert len(last_line("x" * 10_000)) == 500
+
+
+ZERO = Usage(0, 0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("failure", "usage", "unknown"),
+    [
+        (None, ZERO, False),
+        (Failure("network", ""), ZERO, True),
+        (Failure("network", ""), Usage(input=0, output=0), True),
+        (Failure("network", ""), Usage(0, 5, 0, 0), False),
+        (Failure("model_error", ""), ZERO, True),
+        (Failure("model_error", "", status=500), ZERO, False),
+        (Failure("rate_limited", "", status=429), ZERO, False),
+        (Failure("rate_limited", ""), ZERO, False),
+        (Failure("auth", ""), ZERO, False),
+        (Failure("timeout", ""), ZERO, True),
+        (Failure("timeout", ""), Usage(1, 0, 0, 0), False),
+        (Failure("cancelled", ""), ZERO, True),
+        (Failure("killed", ""), ZERO, True),
+    ],
+)
+def test_zero_is_believed_only_where_the_model_was_not_at_work(
+    failure: Failure | None, usage: Usage, unknown: bool
+) -> None:
+    assert nothing_known(Outcome(failure=failure, usage=usage)) is unknown

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from segue.core import events as ev
+from segue.core.denied import Denied
 from segue.core.reading import Reading
 from segue.core.usage import Usage
 
@@ -38,13 +39,19 @@ def test_the_answer_is_the_last_thing_said(events: list[ev.Event], answer: str) 
 @pytest.mark.parametrize(
     ("events", "run", "denied"),
     [
-        ([CALL, ev.ToolResult("t1", True)], 1, 0),
-        ([CALL], 1, 0),
-        ([CALL, ev.ToolResult("t1", False, denied=True)], 0, 1),
-        ([ev.ToolResult("t9", True)], 1, 0),
+        ([CALL, ev.ToolResult("t1", True)], 1, Denied()),
+        ([CALL], 1, Denied()),
+        ([CALL, ev.ToolResult("t1", False, denied=True)], 0, Denied(1, (CALL.name,))),
+        ([CALL, ev.ToolResult("t1", False, name="other", denied=True)], 0, Denied(1, ("other",))),
+        ([ev.ToolResult("t9", True)], 1, Denied()),
+        ([ev.ToolResult("t9", False, denied=True)], 0, Denied(1)),
+        ([CALL, ev.ToolResult("t1", False, denied=True)] * 2, 0, Denied(2, (CALL.name,))),
+        ([CALL, ev.ToolResult("t1", False, denied=True), ev.Heard("x")], 0, Denied()),
     ],
 )
-def test_a_call_that_never_reported_back_counts_as_run(events: list[ev.Event], run: int, denied: int) -> None:
+def test_a_call_that_never_reported_back_counts_as_run(
+    events: list[ev.Event], run: int, denied: Denied
+) -> None:
     reading = read(*events)
     assert (reading.tools_run, reading.tools_denied) == (run, denied)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from segue.agents.base import Answer, Ended, Evidence, Sessions
-from segue.agents.claude import projects, stream, tools, verdict
+from segue.agents.claude import identity, projects, stream, tools, verdict
 from segue.agents.claude.sessions import SESSIONS
 from segue.core.errors import Misuse
 from segue.core.events import Event, Permission, Question
@@ -111,6 +111,9 @@ class Claude:
 
     def default_home(self, env: Mapping[str, str]) -> Path:
         return Path(env.get("CLAUDE_CONFIG_DIR") or Path(env.get("HOME", "~")).expanduser() / ".claude")
+
+    def login_files(self, home: Path, env: Mapping[str, str]) -> Sequence[Path]:
+        return home, identity.settings_file(home, env)
 
     def command(self, request: Request, runtime: Runtime, place: Place) -> Command:
         can = runtime.capabilities

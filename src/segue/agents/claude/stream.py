@@ -14,7 +14,15 @@ from segue.core.usage import Usage
 DENIED = "Not allowed in this run: "
 """How our own refusal of a tool begins; the CLI hands it back as the tool's result."""
 
-_DENIALS = (DENIED, "Claude requested permissions to", "Permission to use ")
+_DENIALS = (
+    DENIED,
+    "Claude requested permissions to",
+    "Permission to use ",
+    "<tool_use_error>Error: No such tool available",
+)
+"""How the result of a call begins that never ran: it was refused, or the tool is not offered."""
+_REFUSALS = ("permission-", "user-rejected", "automode-")
+"""The same as new versions name it beside the result."""
 
 
 class _Usage(msgspec.Struct, frozen=True):
@@ -58,14 +66,33 @@ class _Partial(msgspec.Struct, frozen=True):
     usage: _Usage | None = None
 
 
+class _Fate(msgspec.Struct, frozen=True):
+    """What became of a call that did not run."""
+
+    id: str = ""
+    non_execution_kind: str = ""
+
+
+class _Limit(msgspec.Struct, frozen=True, rename="camel"):
+    status: str = ""
+    resets_at: float | None = None
+
+
+class _Trouble(msgspec.Struct, frozen=True):
+    rate_limit_info: _Limit | None = None
+
+
 class _Line(msgspec.Struct, frozen=True):
     type: str
     subtype: str | None = None
     session_id: str | None = None
     parent_tool_use_id: str | None = None
     api_message_id: str | None = None
-    message: _Message | None = None
+    message: _Message | str | None = None
     event: _Partial | None = None
+    tool_result_meta: list[_Fate] = []
+    rate_limit_info: _Limit | None = None
+    api_error_params: _Trouble | None = None
     model: str | None = None
     cwd: str | None = None
 
@@ -100,7 +127,7 @@ def _read(line: bytes) -> Sequence[ev.Event]:
         case "control_request":
             return _control(line)
         case "rate_limit_event":
-            return _limit(table(_any.decode(line).get("rate_limit_info")))
+            return _limit(record.rate_limit_info)
         case "control_response" | "keep_alive" | "tool_progress" | "auth_status":
             return ()
     return ev.unknown(line, f"unknown type {record.type}")
@@ -129,9 +156,10 @@ def _known(usage: _Usage) -> Usage:
 
 def _assistant(record: _Line) -> Sequence[ev.Event]:
     message, side = record.message, bool(record.parent_tool_use_id)
-    if message is None:
+    if not isinstance(message, _Message):
         return ()
-    found: list[ev.Event] = []
+    trouble = record.api_error_params or _Trouble()
+    found: list[ev.Event] = [*_limit(trouble.rate_limit_info)]
     blocks = message.content if isinstance(message.content, list) else [_Block("text", message.content)]
     for block in blocks:
         if block.type == "text" and block.text and not side:
@@ -146,15 +174,18 @@ def _assistant(record: _Line) -> Sequence[ev.Event]:
 
 
 def _tool_results(record: _Line) -> Sequence[ev.Event]:
-    if record.message is None or not isinstance(record.message.content, list):
+    if not isinstance(record.message, _Message) or not isinstance(record.message.content, list):
         return ()
-    return [_tool_result(block) for block in record.message.content if block.type == "tool_result"]
+    refused = {each.id for each in record.tool_result_meta if each.non_execution_kind.startswith(_REFUSALS)}
+    blocks = (block for block in record.message.content if block.type == "tool_result")
+    return [_tool_result(block, block.tool_use_id in refused) for block in blocks]
 
 
-def _tool_result(block: _Block) -> ev.ToolResult:
+def _tool_result(block: _Block, refused: bool) -> ev.ToolResult:
     output = _text(_value(block.content))
     failed = bool(block.is_error)
-    return ev.ToolResult(block.tool_use_id, not failed, output, denied=failed and output.startswith(_DENIALS))
+    denied = failed and (refused or output.startswith(_DENIALS))
+    return ev.ToolResult(block.tool_use_id, not failed, output, denied=denied)
 
 
 def _system(record: _Line, line: bytes) -> Sequence[ev.Event]:
@@ -168,12 +199,12 @@ def _system(record: _Line, line: bytes) -> Sequence[ev.Event]:
     return ()
 
 
-def _limit(about: dict[str, Any]) -> Sequence[ev.Event]:
+def _limit(about: _Limit | None) -> Sequence[ev.Event]:
     """The state of a usage limit; worth a word only when it is used up."""
-    ends = whole(about.get("resetsAt"))
-    if about.get("status") != "rejected":
+    if about is None or about.status != "rejected":
         return ()
-    return (ev.Notice("the usage limit is reached", None if ends is None else ends * 1000),)
+    ends = None if about.resets_at is None else int(about.resets_at * 1000)
+    return (ev.Notice("the usage limit is reached", ends),)
 
 
 def _retry(raw: dict[str, Any]) -> ev.Retry:

@@ -22,7 +22,8 @@ _SHOWN = frozenset(
 _ON_DEMAND = frozenset({"Glob", "Grep"})
 
 _NAMES = (
-    *("Agent", ASK, "Bash", "BashOutput", "CronCreate", "CronDelete", "CronList", "Edit", "EnterPlanMode"),
+    *("Agent", "Artifact", "ArtifactCheck", "ArtifactComments", "ArtifactData", ASK),
+    *("Bash", "BashOutput", "CronCreate", "CronDelete", "CronList", "Edit", "EnterPlanMode"),
     *(
         "EnterWorktree",
         "ExitPlanMode",

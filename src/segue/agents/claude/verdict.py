@@ -6,7 +6,8 @@ import re
 from typing import Any
 
 from segue.agents.base import Ended
-from segue.core.loose import items, number, table, whole
+from segue.core.denied import Denied, distinct
+from segue.core.loose import items, number, table, text, whole
 from segue.core.outcome import (
     Failure,
     Kind,
@@ -26,7 +27,7 @@ _NETWORK = re.compile(
     r"connection|ECONN|ENOTFOUND|EAI_AGAIN|fetch failed|socket|timed out|unable to connect", re.I
 )
 _LOGIN = re.compile(r"invalid api key|please run /login|not logged in|oauth|authentication", re.I)
-_LIMIT = re.compile(r"(?:usage|rate) limit|hit your limit|limit reached", re.I)
+_LIMIT = re.compile(r"(?:usage|rate) limit|hit your [\w -]*limit|limit reached|out of extra usage", re.I)
 _TOO_LONG = re.compile(r"prompt is too long|context (?:window|length) exceeded|input is too long", re.I)
 
 _COUNTERS = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "output_tokens")
@@ -38,8 +39,8 @@ _WHERE: dict[str, Reason] = {"here": "corrupt", "elsewhere": "wrong_cwd"}
 
 def conclude(ended: Ended) -> Outcome:
     raw = table(ended.reading.end.raw) if ended.reading.end is not None else {}
-    calls = ended.reading.tools_run + ended.reading.tools_denied
-    denied = max(len(items(raw.get("permission_denials"))), ended.reading.tools_denied)
+    denied = _denied(raw, ended.reading)
+    calls = ended.reading.tools_run + ended.reading.tools_denied.count
     failure = _failure(ended, raw, denied)
     refused = failure is not None and failure.kind == "session_rejected"
     return Outcome(
@@ -47,17 +48,17 @@ def conclude(ended: Ended) -> Outcome:
         failure=failure,
         session_id=None if refused else ended.reading.session_id,
         model=ended.reading.model,
-        usage=_usage(raw, ended.reading),
+        usage=_usage(ended, raw),
         cost_usd=_cost(ended, raw),
         context=_context(raw, ended.reading),
         totals=ended.base if refused else _totals(ended, raw),
         model_turns=whole(raw.get("num_turns")),
-        tools_run=max(calls - denied, 0),
+        tools_run=max(calls - denied.count, 0),
         tools_denied=denied,
     )
 
 
-def _failure(ended: Ended, raw: dict[str, Any], denied: int) -> Failure | None:
+def _failure(ended: Ended, raw: dict[str, Any], denied: Denied) -> Failure | None:
     ended_by_us = by_exit(ended.exit)
     if ended_by_us is not None:
         return ended_by_us
@@ -133,11 +134,35 @@ def _until(message: str) -> int | None:
     return int(found[1]) * 1000 if found else None
 
 
-def _usage(raw: dict[str, Any], reading: Reading) -> Usage:
+def _denied(raw: dict[str, Any], reading: Reading) -> Denied:
+    """What the result lists, and what the stream showed: neither has all of it."""
+    listed = [text(table(each).get("tool_name")) for each in items(raw.get("permission_denials"))]
+    seen = reading.tools_denied
+    return Denied(max(len(listed), seen.count), distinct((*seen.names, *listed)))
+
+
+def _usage(ended: Ended, raw: dict[str, Any]) -> Usage:
     usage = table(raw.get("usage"))
     if not usage:
-        return reading.usage
-    return Usage(*(whole(usage.get(name)) for name in _COUNTERS))
+        return ended.reading.usage
+    counted = Usage(*(whole(usage.get(name)) for name in _COUNTERS))
+    if raw.get("subtype") != "error_max_budget_usd":
+        return counted
+    return _by_model(ended, raw) or ended.reading.usage
+
+
+def _by_model(ended: Ended, raw: dict[str, Any]) -> Usage | None:
+    """This run's sum over all models. At a limit of money ``usage`` leaves out the request that reached it.
+
+    ``modelUsage`` does not, but new versions keep that one over the whole session.
+    """
+    bill = table(raw.get("model_usage_since_last_result"))
+    if not bill and (ended.runtime.capabilities.cost_scope == "run" or ended.request.start.mode == "fresh"):
+        bill = table(raw.get("modelUsage"))
+    models = [table(used) for used in bill.values()]
+    if not models:
+        return None
+    return Usage(*(sum(whole(used.get(name)) or 0 for used in models) for name in _SUMMED))
 
 
 def _cost(ended: Ended, raw: dict[str, Any]) -> float | None:

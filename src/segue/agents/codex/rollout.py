@@ -5,6 +5,7 @@ failed, and the calls that were refused or that the sandbox stopped at once: tho
 It may be huge, so it is read from its end, back to where this turn began.
 """
 
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,6 +15,7 @@ import msgspec
 
 from segue.agents.codex import files
 from segue.agents.codex.stream import Tokens
+from segue.core.denied import Denied
 from segue.core.errors import Misuse
 from segue.core.keys import uuid
 from segue.core.usage import Usage, since
@@ -25,6 +27,8 @@ _COMMANDS = frozenset(("exec_command", "shell", "shell_command", "local_shell", 
 _RAN = ("Chunk ID:", "Wall time:")
 _SANDBOX = 'exec_command failed: CreateProcess { message: "Codex(Sandbox(Denied'
 _REJECTED = ("patch rejected", "approval policy is", "rejected")
+_FAILED = re.compile(r"^(?:Process exited with code|Exit code:) [1-9]", re.M)
+_READ_ONLY = re.compile(r"read-only file system", re.I)
 
 
 class _Info(msgspec.Struct, frozen=True):
@@ -78,9 +82,11 @@ class Trace(msgspec.Struct):
     """Its history was replaced by a summary, which new versions do not show in the stream."""
     error: Any = None
     """Codex's own name for the failure, where this version writes it."""
-    blocked: int = 0
+    blocked: Denied = Denied()
     """Commands that the sandbox stopped so soon that the stream does not show them."""
-    rejected: int = 0
+    stopped: Denied = Denied()
+    """Commands that ran, and failed because they found everything read-only."""
+    rejected: Denied = Denied()
     """Calls refused before they ran, which the stream does not show either."""
 
 
@@ -153,7 +159,7 @@ def _fold(turn: list[_Record], before: Usage | None, whole: bool) -> Trace:
             found.error = payload.error.codex_error_info
     found.compacted = any(record.type == "compacted" for record in turn)
     found.requests = len(totals) - 1
-    found.blocked, found.rejected = _stopped(turn)
+    _refused(found, turn)
     return found
 
 
@@ -178,17 +184,27 @@ def _total(record: _Record) -> Tokens | None:
     return record.payload.info.total_token_usage if record.payload.info is not None else None
 
 
-def _stopped(turn: list[_Record]) -> tuple[int, int]:
-    """Commands without an item of their own: those that ran into the sandbox, and those that were refused."""
+def _refused(found: Trace, turn: list[_Record]) -> None:
+    """Commands that were refused, or that the sandbox stopped."""
     shown = {record.payload.item.id for record in turn if record.payload.item is not None}
-    calls = {record.payload.call_id for record in turn if record.payload.name in _COMMANDS} - shown
-    blocked = rejected = 0
+    commands = (record.payload for record in turn if record.payload.name in _COMMANDS)
+    calls = {call.call_id: _tool(call.name) for call in commands}
     for record in turn:
-        if record.payload.call_id in calls and record.payload.type.endswith("_output"):
-            output = _text(record.payload.output)
-            blocked += output.startswith(_SANDBOX) or (bool(shown) and _ended(output))
-            rejected += output.startswith(_REJECTED)
-    return blocked, rejected
+        call, output = record.payload.call_id, _text(record.payload.output)
+        if call not in calls or not record.payload.type.endswith("_output"):
+            continue
+        one = Denied(1, (calls[call],))
+        if call not in shown and (output.startswith(_SANDBOX) or (shown and _ended(output))):
+            found.blocked += one
+        elif call not in shown and output.startswith(_REJECTED):
+            found.rejected += one
+        elif _FAILED.search(output) and _READ_ONLY.search(output):
+            found.stopped += one
+
+
+def _tool(name: str) -> str:
+    """The tool by the name that the stream has for it."""
+    return name if name == "apply_patch" else "shell"
 
 
 def _ended(output: str) -> bool:

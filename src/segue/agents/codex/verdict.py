@@ -8,6 +8,7 @@ import msgspec
 from segue.agents.base import Ended
 from segue.agents.codex.limits import until
 from segue.agents.codex.rollout import Trace
+from segue.core.denied import Denied
 from segue.core.outcome import (
     Failure,
     Kind,
@@ -75,10 +76,17 @@ def conclude(ended: Ended) -> Outcome:
         totals=totals,
         model_turns=trace.requests or None,
         # what met a sandbox that lets it write may have written before it was stopped
-        tools_run=ended.reading.tools_run + (trace.blocked if writable else 0),
-        tools_denied=ended.reading.tools_denied + trace.blocked + trace.rejected,
+        tools_run=ended.reading.tools_run + (trace.blocked.count if writable else 0),
+        tools_denied=_denied(ended, trace),
         compacted=ended.reading.compacted or trace.compacted,
     )
+
+
+def _denied(ended: Ended, trace: Trace) -> Denied:
+    """Without a sandbox, what may not be written there is none of Codex's refusals."""
+    sandboxed = ended.request.permission != "full"
+    seen = ended.reading.tools_denied + trace.blocked + trace.rejected
+    return seen + trace.stopped if sandboxed else seen
 
 
 def _failure(ended: Ended, trace: Trace) -> Failure | None:

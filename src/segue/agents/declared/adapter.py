@@ -65,6 +65,7 @@ class Declared:
             cwd_scope="same",
             stdin="prompt" not in placeholders(self._spec.command),
             prompt_limit=self._spec.prompt_limit,
+            denials=False,
         )
         version = found[0] if found else None
         return Runtime(

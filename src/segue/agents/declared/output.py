@@ -4,14 +4,16 @@
     jsonl   each line is a record; paths look into the records that fulfil their conditions
     json    stdout is one document, read when it is whole: nothing is known before the end
 
-What an error's place holds *explains* a failure, it never makes one: errors that the CLI recovered from
-are printed too, and in plain text an error is only a word of the assistant's.
+A tool's place holds its name, once for each call. What an error's place holds *explains* a failure, it
+never makes one: errors that the CLI recovered from are printed too, and in plain text an error is only a word
+of the assistant's.
 """
 
 import functools
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
+from zlib import crc32
 
 import msgspec
 
@@ -25,6 +27,9 @@ from segue.core.usage import Usage
 
 LINE_SEARCHED = 1_000_000
 """How much of one line a pattern looks at."""
+CALLS_COUNTED = 1_000
+"""Of a record that only says how many there were."""
+A_TOOL = "a tool"
 
 
 class Output:
@@ -52,6 +57,11 @@ class Output:
     def document(self, record: Any) -> Sequence[ev.Event]:
         """The one document of ``output = "json"``."""
         return tuple(self._of_record(record))
+
+    def calls(self, document: Any) -> int | None:
+        """How many tools the one document tells of; None where it does not say."""
+        found = [value for where in self._spec.tool if (value := _at(where, document)) is not None]
+        return sum(len(_called(value)) for value in found) if found else None
 
     def failure(self, stdout: str, stderr: str, document: Any = None) -> Failure | None:
         """The last error that the declaration can find."""
@@ -81,6 +91,9 @@ class Output:
         for where in (w for w in self._spec.text if w.stream == "stdout"):
             for found in _matches(where, line):
                 yield ev.TextDelta(found) if where.delta else ev.Text(found)
+        for where in self._spec.tool:
+            for at, found in enumerate(_matches(where, line)):
+                yield _call(line, at, found)
 
     def _of_record(self, record: Any) -> Iterator[ev.Event]:
         for where in self._spec.session_id:
@@ -90,6 +103,9 @@ class Output:
         for where in self._spec.text:
             if isinstance(found := _at(where, record), str):
                 yield ev.TextDelta(found) if where.delta else ev.Text(found)
+        for where in self._spec.tool:
+            for at, called in enumerate(_called(_at(where, record))):
+                yield _call(repr(record), at, called)
         for error in self._spec.error:
             if isinstance(found := _at(error, record), str):
                 yield ev.Notice(found)
@@ -113,6 +129,22 @@ def session(found: str, model: Any) -> ev.Event:
         return ev.Session(native_id(found), model if isinstance(model, str) else None)
     except Misuse as misuse:
         return ev.unknown(found.encode("utf-8", "replace"), str(misuse))[0]
+
+
+def _called(found: Any) -> list[str]:
+    """The names of the tools that a place tells of: a name, an object with one, several, or their number."""
+    if isinstance(found, list):
+        return [name for each in found for name in _called(each) or [A_TOOL]]
+    if isinstance(found, dict):
+        return [str(found.get("name") or A_TOOL)]
+    if isinstance(found, int) and not isinstance(found, bool):
+        return [A_TOOL] * min(found, CALLS_COUNTED)
+    return [found or A_TOOL] if isinstance(found, str) else []
+
+
+def _call(said: str, at: int, name: str) -> ev.ToolCall:
+    """With an id made from what was said: nothing is remembered from line to line."""
+    return ev.ToolCall(f"{crc32(said.encode()):08x}-{at}", name)
 
 
 def _at(where: Where, record: Any) -> Any:

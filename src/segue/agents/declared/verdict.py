@@ -36,7 +36,16 @@ def conclude(ended: Ended, spec: DeclaredAgent, output: Output, label: str) -> O
         context=Context(reading.last_request.prompt if requests and reading.last_request else None),
         totals=totals,
         model_turns=reading.requests if requests else None,
+        tools_denied=None,
+        tools_run=_ran(ended, spec, output, reading),
     )
+
+
+def _ran(ended: Ended, spec: DeclaredAgent, output: Output, reading: Reading) -> int | None:
+    """How many tools ran. Without a place that tells of them nobody knows, and no number stands for that."""
+    if not spec.tool:
+        return None
+    return output.calls(ended.evidence.get("document")) if spec.output == "json" else reading.tools_run
 
 
 def _whole(ended: Ended, spec: DeclaredAgent, output: Output) -> Reading:

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from segue.agents.base import Answer, Ended, Evidence, Sessions
-from segue.agents.gemini import policy, stream, tools, verdict
+from segue.agents.gemini import login, policy, stream, tools, verdict
 from segue.agents.gemini.evidence import evidence
 from segue.agents.gemini.sessions import SESSIONS
 from segue.core.errors import Misuse
@@ -53,7 +53,7 @@ class Gemini:
     sessions: Sessions | None = SESSIONS
     notes: Sequence[str] = (
         "without --permission, Gemini is not even shown tools that write or run commands",
-        "in a directory it does not trust, Gemini will not run: trust it there once, or add -- --skip-trust",
+        "in a directory it does not trust, Gemini will not run: trust it there once, or add: -- --skip-trust",
         "a word such as @file in a message makes Gemini add that file's content to it",
         "policies in ~/.gemini/policies still apply; those named by policyPaths in its settings do not",
     )
@@ -80,6 +80,9 @@ class Gemini:
 
     def default_home(self, env: Mapping[str, str]) -> Path:
         return Path(env.get("GEMINI_CLI_HOME") or env.get("HOME") or "~").expanduser()
+
+    def logged_in(self, home: Path, env: Mapping[str, str]) -> bool | None:
+        return login.logged_in(home, env)
 
     def command(self, request: Request, runtime: Runtime, place: Place) -> Command:
         _refuse(request, runtime, place)

@@ -121,6 +121,8 @@ def _lightened(message: Message, mending: Mending, counted: Counter[str], beside
     changed = dict(message)
     if isinstance(message.get("content"), list):
         changed["content"] = _lighter(message["content"], mending, counted)
+    elif isinstance(message.get("content"), dict):
+        changed["content"] = _part(message["content"], mending, counted)
     if done := items(message.get("toolCalls")):
         changed["toolCalls"] = [_lighter_call(table(call), mending, beside) for call in done]
     return changed
@@ -141,9 +143,9 @@ def _lighter(content: list[Any], mending: Mending, counted: Counter[str]) -> lis
 
 def _part(part: Part, mending: Mending, counted: Counter[str]) -> Part:
     data = text(table(part.get("inlineData")).get("data"))
-    if data and (mending.trim or len(data) * 3 // 4 > mending.image_bytes):
+    if data and (mending.trim or len(data) > mending.image_bytes):  # in bytes of the file, as it is checked
         counted["images"] += 1
-        return {"text": f"[an image of {_size(len(data) * 3 // 4)} was left out]"}
+        return {"text": f"[an image of {_size(len(data))} was left out]"}
     answer = table(part.get("functionResponse"))
     if not answer:
         return part

@@ -62,7 +62,7 @@ def conclude(ended: Ended) -> Outcome:
         failure=failure,
         session_id=None if refused else reading.session_id,
         model=_model(raw, ended),
-        usage=_usage(raw, requests, failure),
+        usage=_usage(raw, requests),
         context=Context(requests[-1].prompt if requests else None),
         model_turns=_turns(_stats(raw), requests),
         tools_run=reading.tools_run,
@@ -123,8 +123,8 @@ def _without_result(ended: Ended) -> Failure:
     if code == _LOGIN:
         return Failure("auth", _sentence(stderr, "auth|key|credential|login") or last_line(stderr))
     if code == _UNTRUSTED:
-        way_out = "run gemini there once and trust it, or add: -- --skip-trust"
-        return Failure("auth", f"Gemini does not trust {ended.request.cwd}: {way_out}")
+        way_out = "run gemini there once and trust it, or trust it for one turn with: -- --skip-trust"
+        return Failure("untrusted", f"Gemini does not trust {ended.request.cwd}: {way_out}")
     return fallen(Exit(code, ended.exit.ended_by, stderr), "Gemini")
 
 
@@ -159,22 +159,12 @@ def _until(message: str, now_ms: int) -> int | None:
     return now_ms + int(float(found[1] or found[2]) * 1000) if found else None
 
 
-def _usage(raw: dict[str, Any], requests: tuple[Usage, ...], failure: Failure | None) -> Usage:
-    """The run's sum, side requests included; what only ``total_tokens`` counts are thoughts: output.
-
-    Where an answer broke off, its request is not in the sum: then zero means unknown.
-    """
+def _usage(raw: dict[str, Any], requests: tuple[Usage, ...]) -> Usage:
+    """The run's sum, side requests included; what only ``total_tokens`` counts are thoughts: output."""
     stats = _stats(raw)
     prompt, total = stats.input_tokens, stats.total_tokens
     if prompt is None:
         return sum(requests, Usage())
-    if (
-        prompt == 0
-        and failure is not None
-        and failure.kind in ("network", "model_error")
-        and failure.status is None
-    ):
-        return Usage()
     output = stats.output_tokens if total is None else max(0, total - prompt)
     return disjoint(prompt, stats.cached, output)
 

@@ -88,6 +88,11 @@ class Vibe:
     def default_home(self, env: Mapping[str, str]) -> Path:
         return Path(env.get("VIBE_HOME") or Path(env.get("HOME", "~")).expanduser() / ".vibe")
 
+    def logged_in(self, home: Path, env: Mapping[str, str]) -> bool | None:
+        from segue.agents.vibe import login  # only the doctor asks
+
+        return login.logged_in(home, env)
+
     def command(self, request: Request, runtime: Runtime, place: Place) -> Command:
         unified = not runtime.capabilities.id_on_disk_only
         _refuse(request, runtime.capabilities)

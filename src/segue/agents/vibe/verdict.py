@@ -11,6 +11,7 @@ import re
 from segue.agents.base import Ended
 from segue.agents.vibe.disk import Export, Meta, Stats
 from segue.agents.vibe.journal import Trace
+from segue.core.denied import Denied
 from segue.core.outcome import Failure, Kind, Outcome, Reason, by_exit, by_status, fallen, unanswered
 from segue.core.usage import Context, Usage
 
@@ -61,7 +62,7 @@ def conclude(ended: Ended) -> Outcome:
         context=Context(_used(ended, stats, trace), config.window if config is not None else None),
         model_turns=_turns(export, stats),
         tools_run=_ran(ended, stats, trace),
-        tools_denied=_denied(stats) if stats is not None else ended.reading.tools_denied,
+        tools_denied=_denied(ended, stats),
     )
 
 
@@ -222,9 +223,13 @@ def _ran(ended: Ended, stats: Stats | None, trace: Trace | None) -> int:
     if stats is not None and ended.exit.code == 0:
         return stats.tool_calls_agreed
     known = stats.tool_calls_agreed if stats is not None else 0
-    begun = trace.tools - ended.reading.tools_denied if trace is not None else known
+    begun = trace.tools - ended.reading.tools_denied.count if trace is not None else known
     return max(ended.reading.tools_run, begun)
 
 
-def _denied(stats: Stats) -> int:
-    return stats.tool_calls_rejected + stats.tool_calls_hook_denied
+def _denied(ended: Ended, stats: Stats | None) -> Denied:
+    """2.x counts those as well that a hook refused: the stream does not tell them from others that failed."""
+    seen = ended.reading.tools_denied
+    if stats is None:
+        return seen
+    return Denied(stats.tool_calls_rejected + stats.tool_calls_hook_denied, seen.names)

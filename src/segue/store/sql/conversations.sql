@@ -66,18 +66,25 @@ SELECT
     CAST(SUM(input) AS BIGINT), CAST(SUM(cache_read) AS BIGINT),
     CAST(SUM(cache_write) AS BIGINT), CAST(SUM(output) AS BIGINT),
     SUM(cost_usd), SUM(saved_usd), MAX(COALESCE(ended_ms, started_ms))
-FROM turns GROUP BY conversation;
+FROM turns WHERE via <> 'fork' GROUP BY conversation;
 
 -- name: estimated()
 -- Conversations of whose cost a part is estimated.
 SELECT DISTINCT conversation FROM turns WHERE cost_estimated = 1;
 
 -- name: newest_states()
+-- The most urgent state of what is not finished, else that of the newest turn that had begun.
 SELECT conversation, state
 FROM (
     SELECT conversation, state,
-        ROW_NUMBER() OVER (PARTITION BY conversation ORDER BY started_ms DESC, id DESC) AS back
-    FROM turns
+        ROW_NUMBER() OVER (
+            PARTITION BY conversation
+            ORDER BY
+                CASE state WHEN 'needs_you' THEN 1 WHEN 'running' THEN 2 WHEN 'parked' THEN 3 WHEN 'queued' THEN 4
+                    ELSE 5 END,
+                started_ms DESC, id DESC
+        ) AS back
+    FROM turns WHERE state <> 'withdrawn' AND via <> 'fork'
 ) AS ranked
 WHERE back = 1;
 

@@ -17,7 +17,7 @@ ORDER BY t.answer, e.seq;
 -- Of turns that are over: what their tools did stays, for it is shown to other voices.
 DELETE FROM events WHERE (turn, seq) IN (
     SELECT e.turn, e.seq FROM events AS e JOIN turns AS t ON t.id = e.turn
-    WHERE e.ms < :before_ms AND substr(e.event, 1, 14) <> '{"type":"tool-' AND t.status NOT IN ('waiting', 'running')
+    WHERE e.ms < :before_ms AND substr(e.event, 1, 14) <> '{"type":"tool-' AND t.state NOT IN ('queued', 'running')
     LIMIT :count
 );
 
@@ -27,3 +27,8 @@ ON CONFLICT (runtime, capability) DO UPDATE SET reason = excluded.reason, ms = e
 
 -- name: switched_off(runtime)
 SELECT capability, reason FROM switched_off WHERE runtime = :runtime ORDER BY capability;
+
+-- name: copy_tools(turn, old)!
+INSERT INTO events (turn, seq, ms, event)
+SELECT CAST(:turn AS TEXT), seq, ms, event
+FROM events WHERE turn = :old AND substr(event, 1, 14) = '{"type":"tool-';

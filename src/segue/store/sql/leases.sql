@@ -1,3 +1,6 @@
+-- name: now()^
+SELECT now_ms();
+
 -- name: find(name)^
 SELECT name, token, generation, owner, process_group, taken_ms, renewed_ms, now_ms() - renewed_ms
 FROM leases WHERE name = :name;
@@ -27,3 +30,6 @@ WHERE name = :name AND token = :token AND generation = :generation;
 
 -- name: release(name, token, generation)!
 DELETE FROM leases WHERE name = :name AND token = :token AND generation = :generation;
+
+-- name: drop(name)!
+DELETE FROM leases WHERE name = :name;

@@ -7,7 +7,8 @@ VALUES
     :predicted_usd, :retry_of, :via);
 
 -- name: begin(id)!
-UPDATE turns SET state = 'running' WHERE id = :id AND state = 'queued';
+-- One that only stood still for long may have been taken for dead and withdrawn: it begins all the same.
+UPDATE turns SET state = 'running' WHERE id = :id AND (state = 'queued' OR (state = 'withdrawn' AND told IS NULL));
 
 -- name: start(id, mode, predicted_usd)!
 UPDATE turns SET state = 'running', mode = :mode, predicted_usd = :predicted_usd
@@ -28,13 +29,33 @@ UPDATE turns SET state = 'withdrawn' WHERE id = :id AND conversation = :conversa
 
 -- name: merge(id, message, retry_of)!
 -- What it says was said before: it is another run of that message.
-UPDATE turns SET message = :message, retry_of = :retry_of WHERE id = :id AND state = 'queued';
+UPDATE turns SET message = :message, retry_of = :retry_of
+WHERE id = :id AND (state = 'queued' OR (state = 'withdrawn' AND told IS NULL));
 
 -- name: of_messages(ids)
 SELECT id, conversation, message, answer, agent, role, account, model, cwd, host, mode, state, told, owner,
     started_ms, ended_ms, predicted_usd, retry_of, via
 FROM turns WHERE message IN (:ids)
 ORDER BY started_ms, id;
+
+-- name: came_to_nothing(conversation)
+-- The turns that began and gave no answer, of messages that got none later either. The newest last.
+SELECT id, conversation, message, answer, agent, role, account, model, cwd, host, mode, state, told, owner,
+    started_ms, ended_ms, predicted_usd, retry_of, via
+FROM turns AS t
+WHERE conversation = :conversation AND state IN ('failed', 'cancelled')
+    AND NOT EXISTS (SELECT 1 FROM turns AS other WHERE other.message = t.message AND other.state = 'done')
+ORDER BY started_ms, id;
+
+-- name: copy(id, old, conversation, message, told, via)!
+-- What it spent was spent once: those columns stay empty.
+INSERT INTO turns
+    (id, conversation, message, agent, role, account, model, cwd, host, mode, state, told, owner, started_ms, ended_ms,
+    via)
+SELECT
+    CAST(:id AS TEXT), CAST(:conversation AS TEXT), CAST(:message AS TEXT), agent, role, account, model, cwd, host, mode,
+    state, CAST(:told AS TEXT), owner, started_ms, ended_ms, CAST(:via AS TEXT)
+FROM turns WHERE id = :old;
 
 -- name: planned_no_more(turn)!
 -- What was planned is of use only until it is settled.
@@ -56,6 +77,12 @@ SELECT answer FROM turns WHERE id = :id;
 SELECT id, conversation, message, answer, agent, role, account, model, cwd, host, mode, state, told, owner,
     started_ms, ended_ms, predicted_usd, retry_of, via
 FROM turns WHERE conversation = :conversation
+ORDER BY started_ms DESC, id DESC LIMIT :count;
+
+-- name: newest_of(conversation, agent, count)
+SELECT id, conversation, message, answer, agent, role, account, model, cwd, host, mode, state, told, owner,
+    started_ms, ended_ms, predicted_usd, retry_of, via
+FROM turns WHERE conversation = :conversation AND agent = :agent
 ORDER BY started_ms DESC, id DESC LIMIT :count;
 
 -- name: unsettled(conversation)
