@@ -85,7 +85,7 @@ def test_what_is_cut_says_so(told: Program) -> None:
     assert row.endswith("…")
     for command in ("sessions ls", "sessions prune --days 0", "sessions search hello"):
         lines = left_on_screen(on_terminal(told, *command.split())[1])
-        cut = [line for line in lines if "echo hello; " in line or "日本" in line]
+        cut = [line for line in lines if "[[shell " in line or "日本" in line]
         assert cut, command
         assert all("…" in line for line in cut), command
 

@@ -75,7 +75,7 @@ def test_signs_and_ways_are_printed_for_people(bare: Program) -> None:
     assert ran.code == 1
     lines = ran.stdout.splitlines()
     at = next(n for n, line in enumerate(lines) if line.startswith("✗ "))
-    assert lines[at] == '✗ account work is of "clod", and there is no such agent'
+    assert lines[at] == '✗ account work belongs to "clod", which is not a known agent'
     assert lines[at + 1].startswith("    → [accounts.work] agent = one of ")
     assert any(line.startswith("! no coding agent") for line in lines)
     assert any(line.startswith("· Codex is not installed") for line in lines)
@@ -115,9 +115,9 @@ def test_accounts_that_do_not_fit(bare: Program, tmp_path: Path) -> None:
     )
     ran = bare("doctor", "--json")
     assert ran.code == 1
-    assert one(ran, 'account odd is of "clod"')[1] == "bad"
+    assert one(ran, 'account odd belongs to "clod"')[1] == "bad"
     assert one(ran, "does not exist yet")[1] == "note"
-    missing = "account work passes ANTHROPIC_API_KEY on, but it is not set"
+    missing = "account work passes on ANTHROPIC_API_KEY, which is not set"
     assert one(ran, missing) == ("accounts", "warn", "export ANTHROPIC_API_KEY=…")
     assert missing not in bare("doctor", "--json", ANTHROPIC_API_KEY="x" * 20).stdout
 
@@ -205,7 +205,7 @@ def test_a_provider_with_its_own_key_needs_no_login(bare: Program) -> None:
     install(bare, "codex", "codex-cli 0.166.0", login=1)
     _, level, how = one(bare("doctor", "--json"), "Codex says it is not logged in")
     assert level == "warn"
-    assert how.endswith("a provider with its own key in Codex's configuration needs none")
+    assert how.endswith("not needed for a provider with its own key in Codex's configuration")
 
 
 def test_a_withheld_key_is_named_and_never_shown(bare: Program) -> None:

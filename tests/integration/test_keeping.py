@@ -174,7 +174,7 @@ def test_restoring_by_hand(talk: Talk, name: str) -> None:
     by = {"id": file.stem, "prefix": file.stem[:4], "agent": f"rehearsal:{file.stem[:8]}", "key": "t"}[name]
     assert restore(talk, by).stdout == f"Restored rehearsal's session {file.stem} to {file}\n"
     again = restore(talk, by, code=2)
-    assert again.stderr == f"segue: {file} is there already; move it away to restore the copy in its place\n"
+    assert again.stderr == f"segue: {file} already exists; move it away to restore the copy\n"
     after = talk.run("what number?")
     resumed(after, *SAID)
     assert after.turn["notices"] == []

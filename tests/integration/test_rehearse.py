@@ -491,7 +491,7 @@ def test_a_home_is_for_one_rehearsal_at_a_time(segue: Program, tmp_path: Path) -
         config = (home / "segue" / "config.toml").read_text()
         second = segue("rehearse", "--home", f"{home}/../stage", "--", "true")
         assert (second.code, second.stderr.count("\n")) == (75, 1)
-        assert "another rehearsal runs in" in second.stderr
+        assert "another rehearsal is running in" in second.stderr
         assert (home / "segue" / "config.toml").read_text() == config, "the first one's is left alone"
     finally:
         first.send_signal(signal.SIGTERM)

@@ -272,9 +272,9 @@ def test_what_nobody_needs_is_shown_and_deleted_only_when_told(segue: Program) -
     foreign(segue, old, OTHER)
     _age(segue)
     shown = segue("sessions", "prune")
-    assert old in shown.stdout
-    assert kept not in shown.stdout
-    assert OTHER not in shown.stdout
+    assert old[:8] in shown.stdout
+    assert kept[:8] not in shown.stdout
+    assert OTHER[:8] not in shown.stdout
     assert file_of(segue, old).exists()
     assert segue("sessions", "prune", "--keep-last", "5", "--json").stdout.count(old) == 0
     assert segue("sessions", "prune", "--agent", "claude", "--json").stdout.count(old) == 0
@@ -293,7 +293,7 @@ def test_what_others_made_goes_only_by_the_code_of_the_list(segue: Program) -> N
     _age(segue)
     refused = segue("sessions", "prune", "--all-sessions", "--yes")
     assert (refused.code, copy.exists()) == (2, True)
-    assert OTHER in refused.stderr
+    assert OTHER[:8] in refused.stderr
     code = refused.stderr.split("--confirm ")[1].strip()
     assert re.fullmatch(r"[0-9a-f]{8}", code)
     copy.unlink()
@@ -490,7 +490,7 @@ def test_a_session_is_as_old_as_its_file_where_that_is_younger(segue: Program) -
     with looking(segue) as (shelf, store):
         assert of_other(shelf, store).verdict.goes
         os.utime(copy, (yesterday, yesterday))
-        assert of_other(shelf, store).verdict.why == "used 1 days ago"
+        assert of_other(shelf, store).verdict.why == "used 1 day ago"
 
 
 def test_another_hosts_pin_counts_for_a_session_that_is_here(segue: Program) -> None:

@@ -154,7 +154,7 @@ def _show(found: Sequence[Prunable], homes: Sequence[Path], names: Mapping[str, 
         say(f"Nothing to delete{kept}.", err=True)
         return
     say(f"{words.counted(len(goes), 'session')}, {words.size(freed)} would be freed{kept}.", err=True)
-    say("Delete with: segue sessions prune --yes (with the same options)", err=True)
+    say("To delete them, run the same command with --yes.", err=True)
 
 
 def _told(done: Pruned, names: Mapping[str, str], as_json: bool) -> None:
