@@ -139,7 +139,7 @@ class Segue:
             cut = options.get("cut", False)
             await run_sync(changes.may_rerun, self.store, conversation.id, found.id, cut)
         text = (await run_sync(self.store.texts, [found.id]))[found.id]
-        wanted = changes.to_whom(found, options)
+        wanted = await run_sync(changes.as_said, self.store, found, options)
         prepared = await self._prepared(key, text, wanted, answers=answer is not None)
         cancel = cancel or Cancel()
         turn = self._underway.start(

@@ -161,6 +161,21 @@ def test_other_repetitions_are_new_messages(
     assert talk.texts().count(first) == 2
 
 
+def test_what_an_earlier_run_did_is_neither_repeated_nor_hidden(segue: Program) -> None:
+    """A run with a tool, then one of the same message that came to nothing: the first still counts."""
+    talk = failing(segue, 2, "[[shell echo shard >> shards]][[error 503]]")
+    deploy = "deploy the next shard"
+    did = talk.run(deploy, "--permission", "full", code=75)
+    assert did.turn["tools_run"] == 1
+    nothing = talk.segue("retry", "t", did.turn["message"], "--permission", "read", "--json").turn
+    assert (nothing["tools_run"], nothing["failure"]["kind"]) == (0, "model_error")
+    other = talk.run("[[recall interrupted, after 1 tool call]]", "--role", "reviewer", "--fork")
+    assert other.text == "interrupted, after 1 tool call"
+    again = talk.run(deploy, "--role", "none", "--permission", "full")
+    assert again.turn["retry_of"] is None
+    assert again.turn["message"] != did.turn["message"]
+
+
 def test_what_others_said_meanwhile_makes_it_a_new_message(talk: Talk) -> None:
     once = talk.run("[[error 429]]", code=75).turn
     talk.run("hi")

@@ -45,7 +45,7 @@ async def follow(
     outcome: Turn | Exception
     with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(_listen, signals, cancel, screen, prepared.ask.key)
+            tasks.start_soon(_listen, signals, cancel, screen)
             tasks.start_soon(_tick, screen)
             try:
                 outcome = await run(
@@ -96,10 +96,10 @@ class Printer:
             self._full = True
 
 
-async def _listen(signals: AsyncIterator[signal.Signals], cancel: Cancel, screen: Screen, key: str) -> None:
+async def _listen(signals: AsyncIterator[signal.Signals], cancel: Cancel, screen: Screen) -> None:
     async for _ in signals:
         if cancel.asked == 0:
-            screen.note(f"Cancelling… (again to kill). The turn can be run again with: segue retry {key}")
+            screen.note("Cancelling… (again to kill)")
         cancel()
 
 

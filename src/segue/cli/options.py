@@ -105,7 +105,7 @@ WHO = (
         "--cwd",
         metavar="D",
         type=click.Path(),
-        help="Work in this directory. Default: the conversation's own.",
+        help="Work in this directory. Default: the conversation's own, if you are inside it.",
     ),
     click.option(
         "--fresh-session", is_flag=True, help="Start a new native session; the history is sent as text."

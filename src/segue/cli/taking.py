@@ -59,7 +59,7 @@ def _before(store: Store, key: str, named: str | None, options: Options) -> tupl
     message = changes.find(store, conversation, named, "user")
     if not options.get("fork"):  # which messages there are in a fork is known once it is made
         changes.may_rerun(store, conversation.id, message.id, options.get("cut", False))
-    return message.id, store.texts([message.id])[message.id], changes.to_whom(message, options)
+    return message.id, store.texts([message.id])[message.id], changes.as_said(store, message, options)
 
 
 def _taken(

@@ -16,7 +16,7 @@ from segue.store.database import Database, Row
 from segue.store.messages import read_facts
 from segue.store.packing import pack
 from segue.store.queries import Queries
-from segue.store.records import Conversation
+from segue.store.records import Conversation, TurnRow, telling
 from segue.store.turns import turn_of
 
 _SQL = Queries("messages")
@@ -91,9 +91,11 @@ def _fork_failures(
     db: Database, old: Conversation, new: Conversation, renamed: dict[str, str], ids: Callable[[], str]
 ) -> None:
     """What came of the messages that have no answer: whoever goes on in the fork is told of it as well."""
-    failed = map(turn_of, db.all(_TURNS.came_to_nothing, conversation=old.id))
-    for turn in {turn.message: turn for turn in failed if turn.message in renamed}.values():
-        if turn.told is None:
+    failed: dict[str, list[TurnRow]] = {}
+    for row in map(turn_of, db.all(_TURNS.came_to_nothing, conversation=old.id)):
+        failed.setdefault(row.message, []).append(row)
+    for turn in (telling(runs) for message, runs in failed.items() if message in renamed):
+        if turn is None or turn.told is None:
             continue
         told = msgspec.structs.replace(
             turn.told,

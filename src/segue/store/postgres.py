@@ -6,7 +6,8 @@ The only place that imports psycopg.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Generator
 from contextlib import suppress
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -27,6 +28,41 @@ _WORDS = (
     (re.compile(r"\bREAL\b"), "DOUBLE PRECISION"),
     (re.compile(r"\bTEXT\b"), 'TEXT COLLATE "C"'),
 )
+
+
+_REACHABLE: dict[str, Any] = {
+    "connect_timeout": WAIT_S,
+    "keepalives_idle": WAIT_S,
+    "keepalives_interval": WAIT_S // 2,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 3 * WAIT_S * 1000,
+}
+"""So that a server that has gone without a word is noticed."""
+ANSWER_S = 3.0 * WAIT_S
+"""How long a statement may take; one that waits for a lock gives up before that."""
+
+
+class _Connection(psycopg.Connection[tuple[Any, ...]]):
+    """One that hangs up on a server that neither answers nor does so itself: nothing could be cancelled."""
+
+    patient = False
+    """A migration takes as long as it takes."""
+
+    def wait(self, gen: Generator[Any, Any, Any], *args: Any, **options: Any) -> Any:
+        return super().wait(gen if self.patient else self._in_time(gen), *args, **options)
+
+    def _in_time(self, gen: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
+        until = time.monotonic() + ANSWER_S
+        try:
+            wanted = next(gen)
+            while True:
+                ready = yield wanted
+                if not ready and time.monotonic() > until:
+                    self.close()
+                    raise psycopg.OperationalError(f"the server has not answered for {ANSWER_S:.0f} s")
+                wanted = gen.send(ready)
+        except StopIteration as done:
+            return done.value
 
 
 class Postgres(Database):
@@ -53,6 +89,7 @@ class Postgres(Database):
         return self.one(found) is None
 
     def lock_for_migration(self) -> None:
+        self._connection.patient = True  # until the next connection: whoever migrates does so once
         self.one("SELECT pg_advisory_xact_lock(:key)", key=_MIGRATING)
         if self.one("SELECT 1 FROM pg_namespace WHERE nspname = 'segue'") is None:
             self.run("CREATE SCHEMA segue")
@@ -62,10 +99,10 @@ class Postgres(Database):
             ddl = pattern.sub(word, ddl)
         return ddl
 
-    def _connect(self) -> psycopg.Connection[tuple[Any, ...]]:
-        more: dict[str, Any] = {} if "connect_timeout" in self._url else {"connect_timeout": WAIT_S}
+    def _connect(self) -> _Connection:
+        more = {name: value for name, value in _REACHABLE.items() if name not in self._url}
         try:
-            connection = psycopg.connect(self._url, autocommit=True, application_name="segue", **more)
+            connection = _Connection.connect(self._url, autocommit=True, application_name="segue", **more)
             connection.execute(f"SET search_path TO segue; SET lock_timeout TO '{WAIT_S}s'".encode())
         except psycopg.Error as error:
             raise self._said(error, "cannot be reached") from error

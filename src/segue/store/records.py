@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
@@ -110,6 +111,15 @@ class TurnRow(msgspec.Struct, frozen=True, kw_only=True):
     """``run``: by a plain ``segue run``, whose repetition after a failure is its retry."""
     recovery: Recovery | None = None
     """What is left to do about it; told by ``foreseen`` alone. It is not stored."""
+
+
+def telling(runs: Sequence[TurnRow]) -> TurnRow | None:
+    """Of the runs of a message without an answer: the newest that did something, or may have; else the last.
+
+    What an earlier run did is not undone by a later one that came to nothing.
+    """
+    acted = [run for run in runs if run.told is not None and run.told.tools_run != 0]
+    return (acted or [*runs])[-1] if runs else None
 
 
 class ChangeRow(msgspec.Struct, frozen=True, kw_only=True):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
@@ -45,24 +46,26 @@ class Turns(Part):
             touch(self.db, turn.conversation, turn.started_ms)
             _insert(self.db, turn)
 
-    def place(self, turn_id: str, gone: Sequence[str] = (), lease: Claim | None = None) -> bool:
+    @contextmanager
+    def fenced(self, lease: Claim) -> Iterator[bool]:
+        """One transaction in which the lease is still ours. False: it is another's; nothing may be done."""
+        with self.db.writing():
+            yield leases.confirm(self.db, lease)
+
+    def place(self, turn_id: str, gone: Sequence[str] = ()) -> None:
         """The turn begins: its message gets its place after all others, if it has none.
 
         Under the conversation's lease. ``gone``: turns whose process died while they waited. They never
-        began, so they are withdrawn: nobody is told of their messages. False: ``lease`` is another's by now,
-        and nothing was changed.
+        began, so they are withdrawn: nobody is told of their messages.
         """
         turn = self._must(turn_id)
         with self.db.writing():
-            if lease is not None and not leases.confirm(self.db, lease):
-                return False
             touch(self.db, turn.conversation)
             self.db.many(_SQL.withdraw, [{"id": each, "conversation": turn.conversation} for each in gone])
             for each in gone:
                 leases.drop(self.db, leases.waiting(each))
             messages.place(self.db, turn.message)
             self.db.run(_SQL.begin, id=turn_id)
-        return True
 
     def merge(self, turn: TurnRow, earlier: TurnRow) -> TurnRow:
         """What the turn was asked is what an earlier one was: it is a run of that message, its own goes."""

@@ -330,7 +330,7 @@ class Attempts:
             duration_ms=_ms_since(began_ns),
             retry_of=self.row.retry_of,
         )
-        return failed_if_denied(turn) if self.prepared.ask.fail_on_denied else turn
+        return failed_if_denied(turn, self.prepared.named) if self.prepared.ask.fail_on_denied else turn
 
     def _finish(self, tried: list[Tried], turn: Turn) -> bool:
         """False: somebody else has taken the turn over and settled it."""

@@ -34,24 +34,33 @@ def begin(
     ``before``: the run that had failed with the same words when these were heard. If nothing was said since,
     this is another run of that message.
     """
-    if before is not None and retries.still_last(store, before):
-        row, again = store.merge(row, before), before.message
-    conversation = prepared.conversation.id
-    if again is not None:
-        may_rerun(store, conversation, again, prepared.ask.cut)
-    waiting = (each for each in store.unsettled(conversation) if each.state == "queued")
-    others = (each for each in waiting if each.id != row.id)
-    gone = [each.id for each in others if living(store, each, prepared.host) == "dead"]
-    if not store.place(row.id, gone, lease):
-        raise Busy(OVERTAKEN)
-    if again is not None:
-        messages = store.messages(conversation)
-        at = _index(messages, again)
-        removed = [message.id for message in messages[at + 1 :]]
-        moved = risen(messages, messages[: at + 1], _voices(messages)) if removed else []
-        said = addressed(messages[at], prepared)
-        store.rerun(conversation, said, row.id, removed, _now(), moved)
+    with store.fenced(lease) as ours:
+        if not ours:
+            raise Busy(OVERTAKEN)
+        if before is not None and retries.still_last(store, before):
+            row, again = store.merge(row, before), before.message
+        if again is not None:
+            may_rerun(store, prepared.conversation.id, again, prepared.ask.cut)
+        store.place(row.id, _dead(prepared, store, row))
+        if again is not None:
+            _rerun(prepared, store, row, again)
     return row
+
+
+def _dead(prepared: Prepared, store: Store, row: TurnRow) -> list[str]:
+    """The runs that waited before this one and whose process has died."""
+    waiting = (each for each in store.unsettled(prepared.conversation.id) if each.state == "queued")
+    others = (each for each in waiting if each.id != row.id)
+    return [each.id for each in others if living(store, each, prepared.host) == "dead"]
+
+
+def _rerun(prepared: Prepared, store: Store, row: TurnRow, again: str) -> None:
+    conversation = prepared.conversation.id
+    messages = store.messages(conversation)
+    at = _index(messages, again)
+    removed = [message.id for message in messages[at + 1 :]]
+    moved = risen(messages, messages[: at + 1], _voices(messages)) if removed else []
+    store.rerun(conversation, addressed(messages[at], prepared), row.id, removed, _now(), moved)
 
 
 def may_rerun(store: Store, conversation: str, message: str, cut: bool) -> None:
@@ -141,13 +150,30 @@ def known(store: Store, key: str) -> Conversation:
     raise Misuse(f"there is no conversation {key}; {hint}")
 
 
-def to_whom(message: Message, options: Options) -> Options:
-    """The options of a retry: to whom it was said before, unless told otherwise."""
-    same: Options = {"role": message.voice.role or NONE}
+def as_said(store: Store, message: Message, options: Options) -> Options:
+    """The options of a retry: to whom it was said before, and what was allowed, unless told otherwise."""
+    same: Options = {"role": message.voice.role or NONE, **_allowed(store, message)}
     if options.get("agent") is None and options.get("account") is None:
         same |= {"agent": message.voice.agent, "account": message.account or NONE}
-    given = {name: value for name, value in options.items() if value is not None}
+    given = {name: value for name, value in options.items() if value not in (None, ())}
     return cast("Options", {**same, **given})
+
+
+def _allowed(store: Store, message: Message) -> Options:
+    """What was said to a run that never began: of any other, its voice remembers it."""
+    runs = store.runs_of([message.id]).get(message.id, [])
+    told = runs[-1].told if runs and runs[-1].state == "withdrawn" else None
+    if told is None:
+        return {}
+    terms = told.terms
+    held = {
+        "permission": terms.permission,
+        "allow_tools": terms.allow_tools,
+        "deny_tools": terms.deny_tools,
+        "budget_usd": terms.budget_usd,
+    }
+    said = {name: value for name, value in held.items() if value and name not in terms.remembered}
+    return cast("Options", {name.removesuffix("_usd"): value for name, value in said.items()})
 
 
 @asynccontextmanager

@@ -27,18 +27,19 @@ def settle(run_dir: Path, redactor: Redactor) -> str | None:
     A stream in which a secret was met is not kept at all: it may stand there in fragments as well. Nor is
     one that is too large to look through. None, or what went wrong: that fails nothing.
     """
-    if not run_dir.exists():  # nothing was started
-        return None
     trouble: OSError | None = None
-    for path in sorted(run_dir.iterdir()):
+    try:
+        if not run_dir.exists():  # nothing was started
+            return None
+        paths = sorted(run_dir.iterdir())
+        _bound(run_dir.parent)
+    except OSError as error:
+        trouble, paths = error, []
+    for path in paths:
         try:
             _settle(path, redactor)
         except OSError as error:
             trouble = error
-    try:
-        _bound(run_dir.parent)
-    except OSError as error:
-        trouble = trouble or error
     return f"{run_dir} could not be cleared up: {trouble.strerror or trouble}" if trouble else None
 
 

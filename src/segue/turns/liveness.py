@@ -20,10 +20,12 @@ Living = Literal["alive", "orphan", "dead"]
 def living(store: Store, run: TurnRow, host: Host) -> Living:
     """Of a run that is queued or running. One that runs is looked after by whoever has the conversation's
     lease: where nobody who lives has it, the next run settles it, even if its process lives on."""
-    if run.state == "queued":
-        return "alive" if waits(store, run, host) else "dead"
     holder = leases.find(store, lease_name(run.conversation))
-    if holder is not None and judge(holder, host) == "alive":
+    held = holder is not None and judge(holder, host) == "alive"
+    if run.state == "queued":  # or about to begin, by whoever has the lease
+        begins = held and holder is not None and holder.owner == run.owner
+        return "alive" if begins or waits(store, run, host) else "dead"
+    if held:
         return "alive"
     near = store.attempts(run.id) if owners.is_near(run.owner, host) else []
     return "orphan" if any(_works(Path(attempt.run_dir)) for attempt in near) else "dead"

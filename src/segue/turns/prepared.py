@@ -157,6 +157,22 @@ def prepare(ask: Ask, env: Mapping[str, str], store: Store, here: Path) -> Prepa
     )
 
 
+def as_of_now(prepared: Prepared, store: Store) -> Prepared:
+    """The same turn with what may have changed while it waited: who is logged in, and what its voice may do.
+
+    Under the conversation's lease, so that nobody changes it any more.
+    """
+    agent, runtime, config = prepared.agent, prepared.runtime, prepared.config
+    told = store.grant(prepared.conversation.id, prepared.voice)
+    may = granted(prepared.ask, told, config.defaults, runtime.capabilities, name_of(agent, runtime))
+    login = _login(agent, prepared.home, prepared.child.env)
+    if (may, login) == (prepared.granted, prepared.login):
+        return prepared
+    cwd = prepared.request.cwd
+    request = request_of(prepared.ask, config, agent, runtime, cwd, prepared.model, may)
+    return msgspec.structs.replace(prepared, granted=may, login=login, request=request)
+
+
 def _login(agent: Agent, home: Path, env: Mapping[str, str]) -> str:
     seen = agent.sessions.login(home, env) if agent.sessions is not None else None
     return seen or UNKNOWN

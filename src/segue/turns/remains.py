@@ -87,6 +87,7 @@ def noted(attempt: AttemptRow) -> Outcome:
         usage=attempt.usage,
         cost_usd=attempt.cost_usd,
         tools_run=attempt.tools_run,
+        tools_denied=None,
     )
 
 

@@ -104,8 +104,11 @@ def refused(attempts: Sequence[Outcome]) -> tuple[str, ...]:
     return (f"{denied} (see --permission and --allow-tool)",) if denied is not None and denied.count else ()
 
 
-def failed_if_denied(turn: Turn) -> Turn:
-    """A success in which nothing may be refused. Its answer stays: the agent goes on from there."""
+def failed_if_denied(turn: Turn, cwd: str | None) -> Turn:
+    """A success in which nothing may be refused. Its answer stays: the agent goes on from there.
+
+    ``cwd``: the directory, where it has to be named.
+    """
     denied = turn.tools_denied
     if turn.failure is not None or denied is None or not denied.count:
         return turn
@@ -115,7 +118,7 @@ def failed_if_denied(turn: Turn) -> Turn:
         state="failed",
         status="failed",
         failure=shown_failure(Outcome(failure=failure)),
-        next=next_command(turn.conversation, turn.message, failure, turn.tools_run != 0),
+        next=next_command(turn.conversation, turn.message, failure, turn.tools_run != 0, cwd),
     )
 
 

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 import anyio
 import msgspec
 
-from segue.core.errors import Misuse
+from segue.core.errors import Misuse, StoreAway
 from segue.core.turn import Turn
 from segue.store.packing import storable
 from segue.store.records import TurnRow
@@ -42,7 +42,7 @@ def still_last(store: Store, run: TurnRow) -> bool:
     A message that was dropped or edited meanwhile is not the one that was said.
     """
     runs = store.runs_of([run.message])[run.message]
-    if runs[0].via != "run" or runs[-1].id != run.id:
+    if runs[0].via != "run" or runs[-1].id != run.id or not all(map(_did_nothing, runs)):
         return False
     later = (each for each in store.turns(run.conversation, RECENT) if each.state != "withdrawn")
     if any(_settled_after(each, run) for each in later if each.id != run.id and each.state != "queued"):
@@ -56,12 +56,14 @@ def still_last(store: Store, run: TurnRow) -> bool:
 
 def _may_pass(run: TurnRow) -> bool:
     """Whether the run did nothing, and may go better another time."""
-    if run.state == "withdrawn":
-        return True
-    told = run.told
-    if told is None or told.tools_run != 0:
-        return False
-    return run.state == "cancelled" or (told.failure is not None and told.failure.retryable)
+    if run.state == "withdrawn" or not _did_nothing(run):
+        return run.state == "withdrawn"
+    failure = run.told.failure if run.told is not None else None
+    return run.state == "cancelled" or (failure is not None and failure.retryable)
+
+
+def _did_nothing(run: TurnRow) -> bool:
+    return run.state == "withdrawn" or (run.told is not None and run.told.tools_run == 0)
 
 
 def _settled_after(run: TurnRow, other: TurnRow) -> bool:
@@ -111,7 +113,7 @@ async def persist(
             break
         try:
             later = await again(turn)
-        except Misuse as error:
+        except (Misuse, StoreAway) as error:  # what came of the last try is told all the same
             notice(f"not tried again: {error}")
             break
         earlier.append(turn.run)

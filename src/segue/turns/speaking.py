@@ -9,6 +9,7 @@ import msgspec
 
 from segue.core.model import Message
 from segue.core.spoken import Spoken, ToolShown, Unanswered
+from segue.store.records import telling
 from segue.store.store import Store
 
 
@@ -42,12 +43,15 @@ def _failed(store: Store, messages: Sequence[Message]) -> dict[str, tuple[tuple[
     found: dict[str, tuple[tuple[ToolShown, ...], Unanswered]] = {}
     runs = store.runs_of([message.id for message in messages])
     for message in messages:
-        begun = [run for run in runs.get(message.id, ()) if run.state != "withdrawn"]
-        told = begun[-1].told if begun else None
+        begun = telling([run for run in runs.get(message.id, ()) if run.state != "withdrawn"])
+        told = begun.told if begun is not None else None
         kind = told.failure.kind if told is not None and told.failure is not None else ""
         done = told.tools_run if told is not None else 0
-        events = [event for _, _, event in store.events(begun[-1].id)] if begun and done != 0 else []
-        found[message.id] = tuple(_tools(events, unfinished=True)), Unanswered(kind, done)
+        events = store.events(begun.id) if begun is not None and done != 0 else []
+        found[message.id] = (
+            tuple(_tools((event for _, _, event in events), unfinished=True)),
+            Unanswered(kind, done),
+        )
     return found
 
 

@@ -30,7 +30,7 @@ from segue.turns.attempts import Attempts, Company
 from segue.turns.forks import forked_if_busy
 from segue.turns.lease import Busy, hold, lease_name
 from segue.turns.owners import this_process
-from segue.turns.prepared import Prepared, once_more
+from segue.turns.prepared import Prepared, as_of_now, once_more
 from segue.turns.report import told_without
 from segue.turns.telling import Guarded, Listener
 from segue.turns.waiting import Waiting
@@ -58,7 +58,11 @@ async def run(
         )
 
     async def once_again(failed: Turn) -> Turn:
-        return await once(await run_sync(once_more, prepared, store, failed), failed.message)
+        wanted = await run_sync(once_more, prepared, store, failed)
+        if failed.message is not None:  # said before a run is made of it: the failure stays the last word
+            cut = wanted.ask.cut
+            await run_sync(changes.may_rerun, store, wanted.conversation.id, failed.message, cut)
+        return await once(wanted, failed.message)
 
     wanted = prepared.ask.retries
     count = prepared.config.defaults.retries if wanted is None else wanted
@@ -128,11 +132,14 @@ async def _in_turn(
         waiting=Waiting(store, row.id, row.owner),
     ) as lease:
         await recovery.recover(prepared, store, lease, row.id, company, until)
+        heard, prepared = prepared, await run_sync(as_of_now, prepared, store)
         try:
             if prepared.adopted is not None:
                 from segue.turns.adopting import adopt
 
                 company.notice(await run_sync(adopt, prepared, store, prepared.adopted))
+            if heard.mark != prepared.mark and again is None:
+                await run_sync(store.address, _message(prepared, row.message))
             row = await run_sync(changes.begin, prepared, store, row, lease.claim, again, before)
             return await Attempts(prepared, store, row, lease, company).run(began)
         except (Exception, anyio.get_cancelled_exc_class()) as error:
@@ -146,15 +153,7 @@ def _heard(prepared: Prepared, store: Store, again: str | None) -> tuple[Prepare
     """Store the message before anything else happens; it gets its place once the turn begins."""
     now_ms = time.time_ns() // 1_000_000
     voice, account = prepared.voice, prepared.account_name
-    message = Message(
-        id=again or new_id(now_ms, os.urandom(10)),
-        sender="user",
-        voice=voice,
-        account=account,
-        under=(prepared.mark,),
-        blank=prepared.ask.blank,
-        size=len(prepared.ask.prompt.encode()),
-    )
+    message = _message(prepared, again or new_id(now_ms, os.urandom(10)))
     row = TurnRow(
         id=prepared.run,
         conversation=prepared.conversation.id,
@@ -186,6 +185,18 @@ def _heard(prepared: Prepared, store: Store, again: str | None) -> tuple[Prepare
     return (
         msgspec.structs.replace(prepared, conversation=stored),
         msgspec.structs.replace(row, conversation=stored.id),
+    )
+
+
+def _message(prepared: Prepared, message_id: str) -> Message:
+    return Message(
+        id=message_id,
+        sender="user",
+        voice=prepared.voice,
+        account=prepared.account_name,
+        under=(prepared.mark,),
+        blank=prepared.ask.blank,
+        size=len(prepared.ask.prompt.encode()),
     )
 
 

@@ -158,10 +158,13 @@ def test_whoever_was_overtaken_begins_nothing(store: Store) -> None:
     _, waits = talk.hear("me too")
     mine = taken(store).claim
     theirs = taken(store, B, "dead").claim
-    assert not store.place(row.id, [waits.id], mine)
+    with store.fenced(mine) as ours:
+        assert not ours
     assert [turn.state for turn in store.turns(talk.id)] == ["queued", "queued"]
     assert store.messages(talk.id) == []
-    assert store.place(row.id, [waits.id], theirs)
+    with store.fenced(theirs) as ours:
+        assert ours
+        store.place(row.id, [waits.id])
     assert sorted(turn.state for turn in store.turns(talk.id)) == ["running", "withdrawn"]
 
 
