@@ -25,7 +25,7 @@ REHEARSAL = "abcdef12-1111-4222-8333-444455556666"
 
 def obeyed(output: str) -> list[str]:
     """What is left of the output that a terminal would obey, beside how we draw and colour."""
-    return OBEYED.findall(re.sub(r"\x1b\[(\d*m|K|A|C|J)|\r", "", output))
+    return OBEYED.findall(re.sub(r"\x1b\[((0|1|2|31|32|33)m|K|A|C|J)|\r", "", output))
 
 
 @pytest.fixture
