@@ -37,7 +37,9 @@ def states(scene: Scene) -> set[tuple[str, str | None]]:
     """What each command says of the newest turn: they agree."""
     (listed,) = asked(scene, "ls")
     logged = next(row for row in reversed(asked(scene, "log", KEY)) if row["run"] is not None)
-    return {(each["state"], each["recovery"]) for each in (listed, logged)}
+    assert listed["state"] == (logged["state"] if logged["status"] is None else "idle")
+    assert (listed["status"], listed["recovery"]) == (logged["status"], logged["recovery"])
+    return {(logged["state"], logged["recovery"])}
 
 
 def working(scene: Scene, text: str = WORK) -> Started:
@@ -178,7 +180,7 @@ def test_one_that_waited_is_withdrawn(scene: Scene) -> None:
     assert (listed["state"], listed["recovery"]) == ("running", None), "the other one does run"
     scene.open_gate()
     assert first.end().code == 0
-    assert [each["state"] for each in asked(scene, "ls")] == ["withdrawn"]
+    assert [(each["state"], each["status"]) for each in asked(scene, "ls")] == [("idle", "ok")]
     assert "first withdraws a message" in told(scene, "why", KEY)
     foretold(scene)
     assert "second" not in scene.heard(scene.run("go on").turn["session_id"])[-1]
@@ -222,8 +224,12 @@ def test_nobody_else_is_said_to_run(scene: Scene) -> None:
     all_killed(scene, working(scene))
     scene.start("wait [[shell while [ ! -e other ]; do sleep 0.05; done]]", key="busy")
     until(lambda: scene.agents(), "the other one runs")
-    found = {each["key"]: (each["state"], each["recovery"]) for each in asked(scene, "ls")}
-    assert found == {"quiet": ("done", None), KEY: ("failed", "recover"), "busy": ("running", None)}
+    found = {each["key"]: (each["state"], each["status"], each["recovery"]) for each in asked(scene, "ls")}
+    assert found == {
+        "quiet": ("idle", "ok", None),
+        KEY: ("idle", "failed", "recover"),
+        "busy": ("running", None, None),
+    }
 
 
 def test_the_library_says_the_same(scene: Scene) -> None:

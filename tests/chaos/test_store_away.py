@@ -127,6 +127,8 @@ def test_a_turn_that_cannot_be_settled_is_settled_by_the_next_run(scene: Scene) 
     assert "Read it with: segue last t\n" in done.stderr
     assert scene.has("plan.json")
     assert scene.has("stdout")
+    read = scene.segue(*turn["next"].split()[1:])
+    assert (read.code, read.stdout) == (0, "done\n"), read.stderr
     after = scene.run("what numbers?").turn
     assert (after["mode"], after["text"]) == ("resume", "7")
     log = scene.log()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 
 import msgspec
@@ -233,6 +234,32 @@ def test_no_environment_and_no_import_do(segue: Program, tmp_path: Path) -> None
         ran = segue("import", "-", stdin=text)
         assert ran.code == 2
         assert obeyed(ran.stderr) == []
+
+
+BREAKS = f"""
+import sys, threading
+from segue.cli import agents, main
+def fails():
+    raise ValueError({EVIL!r})
+
+def broken(*_, **__):
+    thread = threading.Thread(target=fails)
+    thread.start()
+    thread.join()
+    raise KeyError({EVIL!r})
+agents.command.callback = broken
+sys.argv = ["segue", "agents"]
+main.main()
+"""
+
+
+def test_no_failure_of_our_own_does(segue: Program) -> None:
+    """Neither one of the command nor one of a thread beside it."""
+    ran = Program(segue.home, segue.cwd, segue.env, [sys.executable, "-c", BREAKS])()
+    assert ran.code == 1
+    assert ran.stderr.count("this should not have happened") == 2
+    assert ("KeyError" in ran.stderr, "ValueError" in ran.stderr) == (True, True)
+    assert obeyed(ran.stdout + ran.stderr) == []
 
 
 def test_only_one_module_writes() -> None:

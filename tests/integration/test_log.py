@@ -63,7 +63,7 @@ def test_the_lines(segue: Program) -> None:
     assert "(edited)" in lines[2]
     assert "↳ from #2" in lines[5]
     assert lines[6].startswith("#7  you → other")
-    assert lines[9] == "    ✗ the model answered 401"
+    assert lines[9] == "    ✗ the model answered 401; what it did is not known"
     assert lines[-1].strip().startswith("total ")
     assert {len(line) for line in lines if line.endswith("just now")} == {120}, "the right edge is straight"
 

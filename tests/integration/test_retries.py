@@ -87,6 +87,25 @@ def test_only_its_own_retry_runs_what_was_refused(talk: Talk) -> None:
     assert talk.run("what numbers?").text == "3, 2"
 
 
+def test_a_turn_that_is_killed_while_it_waits_is_withdrawn(talk: Talk) -> None:
+    talk.run("remember number 1")
+    with talk.busy():
+        process = talk.segue.start("run", "t", "remember number 2")
+        assert process.stderr is not None
+        while b"waiting for another turn" not in process.stderr.readline():
+            pass
+        process.kill()
+        process.communicate(timeout=60)
+    for _ in range(2):  # as soon as it is dead, and once a later turn has noted that
+        (listed,) = msgspec.json.decode(talk.segue("ls", "--json").stdout)
+        assert (listed["state"], listed["status"]) == ("idle", "ok")
+        ran = talk("last", "--wait")
+        assert ran.stderr == ""
+        (row,) = [row for row in talk.log() if row["text"] == "remember number 2"]
+        assert (row["n"], row["state"]) == (None, "withdrawn")
+        assert talk.run("what numbers?").text == "1"
+
+
 def test_a_turn_that_is_cancelled_while_it_waits_is_withdrawn(talk: Talk) -> None:
     talk.run("remember number 1")
     with talk.busy():
@@ -318,8 +337,8 @@ def test_a_fork_is_not_told_of_what_was_dealt_with(talk: Talk) -> None:
     talk.run(DONE, "--permission", "full", "--timeout", "3", code=124)
     talk.run("go on")
     talk("fork", "f")
-    listed = {each["key"]: each["state"] for each in msgspec.json.decode(talk.segue("ls", "--json").stdout)}
-    assert listed == {"t": "done", "f": None}
+    listed = {each["key"]: each["status"] for each in msgspec.json.decode(talk.segue("ls", "--json").stdout)}
+    assert listed == {"t": "ok", "f": None}
     assert "look before repeating" not in Talk(talk.segue, "f").run("what numbers?").prompt
 
 

@@ -18,6 +18,7 @@ import msgspec
 
 from segue import __version__
 from segue.agents.base import Agent
+from segue.core.decoder import decode
 from segue.core.errors import Misuse, NotInstalled
 from segue.core.request import Runtime
 
@@ -160,7 +161,7 @@ def _output(process: subprocess.Popen[bytes], out: IO[bytes]) -> _Said:
 def _read(cache: Path | None) -> _Cache:
     if cache is not None:
         try:
-            read = msgspec.json.decode(cache.read_bytes(), type=_Cache)
+            read = decode(cache.read_bytes(), _Cache)
         except (OSError, msgspec.MsgspecError):
             pass
         else:

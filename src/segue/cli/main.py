@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from contextlib import suppress
 from typing import NoReturn
 
@@ -64,6 +65,7 @@ def cli(ctx: click.Context) -> None:
 
 def main() -> NoReturn:
     """Run the command line. Exit codes: 0 ok, 1 failed, 2 misuse, 75 try again, 124 limit, 130 cancelled."""
+    threading.excepthook = _failed_beside
     try:
         os.environ.update(_home())
         result = cli.main(prog_name="segue", standalone_mode=False)
@@ -91,6 +93,12 @@ def main() -> NoReturn:
     except Exception as error:
         code = _complain(f"this should not have happened: {error!r}{_kept()}", "internal", 1)
     _leave(code)
+
+
+def _failed_beside(failed: threading.ExceptHookArgs) -> None:
+    """Of a thread's failure Python itself would print whatever is in it, escapes too."""
+    with suppress(OSError):
+        say(f"segue: this should not have happened: {failed.exc_value!r}", err=True)
 
 
 def _mention() -> None:

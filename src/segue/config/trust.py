@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from segue.core.decoder import decode
 from segue.core.errors import ConfigError, Misuse
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def read(home: Home) -> tuple[Trusted, ...]:
     except OSError as error:
         raise ConfigError(f"{home.trust} cannot be read: {error.strerror}") from None
     try:
-        return msgspec.json.decode(raw, type=tuple[Trusted, ...])
+        return decode(raw, tuple[Trusted, ...])
     except msgspec.DecodeError:
         raise ConfigError(f"{home.trust} is damaged; remove it and trust your directories again") from None
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from segue.core.decoder import decode
+
 
 class Chunk(msgspec.Struct, frozen=True, array_like=True):
     """A piece: the hash of its plain bytes, how many those are, and how many they are compressed."""
@@ -63,6 +65,6 @@ def write(manifest: Manifest) -> str:
 def read(text: str) -> Manifest | None:
     """None for what cannot be understood (any more)."""
     try:
-        return msgspec.json.decode(text, type=Manifest)
+        return decode(text, Manifest)
     except (msgspec.MsgspecError, UnicodeError):
         return None

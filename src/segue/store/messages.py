@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from segue.core.decoder import decode
 from segue.core.model import Message, Sender, Voice
 from segue.store import logins
 from segue.store.database import Database, Row
@@ -103,7 +104,7 @@ def readdress(db: Database, message: Message) -> None:
 
 
 def read_facts(text: str) -> Facts:
-    return msgspec.json.decode(text, type=Facts)
+    return decode(text, Facts)
 
 
 def insert(

@@ -6,6 +6,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from segue.core.decoder import decode
+
 T = TypeVar("T")
 
 
@@ -37,7 +39,7 @@ def unpack(text: str | None, kind: type[T]) -> T | None:
     if text is None:
         return None
     try:
-        return msgspec.json.decode(text, type=kind)
+        return decode(text, kind)
     except (msgspec.DecodeError, UnicodeError):
         return None
 

@@ -17,7 +17,7 @@ from segue.store.database import Database, Row
 from segue.store.packing import pack, unpack
 from segue.store.part import Part
 from segue.store.queries import Queries
-from segue.store.records import AttemptRow, Conversation, Owner, TurnRow
+from segue.store.records import AttemptRow, Claim, Conversation, Owner, TurnRow
 
 _SQL = Queries("turns")
 _ALL = 2**31 - 1
@@ -45,20 +45,24 @@ class Turns(Part):
             touch(self.db, turn.conversation, turn.started_ms)
             _insert(self.db, turn)
 
-    def place(self, turn_id: str, gone: Sequence[str] = ()) -> None:
+    def place(self, turn_id: str, gone: Sequence[str] = (), lease: Claim | None = None) -> bool:
         """The turn begins: its message gets its place after all others, if it has none.
 
         Under the conversation's lease. ``gone``: turns whose process died while they waited. They never
-        began, so they are withdrawn: nobody is told of their messages.
+        began, so they are withdrawn: nobody is told of their messages. False: ``lease`` is another's by now,
+        and nothing was changed.
         """
         turn = self._must(turn_id)
         with self.db.writing():
+            if lease is not None and not leases.confirm(self.db, lease):
+                return False
             touch(self.db, turn.conversation)
             self.db.many(_SQL.withdraw, [{"id": each, "conversation": turn.conversation} for each in gone])
             for each in gone:
                 leases.drop(self.db, leases.waiting(each))
             messages.place(self.db, turn.message)
             self.db.run(_SQL.begin, id=turn_id)
+        return True
 
     def merge(self, turn: TurnRow, earlier: TurnRow) -> TurnRow:
         """What the turn was asked is what an earlier one was: it is a run of that message, its own goes."""

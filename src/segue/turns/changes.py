@@ -15,11 +15,11 @@ from segue.core.history import risen
 from segue.core.hosts import Host
 from segue.core.model import Message, Voice
 from segue.core.turn import Turn
-from segue.store.records import ChangeRow, Conversation, Settlement, TurnRow
+from segue.store.records import ChangeRow, Claim, Conversation, Settlement, TurnRow
 from segue.store.store import Store
 from segue.turns import orphans, retries
 from segue.turns.forks import fork as fork
-from segue.turns.lease import Busy, alone, lease_name
+from segue.turns.lease import OVERTAKEN, Busy, alone, lease_name
 from segue.turns.liveness import living
 from segue.turns.options import Options
 from segue.turns.prepared import Prepared
@@ -27,7 +27,7 @@ from segue.turns.remembered import NONE
 
 
 def begin(
-    prepared: Prepared, store: Store, row: TurnRow, again: str | None, before: TurnRow | None
+    prepared: Prepared, store: Store, row: TurnRow, lease: Claim, again: str | None, before: TurnRow | None
 ) -> TurnRow:
     """Under the lease: the message gets its place, or what was said after it goes if it is run again.
 
@@ -41,7 +41,9 @@ def begin(
         may_rerun(store, conversation, again, prepared.ask.cut)
     waiting = (each for each in store.unsettled(conversation) if each.state == "queued")
     others = (each for each in waiting if each.id != row.id)
-    store.place(row.id, [each.id for each in others if living(store, each, prepared.host) == "dead"])
+    gone = [each.id for each in others if living(store, each, prepared.host) == "dead"]
+    if not store.place(row.id, gone, lease):
+        raise Busy(OVERTAKEN)
     if again is not None:
         messages = store.messages(conversation)
         at = _index(messages, again)

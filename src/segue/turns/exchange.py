@@ -14,6 +14,7 @@ from typing import Literal
 import msgspec
 
 from segue.config.schema import is_name
+from segue.core.decoder import decode
 from segue.core.errors import Misuse
 from segue.core.keys import conversation_key, new_id, short
 from segue.core.marks import old_mark, parts
@@ -103,7 +104,7 @@ def _money(line: Line) -> str:
 def read(data: bytes) -> Export:
     """An export, or ``Misuse`` that says what is wrong with it."""
     try:
-        export = msgspec.json.decode(data.removeprefix(BOM), type=Export)
+        export = decode(data.removeprefix(BOM), Export)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise Misuse(f"this is not an export of a conversation (segue export KEY --json): {error}") from None
     if export.schema != SCHEMA:

@@ -156,9 +156,9 @@ def _true(store: Store, summary: Summary, here: Here) -> Summary:
     seen = foresee(store, rows, msgspec.structs.replace(here, key=conversation.key))
     now = [seen.changed.get(row.id, row) for row in rows]
     states = {row.state for row in now}
-    newest = store.turns(conversation.id, 1)
     urgent = next((state for state in URGENT if state in states), None)
-    last = seen.changed.get(newest[-1].id, newest[-1]).state if newest else summary.state
+    begun = [row.state for row in seen.turns(conversation.id) if row.state != "withdrawn"]
+    last = begun[-1] if begun else None
     return msgspec.structs.replace(summary, state=urgent or last, recovery=first(now))
 
 

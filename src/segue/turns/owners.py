@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 
+from segue.core.decoder import decode
 from segue.core.hosts import Host
 from segue.store.leases import RENEW_S
 from segue.store.records import Owner
@@ -98,7 +99,7 @@ def lingering(run_dir: Path) -> list[int]:
 
 def known(run_dir: Path) -> Identity | None:
     try:
-        return msgspec.json.decode((run_dir / "process.json").read_bytes(), type=Identity)
+        return decode((run_dir / "process.json").read_bytes(), Identity)
     except (OSError, msgspec.MsgspecError):
         return None
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from segue.core.decoder import decode
 from segue.core.grant import Grant, Terms
 from segue.core.model import Instructions, Message, Pin, Standing, Voice, Workdir
 from segue.core.request import Request, Runtime
@@ -101,14 +102,14 @@ def gist(plan: Plan) -> bytes:
 def recalled(data: bytes) -> Plan | None:
     """The plan of which this is the gist, as far as it goes."""
     try:
-        return msgspec.json.decode(data, type=Plan, dec_hook=_decode)
+        return decode(data, Plan, _decode)
     except msgspec.MsgspecError:
         return None
 
 
 def read(run_dir: Path) -> Plan | None:
     try:
-        return msgspec.json.decode((run_dir / FILE).read_bytes(), type=Plan, dec_hook=_decode)
+        return decode((run_dir / FILE).read_bytes(), Plan, _decode)
     except (OSError, msgspec.MsgspecError):
         return None
 

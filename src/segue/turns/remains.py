@@ -9,6 +9,7 @@ import msgspec
 
 from segue.agents.base import Agent, Ended
 from segue.core import model
+from segue.core.decoder import decode
 from segue.core.model import Pin
 from segue.core.outcome import Exit, Failure, Kind, Outcome
 from segue.core.request import Place
@@ -37,7 +38,7 @@ class _Event(msgspec.Struct, frozen=True):
 
 
 def traces(store: Store, turn_id: str) -> Traces:
-    events = [msgspec.json.decode(event, type=_Event) for _, _, event in store.events(turn_id)]
+    events = [decode(event, _Event) for _, _, event in store.events(turn_id)]
     denied = sum(event.type == "tool-result" and event.denied for event in events)
     sessions = [event.id for event in events if event.type == "session"]
     calls = sum(event.type == "tool-call" for event in events)

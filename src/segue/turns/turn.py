@@ -133,7 +133,7 @@ async def _in_turn(
                 from segue.turns.adopting import adopt
 
                 company.notice(await run_sync(adopt, prepared, store, prepared.adopted))
-            row = await run_sync(changes.begin, prepared, store, row, again, before)
+            row = await run_sync(changes.begin, prepared, store, row, lease.claim, again, before)
             return await Attempts(prepared, store, row, lease, company).run(began)
         except (Exception, anyio.get_cancelled_exc_class()) as error:
             # Nobody of the attempt lives any more, but what it did must be known to the next turn.

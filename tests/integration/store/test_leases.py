@@ -152,6 +152,19 @@ def test_whoever_was_overtaken_settles_nothing(store: Store) -> None:
     assert left.state == "failed"
 
 
+def test_whoever_was_overtaken_begins_nothing(store: Store) -> None:
+    talk = Talk(store)
+    _, row = talk.hear("hello")
+    _, waits = talk.hear("me too")
+    mine = taken(store).claim
+    theirs = taken(store, B, "dead").claim
+    assert not store.place(row.id, [waits.id], mine)
+    assert [turn.state for turn in store.turns(talk.id)] == ["queued", "queued"]
+    assert store.messages(talk.id) == []
+    assert store.place(row.id, [waits.id], theirs)
+    assert sorted(turn.state for turn in store.turns(talk.id)) == ["running", "withdrawn"]
+
+
 def test_an_owner_that_renews_at_the_last_moment_keeps_it(store: Store, where: Where) -> None:
     old = taken(store)
     aged(store, HOUR_MS)

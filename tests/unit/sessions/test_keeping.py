@@ -479,13 +479,17 @@ def test_a_copy_does_not_leave_its_home(shelf: Shelf, tmp_path: Path) -> None:
             restore(row, shelf.chunks, tmp_path / "back")
 
 
-@pytest.mark.parametrize("root", ["../secret", "{home}/../secret", "a/../../secret", "secret", "", "./."])
+@pytest.mark.parametrize(
+    "root",
+    ["../secret", "{home}/../secret", "a/../../secret", "secret", "", "./.", "../one", "sessions/../../one"],
+)
 def test_a_copy_is_not_made_of_what_another_names(shelf: Shelf, tmp_path: Path, root: str) -> None:
     """The store may be shared: what stands there of a copy may not have the next one take up other files."""
     shelf.path().write_text("mine")
     shelf.keep()
     for place in (tmp_path, shelf.home):
         (place / "secret").write_text("a login")
+    (tmp_path / "one").write_text("of the session's own name, but outside")
     told = msgspec.structs.replace(shelf.manifest(), root=root.format(home=shelf.home))
     row = msgspec.structs.replace(shelf.row(), manifest=manifests.write(told))
     assert kept.save(shelf.store.db, row, shelf.row())

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from segue.core.decoder import decode
 from segue.core.loose import items, table
 from segue.core.loose import text as words
 
@@ -73,7 +74,7 @@ class _Kind(msgspec.Struct, frozen=True):
 
 def _kind(raw: msgspec.Raw) -> str:
     try:
-        return words(msgspec.json.decode(raw, type=_Kind).type) if len(bytes(raw)) else ""
+        return words(decode(raw, _Kind).type) if len(bytes(raw)) else ""
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return ""
 

@@ -18,6 +18,7 @@ import msgspec
 
 from segue.agents.claude import belongings
 from segue.agents.reader import Stored
+from segue.core.decoder import decode
 from segue.core.errors import Broken
 
 HISTORY, INDEX = "history.jsonl", "sessions-index.json"
@@ -109,7 +110,7 @@ def _without_lines(data: bytes, session: str) -> bytes:
 def _without_entry(data: bytes, session: str) -> bytes:
     """The entry is cut out with one comma beside it."""
     try:
-        entries = msgspec.json.decode(data, type=_Index).entries
+        entries = decode(data, _Index).entries
     except _BROKEN:
         return data
     for entry in entries:
@@ -125,6 +126,6 @@ def _without_entry(data: bytes, session: str) -> bytes:
 
 def _names(text: bytes, session: str) -> bool:
     try:
-        return msgspec.json.decode(text, type=_Named).session_id == session
+        return decode(text, _Named).session_id == session
     except _BROKEN:
         return False

@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 
 from segue.agents import keyring
+from segue.core.decoder import decode
 
 AGAIN_S = 0.05
 BY_VARIABLE = {
@@ -34,7 +35,7 @@ def login(home: Path) -> str | None:
     file = home / ".gemini" / "google_accounts.json"
     for attempt in range(2):
         try:
-            active = msgspec.json.decode(file.read_bytes(), type=_Accounts).active
+            active = decode(file.read_bytes(), _Accounts).active
             return sha256(active.encode()).hexdigest()[:16] if active else None
         except FileNotFoundError:
             return None
@@ -77,7 +78,7 @@ def logged_in(home: Path, env: Mapping[str, str]) -> bool | None:
 def _selected(home: Path) -> str | None:
     """What its settings choose. It takes comments in them, so what we cannot read may choose anything."""
     try:
-        settings = msgspec.json.decode((home / ".gemini" / "settings.json").read_bytes(), type=_Settings)
+        settings = decode((home / ".gemini" / "settings.json").read_bytes(), _Settings)
     except OSError:
         return None
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):

@@ -9,6 +9,8 @@ from typing import Any
 
 import msgspec
 
+from segue.core.decoder import decode
+
 REREAD_SECONDS = 0.05
 
 
@@ -91,7 +93,7 @@ def login(path: Path) -> str | None:
     """A fingerprint of the account in it. A broken file may be in the middle of being written."""
     for pause in (REREAD_SECONDS, 0):
         try:
-            account = msgspec.json.decode(path.read_bytes(), type=_Login).account
+            account = decode(path.read_bytes(), _Login).account
         except OSError:
             return None
         except (msgspec.MsgspecError, UnicodeDecodeError):

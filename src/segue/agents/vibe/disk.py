@@ -10,6 +10,7 @@ from typing import TypeVar
 import msgspec
 
 from segue.agents.vibe.journal import Tokens
+from segue.core.decoder import decode
 from segue.core.request import Place, Request
 
 EXPORT = "export"
@@ -175,6 +176,6 @@ def _same(one: Path, other: Path) -> bool:
 
 def _read(path: Path, kind: type[T]) -> T | None:
     try:
-        return msgspec.json.decode(path.read_bytes(), type=kind)
+        return decode(path.read_bytes(), kind)
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None

@@ -25,6 +25,7 @@ from segue.agents.vibe.told import Damaged
 from segue.agents.vibe.unified_cut import FIRST, FORMAT, JOURNAL, KNOWN, SEALED
 from segue.agents.vibe.walking import JOURNAL as UNFINISHED
 from segue.agents.vibe.walking import MESSAGES, PIECE
+from segue.core.decoder import decode
 from segue.core.errors import Broken
 
 
@@ -63,7 +64,7 @@ def pieces(store: Store) -> Iterator[Piece | None]:
 def line(item: bytes) -> bytes | None:
     """The message as 2.x writes it; None where that form cannot hold it."""
     try:
-        return blocks.line(msgspec.json.decode(item, type=unified.Stored).message)
+        return blocks.line(decode(item, unified.Stored).message)
     except (Damaged, *ERRORS):
         return None
 

@@ -10,6 +10,8 @@ from typing import Any
 
 import msgspec
 
+from segue.core.decoder import decode
+
 Record = dict[str, Any]
 
 
@@ -77,6 +79,6 @@ def entries(shown: Sequence[bytes], cut: Cut, old_id: str) -> list[bytes]:
     end, left = len(shown), cut.prompts_left_out
     while end and left:
         end -= 1
-        entry = msgspec.json.decode(shown[end], type=Record)
+        entry = decode(shown[end], Record)
         left -= entry.get("type") == "message" and entry.get("role") == "user"
     return [piece.replace(old_id.encode(), cut.session.encode()) for piece in shown[:end]]

@@ -21,6 +21,7 @@ import msgspec
 from segue.agents.reader import Stored
 from segue.agents.vibe import folder
 from segue.agents.vibe.store import STORES, is_store
+from segue.core.decoder import decode
 from segue.core.errors import Broken
 
 _ERRORS = (OSError, KeyError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
@@ -89,7 +90,7 @@ def _without_key(body: bytes, name: str) -> bytes | None:
 def _without_entry(body: bytes, session: str) -> bytes | None:
     index = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
     entries = msgspec.json.decode(index["entries"], type=list[msgspec.Raw])
-    kept = [one for one in entries if msgspec.json.decode(one, type=_Entry).session_id != session]
+    kept = [one for one in entries if decode(one, _Entry).session_id != session]
     if len(kept) == len(entries):
         return None
     index["entries"] = msgspec.Raw(b"[" + b",".join(map(bytes, kept)) + b"]")

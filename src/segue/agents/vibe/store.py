@@ -13,6 +13,7 @@ from typing import TypeVar
 import msgspec
 
 from segue.agents.records import LONGEST
+from segue.core.decoder import decode
 
 T = TypeVar("T")
 STORES = "unified"
@@ -94,7 +95,7 @@ def is_store(folder: Path) -> bool:
 
 
 def decoded(path: str, kind: type[T]) -> T:
-    return msgspec.json.decode(content(path), type=kind)
+    return decode(content(path), kind)
 
 
 def content(path: str, most: int = LONGEST) -> bytes:

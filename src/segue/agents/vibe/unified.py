@@ -16,6 +16,7 @@ import msgspec
 
 from segue.agents.vibe import blocks
 from segue.agents.vibe.told import Damaged
+from segue.core.decoder import decode
 
 T = TypeVar("T")
 _ERRORS = (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
@@ -172,4 +173,4 @@ def _pending(journal: Path) -> Iterator[Pending]:
 
 
 def _read(path: Path, kind: type[T]) -> T:
-    return msgspec.json.decode(path.read_bytes(), type=kind)
+    return decode(path.read_bytes(), kind)

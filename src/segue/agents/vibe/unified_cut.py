@@ -19,6 +19,7 @@ import msgspec
 
 from segue.agents.vibe import newborn
 from segue.agents.vibe.newborn import Cut, Record
+from segue.core.decoder import decode
 
 FORMAT, KNOWN = "mistral.vibe.unified-session-store/v1", 9
 FIRST = "0" * 16
@@ -132,7 +133,7 @@ def _put(path: Path, body: bytes) -> None:
 
 
 def _decoded(path: Path) -> Record:
-    return msgspec.json.decode(path.read_bytes(), type=Record)
+    return decode(path.read_bytes(), Record)
 
 
 def _encoded(record: Record) -> bytes:
