@@ -20,7 +20,11 @@ from segue.core.environment import child_environment
 from segue.core.request import Runtime
 
 LOGIN_SECONDS = 20
-ASKED = {True: "is logged in", False: "says it is not logged in", None: "does not say if it is logged in"}
+ASKED = {
+    True: "is logged in",
+    False: "says it is not logged in",
+    None: "does not say whether it is logged in",
+}
 SEEN = {
     True: "has a login or a key",
     False: "is not logged in",
@@ -46,14 +50,14 @@ def logins(
     withheld = [key for key in child.withheld if key in agent.keys]
     way = f'pass_env = ["{withheld[0]}"] under [accounts.{name or "NAME"}] in config.toml' if withheld else ""
     if withheld:
-        what = f"{withheld[0]} is withheld from {agent.label}{shown}: its own login counts"
+        what = f"{withheld[0]} is not passed to {agent.label}{shown}, which uses its own login"
         yield Finding(agent.name, "note", what, way)
     how = way or f"log in by running {runtime.command[0]} once"
     home = Path(account.home) if account.home else agent.default_home(child.env)
     theirs = {**child.env, **agent.home_env(home)} if account.home else child.env
     if agent.login_check:
         says = _asked(agent, runtime, home, theirs)
-        how += f"; a provider with its own key in {agent.label}'s configuration needs none"
+        how += f"; not needed for a provider with its own key in {agent.label}'s configuration"
         what = f"{agent.label} {ASKED[says]}{shown}"
         yield Finding(agent.name, "ok", what) if says else Finding(agent.name, "warn", what, how)
     elif isinstance(agent, TellsLogin):

@@ -122,10 +122,9 @@ def _confirm(chosen: Sequence[Prunable], names: Mapping[str, str], confirm: str 
         if agreed(f"Delete {these}, which Segue did not make?"):
             return
         raise click.Abort
-    were = "session was" if len(foreign) == 1 else "sessions were"
-    raise Misuse(
-        f"{len(foreign):,} {were} not made by Segue (listed on stderr); to delete them, add --confirm {code}"
-    )
+    were, them = ("session was", "it") if len(foreign) == 1 else ("sessions were", "them")
+    what = f"{len(foreign):,} {were} not made by Segue (listed on stderr)"
+    raise Misuse(f"{what}; to delete {them}, add --confirm {code}")
 
 
 def _code(sessions: Sequence[Prunable]) -> str:
@@ -154,7 +153,7 @@ def _show(found: Sequence[Prunable], homes: Sequence[Path], names: Mapping[str, 
         say(f"Nothing to delete{kept}.", err=True)
         return
     say(f"{words.counted(len(goes), 'session')}, {words.size(freed)} would be freed{kept}.", err=True)
-    say("To delete them, run the same command with --yes.", err=True)
+    say("To delete, run the same command with --yes.", err=True)
 
 
 def _told(done: Pruned, names: Mapping[str, str], as_json: bool) -> None:

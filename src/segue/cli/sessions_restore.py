@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 HEAD = ("agent", "session", "kept", "size", "kept size", "", "conversation")
 RIGHT = (2, 3, 4)
-LEAST = (3, 4)
+LEAST = (3, 4, 2)
 """The columns that a narrow terminal goes without, in this order."""
 KEY_ROOM = 12
 
