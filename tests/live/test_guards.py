@@ -62,7 +62,7 @@ def test_a_fresh_session_is_wished(talk: Talk) -> None:
 def test_a_message_is_run_again(talk: Talk) -> None:
     begun(talk)
     talk.run("u-three [[say a-three]]")
-    turn = talk("retry", "t", "#3", "--json")
+    turn = talk("retry", "t", "#3", "--cut", "--json")
     assert turn.code == 0
     is_whole(turn, "u-one", "u-two")
     assert "u-three" not in turn.sent
