@@ -19,7 +19,7 @@ from tests.live.talk import Said, Talk, talking
 
 from bench.measure import Row
 from segue.core.request import Start
-from segue.rehearsal.model import LoopbackModel
+from segue.rehearsal.server import LoopbackModel
 
 AGENTS = ("claude", "codex", "gemini")
 TURNS = 20

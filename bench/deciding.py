@@ -15,18 +15,17 @@ from pathlib import Path
 import msgspec
 
 from bench.measure import Row, compile_bytecode, plain_environment
-from segue.core.held import Embodied, Seen, cut
-from segue.core.hosts import Host
-from segue.core.keys import new_id
+from segue.app.segue import Segue
+from segue.core.cut import HeldIndex, ViewIndex, cut
+from segue.core.ids import new_id
 from segue.core.ladder import decide
-from segue.core.model import Held, Message, Sender, Standing, Voice
-from segue.library import Segue
+from segue.core.model import Held, Host, Message, Sender, ViewFigures, Voice
 from segue.store.records import Conversation, Settlement, TurnRow
 from segue.store.store import Store
-from segue.turns.options import ask_of
-from segue.turns.owners import this_process
-from segue.turns.prepared import Prepared, prepare
-from segue.turns.survey import survey
+from segue.system.processes import this_process
+from segue.turns.prepare import Prepared, prepare
+from segue.turns.request import request_from_options
+from segue.turns.situation import gather
 
 SHORT, LONG = 10, 10_000
 VOICE = Voice("rehearsal")
@@ -46,7 +45,7 @@ async def _measure(env: dict[str, str], folder: Path) -> list[Row]:
         for count in (SHORT, LONG):
             await segue.run(f"of-{count}-first", "hello", agent="rehearsal", cwd=folder)
             _lengthen(segue.store, f"of-{count}", count)
-        prepared = prepare(ask_of(f"of-{LONG}", "x", {"cwd": folder}), env, segue.store, folder)
+        prepared = prepare(request_from_options(f"of-{LONG}", "x", {"cwd": folder}), env, segue.store, folder)
         decision = _decision(segue.store, prepared)
         turns: dict[int, list[float]] = {SHORT: [], LONG: []}
         agents: list[float] = []
@@ -85,9 +84,9 @@ async def _measure(env: dict[str, str], folder: Path) -> list[Row]:
 def _decision(store: Store, prepared: Prepared) -> float:
     """The median of deciding what the loaded conversation comes to."""
     new = Message(id="new", sender="user", voice=VOICE, under=("rehearsal/",), size=1)
-    surveyed = survey(prepared, store, prepared.conversation.id, new=new)
+    surveyed = gather(prepared, store, prepared.conversation.id, new=new)
     assert surveyed.pin is not None
-    held, seen = Embodied(surveyed.pin.held), Seen(surveyed.view)
+    held, seen = HeldIndex(surveyed.pin.held), ViewIndex(surveyed.view)
     cut(held, seen)
     taken = []
     for _ in range(200):
@@ -130,7 +129,7 @@ def _lengthen(store: Store, key: str, count: int) -> None:
     answer = _message(1)
     rows = [Held(message.id, 1, pin.end) for message in (*store.messages(long.id), answer)]
     many = len(rows)
-    standing = Standing(rewrites=0, last=answer.id, rows=many, kept=many, messages=many, bytes=44 * many)
+    standing = ViewFigures(rewrites=0, last=answer.id, rows=many, kept=many, messages=many, bytes=44 * many)
     mine = msgspec.structs.replace(session, id=_id(), conversation=long.id)
     store.settle(
         Settlement(

@@ -78,9 +78,9 @@ def _work(what: str, stream: Path) -> float:
 
 def _ours(stream: Path) -> None:
     from segue.agents.claude.adapter import AGENT
-    from segue.core.reading import Reading
+    from segue.core.stream import TurnState
 
-    reading = Reading()
+    reading = TurnState()
     for line in _lines(stream):
         for event in AGENT.parse(line):
             reading.add(event)
@@ -88,11 +88,10 @@ def _ours(stream: Path) -> None:
 
 def _cleaned(stream: Path) -> None:
     from segue.agents.claude.adapter import AGENT
-    from segue.core.cleaning import Cleaning
-    from segue.core.reading import Reading
-    from segue.core.redact import Redactor
+    from segue.core.redact import Redactor, StreamRedactor
+    from segue.core.stream import TurnState
 
-    reading, cleaning = Reading(), Cleaning(Redactor(["a-secret-of-the-account"]))
+    reading, cleaning = TurnState(), StreamRedactor(Redactor(["a-secret-of-the-account"]))
     for line in _lines(stream):
         for event in AGENT.parse(line):
             for shown in cleaning(event, line):
@@ -100,9 +99,9 @@ def _cleaned(stream: Path) -> None:
 
 
 def _lines(stream: Path) -> Iterator[bytes]:
-    from segue.core.frames import Lines, Oversize
+    from segue.core.stream import LineSplitter, Oversize
 
-    framer = Lines()
+    framer = LineSplitter()
     with stream.open("rb") as file:
         while chunk := file.read(1024 * 1024):
             for line in framer.feed(chunk):

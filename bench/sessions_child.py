@@ -20,24 +20,22 @@ from pathlib import Path
 import msgspec
 
 from segue.agents.claude.adapter import AGENT
-from segue.sessions.index import Index, open_index
-from segue.sessions.index_words import searched, wording
-from segue.sessions.indexing import update
-from segue.sessions.listing import listed
-from segue.sessions.paging import page
-from segue.sessions.places import Place
-from segue.sessions.search import search
-from segue.sessions.search_query import parsed
-from segue.sessions.search_rows import Wanted
+from segue.sessions.agent_homes import AgentHome
+from segue.sessions.listing import list_sessions
+from segue.sessions.reading import newest_page as page
+from segue.sessions.search.index import Index, open_index
+from segue.sessions.search.query import parsed, searched, wording
+from segue.sessions.search.search import Wanted, search
+from segue.sessions.search.update import update
 
 APPENDED = 10_000
 QUERIES = 100
 
 
-def places(home: Path) -> list[Place]:
+def places(home: Path) -> list[AgentHome]:
     reader = AGENT.reader()
     assert reader is not None
-    return [Place("claude", None, home, reader)]
+    return [AgentHome("claude", None, home, reader)]
 
 
 def seconds(work: Callable[[], object]) -> float:
@@ -49,9 +47,9 @@ def seconds(work: Callable[[], object]) -> float:
 def listing(home: Path) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder:
         memory = Path(folder) / "briefs"
-        cold = seconds(lambda: listed(places(home), memory))
-        warm = statistics.median(seconds(lambda: listed(places(home), memory)) for _ in range(3))
-        return {"cold": cold, "warm": warm, "count": len(listed(places(home), memory))}
+        cold = seconds(lambda: list_sessions(places(home), memory))
+        warm = statistics.median(seconds(lambda: list_sessions(places(home), memory)) for _ in range(3))
+        return {"cold": cold, "warm": warm, "count": len(list_sessions(places(home), memory))}
 
 
 def newest_page(home: Path) -> dict[str, float]:

@@ -11,7 +11,7 @@ from tests.clis import CLIS, install
 from tests.live.harness import clean_environment
 
 from bench.measure import Row, alternating, compile_bytecode, run
-from segue.rehearsal.model import LoopbackModel
+from segue.rehearsal.server import LoopbackModel
 from segue.rehearsal.stage import stage
 
 SEGUE = str(Path(sys.executable).with_name("segue"))

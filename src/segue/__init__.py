@@ -9,35 +9,28 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from segue.core.errors import (
-        Broken,
-        ConfigError,
-        InUse,
-        Misuse,
-        NotInstalled,
-        SegueError,
-    )
+    from segue.app.segue import Segue
+    from segue.app.sync import SyncSegue
+    from segue.core.errors import Broken, ConfigError, InUse, Misuse, NotInstalled, SegueError
     from segue.core.ladder import Decision
     from segue.core.turn import Check, Turn
-    from segue.library import Segue
-    from segue.sync import SyncSegue
-    from segue.turns.attempt import Cancel
+    from segue.runner.attempt import Cancel
     from segue.turns.why import Why
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "Broken": "segue.core.errors",
-    "Cancel": "segue.turns.attempt",
+    "Cancel": "segue.runner.attempt",
     "Check": "segue.core.turn",
     "ConfigError": "segue.core.errors",
     "Decision": "segue.core.ladder",
     "InUse": "segue.core.errors",
     "Misuse": "segue.core.errors",
     "NotInstalled": "segue.core.errors",
-    "Segue": "segue.library",
+    "Segue": "segue.app.segue",
     "SegueError": "segue.core.errors",
-    "SyncSegue": "segue.sync",
+    "SyncSegue": "segue.app.sync",
     "Turn": "segue.core.turn",
     "Why": "segue.turns.why",
 }

@@ -16,10 +16,9 @@ from typing import IO, Any
 
 import msgspec
 
-from segue.config.homes import Home
-from segue.config.hosts import this_host
-from segue.core.hosts import Host
-from segue.turns.processes import groups
+from segue.config.home import Home, this_host
+from segue.core.model import Host
+from segue.system.processes import groups
 from tests.integration.conftest import Program, Result
 
 PATIENCE_S = 60.0

@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from segue import SyncSegue
+from segue.app.sync import SyncSegue
 from segue.store.store import open_store
-from segue.turns.foreseen import foreseen, listed
+from segue.turns.projection import list_projected, projected
 from tests.chaos.scenes import GATE, KEY, Scene, Started, kill, until
 from tests.chaos.test_orphans import SLOW, orphan
 
@@ -250,8 +250,8 @@ def test_where_nothing_is_unsettled_nothing_is_looked_for(scene: Scene) -> None:
     with open_store(None, scene.segue.home / "segue.db") as store:
         conversation = store.conversation(KEY)
         assert conversation is not None
-        assert foreseen(store, conversation, Untouched(), Path("/nowhere")) is store
-        assert listed(store, Untouched(), Path("/nowhere")) == store.conversations()
+        assert projected(store, conversation, Untouched(), Path("/nowhere")) is store
+        assert list_projected(store, Untouched(), Path("/nowhere")) == store.conversations()
 
 
 class Untouched(dict[str, str]):

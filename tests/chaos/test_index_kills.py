@@ -13,9 +13,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from segue.sessions.index import Index, open_index
-from segue.sessions.indexing import update
-from segue.sessions.places import Place
+from segue.sessions.agent_homes import AgentHome
+from segue.sessions.search.index import Index, open_index
+from segue.sessions.search.update import update
 from tests.unit.sessions.made import MadeReader, write
 
 FILES, LINES, KILLS = 40, 120, 12
@@ -24,9 +24,9 @@ BUILD = """
 import sys
 from pathlib import Path
 from segue.sessions import index_reading, index_writer
-from segue.sessions.index import open_index
-from segue.sessions.indexing import update
-from segue.sessions.places import Place
+from segue.sessions.search.index import open_index
+from segue.sessions.search.update import update
+from segue.sessions.agent_homes import Place
 from tests.unit.sessions.made import MadeReader
 index_reading.BATCH_BYTES = 20_000
 index_writer.COMMIT_BYTES = 100_000
@@ -40,7 +40,7 @@ with open_index(Path(sys.argv[2])) as index:
 def test_killed_at_random_moments(tmp_path: Path, request: pytest.FixtureRequest) -> None:
     rng = random.Random(11)
     home, path = tmp_path / "home", tmp_path / "index.db"
-    places = [Place("made", None, home, MadeReader())]
+    places = [AgentHome("made", None, home, MadeReader())]
     corpus(home)
     whole = timed(home, tmp_path / "whole.db")
     kills = KILLS * (10 if request.config.getoption("--soak") else 1)
@@ -63,7 +63,7 @@ def test_killed_at_random_moments(tmp_path: Path, request: pytest.FixtureRequest
 def test_many_at_once(tmp_path: Path) -> None:
     """One of them does the work; the others wait for it or go on with what is there."""
     home, path = tmp_path / "home", tmp_path / "index.db"
-    places = [Place("made", None, home, MadeReader())]
+    places = [AgentHome("made", None, home, MadeReader())]
     corpus(home)
     running = [
         subprocess.Popen(

@@ -15,15 +15,14 @@ import msgspec
 import psycopg
 import pytest
 
-from segue import Segue
-from segue.core.hosts import Host
-from segue.store import leases
-from segue.store.records import LeaseRow, Owner
+from segue.app.segue import Segue
+from segue.core.model import Host, Owner
+from segue.store import lease_rows
+from segue.store.leases import Acquiring, LeaseLock, judge
+from segue.store.records import LeaseRow
 from segue.store.store import open_store
-from segue.turns.grip import Grip, Taking, judge
-from segue.turns.homes import runner_home
-from segue.turns.owners import lives, this_process
-from segue.turns.processes import identify, start_time
+from segue.system.processes import identify, owner_lives, start_time, this_process
+from segue.turns.private_homes import runner_home
 from tests.chaos.machines import clock, container, machine
 from tests.chaos.scenes import GATE, Scene, Started, kill, until
 
@@ -157,15 +156,15 @@ def lease_of(scene: Scene, owner: Owner, silent_s: float = 0) -> None:
     """A row in the store as that owner would have left it."""
     ((conversation,),) = scene.rows("SELECT id FROM conversations")
     with open_store(None, scene.segue.home / "segue.db") as store:
-        got = leases.take(store, f"conversation:{conversation}", owner, lambda _: "dead")
-        assert isinstance(got, leases.Taken)
+        got = lease_rows.take(store, f"conversation:{conversation}", owner, lambda _: "dead")
+        assert isinstance(got, lease_rows.Taken)
         store.db.run("UPDATE leases SET renewed_ms = renewed_ms - :ms", ms=round(silent_s * 1000))
 
 
 def dead_process(host: Host) -> Owner:
     child = subprocess.Popen(["sleep", "60"])
     owner = msgspec.structs.replace(this_process(host), pid=child.pid, start_time=start_time(child.pid))
-    assert lives(owner, host, 0)
+    assert owner_lives(owner, host, 0)
     child.kill()
     child.wait()
     return owner
@@ -207,12 +206,12 @@ OLD = {"machine": None, "host_id": None, "pid_ns": None}
         ({"machine": None}, 0, "dead"),
         ({"machine": None, "host_id": "another"}, 0, "alive"),
         (ELSEWHERE, 0, "alive"),
-        (ELSEWHERE, leases.DEAD_S - 1, "alive"),
-        (ELSEWHERE, leases.DEAD_S, "dead"),
+        (ELSEWHERE, lease_rows.DEAD_S - 1, "alive"),
+        (ELSEWHERE, lease_rows.DEAD_S, "dead"),
         ({"machine": "another"}, 0, "alive"),
         ({"pid_ns": "pid:[1]"}, 0, "alive"),
-        ({"pid_ns": "pid:[1]"}, leases.DEAD_S, "dead"),
-        ({"boot_id": "before"}, leases.DEAD_S - 1, "alive"),
+        ({"pid_ns": "pid:[1]"}, lease_rows.DEAD_S, "dead"),
+        ({"boot_id": "before"}, lease_rows.DEAD_S - 1, "alive"),
         ({"boot_id": "before"}, BEFORE_BOOT_S, "dead"),
         (OLD, 0, "dead"),
         (OLD | {"host": "another"}, 0, "alive"),
@@ -275,15 +274,17 @@ def test_a_session_waits_for_the_orphan_that_writes_to_it(tmp_path: Path) -> Non
     me = this_process(here)
     with open_store(None, tmp_path / "segue.db") as store:
         dead = dead_process(here)
-        got = leases.take(store, "session", dead, lambda _: "dead")
-        assert isinstance(got, leases.Taken)
-        leases.note_group(store, got.claim, str(tmp_path))
-        wants, adopts = (Taking(store, "session", me, tmp_path / "locks", adopts) for adopts in (False, True))
+        got = lease_rows.take(store, "session", dead, lambda _: "dead")
+        assert isinstance(got, lease_rows.Taken)
+        lease_rows.note_group(store, got.claim, str(tmp_path))
+        wants, adopts = (
+            Acquiring(store, "session", me, tmp_path / "locks", adopts) for adopts in (False, True)
+        )
         assert wants.take() == f"process {dead.pid} on here"
         grip = adopts.take()
-        assert isinstance(grip, Grip)
+        assert isinstance(grip, LeaseLock)
         grip.let_go()
-        assert leases.find(store, "session") is None
+        assert lease_rows.find(store, "session") is None
     child.kill()
     child.wait()
 
@@ -376,7 +377,7 @@ def test_a_dead_host_is_waited_for_and_taken_over(hosts: Scene) -> None:
     killed = time.monotonic()
     done = second.end(90)
     assert done.code == 0, done.stderr
-    assert time.monotonic() - killed > leases.DEAD_S - leases.RENEW_S - 1
+    assert time.monotonic() - killed > lease_rows.DEAD_S - lease_rows.RENEW_S - 1
     assert (done.turn["mode"], done.turn["text"]) == ("replay", "1, 2")
     (why,) = [check for check in done.turn["why"] if check["check"] == "host"]
     assert why["verdict"] == "fail"
@@ -431,14 +432,14 @@ def test_who_lost_the_lease_before_the_start_starts_nothing(hosts: Scene, postgr
         ((mine,),) = store.db.all("SELECT owner FROM leases")  # a process of that machine, and alive
         a = msgspec.json.decode(mine, type=Owner)
         name = f"session:rehearsal:{a.machine or a.host_id}:{session}"
-        held = leases.take(store, name, a, lambda _: "alive")
-        assert isinstance(held, leases.Taken)
+        held = lease_rows.take(store, name, a, lambda _: "alive")
+        assert isinstance(held, lease_rows.Taken)
         second = hosts.start("remember number 2 [[shell echo two >> effects]]", **machine("a", hosts))
         second.says("waiting for the session")
         second.signal(signal.SIGSTOP)
         store.db.run("UPDATE leases SET renewed_ms = renewed_ms - 3600000 WHERE name LIKE 'conversation:%'")
         hosts.run("what numbers?", **machine("b", hosts))
-        leases.release(store, held.claim)
+        lease_rows.release(store, held.claim)
     second.signal(signal.SIGCONT)
     done = second.end()
     assert (done.code, done.turn["status"]) == (130, "cancelled")
@@ -625,8 +626,8 @@ HOLDER = """
 import sys, anyio
 from pathlib import Path
 from segue.core.request import Command
-from segue.turns.homes import claimed
-from segue.turns.runner import launch
+from segue.turns.private_homes import claimed
+from segue.runner.launch import launch
 
 async def main():
     root, here = Path(sys.argv[1]), Path(sys.argv[2])

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from segue.turns import owners
-from segue.turns.processes import HAS_PROC
+from segue.system import processes
+from segue.system.processes import HAS_PROC
 from tests.chaos.scenes import GATE, Scene, kill, until
 
 READING = "still runs; reading it to its end"
@@ -251,8 +251,8 @@ def test_a_process_that_has_only_just_been_forked_counts(tmp_path: Path) -> None
         fcntl.flock(stdout, fcntl.LOCK_EX)
         child = subprocess.Popen(["sleep", "60"], stdout=stdout, env={})
     try:
-        assert owners.attempt_lives(tmp_path)
+        assert processes.attempt_lives(tmp_path)
     finally:
         child.kill()
         child.wait()
-    assert not owners.attempt_lives(tmp_path)
+    assert not processes.attempt_lives(tmp_path)

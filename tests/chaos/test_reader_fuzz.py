@@ -17,10 +17,10 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from segue.agents import registry
-from segue.agents.reader import Reader
+from segue.agents.base import SessionArchive
 from segue.config.schema import Config
-from segue.sessions.checking import Seen
-from segue.sessions.paging import page
+from segue.sessions.check import Seen
+from segue.sessions.reading import newest_page
 from segue.testing import mutations
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "sessions"
@@ -62,7 +62,7 @@ def test_no_damage_is_fatal(agent: str, memory: Path, seed: int, soak: bool) -> 
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - before < MOST_BYTES
 
 
-def _look(reader: Reader, home: Path, rng: Random) -> None:
+def _look(reader: SessionArchive, home: Path, rng: Random) -> None:
     sessions = list(reader.stored(home))
     for stored in rng.sample(sessions, min(1, len(sessions))):
         brief = reader.brief(stored)
@@ -71,9 +71,9 @@ def _look(reader: Reader, home: Path, rng: Random) -> None:
         Seen().look(entry for record in records for entry in record.entries)
         if stored.appends and records and records[-1].next > 0:
             assert list(reader.read(stored, records[-1].next)) == []
-        newest = page(reader, stored)
+        newest = newest_page(reader, stored)
         if newest.first_id is not None and newest.has_more:
-            page(reader, stored, before_id=newest.first_id)
+            newest_page(reader, stored, before_id=newest.first_id)
         reader.files(stored)
 
 

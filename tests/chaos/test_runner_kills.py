@@ -16,8 +16,9 @@ import anyio
 import pytest
 
 from segue.core.request import Command
-from segue.turns.processes import HAS_PROC, groups, mark, marked
-from segue.turns.runner import Limits, Running, launch
+from segue.runner.launch import Running, launch
+from segue.runner.supervisor import Limits
+from segue.system.processes import HAS_PROC, groups, marked_processes, process_mark
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -81,7 +82,7 @@ async def one_round(dice: random.Random, directory: Path, name: str) -> None:
     left = [pid for pid, group in groups().items() if group == running.pid]
     assert left == [], f"{blow} on {script!r} left {left}"
     if running.exit.ended_by or running.exit.signal:
-        assert marked(mark(directory / name)) == [], f"{blow} on {script!r} left outsiders"
+        assert marked_processes(process_mark(directory / name)) == [], f"{blow} on {script!r} left outsiders"
     assert running.exit.code is not None
 
 
@@ -107,7 +108,7 @@ def rounds(tmp_path: Path, soak: bool) -> Iterator[list[str]]:
     names = [f"round{n}" for n in range(500 if soak else 40)]
     yield names
     for name in names:
-        for pid in marked(mark(tmp_path / name)):
+        for pid in marked_processes(process_mark(tmp_path / name)):
             kill(os.kill, pid)
 
 
@@ -139,7 +140,7 @@ PARENT = """
 import sys, anyio
 from pathlib import Path
 from segue.core.request import Command
-from segue.turns.runner import launch
+from segue.runner.launch import launch
 
 async def main():
     here = Path(sys.argv[1])
@@ -175,16 +176,16 @@ def test_a_child_outlives_a_killed_segue_and_its_output_is_whole(tmp_path: Path,
         time.sleep(0.02)
     assert (tmp_path / "run" / "stdout").read_text().split() == [str(n) for n in range(200)]
     assert (tmp_path / "run" / "stderr").read_text() == ""
-    while HAS_PROC and marked(mark(tmp_path / "run")) and time.monotonic() < deadline:
+    while HAS_PROC and marked_processes(process_mark(tmp_path / "run")) and time.monotonic() < deadline:
         time.sleep(0.02)
-    assert marked(mark(tmp_path / "run")) == []
+    assert marked_processes(process_mark(tmp_path / "run")) == []
 
 
 STUBBORN = """
 import sys, anyio
 from pathlib import Path
 from segue.core.request import Command
-from segue.turns.runner import Limits, launch
+from segue.runner.launch import Limits, launch
 
 async def main():
     here = Path(sys.argv[1])

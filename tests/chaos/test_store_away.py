@@ -14,7 +14,7 @@ import msgspec
 import psycopg
 import pytest
 
-from segue.turns.patience import WAITING
+from segue.turns.store_outage import WAITING
 from tests.chaos.scenes import GATE, Scene, Started, until
 from tests.postgres import Server, at
 

@@ -12,10 +12,10 @@ from contextlib import contextmanager
 import msgspec
 import pytest
 
-from segue.store import leases
+from segue.store import lease_rows
+from segue.store.leases import native_lease
 from segue.store.store import open_store
-from segue.turns.lease import native_lease
-from segue.turns.owners import this_process
+from segue.system.processes import this_process
 from tests.chaos.scenes import GATE, KEY, Scene, Started, kill, kill_group, until
 
 ROUNDS, SOAK_ROUNDS = 5, 50
@@ -243,7 +243,7 @@ def test_what_the_agent_had_not_written_down_is_sent_again(scene: Scene, branch:
 def holding(scene: Scene, name: str) -> Iterator[None]:
     """Hold a lease as another living process does."""
     with open_store(None, scene.segue.home / "segue.db") as store:
-        got = leases.take(store, name, this_process(scene.host), lambda _: "alive")
-        assert isinstance(got, leases.Taken)
+        got = lease_rows.take(store, name, this_process(scene.host), lambda _: "alive")
+        assert isinstance(got, lease_rows.Taken)
         yield
-        leases.release(store, got.claim)
+        lease_rows.release(store, got.claim)

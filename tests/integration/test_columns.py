@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from segue.cli.widths import columns
+from segue.cli.render.table import columns
 from tests.integration.conftest import Program
 from tests.integration.terminals import left_on_screen, on_terminal
 

@@ -7,8 +7,8 @@ import os
 
 import pytest
 
-from segue import Segue
-from segue.core.denied import Denied
+from segue.app.segue import Segue
+from segue.core.tools import DeniedTools
 from tests.integration.conftest import Program
 from tests.integration.talk import OTHER, Talk, rehearsing
 
@@ -93,9 +93,12 @@ def test_the_library_has_it_too(segue: Program, monkeypatch: pytest.MonkeyPatch)
         async with Segue(home=segue.home, env=segue.env) as door:
             turn = await door.run("t", CLAIMS, fail_on_denied=True)
             assert turn.failure is not None
-            assert (turn.failure.kind, turn.tools_denied) == ("tool_denied", Denied(3, ("write", "shell")))
+            assert (turn.failure.kind, turn.tools_denied) == (
+                "tool_denied",
+                DeniedTools(3, ("write", "shell")),
+            )
             again = await door.retry("t", permission="full", fail_on_denied=True)
-            assert (again.failure, again.tools_denied) == (None, Denied())
+            assert (again.failure, again.tools_denied) == (None, DeniedTools())
 
     assert os.getcwd() == str(segue.cwd)
     asyncio.run(go())

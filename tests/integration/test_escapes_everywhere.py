@@ -21,7 +21,7 @@ import pytest
 
 from segue.cli.main import COMMANDS
 from segue.cli.sessions import TABLE
-from segue.store.records import Owner
+from segue.core.model import Owner
 from tests.integration.conftest import Program
 from tests.integration.terminals import bytes_on_terminal
 from tests.integration.test_escapes import EVIL, IN_TOML, obeyed

@@ -12,8 +12,8 @@ import msgspec
 import pytest
 
 from segue.config.schema import Keep
-from segue.sessions import bounding
-from segue.store import kept
+from segue.sessions.copies import keep
+from segue.store import copies as kept
 from segue.store.records import Conversation
 from segue.store.store import open_store
 from tests.integration.conftest import Program, Result
@@ -372,7 +372,7 @@ def test_copies_in_the_database_are_bounded_as_well(postgres_url: str, tmp_path:
         shelf.path("2").write_bytes(b"other")
         shelf.keep("2")
         assert len(shelf.stored()) == 4, "somebody may just be about to name them"
-        bounding.sweep(store, shelf.chunks, shelf.directory, unused_s=-1)
+        keep.collect_garbage(store, shelf.chunks, shelf.directory, unused_s=-1)
         assert len(shelf.stored()) == 2
         for name in ("1", "2"):
             assert shelf.back(tmp_path / "back", name).read_bytes() == shelf.path(name).read_bytes()
@@ -427,7 +427,7 @@ def test_a_host_whose_clock_is_ahead_takes_no_piece_from_another(
         shelf, clock = Shelf(tmp_path, store), time.time_ns
         shelf.chunks.put("just-stored", b"x")
         monkeypatch.setattr(time, "time_ns", lambda: clock() + 86_400 * 10**9)
-        bounding.sweep(store, shelf.chunks, shelf.directory)
+        keep.collect_garbage(store, shelf.chunks, shelf.directory)
         assert shelf.stored() == {"just-stored"}
 
 

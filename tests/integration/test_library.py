@@ -19,9 +19,14 @@ import msgspec
 import pytest
 
 import segue as public
-from segue import Cancel, InUse, Misuse, Segue, SegueError, SyncSegue, Turn, Why
 from segue.agents.base import Answer
+from segue.app.segue import Segue
+from segue.app.sync import SyncSegue
 from segue.core import events as ev
+from segue.core.errors import InUse, Misuse, SegueError
+from segue.core.turn import Turn
+from segue.runner.attempt import Cancel
+from segue.turns.why import Why
 from tests.integration.conftest import Program
 
 Work = Callable[[Segue], Awaitable[None]]

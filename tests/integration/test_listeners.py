@@ -8,11 +8,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from segue import Segue, SyncSegue
 from segue.agents.base import Answer
+from segue.app.segue import Segue
+from segue.app.sync import SyncSegue
 from segue.core.events import Event, Permission, Question
 from segue.core.turn import Turn
-from segue.turns.options import Options
+from segue.turns.request import Options
 from tests.integration.conftest import Program
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import anyio
 import msgspec
 
-from segue import Segue
+from segue.app.segue import Segue
 from tests.integration.conftest import Program
 from tests.integration.talk import OTHER, Talk, rehearsing
 from tests.integration.terminals import beside_our_own, left_on_screen, on_terminal

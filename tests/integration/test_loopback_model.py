@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import pytest
 import zstandard
 
-from segue.rehearsal.model import LoopbackModel
+from segue.rehearsal.server import LoopbackModel
 
 Body = dict[str, Any]
 Made = Callable[[list[tuple[str, str]], bool], tuple[str, Body]]
@@ -308,7 +308,7 @@ def test_connections_are_kept_and_many_may_ask_at_once(model: LoopbackModel) -> 
 
 
 def test_it_runs_as_a_program(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "segue.rehearsal.model", "--port", "0", "--log", str(tmp_path / "log")]
+    command = [sys.executable, "-m", "segue.rehearsal.server", "--port", "0", "--log", str(tmp_path / "log")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         told = json.loads(process.stdout.readline())
@@ -399,7 +399,7 @@ def knock(
 
 
 def test_the_package_imports_nothing_heavy() -> None:
-    code = "import sys, segue.rehearsal.setup; print('uvicorn' in sys.modules, 'starlette' in sys.modules)"
+    code = "import sys, segue.rehearsal.stage; print('uvicorn' in sys.modules, 'starlette' in sys.modules)"
     assert (
         subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.split()
         == ["False"] * 2

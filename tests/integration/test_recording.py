@@ -13,8 +13,8 @@ import pytest
 
 from segue.core import events as ev
 from segue.store.store import Store, open_store
-from segue.turns import recording
-from segue.turns.recording import Recorder
+from segue.turns import recorder as recording
+from segue.turns.recorder import Recorder
 from tests.integration.store.talking import Talk
 
 PATIENCE_S = 60.0

@@ -14,7 +14,7 @@ import pytest
 from segue.agents.base import Answer
 from segue.agents.rehearsal.adapter import AGENT
 from segue.core import events as ev
-from segue.core.request import Place, Request, Start
+from segue.core.request import Request, RunPlace, Start
 
 SECONDS = 30
 
@@ -392,7 +392,7 @@ def test_the_model_is_the_sessions_unless_another_is_asked_for(bench: Bench) -> 
 def question(bench: Bench, answer: Answer | None) -> Ran:
     """A turn that asks, driven by the adapter."""
     request = Request(prompt="[[ask Which colour? | Red | Blue]] [[result]]", cwd=bench.cwd)
-    made = AGENT.command(request, AGENT.runtime(AGENT.builtin, ()), Place(bench.home))
+    made = AGENT.command(request, AGENT.runtime(AGENT.builtin, ()), RunPlace(bench.home))
     process = bench.start(*made.argv[len(AGENT.builtin) :])
     assert process.stdin is not None
     assert process.stdout is not None
@@ -476,7 +476,7 @@ def test_the_adapters_own_start_modes_work(bench: Bench) -> None:
         made = AGENT.command(
             Request(prompt=prompt, cwd=bench.cwd, start=start),
             AGENT.runtime(AGENT.builtin, ()),
-            Place(bench.home),
+            RunPlace(bench.home),
         )
         return bench.run(made.stdin, *made.argv[len(AGENT.builtin) :])
 

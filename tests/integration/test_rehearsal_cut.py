@@ -10,8 +10,8 @@ import pytest
 
 from segue.agents.base import Found
 from segue.agents.rehearsal.adapter import AGENT
-from segue.agents.rehearsal.sessions import SESSIONS
-from segue.core.request import Command, Place, Request, Start
+from segue.agents.rehearsal.format import FORMAT
+from segue.core.request import Command, Request, RunPlace, Start
 from segue.rehearsal.agent.store import Message, new_id
 
 RUNTIME = AGENT.runtime(AGENT.builtin, ())
@@ -33,7 +33,7 @@ class Talk:
 
     @property
     def found(self) -> Found:
-        found = SESSIONS.look(self.home, self.session, self.root)
+        found = FORMAT.look(self.home, self.session, self.root)
         assert found is not None
         return found
 
@@ -49,7 +49,7 @@ class Talk:
 
     def command(self, prompt: str, start: Start) -> Command:
         request = Request(prompt=prompt, cwd=self.root, start=start, permission="full")
-        return AGENT.command(request, RUNTIME, Place(self.root))
+        return AGENT.command(request, RUNTIME, RunPlace(self.root))
 
     def run(self, prompt: str, start: Start, code: int = 0) -> str:
         made = self.command(prompt, start)
@@ -66,7 +66,7 @@ class Talk:
     def say(self, prompt: str, code: int = 0) -> str:
         start = Start("resume", self.session) if self.session else Start(new_id=new_id())
         if self.session:
-            SESSIONS.mend(self.found, self.session, RUNTIME)
+            FORMAT.mend(self.found, self.session, RUNTIME)
         answer = self.run(prompt, start, code)
         self.session = self.session or start.new_id or ""
         self.anchors.append(self.end)
@@ -77,11 +77,11 @@ class Talk:
         whole = self.found.path.read_bytes()
         request, new = Request(prompt="", cwd=self.root), new_id()
         anchor = self.anchors[turn]
-        start = SESSIONS.cut(self.found, self.session, anchor, new, request, self.home, RUNTIME)
+        start = FORMAT.cut(self.found, self.session, anchor, new, request, self.home, RUNTIME)
         assert start is not None
         answer = self.run(prompt, start)
         other = Talk(self.root, new, self.anchors[: turn + 1])
-        assert SESSIONS.continues(other.found, anchor)
+        assert FORMAT.continues(other.found, anchor)
         assert self.found.path.read_bytes() == whole
         other.anchors.append(other.end)
         return other, answer
@@ -163,7 +163,7 @@ def test_a_fork_that_was_not_cut_is_seen(talk: Talk) -> None:
     talk.say("remember number 2")
     fork = Talk(talk.root, new_id())
     talk.run("what numbers?", Start("fork", talk.session, new_id=fork.session))
-    assert [SESSIONS.continues(fork.found, anchor) for anchor in talk.anchors] == [False, True]
+    assert [FORMAT.continues(fork.found, anchor) for anchor in talk.anchors] == [False, True]
 
 
 def test_a_torn_last_line_does_not_count(talk: Talk) -> None:
@@ -188,7 +188,7 @@ def test_a_long_session_is_looked_at_as_fast_as_a_shorter_one(talk: Talk) -> Non
         times = []
         for _ in range(100):
             began = time.perf_counter()
-            SESSIONS.look(talk.home, talk.session, talk.root)
+            FORMAT.look(talk.home, talk.session, talk.root)
             times.append(time.perf_counter() - began)
         return min(times)
 

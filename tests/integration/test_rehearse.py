@@ -305,7 +305,7 @@ def test_bodies_are_written_to_the_log_and_not_kept_in_memory(segue: Program, tm
 
 
 def test_a_bounded_log_forgets_the_oldest(tmp_path: Path) -> None:
-    from segue.rehearsal.model import LoopbackModel
+    from segue.rehearsal.server import LoopbackModel
 
     log = tmp_path / "log.jsonl"
     with LoopbackModel(log=log, kept=2) as model:

@@ -15,12 +15,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from segue.config.homes import Home
-from segue.config.hosts import this_host
+from segue.config.home import Home, this_host
+from segue.store.leases import Acquiring, LeaseLock, lease_name
 from segue.store.store import open_store
-from segue.turns.grip import Grip, Taking
-from segue.turns.lease import lease_name
-from segue.turns.owners import this_process
+from segue.system.processes import this_process
 from tests.integration.conftest import Program
 from tests.integration.talk import AGENT, OTHER, Spoke, Talk, declared, rehearsing, resumed
 
@@ -250,9 +248,9 @@ def held(talk: Talk) -> Iterator[None]:
         assert conversation is not None
         locks, name = home.locks, lease_name(conversation.id)
         owner = this_process(this_host(None, home))
-        taking = Taking(store, name, owner, locks, True)
+        taking = Acquiring(store, name, owner, locks, True)
         grip = taking.take()
-        assert isinstance(grip, Grip)
+        assert isinstance(grip, LeaseLock)
         taking.kept()
         yield
         grip.let_go()
@@ -631,7 +629,7 @@ def test_a_directory_that_was_deleted_is_named_as_deleted(talk: Talk) -> None:
 
 
 def test_the_library_has_the_same(segue: Program) -> None:
-    from segue import SyncSegue
+    from segue.app.sync import SyncSegue
 
     with SyncSegue(home=segue.home, env={**segue.env, "SEGUE_DEFAULTS_AGENT": "rehearsal"}) as door:
         options: dict[str, Any] = {"cwd": segue.cwd}

@@ -20,11 +20,11 @@ from segue.config.schema import Config
 from segue.core import events as ev
 from segue.core.outcome import Exit, Outcome
 from segue.core.redact import Redactor
-from segue.core.request import Command, Place, Request
-from segue.turns import keep
-from segue.turns.answering import Answerer, Replies
-from segue.turns.attempt import Cancel, Task, attempt
-from segue.turns.runner import Limits, launch
+from segue.core.request import Command, Request, RunPlace
+from segue.runner.attempt import Answerer, Cancel, Replies, Task, attempt
+from segue.runner.launch import launch
+from segue.runner.supervisor import Limits
+from segue.turns import run_dir
 from tests.integration.conftest import SEGUE, Program
 
 SECRET = "very-secret-value-0123456789"
@@ -235,18 +235,18 @@ def test_a_declared_command_that_gets_no_prompt_says_so(segue: Program) -> None:
 
 
 def test_a_run_that_may_still_be_going_on_is_not_thrown_away(tmp_path: Path) -> None:
-    for number in range(keep.RUNS_KEPT + 20):
+    for number in range(run_dir.RUNS_KEPT + 20):
         run = tmp_path / f"{number:05d}"
         run.mkdir()
         if number == 3:
             (run / "process.json").write_text("{}")
-    last = tmp_path / f"{keep.RUNS_KEPT + 19:05d}"
+    last = tmp_path / f"{run_dir.RUNS_KEPT + 19:05d}"
     (last / "stdout").write_text("x")
-    keep.settle(last, Redactor(()))
+    run_dir.archive(last, Redactor(()))
     left = {path.name for path in tmp_path.iterdir()}
     assert "00003" in left
     assert "00002" not in left
-    assert len(left) == keep.RUNS_KEPT + 1
+    assert len(left) == run_dir.RUNS_KEPT + 1
 
 
 # --- the probe -------------------------------------------------------------------------------------
@@ -358,7 +358,7 @@ def run_rehearsal(
         agent=agent,
         runtime=probe.probe(agent, env=env),
         request=Request(prompt=prompt, cwd=tmp_path),
-        place=Place(tmp_path / "run"),
+        place=RunPlace(tmp_path / "run"),
         env=env,
         home=tmp_path / "home",
         limits=limits,

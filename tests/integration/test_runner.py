@@ -17,12 +17,13 @@ import anyio
 import pytest
 
 from segue.core.errors import Broken, Misuse, NotInstalled
-from segue.core.frames import Oversize
 from segue.core.request import Command
-from segue.turns import processes
-from segue.turns.ending import Group
-from segue.turns.processes import groups, mark, marked
-from segue.turns.runner import Limits, Running, launch
+from segue.core.stream import Oversize
+from segue.runner.launch import Running, launch
+from segue.runner.supervisor import Limits
+from segue.system import processes
+from segue.system.groups import ProcessGroup
+from segue.system.processes import groups, marked_processes, process_mark
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -143,7 +144,7 @@ def test_lines_arrive_without_the_systems_help(tmp_path: Path, monkeypatch: pyte
     def refused(paths: object) -> None:
         raise OSError(24, "no more instances")
 
-    monkeypatch.setattr("segue.turns.watch.System", refused)
+    monkeypatch.setattr("segue.system.file_watch.SystemWatch", refused)
 
     async def main() -> None:
         async with started(tmp_path, *sh("for i in 1 2 3; do echo $i; sleep 0.1; done")) as running:
@@ -365,11 +366,11 @@ def test_environment_directory_and_mark(tmp_path: Path) -> None:
         async with launch(command, env={**ENV, "ONE": "1"}, run_dir=tmp_path / "r7") as running:
             where, values = await all_lines(running)
         assert where.decode() == str(tmp_path / "work")
-        assert values.decode() == f"1 2 {mark(tmp_path / 'r7')} none"
+        assert values.decode() == f"1 2 {process_mark(tmp_path / 'r7')} none"
 
     anyio.run(main)
-    assert mark(tmp_path / "r7").startswith("r7-")
-    assert mark(tmp_path / "r7") != mark(tmp_path / "other" / "r7")
+    assert process_mark(tmp_path / "r7").startswith("r7-")
+    assert process_mark(tmp_path / "r7") != process_mark(tmp_path / "other" / "r7")
 
 
 def test_process_json_and_modes(tmp_path: Path) -> None:
@@ -523,7 +524,7 @@ def test_who_left_the_group_stays_after_a_normal_end(tmp_path: Path) -> None:
 
 
 def test_the_mark_of_another_run_is_left_alone(tmp_path: Path) -> None:
-    other = subprocess.Popen(["sleep", "60"], env={**ENV, "SEGUE_RUN_ID": mark(tmp_path / "other")})
+    other = subprocess.Popen(["sleep", "60"], env={**ENV, "SEGUE_RUN_ID": process_mark(tmp_path / "other")})
     try:
 
         async def main() -> None:
@@ -533,7 +534,9 @@ def test_the_mark_of_another_run_is_left_alone(tmp_path: Path) -> None:
 
         anyio.run(main)
         assert other.poll() is None
-        assert marked(mark(tmp_path / "other")) == ([other.pid] if processes.HAS_PROC else [])
+        assert marked_processes(process_mark(tmp_path / "other")) == (
+            [other.pid] if processes.HAS_PROC else []
+        )
     finally:
         other.kill()
         other.wait()
@@ -589,7 +592,7 @@ def test_without_proc_the_group_is_ended_too(tmp_path: Path, monkeypatch: pytest
 def test_a_group_of_zombies_is_gone(monkeypatch: pytest.MonkeyPatch, has_proc: bool) -> None:
     monkeypatch.setattr(processes, "HAS_PROC", has_proc)
     with subprocess.Popen(["sleep", "60"], start_new_session=True) as process:
-        group = Group(process.pid)
+        group = ProcessGroup(process.pid)
         assert group.alive()
         process.kill()
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)

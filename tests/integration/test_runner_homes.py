@@ -13,14 +13,14 @@ from pathlib import Path
 import pytest
 
 from segue.core.errors import Misuse
-from segue.turns.homes import runner_home
+from segue.turns.private_homes import runner_home
 
 SESSION = "8d239d61-6361-4763-978b-2bcc6d1b8d1e"
 FOLDER = "session_20260101_120000_8d239d61"
 HOLDER = """
 import sys, time
 from pathlib import Path
-from segue.turns.homes import runner_home
+from segue.turns.private_homes import runner_home
 with runner_home(Path(sys.argv[1]), Path(sys.argv[2])) as home:
     print(home, flush=True)
     time.sleep(60)

@@ -18,15 +18,13 @@ import anyio
 import msgspec
 import pytest
 
+from segue.app.segue import store_at_home
 from segue.core.model import Voice
-from segue.sessions.pruning import Rules
-from segue.sessions.shelf import Shelf
-from segue.store.adopting import Adoption
+from segue.sessions.catalog import SessionCatalog
+from segue.sessions.prune import IdleHome, Prunable, Pruned, Rules, idle_homes, prunable, prune, wanted
+from segue.store.forks import Adoption
 from segue.store.records import AttemptRow
 from segue.store.store import Store
-from segue.turns.idle import Idle, idle_homes
-from segue.turns.opening import opened
-from segue.turns.pruning import Prunable, Pruned, prunable, prune, wanted
 from tests.integration.conftest import Program
 from tests.integration.store.talking import Talk, pin_to, session_row
 from tests.integration.talk import AGENT
@@ -446,9 +444,9 @@ MONTH_S = 30 * 24 * 3_600
 
 
 @contextmanager
-def looking(segue: Program) -> Iterator[tuple[Shelf, Store]]:
-    with opened(segue.env) as store:
-        yield Shelf(segue.env, store, segue.cwd), store
+def looking(segue: Program) -> Iterator[tuple[SessionCatalog, Store]]:
+    with store_at_home(segue.env) as store:
+        yield SessionCatalog(segue.env, store, segue.cwd), store
 
 
 def old_foreign(segue: Program) -> Path:
@@ -457,13 +455,13 @@ def old_foreign(segue: Program) -> Path:
     return copy
 
 
-def of_other(shelf: Shelf, store: Store) -> Prunable:
+def of_other(shelf: SessionCatalog, store: Store) -> Prunable:
     found = prunable(shelf, store, Rules(all_sessions=True), None)
     (one,) = [each for each in found if each.session.id == OTHER]
     return one
 
 
-def delete(shelf: Shelf, store: Store, chosen: list[Prunable], homes: list[Idle]) -> Pruned:
+def delete(shelf: SessionCatalog, store: Store, chosen: list[Prunable], homes: list[IdleHome]) -> Pruned:
     return anyio.run(prune, shelf, store, chosen, homes, shelf.home.locks)
 
 
@@ -570,7 +568,7 @@ class TestHomes:
         self.age(home)
         return moved
 
-    def idle(self, shelf: Shelf, store: Store, *chosen: Prunable) -> list[Idle]:
+    def idle(self, shelf: SessionCatalog, store: Store, *chosen: Prunable) -> list[IdleHome]:
         return idle_homes(shelf.home.runners, 7, wanted(shelf, store, chosen))
 
     def test_one_that_nobody_uses_goes(self, segue: Program, home: Path) -> None:

@@ -8,23 +8,23 @@ from pathlib import Path
 
 import pytest
 
+from segue.app.segue import Segue
 from segue.core.ladder import decide
-from segue.library import Segue
-from segue.turns.options import Options, ask_of
-from segue.turns.prepared import prepare
-from segue.turns.survey import Surveyed, survey
+from segue.turns.prepare import prepare
+from segue.turns.request import Options, request_from_options
+from segue.turns.situation import Survey, gather
 from tests.integration.conftest import Program
 
 ROLES = ("none", "coder", "reviewer")
 
 
-def looked(segue: Segue, env: dict[str, str], cwd: Path, role: str, quick: bool) -> Surveyed:
+def looked(segue: Segue, env: dict[str, str], cwd: Path, role: str, quick: bool) -> Survey:
     options: Options = {"cwd": cwd, "role": role, "agent": "rehearsal"}
-    prepared = prepare(ask_of("k", "x", options), env, segue.store, cwd)
-    return survey(prepared, segue.store, prepared.conversation.id, quick=quick)
+    prepared = prepare(request_from_options("k", "x", options), env, segue.store, cwd)
+    return gather(prepared, segue.store, prepared.conversation.id, quick=quick)
 
 
-def essence(surveyed: Surveyed) -> tuple[object, ...]:
+def essence(surveyed: Survey) -> tuple[object, ...]:
     """What the rest of a turn goes by."""
     now = surveyed.situation
     kept = now.cut.rows, now.cut.whole, now.cut.kept

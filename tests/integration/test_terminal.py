@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from segue.cli.output import Canvas
+from segue.cli.render.output import Canvas
 from tests.integration.conftest import SEGUE, Program
 from tests.integration.terminals import Terminal, Wrapping, beside_our_own, left_on_screen, on_terminal
 

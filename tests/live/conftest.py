@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from segue.rehearsal.model import LoopbackModel
+from segue.rehearsal.server import LoopbackModel
 from tests import clis, isolation
 from tests.live import harness
 from tests.live.talk import Talk, talking

@@ -22,14 +22,13 @@ from segue.agents.base import Agent
 from segue.config.schema import Config
 from segue.core import events as ev
 from segue.core.outcome import Outcome
-from segue.core.request import Place, Request, Runtime, Start
+from segue.core.request import Request, RunPlace, Runtime, Start
 from segue.core.usage import Totals
-from segue.rehearsal.log import Request as Asked
-from segue.rehearsal.model import LoopbackModel
-from segue.rehearsal.setup import point
-from segue.turns.answering import Answerer, Replies
-from segue.turns.attempt import Cancel, Task, attempt
-from segue.turns.runner import Limits
+from segue.rehearsal.log import LoggedRequest as Asked
+from segue.rehearsal.server import LoopbackModel
+from segue.rehearsal.stage import point_at_model
+from segue.runner.attempt import Answerer, Cancel, Replies, Task, attempt
+from segue.runner.supervisor import Limits
 from tests.clis import CLIS
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "streams"
@@ -89,7 +88,7 @@ class Bench:
     ) -> Ran:
         """Run one attempt to its end."""
         self.count += 1
-        place = Place(self.runs / str(self.count), self.home, time.time_ns() // 1_000_000)
+        place = RunPlace(self.runs / str(self.count), self.home, time.time_ns() // 1_000_000)
         task = Task(
             agent=self.agent,
             runtime=self.runtime,
@@ -186,7 +185,7 @@ def make(
     home, cwd, runs = (tmp / name for name in ("home", "project", "runs"))
     for folder in (home, cwd, runs):
         folder.mkdir(mode=0o700)
-    pointing = point(agent_name, model.url, home, key=model.key, retries=retries)
+    pointing = point_at_model(agent_name, model.url, home, key=model.key, retries=retries)
     for path, text in pointing.files.items():
         target = home / path
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -14,8 +14,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from segue.rehearsal.log import Request
-from segue.rehearsal.model import LoopbackModel
+from segue.rehearsal.log import LoggedRequest
+from segue.rehearsal.server import LoopbackModel
 from segue.rehearsal.stage import stage
 from tests.clis import CLIS
 from tests.live.harness import clean_environment
@@ -48,7 +48,7 @@ class Said:
     code: int
     stdout: str
     stderr: str
-    requests: list[Request]
+    requests: list[LoggedRequest]
 
     @property
     def turn(self) -> dict[str, Any]:

@@ -15,10 +15,10 @@ import pytest
 from segue.agents.base import Answer
 from segue.core import events as ev
 from segue.core.request import Start
-from segue.rehearsal.talk import Ask, Fault, Refusal
+from segue.rehearsal.types import Ask, Fault, Refusal
 from segue.rehearsal.wire import anthropic
-from segue.turns.attempt import Cancel
-from segue.turns.runner import Limits
+from segue.runner.attempt import Cancel
+from segue.runner.supervisor import Limits
 from tests.live.harness import Bench, live
 from tests.live.wire import accounted, carried, last_prompt, said
 

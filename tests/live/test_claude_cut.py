@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from segue.agents.base import Found
-from segue.agents.claude.sessions import SESSIONS
+from segue.agents.claude.format import FORMAT
 from segue.core import events as ev
 from segue.core.request import Request, Runtime, Start
 from segue.core.usage import Totals
@@ -36,7 +36,7 @@ class Talk:
 
     @property
     def found(self) -> Found:
-        found = SESSIONS.look(self.bench.home, self.session, self.bench.cwd)
+        found = FORMAT.look(self.bench.home, self.session, self.bench.cwd)
         assert found is not None
         return found
 
@@ -49,7 +49,7 @@ class Talk:
         """One turn that goes well, or is let go wrong by ``failing=True``."""
         start = Start(new_id=str(uuid.uuid4()))
         if self.session:
-            SESSIONS.mend(self.found, self.session, self.bench.runtime)
+            FORMAT.mend(self.found, self.session, self.bench.runtime)
             start = Start("resume", self.session)
         failing = more.pop("failing", False)
         ran = self.bench.attempt(prompt, start=start, **more)
@@ -62,7 +62,7 @@ class Talk:
         bench = bench or self.bench
         request = Request(prompt="", cwd=bench.cwd)
         new_id = str(uuid.uuid4())
-        start = SESSIONS.cut(self.found, self.session, anchor, new_id, request, bench.home, bench.runtime)
+        start = FORMAT.cut(self.found, self.session, anchor, new_id, request, bench.home, bench.runtime)
         assert start is not None
         assert new_id in (start.new_id, start.session)
         return start
@@ -76,7 +76,7 @@ class Talk:
         assert self.found.path.read_bytes() == whole
         other = Talk(self.bench, start.new_id or start.session or "", self.anchors[: turn + 1])
         assert ran.outcome.session_id == other.session
-        assert SESSIONS.continues(other.found, self.anchors[turn])
+        assert FORMAT.continues(other.found, self.anchors[turn])
         other.anchors.append(other.end)
         return other, ran
 
@@ -203,8 +203,8 @@ def test_a_flag_that_was_ignored_is_seen(bench: Bench) -> None:
     talk.say("[[shell echo hi]] [[say done-2]]", permission="full")
     ran = bench.attempt("what numbers?", start=Start("fork", talk.session, new_id=str(uuid.uuid4())))
     fork = Talk(bench, ran.outcome.session_id or "")
-    assert [SESSIONS.continues(fork.found, anchor) for anchor in talk.anchors] == [False, True]
-    assert not SESSIONS.continues(fork.found, str(uuid.uuid4()))
+    assert [FORMAT.continues(fork.found, anchor) for anchor in talk.anchors] == [False, True]
+    assert not FORMAT.continues(fork.found, str(uuid.uuid4()))
 
 
 @live("claude", NEW, OLD)

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from segue.turns.processes import MARK, groups
+from segue.system.processes import MARK, groups
 from tests import clis
 from tests.live.conftest import OBSTACLE
 from tests.live.talk import Talk, talking

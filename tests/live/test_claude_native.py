@@ -12,11 +12,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from segue.agents.base import Mending
-from segue.agents.claude.chain import INTERRUPTED
-from segue.agents.claude.reader import READER
-from segue.agents.claude.sessions import SESSIONS
-from segue.agents.reader import Stored
+from segue.agents.base import RepairOptions, StoredSession
+from segue.agents.claude.archive import ARCHIVE
+from segue.agents.claude.format import FORMAT
+from segue.agents.claude.repair import INTERRUPTED
 from segue.core.transcript import Entry
 from tests.live.harness import Bench, Ran, live
 from tests.live.wire import carried
@@ -31,35 +30,35 @@ print(json.dumps([dataclasses.asdict(session) for session in list_sessions()]))
 """
 
 
-def stored(bench: Bench, session: str | None) -> Stored:
+def stored(bench: Bench, session: str | None) -> StoredSession:
     assert session is not None
-    found = READER.find(bench.home, session)
+    found = ARCHIVE.find(bench.home, session)
     assert found is not None
     return found
 
 
-def told(of: Stored) -> list[Entry]:
-    return [entry for record in READER.read(of) for entry in record.entries]
+def told(of: StoredSession) -> list[Entry]:
+    return [entry for record in ARCHIVE.read(of) for entry in record.entries]
 
 
-def said(of: Stored) -> list[str]:
+def said(of: StoredSession) -> list[str]:
     """The dialogue: what was put in by nobody, in words."""
     return [each.text for each in told(of) if each.kind in ("user", "assistant") and not each.inserted]
 
 
-def talk(bench: Bench) -> Stored:
+def talk(bench: Bench) -> StoredSession:
     """Two turns, the first one with a tool call."""
     first = bench.attempt("remember number 456 [[shell echo tool-one]][[say noted]]", permission="full")
     bench.resume(first.outcome.session_id, "what number?")
     return stored(bench, first.outcome.session_id)
 
 
-def repair(bench: Bench, of: Stored, **mending: Any) -> tuple[str, tuple[str, ...]]:
-    mended = SESSIONS.repair(of, str(uuid.uuid4()), Mending(**mending))
+def repair(bench: Bench, of: StoredSession, **mending: Any) -> tuple[str, tuple[str, ...]]:
+    mended = FORMAT.repair(of, str(uuid.uuid4()), RepairOptions(**mending))
     return mended.session, mended.done
 
 
-def copied(bench: Bench, of: Stored, lines: list[bytes]) -> Stored:
+def copied(bench: Bench, of: StoredSession, lines: list[bytes]) -> StoredSession:
     """Other lines under an id of their own."""
     mine = str(uuid.uuid4())
     path = of.path.with_name(f"{mine}.jsonl")
@@ -77,7 +76,7 @@ def counts(ran: Ran, *texts: str) -> list[int]:
 @live("claude")
 def test_what_the_cli_wrote_is_read_as_it_was_said(bench: Bench) -> None:
     of = talk(bench)
-    brief = READER.brief(of)
+    brief = ARCHIVE.brief(of)
     opening = "remember number 456 [[shell echo tool-one]][[say noted]]"
     assert said(of) == [opening, "noted", "what number?", "456"]
     assert (brief.cwd, brief.first_prompt, brief.last_prompt) == (str(bench.cwd), opening, "what number?")
@@ -105,7 +104,7 @@ def test_the_sdk_and_ours_agree_on_ids_titles_and_directories(bench: Bench) -> N
     copied(bench, of, [b'{"type":"user","isSidechain":true}\n'])
     copied(bench, of, [])
     listed = listing(bench.home)
-    ours = {each.id: READER.brief(each) for each in READER.stored(bench.home)}
+    ours = {each.id: ARCHIVE.brief(each) for each in ARCHIVE.stored(bench.home)}
     assert len(listed) == 4
     for theirs in listed:
         brief = ours.pop(theirs["session_id"])
@@ -177,7 +176,7 @@ def test_repaired_from_a_later_place_it_knows_only_what_follows(bench: Bench) ->
 @live("claude")
 def test_a_removed_session_is_gone_and_the_others_resume(bench: Bench) -> None:
     gone, kept = (bench.attempt(f"remember number {n}").outcome.session_id for n in (1, 2))
-    SESSIONS.remove(stored(bench, gone))
+    FORMAT.remove(stored(bench, gone))
     assert not any(str(gone) in str(path) for path in bench.home.rglob("*"))
     refused = bench.resume(gone, "what number?").outcome.failure
     assert refused is not None
@@ -198,7 +197,9 @@ def test_the_clis_own_clean_up_takes_a_session_when_we_say_so(bench: Bench) -> N
     now = time.time()
     for days, each in aged.items():
         os.utime(each.path, (now - days * DAY_S,) * 2)
-    due = {days: READER.expires_ms(stored(bench, each.id), READER.brief(each)) for days, each in aged.items()}
+    due = {
+        days: ARCHIVE.expires_ms(stored(bench, each.id), ARCHIVE.brief(each)) for days, each in aged.items()
+    }
     assert {days: ms is not None and ms < now * 1000 for days, ms in due.items()} == {6: False, 8: True}
     bench.attempt("hello [[shell true]][[slow 8]][[say done]]", permission="full")
     assert {days: each.path.exists() for days, each in aged.items()} == {6: True, 8: False}

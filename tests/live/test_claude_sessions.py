@@ -18,7 +18,7 @@ from segue.agents.base import Answer
 from segue.core import events as ev
 from segue.core.environment import child_environment
 from segue.core.request import Runtime, Start
-from segue.rehearsal.log import Request as Asked
+from segue.rehearsal.log import LoggedRequest as Asked
 from tests.clis import CLIS, install
 from tests.live.harness import Bench, Ran, live
 from tests.live.wire import accounted, carried, said

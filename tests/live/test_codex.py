@@ -15,13 +15,13 @@ import msgspec
 import pytest
 
 from segue.core import events as ev
-from segue.core.denied import Denied
 from segue.core.errors import Misuse
 from segue.core.request import Start
+from segue.core.tools import DeniedTools
 from segue.core.usage import Totals
-from segue.rehearsal.setup import CODEX_MODEL
-from segue.turns.attempt import Cancel
-from segue.turns.runner import Limits
+from segue.rehearsal.stage import CODEX_MODEL
+from segue.runner.attempt import Cancel
+from segue.runner.supervisor import Limits
 from tests.live.harness import Bench, Ran, live
 from tests.live.wire import accounted, carried, last_prompt
 
@@ -155,7 +155,7 @@ def test_a_tool_call_and_its_result_are_seen(bench: Bench) -> None:
     assert (call.name, call.id) == ("shell", result.id)
     assert (result.ok, result.exit_code, result.output) == (False, 3, "hello\n")
     assert [event.text for event in ran.of(ev.Text)] == ["first", "done"]
-    assert (ran.outcome.text, ran.outcome.tools_run, ran.outcome.tools_denied) == ("done", 1, Denied())
+    assert (ran.outcome.text, ran.outcome.tools_run, ran.outcome.tools_denied) == ("done", 1, DeniedTools())
 
 
 PATCH = """[[shell apply_patch <<'EOF'
@@ -171,11 +171,11 @@ EOF
 def test_a_patch_is_a_tool_of_its_own_and_refused_where_nothing_may_be_written(bench: Bench) -> None:
     refused = bench.attempt(PATCH)
     assert not (bench.cwd / "new.txt").exists()
-    assert (refused.outcome.tools_run, refused.outcome.tools_denied) == (0, Denied(1, ("shell",)))
+    assert (refused.outcome.tools_run, refused.outcome.tools_denied) == (0, DeniedTools(1, ("shell",)))
     ran = bench.attempt(PATCH, permission="edit", record="patch")
     assert (bench.cwd / "new.txt").read_text() == "hello\n"
     assert [(event.name, event.ok) for event in ran.of(ev.ToolResult)] == [("apply_patch", True)]
-    assert (ran.outcome.tools_run, ran.outcome.tools_denied) == (1, Denied())
+    assert (ran.outcome.tools_run, ran.outcome.tools_denied) == (1, DeniedTools())
 
 
 @pytest.fixture
@@ -226,7 +226,7 @@ def test_what_the_sandbox_stops_at_once_is_counted_although_the_stream_is_silent
     ran = unseen(bench, "[[shell touch file]][[say done]]", record="denied")
     assert (ran.outcome.text, ran.outcome.failure) == ("done", None)
     shown = len(ran.of(ev.ToolCall))
-    assert (ran.outcome.tools_run, ran.outcome.tools_denied) == (shown, Denied(1, ("shell",)))
+    assert (ran.outcome.tools_run, ran.outcome.tools_denied) == (shown, DeniedTools(1, ("shell",)))
 
 
 @live("codex", NEW, OLD)
@@ -235,7 +235,7 @@ def test_what_the_sandbox_stops_later_has_run_and_was_refused(bench: Bench) -> N
     ran = bench.attempt("[[shell sleep 1; touch file]][[say done]]")
     (result,) = ran.of(ev.ToolResult)
     assert (result.ok, result.exit_code) == (False, 1)
-    denied = Denied(1, ("shell",)) if bench.version == NEW else Denied()
+    denied = DeniedTools(1, ("shell",)) if bench.version == NEW else DeniedTools()
     assert (ran.outcome.tools_run, ran.outcome.tools_denied) == (1, denied)
     assert not (bench.cwd / "file").exists()
 
@@ -245,7 +245,7 @@ def test_a_command_that_wrote_before_it_was_stopped_has_run(bench: Bench, outsid
     """The stream is silent about it, as if nothing had happened."""
     ran = unseen(bench, f"[[shell touch file; touch {outside}/x]][[say done]]", permission="edit")
     assert (bench.cwd / "file").exists()
-    assert (ran.outcome.tools_run, ran.outcome.tools_denied) == (1, Denied(1, ("shell",)))
+    assert (ran.outcome.tools_run, ran.outcome.tools_denied) == (1, DeniedTools(1, ("shell",)))
 
 
 @live("codex")
@@ -254,7 +254,7 @@ def test_nobody_is_asked_for_more_than_the_sandbox_allows(bench: Bench) -> None:
     ran = bench.attempt(f"[[tool exec_command {wish}]][[result]]")
     assert "approval policy is Never" in ran.outcome.text
     assert not (bench.cwd / "file").exists()
-    assert (ran.outcome.tools_run, ran.outcome.tools_denied) == (0, Denied(1, ("shell",)))
+    assert (ran.outcome.tools_run, ran.outcome.tools_denied) == (0, DeniedTools(1, ("shell",)))
 
 
 @live("codex")

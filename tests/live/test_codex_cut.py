@@ -13,7 +13,7 @@ import pytest
 import zstandard
 
 from segue.agents.base import Found
-from segue.agents.codex.sessions import SESSIONS
+from segue.agents.codex.format import FORMAT
 from segue.core import events as ev
 from segue.core.request import Request, Start
 from tests.clis import CLIS, install
@@ -25,7 +25,7 @@ TOOL = "[[shell echo tool-two-ran]] [[say done-2]]"
 
 
 def look(bench: Bench, session: str) -> Found:
-    found = SESSIONS.look(bench.home, session, bench.cwd)
+    found = FORMAT.look(bench.home, session, bench.cwd)
     assert found is not None
     return found
 
@@ -39,14 +39,14 @@ def end(bench: Bench, session: str) -> str:
 def cut(bench: Bench, session: str, anchor: str) -> str:
     """The id of a branch that ends at the anchor."""
     mine, request = str(uuid.uuid4()), Request(prompt="x", cwd=bench.cwd)
-    start = SESSIONS.cut(look(bench, session), session, anchor, mine, request, bench.home, bench.runtime)
+    start = FORMAT.cut(look(bench, session), session, anchor, mine, request, bench.home, bench.runtime)
     assert start == Start("resume", mine)
     return mine
 
 
 def resume(bench: Bench, session: str, prompt: str, **more: Any) -> Ran:
     """As a turn does it: mended before."""
-    SESSIONS.mend(look(bench, session), session, bench.runtime)
+    FORMAT.mend(look(bench, session), session, bench.runtime)
     ran = bench.resume(session, prompt, permission="full", **more)
     assert ran.outcome.failure is None, ran.outcome.failure
     assert ran.outcome.session_id == session
@@ -209,12 +209,12 @@ def test_a_cut_before_a_compaction_gives_the_history_from_before_it(bench: Bench
 def test_a_branch_continues_from_its_cut_and_the_original_does_not(bench: Bench) -> None:
     session, anchors = talk(bench)
     branch = cut(bench, session, anchors[1])
-    assert not SESSIONS.continues(look(bench, branch), anchors[1])
+    assert not FORMAT.continues(look(bench, branch), anchors[1])
     resume(bench, branch, TOOL)
-    assert SESSIONS.continues(look(bench, branch), anchors[1])
-    assert not SESSIONS.continues(look(bench, branch), anchors[0])
-    assert not SESSIONS.continues(look(bench, branch), anchors[2])
-    assert not SESSIONS.continues(look(bench, session), anchors[1])
+    assert FORMAT.continues(look(bench, branch), anchors[1])
+    assert not FORMAT.continues(look(bench, branch), anchors[0])
+    assert not FORMAT.continues(look(bench, branch), anchors[2])
+    assert not FORMAT.continues(look(bench, session), anchors[1])
 
 
 @live("codex", NEW)
@@ -223,7 +223,7 @@ def test_a_turn_that_sets_itself_a_goal_is_one_turn(bench: Bench) -> None:
     session, anchors = talk(bench)
     branch = cut(bench, session, anchors[0])
     resume(bench, branch, '[[tool create_goal {"objective":"count to three"}]][[say working]]')
-    assert SESSIONS.continues(look(bench, branch), anchors[0])
+    assert FORMAT.continues(look(bench, branch), anchors[0])
 
 
 # --- many turns, killed turns ----------------------------------------------------------------------
@@ -280,7 +280,7 @@ def test_anchors_hold_from_one_version_to_the_other(bench: Bench, up: bool) -> N
         ran = resume(after, branch, "what number?")
         assert (ran.outcome.text, carried(ran, "remember number 666")) == (number, 0)
         assert ran.outcome.usage == accounted(ran)
-        assert SESSIONS.continues(look(after, branch), anchors[place])
+        assert FORMAT.continues(look(after, branch), anchors[place])
 
 
 @live("codex", NEW)
@@ -337,7 +337,7 @@ def test_anchors_of_a_session_are_found_in_what_codex_forked_from_it(bench: Benc
         assert (ran.outcome.text, seen(ran)) == (number, expected)
     request, mine = Request(prompt="x", cwd=bench.cwd), str(uuid.uuid4())
     found = look(bench, forked)
-    assert SESSIONS.cut(found, forked, later, mine, request, bench.home, bench.runtime) is None
+    assert FORMAT.cut(found, forked, later, mine, request, bench.home, bench.runtime) is None
 
 
 @live("codex")
@@ -391,11 +391,11 @@ def test_an_empty_or_missing_session_has_no_end(bench: Bench) -> None:
     path.write_bytes(b"")
     assert look(bench, session) == Found(path, 0, None)
     path.unlink()
-    assert SESSIONS.look(bench.home, session, bench.cwd) is None
+    assert FORMAT.look(bench.home, session, bench.cwd) is None
     mine = str(uuid.uuid4())
-    assert SESSIONS.cut(found, session, anchors[0], mine, request, bench.home, bench.runtime) is None
-    SESSIONS.mend(found, session, bench.runtime)
-    assert not SESSIONS.continues(found, anchors[0])
+    assert FORMAT.cut(found, session, anchors[0], mine, request, bench.home, bench.runtime) is None
+    FORMAT.mend(found, session, bench.runtime)
+    assert not FORMAT.continues(found, anchors[0])
     assert not Path(path).exists()
 
 

@@ -14,16 +14,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from segue.agents.base import Mending
-from segue.agents.codex.pairs import INTERRUPTED
-from segue.agents.codex.reader import READER
-from segue.agents.codex.sessions import SESSIONS
-from segue.agents.reader import Stored
+from segue.agents.base import RepairOptions, StoredSession
+from segue.agents.codex.archive import ARCHIVE
+from segue.agents.codex.format import FORMAT
+from segue.agents.codex.repair import INTERRUPTED
 from segue.core import events as ev
 from segue.core.errors import InUse, Misuse
 from segue.core.request import Start
 from segue.core.transcript import Entry
-from segue.rehearsal.setup import CODEX_MODEL
+from segue.rehearsal.stage import CODEX_MODEL
 from tests.live.harness import Bench, Ran, live
 from tests.live.wire import carried, last_prompt, said
 
@@ -32,8 +31,8 @@ FIXTURES = Path(__file__).parents[1] / "fixtures" / "sessions"
 ONE, TWO = "remember number 111 [[think hm]] [[say done-1]]", "[[shell echo tool-ran]] [[say done-2]]"
 
 
-def stored(bench: Bench, session: str | None) -> Stored:
-    found = READER.find(bench.home, session or "")
+def stored(bench: Bench, session: str | None) -> StoredSession:
+    found = ARCHIVE.find(bench.home, session or "")
     assert found is not None
     return found
 
@@ -46,7 +45,7 @@ def talk(bench: Bench) -> str:
 
 
 def entries(bench: Bench, session: str | None) -> list[Entry]:
-    return [entry for record in READER.read(stored(bench, session)) for entry in record.entries]
+    return [entry for record in ARCHIVE.read(stored(bench, session)) for entry in record.entries]
 
 
 def spoken(found: list[Entry]) -> list[tuple[str, str]]:
@@ -109,7 +108,7 @@ def test_what_was_said_is_read(bench: Bench) -> None:
     assert "tool-ran" in result.text
     assert [entry.text for entry in found if entry.kind == "thinking"] == ["hm"]
     assert any("Be brief." in entry.text and entry.inserted for entry in found)
-    brief = READER.brief(stored(bench, session))
+    brief = ARCHIVE.brief(stored(bench, session))
     assert (brief.cwd, brief.title, brief.title_by) == (str(bench.cwd), "My talk", "user")
     assert (brief.first_prompt, brief.last_prompt, brief.messages) == (ONE, "third [[say done-3]]", 6)
     assert (brief.version, brief.model) == (bench.version, CODEX_MODEL)
@@ -129,7 +128,7 @@ def test_a_compaction_is_a_boundary_and_its_summary_no_message(bench: Bench) -> 
     assert [text for kind, text in spoken(found) if kind == "assistant"] == [
         f"done-{n}" for n in (1, 2, 3, 4)
     ]
-    assert READER.brief(stored(bench, session)).messages == 8
+    assert ARCHIVE.brief(stored(bench, session)).messages == 8
     keep(bench, "compacted", session)
 
 
@@ -142,12 +141,12 @@ def test_a_fork_shows_what_it_goes_on_from(bench: Bench) -> None:
         *(ONE, "done-1", TWO, "done-2", "forked [[say done-3]]", "done-3")
     ]
     found = stored(bench, forked)
-    assert list(READER.back(found)) == list(READER.read(found))[::-1]
-    assert READER.brief(found).parent == session
-    assert set(READER.files(found)) == {found.path, stored(bench, session).path}
+    assert list(ARCHIVE.back(found)) == list(ARCHIVE.read(found))[::-1]
+    assert ARCHIVE.brief(found).parent == session
+    assert set(ARCHIVE.files(found)) == {found.path, stored(bench, session).path}
     keep(bench, "fork", session, forked)
     with pytest.raises(Misuse, match="goes on from this one"):
-        SESSIONS.remove(stored(bench, session))
+        FORMAT.remove(stored(bench, session))
 
 
 @live("codex", NEW)
@@ -158,8 +157,8 @@ def test_an_archived_session_is_read_but_not_resumed(bench: Bench) -> None:
     archive = [*bench.runtime.command, "archive", session]
     subprocess.run(archive, env=bench.env, cwd=bench.cwd, capture_output=True, check=True, timeout=60)
     assert stored(bench, session).path.parent.name == "archived_sessions"
-    assert READER.brief(stored(bench, session)).messages == 4
-    assert SESSIONS.look(bench.home, session, bench.cwd) is None
+    assert ARCHIVE.brief(stored(bench, session)).messages == 4
+    assert FORMAT.look(bench.home, session, bench.cwd) is None
     refused = bench.resume(session, "what number?").outcome.failure
     assert refused is not None
     assert "is archived" in refused.message
@@ -183,7 +182,7 @@ def test_a_damaged_session_resumes_once_it_is_repaired(bench: Bench) -> None:
     session = talk(bench)
     damage(stored(bench, session).path)
     before = stored(bench, session).path.read_bytes()
-    mended = SESSIONS.repair(stored(bench, session), str(uuid.uuid4()), Mending())
+    mended = FORMAT.repair(stored(bench, session), str(uuid.uuid4()), RepairOptions())
     assert mended.done == (
         "a damaged line was dropped",
         "a call without a result was closed",
@@ -210,13 +209,13 @@ def test_a_trimmed_session_and_a_later_part_resume(bench: Bench) -> None:
     session = talk(bench)
     bench.resume(session, "third [[say done-3]]", permission="full")
     found = stored(bench, session)
-    trimmed = SESSIONS.repair(found, str(uuid.uuid4()), Mending(trim=True))
+    trimmed = FORMAT.repair(found, str(uuid.uuid4()), RepairOptions(trim=True))
     assert trimmed.done == ("the output of a tool was left out",)
     ran = bench.resume(trimmed.session, "what number?", permission="full")
     assert (ran.outcome.text, tools(ran)) == ("111", (1, 1))
     assert (carried(ran, "[output left out:"), carried(ran, "Process exited")) == (1, 0)
     third = next(entry.id for entry in entries(bench, session) if entry.text.startswith("third"))
-    later = SESSIONS.repair(found, str(uuid.uuid4()), Mending(since=third))
+    later = FORMAT.repair(found, str(uuid.uuid4()), RepairOptions(since=third))
     ran = bench.resume(later.session, "and now? [[say done-4]]", permission="full")
     assert ran.outcome.failure is None
     assert [said(ran, f"done-{number}") for number in (1, 2, 3)] == [0, 0, 1]
@@ -234,7 +233,7 @@ def test_a_killed_turn_is_closed(bench: Bench) -> None:
 
     bench.resume(session, "sleepy [[shell sleep 20]] [[say never]]", permission="full", on_event=kill)
     keep(bench, "killed", session)
-    mended = SESSIONS.repair(stored(bench, session), str(uuid.uuid4()), Mending())
+    mended = FORMAT.repair(stored(bench, session), str(uuid.uuid4()), RepairOptions())
     assert mended.done == ("a call without a result was closed",)
     ran = bench.resume(mended.session, "[[say went on]]", permission="full")
     assert (tools(ran), carried(ran, INTERRUPTED), carried(ran, "aborted")) == ((1, 1), 1, 0)
@@ -244,9 +243,9 @@ def test_a_killed_turn_is_closed(bench: Bench) -> None:
 def test_a_repaired_fork_stands_alone(bench: Bench) -> None:
     session = talk(bench)
     forked = bench.attempt("forked [[say done-3]]", start=Start("fork", session)).outcome.session_id
-    mended = SESSIONS.repair(stored(bench, forked), str(uuid.uuid4()), Mending())
+    mended = FORMAT.repair(stored(bench, forked), str(uuid.uuid4()), RepairOptions())
     for one in (forked, session):
-        SESSIONS.remove(stored(bench, one))
+        FORMAT.remove(stored(bench, one))
     ran = bench.resume(mended.session, "what number?")
     assert (ran.outcome.text, tools(ran)) == ("111", (1, 1))
     assert [said(ran, f"done-{number}") for number in (1, 2, 3)] == [1, 1, 1]
@@ -279,8 +278,8 @@ def test_a_removed_session_is_gone_and_the_others_resume(bench: Bench) -> None:
         )
     before = stored(bench, other).path.read_bytes(), rows(bench.home, other)
     assert (rows(bench.home, gone) > 0) == (bench.version == NEW)
-    SESSIONS.remove(stored(bench, gone))
-    assert READER.find(bench.home, gone) is None
+    FORMAT.remove(stored(bench, gone))
+    assert ARCHIVE.find(bench.home, gone) is None
     assert rows(bench.home, gone) == 0
     assert (stored(bench, other).path.read_bytes(), rows(bench.home, other)) == before
     assert gone not in (bench.home / "session_index.jsonl").read_text()
@@ -298,7 +297,7 @@ def test_a_session_that_runs_is_not_removed(bench: Bench) -> None:
 
     def try_it() -> None:
         try:
-            SESSIONS.remove(stored(bench, session))
+            FORMAT.remove(stored(bench, session))
         except InUse as error:
             raised.append(error)
 

@@ -16,12 +16,12 @@ from typing import Any
 import pytest
 
 from segue.core import events as ev
-from segue.core.denied import Denied
 from segue.core.outcome import Failure
 from segue.core.request import Start
+from segue.core.tools import DeniedTools
 from segue.core.usage import Usage
-from segue.turns.attempt import Cancel
-from segue.turns.runner import Limits
+from segue.runner.attempt import Cancel
+from segue.runner.supervisor import Limits
 from tests.clis import CLIS, install
 from tests.live.harness import Bench, Ran, live
 from tests.live.wire import accounted, carried, last_prompt, said
@@ -193,7 +193,7 @@ def test_a_posture_holds_on_a_fresh_and_on_a_resumed_turn(
     assert first.outcome.tools_run == wrote + ran_command
     refused = [(wrote, "write_file"), (ran_command, "run_shell_command")]
     names = tuple(name for allowed, name in refused if not allowed)
-    assert first.outcome.tools_denied == Denied(len(names), names)
+    assert first.outcome.tools_denied == DeniedTools(len(names), names)
     go_on(bench, first, touching("two"), permission=permission)
     made = {path.name for path in bench.cwd.iterdir()}
     assert made == {name for name in ("one.txt", "two.txt") if wrote} | {
@@ -217,7 +217,7 @@ def test_the_model_cannot_raise_its_own_permissions(bench: Bench) -> None:
     )
     assert not (bench.cwd / "escaped").exists()
     tools = ("enter_plan_mode", "write_file", "exit_plan_mode", "run_shell_command")
-    assert (ran.outcome.tools_run, ran.outcome.tools_denied) == (0, Denied(4, tools))
+    assert (ran.outcome.tools_run, ran.outcome.tools_denied) == (0, DeniedTools(4, tools))
 
 
 @pytest.mark.fact
@@ -241,7 +241,7 @@ def test_a_denied_tool_does_not_run_even_with_full_permission(bench: Bench) -> N
     ran = ask(bench, '[[tool run_shell_command {"command":"touch no"}]][[say done]]', permission="full",
               deny_tools=("run_shell_command",), record="denied")  # fmt: skip
     assert not (bench.cwd / "no").exists()
-    assert (ran.outcome.tools_run, ran.outcome.tools_denied) == (0, Denied(1, ("run_shell_command",)))
+    assert (ran.outcome.tools_run, ran.outcome.tools_denied) == (0, DeniedTools(1, ("run_shell_command",)))
 
 
 @live("gemini", NEW)

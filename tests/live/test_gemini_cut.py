@@ -15,7 +15,7 @@ import pytest
 
 from segue.agents import probe
 from segue.agents.base import Found
-from segue.agents.gemini.sessions import SESSIONS
+from segue.agents.gemini.format import FORMAT
 from segue.core.request import Request, Start
 from tests.clis import CLIS, install
 from tests.live.harness import Bench, Ran, live
@@ -28,7 +28,7 @@ FULL = "full"
 
 def look(bench: Bench, session: str | None) -> Found:
     assert session is not None
-    found = SESSIONS.look(bench.home, session, bench.cwd)
+    found = FORMAT.look(bench.home, session, bench.cwd)
     assert found is not None
     return found
 
@@ -49,14 +49,14 @@ def begin(bench: Bench, prompt: str) -> tuple[str, str]:
 def resume(bench: Bench, session: str | None, prompt: str, **more: Any) -> Ran:
     """A turn on a session that was mended before, as every one is."""
     assert session is not None
-    SESSIONS.mend(look(bench, session), session, bench.runtime)
+    FORMAT.mend(look(bench, session), session, bench.runtime)
     return ask(bench, prompt, start=Start("resume", session), permission=FULL, **more)
 
 
 def cut(bench: Bench, session: str, anchor: str) -> str:
     new_id = str(uuid.uuid4())
     request = Request(prompt="x", cwd=bench.cwd)
-    start = SESSIONS.cut(look(bench, session), session, anchor, new_id, request, bench.home, bench.runtime)
+    start = FORMAT.cut(look(bench, session), session, anchor, new_id, request, bench.home, bench.runtime)
     assert start == Start("resume", new_id)
     return new_id
 
@@ -66,8 +66,8 @@ def branch(bench: Bench, session: str, anchor: str, prompt: str) -> Ran:
     copy = cut(bench, session, anchor)
     ran = ask(bench, prompt, start=Start("resume", copy), permission=FULL)
     assert (ran.outcome.failure, ran.outcome.session_id) == (None, copy)
-    assert SESSIONS.continues(look(bench, copy), anchor)
-    assert not SESSIONS.continues(look(bench, copy), end(bench, copy))
+    assert FORMAT.continues(look(bench, copy), anchor)
+    assert not FORMAT.continues(look(bench, copy), end(bench, copy))
     return ran
 
 
@@ -101,7 +101,7 @@ def test_each_turn_moves_the_end_and_nothing_else_does(bench: Bench) -> None:
     resume(bench, session, "three [[say done-3]]")
     third = end(bench, session)
     assert len({first, second, third}) == 3
-    SESSIONS.mend(look(bench, session), session, bench.runtime)
+    FORMAT.mend(look(bench, session), session, bench.runtime)
     assert end(bench, session) == third
     failure(resume(bench, session, "refused [[error 400]]"))
     assert (end(bench, session) == third) == (bench.version == NEW)  # the older one keeps a failed prompt
@@ -182,7 +182,7 @@ def test_a_twin_that_nobody_cleared_away_is_removed_before_the_next_resume(bench
     files = sorted(look(bench, session).path.parent.iterdir())
     assert len(files) == 2
     assert end(bench, session) in files[0].read_text()
-    SESSIONS.mend(look(bench, session), session, bench.runtime)
+    FORMAT.mend(look(bench, session), session, bench.runtime)
     bare(bench, "another session")
     assert resume(bench, session, "what number?").outcome.text == "456"
 

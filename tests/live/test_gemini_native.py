@@ -7,10 +7,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from segue.agents.base import Mending
-from segue.agents.gemini.reader import READER
-from segue.agents.gemini.sessions import SESSIONS
-from segue.agents.reader import Stored
+from segue.agents.base import RepairOptions, StoredSession
+from segue.agents.gemini.archive import ARCHIVE
+from segue.agents.gemini.format import FORMAT
 from segue.core.transcript import Entry
 from tests.live.harness import Bench, Ran, live
 from tests.live.test_gemini import NEW, OLD, ask, bare, go_on, tool_traffic
@@ -18,14 +17,14 @@ from tests.live.test_gemini_sessions import CALL, RESULT, message, put, resume
 from tests.live.wire import carried, last_prompt, said
 
 
-def stored(bench: Bench, session: str | None) -> Stored:
-    found = READER.find(bench.home, session or "")
+def stored(bench: Bench, session: str | None) -> StoredSession:
+    found = ARCHIVE.find(bench.home, session or "")
     assert found is not None
     return found
 
 
-def entries(of: Stored) -> list[Entry]:
-    return [entry for record in READER.read(of) for entry in record.entries if not entry.again]
+def entries(of: StoredSession) -> list[Entry]:
+    return [entry for record in ARCHIVE.read(of) for entry in record.entries if not entry.again]
 
 
 def days_ago(days: float) -> str:
@@ -33,7 +32,7 @@ def days_ago(days: float) -> str:
     return when.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def write(bench: Bench, messages: list[dict[str, Any]], days: float = 0) -> Stored:
+def write(bench: Bench, messages: list[dict[str, Any]], days: float = 0) -> StoredSession:
     session, stamp = str(uuid.uuid4()), days_ago(days)
     put(bench, session, messages, startTime=stamp, lastUpdated=stamp)
     return stored(bench, session)
@@ -47,9 +46,9 @@ def each(ran: Ran, *texts: str) -> list[int]:
 def test_what_is_read_is_what_was_said(bench: Bench) -> None:
     first = ask(bench, "ALPHA! [[think hm]][[say answer-1]]", permission="full")
     ran = go_on(bench, first, "BETA! [[shell echo tool-2]][[say answer-2]]", permission="full")
-    (found,) = READER.stored(bench.home)
+    (found,) = ARCHIVE.stored(bench.home)
     assert (found.id, found) == (ran.outcome.session_id, stored(bench, found.id))
-    told = READER.brief(found)
+    told = ARCHIVE.brief(found)
     assert (told.cwd, told.messages, told.empty, told.trouble) == (str(bench.cwd), 4, False, None)
     assert (told.title, told.title_by) == (told.first_prompt, "prompt")
     assert (told.first_prompt or "")[:6] + (told.last_prompt or "")[:5] == "ALPHA!BETA!"
@@ -60,7 +59,7 @@ def test_what_is_read_is_what_was_said(bench: Bench) -> None:
         ["user", "thinking", "assistant", "user", "call", "result", "assistant"]
     )
     assert ("tool-2" in seen[5].text, seen[4].call == seen[5].call) == (True, True)
-    shown = [entry for record in READER.back(found) for entry in reversed(record.entries)]
+    shown = [entry for record in ARCHIVE.back(found) for entry in reversed(record.entries)]
     assert [entry.text for entry in reversed(shown) if entry.restored] == [entry.text for entry in seen]
 
 
@@ -88,7 +87,7 @@ def broken(bench: Bench) -> list[dict[str, Any]]:
 def test_a_broken_session_is_sent_broken_and_its_repaired_copy_is_not(bench: Bench) -> None:
     old = write(bench, broken(bench))
     original = old.path.read_bytes()
-    mended = SESSIONS.repair(old, str(uuid.uuid4()), Mending())
+    mended = FORMAT.repair(old, str(uuid.uuid4()), RepairOptions())
     assert old.path.read_bytes() == original
     strays = ("1 result without a call was left out",) if bench.version == NEW else ()
     assert mended.done == (
@@ -122,7 +121,7 @@ def test_a_torn_session_is_repaired_trimmed_and_shortened(bench: Bench) -> None:
     whole = old.path.read_bytes()
     old.path.write_bytes(whole[: whole.rindex(b"a torn") + 3])
     (second,) = (entry.id for entry in entries(old) if entry.text.startswith("BETA!"))
-    mended = SESSIONS.repair(old, str(uuid.uuid4()), Mending(trim=True, since=second))
+    mended = FORMAT.repair(old, str(uuid.uuid4()), RepairOptions(trim=True, since=second))
     assert mended.done[1:] == (
         "1 output of tools was replaced by a note",
         "2 messages before the chosen one were left out",
@@ -142,13 +141,13 @@ def test_a_removed_session_is_gone_and_the_others_stay(bench: Bench) -> None:
     second = ask(bench, "remember number 222")
     gone = stored(bench, first.outcome.session_id)
     before = tree(bench.home)
-    SESSIONS.remove(gone)
+    FORMAT.remove(gone)
     assert before.keys() - tree(bench.home).keys() == {gone.path}
     assert all(before[path] == data for path, data in tree(bench.home).items())
     code, _, stderr = bare(bench, "what number?", f"--resume={gone.id}")
     assert (code, "Invalid session identifier" in stderr) == (42, True)
     assert go_on(bench, second, "what number?").outcome.text == "222"
-    SESSIONS.remove(gone)
+    FORMAT.remove(gone)
 
 
 def tree(home: Path) -> dict[Path, bytes]:
@@ -162,7 +161,7 @@ def test_what_expires_is_deleted_by_the_next_start(bench: Bench) -> None:
     talk = [message("user", "remember number 456"), message("gemini", "Noted: 456.")]
     late, fresh = write(bench, talk, days=31), write(bench, talk, days=29)
     now = datetime.now(UTC).timestamp() * 1000
-    told = [READER.expires_ms(one, READER.brief(one)) for one in (late, fresh)]
+    told = [ARCHIVE.expires_ms(one, ARCHIVE.brief(one)) for one in (late, fresh)]
     bare(bench, "another session")
     assert [one.path.exists() for one in (late, fresh)] == [bench.version == OLD, True]
     assert [when is not None and when < now for when in told] == [bench.version == NEW, False]

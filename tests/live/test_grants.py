@@ -9,7 +9,7 @@ import pytest
 from segue.agents import probe, registry
 from segue.config.schema import Config
 from segue.core.tools import Tools, knows
-from segue.rehearsal.log import Request
+from segue.rehearsal.log import LoggedRequest
 from tests.clis import CLIS
 from tests.live.talk import MOST, Said, Talk
 
@@ -19,7 +19,7 @@ STAND_IN = "DeferredToolPlaceholder"
 """Claude has it in the prompt where tools are left out of it; it is none."""
 
 
-def offered(request: Request) -> set[str]:
+def offered(request: LoggedRequest) -> set[str]:
     """The tools that a request shows to the model."""
     assert request.body is not None
     found: set[str] = set()
@@ -28,11 +28,11 @@ def offered(request: Request) -> set[str]:
     return found - {STAND_IN}
 
 
-def first(said: Said) -> Request:
+def first(said: Said) -> LoggedRequest:
     return next(request for request in said.requests if not request.side)
 
 
-def bare(talk: Talk, prompt: str) -> Request:
+def bare(talk: Talk, prompt: str) -> LoggedRequest:
     """What the CLI itself sends, without anything of ours."""
     before = len(talk.model.requests)
     argv = [talk.env["PATH"].split(":")[0] + "/claude", "-p", "--output-format", "stream-json", "--verbose"]

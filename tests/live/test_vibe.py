@@ -18,12 +18,12 @@ import msgspec
 import pytest
 
 from segue.core import events as ev
-from segue.core.denied import Denied
 from segue.core.errors import Misuse
 from segue.core.request import Posture
-from segue.turns.attempt import Cancel
-from segue.turns.homes import runner_home
-from segue.turns.runner import Limits
+from segue.core.tools import DeniedTools
+from segue.runner.attempt import Cancel
+from segue.runner.supervisor import Limits
+from segue.turns.private_homes import runner_home
 from tests.live.harness import Bench, Ran, live
 from tests.live.wire import accounted, carried, last_prompt
 
@@ -143,7 +143,7 @@ def test_what_it_thinks_calls_and_is_refused_is_seen(bench: Bench) -> None:
     assert (read_end.ok, read_end.denied) == (True, False)
     assert "the-content" in read_end.output
     assert (write_end.ok, write_end.denied) == (False, True)
-    denied = Denied(1, (write.name,))
+    denied = DeniedTools(1, (write.name,))
     assert (ran.outcome.text, ran.outcome.tools_run, ran.outcome.tools_denied) == ("done", 1, denied)
     assert ran.of(ev.Unknown) == []
 
@@ -188,7 +188,7 @@ def test_the_old_version_would_run_any_command_that_begins_harmlessly(bench: Ben
     outside = bench.cwd.parent / "outside.txt"
     prompt = f"[[shell echo x > here.txt]][[write {outside} x]][[say done]]"
     ran = bench.attempt(prompt, permission="edit")
-    assert (ran.outcome.tools_run, ran.outcome.tools_denied) == (0, Denied(2, ("bash", "write_file")))
+    assert (ran.outcome.tools_run, ran.outcome.tools_denied) == (0, DeniedTools(2, ("bash", "write_file")))
     assert not (bench.cwd / "here.txt").exists()
     assert not outside.exists()
     bare(bench, "-p", "[[shell echo x > here.txt]][[say done]]", "--agent=plan")
@@ -222,7 +222,7 @@ def test_a_directory_cannot_grant_itself_anything(bench: Bench) -> None:
     grant(bench)
     ran = bench.attempt(TOUCH.format("a"))
     names = tuple(call.name for call in ran.of(ev.ToolCall))
-    assert (ran.outcome.text, ran.outcome.tools_denied) == ("done", Denied(2, names))
+    assert (ran.outcome.text, ran.outcome.tools_denied) == ("done", DeniedTools(2, names))
     assert made(bench, "a") == set()
 
 

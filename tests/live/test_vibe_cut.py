@@ -20,9 +20,9 @@ import pytest
 
 from segue.agents import probe
 from segue.agents.base import Found
-from segue.agents.vibe.sessions import SESSIONS
+from segue.agents.vibe.format import FORMAT
 from segue.core.request import Request, Start
-from segue.turns.homes import runner_home
+from segue.turns.private_homes import runner_home
 from tests.clis import CLIS, install
 from tests.live.harness import Bench, Ran, live
 from tests.live.test_vibe import NEW, OLD, SECOND, TOUCH, made, moved, old_folder
@@ -33,7 +33,7 @@ VARYING = re.compile(r"Today's date is [^\n]*|/tmp/vibe-scratchpad-[\w-]+")
 
 
 def look(bench: Bench, session: str | None) -> Found:
-    found = SESSIONS.look(bench.home, session or "", bench.cwd)
+    found = FORMAT.look(bench.home, session or "", bench.cwd)
     assert found is not None
     return found
 
@@ -46,14 +46,14 @@ def end(bench: Bench, session: str | None) -> str:
 
 def resume(bench: Bench, session: str | None, prompt: str, **more: Any) -> Ran:
     """As a turn does it: what is wrong with the session is put right before."""
-    SESSIONS.mend(look(bench, session), session or "", bench.runtime)
+    FORMAT.mend(look(bench, session), session or "", bench.runtime)
     return bench.resume(session, prompt, **more)
 
 
 def cut(bench: Bench, session: str | None, anchor: str, model: str | None = None) -> Start | None:
     request = Request(prompt="", cwd=bench.cwd, model=model)
     found = look(bench, session)
-    return SESSIONS.cut(found, session or "", anchor, str(uuid4()), request, bench.home, bench.runtime)
+    return FORMAT.cut(found, session or "", anchor, str(uuid4()), request, bench.home, bench.runtime)
 
 
 def branch(bench: Bench, session: str | None, anchor: str, prompt: str, **more: Any) -> Ran:
@@ -64,9 +64,9 @@ def branch(bench: Bench, session: str | None, anchor: str, prompt: str, **more: 
     ran = bench.attempt(prompt, start=start, **more)
     assert files(look(bench, session).path) == before
     assert ran.outcome.session_id not in (None, session)
-    left = SESSIONS.look(bench.home, start.session or "", bench.cwd)
+    left = FORMAT.look(bench.home, start.session or "", bench.cwd)
     assert left is None or start.session == ran.outcome.session_id  # else it has done its duty
-    assert SESSIONS.continues(look(bench, ran.outcome.session_id), anchor)
+    assert FORMAT.continues(look(bench, ran.outcome.session_id), anchor)
     assert whole or look(bench, ran.outcome.session_id).end != look(bench, session).end
     return ran
 
@@ -219,7 +219,7 @@ def test_anchors_from_before_a_compaction_are_gone_and_those_after_it_hold(bench
     shrunk = resume(bench, session, "SHRUNK [[say small]]", env=small)
     assert [request.side for request in shrunk.requests] == [True, False]
     assert cut(bench, session, old) is None
-    assert SESSIONS.continues(look(bench, session), old)  # nobody can tell, and nothing speaks against it
+    assert FORMAT.continues(look(bench, session), old)  # nobody can tell, and nothing speaks against it
     new = end(bench, session)
     resume(bench, session, "LATER-ON [[say later]]")
     ran = branch(bench, session, new, "what number?")
@@ -241,7 +241,7 @@ def test_anchors_hold_from_the_old_version_to_the_new_one_and_back(bench: Bench)
     assert (straight.outcome.text, said(straight, "remember", "TWO")) == ("111", [1, 0])
     third = resume(bench, second.outcome.session_id, "THREE [[say three]]")
     taken_in = third.outcome.session_id
-    assert SESSIONS.continues(look(bench, taken_in), two)
+    assert FORMAT.continues(look(bench, taken_in), two)
     newer = branch(bench, taken_in, two, "what number? NEWER")
     assert sent(newer)[:-1] == sent(third)[:-1]
     back = branch(old, taken_in, end(bench, taken_in), "what number? BACK")
@@ -261,11 +261,11 @@ def test_a_session_is_cut_from_the_home_it_lies_in_into_the_one_that_is_used(
         anchor = end(there, first.outcome.session_id)
         second = there.resume(first.outcome.session_id, "remember number 222")
         found, request = look(there, second.outcome.session_id), Request(prompt="", cwd=bench.cwd)
-        start = SESSIONS.cut(found, "", anchor, str(uuid4()), request, here.home, here.runtime)
+        start = FORMAT.cut(found, "", anchor, str(uuid4()), request, here.home, here.runtime)
         assert start is not None
         ran = here.attempt("what number?", start=start)
         assert (ran.outcome.text, said(ran, "222")) == ("111", [0])
-        assert SESSIONS.continues(look(here, ran.outcome.session_id), anchor)
+        assert FORMAT.continues(look(here, ran.outcome.session_id), anchor)
 
 
 @live("vibe", OLD)

@@ -16,10 +16,9 @@ from uuid import uuid4
 import msgspec
 import pytest
 
-from segue.agents.base import Mending
-from segue.agents.reader import Stored
-from segue.agents.vibe.reader import READER
-from segue.agents.vibe.sessions import SESSIONS
+from segue.agents.base import RepairOptions, StoredSession
+from segue.agents.vibe.archive import ARCHIVE
+from segue.agents.vibe.format import FORMAT
 from tests.live.harness import Bench, Ran, live
 from tests.live.test_vibe import NEW, OLD, failure_of, moved
 from tests.live.test_vibe_cut import files, said, sent, settle
@@ -29,14 +28,14 @@ TOOL = "TWO [[shell echo out-$((500+2))]] [[say done-2]]"
 Items = list[dict[str, Any]]
 
 
-def find(bench: Bench, session: str | None) -> Stored:
-    found = READER.find(bench.home, session or "")
+def find(bench: Bench, session: str | None) -> StoredSession:
+    found = ARCHIVE.find(bench.home, session or "")
     assert found is not None
     return found
 
 
-def told(stored: Stored) -> list[tuple[str, str]]:
-    return [(entry.kind, entry.text) for record in READER.read(stored) for entry in record.entries]
+def told(stored: StoredSession) -> list[tuple[str, str]]:
+    return [(entry.kind, entry.text) for record in ARCHIVE.read(stored) for entry in record.entries]
 
 
 def closed(ran: Ran) -> bool:
@@ -64,7 +63,7 @@ def put(folder: Path, value: Any, name: str = "", suffix: str = ".json") -> str:
     return digest
 
 
-def break_it(bench: Bench, stored: Stored) -> None:
+def break_it(bench: Bench, stored: StoredSession) -> None:
     """A call that nobody answered; in the old version also a line that was torn by a kill."""
     if bench.version == NEW:
         rewrite(stored.path, lambda items: items[:4])
@@ -79,19 +78,19 @@ def test_a_session_is_read_as_it_was_and_one_that_was_damaged_can_be_repaired(be
     first = bench.attempt("remember number 111")
     second = bench.resume(first.outcome.session_id, TOOL, permission="full")
     stored = find(bench, second.outcome.session_id)
-    assert stored in list(READER.stored(bench.home))
-    brief = READER.brief(stored)
+    assert stored in list(ARCHIVE.stored(bench.home))
+    brief = ARCHIVE.brief(stored)
     assert (brief.title, brief.title_by, brief.last_prompt) == ("remember number 111", "prompt", TOOL)
     assert (brief.cwd, brief.messages, brief.trouble) == (str(bench.cwd), 4, None)
     assert (brief.model, brief.context) == ("rehearsal", last_prompt(second))
     assert [kind for kind, _ in told(stored)] == ["user", "assistant", "user", "call", "result", "assistant"]
     assert [text for _, text in told(stored)][:3] == ["remember number 111", "Noted: 111.", TOOL]
     assert "out-502" in told(stored)[4][1]
-    assert list(READER.back(stored)) == list(READER.read(stored))[::-1]
+    assert list(ARCHIVE.back(stored)) == list(ARCHIVE.read(stored))[::-1]
 
     break_it(bench, stored)
     before = files(stored.path)
-    mended = SESSIONS.repair(find(bench, stored.id), str(uuid4()), Mending())
+    mended = FORMAT.repair(find(bench, stored.id), str(uuid4()), RepairOptions())
     assert mended.done[-1] == "a call without a result was closed"
     assert files(stored.path) == before
     refused = bench.resume(stored.id, "ORIGINAL [[say hm]]")
@@ -111,14 +110,14 @@ def test_a_turn_that_was_killed_is_taken_along_as_far_as_it_came(bench: Bench) -
     bench.resume(first.outcome.session_id, "KILLED [[shell sleep 60]] [[say late]]", permission="full")
     settle(bench, first.outcome.session_id)
     stored = find(bench, first.outcome.session_id)
-    assert READER.brief(stored).last_prompt == "KILLED [[shell sleep 60]] [[say late]]"
+    assert ARCHIVE.brief(stored).last_prompt == "KILLED [[shell sleep 60]] [[say late]]"
     kinds = [kind for kind, _ in told(stored)]
     assert kinds[:6] == ["user", "call", "result", "assistant", "user", "call"]
     assert kinds[6:] in (
         [],
         ["result"],
     )  # a part of Vibe that outlived the kill may have noted that it failed
-    mended = SESSIONS.repair(stored, str(uuid4()), Mending(trim=True))
+    mended = FORMAT.repair(stored, str(uuid4()), RepairOptions(trim=True))
     assert ("a call without a result was closed" in mended.done) is (kinds[6:] == [])
     ran = bench.resume(mended.session, "what number?")
     assert (ran.outcome.failure, ran.outcome.text, closed(ran)) == (None, "111", True)
@@ -133,7 +132,7 @@ def test_a_removed_session_is_gone_and_another_goes_on_also_from_a_copy(bench: B
     kept = bench.attempt("remember number 222").outcome.session_id
     again = bench.resume(kept, "[[say again]]").outcome.session_id  # 3.x writes what it knows of the others
     stored = find(bench, gone)
-    SESSIONS.remove(stored)
+    FORMAT.remove(stored)
     assert not stored.path.exists()
     assert not [path for path in bench.home.rglob("*") if (gone or "") in path.name]
     index = bench.home / "logs/session/unified/.session-index.json"
@@ -142,7 +141,7 @@ def test_a_removed_session_is_gone_and_another_goes_on_also_from_a_copy(bench: B
     assert bench.resume(again, "what number?").outcome.text == "222"
 
     other, there = find(bench, again), tmp_path / "elsewhere"
-    for path in READER.files(other):
+    for path in ARCHIVE.files(other):
         target = there / path.relative_to(bench.home)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(path, target)

@@ -8,8 +8,8 @@ from typing import Literal
 from segue.agents.base import Agent, Ended, Evidence
 from segue.core import events as ev
 from segue.core.outcome import Exit, Outcome
-from segue.core.reading import Reading
 from segue.core.request import Capabilities, Request, Runtime, Start
+from segue.core.stream import TurnState
 from segue.core.usage import Totals
 
 STREAMS = Path(__file__).parents[1] / "fixtures" / "streams"
@@ -34,7 +34,7 @@ def concluded(
     now_ms: int = 0,
 ) -> Outcome:
     """What the agent makes of these events and this end."""
-    reading = Reading()
+    reading = TurnState()
     for event in events:
         reading.add(event)
     return agent.conclude(

@@ -14,15 +14,44 @@ import segue
 SOURCE = Path(segue.__file__).parent
 BELOW: dict[str, set[str]] = {
     "core": set(),
-    "config": {"core"},
-    "rehearsal": {"core"},
-    "agents": {"config", "core"},
-    "store": {"config", "core"},
-    "sessions": {"agents", "config", "core", "store"},
-    "turns": {"agents", "config", "core", "rehearsal", "sessions", "store"},
-    "testing": {"agents", "config", "core"},
-    "cli": {"agents", "config", "core", "rehearsal", "sessions", "store", "turns", "library"},
+    "system": {"core"},
+    "config": {"system", "core"},
+    "rehearsal": {"system", "core"},
+    "agents": {"config", "system", "core"},
+    "testing": {"agents", "config", "system", "core"},
+    "store": {"config", "system", "core"},
+    "runner": {"agents", "config", "system", "core"},
+    "sessions": {"runner", "rehearsal", "agents", "store", "config", "system", "core"},
+    "turns": {"sessions", "runner", "agents", "store", "config", "system", "core"},
+    "app": {"turns", "sessions", "runner", "agents", "store", "config", "system", "core"},
+    "cli": {"app", "config", "core"},
 }
+STILL: dict[str, set[str]] = {
+    "sessions/repair.py": {"turns"},
+    "app/doctor.py": {"cli"},
+    "cli/agents.py": {"agents"},
+    "cli/conversation.py": {"turns"},
+    "cli/last.py": {"store", "turns"},
+    "cli/log.py": {"turns"},
+    "cli/ls.py": {"store", "turns"},
+    "cli/options.py": {"store", "sessions", "agents", "turns"},
+    "cli/question.py": {"runner", "agents"},
+    "cli/rehearse.py": {"rehearsal"},
+    "cli/render/dialogue.py": {"store"},
+    "cli/render/transcript.py": {"sessions"},
+    "cli/render/why.py": {"turns"},
+    "cli/sessions/check.py": {"sessions"},
+    "cli/sessions/continue_.py": {"store", "sessions"},
+    "cli/sessions/ls.py": {"sessions"},
+    "cli/sessions/prune.py": {"sessions"},
+    "cli/sessions/repair.py": {"sessions", "agents"},
+    "cli/sessions/restore.py": {"store", "sessions", "turns"},
+    "cli/sessions/search.py": {"sessions", "agents"},
+    "cli/sessions/show.py": {"sessions", "agents"},
+    "cli/turn_live.py": {"store", "runner", "turns"},
+    "cli/why.py": {"turns"},
+}
+"""What still points the wrong way. This list only gets shorter: an entry that is no longer true fails."""
 HEAVY = (
     *("starlette", "uvicorn", "rich", "zstandard", "psycopg", "dbos", "aiosql"),
     *("importlib.metadata", "hypothesis"),
@@ -43,8 +72,8 @@ def imported(path: Path) -> set[str]:
 @pytest.mark.parametrize("package", BELOW)
 def test_imports_point_downwards(package: str) -> None:
     for path in sorted((SOURCE / package).rglob("*.py")):
-        beyond = imported(path) - BELOW[package] - {package}
-        assert not beyond, f"{path.relative_to(SOURCE)} imports {', '.join(sorted(beyond))}"
+        name = str(path.relative_to(SOURCE))
+        assert imported(path) - BELOW[package] - {package} == STILL.get(name, set()), name
 
 
 def test_every_package_has_its_place() -> None:
@@ -67,7 +96,7 @@ def test_no_module_reaches_into_anothers_private_names(package: str) -> None:
         "import segue",
         "from segue.cli.main import main; import sys; sys.argv = ['segue', '--version']\n"
         "try: main()\nexcept SystemExit: pass",
-        "import segue.cli.run, segue.cli.live, segue.turns.turn, segue.agents.claude.adapter",
+        "import segue.cli.run, segue.cli.turn_live, segue.turns.turn, segue.agents.claude.adapter",
         "import segue.rehearsal.agent.__main__",
     ],
 )

@@ -3,26 +3,191 @@
 An adapter is data and small pure functions. Only ``evidence`` touches the world: it reads what the CLI
 left on disk, and takes away what the CLI left broken there. ``segue.testing`` holds the conformance kit
 that checks an adapter.
+
+Which entries of a session stand behind an anchor, when they are read in order.
+
+How an agent's own sessions are read where they lie: found, looked at briefly, walked through.
+
+A reader never changes anything and never raises for what it finds: what is damaged, unknown, half written
+or forbidden is reported as such. Files may be of any size; only ``read`` goes through all of one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import IO, Any, Protocol, runtime_checkable
 
 import msgspec
 
+from segue.agents.jsonl import LONGEST, backwards, forwards
 from segue.core.events import Event, Permission, Question
 from segue.core.outcome import Exit, Outcome
-from segue.core.reading import Reading
-from segue.core.request import Command, Place, Request, Runtime, Start
-from segue.core.transcript import IMAGE_BYTES
+from segue.core.request import Command, Request, RunPlace, Runtime, Start
+from segue.core.stream import TurnState
+from segue.core.transcript import IMAGE_BYTES, Brief, Entry
 from segue.core.usage import Totals
 
-if TYPE_CHECKING:
-    from segue.agents.behind import Behind
-    from segue.agents.reader import Reader, Stored
+
+class AfterAnchor:
+    """Call it with each entry in turn. ``upto`` says which belong to what ends at the anchor."""
+
+    def __init__(self, upto: Callable[[Entry], bool]) -> None:
+        self._upto = upto
+        self.found = False
+        """Whether the anchor is in the session at all."""
+
+    def __call__(self, entry: Entry) -> bool:
+        if self._upto(entry):
+            self.found = True
+            return False
+        return self.found
+
+
+def after_named(anchor: str) -> AfterAnchor:
+    """For formats in which an anchor is a record's own id."""
+    return AfterAnchor(lambda entry: entry.native == anchor or entry.native.startswith(f"{anchor}/"))
+
+
+HEAD, TAIL = 64 * 1024, 64 * 1024
+"""A brief reads no more than these of a file: its beginning and its end."""
+
+
+class StoredSession(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A native session as the file system shows it, before anybody looked inside."""
+
+    id: str
+    home: Path
+    file: str
+    """The path of its file, or of its directory. Text, because a list has thousands of them."""
+    size: int
+    changed_ns: int
+    appends: bool = True
+    """It is one file that only grows: a place in it holds, and what is new is behind what was there."""
+
+    @property
+    def path(self) -> Path:
+        return Path(self.file)
+
+
+class Record(msgspec.Struct, frozen=True, gc=False):
+    """One record of a session: where it starts, where the next one does, and what it holds."""
+
+    start: int
+    next: int
+    entries: Sequence[Entry]
+
+
+class WindowRules(msgspec.Struct, frozen=True):
+    """How an agent's CLI treats a full window."""
+
+    reserved: int
+    """Tokens that it keeps free for the answer."""
+    compacts_at: float | None
+    """The share of the window at which it compacts by itself; None: it never does."""
+    margin: int = 0
+    """So many tokens before either of these it compacts already."""
+    window: int | None = None
+    """Where neither the session nor a turn told one."""
+    tried: tuple[str, ...] = ()
+    """The versions of the CLI that Segue is tested with, oldest first."""
+
+
+class SessionArchive(Protocol):
+    """The sessions of one agent, for those who only look."""
+
+    allowance: WindowRules
+
+    def stored(self, home: Path) -> Iterator[StoredSession]:
+        """All sessions in a home, by names and ``stat`` alone, in any order."""
+        ...
+
+    def find(self, home: Path, session: str) -> StoredSession | None:
+        """One session by its whole id."""
+        ...
+
+    def brief(self, stored: StoredSession) -> Brief:
+        """From the file's first and last 64 KB, never more."""
+        ...
+
+    def read(self, stored: StoredSession, start: int = 0) -> Iterator[Record]:
+        """The records from a place on, oldest first; one that is still being written is left out.
+
+        ``start`` other than 0 is a record's ``next``, and only for sessions that ``appends``.
+        """
+        ...
+
+    def back(self, stored: StoredSession, end: int | None = None) -> Iterator[Record]:
+        """The records before a place (a ``start``; None: the end), newest first, read as asked for."""
+        ...
+
+    def side(self, stored: StoredSession) -> Sequence[StoredSession]:
+        """The transcripts of its subagents, where they stand in files of their own."""
+        ...
+
+    def files(self, stored: StoredSession) -> Sequence[Path]:
+        """All files that make the session, below its home: what a copy needs to be resumed elsewhere."""
+        ...
+
+    def expires_ms(self, stored: StoredSession, brief: Brief) -> int | None:
+        """When the CLI's own clean-up will take it away, by the settings in its home; None: never."""
+        ...
+
+
+class JsonlArchive:
+    """What readers of one record a line have in common; they say what a line holds."""
+
+    def entries(self, text: bytes, start: int) -> Sequence[Entry]:
+        """Pure: one line. Never raises. Each reader has its own."""
+        raise NotImplementedError
+
+    def opened(self, stored: StoredSession) -> AbstractContextManager[IO[bytes]]:
+        return stored.path.open("rb")
+
+    def read(self, stored: StoredSession, start: int = 0) -> Iterator[Record]:
+        try:
+            with self.opened(stored) as file:
+                for line in forwards(file, start):
+                    if line.whole:
+                        yield self._record(line.start, line.next, line.text)
+        except OSError as error:
+            yield _unreadable(start, error)
+
+    def back(self, stored: StoredSession, end: int | None = None) -> Iterator[Record]:
+        try:
+            with self.opened(stored) as file:
+                for line in backwards(file, end):
+                    yield self._record(line.start, line.next, line.text)
+        except OSError as error:
+            yield _unreadable(0, error)
+
+    def side(self, stored: StoredSession) -> Sequence[StoredSession]:
+        return ()
+
+    def _record(self, start: int, following: int, text: bytes | None) -> Record:
+        if text is None:
+            return Record(start, following, (damaged(start, f"a line of over {LONGEST >> 20} MB"),))
+        return Record(start, following, self.entries(text, start))
+
+
+def entries_of(reader: SessionArchive, stored: StoredSession) -> Iterator[Entry]:
+    """All that stands in a session, oldest first."""
+    return (entry for record in reader.read(stored) for entry in record.entries)
+
+
+def entry_id(start: int, n: int = 0) -> str:
+    """The id of the nth entry of the record that starts there."""
+    return f"{start}.{n}"
+
+
+def damaged(start: int, why: str) -> Entry:
+    return Entry(id=entry_id(start), kind="damaged", text=why, restored=False)
+
+
+def _unreadable(start: int, error: OSError) -> Record:
+    return Record(start, start, (damaged(start, f"it cannot be read: {error.strerror or error}"),))
+
 
 Evidence = Mapping[str, Any]
 
@@ -40,7 +205,7 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True):
 
     request: Request
     runtime: Runtime
-    reading: Reading
+    reading: TurnState
     exit: Exit
     evidence: Evidence = {}
     base: Totals = Totals()
@@ -57,7 +222,7 @@ class Found(msgspec.Struct, frozen=True):
     """None: the end cannot be told (damaged, or written by a version nobody knows yet)."""
 
 
-class Mending(msgspec.Struct, frozen=True, kw_only=True):
+class RepairOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What a repaired copy of a session shall be without, apart from what is broken in it."""
 
     trim: bool = False
@@ -68,7 +233,7 @@ class Mending(msgspec.Struct, frozen=True, kw_only=True):
     """An image larger than this, in bytes of the file, is replaced by a line that says so."""
 
 
-class Mended(msgspec.Struct, frozen=True, kw_only=True):
+class RepairedCopy(msgspec.Struct, frozen=True, kw_only=True):
     """A repaired copy: the id to resume it by, its place, and in words what was done."""
 
     session: str
@@ -76,7 +241,7 @@ class Mended(msgspec.Struct, frozen=True, kw_only=True):
     done: tuple[str, ...]
 
 
-class Sessions(Protocol):
+class SessionFormat(Protocol):
     """An agent's own session format: find it, look at its end, cut it, mend it.
 
     An **anchor** is an opaque text of at most 200 characters for a place between two turns. It stays valid
@@ -113,17 +278,17 @@ class Sessions(Protocol):
         """Before a resume: put right what the CLI's own resume would send wrongly. Anchors stay valid."""
         ...
 
-    def behind(self, anchor: str) -> Behind:
+    def behind(self, anchor: str) -> AfterAnchor:
         """Tells which entries of a session (as its reader gives them, in order) came after the anchor."""
         ...
 
-    def repair(self, stored: Stored, new_id: str, mending: Mending) -> Mended:
+    def repair(self, stored: StoredSession, new_id: str, mending: RepairOptions) -> RepairedCopy:
         """Write a session ``new_id`` beside this one that the CLI resumes: nothing torn, no call without its
         result, no empty answer, one chain. The original stays as it is; what is written is written whole or
         not at all. Raises ``Broken`` with the reason where nothing can be saved."""
         ...
 
-    def remove(self, stored: Stored) -> None:
+    def remove(self, stored: StoredSession) -> None:
         """Delete a session and what the CLI's own indexes say of it; the rest of them stays as it was."""
         ...
 
@@ -177,10 +342,10 @@ class Agent(Protocol):
     notes: Sequence[str]
     """What a user should know of its posture; ``segue doctor`` prints them."""
 
-    sessions: Sessions | None
+    sessions: SessionFormat | None
     """Its session format; None where nobody knows it: then it is resumed by its id, and never cut."""
 
-    def reader(self) -> Reader | None:
+    def reader(self) -> SessionArchive | None:
         """How its sessions are read where they lie; None where nobody knows their format."""
         ...
 
@@ -196,7 +361,7 @@ class Agent(Protocol):
         """Pure: where the CLI lives when no account says otherwise."""
         ...
 
-    def command(self, request: Request, runtime: Runtime, place: Place) -> Command:
+    def command(self, request: Request, runtime: Runtime, place: RunPlace) -> Command:
         """Pure: what to start. Raises ``Misuse`` for what this CLI cannot do."""
         ...
 
@@ -208,7 +373,7 @@ class Agent(Protocol):
         """Pure: the line that answers the event on the CLI's stdin."""
         ...
 
-    def evidence(self, request: Request, place: Place, home: Path, reading: Reading) -> Evidence:
+    def evidence(self, request: Request, place: RunPlace, home: Path, reading: TurnState) -> Evidence:
         """Read, after the end, what only the disk knows (ids, usage, whether the session exists)."""
         ...
 

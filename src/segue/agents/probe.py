@@ -1,4 +1,7 @@
-"""Finds an agent's program and learns what it can do. Cached by (path, size, mtime): free the second time."""
+"""Finds an agent's program and learns what it can do. Cached by (path, size, mtime): free the second time.
+
+The system's keyring, in which some CLIs keep a key: never asked, only known of.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
@@ -18,9 +22,15 @@ import msgspec
 
 from segue import __version__
 from segue.agents.base import Agent
-from segue.core.decoder import decode
 from segue.core.errors import Misuse, NotInstalled
+from segue.core.json_values import decode
 from segue.core.request import Runtime
+
+
+def keyring_is_reachable(env: Mapping[str, str]) -> bool:
+    """Whether a program with this environment could ask one."""
+    return sys.platform == "darwin" or bool(env.get("DBUS_SESSION_BUS_ADDRESS"))
+
 
 PROBE_SECONDS = 30
 OUTPUT_BYTES = 200_000

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from segue.cli.output import say, say_json, width_of
+from segue.cli.render.output import say, say_json, width_of
 from segue.core.request import Capabilities
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def survey(env: Mapping[str, str], cwd: Path) -> list[Listed]:
 
 def probe_cache(env: Mapping[str, str]) -> Path | None:
     """Where probes are remembered; nowhere, where the home cannot be written."""
-    from segue.config.homes import home_of
+    from segue.config.home import home_of
 
     home = home_of(env)
     try:
@@ -110,7 +110,7 @@ def abilities(can: Capabilities) -> list[str]:
 
 def lines(found: Sequence[Listed], width: int) -> Iterator[str]:
     """Each agent on a line, and below it what it can do, its accounts, or how to get it."""
-    from segue.cli.widths import columns, joined, padded
+    from segue.cli.render.table import columns, joined, padded
 
     table = [("agent", "version", [["found"]])]
     table += [(one.agent, one.version or "–", _details(one)) for one in found]
@@ -127,7 +127,7 @@ def lines(found: Sequence[Listed], width: int) -> Iterator[str]:
 
 def _details(one: Listed) -> list[list[str]]:
     """Line by line, each in parts between which it can be broken."""
-    from segue.cli.words import below_home, one_line
+    from segue.cli.render.words import below_home, one_line
 
     where = below_home(one.path) if one.path else one_line(one.problem or "")
     able = abilities(one.capabilities) if one.capabilities else []

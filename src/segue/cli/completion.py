@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from segue.cli.output import answer
+from segue.cli.render.output import answer
 
 WHERE = {
     "bash": 'add to ~/.bashrc: eval "$(segue completion bash)"',

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from segue.cli.output import DIM, GREEN, PLAIN, RED, YELLOW, prose_width, say, say_json
-from segue.cli.widths import wrapped
+from segue.cli.render.output import DIM, GREEN, PLAIN, RED, YELLOW, prose_width, say, say_json
+from segue.cli.render.table import wrapped
 
 if TYPE_CHECKING:
-    from segue.cli.logins import Finding
+    from segue.app.doctor import Finding
 
 SIGNS = {"ok": "✓", "note": "·", "warn": "!", "bad": "✗"}
 INKS = {"ok": GREEN, "note": DIM, "warn": YELLOW, "bad": RED}
@@ -28,7 +28,7 @@ def command(as_json: bool) -> int:
     """
     from pathlib import Path
 
-    from segue.cli.checks import examine
+    from segue.app.doctor import examine
 
     bad, width = 0, prose_width(sys.stdout)
     findings = []

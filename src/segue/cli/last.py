@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from segue.cli.options import complete_keys
-from segue.cli.output import answer, say, say_json
+from segue.cli.render.output import answer, say, say_json
 from segue.core.errors import StoreAway
 
 if TYPE_CHECKING:
@@ -38,23 +38,22 @@ def command(key: str, wait: bool, as_json: bool) -> int:
     If the newest turn gave no answer, stderr says so, and the exit code is that turn's. A script can start a
     turn in the background and fetch its result with --wait.
     """
-    from segue.cli import words
-    from segue.config.homes import home_of
-    from segue.config.hosts import this_host
+    from segue.app.segue import store_at_home
+    from segue.cli.render import words
+    from segue.config.home import home_of, this_host
     from segue.config.load import load
-    from segue.core.keys import conversation_key
+    from segue.core.ids import conversation_key
     from segue.core.turn import exit_code
     from segue.turns import changes
-    from segue.turns.foreseen import foreseen
     from segue.turns.liveness import under_way
-    from segue.turns.opening import opened
+    from segue.turns.projection import projected
 
-    with opened(os.environ) as stored:
-        conversation = changes.known(stored, conversation_key(key))
+    with store_at_home(os.environ) as stored:
+        conversation = changes.known_conversation(stored, conversation_key(key))
         host = this_host(load(os.environ, Path.cwd()).store.host, home_of(os.environ))
         while wait and _waits(lambda: under_way(stored, conversation.id, host)):
             time.sleep(POLL_S)
-        store = foreseen(stored, conversation, os.environ, Path.cwd())
+        store = projected(stored, conversation, os.environ, Path.cwd())
         rows = store.log(conversation.id)
         standing = {row.id for row in rows}
         runs = [turn for turn in store.turns(conversation.id) if _counts(turn, standing)]
@@ -94,7 +93,7 @@ def _counts(turn: TurnRow, standing: set[str]) -> bool:
 
 def _told(answers: Sequence[LogRow]) -> Turn | dict[str, Any] | None:
     """The turn that gave an answer; of one that came by an import, what the log says of it."""
-    from segue.cli.dialogue import as_object
+    from segue.cli.render.dialogue import as_object
 
     if not answers:
         return None

@@ -21,16 +21,16 @@ def command(key: str, full: bool, as_json: bool) -> None:
 
     Messages are numbered; segue edit, truncate and retry take #n or the id that --json shows.
     """
-    from segue.cli import dialogue
-    from segue.cli.output import say, say_json, width_of
-    from segue.core.keys import conversation_key
+    from segue.app.segue import store_at_home
+    from segue.cli.render import dialogue
+    from segue.cli.render.output import say, say_json, width_of
+    from segue.core.ids import conversation_key
     from segue.turns import changes
-    from segue.turns.foreseen import foreseen
-    from segue.turns.opening import opened
+    from segue.turns.projection import projected
 
-    with opened(os.environ) as stored:
-        conversation = changes.known(stored, conversation_key(key))
-        store = foreseen(stored, conversation, os.environ, Path.cwd())
+    with store_at_home(os.environ) as stored:
+        conversation = changes.known_conversation(stored, conversation_key(key))
+        store = projected(stored, conversation, os.environ, Path.cwd())
         turns = store.turns(conversation.id)
         rows = store.log(conversation.id, withdrawn=True)
     if as_json:
@@ -40,7 +40,7 @@ def command(key: str, full: bool, as_json: bool) -> None:
     width = width_of(sys.stdout)
     if conversation.forked_from is not None:
         say(f"a fork of {conversation.forked_from}")
-    for line in (*dialogue.lines(rows, width, full=full), *dialogue.total(rows, turns, width)):
+    for line in (*dialogue.dialogue_lines(rows, width, full=full), *dialogue.total_line(rows, turns, width)):
         say(line)
     if not rows:
         say(f'{key} has no messages yet. Say something: segue run {key} "hi"', err=True)

@@ -33,12 +33,12 @@ def command(as_json: bool) -> None:
     ✗: the last turn failed. …: a turn is running or waiting. ↻: Segue was killed during a turn; the next
     segue run settles it.
     """
-    from segue.cli.output import say, say_json, width_of
-    from segue.turns.foreseen import listed
-    from segue.turns.opening import opened
+    from segue.app.segue import store_at_home
+    from segue.cli.render.output import say, say_json, width_of
+    from segue.turns.projection import list_projected
 
-    with opened(os.environ) as store:
-        summaries = listed(store, os.environ, Path.cwd())
+    with store_at_home(os.environ) as store:
+        summaries = list_projected(store, os.environ, Path.cwd())
     if as_json:
         say_json([as_object(each) for each in summaries])
         return
@@ -76,8 +76,8 @@ def as_object(each: Summary) -> dict[str, Any]:
 
 
 def lines(summaries: Sequence[Summary], width: int, now_ms: int | None = None) -> Iterator[str]:
-    from segue.cli import table, words
-    from segue.cli.dialogue import age
+    from segue.cli.render import table, words
+    from segue.cli.render.dialogue import age
 
     now = time.time_ns() // 1_000_000 if now_ms is None else now_ms
     rows = [("conversation", "agents", "messages", "cost", "last used", "", "title")]
@@ -88,4 +88,4 @@ def lines(summaries: Sequence[Summary], width: int, now_ms: int | None = None) -
         when = (age(each.last_used_ms, now), mark)
         rows.append((*who, *when, words.one_line(each.title)))
     longest = min(LONGEST, width // 3)
-    yield from table.lines(rows, width, right=RIGHT, least=LEAST, room=TITLE_ROOM, longest=longest)
+    yield from table.table_lines(rows, width, right=RIGHT, least=LEAST, room=TITLE_ROOM, longest=longest)

@@ -1,19 +1,64 @@
-"""The entry point: finds the command, and turns every failure into one line and the right exit code."""
+"""The entry point: finds the command, and turns every failure into one line and the right exit code.
+
+A group of commands, each in a module of its own that is imported when the command is called.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
 import threading
+from collections.abc import Mapping
 from contextlib import suppress
-from typing import NoReturn
+from importlib import import_module
+from typing import Any, NoReturn
 
 import click
 
 from segue import __version__
-from segue.cli.group import Commands
-from segue.cli.output import harmless, say, say_json
+from segue.cli.render.output import harmless, say, say_json
 from segue.core.errors import SegueError
+
+PLACES = {
+    **{name: f"conversation:{name}" for name in ("edit", "truncate", "undo", "fork", "export", "rm")},
+    "import": "conversation:import_",
+    "sessions.continue": "sessions.continue_:command",
+}
+"""Where a command is that is not ``command`` in a module of its own name."""
+
+
+class Commands(click.Group):
+    """``table``: name and help of each command, so that ``--help`` imports none of them. The module of a
+    command is ``segue.cli.<prefix><name>``."""
+
+    def __init__(self, *args: Any, table: Mapping[str, str], prefix: str, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.table, self.prefix = table, prefix
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.table)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in self.table:
+            return None
+        module, _, function = PLACES.get(self.prefix + name, f"{self.prefix}{name}:command").partition(":")
+        command: click.Command = getattr(import_module(f"segue.cli.{module}"), function)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(self.table.items()))
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        name = args[0] if args else ""
+        if name and not name.startswith("-") and name not in self.table:
+            from difflib import get_close_matches
+
+            close = get_close_matches(name, self.table, 1)
+            hint = f"did you mean {close[0]}?" if close else f"see {ctx.command_path} --help"
+            raise click.UsageError(f'there is no command "{name}"; {hint}')
+        return super().resolve_command(ctx, args)
+
 
 COMMANDS = {
     "run": "Run one turn of an agent; only the answer goes to stdout.",
@@ -116,7 +161,7 @@ def _home() -> dict[str, str]:
     """The user's home where the environment does not name it: agents would make theirs in the project."""
     if os.environ.get("HOME", "").startswith("/"):
         return {}
-    from segue.config.homes import at_home
+    from segue.config.home import at_home
 
     return at_home(os.environ)
 

@@ -1,19 +1,54 @@
-"""The options that every command which takes a turn shares: ``run``, ``retry``, ``why``."""
+"""The options that every command which takes a turn shares: ``run``, ``retry``, ``why``.
+
+What is meant on the command line: a session by its id or its conversation, agents by their names.
+
+Where the prompt comes from: the argument, stdin, or both (the argument first).
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import select
+import stat
+import sys
+from collections.abc import Callable, Iterable
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast, get_args
 
 import click
 
+from segue.agents.registry import BUILT_IN
+from segue.cli.render.output import say
+from segue.core.errors import Misuse
 from segue.core.request import Posture, Questions
+from segue.sessions.catalog import SessionCatalog
+from segue.sessions.listing import Listed
+from segue.store.store import Store
 
 if TYPE_CHECKING:
-    from segue.turns.options import Options
+    from segue.turns.request import Options
+
+
+def find_session(shelf: SessionCatalog, store: Store, name: str) -> Listed:
+    """The session of that id; else the one that the conversation of that key used last."""
+    try:
+        return shelf.find(name)
+    except Misuse:
+        conversation = store.conversation(name)
+        pins = store.pins(conversation.id) if conversation is not None else []
+        if not pins:
+            raise
+        return shelf.find(f"{pins[0].voice.agent}:{pins[0].native_id}")
+
+
+def known_agents(names: Iterable[str], declared: Iterable[str]) -> None:
+    """``Misuse`` for one that there is not: a slip would look like an empty list."""
+    known = {*BUILT_IN, *declared}
+    for name in names:
+        if name not in known:
+            raise Misuse(f'there is no agent "{name}". Known: {", ".join(sorted(known))}')
+
 
 NATIVE = "segue.native"
 F = TypeVar("F", bound=Callable[..., Any])
@@ -50,9 +85,9 @@ class TurnCommand(click.Command):
 
 
 def complete_keys(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    from segue.turns.opening import opened
+    from segue.app.segue import store_at_home
 
-    with opened(os.environ) as store:
+    with store_at_home(os.environ) as store:
         keys = [each.conversation.key for each in store.conversations()]
     return [key for key in keys if key.startswith(incomplete)]
 
@@ -200,3 +235,60 @@ def checked(ctx: click.Context, options: dict[str, Any]) -> Options:
     options["save"] = not options.pop("no_save")
     options["native_args"] = ctx.meta.get(NATIVE, ())
     return cast("Options", options)
+
+
+SILENCE_S = 3.0
+"""After so long without a byte it is said that we wait. Only the caller knows whether anything will come:
+a pipe that a test run writes to at its end looks like one that nobody ever writes to."""
+WAITING = "segue: waiting for piped input (add </dev/null if there is none)"
+NOTHING = 'the prompt is empty; use segue run KEY "TEXT", or pipe it in'
+CHUNK = 1 << 20
+
+
+def gather_prompt(text: str | None, use_stdin: bool = True, nothing: str = NOTHING) -> str:
+    """The prompt, or ``Misuse`` when there is none (``nothing`` says so) or it is not UTF-8."""
+    given = _checked(text) if text is not None else ""
+    piped = _stdin() if use_stdin else ""
+    prompt = "\n\n".join(part for part in (given, piped) if part.strip())
+    if not prompt.strip():
+        raise Misuse(nothing)
+    return prompt
+
+
+def _stdin() -> str:
+    if sys.stdin is None or sys.stdin.closed or sys.stdin.isatty():
+        return ""
+    try:
+        data = _read(sys.stdin.fileno())
+    except OSError as error:
+        raise Misuse(f"stdin cannot be read: {error.strerror or error}") from None
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        byte = data[error.start]
+        raise Misuse(f"the prompt on stdin is not UTF-8: byte 0x{byte:02x} at offset {error.start}") from None
+
+
+def _read(descriptor: int) -> bytes:
+    """Everything up to the end, however long that takes."""
+    mode = os.fstat(descriptor).st_mode
+    silence = SILENCE_S if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) else None
+    chunks: list[bytes] = []
+    while True:
+        if not select.select([descriptor], [], [], silence)[0]:
+            say(WAITING, err=True)
+            silence = None
+            continue
+        chunk = os.read(descriptor, CHUNK)
+        if not chunk:
+            return b"".join(chunks)
+        chunks.append(chunk)
+
+
+def _checked(text: str) -> str:
+    """Arguments that were not UTF-8 arrive with surrogates in them."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise Misuse(f"the prompt is not UTF-8: wrong byte at offset {error.start}") from None
+    return text

@@ -27,8 +27,8 @@ def command(ctx: click.Context, /, key: str, message: str | None, **options: Any
       segue retry fix-auth
       segue retry fix-auth '#3' --agent codex
     """
-    from segue.cli.taking import run
-    from segue.core.keys import conversation_key
+    from segue.cli.turn_live import run_live
+    from segue.core.ids import conversation_key
 
     shown = {name: options.pop(name) for name in ("as_json", "events", "quiet")}
-    return run(conversation_key(key), None, checked(ctx, options), again=message, **shown)
+    return run_live(conversation_key(key), None, checked(ctx, options), again=message, **shown)

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from segue.cli import prompt as prompts
+from segue.cli import options as prompts
 from segue.cli.options import OUTPUT, RUNNING, WHO, TurnCommand, checked, complete_keys, take
 
 
@@ -39,12 +39,12 @@ def command(ctx: click.Context, /, key: str, text: str | None, **options: Any) -
       git diff | segue run review-42 "anything wrong?" --agent codex
       segue run fix-auth "go on" --adopt 4f50c2d1
     """
-    from segue.cli.taking import run
-    from segue.core.keys import conversation_key
+    from segue.cli.turn_live import run_live
+    from segue.core.ids import conversation_key
 
     key = conversation_key(key)
     shown = {name: options.pop(name) for name in ("as_json", "events", "quiet")}
     use_stdin = not options.pop("no_stdin")
     wanted = checked(ctx, options)
-    prompt = prompts.gather(text, use_stdin=use_stdin)
-    return run(key, prompt, wanted, again=None, use_stdin=use_stdin, **shown)
+    prompt = prompts.gather_prompt(text, use_stdin=use_stdin)
+    return run_live(key, prompt, wanted, again=None, use_stdin=use_stdin, **shown)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from segue.cli.output import say
+from segue.cli.render.output import say
 
 
 @click.command("trust", short_help="Trust a project directory.")
@@ -19,7 +19,7 @@ def command(directory: Path, remove: bool) -> None:
     Without trust, it may only set model, instructions and limits: a cloned repository is not your own code.
     """
     from segue.config import trust
-    from segue.config.homes import home_of
+    from segue.config.home import home_of
     from segue.core.errors import Misuse
 
     place = directory.expanduser()

@@ -23,19 +23,21 @@ def command(ctx: click.Context, /, key: str, text: str | None, as_json: bool, **
 
     Nothing is run or changed. Without TEXT, the new message counts as empty; stdin is not read.
     """
-    from segue.cli import reasons
-    from segue.cli.form import somebody_answers
-    from segue.cli.output import coloured, say, say_json, width_of
-    from segue.core.keys import conversation_key
-    from segue.turns.opening import opened
-    from segue.turns.options import ask_of
-    from segue.turns.prepared import prepare
+    from segue.app.segue import store_at_home
+    from segue.cli.question import somebody_answers
+    from segue.cli.render import why as reasons
+    from segue.cli.render.output import coloured, say, say_json, width_of
+    from segue.core.ids import conversation_key
+    from segue.turns.prepare import prepare
+    from segue.turns.request import request_from_options
     from segue.turns.why import why
 
     wanted = checked(ctx, options)
-    with opened(os.environ) as store:
+    with store_at_home(os.environ) as store:
         answers = somebody_answers()
-        ask = ask_of(conversation_key(key), text or " ", wanted, may_be_empty=True, answers=answers)
+        ask = request_from_options(
+            conversation_key(key), text or " ", wanted, may_be_empty=True, answers=answers
+        )
         prepared = prepare(ask, os.environ, store, Path.cwd())
         for mention in prepared.config.mentions:
             say(f"segue: {mention}", err=True)
@@ -44,5 +46,5 @@ def command(ctx: click.Context, /, key: str, text: str | None, as_json: bool, **
         say_json(found)
         return
     home, width = os.environ.get("HOME", ""), width_of(sys.stdout)
-    for line in reasons.lines(found, width=width, home=home, colour=coloured(sys.stdout)):
+    for line in reasons.why_lines(found, width=width, home=home, colour=coloured(sys.stdout)):
         say(line)

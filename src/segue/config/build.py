@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from segue.config import template
+from segue.config import declared as template
 from segue.config.declared import DeclaredAgent
 from segue.config.explain import no_such, refused
-from segue.config.homes import expand
+from segue.config.home import expand
 from segue.config.schema import BUILT_IN, FLAT, Account, Config, is_name
 from segue.core.usage import Price
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from segue.config.lines import KeyPath
-    from segue.config.tables import Tables
+    from segue.config.load import Tables
+    from segue.config.source import KeyPath
 
 S = TypeVar("S", bound=msgspec.Struct)
 

@@ -9,17 +9,71 @@
     text = { path = "$.message.text", when = { type = "message", role = "assistant" } }
 
 Where one ``Where`` is expected in the file, a list of them may stand; they are always lists here.
+
+Command templates: a list of arguments with placeholders.
+
+Arguments in inner brackets belong together and are left out when a placeholder among them has no
+value, so that a flag never stands without its value:
+
+    ["mytool", ["--model", "{model}"], "{prompt_file}"]
 """
 
+from __future__ import annotations
+
 import re
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 import msgspec
 
-from segue.config import template
-from segue.config.template import Template, placeholders
-from segue.core.jsonpath import Scalar, steps
+from segue.core.json_values import Scalar, path_steps
 from segue.core.outcome import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+Placeholder = Literal["prompt", "prompt_file", "session_id", "model", "cwd"]
+Template = tuple[str | tuple[str, ...], ...]
+
+PLACEHOLDERS: tuple[str, ...] = get_args(Placeholder)
+_PLACEHOLDER = re.compile(r"\{(" + "|".join(PLACEHOLDERS) + r")\}")
+_ANY_PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
+
+
+def placeholders(template: Template) -> frozenset[str]:
+    """The placeholders a template uses."""
+    return frozenset(name for entry in template for part in _parts(entry) for name in _names(part))
+
+
+def fill_template(template: Template, values: Mapping[str, str | None]) -> tuple[str, ...]:
+    """The arguments, without the entries in which a placeholder has no value."""
+    argv: list[str] = []
+    for entry in template:
+        parts = _parts(entry)
+        if all(values.get(name) is not None for part in parts for name in _names(part)):
+            argv.extend(_PLACEHOLDER.sub(lambda m: values[m[1]] or "", part) for part in parts)
+    return tuple(argv)
+
+
+def check_template(key: str, template: Template) -> None:
+    """Raises ``ValueError`` for a template that cannot be started."""
+    first = _parts(template[0]) if template else ()
+    if not first or not first[0]:
+        raise ValueError(f"{key} is empty")
+    if _names(first[0]):
+        raise ValueError(f"{key} must begin with a program, not with a placeholder")
+    for name in (n for entry in template for part in _parts(entry) for n in _ANY_PLACEHOLDER.findall(part)):
+        if name not in PLACEHOLDERS:
+            known = ", ".join(f"{{{p}}}" for p in PLACEHOLDERS)
+            raise ValueError(f"{key} has the unknown placeholder {{{name}}}; there are {known}")
+
+
+def _parts(entry: str | tuple[str, ...]) -> tuple[str, ...]:
+    return (entry,) if isinstance(entry, str) else entry
+
+
+def _names(part: str) -> list[str]:
+    return _PLACEHOLDER.findall(part)
 
 
 class Where(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -46,7 +100,7 @@ class Where(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if self.path is not None and self.stream == "stderr":
             raise ValueError("looks for a path in stdout only; use a pattern for stderr")
         for path in (self.path or "$", *self.when):
-            steps(path)
+            path_steps(path)
         try:
             re.compile(self.pattern or "")
         except re.error as error:
@@ -75,7 +129,7 @@ class WhereUsage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def __post_init__(self) -> None:
         for path in (self.input, self.cache_read, self.cache_write, self.output, self.cost_usd, *self.when):
-            steps(path or "$")
+            path_steps(path or "$")
 
 
 class DeclaredAgent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -122,7 +176,7 @@ class DeclaredAgent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         if any(where.stream == "stderr" or where.delta for where in self.tool):
             raise ValueError("tool is looked for in stdout, call by call: it takes no stream and no delta")
         for path in self.done:
-            steps(path)
+            path_steps(path)
 
     @property
     def can_resume(self) -> bool:
@@ -143,7 +197,7 @@ class DeclaredAgent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
             raise ValueError("has resume_command but no session_id that says where the id is found")
 
     def _check_command(self, key: str, command: Template) -> None:
-        template.check(key, command)
+        check_template(key, command)
         ways = len({"prompt", "prompt_file"} & placeholders(command)) + (self.stdin == "prompt")
         if ways != 1:
             said = "nowhere" if ways == 0 else "twice"

@@ -3,24 +3,133 @@
     config = load(os.environ, Path.cwd())
 
 Everything is put into one set of tables that remembers where each key came from, and checked once.
+
+A project's ``segue.toml``: somebody else's file until the user trusts its directory.
+
+The sections of all sources in one, each key with the source it came from.
 """
 
 from __future__ import annotations
 
+import math
 import os
 from typing import TYPE_CHECKING, Any
 
-from segue.config import project, trust
+from segue.config import trust
 from segue.config.build import build
-from segue.config.homes import Home, home_of, user_home
+from segue.config.explain import no_such
+from segue.config.home import Home, home_of, user_home
+from segue.config.schema import FLAT, LOWER_ONLY, NAMED, PROJECT_KEYS
 from segue.config.source import Source, read_file
-from segue.config.tables import Tables
+from segue.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
     from segue.config.schema import Config
+    from segue.config.source import KeyPath
+
+
+PROJECT_FILE = "segue.toml"
+
+
+def find_project(cwd: Path, home: Path) -> Path | None:
+    """The nearest ``segue.toml``: up to the repository's root, else up to the user's home, else here."""
+    cwd, home = cwd.resolve(), home.resolve()
+    chain = (cwd, *cwd.parents)
+    root = next((d for d in chain if (d / ".git").exists()), None)
+    if root is None:
+        root = home if home in chain else cwd
+    for directory in chain[: chain.index(root) + 1]:
+        if (directory / PROJECT_FILE).is_file():
+            return directory / PROJECT_FILE
+    return None
+
+
+def restrict_project(source: Source, below: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """What a file that is not trusted may say, and a notice for each part that was left out."""
+    kept: dict[str, Any] = {}
+    notices: list[str] = []
+    for section, table in source.tables.items():
+        if section not in FLAT and section not in NAMED:
+            raise source.error((section,), f"has {no_such('section', section, (*FLAT, *NAMED))}")
+        if not isinstance(table, dict) or section not in PROJECT_KEYS:
+            notices.append(_left_out(source, (section,), f"[{section}]"))
+            continue
+        for key, value in table.items():
+            if key in FLAT[section].__struct_fields__ and key not in PROJECT_KEYS[section]:
+                notices.append(_left_out(source, (section, key), f"[{section}] {key}"))
+            elif _loosens(section, key, value, own := _limit(section, key, below)):
+                notices.append(
+                    f"{source.where((section, key))}: {key} = {value} is ignored, your limit is {own}"
+                )
+            else:
+                kept.setdefault(section, {})[key] = value
+    return kept, tuple(notices)
+
+
+def _limit(section: str, key: str, below: Mapping[str, Any]) -> Any:
+    """What holds without the project: what the user says, else the default."""
+    default = getattr(FLAT[section](), key, None)
+    return below.get(section, {}).get(key, default)
+
+
+def _loosens(section: str, key: str, value: Any, own: Any) -> bool:
+    numbers = isinstance(own, int | float) and isinstance(value, int | float)
+    if key not in LOWER_ONLY[section] or not numbers:
+        return False
+    if key == "ttl_minutes":  # 0: none
+        value, own = value or math.inf, own or math.inf
+    return bool(value > own)
+
+
+def _left_out(source: Source, path: tuple[str, ...], what: str) -> str:
+    return f"{source.where(path)}: {what} is ignored, because this directory is not trusted (segue trust)"
+
+
+class Tables:
+    """``values`` by section (and entry) and key; a later source wins key by key."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, dict[str, Any]] = {}
+        self._origin: dict[KeyPath, Source] = {}
+
+    def add(self, source: Source) -> None:
+        for section, table in source.tables.items():
+            if section not in FLAT and section not in NAMED:
+                raise source.error((section,), f"has {no_such('section', section, (*FLAT, *NAMED))}")
+            _must_be_table(source, (section,), table)
+            target = self.values.setdefault(section, {})
+            self._origin.setdefault((section,), source)
+            if section in FLAT:
+                self._merge((section,), target, table, source)
+                continue
+            for name, entry in table.items():
+                _must_be_table(source, (section, name), entry)
+                self._origin.setdefault((section, name), source)
+                self._merge((section, name), target.setdefault(name, {}), entry, source)
+
+    def origin(self, path: KeyPath) -> Source | None:
+        """Where the key that counts came from."""
+        return self._origin.get(path)
+
+    def error(self, path: KeyPath, message: str) -> ConfigError:
+        """An error at this place, spoken by the source it came from."""
+        for length in range(len(path), 0, -1):
+            if source := self._origin.get(path[:length]):
+                return source.error(path, message)
+        return ConfigError(message)
+
+    def _merge(self, path: KeyPath, target: dict[str, Any], table: dict[str, Any], source: Source) -> None:
+        for key, value in table.items():
+            target[key] = value
+            self._origin[*path, key] = source
+
+
+def _must_be_table(source: Source, path: KeyPath, value: Any) -> None:
+    if not isinstance(value, dict):
+        raise source.error(path, f"{'.'.join(path)} must be a table: write [{'.'.join(path)}] above its keys")
 
 
 def load(env: Mapping[str, str], cwd: Path) -> Config:
@@ -70,14 +179,14 @@ def _add_project(
     tables: Tables, home: Home, cwd: Path, user: Path
 ) -> tuple[Path | None, tuple[str, ...], Source | None]:
     """Its path, what was left out of it, and the file itself if its directory is not trusted."""
-    path = project.find(cwd, user)
+    path = find_project(cwd, user)
     source = read_file(path) if path is not None else None
     if path is None or source is None:
         return None, (), None
     if trust.is_trusted(home, path.parent):
         tables.add(source)
         return path, (), None
-    source.tables, notices = project.restrict(source, tables.values)
+    source.tables, notices = restrict_project(source, tables.values)
     tables.add(source)
     return path, notices, source
 

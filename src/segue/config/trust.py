@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from segue.core.decoder import decode
 from segue.core.errors import ConfigError, Misuse
+from segue.core.json_values import decode
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from segue.config.homes import Home
+    from segue.config.home import Home
 
 
 class Trusted(msgspec.Struct, frozen=True):

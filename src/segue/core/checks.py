@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from segue.core import figures
-from segue.core.figures import counted
+from segue.core import usage
 from segue.core.outcome import CUT_SHORT
-from segue.core.recap import LEAST
-from segue.core.situation import ASSUMED_WINDOW, FRAME_BYTES, Situation, tokens
+from segue.core.prompt_recap import LEAST
+from segue.core.situation import ASSUMED_WINDOW, FRAME_BYTES, Situation, tokens_of
 from segue.core.tools import changed
 from segue.core.turn import Check, Mode
+from segue.core.usage import count_in_words
 
 SESSION: tuple[Mode, ...] = ("resume", "branch")
 CARRYING: tuple[Mode, ...] = ("graft", "replay", "recap")
@@ -72,7 +72,7 @@ def history(now: Situation) -> Check:
         held = now.cut.kept
         late = max(len(now.cut.text) - 1, 0)
         behind = f", {late} to catch up" if late else ""
-        return _ok("history", f"the session holds {counted(held, 'message')}{behind}")
+        return _ok("history", f"the session holds {count_in_words(held, 'message')}{behind}")
     if now.cut.anchor is None:
         return _fail("history", SESSION, now.broken or "the session holds nothing that still stands")
     parted = now.broken or "where its last answer ends cannot be told"
@@ -144,7 +144,7 @@ def account(now: Situation) -> Check:
         return _fail("account", (*SESSION, *CARRYING), "somebody else is logged in than when it was made")
     if not now.hidden:
         return _ok("account")
-    behind = f"{counted(now.hidden, 'message')} said under another account or login"
+    behind = f"{count_in_words(now.hidden, 'message')} said under another account or login"
     are = "is" if now.hidden == 1 else "are"
     if now.pin is None and now.earlier == 0:
         return _fail("account", (*SESSION, *CARRYING), f"{behind} {are} not carried over")
@@ -181,7 +181,7 @@ def outcome(now: Situation) -> Check:
     if last.tools_run is None:
         return _ok("outcome", "the last turn was interrupted, and what it did is not known; nothing is cut")
     if last.tools_run:
-        calls = counted(last.tools_run, "tool call")
+        calls = count_in_words(last.tools_run, "tool call")
         done = f"the last turn was interrupted after {calls}; the session knows of them"
         return _ok("outcome", done)
     return _fail(
@@ -205,7 +205,9 @@ def retired(now: Situation) -> Check:
     if last is not None and last.kind == "session_rejected" and last.tools_run is None:
         return _fail("retired", SESSION, f"{now.label} refused it when it was last resumed")
     if now.pin.failures >= now.policy.retire_after:
-        return _fail("retired", SESSION, f"{counted(now.pin.failures, 'resume')} of it failed in a row")
+        return _fail(
+            "retired", SESSION, f"{count_in_words(now.pin.failures, 'resume')} of it failed in a row"
+        )
     return _ok("retired")
 
 
@@ -214,7 +216,7 @@ def pressure(now: Situation) -> Check:
     used, window = (now.pin.context.used, now.pin.context.window) if now.pin is not None else (None, None)
     if used is None or not window:
         return _skip("pressure")
-    share = f"{used / window:.0%} of {figures.tokens(window)}"
+    share = f"{used / window:.0%} of {usage.tokens_in_words(window)}"
     if used / window < now.policy.context_threshold:
         return _ok("pressure", share)
     if now.policy.flow:
@@ -322,10 +324,10 @@ def _too_long(now: Situation) -> str:
     if limit is not None and (now.view_bytes > limit or "replay" in now.too_long):
         return f"the conversation has {_beside_limit(now, now.view_bytes)}"
     window = now.window or ASSUMED_WINDOW
-    needed = tokens(now.view_bytes)
+    needed = tokens_of(now.view_bytes)
     if needed > window / 2:
-        half = f"more than half of the window of {figures.tokens(window)}"
-        return f"the conversation is about {figures.tokens(needed)} tokens, {half}"
+        half = f"more than half of the window of {usage.tokens_in_words(window)}"
+        return f"the conversation is about {usage.tokens_in_words(needed)} tokens, {half}"
     return ""
 
 

@@ -10,8 +10,7 @@ import msgspec
 
 from segue.core.checks import CHECKS
 from segue.core.outcome import Failure
-from segue.core.policy import RUNGS
-from segue.core.situation import Situation
+from segue.core.situation import RUNGS, Situation
 from segue.core.turn import Check, Mode
 
 

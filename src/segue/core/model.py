@@ -2,15 +2,56 @@
 
 Segue's copy of the conversation is the truth; a native session is only a cache of it. ``held`` says how
 much of the conversation that cache embodies, and a ``Pin`` points to it with all it was made under.
+
+Which host something is on: an id that stays when the host is renamed, and a name for people.
 """
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, Protocol
 
 import msgspec
 
 from segue.core.usage import Context, Totals
+
+
+class OnHost(Protocol):
+    """What lies on a host: a pin, a session, a copy, a process. Rows of older stores know the name alone."""
+
+    @property
+    def host(self) -> str: ...
+    @property
+    def host_id(self) -> str | None: ...
+
+
+class Host(msgspec.Struct, frozen=True):
+    """Whoever shares a store: one home of Segue, with all that lies beside it."""
+
+    name: str
+    id: str | None = None
+    """None: nobody can tell; then the name has to do."""
+
+    def has(self, thing: OnHost) -> bool:
+        """Whether it is here. Two hosts may have one name, and one host another name than before."""
+        if self.id is None or thing.host_id is None:
+            return self.name == thing.host
+        return self.id == thing.host_id
+
+
+class Owner(msgspec.Struct, frozen=True, kw_only=True):
+    """The process that runs a turn or holds a lease: its number alone may be another's by now.
+
+    Numbers mean something only where machine, boot and PID namespace are the same.
+    """
+
+    host: str
+    host_id: str | None = None
+    pid: int
+    start_time: str | None = None
+    machine: str | None = None
+    boot_id: str | None = None
+    pid_ns: str | None = None
+
 
 Sender = Literal["user", "assistant"]
 History = Literal["all", "own"]
@@ -80,7 +121,7 @@ class Ended(msgspec.Struct, frozen=True):
     message: str = ""
 
 
-class Standing(msgspec.Struct, frozen=True, kw_only=True):
+class ViewFigures(msgspec.Struct, frozen=True, kw_only=True):
     """How the conversation stood when a session was pinned that held all of it.
 
     As long as nothing that was said is changed, the next turn needs to look only at what was said since.
@@ -143,5 +184,5 @@ class Pin(msgspec.Struct, frozen=True, kw_only=True):
     """The key of the conversation that the session belongs to, when this one is a fork of it."""
     succeeded_ms: int = 0
     """The end of the last turn that went well."""
-    standing: Standing | None = None
+    standing: ViewFigures | None = None
     held: tuple[Held, ...] = ()

@@ -26,8 +26,8 @@ from typing import Literal
 
 import msgspec
 
-from segue.core.denied import Denied
-from segue.core.reading import Reading
+from segue.core.stream import TurnState
+from segue.core.tools import DeniedTools
 from segue.core.usage import Context, Totals, Usage
 
 Kind = Literal[
@@ -121,7 +121,7 @@ class Outcome(msgspec.Struct, frozen=True):
     model_turns: int | None = None
     tools_run: int | None = 0
     """None: whether any ran cannot be seen."""
-    tools_denied: Denied | None = Denied()
+    tools_denied: DeniedTools | None = DeniedTools()
     """None: it cannot be seen."""
     compacted: bool = False
     """The CLI replaced its history by a summary."""
@@ -171,7 +171,7 @@ def fallen(ended: Exit, name: str) -> Failure:
     return Failure("crashed", line or f"{name} exited with code {ended.code} and said nothing")
 
 
-def unanswered(reading: Reading, denied: Denied | None = None) -> Failure | None:
+def unanswered(reading: TurnState, denied: DeniedTools | None = None) -> Failure | None:
     """A success without an answer is none, unless tools did the work. ``denied``: if more is known of it."""
     refused = (reading.tools_denied if denied is None else denied).count
     if reading.answer.strip() or reading.tools_run + reading.tools_denied.count > refused:

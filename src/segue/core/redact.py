@@ -3,21 +3,26 @@
 Known secrets (keys of the environment) go wherever they stand. What merely has the *shape* of a key, such
 as one that a provider's error echoes, goes from errors, notices, tool results and logs, but not from what
 the assistant says: an answer that explains tokens with an example must arrive as it was given.
+
+Takes secrets out of a stream of events, also those that come in fragments.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
 from segue.core import events as ev
+from segue.core.events import Compacted, Event, Session, TextDelta, UsageReport
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from segue.core.outcome import Outcome
+
 
 MASK = "[redacted]"
 
@@ -140,3 +145,34 @@ def _walk(value: Any, clean: Callable[[str], str]) -> Any:
         changed = {n: new for n, old in fields.items() if (new := _walk(old, clean)) is not old}
         return msgspec.structs.replace(value, **changed) if changed else value
     return value
+
+
+_FIGURES = (Session, UsageReport, Compacted)
+"""Events without words of anybody."""
+
+
+class StreamRedactor:
+    """Call it with each event and take what may be shown. What may be a secret's beginning waits."""
+
+    def __init__(self, redactor: Redactor) -> None:
+        self._redactor = redactor
+        self._waiting = ""
+
+    def __call__(self, event: Event, line: bytes | None = None) -> Sequence[Event]:
+        """``line``: what the event was read from. Most hold nothing, and that is quickly seen."""
+        if isinstance(event, TextDelta):
+            return self._fragment(event.text)
+        if not isinstance(event, _FIGURES) and (line is None or self._redactor.suspects(line, event)):
+            event = self._redactor.event(event)
+        return (*self.rest(), event) if self._waiting else (event,)
+
+    def rest(self) -> list[Event]:
+        """What still waits: no more fragments follow it."""
+        waiting, self._waiting = self._waiting, ""
+        return [TextDelta(waiting)] if waiting else []
+
+    def _fragment(self, text: str) -> list[Event]:
+        clean = self._redactor.spoken(self._waiting + text)
+        safe = len(clean) - self._redactor.beginning(clean)
+        self._waiting = clean[safe:]
+        return [TextDelta(clean[:safe])] if safe else []

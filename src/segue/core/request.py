@@ -1,12 +1,20 @@
-"""What is asked of an agent, what its program can do, and the command that results."""
+"""What is asked of an agent, what its program can do, and the command that results.
+
+What an agent may do and spend in a turn: as it was said to a voice, and as it was in the end. Values.
+
+Native arguments: what a caller passes on to the CLI, less what Segue sets itself.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 
+from segue.core.errors import Misuse
 from segue.core.tools import Tools
 
 Posture = Literal["default", "read", "edit", "full"]
@@ -115,7 +123,7 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True):
         return self.distribution + ("" if self.ours else f" ({' '.join(self.command)})") + resume
 
 
-class Place(msgspec.Struct, frozen=True):
+class RunPlace(msgspec.Struct, frozen=True):
     """Where an attempt lives: its own directory, and the home its account uses (None: the CLI's own)."""
 
     run_dir: Path
@@ -135,3 +143,56 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     offers: tuple[str, ...] = ()
     """In words: whatever in the request changes the set of tools that the model is shown. As long as it
     stays the same, the prompt of a resumed session begins as before, and a cache can serve it."""
+
+
+class Grant(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a voice was told it may do; its later turns go by it. What nobody said is left out."""
+
+    permission: Posture | None = None
+    allow_tools: tuple[str, ...] = ()
+    deny_tools: tuple[str, ...] = ()
+    budget_usd: float | None = None
+
+
+class Terms(msgspec.Struct, frozen=True, kw_only=True):
+    """What held in a turn, wherever it came from."""
+
+    permission: Posture = "default"
+    allow_tools: tuple[str, ...] = ()
+    deny_tools: tuple[str, ...] = ()
+    max_turns: int | None = None
+    budget_usd: float | None = None
+    questions: bool | None = None
+    """Whether the agent may ask the user; None: it cannot."""
+    remembered: tuple[str, ...] = ()
+    """Which of these were not said anew, but before, to the same agent in the same role."""
+
+
+SHORTEST = 4
+"""Some CLIs take abbreviated options; fewer characters than these (``--x``) abbreviate nothing."""
+
+
+def refuse_owned(label: str, owned: frozenset[str], arguments: Iterable[str]) -> None:
+    """``Misuse`` for what is ours, however it is written: ``--a=b``, ``-ab``, ``--camelCase``, cut short."""
+    for argument in arguments:
+        found = _owned(argument, owned)
+        if found is not None:
+            raise Misuse(f"{found} is set by Segue and cannot be passed to {label}")
+
+
+def _owned(argument: str, owned: frozenset[str]) -> str | None:
+    if not argument.startswith("-"):
+        return argument if argument in owned else None
+    if not argument.startswith("--"):
+        return next((f"-{letter}" for letter in _letters(argument) if f"-{letter}" in owned), None)
+    name = re.sub(r"(?<=[a-z0-9])[A-Z]", lambda found: "-" + found[0].lower(), argument.split("=", 1)[0])
+    if argument.split("=", 1)[0] in owned or name in owned:
+        return name
+    if len(name) < SHORTEST:
+        return None
+    return next((option for option in sorted(owned) if option.startswith(name)), None)
+
+
+def _letters(argument: str) -> str:
+    """Short options written together; what follows the first that takes a value is not looked at closely."""
+    return argument[1:2] if "=" in argument or not argument[1:].isalpha() else argument[1:]

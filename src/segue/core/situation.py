@@ -1,15 +1,37 @@
-"""Everything a decision looks at, gathered: the checks see this and nothing else."""
+"""Everything a decision looks at, gathered: the checks see this and nothing else.
+
+What the configuration says about continuity, in the units the checks count in.
+"""
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 
-from segue.core.held import Cut
-from segue.core.hosts import Host
-from segue.core.model import Pin, Voice, Workdir
-from segue.core.policy import Policy
+from segue.core.cut import Cut
+from segue.core.model import History, Host, Pin, Voice, Workdir
 from segue.core.request import Runtime
 from segue.core.turn import Mode
+
+RUNGS: tuple[Mode, ...] = ("resume", "branch", "graft", "replay", "recap", "fresh")
+"""The ladder, from the top."""
+
+
+class Policy(msgspec.Struct, frozen=True, kw_only=True):
+    enabled: bool = True
+    modes: tuple[Mode, ...] = ("resume", "branch", "replay", "recap", "fresh")
+    graft: Literal["off", "account", "any"] = "off"
+    history: History = "all"
+    ttl_ms: int = 0
+    """0: a session does not grow too old."""
+    context_threshold: float = 0.80
+    max_session_bytes: int = 50 * 1024 * 1024
+    retire_after: int = 2
+    on_model_change: Literal["resume", "replay"] = "resume"
+    flow: bool = False
+    """A role of a flow: under pressure it hands over instead of going on."""
+
 
 ASSUMED_WINDOW = 200_000
 """Tokens, where no turn has told the model's window yet."""
@@ -79,6 +101,6 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True):
         return self.view_messages - 1
 
 
-def tokens(size: int) -> int:
+def tokens_of(size: int) -> int:
     """An estimate; what the CLI reports is the truth."""
     return round(size / BYTES_PER_TOKEN)

@@ -1,4 +1,7 @@
-"""The tools that a CLI knows by name, so that a wrong name is refused instead of believed. Pure."""
+"""The tools that a CLI knows by name, so that a wrong name is refused instead of believed. Pure.
+
+The calls of tools that were refused: how many, and of which tools.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,33 @@ import re
 from collections.abc import Iterable
 
 import msgspec
+
+MOST_NAMES = 20
+"""So many tools are named at most."""
+LONGEST_NAME = 100
+"""Characters of a name."""
+
+
+class DeniedTools(msgspec.Struct, frozen=True):
+    """``names``: each once, in the order of their first call. Not every call has a name that is known."""
+
+    count: int = 0
+    names: tuple[str, ...] = ()
+
+    def __add__(self, other: DeniedTools) -> DeniedTools:
+        return DeniedTools(self.count + other.count, distinct_names((*self.names, *other.names)))
+
+    def __str__(self) -> str:
+        """``2 tool calls were refused: Write, Bash``."""
+        calls = "1 tool call was" if self.count == 1 else f"{self.count:,} tool calls were"
+        return f"{calls} refused" + (f": {', '.join(self.names)}" if self.names else "")
+
+
+def distinct_names(names: Iterable[str]) -> tuple[str, ...]:
+    """Each name once, as far as there is one."""
+    known = dict.fromkeys(name[:LONGEST_NAME] for name in names if name)
+    return tuple(known)[:MOST_NAMES]
+
 
 _NARROWED = re.compile(r"([^()]+)\((.*)\)", re.S)
 SLIP = 0.85

@@ -7,9 +7,9 @@ from typing import Literal
 
 import msgspec
 
-from segue.core.denied import Denied
-from segue.core.grant import Terms
 from segue.core.outcome import CUT_SHORT, Failure, Kind, Outcome, Reason, Status
+from segue.core.request import Terms
+from segue.core.tools import DeniedTools
 from segue.core.usage import Context, Usage
 
 Mode = Literal["resume", "branch", "graft", "replay", "recap", "fresh"]
@@ -105,7 +105,7 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     model_turns: int | None
     tools_run: int | None
     """Calls of tools that ran, or may have; None: nobody knows."""
-    tools_denied: Denied | None = None
+    tools_denied: DeniedTools | None = None
     """Calls that were refused, and of which tools; None: nobody knows."""
     attempts: tuple[AttemptShown, ...]
     notices: tuple[str, ...] = ()

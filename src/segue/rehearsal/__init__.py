@@ -1,4 +1,4 @@
 """Rehearse without an account: a loopback model that speaks the four wire protocols, and an agent of our own.
 
-Nothing is imported here; take `segue.rehearsal.model` or `segue.rehearsal.setup` by name.
+Nothing is imported here; take `segue.rehearsal.server` or `segue.rehearsal.stage` by name.
 """

@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from segue.rehearsal.talk import Ask, Prompt, Usage
+from segue.rehearsal.types import Ask, Prompt, Usage
 
 LIFE = 300.0
 LONG_LIFE = 3600.0

@@ -23,7 +23,7 @@ class Spent(Struct, frozen=True):
     output: int = 0
 
 
-class Request(Struct, frozen=True, kw_only=True):
+class LoggedRequest(Struct, frozen=True, kw_only=True):
     """One request. `bytes` counts the prompt (tools, system, messages), `new_bytes` what no cache had."""
 
     n: int
@@ -52,18 +52,18 @@ class Log:
         *,
         bodies: bool = True,
         kept: int | None = None,
-        heard: Callable[[Request], None] | None = None,
+        heard: Callable[[LoggedRequest], None] | None = None,
     ) -> None:
         self._path = path
         self._bodies = bodies
         self._heard = heard
         self._lock = Lock()
         self._bounded = kept is not None
-        self._requests: deque[Request] = deque(maxlen=kept)
+        self._requests: deque[LoggedRequest] = deque(maxlen=kept)
         self._count = 0
 
     @property
-    def requests(self) -> list[Request]:
+    def requests(self) -> list[LoggedRequest]:
         with self._lock:
             return list(self._requests)
 
@@ -90,7 +90,7 @@ class Log:
     ) -> None:
         with self._lock:
             self._count += 1
-            request = Request(
+            request = LoggedRequest(
                 n=self._count,
                 time=time.time(),
                 protocol=protocol,

@@ -22,8 +22,8 @@ import msgspec
 from msgspec import Meta, Struct
 
 from segue.rehearsal import directives
-from segue.rehearsal.talk import Ask, Protocol
-from segue.rehearsal.turn import Turn
+from segue.rehearsal.current_turn import CurrentTurn
+from segue.rehearsal.types import Ask, Protocol
 
 _STANDING = 1000
 """How many turns are remembered by the rule they began under; older ones are long over."""
@@ -36,7 +36,7 @@ class Rule(Struct, frozen=True, forbid_unknown_fields=True):
     protocol: Protocol | None = None
     nth: Annotated[int, Meta(ge=1)] | None = None
 
-    def fits(self, ask: Ask, turn: Turn) -> bool:
+    def fits(self, ask: Ask, turn: CurrentTurn) -> bool:
         return (
             (self.text is None or self.text in turn.text)
             and (self.pattern is None or re.search(self.pattern, turn.text, re.M) is not None)
@@ -100,7 +100,7 @@ class Counting:
         self._tally.clear()
         self._standing.clear()
 
-    def directives(self, ask: Ask, turn: Turn) -> str | None:
+    def directives(self, ask: Ask, turn: CurrentTurn) -> str | None:
         key = hashlib.sha256(f"{ask.protocol} {turn.text}".encode(errors="replace")).digest()
         if turn.tools_done == 0 or key not in self._standing:
             self._standing[key] = self._match(ask, turn)
@@ -108,7 +108,7 @@ class Counting:
                 del self._standing[next(iter(self._standing))]
         return self._standing[key]
 
-    def _match(self, ask: Ask, turn: Turn) -> str | None:
+    def _match(self, ask: Ask, turn: CurrentTurn) -> str | None:
         fitting = [index for index, rule in enumerate(self._rules) if rule.fits(ask, turn)]
         met = self._tally.meet(fitting) if fitting else {}
         holding = (self._rules[at] for at in fitting if self._rules[at].nth in (None, met[at]))

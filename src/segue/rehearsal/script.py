@@ -9,11 +9,11 @@ from collections import Counter
 
 from msgspec import Struct
 
+from segue.rehearsal import current_turn, side_requests, tool_calls
 from segue.rehearsal import directives as d
-from segue.rehearsal import recall, sides, tools
+from segue.rehearsal.current_turn import CurrentTurn, find_turn
 from segue.rehearsal.scenario import Counting, Scenario, Tally
-from segue.rehearsal.talk import Action, Ask, Call, Fault, Hang, Part, Reply, Text, Thought
-from segue.rehearsal.turn import Turn, find
+from segue.rehearsal.types import Action, Ask, Call, Fault, Hang, Part, Reply, Text, Thought
 from segue.rehearsal.wire.common import compact
 
 _CUT_OFF = "This answer is going to be cut off before it comes to its"
@@ -39,8 +39,8 @@ class Script:
         self._refused.clear()
 
     def act(self, ask: Ask) -> Scene:
-        turn = find(ask)
-        side = sides.find(ask, turn)
+        turn = find_turn(ask)
+        side = side_requests.find_side(ask, turn)
         if side is not None:
             return Scene(Reply((Text(side.answer),)), f"side:{side.kind}", turn.text, side=True)
         text = self._rules.directives(ask, turn) or turn.text
@@ -48,7 +48,7 @@ class Script:
         action = self._carry_out(wanted, ask, turn) if wanted else _plain(ask, turn)
         return Scene(action, _name(action), turn.text)
 
-    def _carry_out(self, wanted: tuple[d.Directive, ...], ask: Ask, turn: Turn) -> Action:
+    def _carry_out(self, wanted: tuple[d.Directive, ...], ask: Ask, turn: CurrentTurn) -> Action:
         moves = [_move(directive, ask, turn) for directive in wanted]
         group = _group(moves, turn.tools_done)
         for move in group:
@@ -61,7 +61,7 @@ class Script:
                     return Hang()
         return _reply(group)
 
-    def _still(self, times: int | None, ask: Ask, turn: Turn) -> bool:
+    def _still(self, times: int | None, ask: Ask, turn: CurrentTurn) -> bool:
         if times is None:
             return True
         key = (ask.protocol, turn.text, turn.tools_done)
@@ -69,7 +69,7 @@ class Script:
         return self._refused[key] <= times
 
 
-def _move(directive: d.Directive, ask: Ask, turn: Turn) -> Move:
+def _move(directive: d.Directive, ask: Ask, turn: CurrentTurn) -> Move:
     match directive:
         case d.Say(text):
             return Text(text)
@@ -78,9 +78,9 @@ def _move(directive: d.Directive, ask: Ask, turn: Turn) -> Move:
         case d.Result():
             return Text(turn.results[-1].text if turn.results else "No tool has run.")
         case d.Recall(pattern):
-            return Text(recall.latest(turn.before, pattern))
+            return Text(current_turn.latest_number(turn.before, pattern))
         case d.UseTool() | d.Shell() | d.Read() | d.Write() | d.AskUser():
-            return tools.part(directive, ask.tools)
+            return tool_calls.call_part(directive, ask.tools)
         case _:
             return directive
 
@@ -121,15 +121,15 @@ def _reply(group: list[Move]) -> Reply:
     )
 
 
-def _plain(ask: Ask, turn: Turn) -> Reply:
+def _plain(ask: Ask, turn: CurrentTurn) -> Reply:
     if turn.tools_done:
         return Reply((Text("Done."),))
-    answer = recall.answer(turn)
+    answer = current_turn.recalled_answer(turn)
     structured = next((tool for tool in ask.tools if tool.name == "StructuredOutput"), None)
     if structured is not None:
-        return Reply((Call(structured, sides.sample({"properties": structured.properties})),))
+        return Reply((Call(structured, side_requests.sample({"properties": structured.properties})),))
     if answer is None and ask.schema is not None:
-        answer = compact(sides.sample(ask.schema))
+        answer = compact(side_requests.sample(ask.schema))
     return Reply((Text(answer or "Understood."),))
 
 

@@ -15,11 +15,11 @@ from pathlib import Path
 import msgspec
 
 from segue import __version__
-from segue.agents.reader import Stored, entries_of
+from segue.agents.base import StoredSession, entries_of
 from segue.core.transcript import Brief
-from segue.sessions.crew import briefs
-from segue.sessions.places import Place
-from segue.sessions.tally import is_message
+from segue.sessions.agent_homes import AgentHome
+from segue.sessions.brief_workers import briefs
+from segue.sessions.counts import is_message
 
 FORM = f"{__version__}/1"
 """Briefs that another version has remembered are not trusted."""
@@ -30,8 +30,8 @@ EXACT = 4 * 1024 * 1024
 class Listed(msgspec.Struct, frozen=True, gc=False):
     """One session: where it lies, and what it tells of itself."""
 
-    place: Place
-    stored: Stored
+    place: AgentHome
+    stored: StoredSession
     brief: Brief
 
     @property
@@ -61,7 +61,7 @@ class _Memory(msgspec.Struct, frozen=True):
 _decoder = msgspec.msgpack.Decoder(_Memory)
 
 
-def listed(places: Iterable[Place], memory: Path | None = None) -> list[Listed]:
+def list_sessions(places: Iterable[AgentHome], memory: Path | None = None) -> list[Listed]:
     """All sessions, the last used first. ``memory``: the directory in which briefs are remembered."""
     found: dict[tuple[str, str | None, str], Listed] = {}
     for each in (each for place in places for each in _in_place(place, memory)):
@@ -71,7 +71,7 @@ def listed(places: Iterable[Place], memory: Path | None = None) -> list[Listed]:
     return sorted(found.values(), key=lambda each: each.last_used_ms, reverse=True)
 
 
-def exact(sessions: Sequence[Listed], memory: Path | None = None) -> list[Listed]:
+def count_exactly(sessions: Sequence[Listed], memory: Path | None = None) -> list[Listed]:
     """The same, with counts of messages instead of estimates where a session is not too large.
 
     A list of thousands would take several times as long if it counted; so it is done for those that are
@@ -124,7 +124,7 @@ def in_directory(sessions: Iterable[Listed], here: Path) -> Iterator[Listed]:
             yield each
 
 
-def _in_place(place: Place, memory: Path | None) -> list[Listed]:
+def _in_place(place: AgentHome, memory: Path | None) -> list[Listed]:
     file = _file(place, memory) if memory is not None else None
     stamp = _stamp(place)
     known = {row.path: row for row in _remembered(file, stamp)} if file is not None else {}
@@ -142,7 +142,7 @@ def _in_place(place: Place, memory: Path | None) -> list[Listed]:
     ]
 
 
-def _is_known(stored: Stored, row: _Row | None) -> bool:
+def _is_known(stored: StoredSession, row: _Row | None) -> bool:
     return row is not None and row.changed_ns == stored.changed_ns and row.size == stored.size
 
 
@@ -154,12 +154,12 @@ def _identity(path: str) -> tuple[int, int] | None:
     return stat.st_dev, stat.st_ino
 
 
-def _file(place: Place, memory: Path) -> Path:
+def _file(place: AgentHome, memory: Path) -> Path:
     name = sha256(os.path.realpath(place.home).encode("utf-8", "surrogateescape")).hexdigest()[:16]
     return memory / f"{place.agent}-{name}.msgpack"
 
 
-def _stamp(place: Place) -> str:
+def _stamp(place: AgentHome) -> str:
     """A reader whose briefs come from more than a session's own files says by ``stamp`` when that changed."""
     stamp = getattr(place.reader, "stamp", None)
     return str(stamp(place.home)) if stamp is not None else ""

@@ -2,18 +2,125 @@
 
 A connection serves one thread at a time; whoever comes second waits. Errors of the driver become
 ``Broken``: one line that says which store, what is wrong and what to do.
+
+Values as the databases can hold them: texts that are UTF-8 without NUL, everything nested as JSON.
+
+Named SQL: one file per subject in ``sql/``, read when its first query is needed.
+
+    _SQL = Queries("turns")
+    db.one(_SQL.by_id, id=turn_id)
+
+The files are written for aiosql (``-- name: by_id(id)^``, parameters as ``:name``), and a test reads them
+with it. At run time they are only cut up: importing aiosql takes longer than all the rest of a turn's start.
+
+What the parts of the store have in common: the connection.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
 from threading import RLock
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
+
+import msgspec
 
 from segue.core.errors import Broken, StoreAway
-from segue.store.packing import storable
-from segue.store.queries import spread
+from segue.core.json_values import decode
+
+T = TypeVar("T")
+
+
+def storable(value: Any) -> Any:
+    """A parameter that both databases take; what no text may contain becomes U+FFFD."""
+    if not isinstance(value, str):
+        return value
+    if "\0" in value:
+        value = value.replace("\0", "\ufffd")
+    if value.isascii():
+        return value
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return "".join("\ufffd" if "\ud800" <= c <= "\udfff" else c for c in value)
+    return value
+
+
+def to_json(value: Any) -> str:
+    """The value as JSON."""
+    try:
+        return msgspec.json.encode(value).decode()
+    except UnicodeEncodeError:
+        return msgspec.json.encode(_cleaned(msgspec.to_builtins(value))).decode()
+
+
+def from_json(text: str | None, kind: type[T]) -> T | None:
+    """What ``pack`` wrote; None for what cannot be understood (any more)."""
+    if text is None:
+        return None
+    try:
+        return decode(text, kind)
+    except (msgspec.DecodeError, UnicodeError):
+        return None
+
+
+def _cleaned(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {storable(key): _cleaned(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_cleaned(item) for item in value]
+    return storable(value)
+
+
+SQL = Path(__file__).parent / "sql"
+_NAME = "-- name: "
+_QUOTED_OR_PARAMETER = r"('(?:''|[^'])*')|(?<!:):([a-z_][a-z0-9_]*)"
+
+
+class Queries:
+    """The queries of one file, as attributes."""
+
+    def __init__(self, subject: str) -> None:
+        self._subject = subject
+
+    def __getattr__(self, name: str) -> str:
+        for known, sql in read_queries(SQL / f"{self._subject}.sql").items():
+            setattr(self, known, sql)
+        if name not in self.__dict__:
+            raise AttributeError(f"sql/{self._subject}.sql has no query {name}")
+        return str(self.__dict__[name])
+
+
+def read_queries(path: Path) -> dict[str, str]:
+    """The SQL of a file, by name, without comments."""
+    _, *parts = path.read_text("utf-8").split(_NAME)
+    return {part.partition("(")[0]: _without_comments(part.partition("\n")[2]) for part in parts}
+
+
+@cache
+def pyformat(sql: str) -> str:
+    """``:name`` as ``%(name)s``, which is how psycopg wants it."""
+    return re.sub(_QUOTED_OR_PARAMETER, lambda found: found[1] or f"%({found[2]})s", sql)
+
+
+@cache
+def spread(sql: str, count: int) -> str:
+    """``IN (:ids)`` with room for so many values: ``:ids0, :ids1, …``."""
+    return sql.replace(":ids", ", ".join(f":ids{n}" for n in range(count)))
+
+
+def statements(script: str) -> list[str]:
+    """The statements of a script; each ends with ``;`` at the end of a line."""
+    return [part for part in _without_comments(script).split(";\n") if part.strip()]
+
+
+def _without_comments(sql: str) -> str:
+    lines = [line for line in sql.splitlines() if not line.startswith("--")]
+    return "\n".join(lines).strip().removesuffix(";")
+
 
 WAIT_S = 10
 """How long a write waits for another one."""
@@ -138,3 +245,10 @@ class Database:
 
 def _bound(values: dict[str, Any]) -> dict[str, Any]:
     return {name: storable(value) for name, value in values.items()}
+
+
+class Section:
+    """One subject of the store; ``Store`` is all of them."""
+
+    def __init__(self, db: Database) -> None:
+        self.db = db

@@ -1,133 +1,335 @@
-"""One writer: a row per conversation and per native session, taken by compare-and-swap on its token.
+"""Takes a lease: the file lock of this machine first, then the row that all machines see.
 
-Who is dead is for the caller to judge, who knows processes; ages are told by the database's clock alone. Of
-all that try to take a lease at the same moment, in whatever process or host, exactly one gets it.
+A turn that waits for another one shows that it does: by a lease of its own, renewed as long as it waits.
+
+So whoever shares the store, wherever they are, can tell it from one whose process or host is dead.
+
+One writer: holds a lease for as long as a turn needs it, or waits for whoever holds it.
+
+A lease is a row in the store, renewed in the background, and on this machine also a file lock. It passes on
+when its holder is dead. What the holder had started may live on: who takes the conversation over adopts it;
+who only wants its native session waits for it.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Literal
+import threading
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from hashlib import sha256
+from pathlib import Path
+from types import TracebackType
 
-import msgspec
+import anyio
+from anyio.to_thread import run_sync
 
-from segue.store.database import Database, Row
-from segue.store.packing import pack, unpack
-from segue.store.queries import Queries
-from segue.store.records import Claim, LeaseRow, Owner
+from segue.core.errors import StoreAway
+from segue.core.model import Host, Owner
+from segue.store import lease_rows
+from segue.store.lease_rows import Verdict
+from segue.store.records import Claim, LeaseRow, TurnRow
+from segue.store.store import Store
+from segue.system import processes
+from segue.system.processes import machine_id, this_process
 
-if TYPE_CHECKING:
-    from segue.store.store import Store
-
-RENEW_S = 5
-"""How often its owner renews it."""
-DEAD_S = 20
-"""After how long without that nobody counts on the owner any more."""
-
-Verdict = Literal["alive", "dead", "orphan"]
-Judge = Callable[[LeaseRow], Verdict]
-"""``orphan``: the owner is dead, but the process group that wrote for it lives."""
-
-_SQL = Queries("leases")
-_TRIES = 100
-
-
-class Taken(msgspec.Struct, frozen=True):
-    """It is ours. ``previous``: whose it was, when it was taken over, so that what runs can be adopted."""
-
-    claim: Claim
-    previous: LeaseRow | None = None
+SEEN_S = 2 * lease_rows.RENEW_S
+"""So long we must have seen ourselves that a holder elsewhere stands still: the store may have been away."""
+SURELY_DEAD_S = 120
+"""After so long by the store's clock alone."""
+_HELD: set[str] = set()
+"""The tokens of the leases that this process holds."""
 
 
-class Busy(msgspec.Struct, frozen=True):
-    """Somebody who lives has it."""
+def judge(row: LeaseRow, host: Host) -> Verdict:
+    """Whether the holder of a lease lives; ``orphan``: it does not, but what it had started does.
 
-    holder: LeaseRow
-
-
-def take(store: Store, name: str, owner: Owner, judge: Judge) -> Taken | Busy:
-    """Take the lease if it is free, or its owner is dead by ``judge``."""
-    held = None
-    for _ in range(_TRIES):
-        held = find(store, name)
-        if held is not None and judge(held) == "alive":
-            return Busy(held)
-        claim = _take(store.db, name, owner, held)
-        if claim is not None:
-            return Taken(claim, held)
-    assert held is not None
-    return Busy(held)
+    A holder that cannot be seen from here is judged by how long it has been silent.
+    """
+    lives = processes.owner_lives(row.owner, host, row.silent_ms)
+    if lives is None:
+        lives = row.silent_ms < lease_rows.DEAD_S * 1000
+    elif row.owner.pid == os.getpid() and row.token not in _HELD:  # we have let go of it
+        lives = False
+    if lives:
+        return "alive"
+    near = row.group is not None and processes.is_near(row.owner, host)
+    return "orphan" if near and processes.attempt_lives(Path(row.group or "")) else "dead"
 
 
-def find(store: Store, name: str) -> LeaseRow | None:
-    """Who has it now."""
-    return _find(store.db, name)
+class LeaseLock:
+    """A lease that is ours: what we show for it, and the file lock."""
+
+    def __init__(self, store: Store, claim: Claim, lock: int) -> None:
+        self._store, self.claim, self._lock = store, claim, lock
+        _HELD.add(claim.token)
+
+    def let_go(self) -> None:
+        """Whatever fails here, the lease is not held any more: its row is one of a dead holder then."""
+        _HELD.discard(self.claim.token)
+        try:
+            with suppress(Exception):
+                lease_rows.release(self._store, self.claim)
+        finally:
+            os.close(self._lock)
 
 
-def waiting(run: str) -> str:
-    """The name of the lease by which a run shows that it waits."""
-    return f"waiting:{run}"
+class Acquiring:
+    """Tries again and again, each time in a thread. Whoever is interrupted meanwhile has taken nothing."""
+
+    def __init__(self, store: Store, name: str, owner: Owner, locks: Path, adopts: bool) -> None:
+        self._store, self._name, self._owner, self._adopts = store, name, owner, adopts
+        self._host = Host(owner.host, owner.host_id)
+        self._path = locks / f"{sha256(name.encode()).hexdigest()[:32]}.lock"
+        self._seen: tuple[str, int] | None = None
+        self._seen_at = self._looked_at = 0.0
+        self._turn = threading.Lock()
+        self._left = False
+        self._grip: LeaseLock | None = None
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with self._turn:
+            self._left = True
+            if self._grip is not None:
+                self._grip.let_go()
+
+    def take(self) -> LeaseLock | str:
+        """The lease, or who holds it."""
+        with self._turn:
+            if self._left:
+                return "nobody"
+            got = self._try()
+            self._grip = got if isinstance(got, LeaseLock) else None
+            return got
+
+    def kept(self) -> LeaseLock:
+        """It is the caller's from now on."""
+        grip, self._grip = self._grip, None
+        assert grip is not None
+        return grip
+
+    def _try(self) -> LeaseLock | str:
+        self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        lock = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            got = lease_rows.take(self._store, self._name, self._owner, self._judge)
+        except BlockingIOError:
+            os.close(lock)
+            row = lease_rows.find(self._store, self._name)
+            return processes.short_name(row.owner) if row is not None else "another process"
+        except BaseException:
+            os.close(lock)
+            raise
+        if isinstance(got, lease_rows.Busy):
+            os.close(lock)
+            return processes.short_name(got.holder.owner)
+        return LeaseLock(self._store, got.claim, lock)
+
+    def _judge(self, row: LeaseRow) -> Verdict:
+        verdict = judge(row, self._host)
+        if processes.owner_lives(row.owner, self._host, row.silent_ms) is None:
+            watched = self._stands_still(row) >= SEEN_S or row.silent_ms >= SURELY_DEAD_S * 1000
+            verdict = verdict if watched else "alive"
+        return "alive" if verdict == "orphan" and not self._adopts else verdict
+
+    def _stands_still(self, row: LeaseRow) -> float:
+        """For how many seconds of our own the holder has not renewed it, while we looked all the time."""
+        now, seen = time.monotonic(), (row.token, row.renewed_ms)
+        if seen != self._seen or now - self._looked_at > lease_rows.RENEW_S:
+            self._seen, self._seen_at = seen, now
+        self._looked_at = now
+        return now - self._seen_at
 
 
-def drop(db: Database, name: str) -> None:
-    """Whoever had it is dead, and nobody takes it over."""
-    db.run(_SQL.drop, name=name)
+UNSEEN_MS = 10 * 60_000
+"""So long a run elsewhere may take from being heard to showing that it waits. When it was heard was told by
+its own clock, which may be wrong."""
 
 
-def now_ms(store: Store) -> int:
-    """The time by the clock that ages are told by."""
-    row = store.db.one(_SQL.now)
-    return int(row[0]) if row is not None else 0
+class WaitingTurn:
+    """The sign that a run waits. It is shown when ``begin`` is called, and taken back by ``end``."""
+
+    def __init__(self, store: Store, run: str, owner: Owner) -> None:
+        self._store, self._name, self._owner = store, lease_rows.waiting(run), owner
+        self._over = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def begin(self) -> None:
+        with suppress(Exception):  # the store may be away; whoever waits waits all the same
+            got = lease_rows.take(self._store, self._name, self._owner, lambda _: "dead")
+            if isinstance(got, lease_rows.Taken):
+                self._thread = threading.Thread(target=self._renew, args=(got.claim,), daemon=True)
+                self._thread.start()
+
+    def end(self) -> None:
+        self._over.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _renew(self, claim: Claim) -> None:
+        while not self._over.wait(lease_rows.RENEW_S):
+            with suppress(Exception):
+                lease_rows.renew(self._store, claim)
+        with suppress(Exception):
+            lease_rows.release(self._store, claim)
 
 
-def renew(store: Store, claim: Claim) -> bool:
-    """False: it is somebody else's by now."""
-    return confirm(store.db, claim)
+def is_waiting(store: Store, run: TurnRow, host: Host) -> bool:
+    """Whether somebody still waits to begin this run."""
+    sign = lease_rows.find(store, lease_rows.waiting(run.id))
+    silent_ms = sign.silent_ms if sign is not None else max(0, lease_rows.now_ms(store) - run.started_ms)
+    alive = processes.owner_lives(run.owner, host, silent_ms)
+    if alive is not None:
+        return alive
+    return silent_ms < (UNSEEN_MS if sign is None else lease_rows.DEAD_S * 1000)
 
 
-def confirm(db: Database, claim: Claim) -> bool:
-    """Whether it is theirs; within a transaction nobody can take it from them until that is over."""
-    return db.run(_SQL.renew, **msgspec.structs.asdict(claim)) == 1
+OVERTAKEN = "another process took the conversation over while this one stood still"
+POLL_S = (0.05, 0.5)
+"""How often a busy lease is asked for: at first, and when it takes long."""
+AWAY_S = 45.0
+"""So long the store may be away while somebody waits."""
 
 
-def note_group(store: Store, claim: Claim, group: str | None) -> bool:
-    """Note the run directory of what writes under this lease. It outlives a take-over."""
-    return store.db.run(_SQL.note_group, **msgspec.structs.asdict(claim), process_group=group) == 1
+class LeaseBusy(Exception):  # noqa: N818 - it is an answer, not an error
+    """The lease could not be had in time."""
+
+    def __init__(self, holder: str) -> None:
+        super().__init__(f"another turn is running ({holder})")
+        self.holder = holder
 
 
-def release(store: Store, claim: Claim) -> bool:
-    """Give it back. False: it was not ours any more."""
-    return store.db.run(_SQL.release, **msgspec.structs.asdict(claim)) == 1
+class Lease:
+    """A lease that is held. ``on_loss`` is called if somebody took it from us: we had not renewed it."""
+
+    def __init__(self, store: Store, grip: LeaseLock, on_loss: Callable[[], None]) -> None:
+        self._store, self._grip, self._on_loss = store, grip, on_loss
+        self.lost = False
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._renew_often, daemon=True)
+        self._thread.start()
+
+    @property
+    def claim(self) -> Claim:
+        """What we show for it wherever something is written that only its holder may write."""
+        return self._grip.claim
+
+    def working_in(self, run_dir: Path) -> None:
+        """Note where the attempt is that now runs under the lease."""
+        lease_rows.note_group(self._store, self.claim, str(run_dir))
+
+    def renew(self) -> bool:
+        """Whether it is still ours."""
+        if not self.lost and not lease_rows.renew(self._store, self.claim):
+            self.lost = True
+        return not self.lost
+
+    def release(self) -> None:
+        self._over.set()
+        self._thread.join()
+        self._grip.let_go()
+
+    def _renew_often(self) -> None:
+        while not self._over.wait(lease_rows.RENEW_S):
+            with suppress(Exception):  # the store may be busy or away for a moment; the next try will tell
+                if not self.renew():
+                    self._on_loss()
+                    return
 
 
-def _take(db: Database, name: str, owner: Owner, held: LeaseRow | None) -> Claim | None:
-    """None: somebody was faster."""
-    mine = {"name": name, "token": os.urandom(16).hex(), "owner": pack(owner)}
-    with db.writing():
-        db.run(_SQL.next_generation)
-        if held is None:
-            got = db.run(_SQL.take, **mine)
-        else:
-            got = db.run(_SQL.take_over, **mine, seen_token=held.token, seen_ms=held.renewed_ms)
-        row = _find(db, name) if got else None
-    return None if row is None else row.claim
+@asynccontextmanager
+async def hold(
+    store: Store,
+    name: str,
+    *,
+    owner: Owner,
+    locks: Path,
+    until: float,
+    on_wait: Callable[[str], None],
+    given_up: Callable[[], bool],
+    on_loss: Callable[[], None],
+    adopts: bool = True,
+    waiting: WaitingTurn | None = None,
+) -> AsyncIterator[Lease]:
+    """Take the lease, waiting for its holder up to the moment ``until`` (monotonic). Raises ``Busy``.
+
+    ``adopts``: the caller looks after what a dead holder has left running. ``waiting``: the sign to show
+    meanwhile.
+    """
+    grip = await _grip(Acquiring(store, name, owner, locks, adopts), until, on_wait, given_up, waiting)
+    lease = Lease(store, grip, on_loss)
+    try:
+        yield lease
+    finally:
+        with anyio.CancelScope(shield=True):
+            await run_sync(lease.release)
 
 
-def _find(db: Database, name: str) -> LeaseRow | None:
-    row = db.one(_SQL.find, name=name)
-    return None if row is None else _lease_of(row)
+async def _grip(
+    taking: Acquiring,
+    until: float,
+    on_wait: Callable[[str], None],
+    given_up: Callable[[], bool],
+    waiting: WaitingTurn | None,
+) -> LeaseLock:
+    pause, holder, heard_at = POLL_S[0], "", 0.0
+    with taking:
+        try:
+            while True:
+                try:
+                    got = await run_sync(taking.take)
+                except StoreAway:  # who waits anyway waits for the store, too
+                    if not holder or time.monotonic() > heard_at + AWAY_S:
+                        raise
+                    got = holder
+                else:
+                    heard_at = time.monotonic()
+                if isinstance(got, LeaseLock):
+                    return taking.kept()
+                if time.monotonic() >= until or given_up():
+                    raise LeaseBusy(got)
+                if not holder:
+                    on_wait(got)
+                    if waiting is not None:
+                        await run_sync(waiting.begin)
+                holder = got
+                await anyio.sleep(pause)
+                pause = min(pause * 1.5, POLL_S[1])
+        finally:
+            if holder and waiting is not None:
+                with anyio.CancelScope(shield=True):
+                    await run_sync(waiting.end)
 
 
-def _lease_of(row: Row) -> LeaseRow:
-    name, token, generation, owner, group, taken_ms, renewed_ms, silent_ms = row
-    return LeaseRow(
-        name=name,
-        token=token,
-        generation=generation,
-        owner=unpack(owner, Owner) or Owner(host="", pid=0),
-        group=group,
-        taken_ms=taken_ms,
-        renewed_ms=renewed_ms,
-        silent_ms=silent_ms,
+def alone(
+    store: Store, name: str, *, host: Host, locks: Path, wait_s: float = 0, adopts: bool = False
+) -> AbstractAsyncContextManager[Lease]:
+    """The lease for a moment of work that is no turn: nobody is told of a wait, and it is not given up."""
+    return hold(
+        store,
+        name,
+        owner=this_process(host),
+        locks=locks,
+        until=time.monotonic() + wait_s,
+        on_wait=lambda _: None,
+        given_up=lambda: False,
+        on_loss=lambda: None,
+        adopts=adopts,
     )
+
+
+def lease_name(conversation: str) -> str:
+    return f"conversation:{conversation}"
+
+
+def native_lease(agent: str, host: Host, session: str) -> str:
+    """On a machine a session is one, from whichever home of Segue it is gone on with."""
+    return f"session:{agent}:{machine_id() or host.id or host.name}:{session}"

@@ -1,4 +1,7 @@
-"""Messages: light in the order of the conversation, with their texts only where these are wanted."""
+"""Messages: light in the order of the conversation, with their texts only where these are wanted.
+
+Which login of an account was first seen: what was said before logins were told apart counts as its.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,33 @@ from typing import Any
 
 import msgspec
 
-from segue.core.decoder import decode
+from segue.core.json_values import decode
 from segue.core.model import Message, Sender, Voice
-from segue.store import logins
-from segue.store.database import Database, Row
-from segue.store.packing import pack, storable
-from segue.store.part import Part
-from segue.store.queries import Queries
+from segue.core.view import mark_parts, told_apart
+from segue.store.database import Database, Queries, Row, Section, storable, to_json
+
+_LOGINS = Queries("logins")
+
+
+def see_logins(db: Database, marks: Iterable[str]) -> None:
+    """Something is said under these. The first login of an account takes over the pins from before."""
+    for each in marks:
+        agent, account, login = mark_parts(each)
+        fields = {"agent": agent, "account": account, "login": login}
+        if login is not None and db.run(_LOGINS.see, **fields):
+            db.run(_LOGINS.own_pins, **fields)
+
+
+def first_login(db: Database, conversation_id: str, agent: str, account: str) -> str | None:
+    """In the conversation, else anywhere."""
+    row = db.one(_LOGINS.first, conversation=conversation_id, agent=agent, account=account)
+    return None if row is None else str(row[0])
+
+
+def login_marks(db: Database, conversation_id: str, under: tuple[str, ...]) -> tuple[str, ...]:
+    """Those of a message, each with its login as far as one was seen."""
+    return told_apart(under, lambda agent, account: first_login(db, conversation_id, agent, account))
+
 
 _SQL = Queries("messages")
 _CONVERSATIONS = Queries("conversations")
@@ -30,7 +53,7 @@ class Facts(msgspec.Struct, frozen=True, array_like=True):
     blank: bool = False
 
 
-class Messages(Part):
+class Messages(Section):
     def messages(self, conversation_id: str) -> list[Message]:
         """Those that stand and have their place, in order, without their texts."""
         return standing(self.db, conversation_id)
@@ -77,7 +100,7 @@ def standing(db: Database, conversation_id: str) -> list[Message]:
 
 
 def _light(db: Database, conversation_id: str, rows: Iterable[Row]) -> list[Message]:
-    seen = _Seen(lambda under: logins.marks(db, conversation_id, under))
+    seen = _Seen(lambda under: login_marks(db, conversation_id, under))
     made = []
     for message_id, facts, revision, size in rows:
         sender, voice, account, under, blank = seen[facts]
@@ -97,8 +120,8 @@ def _light(db: Database, conversation_id: str, rows: Iterable[Row]) -> list[Mess
 
 
 def readdress(db: Database, message: Message) -> None:
-    logins.see(db, message.under)
-    row = db.one(_SQL.address, id=message.id, facts=pack(_facts_of(message)))
+    see_logins(db, message.under)
+    row = db.one(_SQL.address, id=message.id, facts=to_json(_facts_of(message)))
     if row is not None:
         db.run(_CONVERSATIONS.rewrite, id=row[0])
 
@@ -120,7 +143,7 @@ def insert(
                 "id": message.id,
                 "conversation": conversation_id,
                 "place": None if first_place is None else first_place + offset,
-                "facts": pack(_facts_of(message)),
+                "facts": to_json(_facts_of(message)),
                 "revision": message.revision,
                 "size": len(text.encode()),
                 "created_ms": created_ms,

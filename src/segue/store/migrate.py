@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from segue.core.errors import Broken
-from segue.store.database import Database
-from segue.store.queries import Queries, statements
+from segue.store.database import Database, Queries, statements
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 _SQL = Queries("migrations")

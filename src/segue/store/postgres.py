@@ -13,8 +13,7 @@ from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from segue.core.errors import Broken, Misuse
-from segue.store.database import WAIT_S, Database
-from segue.store.queries import pyformat
+from segue.store.database import WAIT_S, Database, pyformat
 
 try:
     import psycopg

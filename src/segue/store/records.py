@@ -7,25 +7,10 @@ from typing import Literal
 
 import msgspec
 
-from segue.core.grant import Grant
-from segue.core.model import Held, Message, Pin, Sender, Voice
+from segue.core.model import Held, Message, Owner, Pin, Sender, Voice
+from segue.core.request import Grant
 from segue.core.turn import Mode, Recovery, State, Turn
 from segue.core.usage import Context, Totals, Usage
-
-
-class Owner(msgspec.Struct, frozen=True, kw_only=True):
-    """The process that runs a turn or holds a lease: its number alone may be another's by now.
-
-    Numbers mean something only where machine, boot and PID namespace are the same.
-    """
-
-    host: str
-    host_id: str | None = None
-    pid: int
-    start_time: str | None = None
-    machine: str | None = None
-    boot_id: str | None = None
-    pid_ns: str | None = None
 
 
 class Conversation(msgspec.Struct, frozen=True, kw_only=True):

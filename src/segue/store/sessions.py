@@ -6,20 +6,16 @@ from collections.abc import Iterable
 
 import msgspec
 
-from segue.core.hosts import Host
-from segue.core.model import Held, Pin, Voice
+from segue.core.model import Held, Host, Owner, Pin, Voice
 from segue.core.usage import Context, Totals
-from segue.store import logins
-from segue.store.database import Database, Row
-from segue.store.packing import pack, unpack
-from segue.store.part import Part
-from segue.store.queries import Queries
-from segue.store.records import Owner, SessionRow
+from segue.store import messages
+from segue.store.database import Database, Queries, Row, Section, from_json, to_json
+from segue.store.records import SessionRow
 
 _SQL = Queries("sessions")
 
 
-class Sessions(Part):
+class Sessions(Section):
     def session(self, agent: str, native_id: str, host: Host) -> SessionRow | None:
         rows = map(_session_of, self.db.all(_SQL.by_native_id, agent=agent, native_id=native_id))
         return next(filter(host.has, rows), None)
@@ -44,7 +40,7 @@ class Sessions(Part):
             row = self.db.one(_SQL.pinned, conversation=conversation_id, login=login or "", **who)
             pin = None if row is None else pin_of(row)
             if pin is not None and pin.login is None and login is not None:
-                first = logins.first(self.db, conversation_id, voice.agent, account)
+                first = messages.first_login(self.db, conversation_id, voice.agent, account)
                 pin = msgspec.structs.replace(pin, login=login) if first in (None, login) else None
             if pin is None or not held:
                 return pin
@@ -69,7 +65,7 @@ class Sessions(Part):
         return {
             (agent, native_id)
             for agent, native_id, owner in self.db.all(_SQL.tried)
-            if (maker := unpack(owner, Owner)) is not None and host.has(maker)
+            if (maker := from_json(owner, Owner)) is not None and host.has(maker)
         }
 
     def pinned_by(self, agent: str, native_id: str) -> str | None:
@@ -96,8 +92,8 @@ def save_session(db: Database, session: SessionRow) -> None:
     fields = msgspec.structs.asdict(session)
     fields |= {
         "intended": int(session.intended),
-        "totals": pack(session.totals),
-        "context": pack(session.context),
+        "totals": to_json(session.totals),
+        "context": to_json(session.context),
     }
     db.run(_SQL.save, **fields)
 
@@ -139,13 +135,13 @@ def save_pin(db: Database, conversation_id: str, pin: Pin) -> None:
         login=pin.login or "",
         session=pin.session,
         succeeded_ms=pin.succeeded_ms,
-        made_under=pack(msgspec.structs.replace(pin, held=())),
+        made_under=to_json(msgspec.structs.replace(pin, held=())),
     )
 
 
 def pin_of(row: Row) -> Pin | None:
     login, text = row
-    pin = unpack(text, Pin)
+    pin = from_json(text, Pin)
     return None if pin is None else msgspec.structs.replace(pin, login=login or None)
 
 
@@ -153,7 +149,7 @@ def _session_of(row: Row) -> SessionRow:
     fields = dict(zip(SessionRow.__struct_fields__, row, strict=True))
     fields |= {
         "intended": fields["intended"] == 1,
-        "totals": unpack(fields["totals"], Totals) or Totals(),
-        "context": unpack(fields["context"], Context) or Context(),
+        "totals": from_json(fields["totals"], Totals) or Totals(),
+        "context": from_json(fields["context"], Context) or Context(),
     }
     return SessionRow(**fields)

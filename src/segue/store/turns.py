@@ -1,4 +1,7 @@
-"""Turns and their attempts, from the message that was heard to the moment before they are settled."""
+"""Turns and their attempts, from the message that was heard to the moment before they are settled.
+
+The end of a turn: everything it changes, in one transaction, once.
+"""
 
 from __future__ import annotations
 
@@ -9,23 +12,114 @@ from typing import Any
 import msgspec
 
 from segue.core.errors import Misuse
-from segue.core.model import Message, Voice
+from segue.core.model import Message, Owner, Voice
 from segue.core.turn import Mode, Turn
 from segue.core.usage import Usage
-from segue.store import leases, logins, messages
-from segue.store.conversations import create_or_find, touch
-from segue.store.database import Database, Row
-from segue.store.packing import pack, unpack
-from segue.store.part import Part
-from segue.store.queries import Queries
-from segue.store.records import AttemptRow, Claim, Conversation, Owner, TurnRow
+from segue.store import lease_rows, messages, sessions
+from segue.store.conversations import create_or_find, raise_epochs, remember_grant, touch
+from segue.store.database import Database, Queries, Row, Section, from_json, to_json
+from segue.store.records import AttemptRow, Claim, Conversation, LineageRow, Settlement, TurnRow
+
+_SETTLING = Queries("turns")
+_CONVERSATIONS = Queries("conversations")
+_HISTORY = Queries("history")
+
+
+class Settling(Section):
+    def settle(self, settlement: Settlement) -> bool:
+        """Write all of it, or nothing. False: somebody took the conversation over; they settle it, or did."""
+        turn = settlement.turn
+        now_ms = turn.started_ms if turn.ended_ms is None else turn.ended_ms
+        with self.db.writing():
+            if settlement.lease is not None and not lease_rows.confirm(self.db, settlement.lease):
+                return False
+            if not touch(self.db, turn.conversation, now_ms):
+                raise Misuse(f"the conversation of turn {turn.id} was removed while it ran")
+            if not self.db.run(_SETTLING.settle, **_final(settlement)):
+                return False
+            self.db.run(_SETTLING.planned_no_more, turn=turn.id)
+            _settle_answer(self.db, settlement, now_ms)
+            _settle_session(self.db, settlement, now_ms)
+            for row in settlement.lineage:
+                _descend(self.db, row)
+            raise_epochs(self.db, turn.conversation, settlement.epochs)
+            if settlement.grant is not None:
+                remember_grant(self.db, turn.conversation, turn.voice, settlement.grant)
+            if settlement.remember is not None:
+                remembered = msgspec.structs.asdict(settlement.remember)
+                self.db.run(_CONVERSATIONS.remember, id=turn.conversation, **remembered)
+        return True
+
+
+def _final(settlement: Settlement) -> dict[str, Any]:
+    turn = settlement.turn
+    return {
+        "id": turn.id,
+        "answer": settlement.answer[0].id if settlement.answer else turn.answer,
+        "account": turn.account,
+        "model": turn.model,
+        "mode": turn.mode,
+        "state": turn.state,
+        "told": None if turn.told is None else to_json(_told(turn.told, settlement)),
+        "ended_ms": turn.ended_ms,
+        "predicted_usd": turn.predicted_usd,
+        **_spent(turn.told),
+    }
+
+
+def _told(told: Turn, settlement: Settlement) -> Turn:
+    """Without the answer's text, which stands among the messages: once is enough."""
+    same = settlement.answer is not None and settlement.answer[1] == told.text
+    return msgspec.structs.replace(told, text="") if same else told
+
+
+def _spent(told: Turn | None) -> dict[str, Any]:
+    """What lists add up, in columns."""
+    if told is None:
+        names = "input cache_read cache_write output cost_usd saved_usd".split()
+        return {**dict.fromkeys(names), "cost_estimated": 0}
+    usage, estimated = msgspec.structs.asdict(told.usage), int(told.cost_estimated and bool(told.cost_usd))
+    return {**usage, "cost_usd": told.cost_usd, "cost_estimated": estimated, "saved_usd": told.saved.usd}
+
+
+def _settle_answer(db: Database, settlement: Settlement, now_ms: int) -> None:
+    if settlement.answer is None:
+        return
+    message, text = settlement.answer
+    messages.insert(db, settlement.turn.conversation, [(message, text, now_ms)], first_place=None)
+    messages.place(db, message.id)
+
+
+def _settle_session(db: Database, settlement: Settlement, now_ms: int) -> None:
+    if settlement.session is not None:
+        sessions.save_session(db, settlement.session)
+    if settlement.held is not None:
+        sessions.hold(db, _holder(settlement), settlement.held_from, settlement.held)
+    if settlement.pin is not None:
+        sessions.save_pin(db, settlement.turn.conversation, settlement.pin)
+    for session_id, reason in settlement.retire:
+        sessions.retire(db, session_id, reason, now_ms)
+
+
+def _holder(settlement: Settlement) -> str:
+    if settlement.session is not None:
+        return settlement.session.id
+    if settlement.pin is not None:
+        return settlement.pin.session
+    raise ValueError("what is held is held by a session: give it, or a pin")
+
+
+def _descend(db: Database, row: LineageRow) -> None:
+    fields = msgspec.structs.asdict(row)
+    db.run(_HISTORY.descend, **fields | {"session": row.session or ""})
+
 
 _SQL = Queries("turns")
 _ALL = 2**31 - 1
 _NOBODY = Owner(host="", pid=0)
 
 
-class Turns(Part):
+class Turns(Section):
     def hear(self, conversation: Conversation, message: Message, text: str, turn: TurnRow) -> Conversation:
         """Keep what the user said before all else: the message, without a place yet, and its turn.
 
@@ -35,7 +129,7 @@ class Turns(Part):
         with self.db.writing():
             stored = create_or_find(self.db, conversation)
             touch(self.db, stored.id, turn.started_ms)
-            logins.see(self.db, message.under)
+            messages.see_logins(self.db, message.under)
             messages.insert(self.db, stored.id, [(message, text, turn.started_ms)], first_place=None)
             _insert(self.db, msgspec.structs.replace(turn, conversation=stored.id, message=message.id))
         return stored
@@ -50,7 +144,7 @@ class Turns(Part):
     def fenced(self, lease: Claim) -> Iterator[bool]:
         """One transaction in which the lease is still ours. False: it is another's; nothing may be done."""
         with self.db.writing():
-            yield leases.confirm(self.db, lease)
+            yield lease_rows.confirm(self.db, lease)
 
     def place(self, turn_id: str, gone: Sequence[str] = ()) -> None:
         """The turn begins: its message gets its place after all others, if it has none.
@@ -63,7 +157,7 @@ class Turns(Part):
             touch(self.db, turn.conversation)
             self.db.many(_SQL.withdraw, [{"id": each, "conversation": turn.conversation} for each in gone])
             for each in gone:
-                leases.drop(self.db, leases.waiting(each))
+                lease_rows.drop(self.db, lease_rows.waiting(each))
             messages.place(self.db, turn.message)
             self.db.run(_SQL.begin, id=turn_id)
 
@@ -118,7 +212,7 @@ class Turns(Part):
     def attempting(self, attempt: AttemptRow) -> None:
         """Note an attempt before it starts; and again, with its process, once it has."""
         fields = msgspec.structs.asdict(attempt)
-        fields |= {"usage": pack(attempt.usage), "task": attempt.task.decode("utf-8", "replace")}
+        fields |= {"usage": to_json(attempt.usage), "task": attempt.task.decode("utf-8", "replace")}
         self.db.run(_SQL.attempt, **fields)
 
     def attempted(
@@ -137,7 +231,7 @@ class Turns(Part):
             id=attempt_id,
             outcome=outcome,
             native_id=native_id,
-            usage=pack(usage),
+            usage=to_json(usage),
             cost_usd=cost_usd,
             tools_run=tools_run,
             ended_ms=ended_ms,
@@ -167,7 +261,7 @@ def whole(db: Database, turn: TurnRow, text: str | None = None) -> TurnRow:
 def turn_of(row: Row) -> TurnRow:
     fields = dict(zip(_TURN_COLUMNS, row, strict=True))
     voice = Voice(fields.pop("agent"), fields.pop("role"))
-    told, owner = unpack(fields.pop("told"), Turn), unpack(fields.pop("owner"), Owner) or _NOBODY
+    told, owner = from_json(fields.pop("told"), Turn), from_json(fields.pop("owner"), Owner) or _NOBODY
     if told is not None:  # what was told by an earlier version says less; the columns are the truth
         told = msgspec.structs.replace(
             told, message=fields["message"], state=fields["state"], retry_of=fields["retry_of"]
@@ -177,7 +271,7 @@ def turn_of(row: Row) -> TurnRow:
 
 def _attempt_of(row: Row) -> AttemptRow:
     fields = dict(zip(AttemptRow.__struct_fields__, row, strict=True))
-    fields |= {"usage": unpack(fields["usage"], Usage) or Usage(), "task": fields["task"].encode()}
+    fields |= {"usage": from_json(fields["usage"], Usage) or Usage(), "task": fields["task"].encode()}
     return AttemptRow(**fields)
 
 
@@ -192,7 +286,7 @@ def _insert(db: Database, turn: TurnRow) -> None:
         agent=turn.voice.agent,
         role=turn.voice.role,
         state="queued",
-        owner=pack(turn.owner),
+        owner=to_json(turn.owner),
         started_ms=turn.started_ms,
         predicted_usd=turn.predicted_usd,
         retry_of=turn.retry_of,

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from segue.agents.base import Agent
 from segue.core.errors import Misuse
-from segue.core.request import Command, Place, Request, Runtime, Start
+from segue.core.request import Command, Request, RunPlace, Runtime, Start
 
 T = TypeVar("T")
 
@@ -45,7 +45,7 @@ class Sample(Struct, frozen=True):
 
     def _branches(self, start: Start) -> bool:
         """Whether it branches by itself; an adapter that writes cut sessions may leave that to its writer."""
-        made = call(self.agent.command, self.request(start), self.runtime, Place(Path("/nonexistent/run")))
+        made = call(self.agent.command, self.request(start), self.runtime, RunPlace(Path("/nonexistent/run")))
         return self.agent.sessions is None or not isinstance(made, Misuse)
 
     def request(self, start: Start | None = None, prompt: str = PROMPT, **more: Any) -> Request:
@@ -69,20 +69,20 @@ def call(function: Callable[..., T], *given: Any) -> T | Misuse | Broke:
         return Broke(f"raised {type(error).__name__}: {error}")
 
 
-def command(sample: Sample, request: Request, place: Place | None = None) -> Command | Misuse | Broke:
-    where = place or Place(Path("/nonexistent/run"))
+def command(sample: Sample, request: Request, place: RunPlace | None = None) -> Command | Misuse | Broke:
+    where = place or RunPlace(Path("/nonexistent/run"))
     return call(sample.agent.command, request, sample.runtime, where)
 
 
 @contextmanager
-def empty_place() -> Iterator[tuple[Place, Path]]:
+def empty_place() -> Iterator[tuple[RunPlace, Path]]:
     """A run directory and a home with nothing in them."""
     with tempfile.TemporaryDirectory() as folder:
         run_dir, home = Path(folder, "run"), Path(folder, "home")
         run_dir.mkdir()
         home.mkdir()
-        yield Place(run_dir), home
+        yield RunPlace(run_dir), home
 
 
-def written(place: Place, home: Path) -> list[str]:
+def written(place: RunPlace, home: Path) -> list[str]:
     return [str(path.name) for folder in (place.run_dir, home) for path in folder.rglob("*")]

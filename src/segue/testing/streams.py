@@ -9,8 +9,8 @@ import msgspec
 from segue.agents.base import Answer, Ended
 from segue.core import events as ev
 from segue.core.outcome import Exit, Outcome
-from segue.core.reading import Reading
 from segue.core.request import Start
+from segue.core.stream import TurnState
 from segue.testing import mutations
 from segue.testing.sample import ID, Broke, Sample, call, empty_place, written
 
@@ -59,7 +59,7 @@ def what_we_ended_is_told_as_such(sample: Sample) -> Iterator[str]:
 def silence_is_a_failure(sample: Sample) -> Iterator[str]:
     """A process that said nothing and fell did not succeed, and left no session to go on with."""
     for fall in EXITS[1:4]:
-        outcome = call(sample.agent.conclude, _ended(sample, Reading(), fall))
+        outcome = call(sample.agent.conclude, _ended(sample, TurnState(), fall))
         if isinstance(outcome, Outcome) and (outcome.failure is None or outcome.session_id is not None):
             yield f"conclude: nothing was said, exit code {fall.code}, and yet it counts as answered or saved"
 
@@ -67,7 +67,7 @@ def silence_is_a_failure(sample: Sample) -> Iterator[str]:
 def evidence_only_reads(sample: Sample) -> Iterator[str]:
     for start in sample.starts:
         with empty_place() as (place, home):
-            given = (sample.request(start), place, home, Reading())
+            given = (sample.request(start), place, home, TurnState())
             found = call(sample.agent.evidence, *given)
             if not isinstance(found, Mapping):
                 yield f"evidence: {found.why if isinstance(found, Broke) else found} with an empty home"
@@ -119,19 +119,19 @@ def _streams(sample: Sample) -> Iterator[list[bytes]]:
             yield [*lines[:at], mutations.rewritten(lines[at], rng), *lines[at + 1 :]]
 
 
-def _endings(sample: Sample, reading: Reading) -> Iterator[Ended]:
+def _endings(sample: Sample, reading: TurnState) -> Iterator[Ended]:
     for end in EXITS:
         yield _ended(sample, reading, end)
     if sample.runtime.capabilities.resume:
         yield _ended(sample, reading, EXITS[1], Start("resume", ID))
 
 
-def _ended(sample: Sample, reading: Reading, end: Exit, start: Start | None = None) -> Ended:
+def _ended(sample: Sample, reading: TurnState, end: Exit, start: Start | None = None) -> Ended:
     return Ended(request=sample.request(start), runtime=sample.runtime, reading=reading, exit=end)
 
 
-def _read(sample: Sample, stream: Sequence[bytes]) -> Reading:
-    reading = Reading()
+def _read(sample: Sample, stream: Sequence[bytes]) -> TurnState:
+    reading = TurnState()
     for line in stream:
         found = call(sample.agent.parse, line)
         for event in found if isinstance(found, Sequence) else ():

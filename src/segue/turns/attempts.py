@@ -17,29 +17,25 @@ from segue.core.events import Event
 from segue.core.ladder import decide, step_down
 from segue.core.model import Held, Pin
 from segue.core.outcome import Failure, Outcome
-from segue.core.policy import RUNGS
 from segue.core.redact import Redactor
-from segue.core.request import Place
+from segue.core.request import RunPlace
+from segue.core.situation import RUNGS
 from segue.core.turn import FailureShown, Mode, Saved, Turn
-from segue.store.events import FORGET_AT_ONCE
+from segue.runner.attempt import Cancel, Guarded, Listener, Replies, Task, attempt
+from segue.runner.supervisor import Limits
+from segue.store.leases import OVERTAKEN, Lease, LeaseBusy, hold
 from segue.store.records import AttemptRow, TurnRow
-from segue.store.store import Store
-from segue.turns import copies, foresight, keep
-from segue.turns import plan as plans
-from segue.turns.answering import Replies
-from segue.turns.attempt import Cancel, Task, attempt
-from segue.turns.carrying import NATIVE, Carrying, NoPlace, TooLong
-from segue.turns.finishing import finish, weigh
-from segue.turns.lease import OVERTAKEN, Busy, Lease, hold, session_lease_name
-from segue.turns.patience import Away, Patience
-from segue.turns.plan import Plan
-from segue.turns.prepared import Prepared
-from segue.turns.recording import Recorder
+from segue.store.store import FORGET_AT_ONCE, Store
+from segue.turns import forecast, run_dir, session_copies
+from segue.turns import run_dir as plans
+from segue.turns.plan import NATIVE, NoPlace, Planner, TooLong
+from segue.turns.prepare import Prepared
+from segue.turns.recorder import Recorder
 from segue.turns.report import advised, failed_if_denied, left_alone, priced, refused, told
-from segue.turns.runner import Limits
-from segue.turns.settling import Result, moves, paid_again
-from segue.turns.survey import survey
-from segue.turns.telling import Guarded, Listener
+from segue.turns.run_dir import Plan, session_lease_name
+from segue.turns.settlement import Result, commit, interpret, moves, paid_again
+from segue.turns.situation import gather
+from segue.turns.store_outage import StoreOutage, StoreStillAway
 
 SESSION_WAIT_S = 30.0
 UNSETTLED = (
@@ -52,7 +48,7 @@ FORGET_S = 1.0
 DAY_MS = 24 * 3_600_000
 
 
-class Company(msgspec.Struct, frozen=True):
+class Callbacks(msgspec.Struct, frozen=True):
     """Who is there while a turn runs: listens, answers, may cancel it, is told in words."""
 
     listener: Listener | None
@@ -61,7 +57,7 @@ class Company(msgspec.Struct, frozen=True):
     notice: Guarded[str]
 
 
-class Tried(msgspec.Struct, frozen=True):
+class FinishedAttempt(msgspec.Struct, frozen=True):
     """An attempt that is over."""
 
     plan: Plan
@@ -73,13 +69,13 @@ class Attempts:
     """Decides, tries, settles. Everything happens under the conversation's lease."""
 
     def __init__(
-        self, prepared: Prepared, store: Store, row: TurnRow, lease: Lease, company: Company
+        self, prepared: Prepared, store: Store, row: TurnRow, lease: Lease, company: Callbacks
     ) -> None:
         self.prepared, self.store, self.row, self.lease, self.company = prepared, store, row, lease, company
         self.redactor = Redactor(prepared.child.secrets)
         self.audience = Guarded("on_event", company.listener)
         self.recorder = Recorder(store, row.id, self.audience)
-        self.patience = Patience(company.notice, company.cancel)
+        self.patience = StoreOutage(company.notice, company.cancel)
         self.made: list[tuple[Plan, Outcome]] = []
         """The attempts that were made, each with what came of it."""
         self.notices: list[str] = [*prepared.mentions]
@@ -93,12 +89,12 @@ class Attempts:
         try:
             tried = await self._tries()
             return await self._settle(tried, began_ns)
-        except Away as away:
+        except StoreStillAway as away:
             return self._unsettled(away, began_ns)
         finally:
             self.recorder.give_up()
 
-    async def _tries(self) -> list[Tried]:
+    async def _tries(self) -> list[FinishedAttempt]:
         await run_sync(self._decide, {}, True)
         await self._bring_back()
         first = await self._try(self.decision.mode, 1)
@@ -110,9 +106,9 @@ class Attempts:
             tried.append(await self._try(lower, 2, why.message))
         return tried
 
-    async def _settle(self, tried: list[Tried], began_ns: int) -> Turn:
+    async def _settle(self, tried: list[FinishedAttempt], began_ns: int) -> Turn:
         """Write it all down, in its order. Once that is done, nothing makes a failure of a success."""
-        with suppress(Away):  # whatever is wrong with the events, the turn itself is worth a try
+        with suppress(StoreStillAway):  # whatever is wrong with the events, the turn itself is worth a try
             await self.patience(self._write_events)
         last = tried[-1]
         for notice in (*last.plan.notices, *last.result.notices, *paid_again(last.plan, last.outcome)):
@@ -131,7 +127,7 @@ class Attempts:
         await run_sync(self._clear_up, tried)
         return msgspec.structs.replace(turn, notices=tuple(self.notices))
 
-    def _unsettled(self, away: Away, began_ns: int) -> Turn:
+    def _unsettled(self, away: StoreStillAway, began_ns: int) -> Turn:
         """All that was done is on disk, and the turn is as it was begun: so the next run settles it."""
         made = self.made
         self._say(f"this turn is not written down ({away}); the next run of {made[-1][0].key} does that")
@@ -150,7 +146,7 @@ class Attempts:
     def _decide(self, switched_off: dict[str, str], quick: bool = False) -> None:
         """``quick``: without looking at all that was said, if that is enough to resume the session."""
         conversation = self.prepared.conversation.id
-        self.surveyed = survey(
+        self.surveyed = gather(
             self.prepared,
             self.store,
             conversation,
@@ -169,21 +165,21 @@ class Attempts:
         if pin is None or copy is None or self.decision.mode not in NATIVE:
             return
         try:
-            async with self._only_writer(copies.lease_name(self.prepared, pin)):
-                self._say(await run_sync(copies.bring_back, self.prepared, self.store, pin, copy))
-        except (Busy, SegueError) as error:
+            async with self._only_writer(session_copies.copies_lease(self.prepared, pin)):
+                self._say(await run_sync(session_copies.bring_back, self.prepared, self.store, pin, copy))
+        except (LeaseBusy, SegueError) as error:
             self.unrestored = str(error)
         await run_sync(self._decide, {})
 
-    async def _try(self, mode: Mode, seq: int, refused: str | None = None) -> Tried:
+    async def _try(self, mode: Mode, seq: int, refused: str | None = None) -> FinishedAttempt:
         with _home(self.prepared, self.surveyed.pin) as (home, locks):
             plan = await run_sync(self._plan, mode, seq, home, refused)
             try:
                 async with self._one_writer(plan) as leases:
                     if not all([await run_sync(lease.renew) for lease in leases]):
-                        raise Busy(OVERTAKEN)
+                        raise LeaseBusy(OVERTAKEN)
                     outcome = await self._attempt(plan, locks)
-            except Busy as busy:
+            except LeaseBusy as busy:
                 outcome = Outcome(failure=self._refused(busy))
             outcome = advised(priced(outcome, plan, self.prepared.config.prices), self.prepared)
             if seq == 1 and self._in_doubt(plan, outcome):
@@ -191,7 +187,7 @@ class Attempts:
             self.made.append((plan, outcome))
             return await self.patience(partial(self._weigh, plan, outcome))
 
-    def _refused(self, busy: Busy) -> Failure:
+    def _refused(self, busy: LeaseBusy) -> Failure:
         """The session is not ours to write to, or the user would not wait for it."""
         if self.company.cancel.asked and not self.lease.lost:
             return Failure("cancelled", "the turn was cancelled before the agent was started")
@@ -203,7 +199,7 @@ class Attempts:
         if plan.mode == "fresh" and self.surveyed.situation.earlier:
             # Nothing was carried: later turns of this voice go on from here, not from before.
             self.store.address(msgspec.structs.replace(self.surveyed.view[-1], blank=True))
-        plans.write(plan)
+        plans.write_plan(plan)
         self.store.started(self.row.id, plan.mode, plan.predicted_usd)
         self.store.attempting(_row(plan))
         self.lease.working_in(plan.run_dir)
@@ -214,7 +210,7 @@ class Attempts:
         closed: dict[str, str] = {}
         while True:
             try:
-                carrying = Carrying(self.prepared, self.store, self.surveyed, self.decision)
+                carrying = Planner(self.prepared, self.store, self.surveyed, self.decision)
                 return carrying.plan(mode, seq, home, refused)
             except NoPlace:
                 closed = {"branch": "the place to go on from is not in the session any more"}
@@ -232,7 +228,7 @@ class Attempts:
             agent=prepared.agent,
             runtime=prepared.runtime,
             request=plan.request,
-            place=Place(plan.run_dir, plan.home, plan.started_ms),
+            place=RunPlace(plan.run_dir, plan.home, plan.started_ms),
             env=prepared.child.env
             if same_home
             else {**prepared.child.env, **prepared.agent.home_env(plan.home)},
@@ -248,7 +244,7 @@ class Attempts:
     def _heard(self, event: Event) -> None:
         if not self.ready:  # the agent is at work, and we have nothing to do but to wait
             self.ready = True
-            threading.Thread(target=copies.get_ready, args=(self.prepared,), daemon=True).start()
+            threading.Thread(target=session_copies.get_ready, args=(self.prepared,), daemon=True).start()
         self.recorder(event)
 
     @asynccontextmanager
@@ -275,9 +271,9 @@ class Attempts:
             adopts=False,
         )
 
-    def _weigh(self, plan: Plan, outcome: Outcome) -> Tried:
+    def _weigh(self, plan: Plan, outcome: Outcome) -> FinishedAttempt:
         kept = self._kept(plan, outcome)
-        result = weigh(self.prepared.agent, plan, outcome, kept)
+        result = interpret(self.prepared.agent, plan, outcome, kept)
         ended = "ok" if outcome.failure is None else outcome.failure.kind
         self.store.attempted(
             plan.attempt,
@@ -288,7 +284,7 @@ class Attempts:
             tools_run=outcome.tools_run,
             ended_ms=time.time_ns() // 1_000_000,
         )
-        return Tried(plan, outcome, result)
+        return FinishedAttempt(plan, outcome, result)
 
     def _kept(self, plan: Plan, outcome: Outcome) -> tuple[Held, ...]:
         """What the session held before: all of it where it is written anew, else only what was looked at."""
@@ -297,7 +293,7 @@ class Attempts:
             return pin.held[: plan.kept_rows] if pin is not None else ()
         return self.surveyed.kept if plan.kept_rows else ()
 
-    def _lower(self, tried: Tried) -> Mode | None:
+    def _lower(self, tried: FinishedAttempt) -> Mode | None:
         failure = tried.outcome.failure
         if failure is None or self.company.cancel.asked:
             return None
@@ -310,45 +306,45 @@ class Attempts:
             return False
         return step_down(plan.mode, failure, 0, self.surveyed.situation) is not None
 
-    def _keep(self, last: Tried) -> str | None:
+    def _keep(self, last: FinishedAttempt) -> str | None:
         """A copy of the session, if this turn has pinned one; None, or what went wrong."""
         native_id = last.result.native_id
         if native_id is None or self.lease.lost:
             return None
-        return copies.keep(self.prepared, self.store, last.plan, native_id)
+        return session_copies.keep_copy(self.prepared, self.store, last.plan, native_id)
 
     def _write_events(self) -> None:
         if not self.recorder.finish(EVENTS_S):
             raise Broken(f"the store does not take events: {self.recorder.trouble or 'it is slow'}")
 
-    def _told(self, tried: list[Tried], began_ns: int) -> Turn:
+    def _told(self, tried: list[FinishedAttempt], began_ns: int) -> Turn:
         last = tried[-1]
         turn = told(
             self.made,
-            saved=foresight.saved(last.plan, last.outcome, self.prepared.config.prices),
+            saved=forecast.saved_by(last.plan, last.outcome, self.prepared.config.prices),
             notices=self.notices,
             duration_ms=_ms_since(began_ns),
             retry_of=self.row.retry_of,
         )
         return failed_if_denied(turn, self.prepared.named) if self.prepared.ask.fail_on_denied else turn
 
-    def _finish(self, tried: list[Tried], turn: Turn) -> bool:
+    def _finish(self, tried: list[FinishedAttempt], turn: Turn) -> bool:
         """False: somebody else has taken the turn over and settled it."""
         last = tried[-1]
         marked = tried[0].result.pin if len(tried) > 1 else None
         claim = self.lease.claim
-        if finish(self.store, self.row, last.plan, last.outcome, last.result, marked, turn, claim):
+        if commit(self.store, self.row, last.plan, last.outcome, last.result, marked, turn, claim):
             return True
         # The store may have gone away in the very moment in which it had written it all.
         row = self.store.turn(self.row.id)
         before = row.told if row is not None else None
         return before is not None and (before.status, before.duration_ms) == (turn.status, turn.duration_ms)
 
-    def _clear_up(self, tried: list[Tried]) -> None:
+    def _clear_up(self, tried: list[FinishedAttempt]) -> None:
         if not self.recorder.finish(EVENTS_S):
             self._say(f"{self.recorder.give_up():,} events of this turn are not recorded: the store was away")
         for each in tried:
-            if (trouble := keep.settle(each.plan.run_dir, self.redactor)) is not None:
+            if (trouble := run_dir.archive(each.plan.run_dir, self.redactor)) is not None:
                 self._say(trouble)
         with suppress(Exception):  # the next turn does it, too
             self._forget(time.monotonic() + FORGET_S)
@@ -414,14 +410,14 @@ def _home(prepared: Prepared, pin: Pin | None) -> Iterator[tuple[Path, tuple[int
     session = pin.native_id if pin is not None else None
     if not prepared.runtime.capabilities.id_on_disk_only:
         if pin is not None and Path(pin.home).is_relative_to(runners):  # an older one was private
-            from segue.turns.homes import fetch
+            from segue.turns.private_homes import fetch_session
 
-            fetch(pin.native_id, prepared.home, [Path(pin.home)])
+            fetch_session(pin.native_id, prepared.home, [Path(pin.home)])
         yield prepared.home, ()
         return
-    from segue.turns.homes import claimed
+    from segue.turns.private_homes import claimed_home
 
     name = f"{prepared.agent.name}-{prepared.account or 'default'}"
     root = prepared.segue_home.make(runners) / name
-    with claimed(root, prepared.home, session) as claim:
+    with claimed_home(root, prepared.home, session) as claim:
         yield claim.home, (claim.lock,)

@@ -1,29 +1,100 @@
-"""Changes of a conversation: a turn begins, is given up; a message is edited, dropped, asked again."""
+"""Changes of a conversation: a turn begins, is given up; a message is edited, dropped, asked again.
+
+Forks: conversations that begin with a copy of another, made on purpose or because that one is busy.
+"""
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import cast
 
 import msgspec
 
-from segue.config.homes import Home
+from segue.config.home import Home
 from segue.core.errors import InUse, Misuse
-from segue.core.history import risen
-from segue.core.hosts import Host
-from segue.core.model import Message, Voice
+from segue.core.ids import new_id
+from segue.core.model import Host, Message, Voice
 from segue.core.turn import Turn
+from segue.core.view import risen
+from segue.store import lease_rows
+from segue.store.leases import OVERTAKEN, LeaseBusy, alone, judge, lease_name
 from segue.store.records import ChangeRow, Claim, Conversation, Settlement, TurnRow
 from segue.store.store import Store
-from segue.turns import orphans, retries
-from segue.turns.forks import fork as fork
-from segue.turns.lease import OVERTAKEN, Busy, alone, lease_name
-from segue.turns.liveness import living
-from segue.turns.options import Options
-from segue.turns.prepared import Prepared
-from segue.turns.remembered import NONE
+from segue.turns import follow, retries
+from segue.turns import follow as orphans
+from segue.turns.liveness import liveness_of
+from segue.turns.prepare import Prepared
+from segue.turns.request import NONE, Options
+
+FORK_TRIES = 20
+
+
+def forked_if_busy(
+    prepared: Prepared, store: Store, notice: Callable[[str], None], again: str | None
+) -> tuple[Prepared, str | None]:
+    """The same turn in a fork of the conversation, if another turn of it is running.
+
+    ``again``: the message to answer once more; in a fork that is its copy.
+    """
+    known = store.conversation(prepared.conversation.key)
+    if known is None or not _is_busy(store, known.id, prepared.host):
+        return prepared, again
+    made = fork(store, known, None)
+    notice(f"another turn of {known.key} is running: this one goes on in {made.key}")
+    if again is not None:
+        ids, copies = [message.id for message in store.messages(known.id)], store.messages(made.id)
+        at = ids.index(again) if again in ids else len(copies)
+        if at >= len(copies):
+            raise Misuse("the message to run again is being answered right now, or waits for its turn")
+        again = copies[at].id
+    return msgspec.structs.replace(prepared, conversation=made), again
+
+
+def fork(store: Store, conversation: Conversation, key: str | None, upto: str | None = None) -> Conversation:
+    """A new conversation with what was said so far, without a message that is being answered right now."""
+    for _ in range(FORK_TRIES):
+        wanted = key or store.free_key(conversation.key)
+        try:
+            return _fork(store, conversation, wanted, upto)
+        except Misuse:
+            if key is not None or store.conversation(wanted) is None:
+                raise  # else somebody took the free key in the same moment
+    raise InUse(f"{conversation.key} is being forked by too many at once")
+
+
+def _fork(store: Store, conversation: Conversation, key: str, upto: str | None) -> Conversation:
+    running = {row.message for row in store.unsettled(conversation.id)}
+    messages, now_ms = store.messages(conversation.id), time.time_ns() // 1_000_000
+    if upto is None and messages:
+        settled = [message for message in messages if message.id not in running]
+        if not settled:  # nothing was answered yet: there is nothing to copy
+            empty = msgspec.structs.replace(
+                conversation,
+                id=_new_id(),
+                key=key,
+                created_ms=now_ms,
+                updated_ms=now_ms,
+                forked_from=conversation.key,
+            )
+            store.add(empty, [])
+            return empty
+        upto = settled[-1].id
+    return store.fork(conversation, key, upto, now_ms, _new_id)
+
+
+def _is_busy(store: Store, conversation: str, host: Host) -> bool:
+    """Whether a turn of it is running, be it one whose Segue was killed."""
+    holder = lease_rows.find(store, lease_name(conversation))
+    if holder is not None and judge(holder, host) != "dead":
+        return True
+    return follow.attempt_runs(store, conversation, host)
+
+
+def _new_id() -> str:
+    return new_id(time.time_ns() // 1_000_000, os.urandom(10))
 
 
 def begin(
@@ -36,7 +107,7 @@ def begin(
     """
     with store.fenced(lease) as ours:
         if not ours:
-            raise Busy(OVERTAKEN)
+            raise LeaseBusy(OVERTAKEN)
         if before is not None and retries.still_last(store, before):
             row, again = store.merge(row, before), before.message
         if again is not None:
@@ -51,7 +122,7 @@ def _dead(prepared: Prepared, store: Store, row: TurnRow) -> list[str]:
     """The runs that waited before this one and whose process has died."""
     waiting = (each for each in store.unsettled(prepared.conversation.id) if each.state == "queued")
     others = (each for each in waiting if each.id != row.id)
-    return [each.id for each in others if living(store, each, prepared.host) == "dead"]
+    return [each.id for each in others if liveness_of(store, each, prepared.host) == "dead"]
 
 
 def _rerun(prepared: Prepared, store: Store, row: TurnRow, again: str) -> None:
@@ -138,7 +209,7 @@ def undo(store: Store, conversation: Conversation) -> ChangeRow:
     return done
 
 
-def known(store: Store, key: str) -> Conversation:
+def known_conversation(store: Store, key: str) -> Conversation:
     """The conversation of that key, or ``Misuse`` with what there is."""
     found = store.conversation(key)
     if found is not None:
@@ -184,14 +255,16 @@ async def changing(
     try:
         name = lease_name(conversation.id)
         async with alone(store, name, host=host, locks=home.locks, wait_s=wait_s, adopts=True):
-            if orphans.runs(store, conversation.id, host):
-                raise Busy("one whose Segue was killed; segue run reads it to its end")
+            if orphans.attempt_runs(store, conversation.id, host):
+                raise LeaseBusy("one whose Segue was killed; segue run reads it to its end")
             yield
-    except Busy as busy:
+    except LeaseBusy as busy:
         raise InUse(f"{conversation.key} cannot be changed now: {busy}") from None
 
 
-def find(store: Store, conversation: Conversation, named: str | None, sender: str | None = None) -> Message:
+def find_message(
+    store: Store, conversation: Conversation, named: str | None, sender: str | None = None
+) -> Message:
     """The message a user means: its id, ``#n``, the id of a run of it, or the last one (of ``sender``)."""
     messages = store.messages(conversation.id)
     if named is None:

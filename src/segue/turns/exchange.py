@@ -14,16 +14,16 @@ from typing import Literal
 import msgspec
 
 from segue.config.schema import is_name
-from segue.core.decoder import decode
 from segue.core.errors import Misuse
-from segue.core.keys import conversation_key, new_id, short
-from segue.core.marks import old_mark, parts
+from segue.core.ids import conversation_key, new_id, short_id
+from segue.core.json_values import decode
 from segue.core.model import Message, Voice
 from segue.core.turn import status_of
 from segue.core.usage import Usage
+from segue.core.view import mark_parts, old_account_mark
 from segue.store.records import Conversation, LogRow
 from segue.store.store import Store
-from segue.turns.options import LONGEST
+from segue.turns.request import LONGEST
 
 SCHEMA = 1
 BOM = b"\xef\xbb\xbf"
@@ -172,8 +172,8 @@ def _messages(lines: Iterable[Line], now: int) -> Iterable[tuple[Message, str]]:
 def _under(line: Line) -> tuple[str, ...]:
     """Under whom it was said; an export that does not say it, or not the login, is one from before."""
     own = line.agent, line.account or ""
-    named = any(parts(each)[:2] == own for each in line.under)
-    return tuple(sorted({*line.under, *(() if named else (old_mark(*own),))}))
+    named = any(mark_parts(each)[:2] == own for each in line.under)
+    return tuple(sorted({*line.under, *(() if named else (old_account_mark(*own),))}))
 
 
 def _line(row: LogRow, under: tuple[str, ...]) -> Line:
@@ -193,7 +193,7 @@ def _line(row: LogRow, under: tuple[str, ...]) -> Line:
         state=row.turn.state if row.turn is not None else None,
         recovery=row.turn.recovery if row.turn is not None else None,
         model=turn.model if turn is not None else None,
-        session=short(turn.session_id) if turn is not None and turn.session_id else None,
+        session=short_id(turn.session_id) if turn is not None and turn.session_id else None,
         usage=turn.usage if turn is not None else None,
         cost_usd=turn.cost_usd if turn is not None else None,
         cost_estimated=turn.cost_estimated if turn is not None else None,

@@ -16,18 +16,18 @@ from anyio.to_thread import run_sync
 
 from segue.agents.base import Agent
 from segue.core.outcome import Failure
+from segue.store.leases import OVERTAKEN, Lease, LeaseBusy, hold
 from segue.store.store import Store
-from segue.turns import keep
-from segue.turns.lease import OVERTAKEN, Busy, Lease, hold, session_lease_name
-from segue.turns.left import Here, Left, Made
-from segue.turns.orphans import Orphan, gone
-from segue.turns.owners import this_process
-from segue.turns.plan import Plan
-from segue.turns.prepared import Prepared
-from segue.turns.recording import Recorder
+from segue.system.processes import this_process
+from segue.turns import run_dir
+from segue.turns.follow import FollowedRun, gone
+from segue.turns.killed_turn import Conclusion, KilledTurn, RecoveryPlace
+from segue.turns.prepare import Prepared
+from segue.turns.recorder import Recorder
+from segue.turns.run_dir import Plan, session_lease_name
 
 if TYPE_CHECKING:
-    from segue.turns.attempts import Company
+    from segue.turns.attempts import Callbacks
 
 ORPHANED = "an earlier turn whose Segue was killed"
 RECORD_S = 10.0
@@ -39,7 +39,7 @@ async def recover(
     store: Store,
     lease: Lease,
     own: str | None,
-    company: Company,
+    company: Callbacks,
     until: float,
     why: Failure | None = None,
 ) -> None:
@@ -54,7 +54,7 @@ async def recover(
 
     for row in await run_sync(store.unsettled, prepared.conversation.id):
         if row.id != own and row.state == "running":
-            left = Left(row, store, Here.of(prepared), lease.claim, why)
+            left = KilledTurn(row, store, RecoveryPlace.of(prepared), lease.claim, why)
             await _Recovery(left, prepared, given_up, company.notice).settle()
 
 
@@ -62,7 +62,11 @@ class _Recovery:
     """Of one turn that somebody else began."""
 
     def __init__(
-        self, left: Left, prepared: Prepared, given_up: Callable[[], bool], notice: Callable[[str], None]
+        self,
+        left: KilledTurn,
+        prepared: Prepared,
+        given_up: Callable[[], bool],
+        notice: Callable[[str], None],
     ) -> None:
         self.left, self.prepared, self.given_up, self.notice = left, prepared, given_up, notice
 
@@ -73,21 +77,21 @@ class _Recovery:
         else:
             await self._unread(agent)
 
-    async def _read(self, made: Made, agent: Agent) -> None:
+    async def _read(self, made: Conclusion, agent: Agent) -> None:
         attempt, last = made[-1]
         redactor = self.left.redactor(last, agent)
         recorder = Recorder(self.left.store, self.left.row.id, None)
         for _, plan in made:
-            orphan = Orphan(plan, agent, redactor, recorder)
+            orphan = FollowedRun(plan, agent, redactor, recorder)
             async with self._one_writer(plan):
                 await self._follow(orphan, agent)
         await run_sync(recorder.finish, RECORD_S)
         recorder.give_up()
         outcome = self.left.outcome(attempt, agent, orphan, redactor)
         if not await run_sync(self.left.finish, made, agent, outcome):
-            raise Busy(OVERTAKEN)
+            raise LeaseBusy(OVERTAKEN)
         for _, plan in made:
-            if (trouble := await run_sync(keep.settle, plan.run_dir, redactor)) is not None:
+            if (trouble := await run_sync(run_dir.archive, plan.run_dir, redactor)) is not None:
                 self.notice(trouble)
 
     @asynccontextmanager
@@ -109,15 +113,15 @@ class _Recovery:
         ):
             yield
 
-    async def _follow(self, orphan: Orphan, agent: Agent) -> None:
+    async def _follow(self, orphan: FollowedRun, agent: Agent) -> None:
         if orphan.lives:
             self.notice(f"an earlier turn of {agent.label} still runs; reading it to its end")
         if not await orphan.follow(self.given_up):
-            raise Busy(ORPHANED)
+            raise LeaseBusy(ORPHANED)
 
     async def _unread(self, agent: Agent | None) -> None:
         """Nothing can be read of it. Whoever still works at it is waited for all the same."""
         if not await gone(self.left.run_dirs, self.given_up):
-            raise Busy(ORPHANED)
+            raise LeaseBusy(ORPHANED)
         if not await run_sync(self.left.conclude, agent):
-            raise Busy(OVERTAKEN)
+            raise LeaseBusy(OVERTAKEN)

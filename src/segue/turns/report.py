@@ -6,15 +6,15 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from segue.core.denied import Denied
 from segue.core.environment import login_hint
 from segue.core.outcome import Failure, Outcome
 from segue.core.prices import price_for
+from segue.core.tools import DeniedTools
 from segue.core.turn import AttemptShown, Saved, Sent, Turn, next_command, shown_failure, state_of
 from segue.core.usage import Price, Usage
 from segue.store.records import TurnRow
-from segue.turns.plan import Plan
-from segue.turns.prepared import Prepared
+from segue.turns.prepare import Prepared
+from segue.turns.run_dir import Plan
 
 Made = Sequence[tuple[Plan, Outcome]]
 """The attempts of a turn, each with what came of it."""
@@ -150,16 +150,16 @@ def told_without(prepared: Prepared, failure: Failure, duration_ms: int, row: Tu
         context=outcome.context,
         model_turns=None,
         tools_run=0,
-        tools_denied=Denied(),
+        tools_denied=DeniedTools(),
         attempts=(),
         duration_ms=duration_ms,
     )
 
 
-def _denied(attempts: Sequence[Outcome]) -> Denied | None:
+def _denied(attempts: Sequence[Outcome]) -> DeniedTools | None:
     """Of all attempts; None where it cannot be seen."""
     known = [each.tools_denied for each in attempts if each.tools_denied is not None]
-    return sum(known, Denied()) if len(known) == len(attempts) else None
+    return sum(known, DeniedTools()) if len(known) == len(attempts) else None
 
 
 def _shown(plan: Plan, outcome: Outcome) -> AttemptShown:

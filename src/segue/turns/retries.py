@@ -10,10 +10,10 @@ import msgspec
 
 from segue.core.errors import Misuse, StoreAway
 from segue.core.turn import Turn
-from segue.store.packing import storable
+from segue.store.database import storable
 from segue.store.records import TurnRow
 from segue.store.store import Store
-from segue.turns.prepared import Prepared
+from segue.turns.prepare import Prepared
 
 RECENT = 20
 """So many runs are looked through for one of the same words."""

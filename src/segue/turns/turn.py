@@ -17,23 +17,20 @@ import msgspec
 from anyio.to_thread import run_sync
 
 from segue.core.errors import NotInstalled
-from segue.core.keys import new_id
+from segue.core.ids import new_id
 from segue.core.model import Message
 from segue.core.outcome import Failure
 from segue.core.turn import Turn
+from segue.runner.attempt import Answerer, Cancel, Guarded, Listener, Replies
+from segue.store.leases import LeaseBusy, WaitingTurn, hold, lease_name
 from segue.store.records import TurnRow
 from segue.store.store import Store
+from segue.system.processes import this_process
 from segue.turns import changes, recovery, retries
-from segue.turns.answering import Answerer, Replies
-from segue.turns.attempt import Cancel
-from segue.turns.attempts import Attempts, Company
-from segue.turns.forks import forked_if_busy
-from segue.turns.lease import Busy, hold, lease_name
-from segue.turns.owners import this_process
-from segue.turns.prepared import Prepared, as_of_now, once_more
+from segue.turns.attempts import Attempts, Callbacks
+from segue.turns.changes import forked_if_busy
+from segue.turns.prepare import Prepared, as_of_now, once_more
 from segue.turns.report import told_without
-from segue.turns.telling import Guarded, Listener
-from segue.turns.waiting import Waiting
 
 WAIT_S = 600.0
 """How long a turn waits for another one of its conversation, unless told otherwise."""
@@ -82,7 +79,7 @@ async def take(
 ) -> Turn:
     """One run of the turn, to its end. ``again``: the message to answer once more."""
     began, cancel = time.monotonic_ns(), cancel or Cancel()
-    company = Company(on_event, Replies(answer), cancel, on_notice or Guarded("on_notice", None))
+    company = Callbacks(on_event, Replies(answer), cancel, on_notice or Guarded("on_notice", None))
     if prepared.ask.fork:
         prepared, again = await run_sync(forked_if_busy, prepared, store, company.notice, again)
     row: TurnRow | None = None
@@ -95,7 +92,7 @@ async def take(
         prepared, heard = await run_sync(_heard, prepared, store, again)
         row = heard
         return await _in_turn(prepared, store, heard, company, began, again, before)
-    except Busy as busy:
+    except LeaseBusy as busy:
         unheard = Failure("cancelled", "the turn was cancelled before it began")
         turn = without(unheard if cancel.asked else Failure("session_busy", str(busy)))
         await run_sync(changes.given_up, store, turn)
@@ -110,7 +107,7 @@ async def _in_turn(
     prepared: Prepared,
     store: Store,
     row: TurnRow,
-    company: Company,
+    company: Callbacks,
     began: int,
     again: str | None,
     before: TurnRow | None,
@@ -129,15 +126,15 @@ async def _in_turn(
         on_wait=lambda holder: company.notice(f"waiting for another turn of {prepared.ask.key} ({holder})"),
         given_up=lambda: cancel.asked > 0,
         on_loss=cancel,
-        waiting=Waiting(store, row.id, row.owner),
+        waiting=WaitingTurn(store, row.id, row.owner),
     ) as lease:
         await recovery.recover(prepared, store, lease, row.id, company, until)
         heard, prepared = prepared, await run_sync(as_of_now, prepared, store)
         try:
             if prepared.adopted is not None:
-                from segue.turns.adopting import adopt
+                from segue.turns.adopt import adopt_session
 
-                company.notice(await run_sync(adopt, prepared, store, prepared.adopted))
+                company.notice(await run_sync(adopt_session, prepared, store, prepared.adopted))
             if heard.mark != prepared.mark and again is None:
                 await run_sync(store.address, _message(prepared, row.message))
             row = await run_sync(changes.begin, prepared, store, row, lease.claim, again, before)

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import msgspec
 
-from segue.core.grant import Terms
+from segue.core.forecast import Predicted, predict
 from segue.core.ladder import Rung, decide
 from segue.core.model import Message
 from segue.core.outcome import CUT_SHORT
-from segue.core.predict import Predicted, predict
-from segue.core.situation import tokens
+from segue.core.request import Terms
+from segue.core.situation import tokens_of
 from segue.core.turn import Check, Mode, Recovery
-from segue.store import leases
+from segue.store import lease_rows
+from segue.store.leases import judge, lease_name
 from segue.store.records import TurnRow
 from segue.store.store import Store
-from segue.turns import foreseen, foresight, owners
-from segue.turns.lease import judge, lease_name
-from segue.turns.left import Here
-from segue.turns.prepared import Prepared
-from segue.turns.survey import Surveyed, going_on, survey
+from segue.system import processes
+from segue.turns import forecast, projection
+from segue.turns.killed_turn import RecoveryPlace
+from segue.turns.prepare import Prepared
+from segue.turns.situation import Survey, gather, going_on
 
 
 class RungShown(msgspec.Struct, frozen=True):
@@ -82,15 +83,15 @@ def why(prepared: Prepared, store: Store, new_bytes: int) -> Why:
     """``new_bytes``: the size of the message that would be said."""
     conversation = prepared.conversation.id
     rows = store.unsettled(conversation)
-    then = foreseen.foresee(store, rows, Here.of(prepared), presume=True) if rows else None
+    then = projection.project(store, rows, RecoveryPlace.of(prepared), presume=True) if rows else None
     changed = [then.changed.get(row.id, row) for row in rows] if then is not None else []
-    recovery, new = foreseen.first(changed), _message(prepared, new_bytes)
+    recovery, new = projection.first_recovery(changed), _message(prepared, new_bytes)
     busy = _busy(prepared, store, recovery)
-    surveyed = survey(prepared, then or store, conversation, new=new, busy=busy)
+    surveyed = gather(prepared, then or store, conversation, new=new, busy=busy)
     if busy is not None:
         surveyed = _undisturbed(surveyed)
     pin, decision = surveyed.pin, decide(surveyed.situation)
-    outlook = foresight.outlook(surveyed, prepared)
+    outlook = forecast.forecast(surveyed, prepared)
     costs = {each.mode: each for each in predict(outlook)}
     return Why(
         conversation=prepared.conversation.key,
@@ -145,17 +146,17 @@ def _message(prepared: Prepared, size: int) -> Message:
     )
 
 
-def _undisturbed(surveyed: Surveyed) -> Surveyed:
+def _undisturbed(surveyed: Survey) -> Survey:
     """A turn that runs writes to the session: that its end has moved says nothing then."""
     file = msgspec.structs.replace(surveyed.situation.file, end=None)
     return msgspec.structs.replace(surveyed, situation=msgspec.structs.replace(surveyed.situation, file=file))
 
 
-def _sends(mode: Mode, surveyed: Surveyed, size: int) -> Sends:
+def _sends(mode: Mode, surveyed: Survey, size: int) -> Sends:
     cut, view = surveyed.situation.cut, surveyed.view
     if mode in ("resume", "branch"):
-        return Sends(cut.kept, len(cut.text), size, tokens(size), len(cut.corrections))
-    return Sends(0, 1 if mode == "fresh" else len(view), size, tokens(size))
+        return Sends(cut.kept, len(cut.text), size, tokens_of(size), len(cut.corrections))
+    return Sends(0, 1 if mode == "fresh" else len(view), size, tokens_of(size))
 
 
 def _shown(rung: Rung, chosen: Mode, cost: Predicted | None) -> RungShown:
@@ -167,7 +168,7 @@ def _shown(rung: Rung, chosen: Mode, cost: Predicted | None) -> RungShown:
 
 def _busy(prepared: Prepared, store: Store, recovery: Recovery | None) -> str | None:
     """Whether another turn is running, in words; be it one whose Segue was killed."""
-    row = leases.find(store, lease_name(prepared.conversation.id))
+    row = lease_rows.find(store, lease_name(prepared.conversation.id))
     if row is not None and judge(row, prepared.host) == "alive":
-        return f"another turn is running ({owners.short_name(row.owner)})"
+        return f"another turn is running ({processes.short_name(row.owner)})"
     return "a turn whose Segue was killed still runs" if recovery == "adopt" else None

@@ -6,17 +6,10 @@ import itertools
 import os
 from typing import Any
 
-from segue.core.model import Held, Message, Pin, Voice, Workdir
+from segue.core.model import Held, Message, Owner, Pin, Voice, Workdir
 from segue.core.turn import Mode, Saved, Sent, State, Turn, status_of
 from segue.core.usage import Context, Usage
-from segue.store.records import (
-    Conversation,
-    Owner,
-    Remembered,
-    SessionRow,
-    Settlement,
-    TurnRow,
-)
+from segue.store.records import Conversation, Remembered, SessionRow, Settlement, TurnRow
 from segue.store.store import Store
 
 CLAUDE, CODEX = Voice("claude"), Voice("codex", "reviewer")

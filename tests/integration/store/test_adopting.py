@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from segue.core.hosts import Host
-from segue.core.model import Held
+from segue.core.model import Held, Host
 from segue.core.usage import Usage
-from segue.store.adopting import Adoption, Successor
+from segue.store.forks import Adoption, Successor
 from segue.store.records import AttemptRow
 from segue.store.store import Store
 from tests.integration.store.talking import CLAUDE, CODEX, Talk, message, pin_to, session_row

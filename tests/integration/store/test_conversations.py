@@ -4,8 +4,7 @@ import msgspec
 import pytest
 
 from segue.core.errors import Misuse
-from segue.core.hosts import Host
-from segue.core.model import Message, Voice
+from segue.core.model import Host, Message, Voice
 from segue.core.usage import Usage
 from segue.store.records import Conversation, Remembered
 from segue.store.store import Store

@@ -4,8 +4,7 @@ import msgspec
 import pytest
 
 from segue.core.errors import Misuse
-from segue.core.hosts import Host
-from segue.core.model import Held
+from segue.core.model import Held, Host
 from segue.store.records import Remembered
 from segue.store.store import Store
 from tests.integration.store.talking import CLAUDE, CODEX, Talk, new_id, pin_to, session_row

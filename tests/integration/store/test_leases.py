@@ -7,9 +7,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from segue.store import leases
-from segue.store.leases import Busy, Judge, Taken, Verdict
-from segue.store.records import Claim, LeaseRow, Owner, Settlement
+from segue.core.model import Owner
+from segue.store import lease_rows
+from segue.store.lease_rows import Busy, Judge, Taken, Verdict
+from segue.store.records import Claim, LeaseRow, Settlement
 from segue.store.store import Store
 from tests.integration.store.talking import Talk
 from tests.integration.store.where import Where
@@ -25,13 +26,13 @@ def always(verdict: Verdict) -> Judge:
 
 
 def taken(store: Store, owner: Owner = A, verdict: Verdict = "alive", name: str = "c") -> Taken:
-    got = leases.take(store, name, owner, always(verdict))
+    got = lease_rows.take(store, name, owner, always(verdict))
     assert isinstance(got, Taken)
     return got
 
 
 def found(store: Store) -> LeaseRow:
-    row = leases.find(store, "c")
+    row = lease_rows.find(store, "c")
     assert row is not None
     return row
 
@@ -41,17 +42,17 @@ def aged(store: Store, by_ms: int) -> None:
 
 
 def test_a_free_lease_is_taken_and_given_back(store: Store) -> None:
-    assert leases.find(store, "c") is None
+    assert lease_rows.find(store, "c") is None
     first = taken(store)
     assert first.previous is None
     row = found(store)
     assert (row.claim, row.owner, row.group) == (first.claim, A, None)
-    busy = leases.take(store, "c", B, always("alive"))
+    busy = lease_rows.take(store, "c", B, always("alive"))
     assert isinstance(busy, Busy)
     assert busy.holder.claim == first.claim
-    assert isinstance(leases.take(store, "another", B, always("alive")), Taken)
-    assert leases.release(store, first.claim)
-    assert leases.find(store, "c") is None
+    assert isinstance(lease_rows.take(store, "another", B, always("alive")), Taken)
+    assert lease_rows.release(store, first.claim)
+    assert lease_rows.find(store, "c") is None
     assert taken(store, B).claim.token != first.claim.token
 
 
@@ -67,7 +68,7 @@ def test_ages_are_told_by_the_databases_clock(store: Store, monkeypatch: pytest.
     assert found(store).silent_ms < 100_000
     aged(store, HOUR_MS)
     assert found(store).silent_ms >= HOUR_MS
-    assert leases.renew(store, claim)
+    assert lease_rows.renew(store, claim)
     row = found(store)
     assert row.renewed_ms >= before.renewed_ms
     assert row.silent_ms < 100_000
@@ -82,11 +83,11 @@ def test_a_lease_is_renewed_by_its_owner_only(store: Store) -> None:
         Claim("c", claim.token, claim.generation - 1),
         Claim("d", claim.token, claim.generation),
     ):
-        assert not leases.renew(store, other)
-        assert not leases.note_group(store, other, "/r")
-        assert not leases.release(store, other)
+        assert not lease_rows.renew(store, other)
+        assert not lease_rows.note_group(store, other, "/r")
+        assert not lease_rows.release(store, other)
     assert (found(store).renewed_ms, found(store).group) == (silent, None)
-    assert leases.renew(store, claim)
+    assert lease_rows.renew(store, claim)
     assert found(store).renewed_ms > silent
 
 
@@ -98,16 +99,16 @@ def test_the_dead_are_judged_by_the_caller(store: Store) -> None:
         asked.append(row.owner)
         return "dead" if row.silent_ms > HOUR_MS / 2 else "alive"
 
-    assert isinstance(leases.take(store, "c", B, judge), Busy)
+    assert isinstance(lease_rows.take(store, "c", B, judge), Busy)
     aged(store, HOUR_MS)
-    assert isinstance(leases.take(store, "c", B, judge), Taken)
+    assert isinstance(lease_rows.take(store, "c", B, judge), Taken)
     assert asked == [A, A]
 
 
 @pytest.mark.parametrize("verdict", ["dead", "orphan"])
 def test_a_lease_is_taken_over_with_what_it_was(store: Store, verdict: Verdict) -> None:
     old = taken(store)
-    assert leases.note_group(store, old.claim, "/runs/1")
+    assert lease_rows.note_group(store, old.claim, "/runs/1")
     held = found(store)
     new = taken(store, B, verdict)
     assert new.previous is not None
@@ -115,10 +116,10 @@ def test_a_lease_is_taken_over_with_what_it_was(store: Store, verdict: Verdict) 
     row = found(store)
     assert (row.claim, row.owner) == (new.claim, B)
     assert row.group == "/runs/1", "who takes over may die before it has noted anything"
-    assert not leases.renew(store, old.claim)
-    assert not leases.note_group(store, old.claim, None)
-    assert not leases.release(store, old.claim)
-    assert leases.note_group(store, new.claim, None)
+    assert not lease_rows.renew(store, old.claim)
+    assert not lease_rows.note_group(store, old.claim, None)
+    assert not lease_rows.release(store, old.claim)
+    assert lease_rows.note_group(store, new.claim, None)
     assert (found(store).owner, found(store).group) == (B, None)
 
 
@@ -129,7 +130,7 @@ def test_generations_only_rise(store: Store) -> None:
         claim = taken(store, A if n % 2 else B, "dead").claim
         seen.append(claim.generation)
         if n in (1, 3):
-            leases.release(store, claim)
+            lease_rows.release(store, claim)
             taken(store, A, "dead", name="another")
     assert seen == sorted(set(seen))
 
@@ -176,10 +177,10 @@ def test_an_owner_that_renews_at_the_last_moment_keeps_it(store: Store, where: W
         if row.silent_ms < HOUR_MS:
             return "alive"
         with where.open() as owners:
-            assert leases.renew(owners, old.claim)
+            assert lease_rows.renew(owners, old.claim)
         return "dead"
 
-    got = leases.take(store, "c", B, judge)
+    got = lease_rows.take(store, "c", B, judge)
     assert isinstance(got, Busy)
     assert got.holder.owner == A
 
@@ -187,7 +188,7 @@ def test_an_owner_that_renews_at_the_last_moment_keeps_it(store: Store, where: W
 def test_of_eight_processes_exactly_one_inherits_from_the_dead(store: Store, where: Where) -> None:
     rounds = 150
     for n in range(rounds):
-        assert isinstance(leases.take(store, f"dead-{n}", DEAD, always("alive")), Taken)
+        assert isinstance(lease_rows.take(store, f"dead-{n}", DEAD, always("alive")), Taken)
     start = time.time() + 4
     printed = where.run_all(*[("inherit", start, rounds)] * 8)
     got = Counter(int(line) for lines in printed for line in lines)
@@ -198,4 +199,4 @@ def test_eight_processes_never_hold_it_together(store: Store, where: Where, tmp_
     """The store is open here too, so that it is made before they start."""
     printed = where.run_all(*[("guard", tmp_path / "door", 12)] * 8)
     assert [len(lines) for lines in printed] == [12] * 8
-    assert leases.find(store, "door") is None
+    assert lease_rows.find(store, "door") is None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from segue.core.marks import mark
+from segue.core.view import account_mark
 from segue.store.store import Store
 from tests.integration.store.dumping import FIXTURES
 from tests.integration.store.talking import CLAUDE, CODEX, Talk, message, pin_to, session_row, turn_row
@@ -28,7 +28,7 @@ def old(where: Where, tmp_path: Path, login: str | None) -> Store:
 def say(store: Store, key: str, login: str) -> None:
     talk = Talk(store, key)
     said = message()
-    said = type(said)(id=said.id, sender="user", voice=CLAUDE, under=(mark("claude", "work", login),))
+    said = type(said)(id=said.id, sender="user", voice=CLAUDE, under=(account_mark("claude", "work", login),))
     store.hear(talk.made, said, "hi", turn_row(talk.id, said))
 
 

@@ -264,7 +264,7 @@ def test_without_psycopg_one_is_told_what_to_install(tmp_path: Path) -> None:
 def test_a_file_needs_nothing_heavy(tmp_path: Path) -> None:
     code = (
         "import sys\nfrom pathlib import Path\nfrom segue.store.store import open_store\n"
-        "import segue.store.leases\nopen_store(None, Path('segue.db')).close()\nprint(*sys.modules)"
+        "import segue.store.lease_rows\nopen_store(None, Path('segue.db')).close()\nprint(*sys.modules)"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path

@@ -8,14 +8,14 @@ from pathlib import Path
 import aiosql
 import pytest
 
-from segue.store.queries import SQL, Queries, pyformat, read, spread
+from segue.store.database import SQL, Queries, pyformat, read_queries, spread
 
 FILES = sorted(SQL.glob("*.sql"))
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_a_file_reads_as_with_aiosql(path: Path) -> None:
-    mine = read(path)
+    mine = read_queries(path)
     sqlite, postgres = aiosql.from_path(path, "sqlite3"), aiosql.from_path(path, "psycopg")
     names = [name for name in sqlite.available_queries if not name.endswith("_cursor")]
     assert sorted(mine) == sorted(names)
@@ -29,7 +29,7 @@ def test_every_query_is_used(path: Path) -> None:
     code = "\n".join(file.read_text() for file in SQL.parent.glob("*.py"))
     holders = re.findall(rf'^(\w+) = Queries\("{path.stem}"\)', code, re.MULTILINE)
     used = {name for holder in set(holders) for name in re.findall(rf"\b{holder}\.(\w+)", code)}
-    assert set(read(path)) <= used
+    assert set(read_queries(path)) <= used
 
 
 def test_quoted_colons_are_no_parameters() -> None:

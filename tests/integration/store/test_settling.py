@@ -4,8 +4,7 @@ import msgspec
 import pytest
 
 from segue.core.errors import Broken, Misuse
-from segue.core.hosts import Host
-from segue.core.model import Ended, Held, Instructions
+from segue.core.model import Ended, Held, Host, Instructions
 from segue.core.usage import Context, Totals, Usage
 from segue.store.records import LineageRow, Settlement
 from segue.store.store import Store

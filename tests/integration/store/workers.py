@@ -14,10 +14,10 @@ from pathlib import Path
 
 import msgspec
 
-from segue.core.keys import new_id as sortable_id
-from segue.core.model import Held, Message
-from segue.store import leases
-from segue.store.records import Conversation, LeaseRow, Owner, SessionRow, Settlement, TurnRow
+from segue.core.ids import new_id as sortable_id
+from segue.core.model import Held, Message, Owner
+from segue.store import lease_rows
+from segue.store.records import Conversation, LeaseRow, SessionRow, Settlement, TurnRow
 from segue.store.store import Store, open_store
 from tests.integration.store.talking import CLAUDE, pin_to, session_row
 
@@ -91,8 +91,8 @@ def inherit(store: Store, start: float, rounds: int) -> None:
     """From a given moment on: one try for each of the leases of the dead."""
     time.sleep(max(0.0, start - time.time()))
     for n in range(rounds):
-        got = leases.take(store, f"dead-{n}", ME, judge)
-        if isinstance(got, leases.Taken):
+        got = lease_rows.take(store, f"dead-{n}", ME, judge)
+        if isinstance(got, lease_rows.Taken):
             assert got.previous is not None
             assert got.previous.owner == DEAD
             say(n)
@@ -103,19 +103,19 @@ def guard(store: Store, door: Path, count: int) -> None:
     passed = 0
     until = time.monotonic() + 90
     while passed < count and time.monotonic() < until:
-        got = leases.take(store, "door", ME, judge)
-        if isinstance(got, leases.Busy):
+        got = lease_rows.take(store, "door", ME, judge)
+        if isinstance(got, lease_rows.Busy):
             time.sleep(0.001)
             continue
         os.close(os.open(door, os.O_CREAT | os.O_EXCL))
-        assert leases.renew(store, got.claim)
+        assert lease_rows.renew(store, got.claim)
         door.unlink()
-        assert leases.release(store, got.claim)
+        assert lease_rows.release(store, got.claim)
         passed += 1
         say(passed)
 
 
-def judge(row: LeaseRow) -> leases.Verdict:
+def judge(row: LeaseRow) -> lease_rows.Verdict:
     return "dead" if row.owner == DEAD else "alive"
 
 

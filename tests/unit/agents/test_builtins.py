@@ -7,7 +7,7 @@ from tests.unit.streams import STREAMS
 
 from segue.agents import registry
 from segue.config.schema import Config
-from segue.testing import check_adapter
+from segue.testing.conformance import check_adapter
 
 HELP = {
     "claude": ["2.1.325 (Claude Code)", "--resume --fork-session --session-id --input-format"],

@@ -11,10 +11,10 @@ from tests.unit.streams import STREAMS, concluded, events_of
 from segue.agents.base import Answer
 from segue.agents.claude.adapter import AGENT
 from segue.core import events as ev
-from segue.core.denied import Denied
 from segue.core.errors import Misuse
 from segue.core.outcome import Kind, Reason
-from segue.core.request import Capabilities, Place, Request, Runtime, Start
+from segue.core.request import Capabilities, Request, RunPlace, Runtime, Start
+from segue.core.tools import DeniedTools
 from segue.core.usage import Totals, Usage
 
 NEW, OLD = "claude-2.1.325", "claude-2.1.50"
@@ -28,7 +28,7 @@ def runtime(version: str = "2.1.325", help_text: str = HELP + " --system-prompt-
 
 
 def argv(request: Request) -> tuple[str, ...]:
-    return AGENT.command(request, runtime(), Place(Path("/runs/1"))).argv
+    return AGENT.command(request, runtime(), RunPlace(Path("/runs/1"))).argv
 
 
 def ask(**more: object) -> Request:
@@ -85,7 +85,7 @@ def test_an_id_that_is_none_is_refused(session: str) -> None:
 
 
 def test_the_prompt_goes_by_stdin_which_stays_open() -> None:
-    command = AGENT.command(ask(prompt="--secret\n“words”"), runtime(), Place(Path("/runs/1")))
+    command = AGENT.command(ask(prompt="--secret\n“words”"), runtime(), RunPlace(Path("/runs/1")))
     assert not any("secret" in part for part in command.argv)
     assert msgspec.json.decode(command.stdin)["message"]["content"][0]["text"] == "--secret\n“words”"
     assert command.hold_stdin
@@ -114,7 +114,7 @@ def test_denied_tools_add_to_the_posture_and_do_not_replace_it() -> None:
 
 
 def test_a_system_prompt_goes_by_file() -> None:
-    command = AGENT.command(ask(system_prompt="Be brief."), runtime(), Place(Path("/runs/1")))
+    command = AGENT.command(ask(system_prompt="Be brief."), runtime(), RunPlace(Path("/runs/1")))
     ((path, text),) = command.files.items()
     assert text == "Be brief."
     assert f"--append-system-prompt-file={path}" in command.argv
@@ -193,7 +193,7 @@ def test_the_refused_are_named_by_the_stream_and_by_the_result() -> None:
         {"type": "result", "subtype": "success", "result": "I wrote it", "permission_denials": listed},
     ]
     outcome = concluded(AGENT, [event for line in lines for event in AGENT.parse(msgspec.json.encode(line))])
-    assert (outcome.tools_run, outcome.tools_denied) == (0, Denied(2, ("Write", "Bash")))
+    assert (outcome.tools_run, outcome.tools_denied) == (0, DeniedTools(2, ("Write", "Bash")))
 
 
 def test_a_sub_agents_words_are_not_the_answer() -> None:

@@ -10,10 +10,10 @@ import msgspec
 import pytest
 from tests.unit.streams import concluded
 
-from segue.agents.base import Found, Sessions
-from segue.agents.claude import projects
+from segue.agents.base import Found, SessionFormat
+from segue.agents.claude import format as session_format
 from segue.agents.claude.adapter import AGENT
-from segue.agents.claude.sessions import SESSIONS
+from segue.agents.claude.format import FORMAT
 from segue.core.outcome import Outcome
 from segue.core.request import Capabilities, Request, Runtime, Start
 from segue.core.usage import Totals
@@ -82,7 +82,7 @@ class Home:
         self.home = root / "home"
         self.cwd = root / "project"
         self.cwd.mkdir()
-        self.folder = projects.folder(self.home, self.cwd)
+        self.folder = session_format.project_folder(self.home, self.cwd)
         self.folder.mkdir(parents=True)
         self.path = self.folder / f"{OLD_ID}.jsonl"
 
@@ -91,7 +91,7 @@ class Home:
         self.path.write_bytes(b"".join(data))
 
     def look(self, session: str = OLD_ID) -> Found | None:
-        return SESSIONS.look(self.home, session, self.cwd)
+        return FORMAT.look(self.home, session, self.cwd)
 
     @property
     def found(self) -> Found:
@@ -109,7 +109,7 @@ class Home:
         )
         at = key(anchor) if isinstance(anchor, int) else anchor
         request = Request(prompt="", cwd=self.cwd)
-        return SESSIONS.cut(self.found, OLD_ID, at, NEW_ID, request, self.home, runtime)
+        return FORMAT.cut(self.found, OLD_ID, at, NEW_ID, request, self.home, runtime)
 
     def copied(self) -> list[Any]:
         path = self.folder / f"{NEW_ID}.jsonl"
@@ -118,7 +118,7 @@ class Home:
         return [msgspec.json.decode(line) for line in path.read_bytes().splitlines()]
 
     def continues(self, anchor: int) -> bool:
-        return SESSIONS.continues(self.found, key(anchor))
+        return FORMAT.continues(self.found, key(anchor))
 
 
 @pytest.fixture
@@ -127,8 +127,8 @@ def home(tmp_path: Path) -> Home:
 
 
 def test_the_adapter_has_the_format() -> None:
-    sessions: Sessions | None = AGENT.sessions
-    assert sessions is SESSIONS
+    sessions: SessionFormat | None = AGENT.sessions
+    assert sessions is FORMAT
 
 
 # --- look ------------------------------------------------------------------------------------------
@@ -170,7 +170,7 @@ def test_files_without_an_end(home: Home) -> None:
     assert home.found == Found(home.path, 0, None)
     home.write(b"\x00" * 100_000)
     assert home.found == Found(home.path, 100_000, None)
-    assert not SESSIONS.continues(home.found, key(1))
+    assert not FORMAT.continues(home.found, key(1))
     assert home.cut(1) is None
 
 
@@ -212,11 +212,11 @@ def test_a_session_is_found_in_another_folder_but_the_own_one_comes_first(home: 
     ],
 )
 def test_the_folder_of_a_directory(cwd: str, name: str) -> None:
-    found = projects.folder(Path("/home"), Path(cwd))
+    found = session_format.project_folder(Path("/home"), Path(cwd))
     assert found.parent == Path("/home/projects")
     assert found.name.startswith(name)
     assert len(name) == len(found.name) or len(name) == 201
-    assert projects.folder(Path("/home"), Path(cwd + "!")).name != found.name
+    assert session_format.project_folder(Path("/home"), Path(cwd + "!")).name != found.name
 
 
 # --- cut -------------------------------------------------------------------------------------------
@@ -249,10 +249,10 @@ def test_a_file_that_went_away(home: Home) -> None:
     home.write(*TWO_TURNS)
     found = home.found
     home.path.unlink()
-    assert not SESSIONS.continues(found, key(2))
+    assert not FORMAT.continues(found, key(2))
     runtime = AGENT.runtime(("claude",), ["2.1.325 (Claude Code)", "--resume --fork-session"])
     request = Request(prompt="", cwd=home.cwd)
-    assert SESSIONS.cut(found, OLD_ID, key(2), NEW_ID, request, home.home, runtime) is None
+    assert FORMAT.cut(found, OLD_ID, key(2), NEW_ID, request, home.home, runtime) is None
 
 
 def test_a_copy_has_the_lines_up_to_the_cut_under_the_new_id(home: Home) -> None:
@@ -328,7 +328,7 @@ def test_a_folder_that_cannot_be_written_to_is_no_cut(home: Home) -> None:
     moved = Found(away / found.path.name, found.size, found.end)
     runtime = AGENT.runtime(("claude",), ["2.1.325 (Claude Code)", "--resume --fork-session"])
     request = Request(prompt="", cwd=home.cwd)
-    assert SESSIONS.cut(moved, OLD_ID, key(2), NEW_ID, request, home.home, runtime) is None
+    assert FORMAT.cut(moved, OLD_ID, key(2), NEW_ID, request, home.home, runtime) is None
 
 
 # --- continues -------------------------------------------------------------------------------------
@@ -380,7 +380,7 @@ def test_a_call_without_a_result_may_be_completed_or_left_out(home: Home) -> Non
 def test_nothing_is_mended(home: Home) -> None:
     home.write(*TWO_TURNS, b'{"torn')
     before = home.path.read_bytes()
-    SESSIONS.mend(home.found, OLD_ID, AGENT.runtime(("claude",), ["", ""]))
+    FORMAT.mend(home.found, OLD_ID, AGENT.runtime(("claude",), ["", ""]))
     assert home.path.read_bytes() == before
 
 
@@ -395,7 +395,7 @@ def named(home: Home) -> dict[str, str]:
 
 def login(home: Home, data: bytes) -> str | None:
     (home.home / ".claude.json").write_bytes(data)
-    return SESSIONS.login(home.home, named(home))
+    return FORMAT.login(home.home, named(home))
 
 
 def test_another_account_or_organization_is_another_login(home: Home) -> None:
@@ -408,7 +408,7 @@ def test_another_account_or_organization_is_another_login(home: Home) -> None:
 
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b"{}", b"\xff", account(""), account(7), b"[" * 100_000])
 def test_an_unknown_login(home: Home, data: bytes) -> None:
-    assert SESSIONS.login(home.home, named(home)) is None
+    assert FORMAT.login(home.home, named(home)) is None
     assert login(home, data) is None
 
 
@@ -419,7 +419,7 @@ def test_a_login_that_is_just_being_written_is_read_again(
     path = home.home / ".claude.json"
     path.write_bytes(b'{"oauthAcc')
     monkeypatch.setattr(time, "sleep", lambda _: path.write_bytes(account("a")))
-    assert SESSIONS.login(home.home, named(home)) == whole
+    assert FORMAT.login(home.home, named(home)) == whole
 
 
 @pytest.mark.parametrize("config_dir", [None, ""])
@@ -428,23 +428,23 @@ def test_without_a_config_dir_the_login_is_beside_the_home(tmp_path: Path, confi
     home = AGENT.default_home(env)
     home.mkdir()
     (home / ".claude.json").write_bytes(account("somebody who set CLAUDE_CONFIG_DIR"))
-    assert SESSIONS.login(home, env) is None
+    assert FORMAT.login(home, env) is None
     (tmp_path / ".claude.json").write_bytes(account("me"))
-    mine = SESSIONS.login(home, env)
+    mine = FORMAT.login(home, env)
     assert mine is not None
-    assert mine != SESSIONS.login(home, {**env, "CLAUDE_CONFIG_DIR": str(home)}), "told to live there"
+    assert mine != FORMAT.login(home, {**env, "CLAUDE_CONFIG_DIR": str(home)}), "told to live there"
     (tmp_path / ".claude.json").write_bytes(b"{}")
-    assert SESSIONS.login(home, env) is None, "logged out"
+    assert FORMAT.login(home, env) is None, "logged out"
     (tmp_path / ".claude.json").write_bytes(account("me").replace(b"more", b"refreshed"))
-    assert SESSIONS.login(home, env) == mine
+    assert FORMAT.login(home, env) == mine
 
 
 def test_a_settings_file_of_the_old_name_comes_first(home: Home) -> None:
     mine = login(home, account("me"))
     (home.home / ".config.json").touch()
-    assert SESSIONS.login(home.home, named(home)) == mine
+    assert FORMAT.login(home.home, named(home)) == mine
     (home.home / ".config.json").write_bytes(account("you"))
-    assert SESSIONS.login(home.home, named(home)) not in (mine, None)
+    assert FORMAT.login(home.home, named(home)) not in (mine, None)
 
 
 # --- the account of a cut --------------------------------------------------------------------------

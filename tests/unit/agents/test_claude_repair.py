@@ -10,10 +10,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from segue.agents.base import Mended, Mending
-from segue.agents.claude.reader import READER
-from segue.agents.claude.sessions import SESSIONS
-from segue.agents.reader import Stored
+from segue.agents.base import RepairedCopy, RepairOptions, StoredSession
+from segue.agents.claude.archive import ARCHIVE
+from segue.agents.claude.format import FORMAT
 from segue.core.errors import Broken
 from segue.core.transcript import Entry
 
@@ -63,27 +62,27 @@ class Story:
         block = {"type": "tool_result", "tool_use_id": key, "content": output}
         return self.add("user", [block], toolUseResult={"stdout": str(output)})
 
-    def write(self, home: Path) -> Stored:
+    def write(self, home: Path) -> StoredSession:
         path = home / "projects" / "-x" / f"{ID}.jsonl"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"".join(self.lines))
         return stored(home, ID)
 
 
-def stored(home: Path, session: str) -> Stored:
-    found = READER.find(home, session)
+def stored(home: Path, session: str) -> StoredSession:
+    found = ARCHIVE.find(home, session)
     assert found is not None
     return found
 
 
-def repaired(of: Stored, **mending: Any) -> tuple[Mended, list[Entry]]:
+def repaired(of: StoredSession, **mending: Any) -> tuple[RepairedCopy, list[Entry]]:
     before = of.path.read_bytes()
-    mended = SESSIONS.repair(of, NEW_ID, Mending(**mending))
+    mended = FORMAT.repair(of, NEW_ID, RepairOptions(**mending))
     assert of.path.read_bytes() == before
     assert (mended.session, mended.path) == (NEW_ID, of.path.with_name(f"{NEW_ID}.jsonl"))
     assert mended.path.stat().st_mode & 0o777 == 0o600
     assert [path for path in of.path.parent.iterdir() if path.name.startswith(".")] == []
-    found = [entry for record in READER.read(stored(of.home, NEW_ID)) for entry in record.entries]
+    found = [entry for record in ARCHIVE.read(stored(of.home, NEW_ID)) for entry in record.entries]
     chained(found)
     return mended, found
 
@@ -122,10 +121,10 @@ def test_a_whole_session_is_copied_under_its_new_id(tmp_path: Path) -> None:
 @pytest.mark.parametrize("home", HOMES, ids=lambda home: home.name)
 def test_every_recorded_session_can_be_repaired(tmp_path: Path, home: Path) -> None:
     shutil.copytree(home, tmp_path / "home")
-    for of in list(READER.stored(tmp_path / "home")):
+    for of in list(ARCHIVE.stored(tmp_path / "home")):
         said = [
             (entry.kind, entry.text, entry.native)
-            for record in READER.read(of)
+            for record in ARCHIVE.read(of)
             for entry in record.entries
             if entry.kind in ("user", "assistant", "boundary")
         ]
@@ -225,11 +224,11 @@ def test_trimmed_it_has_the_dialogue_and_the_calls_but_no_output(tmp_path: Path)
 def test_from_a_place_on_it_begins_with_the_next_prompt_and_keeps_the_title(tmp_path: Path) -> None:
     story = Story().user("one").raw(b'{"type":"custom-title","customTitle":"Mine"}').calls("t1").returns("t1")
     of = story.says("two").user("three").says("four").write(tmp_path)
-    place = next(entry.id for record in READER.read(of) for entry in record.entries if entry.kind == "call")
+    place = next(entry.id for record in ARCHIVE.read(of) for entry in record.entries if entry.kind == "call")
     mended, entries = repaired(of, since=place)
     assert words(entries) == ["three", "four"]
     assert entries[1].parent is None
-    assert READER.brief(stored(tmp_path, NEW_ID)).title == "Mine"
+    assert ARCHIVE.brief(stored(tmp_path, NEW_ID)).title == "Mine"
     assert mended.done == ("4 earlier records were left out",)
 
 
@@ -246,7 +245,7 @@ def test_where_nothing_was_said_nothing_is_written(tmp_path: Path, since: str | 
     story = Story().raw(b"torn").raw(b'{"type":"mode","mode":"normal"}')
     of = (story if since is None else story.user("hello")).write(tmp_path)
     with pytest.raises(Broken):
-        SESSIONS.repair(of, NEW_ID, Mending(since=since))
+        FORMAT.repair(of, NEW_ID, RepairOptions(since=since))
     assert [path.name for path in of.path.parent.iterdir()] == [of.path.name]
 
 
@@ -256,7 +255,7 @@ def test_a_long_session_is_not_held_in_memory(tmp_path: Path) -> None:
         story.returns(f"t{n}", "x" * 500_000)
     of = story.write(tmp_path)
     tracemalloc.start()
-    SESSIONS.repair(of, NEW_ID, Mending(trim=True))
+    FORMAT.repair(of, NEW_ID, RepairOptions(trim=True))
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert of.size > 50_000_000
@@ -285,9 +284,9 @@ def test_a_removed_session_takes_with_it_what_is_its_own_and_nothing_else(
     (home / "debug" / f"{session}.txt").write_text("x")
     rest = {name: data for name, data in contents(home).items() if session not in name}
     assert len(rest) < len(contents(home))
-    SESSIONS.remove(stored(home, session))
+    FORMAT.remove(stored(home, session))
     assert contents(home) == rest
-    assert READER.find(home, session) is None
+    assert ARCHIVE.find(home, session) is None
     assert not any(session in str(path) for path in home.rglob("*"))
 
 
@@ -304,10 +303,10 @@ def test_the_lists_of_the_cli_lose_its_entries_alone(tmp_path: Path) -> None:
     index = of.path.parent / "sessions-index.json"
     entry = '{\n  "sessionId": "%s"\n}'
     index.write_text(f'{{"version": 1, "entries": [{entry % "other"}, {entry % ID}, {entry % "third"}]}}')
-    SESSIONS.remove(of)
+    FORMAT.remove(of)
     assert history.read_text() == "".join(others)
     assert index.read_text() == f'{{"version": 1, "entries": [{entry % "other"}, {entry % "third"}]}}'
-    SESSIONS.remove(of)
+    FORMAT.remove(of)
 
 
 @pytest.mark.parametrize("at", [0, 1])
@@ -317,7 +316,7 @@ def test_the_first_and_the_last_entry_of_the_index_can_go(tmp_path: Path, at: in
     entries = [{"sessionId": "other"}]
     entries.insert(at, {"sessionId": ID})
     index.write_bytes(msgspec.json.encode({"entries": entries}))
-    SESSIONS.remove(of)
+    FORMAT.remove(of)
     assert msgspec.json.decode(index.read_bytes()) == {"entries": [{"sessionId": "other"}]}
 
 
@@ -336,7 +335,7 @@ def test_links_are_deleted_and_not_followed(tmp_path: Path) -> None:
     (home / "todos").symlink_to(outside / "todos")
     (home / "tasks").symlink_to(outside / "tasks")
     before = contents(outside)
-    SESSIONS.remove(stored(home, ID))
+    FORMAT.remove(stored(home, ID))
     assert (contents(outside), (outside / "tasks" / ID).is_dir()) == (before, True)
     assert list(of.path.parent.iterdir()) == []
 
@@ -346,5 +345,5 @@ def test_a_folder_outside_of_the_home_is_not_touched(tmp_path: Path) -> None:
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "projects").symlink_to(tmp_path / "outside" / "projects")
     with pytest.raises(Broken, match="leads out of"):
-        SESSIONS.remove(stored(tmp_path / "home", ID))
+        FORMAT.remove(stored(tmp_path / "home", ID))
     assert of.path.exists()

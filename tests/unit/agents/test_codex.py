@@ -10,18 +10,18 @@ import pytest
 from tests.unit.streams import STREAMS, concluded, events_of
 
 from segue.agents.base import Ended
-from segue.agents.codex import rollout
+from segue.agents.codex import trace as rollout
 from segue.agents.codex.adapter import AGENT
-from segue.agents.codex.limits import until
-from segue.agents.codex.rollout import Trace
+from segue.agents.codex.trace import Trace
+from segue.agents.codex.verdict import limit_end
 from segue.core import events as ev
-from segue.core.denied import Denied
 from segue.core.errors import Misuse
 from segue.core.outcome import Exit
-from segue.core.reading import Reading
-from segue.core.request import Command, Place, Request, Runtime, Start
+from segue.core.request import Command, Request, RunPlace, Runtime, Start
+from segue.core.stream import TurnState
+from segue.core.tools import DeniedTools
 from segue.core.usage import Totals, Usage
-from segue.testing import check_adapter
+from segue.testing.conformance import check_adapter
 
 VERSIONS = ("0.166.0", "0.104.0")
 ONE = "01a1e0cb-9715-7cb1-a5f1-99ffe42ffa2c"
@@ -40,7 +40,7 @@ def runtime(version: str = "0.166.0", help_text: str = NEW_HELP) -> Runtime:
 def command(version: str = "0.166.0", **more: Any) -> Command:
     request = Request(**{"prompt": "hi", "cwd": Path("/home/me/project"), **more})
     help_text = OLD_HELP if version == "0.104.0" else NEW_HELP
-    return AGENT.command(request, runtime(version, help_text), Place(Path("/runs/1")))
+    return AGENT.command(request, runtime(version, help_text), RunPlace(Path("/runs/1")))
 
 
 def settings(argv: tuple[str, ...]) -> dict[str, str]:
@@ -92,7 +92,7 @@ def test_a_program_that_says_nothing_can_do_nothing() -> None:
     assert found.capabilities.prompt_limit == 1_048_576
     with pytest.raises(Misuse, match="cannot resume"):
         AGENT.command(
-            Request(prompt="hi", cwd=Path("/"), start=Start("resume", ONE)), found, Place(Path("/runs/1"))
+            Request(prompt="hi", cwd=Path("/"), start=Start("resume", ONE)), found, RunPlace(Path("/runs/1"))
         )
 
 
@@ -456,7 +456,7 @@ NOON = int(datetime(2026, 3, 2, 12).timestamp() * 1000)
     ],
 )
 def test_until_when_a_limit_holds(message: str, moment: int | None) -> None:
-    assert until(message, NOON) == moment
+    assert limit_end(message, NOON) == moment
     failed: list[ev.Event] = [ev.End(False, message=f"You've hit your usage limit. {message}")]
     failure = concluded(AGENT, failed, code=1, now_ms=NOON).failure
     assert failure is not None
@@ -540,10 +540,10 @@ def traced(home: Path, text: bytes) -> Trace:
     folder = home / "sessions/2026/01/02"
     folder.mkdir(parents=True)
     (folder / f"rollout-2026-01-02T03-04-05-{ONE}.jsonl").write_bytes(text)
-    reading = Reading()
+    reading = TurnState()
     reading.add(ev.Session(ONE))
     request = Request(prompt="x", cwd=home, start=Start("resume", ONE))
-    evidence = AGENT.evidence(request, Place(home / "run", home, STARTED), home, reading)
+    evidence = AGENT.evidence(request, RunPlace(home / "run", home, STARTED), home, reading)
     assert evidence["exists"]
     assert evidence["asked_exists"]
     trace: Trace = evidence["trace"]
@@ -566,7 +566,7 @@ def test_a_rollout_tells_this_turn_from_those_before(tmp_path: Path) -> None:
     )
     assert (found.before, found.total) == (Usage(100, 0, 0, 10), Usage(220, 200, 0, 30))
     assert (found.used, found.window, found.model, found.requests) == (170, 258_400, "gpt-new", 2)
-    assert (found.error, found.rejected) == ("other", Denied())
+    assert (found.error, found.rejected) == ("other", DeniedTools())
 
 
 def test_a_turn_that_counted_nothing_has_the_totals_from_before(tmp_path: Path) -> None:
@@ -623,42 +623,42 @@ READ_ONLY = (
 @pytest.mark.parametrize(
     ("output", "stopped"),
     [
-        (READ_ONLY, Denied(1, ("shell",))),
-        (READ_ONLY.replace("code 1", "code 0"), Denied()),
-        (READ_ONLY.replace("Read-only file system", "No such file"), Denied()),
+        (READ_ONLY, DeniedTools(1, ("shell",))),
+        (READ_ONLY.replace("code 1", "code 0"), DeniedTools()),
+        (READ_ONLY.replace("Read-only file system", "No such file"), DeniedTools()),
     ],
 )
 def test_a_command_that_found_everything_read_only_was_stopped(
-    tmp_path: Path, output: str, stopped: Denied
+    tmp_path: Path, output: str, stopped: DeniedTools
 ) -> None:
     found = traced(tmp_path, shown(12, "c1") + call(12, "c1", output))
-    assert (found.stopped, found.blocked, found.rejected) == (stopped, Denied(), Denied())
+    assert (found.stopped, found.blocked, found.rejected) == (stopped, DeniedTools(), DeniedTools())
 
 
 @pytest.mark.parametrize(("permission", "denied"), [("default", 1), ("read", 1), ("edit", 1), ("full", 0)])
 def test_without_a_sandbox_nothing_is_stopped_by_it(permission: Any, denied: int) -> None:
     request = Request(prompt="x", cwd=Path("/"), permission=permission)
-    reading = Reading()
+    reading = TurnState()
     reading.add(ev.ToolCall("c1", "shell"))
     reading.add(ev.ToolResult("c1", False, exit_code=1))
     reading.add(ev.End(True))
-    evidence = {"trace": Trace(stopped=Denied(1, ("shell",)))}
+    evidence = {"trace": Trace(stopped=DeniedTools(1, ("shell",)))}
     outcome = AGENT.conclude(
         Ended(request=request, runtime=runtime(), reading=reading, exit=Exit(1), evidence=evidence)
     )
-    assert (outcome.tools_run, outcome.tools_denied) == (1, Denied(denied, ("shell",) * denied))
+    assert (outcome.tools_run, outcome.tools_denied) == (1, DeniedTools(denied, ("shell",) * denied))
 
 
 @pytest.mark.parametrize(("permission", "ran"), [("default", 0), ("read", 0), ("edit", 1), ("full", 1)])
 def test_a_blocked_command_counts_as_run_where_it_could_write(permission: Any, ran: int) -> None:
     request = Request(prompt="x", cwd=Path("/"), permission=permission)
-    evidence = {"trace": Trace(blocked=Denied(1, ("shell",)), rejected=Denied(1, ("apply_patch",)))}
-    reading = Reading()
+    evidence = {"trace": Trace(blocked=DeniedTools(1, ("shell",)), rejected=DeniedTools(1, ("apply_patch",)))}
+    reading = TurnState()
     reading.add(ev.End(True))
     outcome = AGENT.conclude(
         Ended(request=request, runtime=runtime(), reading=reading, exit=Exit(0), evidence=evidence)
     )
-    assert (outcome.tools_run, outcome.tools_denied) == (ran, Denied(2, ("shell", "apply_patch")))
+    assert (outcome.tools_run, outcome.tools_denied) == (ran, DeniedTools(2, ("shell", "apply_patch")))
 
 
 def test_a_long_turn_is_read_back_to_its_beginning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -673,10 +673,10 @@ def test_a_long_turn_is_read_back_to_its_beginning(tmp_path: Path, monkeypatch: 
 
 
 def test_what_is_not_there_or_not_readable_is_unknown(tmp_path: Path) -> None:
-    assert rollout.find(tmp_path, ONE) is None
-    assert rollout.find(tmp_path, "*") is None
+    assert rollout.find_trace(tmp_path, ONE) is None
+    assert rollout.find_trace(tmp_path, "*") is None
     packed = tmp_path / "sessions/2026/01/02" / f"rollout-2026-01-02T03-04-05-{ONE}.jsonl.zst"
     packed.parent.mkdir(parents=True)
     packed.write_bytes(b"x")
-    assert rollout.find(tmp_path, ONE) == packed
+    assert rollout.find_trace(tmp_path, ONE) == packed
     assert rollout.trace(packed, 0) is None

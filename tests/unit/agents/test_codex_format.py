@@ -13,13 +13,15 @@ import pytest
 import zstandard
 
 from segue.agents.base import Ended, Found
-from segue.agents.codex import files, login, rollout
+from segue.agents.codex import format as session_format
+from segue.agents.codex import rollouts
+from segue.agents.codex import trace as rollout
 from segue.agents.codex.adapter import AGENT
-from segue.agents.codex.sessions import SESSIONS
+from segue.agents.codex.format import FORMAT
 from segue.core.errors import Misuse
 from segue.core.outcome import Exit
-from segue.core.reading import Reading
 from segue.core.request import Request, Start
+from segue.core.stream import TurnState
 from segue.core.usage import Usage
 
 ONE = "01a1e0cb-9715-7cb1-a5f1-99ffe42ffa2c"
@@ -62,7 +64,7 @@ def put(home: Path, text: bytes, thread: str = ONE, suffix: str = ".jsonl", day:
 
 
 def look(home: Path, thread: str = ONE) -> Found:
-    found = SESSIONS.look(home, thread, HERE)
+    found = FORMAT.look(home, thread, HERE)
     assert found is not None
     return found
 
@@ -85,12 +87,12 @@ def anchors_of(home: Path, *parts: bytes) -> list[str]:
 
 def cut(home: Path, anchor: str, thread: str = ONE, found: Found | None = None) -> Path | None:
     request = Request(prompt="x", cwd=HERE)
-    start = SESSIONS.cut(found or look(home, thread), thread, anchor, MINE, request, home, RUNTIME)
+    start = FORMAT.cut(found or look(home, thread), thread, anchor, MINE, request, home, RUNTIME)
     if start is None:
-        assert rollout.find(home, MINE) is None
+        assert rollout.find_trace(home, MINE) is None
         return None
     assert start == Start("resume", MINE)
-    return rollout.find(home, MINE)
+    return rollout.find_trace(home, MINE)
 
 
 # --- where it ends ---------------------------------------------------------------------------------
@@ -170,15 +172,15 @@ def test_what_holds_no_record_has_no_end(tmp_path: Path, text: bytes) -> None:
 
 
 def test_what_is_not_there_is_not_found(tmp_path: Path) -> None:
-    assert SESSIONS.look(tmp_path, ONE, HERE) is None
-    assert SESSIONS.look(tmp_path, "../*", HERE) is None
+    assert FORMAT.look(tmp_path, ONE, HERE) is None
+    assert FORMAT.look(tmp_path, "../*", HERE) is None
     put(tmp_path, head(ONE)).unlink()
     (tmp_path / "sessions/2026/01/02" / f"rollout-2026-01-02T03-04-05-{ONE}.jsonl").mkdir()
     found = look(tmp_path)
     assert found.end is None
     assert cut(tmp_path, "5:0000000000000000:t1", found=found) is None
-    SESSIONS.mend(found, ONE, RUNTIME)
-    assert not SESSIONS.continues(found, "5:0000000000000000:t1")
+    FORMAT.mend(found, ONE, RUNTIME)
+    assert not FORMAT.continues(found, "5:0000000000000000:t1")
 
 
 def test_a_large_rollout_is_read_at_its_end_only(tmp_path: Path) -> None:
@@ -208,11 +210,11 @@ def test_a_line_of_megabytes_is_a_line(tmp_path: Path) -> None:
 def test_a_plain_rollout_counts_before_a_packed_one(tmp_path: Path, order: int) -> None:
     for suffix in (".jsonl", ".jsonl.zst", ".jsonl.tmp")[::order]:
         put(tmp_path, head(ONE), suffix=suffix)
-    found = rollout.find(tmp_path, ONE)
+    found = rollout.find_trace(tmp_path, ONE)
     assert found is not None
     assert found.suffix == ".jsonl"
     found.unlink()
-    packed = rollout.find(tmp_path, ONE)
+    packed = rollout.find_trace(tmp_path, ONE)
     assert packed is not None
     assert packed.suffix == ".zst"
 
@@ -222,10 +224,10 @@ def test_a_plain_rollout_counts_before_a_packed_one(tmp_path: Path, order: int) 
 def test_a_thread_taken_back_goes_on_in_its_newest_file(tmp_path: Path, day: str, order: int) -> None:
     for suffix, when in ((".jsonl", "02"), (f"_{TWO}.jsonl", day))[::order]:
         put(tmp_path, head(ONE), suffix=suffix, day=when)
-    found = rollout.find(tmp_path, ONE)
+    found = rollout.find_trace(tmp_path, ONE)
     assert found is not None
     assert found.name.endswith(f"{ONE}_{TWO}.jsonl")
-    assert rollout.find(tmp_path, TWO) is None
+    assert rollout.find_trace(tmp_path, TWO) is None
 
 
 # --- cutting ---------------------------------------------------------------------------------------
@@ -266,7 +268,7 @@ def test_anchors_hold_while_a_session_grows_and_in_its_branches(tmp_path: Path) 
     found = anchors_of(tmp_path, head(ONE), turn("t1"), turn("t2"), turn("t3"))
     assert cut(tmp_path, found[2]) is not None
     assert end(tmp_path, MINE) == found[2]
-    again = SESSIONS.cut(
+    again = FORMAT.cut(
         look(tmp_path, MINE), MINE, found[1], TWO, Request(prompt="x", cwd=HERE), tmp_path, RUNTIME
     )
     assert again == Start("resume", TWO)
@@ -291,7 +293,7 @@ def test_anchors_hold_while_a_session_grows_and_in_its_branches(tmp_path: Path) 
 def test_an_anchor_that_is_not_there_is_not_cut_at(tmp_path: Path, anchor: str) -> None:
     anchors_of(tmp_path, head(ONE) + turn("t1"))
     assert cut(tmp_path, anchor) is None
-    assert not SESSIONS.continues(look(tmp_path), anchor)
+    assert not FORMAT.continues(look(tmp_path), anchor)
 
 
 def test_a_file_that_was_written_anew_is_not_cut_in_the_wrong_place(tmp_path: Path) -> None:
@@ -326,7 +328,7 @@ def test_lines_an_old_version_added_without_numbers_end_the_numbering(tmp_path: 
         assert mode in path.read_bytes()
         assert end(tmp_path, MINE) == anchor
         path.unlink()
-    SESSIONS.mend(look(tmp_path), ONE, RUNTIME)
+    FORMAT.mend(look(tmp_path), ONE, RUNTIME)
     first = look(tmp_path).path.read_bytes().splitlines()[0]
     assert msgspec.json.decode(first)["payload"]["history_mode"] == "legacy"
     assert end(tmp_path) == plain
@@ -386,7 +388,7 @@ def test_a_cut_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytes
     def full(_: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("segue.agents.codex.files.os.fsync", full)
+    monkeypatch.setattr("segue.agents.codex.rollouts.os.fsync", full)
     assert cut(tmp_path, anchor) is None
     assert [path for path in tmp_path.rglob("*") if MINE in path.name] == []
 
@@ -394,7 +396,7 @@ def test_a_cut_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytes
 def test_an_id_that_is_none_is_refused(tmp_path: Path) -> None:
     (anchor,) = anchors_of(tmp_path, head(ONE) + turn("t1"))
     with pytest.raises(Misuse):
-        SESSIONS.cut(look(tmp_path), ONE, anchor, "../x", Request(prompt="x", cwd=HERE), tmp_path, RUNTIME)
+        FORMAT.cut(look(tmp_path), ONE, anchor, "../x", Request(prompt="x", cwd=HERE), tmp_path, RUNTIME)
 
 
 # --- packed ----------------------------------------------------------------------------------------
@@ -412,7 +414,7 @@ def test_a_packed_rollout_is_read_cut_and_unpacked(tmp_path: Path) -> None:
     assert path is not None
     assert (path.suffix, end(tmp_path, MINE)) == (".jsonl", first)
     assert packed.exists()
-    SESSIONS.mend(look(tmp_path), ONE, RUNTIME)
+    FORMAT.mend(look(tmp_path), ONE, RUNTIME)
     assert (plain.read_bytes(), packed.exists()) == (text, False)
 
 
@@ -422,16 +424,16 @@ def test_a_broken_packed_rollout_stays_as_it_is(tmp_path: Path, text: bytes) -> 
     found = look(tmp_path)
     assert found.path == packed
     assert cut(tmp_path, "5:0000000000000000:t1") is None
-    SESSIONS.mend(found, ONE, RUNTIME)
+    FORMAT.mend(found, ONE, RUNTIME)
     assert packed.read_bytes() == text
     assert [path.name for path in packed.parent.iterdir()] == [packed.name]
 
 
 def test_what_is_packed_too_large_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "UNPACKED_BYTES", 1_000_000)
+    monkeypatch.setattr(rollouts, "UNPACKED_BYTES", 1_000_000)
     packed = put(tmp_path, zstandard.compress(b"\n" * 3_000_000), suffix=".jsonl.zst")
     assert look(tmp_path) == Found(packed, packed.stat().st_size, None)
-    SESSIONS.mend(look(tmp_path), ONE, RUNTIME)
+    FORMAT.mend(look(tmp_path), ONE, RUNTIME)
     assert [path.name for path in packed.parent.iterdir()] == [packed.name]
 
 
@@ -441,23 +443,23 @@ def test_what_is_packed_too_large_is_not_unpacked(tmp_path: Path, monkeypatch: p
 def test_one_turn_after_the_anchor_continues_it(tmp_path: Path) -> None:
     first, second, third = anchors_of(tmp_path, head(ONE) + turn("t1"), turn("t2"), turn("t3"))
     found = look(tmp_path)
-    assert SESSIONS.continues(found, second)
-    assert not SESSIONS.continues(found, third)
-    assert not SESSIONS.continues(found, first)
+    assert FORMAT.continues(found, second)
+    assert not FORMAT.continues(found, third)
+    assert not FORMAT.continues(found, first)
 
 
 def test_what_codex_began_out_of_a_turn_belongs_to_it(tmp_path: Path) -> None:
     anchor, _ = anchors_of(
         tmp_path, head(ONE) + turn("t1"), turn("t2") + turn("t3", root_turn_id="t2") + b"garbage\n"
     )
-    assert SESSIONS.continues(look(tmp_path), anchor)
+    assert FORMAT.continues(look(tmp_path), anchor)
 
 
 def test_a_turn_that_is_only_spoken_of_is_none(tmp_path: Path) -> None:
     anchor, _ = anchors_of(
         tmp_path, head(ONE) + turn("t1"), line("response_item", content='"task_started"', type="task_started")
     )
-    assert not SESSIONS.continues(look(tmp_path), anchor)
+    assert not FORMAT.continues(look(tmp_path), anchor)
 
 
 # --- mending ---------------------------------------------------------------------------------------
@@ -474,7 +476,7 @@ def test_a_turn_that_is_only_spoken_of_is_none(tmp_path: Path) -> None:
 )
 def test_a_line_that_was_not_finished_is_ended(tmp_path: Path, text: bytes, mended: bytes) -> None:
     path = put(tmp_path, text)
-    SESSIONS.mend(look(tmp_path), ONE, RUNTIME)
+    FORMAT.mend(look(tmp_path), ONE, RUNTIME)
     assert path.read_bytes() == mended
 
 
@@ -491,7 +493,7 @@ def test_a_line_that_was_not_finished_is_ended(tmp_path: Path, text: bytes, mend
 def test_what_is_well_stays_as_it_is(tmp_path: Path, text: bytes) -> None:
     path = put(tmp_path, text)
     before = path.stat().st_mtime_ns
-    SESSIONS.mend(look(tmp_path), ONE, RUNTIME)
+    FORMAT.mend(look(tmp_path), ONE, RUNTIME)
     assert (path.read_bytes(), path.stat().st_mtime_ns) == (text, before)
 
 
@@ -522,7 +524,7 @@ def test_a_compaction_of_this_turn_is_told(tmp_path: Path, year: int, compacted:
     trace = rollout.trace(path, (year - 1970) * 31_557_600_000)
     request = Request(prompt="x", cwd=HERE)
     ended = Ended(
-        request=request, runtime=RUNTIME, reading=Reading(), exit=Exit(0), evidence={"trace": trace}
+        request=request, runtime=RUNTIME, reading=TurnState(), exit=Exit(0), evidence={"trace": trace}
     )
     assert AGENT.conclude(ended).compacted is compacted
 
@@ -534,11 +536,11 @@ def test_a_login_is_a_hash_of_the_account(tmp_path: Path) -> None:
     account = str(uuid.uuid4())
     auth = {"tokens": {"account_id": account, "access_token": "made up"}, "last_refresh": "2026-01-02"}
     (tmp_path / "auth.json").write_bytes(msgspec.json.encode(auth))
-    first = SESSIONS.login(tmp_path, {})
+    first = FORMAT.login(tmp_path, {})
     assert first == sha256(account.encode()).hexdigest()[:16]
     auth["last_refresh"] = "2026-01-03"
     (tmp_path / "auth.json").write_bytes(msgspec.json.encode(auth))
-    assert SESSIONS.login(tmp_path, {}) == first
+    assert FORMAT.login(tmp_path, {}) == first
 
 
 @pytest.mark.parametrize(
@@ -547,15 +549,15 @@ def test_a_login_is_a_hash_of_the_account(tmp_path: Path) -> None:
 def test_a_login_that_is_not_there_is_unknown(tmp_path: Path, text: bytes | None) -> None:
     if text is not None:
         (tmp_path / "auth.json").write_bytes(text)
-    assert SESSIONS.login(tmp_path, {}) is None
+    assert FORMAT.login(tmp_path, {}) is None
 
 
 def test_a_login_in_mid_rewrite_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "auth.json"
     path.write_bytes(b'{"tokens":')
-    monkeypatch.setattr(login, "REWRITE_S", 1.0)
+    monkeypatch.setattr(session_format, "REWRITE_S", 1.0)
     whole = b'{"tokens":{"account_id":"made-up"}}'
     writer = threading.Timer(0.2, path.write_bytes, (whole,))
     writer.start()
-    assert SESSIONS.login(tmp_path, {}) == sha256(b"made-up").hexdigest()[:16]
+    assert FORMAT.login(tmp_path, {}) == sha256(b"made-up").hexdigest()[:16]
     writer.join()

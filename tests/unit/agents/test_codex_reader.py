@@ -10,8 +10,8 @@ import msgspec
 import pytest
 import zstandard
 
-from segue.agents.codex.reader import READER
-from segue.agents.reader import Record, Stored
+from segue.agents.base import Record, StoredSession
+from segue.agents.codex.archive import ARCHIVE
 from segue.core.transcript import Entry
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "sessions"
@@ -22,9 +22,9 @@ WHEN = "2026-01-02T03:04:05.678Z"
 ONE, TWO = "remember number 111 [[think hm]] [[say done-1]]", "[[shell echo tool-ran]] [[say done-2]]"
 
 
-def fixture(version: str, name: str) -> Stored:
+def fixture(version: str, name: str) -> StoredSession:
     """The session of a fixture; of a fork, the fork."""
-    found = sorted(READER.stored(FIXTURES / f"codex-{version}" / name), key=lambda one: one.path.name)
+    found = sorted(ARCHIVE.stored(FIXTURES / f"codex-{version}" / name), key=lambda one: one.path.name)
     return found[-1]
 
 
@@ -39,7 +39,9 @@ def message(role: str, text: str) -> bytes:
 HEAD = line("session_meta", id=MINE, timestamp=WHEN, cwd="/there", originator="x", cli_version="0.1.0")
 
 
-def put(home: Path, *lines: bytes, thread: str = MINE, day: str = "2026/01/02", suffix: str = "") -> Stored:
+def put(
+    home: Path, *lines: bytes, thread: str = MINE, day: str = "2026/01/02", suffix: str = ""
+) -> StoredSession:
     path = home / "sessions" / day / f"rollout-{day.replace('/', '-')}T03-04-05-{thread}.jsonl{suffix}"
     path.parent.mkdir(parents=True, exist_ok=True)
     text = b"".join(lines)
@@ -47,17 +49,17 @@ def put(home: Path, *lines: bytes, thread: str = MINE, day: str = "2026/01/02", 
     return found(home, thread)
 
 
-def found(home: Path, thread: str = MINE) -> Stored:
-    stored = READER.find(home, thread)
+def found(home: Path, thread: str = MINE) -> StoredSession:
+    stored = ARCHIVE.find(home, thread)
     assert stored is not None
     return stored
 
 
-def entries(stored: Stored) -> list[Entry]:
-    return [entry for record in READER.read(stored) for entry in record.entries]
+def entries(stored: StoredSession) -> list[Entry]:
+    return [entry for record in ARCHIVE.read(stored) for entry in record.entries]
 
 
-def spoken(stored: Stored) -> list[str]:
+def spoken(stored: StoredSession) -> list[str]:
     return [e.text for e in entries(stored) if e.kind in ("user", "assistant") and not e.inserted]
 
 
@@ -67,7 +69,7 @@ def spoken(stored: Stored) -> list[str]:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_brief_of_a_talk(version: str) -> None:
     stored = fixture(version, "talk")
-    brief = READER.brief(stored)
+    brief = ARCHIVE.brief(stored)
     assert (brief.cwd, brief.version, brief.model) == ("/home/me/project", version, "gpt-5")
     assert (brief.title, brief.title_by, brief.first_prompt) == ("My talk", "user", ONE)
     assert (brief.last_prompt, brief.messages, brief.messages_estimated) == ("third [[say done-3]]", 6, False)
@@ -107,14 +109,14 @@ def test_a_compaction(version: str) -> None:
         "done-3",
         "done-4",
     ]
-    assert READER.brief(stored).messages == len(spoken(stored)) == 8
+    assert ARCHIVE.brief(stored).messages == len(spoken(stored)) == 8
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_killed_turn_leaves_a_call_open(version: str) -> None:
     stored = fixture(version, "killed")
     assert entries(stored)[-1].kind == "call"
-    brief = READER.brief(stored)
+    brief = ARCHIVE.brief(stored)
     assert (brief.messages, brief.last_prompt) == (3, "sleepy [[shell sleep 20]] [[say never]]")
     assert brief.after > 0
 
@@ -122,38 +124,38 @@ def test_a_killed_turn_leaves_a_call_open(version: str) -> None:
 def test_a_fork_goes_on_from_another_session() -> None:
     stored = fixture("0.166.0", "fork")
     assert spoken(stored) == [ONE, "done-1", TWO, "done-2", "forked [[say done-3]]", "done-3"]
-    records = list(READER.read(stored))
+    records = list(ARCHIVE.read(stored))
     assert records[0].start < 0
-    assert list(READER.back(stored)) == records[::-1]
+    assert list(ARCHIVE.back(stored)) == records[::-1]
     middle = next(n for n, record in enumerate(records) if record.start == 0)
     for at in (middle - 3, middle, middle + 3):
-        assert list(READER.back(stored, records[at].start)) == records[:at][::-1]
-    assert list(READER.read(stored, records[middle + 2].start)) == records[middle + 2 :]
-    assert list(READER.read(stored, records[middle - 2].start)) == records[middle - 2 :]
-    parent = READER.brief(stored).parent
+        assert list(ARCHIVE.back(stored, records[at].start)) == records[:at][::-1]
+    assert list(ARCHIVE.read(stored, records[middle + 2].start)) == records[middle + 2 :]
+    assert list(ARCHIVE.read(stored, records[middle - 2].start)) == records[middle - 2 :]
+    parent = ARCHIVE.brief(stored).parent
     assert parent is not None
-    assert set(READER.files(stored)) == {stored.path, found(stored.home, parent).path}
+    assert set(ARCHIVE.files(stored)) == {stored.path, found(stored.home, parent).path}
 
 
 def test_a_fork_whose_origin_is_gone_says_so(tmp_path: Path) -> None:
     shutil.copytree(FIXTURES / "codex-0.166.0" / "fork", tmp_path, dirs_exist_ok=True)
-    stored = sorted(READER.stored(tmp_path), key=lambda one: one.path.name)[-1]
-    found(tmp_path, READER.brief(stored).parent or "").path.unlink()
+    stored = sorted(ARCHIVE.stored(tmp_path), key=lambda one: one.path.name)[-1]
+    found(tmp_path, ARCHIVE.brief(stored).parent or "").path.unlink()
     first = entries(stored)[0]
     assert (first.kind, first.text) == ("damaged", "what came before stands in a session that is gone")
     assert spoken(stored) == ["forked [[say done-3]]", "done-3"]
-    assert READER.files(stored) == (stored.path,)
+    assert ARCHIVE.files(stored) == (stored.path,)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("name", ["talk", "compacted", "killed"])
 def test_backwards_is_forwards_reversed(version: str, name: str) -> None:
     stored = fixture(version, name)
-    records = list(READER.read(stored))
-    assert list(READER.back(stored)) == records[::-1]
+    records = list(ARCHIVE.read(stored))
+    assert list(ARCHIVE.back(stored)) == records[::-1]
     for at in range(0, len(records), 7):
-        assert list(READER.back(stored, records[at].start)) == records[:at][::-1]
-        assert list(READER.read(stored, records[at].start)) == records[at:]
+        assert list(ARCHIVE.back(stored, records[at].start)) == records[:at][::-1]
+        assert list(ARCHIVE.read(stored, records[at].start)) == records[at:]
 
 
 # --- where they lie --------------------------------------------------------------------------------
@@ -164,7 +166,7 @@ def test_one_for_each_thread_the_newest_file(tmp_path: Path) -> None:
     newer = put(tmp_path, HEAD, day="2026/01/03")
     own = newer.path.with_name(newer.path.name.replace(f"{MINE}.", f"{MINE}_{OTHER}."))
     own.write_bytes(HEAD)
-    assert [one.path for one in READER.stored(tmp_path)] == [own]
+    assert [one.path for one in ARCHIVE.stored(tmp_path)] == [own]
 
 
 def test_archived_sessions_and_packed_ones(tmp_path: Path) -> None:
@@ -173,13 +175,13 @@ def test_archived_sessions_and_packed_ones(tmp_path: Path) -> None:
     archive.mkdir()
     plain.path.rename(archive / plain.path.name)
     packed = put(tmp_path, HEAD, message("user", "a"), message("assistant", "b"), thread=OTHER, suffix=".zst")
-    assert {(one.id, one.path.parent.name, one.appends) for one in READER.stored(tmp_path)} == {
+    assert {(one.id, one.path.parent.name, one.appends) for one in ARCHIVE.stored(tmp_path)} == {
         (MINE, "archived_sessions", True),
         (OTHER, "02", False),
     }
     assert spoken(packed) == ["a", "b"]
-    assert list(READER.back(packed)) == list(READER.read(packed))[::-1]
-    assert (READER.brief(packed).messages, READER.brief(packed).title) == (2, "a")
+    assert list(ARCHIVE.back(packed)) == list(ARCHIVE.read(packed))[::-1]
+    assert (ARCHIVE.brief(packed).messages, ARCHIVE.brief(packed).title) == (2, "a")
 
 
 def test_what_is_no_session_is_passed_over(tmp_path: Path) -> None:
@@ -195,9 +197,9 @@ def test_what_is_no_session_is_passed_over(tmp_path: Path) -> None:
         (day / name).write_bytes(HEAD)
     (day / stored.path.name.replace(MINE, OTHER)).mkdir()
     (tmp_path / "sessions" / "note").write_text("x")
-    assert [one.id for one in READER.stored(tmp_path)] == [MINE]
-    assert list(READER.stored(tmp_path / "nowhere")) == []
-    assert READER.find(tmp_path, "../../x") is None
+    assert [one.id for one in ARCHIVE.stored(tmp_path)] == [MINE]
+    assert list(ARCHIVE.stored(tmp_path / "nowhere")) == []
+    assert ARCHIVE.find(tmp_path, "../../x") is None
 
 
 def test_links_are_followed_and_dead_ones_passed_over(tmp_path: Path) -> None:
@@ -206,7 +208,7 @@ def test_links_are_followed_and_dead_ones_passed_over(tmp_path: Path) -> None:
     linked.mkdir()
     (linked / "sessions").symlink_to(tmp_path / "real" / "sessions")
     (real.path.parent / real.path.name.replace(MINE, OTHER)).symlink_to(tmp_path / "gone")
-    assert [one.id for one in READER.stored(linked)] == [MINE]
+    assert [one.id for one in ARCHIVE.stored(linked)] == [MINE]
     assert spoken(found(linked)) == ["hi"]
 
 
@@ -215,7 +217,7 @@ def test_they_are_found_by_their_names_alone(tmp_path: Path) -> None:
         day = tmp_path / "sessions" / "2026" / "01" / f"{number % 28 + 1:02d}"
         day.mkdir(parents=True, exist_ok=True)
         (day / f"rollout-2026-01-02T03-04-05-01a1e24e-5307-79f1-8454-{number:012x}.jsonl").touch()
-    assert len(list(READER.stored(tmp_path))) == 1_000  # empty as they are
+    assert len(list(ARCHIVE.stored(tmp_path))) == 1_000  # empty as they are
 
 
 # --- names -----------------------------------------------------------------------------------------
@@ -223,15 +225,15 @@ def test_they_are_found_by_their_names_alone(tmp_path: Path) -> None:
 
 def test_the_last_name_counts(tmp_path: Path) -> None:
     stored = put(tmp_path, HEAD, message("user", "hi"))
-    assert (READER.brief(stored).title, READER.brief(stored).title_by) == ("hi", "prompt")
+    assert (ARCHIVE.brief(stored).title, ARCHIVE.brief(stored).title_by) == ("hi", "prompt")
     index = tmp_path / "session_index.jsonl"
     index.write_text(
         f'{{"id":"{MINE}","thread_name":"one"}}\nbroken\n{{"id":"{OTHER}","thread_name":"no"}}\n'
     )
-    assert (READER.brief(stored).title, READER.brief(stored).title_by) == ("one", "user")
+    assert (ARCHIVE.brief(stored).title, ARCHIVE.brief(stored).title_by) == ("one", "user")
     with index.open("a") as file:
         file.write(f'{{"id":"{MINE}","thread_name":"two"}}\n')
-    assert READER.brief(stored).title == "two"
+    assert ARCHIVE.brief(stored).title == "two"
 
 
 def test_a_name_in_the_rollout(tmp_path: Path) -> None:
@@ -241,7 +243,7 @@ def test_a_name_in_the_rollout(tmp_path: Path) -> None:
         message("user", "hi"),
         line("event_msg", type="thread_name_updated", thread_name="named"),
     )
-    assert (READER.brief(stored).title, READER.brief(stored).title_by) == ("named", "user")
+    assert (ARCHIVE.brief(stored).title, ARCHIVE.brief(stored).title_by) == ("named", "user")
     assert [(e.label, e.text) for e in entries(stored) if e.kind == "state"][1:] == [("title", "named")]
 
 
@@ -262,7 +264,7 @@ def test_what_codex_put_in_is_no_prompt(tmp_path: Path, text: str) -> None:
         tmp_path, HEAD, message("developer", "rules"), message("user", text), message("user", "hello")
     )
     assert spoken(stored) == ["hello"]
-    brief = READER.brief(stored)
+    brief = ARCHIVE.brief(stored)
     assert (brief.first_prompt, brief.last_prompt, brief.messages) == ("hello", "hello", 1)
 
 
@@ -286,7 +288,7 @@ def test_a_message_is_what_is_noted_beside_it(tmp_path: Path) -> None:
         noted("x", "unknown"),
     )
     assert spoken(stored) == ["<environment_context>?", "x"]
-    assert (READER.brief(stored).messages, READER.brief(stored).title) == (2, "<environment_context>?")
+    assert (ARCHIVE.brief(stored).messages, ARCHIVE.brief(stored).title) == (2, "<environment_context>?")
 
 
 def test_quotes_in_what_was_said_are_no_records(tmp_path: Path) -> None:
@@ -294,7 +296,7 @@ def test_quotes_in_what_was_said_are_no_records(tmp_path: Path) -> None:
         'x","role":"assistant","payload":{"type":"message","role":"user","content":[]}\n"total_token_usage":{'
     )
     stored = put(tmp_path, HEAD, message("user", evil), message("assistant", evil))
-    brief = READER.brief(stored)
+    brief = ARCHIVE.brief(stored)
     assert (brief.messages, brief.first_prompt, brief.tokens) == (2, evil, None)
 
 
@@ -309,7 +311,7 @@ def test_other_ways_to_write_the_same_are_read(tmp_path: Path) -> None:
         tmp_path, spaced(HEAD), spaced(message("user", "hi")), bare, spaced(message("assistant", "ho"))
     )
     assert spoken(stored) == ["hi", "old", "ho"]
-    brief = READER.brief(stored)
+    brief = ARCHIVE.brief(stored)
     assert (brief.messages, brief.first_prompt, brief.last_prompt, brief.cwd) == (3, "hi", "old", "/there")
 
 
@@ -369,19 +371,19 @@ def test_unknown_and_damaged_lines(tmp_path: Path) -> None:
         ("damaged", ""),
         *(("unknown", ""), ("unknown", "response_item"), ("unknown", "session_meta")),
     ]
-    assert READER.brief(stored).empty
+    assert ARCHIVE.brief(stored).empty
 
 
 def test_a_line_that_is_being_written_is_not_read_yet(tmp_path: Path) -> None:
     whole = message("user", "hi")
     stored = put(tmp_path, HEAD, whole, message("assistant", "half")[:40])
-    records = list(READER.read(stored))
+    records = list(ARCHIVE.read(stored))
     assert spoken(stored) == ["hi"]
     assert records[-1].next == len(HEAD + whole)
-    assert READER.brief(stored).last_prompt == "hi"
+    assert ARCHIVE.brief(stored).last_prompt == "hi"
     with stored.path.open("ab") as file:
         file.write(message("assistant", "half")[40:])
-    assert [e.text for r in READER.read(stored, records[-1].next) for e in r.entries] == ["half"]
+    assert [e.text for r in ARCHIVE.read(stored, records[-1].next) for e in r.entries] == ["half"]
 
 
 @pytest.mark.parametrize(
@@ -390,38 +392,38 @@ def test_a_line_that_is_being_written_is_not_read_yet(tmp_path: Path) -> None:
 )
 def test_hardly_a_file(tmp_path: Path, text: bytes) -> None:
     stored = put(tmp_path, text)
-    brief = READER.brief(stored)
+    brief = ARCHIVE.brief(stored)
     assert (brief.empty, brief.messages, brief.title) == (True, 0, None)
     assert brief.last_used_ms == stored.changed_ns // 1_000_000
-    assert len(list(READER.read(stored))) <= 1
+    assert len(list(ARCHIVE.read(stored))) <= 1
 
 
 def test_a_file_that_cannot_be_read_says_why(tmp_path: Path) -> None:
     stored = put(tmp_path, HEAD)
     stored.path.unlink()
-    assert "cannot be read" in (READER.brief(stored).trouble or "")
+    assert "cannot be read" in (ARCHIVE.brief(stored).trouble or "")
     assert [e.kind for e in entries(stored)] == ["damaged"]
     stored.path.mkdir()
-    assert [e.kind for r in READER.back(stored) for e in r.entries] == ["damaged"]
-    assert "cannot be read" in (READER.brief(stored).trouble or "")
+    assert [e.kind for r in ARCHIVE.back(stored) for e in r.entries] == ["damaged"]
+    assert "cannot be read" in (ARCHIVE.brief(stored).trouble or "")
 
 
 def test_a_packed_file_that_breaks_off_says_so(tmp_path: Path) -> None:
     stored = put(tmp_path, HEAD, message("user", "hi" * 9_000), suffix=".zst")
     stored.path.write_bytes(stored.path.read_bytes()[:-9])
-    assert "cannot be read" in (READER.brief(stored).trouble or "")
+    assert "cannot be read" in (ARCHIVE.brief(stored).trouble or "")
     assert [e.kind for e in entries(stored)] == ["damaged"]
 
 
-@pytest.mark.parametrize("walk", [READER.read, READER.back])
-def test_a_file_that_shrinks_meanwhile(tmp_path: Path, walk: Callable[[Stored], Any]) -> None:
+@pytest.mark.parametrize("walk", [ARCHIVE.read, ARCHIVE.back])
+def test_a_file_that_shrinks_meanwhile(tmp_path: Path, walk: Callable[[StoredSession], Any]) -> None:
     stored = put(tmp_path, HEAD, *(message("user", f"{n} " + "x" * 9_000) for n in range(200)))
     going = walk(stored)
     next(going)
     os.truncate(stored.path, 30_000)
     rest: list[Record] = list(going)
     assert len(rest) < 200
-    assert READER.brief(stored).first_prompt is not None
+    assert ARCHIVE.brief(stored).first_prompt is not None
 
 
 def test_a_huge_line_and_a_huge_file(tmp_path: Path) -> None:
@@ -435,10 +437,10 @@ def test_a_huge_line_and_a_huge_file(tmp_path: Path) -> None:
         message("user", "z"),
     )
     assert spoken(stored)[1] == "x" * 3_000_000
-    brief = READER.brief(stored)
+    brief = ARCHIVE.brief(stored)
     assert (brief.first_prompt, brief.last_prompt) == ("first", "z")
     assert brief.messages_estimated
-    newest = next(READER.back(stored))
+    newest = next(ARCHIVE.back(stored))
     assert [e.text for e in newest.entries] == ["z"]
 
 
@@ -447,9 +449,9 @@ def test_a_fork_of_itself_comes_to_an_end(tmp_path: Path) -> None:
     head["payload"]["history_base"] = {"thread_id": MINE, "end_byte_offset": 50}
     stored = put(tmp_path, msgspec.json.encode(head) + b"\n", message("user", "hi"))
     assert spoken(stored) == ["hi"]
-    assert len(list(READER.back(stored))) == len(list(READER.read(stored)))
+    assert len(list(ARCHIVE.back(stored))) == len(list(ARCHIVE.read(stored)))
 
 
 def test_nothing_expires(tmp_path: Path) -> None:
     stored = put(tmp_path, HEAD)
-    assert READER.expires_ms(stored, READER.brief(stored)) is None
+    assert ARCHIVE.expires_ms(stored, ARCHIVE.brief(stored)) is None

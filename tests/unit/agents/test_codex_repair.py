@@ -11,11 +11,10 @@ import msgspec
 import pytest
 import zstandard
 
-from segue.agents.base import Mended, Mending
-from segue.agents.codex.pairs import INTERRUPTED
-from segue.agents.codex.reader import READER
-from segue.agents.codex.sessions import SESSIONS
-from segue.agents.reader import Stored
+from segue.agents.base import RepairedCopy, RepairOptions, StoredSession
+from segue.agents.codex.archive import ARCHIVE
+from segue.agents.codex.format import FORMAT
+from segue.agents.codex.repair import INTERRUPTED
 from segue.core.errors import Broken, InUse, Misuse
 from segue.core.transcript import Entry
 
@@ -55,30 +54,30 @@ def result(key: str, output: Any = "done", kind: str = "function_call_output") -
 HEAD = line("session_meta", id=MINE, timestamp=WHEN, cwd="/there", originator="x", cli_version="0.1.0")
 
 
-def put(home: Path, *lines: bytes, thread: str = MINE) -> Stored:
+def put(home: Path, *lines: bytes, thread: str = MINE) -> StoredSession:
     path = home / "sessions/2026/01/02" / f"rollout-2026-01-02T03-04-05-{thread}.jsonl"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(b"".join(lines))
     return found(home, thread)
 
 
-def found(home: Path, thread: str) -> Stored:
-    stored = READER.find(home, thread)
+def found(home: Path, thread: str) -> StoredSession:
+    stored = ARCHIVE.find(home, thread)
     assert stored is not None
     return stored
 
 
-def repair(stored: Stored, **mending: Any) -> tuple[Mended, list[Entry]]:
+def repair(stored: StoredSession, **mending: Any) -> tuple[RepairedCopy, list[Entry]]:
     before = stored.path.read_bytes()
-    mended = SESSIONS.repair(stored, NEW, Mending(**mending))
+    mended = FORMAT.repair(stored, NEW, RepairOptions(**mending))
     assert stored.path.read_bytes() == before
     assert mended.path.stat().st_mode & 0o777 == 0o600
-    assert READER.brief(found(stored.home, NEW)).trouble is None
+    assert ARCHIVE.brief(found(stored.home, NEW)).trouble is None
     return mended, entries(found(stored.home, NEW))
 
 
-def entries(stored: Stored) -> list[Entry]:
-    return [entry for record in READER.read(stored) for entry in record.entries if entry.kind != "state"]
+def entries(stored: StoredSession) -> list[Entry]:
+    return [entry for record in ARCHIVE.read(stored) for entry in record.entries if entry.kind != "state"]
 
 
 def shown(found: list[Entry]) -> list[tuple[str, str]]:
@@ -186,14 +185,14 @@ def test_images_that_are_too_large_become_words(tmp_path: Path) -> None:
     assert repair_again(stored, 1_000_000) == ()
 
 
-def repair_again(stored: Stored, image_bytes: int) -> tuple[str, ...]:
-    return SESSIONS.repair(stored, NEW[:-1] + "9", Mending(image_bytes=image_bytes)).done
+def repair_again(stored: StoredSession, image_bytes: int) -> tuple[str, ...]:
+    return FORMAT.repair(stored, NEW[:-1] + "9", RepairOptions(image_bytes=image_bytes)).done
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_trimming_keeps_the_dialogue_and_the_calls(tmp_path: Path, version: str) -> None:
     shutil.copytree(FIXTURES / f"codex-{version}" / "talk", tmp_path, dirs_exist_ok=True)
-    (stored,) = READER.stored(tmp_path)
+    (stored,) = ARCHIVE.stored(tmp_path)
     mended, kept = repair(stored, trim=True)
     assert mended.done == ("the output of a tool was left out",)
     assert [(e.kind, e.text if e.kind != "result" else "") for e in kept] == [
@@ -207,7 +206,7 @@ def test_trimming_keeps_the_dialogue_and_the_calls(tmp_path: Path, version: str)
 @pytest.mark.parametrize("version", VERSIONS)
 def test_since_leaves_out_what_was_said_before(tmp_path: Path, version: str) -> None:
     shutil.copytree(FIXTURES / f"codex-{version}" / "talk", tmp_path, dirs_exist_ok=True)
-    (stored,) = READER.stored(tmp_path)
+    (stored,) = ARCHIVE.stored(tmp_path)
     place = next(entry.id for entry in entries(stored) if entry.text == "done-1")
     mended, kept = repair(stored, since=place)
     spoken = [entry for entry in kept if not entry.inserted]
@@ -246,7 +245,7 @@ def test_a_damaged_head_is_written_anew(tmp_path: Path) -> None:
     context = line("turn_context", cwd="/elsewhere", model="m")
     mended, kept = repair(put(tmp_path, HEAD[:40] + b"\n", context, message("user", "hi")))
     assert mended.done == ("a damaged line was dropped", "the first line was written anew")
-    assert READER.brief(found(tmp_path, NEW)).cwd == "/elsewhere"
+    assert ARCHIVE.brief(found(tmp_path, NEW)).cwd == "/elsewhere"
     assert shown(kept) == [("user", "hi")]
 
 
@@ -254,20 +253,20 @@ def test_a_damaged_head_is_written_anew(tmp_path: Path) -> None:
 def test_what_cannot_be_saved(tmp_path: Path, lines: tuple[bytes, ...]) -> None:
     stored = put(tmp_path, *lines)
     with pytest.raises(Broken):
-        SESSIONS.repair(stored, NEW, Mending())
-    assert READER.find(tmp_path, NEW) is None
+        FORMAT.repair(stored, NEW, RepairOptions())
+    assert ARCHIVE.find(tmp_path, NEW) is None
 
 
 def test_a_fork_is_written_out_whole(tmp_path: Path) -> None:
     shutil.copytree(FIXTURES / "codex-0.166.0" / "fork", tmp_path, dirs_exist_ok=True)
-    stored = max(READER.stored(tmp_path), key=lambda one: one.path.name)
+    stored = max(ARCHIVE.stored(tmp_path), key=lambda one: one.path.name)
     mended, kept = repair(stored)
     assert mended.done == ("what it goes on from was written into it",)
     assert shown(kept) == shown(entries(stored))
-    assert READER.files(found(tmp_path, NEW)) == (mended.path,)
+    assert ARCHIVE.files(found(tmp_path, NEW)) == (mended.path,)
     since = next(e.id for e in entries(stored) if e.text.startswith("[[shell"))
     assert since.startswith("-")
-    later = SESSIONS.repair(stored, OTHER, Mending(since=since))
+    later = FORMAT.repair(stored, OTHER, RepairOptions(since=since))
     assert [e.text for e in entries(found(tmp_path, later.session)) if e.kind == "assistant"] == [
         "done-2",
         "done-3",
@@ -288,7 +287,7 @@ def test_memory_stays_flat(tmp_path: Path) -> None:
     stored = put(tmp_path, HEAD, chunk * 1_500)
     assert stored.size > 37_000_000
     tracemalloc.start()
-    SESSIONS.repair(stored, NEW, Mending())
+    FORMAT.repair(stored, NEW, RepairOptions())
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 16_000_000
@@ -344,14 +343,14 @@ def test_all_that_belongs_to_a_session_goes_and_nothing_else(tmp_path: Path) -> 
     (tmp_path / "session_index.jsonl").write_text(names(MINE, OTHER, MINE) + "odd line")
     (tmp_path / "history.jsonl").write_text(f'{{"session_id":"{MINE}","text":"hi"}}\n')
     database = index(tmp_path, MINE, OTHER)
-    SESSIONS.remove(found(tmp_path, MINE))
-    assert [one.path for one in READER.stored(tmp_path)] == [other.path]
+    FORMAT.remove(found(tmp_path, MINE))
+    assert [one.path for one in ARCHIVE.stored(tmp_path)] == [other.path]
     assert [path.name for path in shots.iterdir()] == [f"{OTHER}.sh"]
     assert list(archive.iterdir()) == []
     assert (tmp_path / "session_index.jsonl").read_text() == names(OTHER) + "odd line"
     assert "hi" in (tmp_path / "history.jsonl").read_text()
     assert rows(database) == {"threads": 1, "thread_tools": 1, "thread_spawn_edges": 0, "sections": 1}
-    SESSIONS.remove(mine)
+    FORMAT.remove(mine)
 
 
 def test_indexes_that_know_nothing_of_it_stay_as_they_are(tmp_path: Path) -> None:
@@ -360,18 +359,18 @@ def test_indexes_that_know_nothing_of_it_stay_as_they_are(tmp_path: Path) -> Non
     (tmp_path / "session_index.jsonl").write_text(names(OTHER))
     (tmp_path / "mine_1.sqlite").write_bytes(b"not Codex's")
     before = {path: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
-    SESSIONS.remove(stored)
+    FORMAT.remove(stored)
     assert {path: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()} == before
     assert database in before
 
 
 def test_nothing_goes_while_the_index_is_locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("segue.agents.codex.removing._PATIENCE_S", 0.1)
+    monkeypatch.setattr("segue.agents.codex.archive._PATIENCE_S", 0.1)
     stored = put(tmp_path, HEAD)
     database = sqlite3.connect(index(tmp_path, MINE, OTHER))
     database.execute("BEGIN EXCLUSIVE")
     with pytest.raises(InUse, match=r"state_5.sqlite of Codex cannot be written to now"):
-        SESSIONS.remove(stored)
+        FORMAT.remove(stored)
     database.rollback()
     database.close()
     assert stored.path.exists()
@@ -385,9 +384,9 @@ def test_nothing_goes_while_codex_writes_to_it(tmp_path: Path) -> None:
     with lock.open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         with pytest.raises(InUse, match="is running the session"):
-            SESSIONS.remove(stored)
+            FORMAT.remove(stored)
         assert stored.path.exists()
-    SESSIONS.remove(stored)
+    FORMAT.remove(stored)
     assert not stored.path.exists()
 
 
@@ -395,18 +394,18 @@ def test_a_damaged_index_stops_it(tmp_path: Path) -> None:
     stored = put(tmp_path, HEAD)
     (tmp_path / "state_5.sqlite").write_bytes(b"x" * 5_000)
     with pytest.raises(Broken, match="damaged"):
-        SESSIONS.remove(stored)
+        FORMAT.remove(stored)
     assert stored.path.exists()
 
 
 def test_what_another_goes_on_from_stays(tmp_path: Path) -> None:
     shutil.copytree(FIXTURES / "codex-0.166.0" / "fork", tmp_path, dirs_exist_ok=True)
-    parent, fork = sorted(READER.stored(tmp_path), key=lambda one: one.path.name)
+    parent, fork = sorted(ARCHIVE.stored(tmp_path), key=lambda one: one.path.name)
     with pytest.raises(Misuse, match=f"{fork.id} goes on from this one"):
-        SESSIONS.remove(parent)
-    SESSIONS.remove(fork)
-    SESSIONS.remove(parent)
-    assert list(READER.stored(tmp_path)) == []
+        FORMAT.remove(parent)
+    FORMAT.remove(fork)
+    FORMAT.remove(parent)
+    assert list(ARCHIVE.stored(tmp_path)) == []
 
 
 def test_nothing_outside_of_the_home_is_touched(tmp_path: Path) -> None:
@@ -415,11 +414,11 @@ def test_nothing_outside_of_the_home_is_touched(tmp_path: Path) -> None:
     real = put(outside, HEAD)
     (home / "sessions").symlink_to(outside / "sessions")
     with pytest.raises(Broken, match="outside of its home"):
-        SESSIONS.remove(found(home, MINE))
+        FORMAT.remove(found(home, MINE))
     assert real.path.exists()
     (home / "sessions").unlink()
     linked = put(home, HEAD)
     linked.path.unlink()
     linked.path.symlink_to(real.path)
-    SESSIONS.remove(found(home, MINE))
+    FORMAT.remove(found(home, MINE))
     assert (real.path.exists(), linked.path.is_symlink()) == (True, False)

@@ -15,9 +15,9 @@ from segue.agents.rehearsal.adapter import Rehearsal
 from segue.config.declared import DeclaredAgent, Where
 from segue.core import events as ev
 from segue.core.outcome import Outcome
-from segue.core.reading import Reading
-from segue.core.request import Command, Place, Request, Runtime
-from segue.testing import check_adapter
+from segue.core.request import Command, Request, RunPlace, Runtime
+from segue.core.stream import TurnState
+from segue.testing.conformance import check_adapter
 
 GOOD = b"""\
 {"type":"session","id":"s1","model":"rehearsal-1","cwd":"/tmp"}
@@ -98,13 +98,13 @@ class ParseKnowsNothing(Rehearsal):
 
 
 class IdsUnchecked(Rehearsal):
-    def command(self, request: Request, runtime: Runtime, place: Place) -> Command:
+    def command(self, request: Request, runtime: Runtime, place: RunPlace) -> Command:
         argv = (*runtime.command, f"--resume={request.start.session}")
         return Command(argv=argv, cwd=request.cwd, stdin=request.prompt.encode())
 
 
 def changed(change: Callable[[Request, Command], dict[str, Any]]) -> Callable[..., Command]:
-    def command(self: Rehearsal, request: Request, runtime: Runtime, place: Place) -> Command:
+    def command(self: Rehearsal, request: Request, runtime: Runtime, place: RunPlace) -> Command:
         made = Rehearsal.command(self, request, runtime, place)
         return msgspec.structs.replace(made, **change(request, made))
 
@@ -136,7 +136,7 @@ class Unowned(Rehearsal):
 
 
 class CommandWrites(Rehearsal):
-    def command(self, request: Request, runtime: Runtime, place: Place) -> Command:
+    def command(self, request: Request, runtime: Runtime, place: RunPlace) -> Command:
         if place.run_dir.exists():
             (place.run_dir / "prompt").write_text("x")
         return super().command(request, runtime, place)
@@ -185,7 +185,7 @@ class AlwaysFine(Rehearsal):
 
 
 class EvidenceWrites(Rehearsal):
-    def evidence(self, request: Request, place: Place, home: Path, reading: Reading) -> Evidence:
+    def evidence(self, request: Request, place: RunPlace, home: Path, reading: TurnState) -> Evidence:
         (home / "seen").touch()
         return {}
 

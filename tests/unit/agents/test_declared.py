@@ -12,11 +12,11 @@ from segue.config.declared import DeclaredAgent, Where, WhereError, WhereUsage
 from segue.core import events as ev
 from segue.core.errors import Misuse
 from segue.core.outcome import Exit, Failure, Outcome
-from segue.core.reading import Reading
-from segue.core.request import Command, Place, Request, Start
+from segue.core.request import Command, Request, RunPlace, Start
+from segue.core.stream import TurnState
 from segue.core.usage import Totals, Usage
 
-PLACE = Place(Path("/run/1"))
+PLACE = RunPlace(Path("/run/1"))
 PROGRAM = ("/bin/mytool",)
 
 
@@ -27,7 +27,7 @@ def agent(**spec: Any) -> Declared:
     return Declared("mytool", DeclaredAgent(**given))
 
 
-def command(made: Declared, prompt: str = "hi", place: Place = PLACE, **more: Any) -> Command:
+def command(made: Declared, prompt: str = "hi", place: RunPlace = PLACE, **more: Any) -> Command:
     request = Request(prompt=prompt, cwd=Path("/work"), **more)
     return made.command(request, made.runtime(PROGRAM, ("mytool 1.2.3",)), place)
 
@@ -204,8 +204,8 @@ class TestHomeAndRuntime:
         ) * 3
 
 
-def read(tool: Declared, *lines: str | dict[str, Any]) -> Reading:
-    reading = Reading()
+def read(tool: Declared, *lines: str | dict[str, Any]) -> TurnState:
+    reading = TurnState()
     for line in lines:
         text = line if isinstance(line, str) else json.dumps(line)
         for event in tool.parse(text.encode()):
@@ -223,7 +223,7 @@ def conclude(
 ) -> Outcome:
     request = Request(prompt="hi", cwd=Path("/work"), start=start)
     reading = read(tool, *lines)
-    evidence = tool.evidence(request, Place(run_dir), Path("/"), reading) if run_dir else {}
+    evidence = tool.evidence(request, RunPlace(run_dir), Path("/"), reading) if run_dir else {}
     runtime = tool.runtime(PROGRAM, ("",))
     return tool.conclude(
         Ended(request=request, runtime=runtime, reading=reading, exit=exit, evidence=evidence, base=base)

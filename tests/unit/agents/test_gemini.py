@@ -11,19 +11,19 @@ import pytest
 
 from segue.agents.base import Ended
 from segue.agents.gemini.adapter import AGENT, PROMPT_BYTES
-from segue.agents.gemini.evidence import evidence
+from segue.agents.gemini.verdict import evidence
 from segue.core import events as ev
 from segue.core.errors import Misuse
 from segue.core.outcome import Exit, Outcome, nothing_known
-from segue.core.reading import Reading
-from segue.core.request import Command, Place, Request, Runtime, Start
+from segue.core.request import Command, Request, RunPlace, Runtime, Start
+from segue.core.stream import TurnState
 from segue.core.usage import Usage
-from segue.testing import check_adapter
+from segue.testing.conformance import check_adapter
 
 STREAMS = Path(__file__).parents[2] / "fixtures" / "streams"
 NEW, OLD = "0.61.0", "0.29.0"
 ID = "11111111-2222-4333-8444-555555555555"
-PLACE = Place(Path("/run/1"), started_ms=1_700_000_000_000)
+PLACE = RunPlace(Path("/run/1"), started_ms=1_700_000_000_000)
 
 
 def runtime(version: str = NEW) -> Runtime:
@@ -38,8 +38,8 @@ def stream(name: str, version: str = NEW) -> bytes:
     return (STREAMS / f"gemini-{version}" / f"{name}.jsonl").read_bytes()
 
 
-def read(lines: bytes) -> Reading:
-    reading = Reading()
+def read(lines: bytes) -> TurnState:
+    reading = TurnState()
     for line in lines.splitlines():
         for event in AGENT.parse(line):
             reading.add(event)
@@ -300,7 +300,7 @@ class TestConclude:
     @pytest.mark.parametrize(("ended", "kind"), ENDS)
     def test_ends_without_a_result(self, ended: Exit, kind: str) -> None:
         request = Request(prompt="x", cwd=Path("/work"))
-        outcome = AGENT.conclude(Ended(request=request, runtime=runtime(), reading=Reading(), exit=ended))
+        outcome = AGENT.conclude(Ended(request=request, runtime=runtime(), reading=TurnState(), exit=ended))
         assert outcome.failure is not None
         assert outcome.failure.kind == kind
 
@@ -330,7 +330,7 @@ class TestEvidence:
 
     def evidence(self, home: Path, cwd: Path, started_ms: int = 0, mode: Any = "resume") -> dict[str, Any]:
         request = Request(prompt="x", cwd=cwd, start=Start(mode, ID))
-        return evidence(request, Place(home, started_ms=started_ms), home, Reading())
+        return evidence(request, RunPlace(home, started_ms=started_ms), home, TurnState())
 
     def message(self, at: str, prompt: int, key: str = "m") -> bytes:
         tokens = {"input": prompt, "cached": 1, "output": 2, "thoughts": 3, "total": prompt + 5}

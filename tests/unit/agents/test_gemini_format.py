@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from segue.agents.base import Found
-from segue.agents.gemini.evidence import evidence
+from segue.agents.gemini.format import FORMAT
 from segue.agents.gemini.forms import as_lines, as_object
-from segue.agents.gemini.sessions import SESSIONS
-from segue.core.reading import Reading
-from segue.core.request import Capabilities, Place, Request, Runtime, Start
+from segue.agents.gemini.verdict import evidence
+from segue.core.request import Capabilities, Request, RunPlace, Runtime, Start
+from segue.core.stream import TurnState
 
 ID = "11111111-2222-4333-8444-555555555555"
 NEW_ID = "99999999-2222-4333-8444-555555555555"
@@ -96,7 +96,7 @@ class Home:
         return path
 
     def look(self, key: str = ID) -> Found | None:
-        return SESSIONS.look(self.path, key, self.cwd)
+        return FORMAT.look(self.path, key, self.cwd)
 
     def found(self) -> Found:
         found = self.look()
@@ -105,7 +105,7 @@ class Home:
 
     def cut(self, anchor: str, program: Runtime = NEW, new_id: str = NEW_ID) -> Start | None:
         request = Request(prompt="x", cwd=self.cwd)
-        return SESSIONS.cut(self.found(), ID, anchor, new_id, request, self.path, program)
+        return FORMAT.cut(self.found(), ID, anchor, new_id, request, self.path, program)
 
     def copy(self, suffix: str = ".jsonl") -> Path:
         (path,) = self.chats.glob(f"session-*-{NEW_ID[:8]}{suffix}")
@@ -116,7 +116,7 @@ class Home:
         return sorted(path for path in self.chats.iterdir() if not path.name.startswith("."))
 
     def mend(self, program: Runtime = NEW) -> None:
-        SESSIONS.mend(self.found(), ID, program)
+        FORMAT.mend(self.found(), ID, program)
 
 
 @pytest.fixture
@@ -176,14 +176,14 @@ class TestLook:
     def test_where_there_is_nothing(self, home: Home) -> None:
         assert home.look() is None
         assert home.look("*") is None
-        assert SESSIONS.look(home.path / "gone", ID, home.cwd) is None
+        assert FORMAT.look(home.path / "gone", ID, home.cwd) is None
 
     def test_a_session_belongs_to_its_directory(self, home: Home, tmp_path: Path) -> None:
         home.put(lines(*OPENING, *TALK))
         link = tmp_path / "link"
         link.symlink_to(home.cwd)
-        assert SESSIONS.look(home.path, ID, link) == home.found()
-        assert SESSIONS.look(home.path, ID, tmp_path) is None
+        assert FORMAT.look(home.path, ID, link) == home.found()
+        assert FORMAT.look(home.path, ID, tmp_path) is None
 
     def test_a_folder_named_by_the_hash_of_its_directory(self, home: Home) -> None:
         project = home.chats.parent
@@ -240,17 +240,17 @@ class TestCut:
         copy = home.copy(".json")
         assert json.loads(copy.read_text())["sessionId"] == NEW_ID
         assert messages_in(copy) == TALK[:2]
-        assert SESSIONS.look(home.path, NEW_ID, home.cwd) == Found(copy, copy.stat().st_size, "g1")
+        assert FORMAT.look(home.path, NEW_ID, home.cwd) == Found(copy, copy.stat().st_size, "g1")
 
     def test_it_can_be_cut_again_and_an_anchor_of_before_still_holds(self, home: Home) -> None:
         home.put(lines(*OPENING, *TALK))
         home.cut("g2")
         again = "88888888" + NEW_ID[8:]
-        copy = SESSIONS.look(home.path, NEW_ID, home.cwd)
+        copy = FORMAT.look(home.path, NEW_ID, home.cwd)
         assert copy is not None
         request = Request(prompt="x", cwd=home.cwd)
-        assert SESSIONS.cut(copy, NEW_ID, "g1", again, request, home.path, NEW) == Start("resume", again)
-        found = SESSIONS.look(home.path, again, home.cwd)
+        assert FORMAT.cut(copy, NEW_ID, "g1", again, request, home.path, NEW) == Start("resume", again)
+        found = FORMAT.look(home.path, again, home.cwd)
         assert found is not None
         assert found.end == "g1"
 
@@ -286,11 +286,9 @@ class TestCut:
         for damaged in (b"", lines(*TALK), b"\0" * 100, b"{" * 100_000, whole(*TALK)[:-20]):
             path.write_bytes(damaged)
             request = Request(prompt="x", cwd=home.cwd)
-            assert SESSIONS.cut(found, ID, "g1", NEW_ID, request, home.path, NEW) is None
+            assert FORMAT.cut(found, ID, "g1", NEW_ID, request, home.path, NEW) is None
         path.unlink()
-        assert (
-            SESSIONS.cut(found, ID, "g1", NEW_ID, Request(prompt="x", cwd=home.cwd), home.path, NEW) is None
-        )
+        assert FORMAT.cut(found, ID, "g1", NEW_ID, Request(prompt="x", cwd=home.cwd), home.path, NEW) is None
         assert home.files() == []
 
 
@@ -314,10 +312,10 @@ class TestContinues:
         self, home: Home, name: str, data: bytes, anchor: str, does: bool
     ) -> None:
         found = Found(home.put(data), len(data), None)
-        assert SESSIONS.continues(found, anchor) is does
+        assert FORMAT.continues(found, anchor) is does
 
     def test_without_a_file_it_does_not(self, home: Home) -> None:
-        assert SESSIONS.continues(Found(home.chats / "gone.jsonl", 0, None), "g1") is False
+        assert FORMAT.continues(Found(home.chats / "gone.jsonl", 0, None), "g1") is False
 
 
 SPOKEN = gemini("g3", "I look", toolCalls=[done("c1", result())], tokens=TOKENS, thoughts=[], model="m")
@@ -513,7 +511,7 @@ class TestMend:
     def test_what_lacks_its_beginning_is_not_made_a_session(self, home: Home, data: bytes) -> None:
         path = home.put(data)
         home.mend()
-        SESSIONS.mend(Found(home.chats / "gone.jsonl", 0, None), ID, NEW)
+        FORMAT.mend(Found(home.chats / "gone.jsonl", 0, None), ID, NEW)
         assert (path.read_bytes(), home.files()) == (data, [path])
 
 
@@ -524,7 +522,7 @@ class TestKeeping:
 
     def settle(self, home: Home) -> None:
         request = Request(prompt="x", cwd=home.cwd, start=Start("resume", ID))
-        evidence(request, Place(home.path, started_ms=2**45), home.path, Reading())
+        evidence(request, RunPlace(home.path, started_ms=2**45), home.path, TurnState())
 
     @pytest.mark.parametrize("settled", [True, False])
     def test_what_was_deleted_in_mid_run_is_made_whole(self, home: Home, settled: bool) -> None:
@@ -600,7 +598,7 @@ def test_no_damage_makes_anything_fail(home: Home, suffix: str) -> None:
             found = home.look()
             for program in (NEW, OLD) if found is not None else ():
                 assert home.cut("g1", program) in (None, Start("resume", NEW_ID))
-                SESSIONS.continues(home.found(), "g1")
+                FORMAT.continues(home.found(), "g1")
                 home.mend(program)
             for file in (path, *home.chats.iterdir()):
                 file.unlink(missing_ok=True)
@@ -644,22 +642,22 @@ class TestLogin:
 
     def test_a_fingerprint_of_the_active_account(self, tmp_path: Path) -> None:
         self.accounts(tmp_path, '{"active": "me@example.com", "old": []}')
-        mine = SESSIONS.login(tmp_path, {})
+        mine = FORMAT.login(tmp_path, {})
         assert mine == sha256(b"me@example.com").hexdigest()[:16]
         self.accounts(tmp_path, '{"active": "me@example.com", "old": ["you@example.com"]}')
-        assert SESSIONS.login(tmp_path, {}) == mine
+        assert FORMAT.login(tmp_path, {}) == mine
         self.accounts(tmp_path, '{"active": "you@example.com", "old": ["me@example.com"]}')
-        assert SESSIONS.login(tmp_path, {}) not in (mine, None)
+        assert FORMAT.login(tmp_path, {}) not in (mine, None)
 
     @pytest.mark.parametrize("text", ["", "{", "[]", '{"active": null}', '{"active": 7}', "{}"])
     def test_nobody_or_nothing_to_read(self, tmp_path: Path, text: str) -> None:
-        assert SESSIONS.login(tmp_path, {}) is None
+        assert FORMAT.login(tmp_path, {}) is None
         self.accounts(tmp_path, text)
-        assert SESSIONS.login(tmp_path, {}) is None
+        assert FORMAT.login(tmp_path, {}) is None
 
     def test_a_file_in_mid_rewrite_gets_a_second_look(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         self.accounts(tmp_path, '{"act')
         monkeypatch.setattr(time, "sleep", lambda _: self.accounts(tmp_path, '{"active": "me@example.com"}'))
-        assert SESSIONS.login(tmp_path, {}) == sha256(b"me@example.com").hexdigest()[:16]
+        assert FORMAT.login(tmp_path, {}) == sha256(b"me@example.com").hexdigest()[:16]

@@ -31,9 +31,9 @@ from tests.unit.agents.test_gemini_format import (
     whole,
 )
 
+from segue.agents.base import Record, StoredSession
 from segue.agents.gemini.adapter import AGENT
-from segue.agents.gemini.reader import READER
-from segue.agents.reader import Record, Stored
+from segue.agents.gemini.archive import ARCHIVE
 from segue.core.transcript import Entry
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "sessions"
@@ -46,12 +46,12 @@ def home(tmp_path: Path) -> Home:
     return Home(tmp_path)
 
 
-def only(home: Path) -> Stored:
-    (found,) = READER.stored(home)
+def only(home: Path) -> StoredSession:
+    (found,) = ARCHIVE.stored(home)
     return found
 
 
-def put(home: Home, *records: dict[str, Any], tail: bytes = b"") -> Stored:
+def put(home: Home, *records: dict[str, Any], tail: bytes = b"") -> StoredSession:
     home.put(lines(HEADER, *records) + tail)
     return only(home.path)
 
@@ -64,26 +64,26 @@ def said(records: Iterable[Record]) -> list[tuple[str, str]]:
     return [(one.kind, one.text) for one in flat(records) if one.kind != "state"]
 
 
-def back(found: Stored, end: int | None = None) -> list[Entry]:
+def back(found: StoredSession, end: int | None = None) -> list[Entry]:
     """What a way back shows, in the order it was said."""
-    return [one for record in READER.back(found, end) for one in reversed(record.entries)][::-1]
+    return [one for record in ARCHIVE.back(found, end) for one in reversed(record.entries)][::-1]
 
 
-def shown(found: Stored) -> list[tuple[str, str]]:
+def shown(found: StoredSession) -> list[tuple[str, str]]:
     return [(one.kind, one.text) for one in back(found) if one.kind != "state"]
 
 
-def recorded(version: str) -> dict[str, Stored]:
+def recorded(version: str) -> dict[str, StoredSession]:
     """The recorded sessions of a version by their first word."""
     found = {}
-    for one in READER.stored(FIXTURES / f"gemini-{version}"):
-        found[(READER.brief(one).first_prompt or "").split()[0]] = one
+    for one in ARCHIVE.stored(FIXTURES / f"gemini-{version}"):
+        found[(ARCHIVE.brief(one).first_prompt or "").split()[0]] = one
     return found
 
 
 class TestRecorded:
     def test_the_adapter_has_it(self) -> None:
-        assert AGENT.reader() is READER
+        assert AGENT.reader() is ARCHIVE
 
     @pytest.mark.parametrize(
         ("version", "wanted"),
@@ -96,12 +96,12 @@ class TestRecorded:
         found = recorded(version)
         assert sorted(found) == wanted
         for one in found.values():
-            assert READER.find(one.home, one.id) == one
+            assert ARCHIVE.find(one.home, one.id) == one
             assert (len(one.id), one.size, one.appends) == (36, one.path.stat().st_size, version == "0.61.0")
 
     @pytest.mark.parametrize(("version", "count", "tokens"), [("0.61.0", 4, 35470), ("0.29.0", 6, 36753)])
     def test_a_dialogue_at_a_glance(self, version: str, count: int, tokens: int) -> None:
-        told = READER.brief(recorded(version)["remember"])
+        told = ARCHIVE.brief(recorded(version)["remember"])
         assert (told.cwd, told.model, told.trouble) == ("/home/me/project", "gemini-2.5-pro", None)
         assert (told.messages, told.messages_estimated, told.tokens) == (count, False, tokens)
         assert (
@@ -123,7 +123,7 @@ class TestRecorded:
         found = recorded(version)["remember"]
         kinds = ["user", "thinking", "assistant", "user", "call", "result", "assistant"]
         kinds += [] if version == "0.61.0" else ["user", "assistant"]
-        new = [one for one in flat(READER.read(found)) if not one.again and not one.inserted]
+        new = [one for one in flat(ARCHIVE.read(found)) if not one.again and not one.inserted]
         assert [one.kind for one in new if one.kind != "state"] == kinds
         assert [one.kind for one in back(found) if one.restored] == kinds
         (call,) = (one for one in new if one.kind == "call")
@@ -133,12 +133,12 @@ class TestRecorded:
 
     def test_a_resume_that_said_everything_again(self) -> None:
         found = recorded("0.61.0")["look"]
-        records = list(READER.read(found))
+        records = list(ARCHIVE.read(found))
         fresh = [one for one in flat(records) if not one.again and one.restored]
         assert [one.text for one in fresh] == [one.text for one in back(found) if one.restored]
         assert sum(one.again for one in flat(records)) == 14
         middle = next(record.start for record in records if any(one.again for one in record.entries))
-        later = [one for one in flat(READER.read(found, middle)) if not one.again and one.restored]
+        later = [one for one in flat(ARCHIVE.read(found, middle)) if not one.again and one.restored]
         assert [one.text for one in later] == [
             one.text for one in fresh if int(one.id.split(".")[0]) >= middle
         ]
@@ -157,8 +157,8 @@ class TestRecorded:
 
     def test_a_refused_prompt_was_taken_back_or_stayed(self) -> None:
         newer, older = (recorded(version)["refused"] for version in VERSIONS)
-        assert (READER.brief(newer).empty, READER.brief(newer).messages, back(newer)) == (True, 0, [])
-        assert (READER.brief(older).empty, READER.brief(older).messages) == (False, 1)
+        assert (ARCHIVE.brief(newer).empty, ARCHIVE.brief(newer).messages, back(newer)) == (True, 0, [])
+        assert (ARCHIVE.brief(older).empty, ARCHIVE.brief(older).messages) == (False, 1)
 
     def test_what_a_kill_left(self) -> None:
         assert [one.kind for one in back(recorded("0.61.0")["KILLED!"])][-3:] == ["user", "call", "result"]
@@ -169,15 +169,15 @@ class TestRecorded:
     @pytest.mark.parametrize("version", VERSIONS)
     def test_by_default_only_the_newer_version_cleans_up(self, version: str) -> None:
         found = recorded(version)["remember"]
-        told = READER.brief(found)
+        told = ARCHIVE.brief(found)
         assert told.last_used_ms is not None
         wanted = told.last_used_ms + 30 * DAY if version == "0.61.0" else None
-        assert READER.expires_ms(found, told) == wanted
+        assert ARCHIVE.expires_ms(found, told) == wanted
 
     @pytest.mark.parametrize("version", VERSIONS)
     def test_what_a_copy_needs(self, version: str) -> None:
         found = recorded(version)["remember"]
-        assert list(READER.files(found)) == [found.path, found.path.parents[1] / ".project_root"]
+        assert list(ARCHIVE.files(found)) == [found.path, found.path.parents[1] / ".project_root"]
 
 
 def test_what_lies_beside_a_session_under_its_id_is_copied_too(home: Home) -> None:
@@ -187,7 +187,7 @@ def test_what_lies_beside_a_session_under_its_id_is_copied_too(home: Home) -> No
         (project / name).parent.mkdir(parents=True, exist_ok=True)
         (project / name).write_text("x")
     wanted = [found.path, project / ".project_root", *(project / name for name in names)]
-    assert sorted(READER.files(found)) == sorted(wanted)
+    assert sorted(ARCHIVE.files(found)) == sorted(wanted)
 
 
 class TestStored:
@@ -207,8 +207,8 @@ class TestStored:
     def test_ids_that_begin_alike_are_two(self, home: Home) -> None:
         home.put(lines(*OPENING, *TALK))
         home.put(lines(HEADER | {"sessionId": ID[:-1] + "0"}, *TALK), "2026-01-02T03-06")
-        assert sorted(one.id for one in READER.stored(home.path)) == [ID[:-1] + "0", ID]
-        found = READER.find(home.path, ID)
+        assert sorted(one.id for one in ARCHIVE.stored(home.path)) == [ID[:-1] + "0", ID]
+        found = ARCHIVE.find(home.path, ID)
         assert found is not None
         assert found.id == ID
 
@@ -224,46 +224,46 @@ class TestStored:
         link = home.chats / f"session-2026-01-02T03-04-{ID[:8]}.jsonl"
         link.symlink_to(real)
         assert (only(home.path).path, only(home.path).size) == (link, real.stat().st_size)
-        assert READER.brief(only(home.path)).messages == 4
+        assert ARCHIVE.brief(only(home.path)).messages == 4
 
     def test_one_without_a_beginning_is_known_by_its_name(self, home: Home) -> None:
         home.put(lines(*TALK))
         found = only(home.path)
-        assert (found.id, READER.find(home.path, ID)) == (ID[:8], None)
-        assert READER.find(home.path, found.id) == found
-        assert READER.brief(found).trouble == "its beginning is damaged or missing"
+        assert (found.id, ARCHIVE.find(home.path, ID)) == (ID[:8], None)
+        assert ARCHIVE.find(home.path, found.id) == found
+        assert ARCHIVE.brief(found).trouble == "its beginning is damaged or missing"
 
     def test_where_there_is_nothing(self, tmp_path: Path) -> None:
-        assert list(READER.stored(tmp_path)) == []
+        assert list(ARCHIVE.stored(tmp_path)) == []
         for session in ("", "*", "../../x", ID):
-            assert READER.find(tmp_path, session) is None
+            assert ARCHIVE.find(tmp_path, session) is None
         (tmp_path / ".gemini").mkdir()
         (tmp_path / ".gemini/tmp").write_text("a file")
-        assert list(READER.stored(tmp_path)) == []
+        assert list(ARCHIVE.stored(tmp_path)) == []
 
     def test_a_thousand_are_listed_also_once_more(self, home: Home) -> None:
         for number in range(1000):
             key = f"{number:08x}{ID[8:]}"
             home.put(lines(HEADER | {"sessionId": key}, *TALK), key=key)
-        first = sorted(stored.id for stored in READER.stored(home.path))
+        first = sorted(stored.id for stored in ARCHIVE.stored(home.path))
         assert len(first) == 1000
-        assert sorted(stored.id for stored in READER.stored(home.path)) == first
+        assert sorted(stored.id for stored in ARCHIVE.stored(home.path)) == first
 
 
 class TestBrief:
     def test_a_title_of_its_own_comes_first(self, home: Home) -> None:
         found = put(home, *TALK, {"$set": {"summary": "A talk"}})
-        told = READER.brief(found)
+        told = ARCHIVE.brief(found)
         assert (told.title, told.title_by, told.first_prompt) == ("A talk", "agent", "hello")
         home.put(whole(*TALK, summary="Of old"), suffix=".json", key=NEW_ID)
         found.path.unlink()
-        assert READER.brief(only(home.path)).title == "Of old"
+        assert ARCHIVE.brief(only(home.path)).title == "Of old"
 
     def test_tools_and_context_are_not_counted_but_tokens_are(self, home: Home) -> None:
         calling = gemini("g3", "", tokens=TOKENS)
         later = gemini("g3", "", toolCalls=[done("c1", result())], tokens=TOKENS, model="m")
         found = put(home, *OPENING[1:], *TALK, calling, TOUCH, later, user("r3", result()), TOUCH)
-        told = READER.brief(found)
+        told = ARCHIVE.brief(found)
         assert (told.messages, told.tokens, told.context, told.model) == (4, 15, 10, "m")
         assert 5 < told.after < 200
 
@@ -282,7 +282,7 @@ class TestBrief:
         with path.open("r+b") as file:
             file.seek(len(data) // 2 - 1000)
             file.write(b"\xff" * 2000)
-        told = READER.brief(only(home.path))
+        told = ARCHIVE.brief(only(home.path))
         assert (told.messages_estimated, told.tokens, told.empty) == (True, None, False)
         assert 1000 < (told.messages or 0) < 1400
         assert ((told.first_prompt or "")[:10], (told.last_prompt or "")[:12]) == (
@@ -294,7 +294,7 @@ class TestBrief:
     def test_the_last_prompt_within_a_list_of_all_messages(self, home: Home) -> None:
         long = [user(f"u{number}", f"question {number} " + "x" * 900) for number in range(300)]
         found = put(home, user("u", "first"), {"$set": {"messages": [CONTEXT, *long], "lastUpdated": STAMP}})
-        told = READER.brief(found)
+        told = ARCHIVE.brief(found)
         assert ((told.first_prompt or ""), (told.last_prompt or "")[:12]) == ("first", "question 299")
 
     def test_lines_that_were_written_otherwise_count_as_well(self, home: Home) -> None:
@@ -302,35 +302,35 @@ class TestBrief:
         turned = [dict(reversed(record.items())) for record in TALK]
         for data in (spaced, lines(HEADER, CONTEXT, *turned)):
             home.put(data)
-            told = READER.brief(only(home.path))
+            told = ARCHIVE.brief(only(home.path))
             assert (told.messages, told.first_prompt, told.last_prompt) == (4, "hello", "more")
 
     def test_the_directory_is_never_guessed(self, home: Home) -> None:
         found = put(home, *TALK)
         marker = home.chats.parent / ".project_root"
-        assert READER.brief(found).cwd == str(home.cwd)
+        assert ARCHIVE.brief(found).cwd == str(home.cwd)
         marker.unlink()
-        assert READER.brief(found).cwd is None
+        assert ARCHIVE.brief(found).cwd is None
         registry = home.path / ".gemini/projects.json"
         registry.write_text(json.dumps({"projects": {"/home/me/shop": "project"}}))
-        assert READER.brief(found).cwd == "/home/me/shop"
+        assert ARCHIVE.brief(found).cwd == "/home/me/shop"
         hashed = home.chats.parent.with_name(sha256(b"/home/me/hall").hexdigest())
         home.chats.parent.rename(hashed)
         registry.write_text(json.dumps({"projects": {"/home/me/shop": "project", "/home/me/hall": "hall"}}))
-        assert READER.brief(only(home.path)).cwd == "/home/me/hall"
+        assert ARCHIVE.brief(only(home.path)).cwd == "/home/me/hall"
 
     def test_a_subagents_is_none_of_the_users(self, home: Home) -> None:
         home.put(lines(HEADER | {"kind": "subagent"}, *TALK))
-        assert READER.brief(only(home.path)).side
+        assert ARCHIVE.brief(only(home.path)).side
 
     def test_what_cannot_be_read_says_why(self, home: Home) -> None:
         found = put(home, *TALK)
         found.path.unlink()
-        assert "No such file" in (READER.brief(found).trouble or "")
+        assert "No such file" in (ARCHIVE.brief(found).trouble or "")
         found.path.mkdir()
-        assert "directory" in (READER.brief(found).trouble or "")
-        assert [one.kind for one in flat(READER.read(found))] == ["damaged"]
-        assert [one.kind for one in flat(READER.back(found))] == ["damaged"]
+        assert "directory" in (ARCHIVE.brief(found).trouble or "")
+        assert [one.kind for one in flat(ARCHIVE.read(found))] == ["damaged"]
+        assert [one.kind for one in flat(ARCHIVE.back(found))] == ["damaged"]
 
 
 IMAGE = {"inlineData": {"mimeType": "image/png", "data": "A" * 400}}
@@ -382,7 +382,7 @@ class TestEntries:
         self, home: Home, name: str, record: dict[str, Any], wanted: list[tuple[Any, ...]]
     ) -> None:
         found = put(home, record)
-        told = flat(READER.read(found))[1:]
+        told = flat(ARCHIVE.read(found))[1:]
         assert [(one.kind, one.text, one.restored, one.inserted) for one in told] == wanted
         assert len({one.id for one in told}) == len(told)
 
@@ -390,7 +390,7 @@ class TestEntries:
         error = {"functionResponse": {"id": "c1", "name": "shell", "response": {"error": "no such file"}}}
         bad = gemini("g", toolCalls=[done("c2", result("c2"), IMAGE, status="error")], model="m")
         found = put(home, user("u", "see", IMAGE), user("r", error), bad)
-        seen, failed, call, also = flat(READER.read(found))[1:]
+        seen, failed, call, also = flat(ARCHIVE.read(found))[1:]
         assert (seen.images, seen.text, seen.at_ms) == ((400,), "see", 1_767_323_045_678)
         assert (failed.failed, failed.text, failed.call) == (True, "no such file", "c1")
         assert (call.tool, call.input, call.model, call.call) == ("shell", {"command": "c2"}, "m", "c2")
@@ -398,7 +398,7 @@ class TestEntries:
 
     def test_odd_text_does_no_harm(self, home: Home) -> None:
         home.put(lines(HEADER) + b'{"id":"u","type":"user","content":"half \\ud83d"}\n')
-        assert flat(READER.read(only(home.path)))[1].text == "half ?"
+        assert flat(ARCHIVE.read(only(home.path)))[1].text == "half ?"
 
 
 class TestWays:
@@ -414,10 +414,10 @@ class TestWays:
 
     def test_backwards_is_forwards_reversed(self, home: Home) -> None:
         found = put(home, *OPENING[1:], *TALK, *self.CALLED, gemini("g4"), TOUCH, gemini("g4", [asked("c4")]))
-        forth = [one for one in flat(READER.read(found)) if not one.again]
+        forth = [one for one in flat(ARCHIVE.read(found)) if not one.again]
         assert [one.kind for one in forth][-4:] == ["assistant", "call", "result", "call"]
         assert back(found) == forth
-        for record in READER.read(found):
+        for record in ARCHIVE.read(found):
             behind = [one for one in forth if int(one.id.split(".")[0]) < record.start]
             assert back(found, record.start)[-3:] == behind[-3:], record.start
 
@@ -445,7 +445,7 @@ class TestWays:
     ) -> None:
         found = put(home, *records)
         assert " ".join(text for kind, text in shown(found) if not text.startswith("<")) == wanted
-        cursor = next((record.start for record in READER.back(found)), 0)
+        cursor = next((record.start for record in ARCHIVE.back(found)), 0)
         older = [one for one in back(found) if int(one.id.split(".")[0]) < cursor]
         assert back(found, cursor) == older
 
@@ -460,7 +460,7 @@ class TestWays:
         paged: list[Entry] = []
         end: int | None = None
         for _ in range(100):
-            record = next(READER.back(found, end), None)
+            record = next(ARCHIVE.back(found, end), None)
             if record is None:
                 break
             paged[:0], end = list(record.entries), record.start
@@ -469,21 +469,25 @@ class TestWays:
 
     def test_read_goes_on_where_it_was(self, home: Home) -> None:
         found = put(home, *TALK, gemini("g3", "I look"))
-        end = list(READER.read(found))[-1].next
+        end = list(ARCHIVE.read(found))[-1].next
         with found.path.open("ab") as file:
             file.write(lines(*self.CALLED[2:]))
-        assert said(READER.read(found, end))[1:] == [("call", ""), ("result", "out-c1"), ("result", "out-c1")]
-        assert [one.again for one in flat(READER.read(found, end))] == [True, False, False, True]
+        assert said(ARCHIVE.read(found, end))[1:] == [
+            ("call", ""),
+            ("result", "out-c1"),
+            ("result", "out-c1"),
+        ]
+        assert [one.again for one in flat(ARCHIVE.read(found, end))] == [True, False, False, True]
 
     def test_a_torn_line_is_left_out_until_it_is_whole(self, home: Home) -> None:
         found = put(home, *TALK, tail=b'{"id":"u3","type":"us')
-        assert said(READER.read(found))[-1] == ("assistant", "done")
-        assert next(one.kind for one in flat(READER.back(found))) == "damaged"
-        assert READER.brief(found).messages == 4
+        assert said(ARCHIVE.read(found))[-1] == ("assistant", "done")
+        assert next(one.kind for one in flat(ARCHIVE.back(found))) == "damaged"
+        assert ARCHIVE.brief(found).messages == 4
 
     def test_garbage_is_named_and_passed_over(self, home: Home) -> None:
         home.put(lines(HEADER, *TALK[:2]) + b"\xff\xfe{\n[1]\n7\n\n" + b"{" * 5000 + b"\n" + lines(*TALK[2:]))
-        kinds = [kind for kind, _ in said(READER.read(only(home.path)))]
+        kinds = [kind for kind, _ in said(ARCHIVE.read(only(home.path)))]
         assert kinds == [
             *["user", "assistant"],
             *["damaged", "unknown", "unknown", "damaged"],
@@ -492,15 +496,15 @@ class TestWays:
         ]
 
     def test_a_line_that_is_too_long_is_not_loaded(self, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("segue.agents.records.LONGEST", 5000)
+        monkeypatch.setattr("segue.agents.jsonl.LONGEST", 5000)
         found = put(home, *TALK[:2], user("u9", "x" * 300_000), *TALK[2:])
-        forth = said(READER.read(found))
+        forth = said(ARCHIVE.read(found))
         assert [kind for kind, _ in forth] == ["user", "assistant", "damaged", "user", "assistant"]
         assert shown(found) == forth
 
     def test_a_file_that_shrinks_meanwhile(self, home: Home) -> None:
         found = put(home, *(user(f"u{n}", "x" * 1000) for n in range(500)))
-        for way in (READER.read(found), READER.back(found)):
+        for way in (ARCHIVE.read(found), ARCHIVE.back(found)):
             next(way)
             os.truncate(found.path, 10)
             list(way)
@@ -509,11 +513,11 @@ class TestWays:
     def test_one_object_and_a_torn_one(self, home: Home) -> None:
         home.put(whole(*TALK), suffix=".json")
         found = only(home.path)
-        assert (said(READER.read(found)), said(READER.read(found, 2))) == (shown(found), shown(found)[2:])
-        assert [record.start for record in READER.back(found, 3)] == [2, 1, 0]
+        assert (said(ARCHIVE.read(found)), said(ARCHIVE.read(found, 2))) == (shown(found), shown(found)[2:])
+        assert [record.start for record in ARCHIVE.back(found, 3)] == [2, 1, 0]
         home.put(whole(*TALK)[:-120], suffix=".json")
-        assert [kind for kind, _ in said(READER.read(found))] == ["user", "assistant", "user", "damaged"]
-        assert READER.brief(found).first_prompt == "hello"
+        assert [kind for kind, _ in said(ARCHIVE.read(found))] == ["user", "assistant", "user", "damaged"]
+        assert ARCHIVE.brief(found).first_prompt == "hello"
 
     def test_the_newest_page_of_a_large_file_is_right(self, home: Home) -> None:
         path = home.put(lines(HEADER))
@@ -522,7 +526,7 @@ class TestWays:
             for _ in range(60):
                 file.write(block)
             file.write(lines(*TALK))
-        way = READER.back(only(home.path))
+        way = ARCHIVE.back(only(home.path))
         assert [next(way).entries[0].text for _ in range(3)] == ["done", "more", "hi"]
 
 
@@ -552,27 +556,28 @@ class TestExpiry:
         text = f'{{"general": {{ // a word\n"sessionRetention": {json.dumps(rules)}}}}}'
         (home.path / ".gemini/settings.json").write_text(rules if isinstance(rules, str) else text)
         found = only(home.path)
-        told = READER.brief(found)
-        when = READER.expires_ms(found, told)
+        told = ARCHIVE.brief(found)
+        when = ARCHIVE.expires_ms(found, told)
         assert (None if when is None else (when - (told.last_used_ms or 0)) // DAY) == days
 
     def test_an_older_session_where_a_newer_version_works(self, home: Home) -> None:
         home.put(whole(*TALK), suffix=".json")
         home.put(lines(HEADER | {"sessionId": NEW_ID}, *TALK), key=NEW_ID)
-        assert all(READER.expires_ms(one, READER.brief(one)) for one in READER.stored(home.path))
+        assert all(ARCHIVE.expires_ms(one, ARCHIVE.brief(one)) for one in ARCHIVE.stored(home.path))
 
     def test_only_so_many_are_kept(self, home: Home) -> None:
         (home.path / ".gemini/settings.json").write_text('{"general":{"sessionRetention":{"maxCount":1}}}')
         os.utime(home.put(lines(HEADER, *TALK)), ns=(0, 0))
         home.put(lines(HEADER | {"sessionId": NEW_ID}, *TALK), key=NEW_ID)
-        used = READER.brief(only_of(home, ID)).last_used_ms
+        used = ARCHIVE.brief(only_of(home, ID)).last_used_ms
         due = [
-            READER.expires_ms(one, READER.brief(one)) for one in (only_of(home, key) for key in (ID, NEW_ID))
+            ARCHIVE.expires_ms(one, ARCHIVE.brief(one))
+            for one in (only_of(home, key) for key in (ID, NEW_ID))
         ]
         assert due == [used, (used or 0) + 30 * DAY]
 
 
-def only_of(home: Home, session: str) -> Stored:
-    found = READER.find(home.path, session)
+def only_of(home: Home, session: str) -> StoredSession:
+    found = ARCHIVE.find(home.path, session)
     assert found is not None
     return found

@@ -32,13 +32,12 @@ from tests.unit.agents.test_gemini_format import (
 )
 from tests.unit.agents.test_gemini_reader import FIXTURES, VERSIONS, only, only_of
 
-from segue.agents.base import Mended, Mending
-from segue.agents.gemini.reader import READER
-from segue.agents.gemini.sessions import SESSIONS
-from segue.agents.reader import Stored
+from segue.agents.base import RepairedCopy, RepairOptions, StoredSession
+from segue.agents.gemini.archive import ARCHIVE
+from segue.agents.gemini.format import FORMAT
 from segue.core.errors import Broken
 from segue.core.transcript import IMAGE_BYTES
-from segue.sessions.checking import Seen
+from segue.sessions.check import Seen
 
 SUB = "5ab5ab5a-2222-4333-8444-555555555555"
 CLOSED = {
@@ -55,8 +54,8 @@ def home(tmp_path: Path) -> Home:
     return Home(tmp_path)
 
 
-def repair(home: Home, **mending: Any) -> Mended:
-    return SESSIONS.repair(only_of(home, ID), NEW_ID, Mending(**mending))
+def repair(home: Home, **mending: Any) -> RepairedCopy:
+    return FORMAT.repair(only_of(home, ID), NEW_ID, RepairOptions(**mending))
 
 
 def heads(messages: list[dict[str, Any]]) -> list[str]:
@@ -129,7 +128,7 @@ class TestLines:
         header = json.loads(mended.path.read_text().splitlines()[0])
         assert (header["sessionId"], header["projectHash"]) == (NEW_ID, "any")
         assert sorted(home.files()) == sorted([path, mended.path])
-        again = SESSIONS.repair(only_of(home, NEW_ID), "77777777" + ID[8:], Mending())
+        again = FORMAT.repair(only_of(home, NEW_ID), "77777777" + ID[8:], RepairOptions())
         assert (messages_in(again.path), again.done) == (new, ())
 
     def test_torn_and_damaged_lines(self, home: Home) -> None:
@@ -140,8 +139,8 @@ class TestLines:
 
     def test_a_lost_header(self, home: Home) -> None:
         home.put(b'{"sess\n' + lines(*TALK))
-        mended = SESSIONS.repair(only(home.path), NEW_ID, Mending())
-        assert (READER.brief(only_of(home, NEW_ID)).messages, len(mended.done)) == (4, 1)
+        mended = FORMAT.repair(only(home.path), NEW_ID, RepairOptions())
+        assert (ARCHIVE.brief(only_of(home, NEW_ID)).messages, len(mended.done)) == (4, 1)
         assert '"projectHash":"project"' in mended.path.read_text()
 
     def test_large_images_and_with_trim_all_of_them_and_the_output(self, home: Home) -> None:
@@ -180,7 +179,7 @@ class TestLines:
             ],
         }
         home.put(lines(HEADER, *talks[where]))
-        entries = [entry for record in READER.read(only(home.path)) for entry in record.entries]
+        entries = [entry for record in ARCHIVE.read(only(home.path)) for entry in record.entries]
         assert bool(Seen().look(entries).images) == (over > 0)
         mended = repair(home)
         assert mended.done == (("1 image was replaced by a line of text",) if over else ())
@@ -190,7 +189,7 @@ class TestLines:
         path = home.put(lines(HEADER, *TALK, user("u3", "on"), gemini("g3", "ok")))
         answer = next(
             entry.id
-            for record in READER.read(only(home.path))
+            for record in ARCHIVE.read(only(home.path))
             for entry in record.entries
             if entry.text == "hi"
         )
@@ -199,7 +198,7 @@ class TestLines:
         assert mended.done == ("2 messages before the chosen one were left out",)
         mended.path.unlink()
         path.write_bytes(lines(HEADER, *TALK, {"$set": {"messages": [CONTEXT, *TALK]}}, user("u3", "on")))
-        places = [entry.id for record in READER.back(only(home.path)) for entry in record.entries]
+        places = [entry.id for record in ARCHIVE.back(only(home.path)) for entry in record.entries]
         assert places[:5] == [places[0], *(f"{places[1].split('.')[0]}.{n}" for n in range(4))]
         mended = repair(home, since=places[4])
         assert heads(messages_in(mended.path)) == ["u2", "g2", "u3"]
@@ -215,13 +214,13 @@ class TestLines:
     def test_where_nothing_can_be_saved(self, home: Home, data: bytes) -> None:
         home.put(data)
         with pytest.raises(Broken):
-            SESSIONS.repair(only(home.path), NEW_ID, Mending())
+            FORMAT.repair(only(home.path), NEW_ID, RepairOptions())
         assert len(list(home.chats.iterdir())) == 1
 
     def test_an_id_that_is_taken(self, home: Home) -> None:
         home.put(lines(HEADER, *TALK))
         with pytest.raises(Broken, match="another id"):
-            SESSIONS.repair(only(home.path), ID[:8] + NEW_ID[8:], Mending())
+            FORMAT.repair(only(home.path), ID[:8] + NEW_ID[8:], RepairOptions())
 
     def test_a_large_file_is_never_held_whole(self, home: Home) -> None:
         path = home.put(lines(HEADER))
@@ -271,14 +270,14 @@ class TestObject:
 def test_recorded_sessions_come_through(version: str, tmp_path: Path) -> None:
     home = tmp_path / "home"
     shutil.copytree(FIXTURES / f"gemini-{version}", home)
-    for number, old in enumerate(list(READER.stored(home))):
-        before = READER.brief(old)
+    for number, old in enumerate(list(ARCHIVE.stored(home))):
+        before = ARCHIVE.brief(old)
         if before.empty:
             continue
-        mended = SESSIONS.repair(old, f"{number:08d}{ID[8:]}", Mending())
-        new = READER.find(home, mended.session)
+        mended = FORMAT.repair(old, f"{number:08d}{ID[8:]}", RepairOptions())
+        new = ARCHIVE.find(home, mended.session)
         assert new is not None
-        after = READER.brief(new)
+        after = ARCHIVE.brief(new)
         assert (after.last_prompt, after.cwd) == (before.last_prompt, before.cwd)
         # a summary that a rehearsed model made looks like a prompt once it is a line of its own
         extra = "ALPHA!" in (before.first_prompt or "")
@@ -292,16 +291,16 @@ def test_no_damage_makes_anything_fail_otherwise_than_by_saying_so(home: Home) -
     for _ in range(150):
         at, other = sorted(chance.sample(range(len(data)), 2))
         home.put(data[:at] + chance.choice([b"", b"{", b'"\n{', b"\xff", b"null"]) + data[other - 5 :])
-        for old in list(READER.stored(home.path)):
+        for old in list(ARCHIVE.stored(home.path)):
             with suppress(Broken):
-                SESSIONS.repair(old, NEW_ID, Mending(trim=True)).path.unlink()
+                FORMAT.repair(old, NEW_ID, RepairOptions(trim=True)).path.unlink()
             assert len(list(home.chats.iterdir())) == 1
 
 
 class TestRemove:
-    def remove(self, home: Home) -> Stored:
+    def remove(self, home: Home) -> StoredSession:
         found = only_of(home, ID)
-        SESSIONS.remove(found)
+        FORMAT.remove(found)
         return found
 
     def test_everything_of_it_goes_and_nothing_else(self, home: Home) -> None:
@@ -335,7 +334,7 @@ class TestRemove:
             f"tmp/project/chats/{other.name}",
             *mine,
         }
-        assert [one.id for one in READER.stored(home.path)] == [ID[:-1] + "0"]
+        assert [one.id for one in ARCHIVE.stored(home.path)] == [ID[:-1] + "0"]
         assert not (project / f"tool-outputs/session-{SUB}").exists()
 
     def test_the_list_of_prompts_keeps_those_of_others_to_the_byte(self, home: Home) -> None:
@@ -375,8 +374,8 @@ class TestRemove:
 
     def test_what_is_gone_already_is_no_trouble(self, home: Home) -> None:
         home.put(lines(*OPENING, *TALK))
-        SESSIONS.remove(self.remove(home))
-        assert list(READER.stored(home.path)) == []
+        FORMAT.remove(self.remove(home))
+        assert list(ARCHIVE.stored(home.path)) == []
 
     @pytest.mark.parametrize("stem", [".", "..", "chats", "another", "5ab5ab5"])
     def test_a_name_that_is_no_id_leads_nowhere(self, home: Home, stem: str) -> None:

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from segue.agents import records
-from segue.agents.records import backwards, forwards
+from segue.agents import jsonl
+from segue.agents.jsonl import backwards, forwards
 
 LINES = st.lists(st.binary(max_size=40).map(lambda line: line.replace(b"\n", b" ")), max_size=30)
 
@@ -17,8 +17,8 @@ LINES = st.lists(st.binary(max_size=40).map(lambda line: line.replace(b"\n", b" 
 @pytest.fixture(autouse=True)
 def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that lines lie across the borders of what is read at once."""
-    monkeypatch.setattr(records, "_FIRST", 7)
-    monkeypatch.setattr(records, "_MOST", 16)
+    monkeypatch.setattr(jsonl, "_FIRST", 7)
+    monkeypatch.setattr(jsonl, "_MOST", 16)
 
 
 @given(LINES, st.booleans())
@@ -51,7 +51,7 @@ def test_a_line_without_its_break_is_not_whole() -> None:
 
 
 def test_a_line_that_is_too_long_is_not_loaded_but_passed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(records, "LONGEST", 10)
+    monkeypatch.setattr(jsonl, "LONGEST", 10)
     data = b"a\n" + b"x" * 50 + b"\nb\n"
     there = list(forwards(BytesIO(data)))
     assert [line.text for line in there] == [b"a", None, b"b"]

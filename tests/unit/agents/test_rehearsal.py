@@ -10,16 +10,16 @@ import pytest
 from segue.agents.base import Agent, Answer, Ended
 from segue.agents.rehearsal.adapter import AGENT
 from segue.core import events as ev
-from segue.core.denied import Denied
 from segue.core.errors import Misuse
 from segue.core.outcome import Exit, Failure, Outcome
-from segue.core.reading import Reading
-from segue.core.request import Command, Place, Request, Start
+from segue.core.request import Command, Request, RunPlace, Start
+from segue.core.stream import TurnState
+from segue.core.tools import DeniedTools
 from segue.core.usage import Context, Usage
 from segue.rehearsal.agent import store
 
 RUNTIME = AGENT.runtime(AGENT.builtin, ())
-PLACE = Place(Path("/run/1"))
+PLACE = RunPlace(Path("/run/1"))
 ERROR = {"kind": "rate_limited", "message": "the model answered 429", "status": 429, "until": 17}
 
 
@@ -35,7 +35,7 @@ def options(made: Command) -> list[str]:
 def conclude(
     *records: dict[str, Any], code: int | None = 0, start: Start | None = None, **more: Any
 ) -> Outcome:
-    reading = Reading()
+    reading = TurnState()
     for record in records:
         for event in AGENT.parse(json.dumps(record).encode()):
             reading.add(event)
@@ -202,7 +202,7 @@ def test_the_tools_that_ran_are_counted() -> None:
     calls = [{"type": "tool_call", "id": f"c{n}", "name": "shell", "input": {}} for n in range(3)]
     results = [{"type": "tool_result", "id": f"c{n}", "ok": False, "denied": n == 0} for n in range(2)]
     outcome = conclude(SESSION, *calls, *results, END)
-    assert (outcome.tools_run, outcome.tools_denied) == (2, Denied(1, ("shell",)))
+    assert (outcome.tools_run, outcome.tools_denied) == (2, DeniedTools(1, ("shell",)))
 
 
 def test_a_failure_comes_as_the_agent_names_it() -> None:
@@ -265,7 +265,7 @@ def test_a_reply_is_one_line_that_names_the_question() -> None:
 
 
 def test_evidence_looks_for_the_announced_session(tmp_path: Path) -> None:
-    reading = Reading()
+    reading = TurnState()
     request = Request(prompt="hi", cwd=tmp_path)
     reading.add(ev.Session("s1"))
     assert AGENT.evidence(request, PLACE, tmp_path, reading) == {"session_exists": False}

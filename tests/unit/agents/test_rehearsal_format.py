@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from segue.agents.base import Found, Sessions
+from segue.agents.base import Found, SessionFormat
 from segue.agents.rehearsal.adapter import AGENT
-from segue.agents.rehearsal.sessions import SESSIONS
+from segue.agents.rehearsal.format import FORMAT
 from segue.core.request import Request, Start
 
 RUNTIME = AGENT.runtime(AGENT.builtin, ())
@@ -52,7 +52,7 @@ class Home:
         self.path.write_bytes(b"".join(data))
 
     def look(self, session: str = "old") -> Found | None:
-        return SESSIONS.look(self.home, session, Path("/work"))
+        return FORMAT.look(self.home, session, Path("/work"))
 
     @property
     def found(self) -> Found:
@@ -63,7 +63,7 @@ class Home:
     def cut(self, anchor: str) -> Start | None:
         request = Request(prompt="", cwd=Path("/work"))
         found = Found(self.path, 0, None)
-        return SESSIONS.cut(found, "old", anchor, "new", request, self.home, RUNTIME)
+        return FORMAT.cut(found, "old", anchor, "new", request, self.home, RUNTIME)
 
 
 @pytest.fixture
@@ -72,8 +72,8 @@ def home(tmp_path: Path) -> Home:
 
 
 def test_the_adapter_has_the_format() -> None:
-    sessions: Sessions | None = AGENT.sessions
-    assert sessions is SESSIONS
+    sessions: SessionFormat | None = AGENT.sessions
+    assert sessions is FORMAT
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_files_without_an_end(home: Home) -> None:
     for lines in ((), (HEADER,), (b"torn",), (b"\x00" * 100_000,)):
         home.write(*lines)
         assert home.found == Found(home.path, home.path.stat().st_size, None)
-        assert not SESSIONS.continues(home.found, "m1")
+        assert not FORMAT.continues(home.found, "m1")
         assert home.cut("m1") is None
 
 
@@ -161,24 +161,24 @@ def test_where_a_turn_was_interrupted_the_session_is_copied(home: Home, anchor: 
 )
 def test_whether_the_newest_turn_came_behind_the_anchor(home: Home, later: Any, expected: bool) -> None:
     home.write(HEADER, prompt(1), answer(2), *later)
-    assert SESSIONS.continues(home.found, "m2") is expected
-    assert not SESSIONS.continues(home.found, "m77")
+    assert FORMAT.continues(home.found, "m2") is expected
+    assert not FORMAT.continues(home.found, "m77")
 
 
 def test_nothing_is_mended(home: Home) -> None:
     home.write(*TWO_TURNS, b'{"torn')
     before = home.path.read_bytes()
-    SESSIONS.mend(home.found, "old", RUNTIME)
+    FORMAT.mend(home.found, "old", RUNTIME)
     assert home.path.read_bytes() == before
 
 
 def test_a_login_is_known_by_its_account(home: Home) -> None:
     path = home.home / "login.json"
-    assert SESSIONS.login(home.home, {}) is None
+    assert FORMAT.login(home.home, {}) is None
     seen = set()
     for name in ("ann", "bob"):
         path.write_bytes(msgspec.json.encode({"account": name}))
-        found = SESSIONS.login(home.home, {})
+        found = FORMAT.login(home.home, {})
         assert found is not None
         assert name not in found
         seen.add(found)
@@ -189,7 +189,7 @@ def test_a_login_is_known_by_its_account(home: Home) -> None:
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b"{}", b"\xff", b'{"account":7}'])
 def test_an_unknown_login(home: Home, data: bytes) -> None:
     (home.home / "login.json").write_bytes(data)
-    assert SESSIONS.login(home.home, {}) is None
+    assert FORMAT.login(home.home, {}) is None
 
 
 def test_a_login_that_is_just_being_written_is_read_again(
@@ -198,4 +198,4 @@ def test_a_login_that_is_just_being_written_is_read_again(
     path = home.home / "login.json"
     path.write_bytes(b'{"acc')
     monkeypatch.setattr(time, "sleep", lambda _: path.write_bytes(b'{"account":"ann"}'))
-    assert SESSIONS.login(home.home, {}) is not None
+    assert FORMAT.login(home.home, {}) is not None

@@ -11,10 +11,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from segue.agents.base import Mending
-from segue.agents.reader import Reader, Record, Stored
+from segue.agents.base import Record, RepairOptions, SessionArchive, StoredSession
 from segue.agents.rehearsal.adapter import AGENT
-from segue.agents.rehearsal.sessions import SESSIONS
+from segue.agents.rehearsal.format import FORMAT
 from segue.core.errors import Broken
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "sessions" / "rehearsal"
@@ -23,7 +22,7 @@ NEW = "33333333-3333-4333-8333-333333333333"
 HEADER = {"type": "session", "id": "old", "cwd": "/work", "model": "rehearsal-1", "created_ms": 1}
 
 
-def reader() -> Reader:
+def reader() -> SessionArchive:
     found = AGENT.reader()
     assert found is not None
     return found
@@ -38,7 +37,7 @@ def home(tmp_path: Path) -> Path:
     return tmp_path / "home"
 
 
-def find(home: Path, session: str) -> Stored:
+def find(home: Path, session: str) -> StoredSession:
     found = READER.find(home, session)
     assert found is not None
     return found
@@ -58,7 +57,7 @@ def message(number: int, kind: str, role: str, text: str = "words", **more: Any)
     return {"type": "message", "id": f"m{number}", "kind": kind, "role": role, "text": text, **more}
 
 
-def write(home: Path, *lines: Any, session: str = "old") -> Stored:
+def write(home: Path, *lines: Any, session: str = "old") -> StoredSession:
     path = home / "sessions" / f"{session}.jsonl"
     path.parent.mkdir(parents=True, exist_ok=True)
     data = [line if isinstance(line, bytes) else msgspec.json.encode(line) + b"\n" for line in lines]
@@ -164,7 +163,7 @@ def test_a_killed_session_is_repaired_into_one_that_the_agent_resumes(home: Path
     stored.path.write_bytes(stored.path.read_bytes() + b'damaged\n{"type":"mess')
     before = stored.path.read_bytes()
     assert ask(home, KILLED, "what now?")["error"]["reason"] == "corrupt"
-    mended = SESSIONS.repair(stored, NEW, Mending())
+    mended = FORMAT.repair(stored, NEW, RepairOptions())
     assert mended.done == ("2 damaged lines were dropped", "a call without a result was closed")
     assert (mended.session, mended.path.stat().st_mode & 0o777) == (NEW, 0o600)
     assert stored.path.read_bytes() == before
@@ -181,7 +180,7 @@ def test_what_belongs_to_nothing_is_dropped(home: Path) -> None:
         message(4, "call", "assistant", "{}", call_id="c1"),
         message(5, "text", "user", "two"),
     )
-    mended = SESSIONS.repair(write(home, HEADER, *lines), NEW, Mending())
+    mended = FORMAT.repair(write(home, HEADER, *lines), NEW, RepairOptions())
     assert mended.done == (
         "a call without a result was closed",
         "a result without a call was dropped",
@@ -191,7 +190,7 @@ def test_what_belongs_to_nothing_is_dropped(home: Path) -> None:
 
 
 def test_trimming_keeps_the_dialogue_and_leaves_out_the_output(home: Path) -> None:
-    mended = SESSIONS.repair(find(home, WHOLE), NEW, Mending(trim=True))
+    mended = FORMAT.repair(find(home, WHOLE), NEW, RepairOptions(trim=True))
     assert mended.done == ("the output of a tool was left out",)
     old, new = told(home, WHOLE), told(home, NEW)
     assert [kind for kind, _ in old] == [kind for kind, _ in new]
@@ -200,7 +199,7 @@ def test_trimming_keeps_the_dialogue_and_leaves_out_the_output(home: Path) -> No
 
 def test_a_repaired_copy_can_begin_at_a_later_prompt(home: Path) -> None:
     third = list(READER.read(find(home, WHOLE)))[2]
-    mended = SESSIONS.repair(find(home, WHOLE), NEW, Mending(since=third.entries[0].id))
+    mended = FORMAT.repair(find(home, WHOLE), NEW, RepairOptions(since=third.entries[0].id))
     assert mended.done == ("2 messages before the place were left out",)
     assert [kind for kind, _ in told(home, NEW)] == ["state", "user", "call", "result", "assistant"]
 
@@ -213,15 +212,15 @@ def test_a_place_that_leaves_nothing_is_refused_and_nothing_is_written(
 ) -> None:
     before = sorted((home / "sessions").iterdir())
     with pytest.raises(Broken, match=why):
-        SESSIONS.repair(find(home, WHOLE), NEW, Mending(since=since))
+        FORMAT.repair(find(home, WHOLE), NEW, RepairOptions(since=since))
     assert sorted((home / "sessions").iterdir()) == before
 
 
 def test_a_session_without_a_header_and_a_taken_id_are_refused(home: Path) -> None:
     with pytest.raises(Broken, match="header"):
-        SESSIONS.repair(write(home, b"nothing\n"), NEW, Mending())
+        FORMAT.repair(write(home, b"nothing\n"), NEW, RepairOptions())
     with pytest.raises(Broken, match="already"):
-        SESSIONS.repair(find(home, WHOLE), KILLED, Mending())
+        FORMAT.repair(find(home, WHOLE), KILLED, RepairOptions())
 
 
 # --- removing ------------------------------------------------------------------------------------------
@@ -230,8 +229,8 @@ def test_a_session_without_a_header_and_a_taken_id_are_refused(home: Path) -> No
 def test_a_removed_session_is_gone_with_its_lock_and_the_others_stay(home: Path) -> None:
     (home / "sessions" / f"{WHOLE}.lock").touch()
     stored = find(home, WHOLE)
-    SESSIONS.remove(stored)
-    SESSIONS.remove(stored)
+    FORMAT.remove(stored)
+    FORMAT.remove(stored)
     assert [path.name for path in (home / "sessions").iterdir()] == [f"{KILLED}.jsonl"]
     assert ask(home, WHOLE, "hello")["error"]["reason"] == "not_found"
 
@@ -240,10 +239,10 @@ def test_a_link_is_removed_and_what_it_points_to_stays(home: Path, tmp_path: Pat
     outside = tmp_path / "outside.jsonl"
     (home / "sessions" / f"{WHOLE}.jsonl").rename(outside)
     (home / "sessions" / f"{WHOLE}.jsonl").symlink_to(outside)
-    SESSIONS.remove(find(home, WHOLE))
+    FORMAT.remove(find(home, WHOLE))
     assert outside.is_file()
     assert READER.find(home, WHOLE) is None
     (home / "sessions").rename(tmp_path / "elsewhere")
     (home / "sessions").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(Broken, match="outside"):
-        SESSIONS.remove(find(home, KILLED))
+        FORMAT.remove(find(home, KILLED))

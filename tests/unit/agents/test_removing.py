@@ -6,19 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from segue.agents.claude import removing
-from segue.agents.reader import Stored
+from segue.agents.base import StoredSession
+from segue.agents.claude import archive
 
 ID = "11111111-2222-4333-8444-555555555555"
 MINE = f'{{"display":"a","sessionId":"{ID}"}}\n'
 OTHER = '{"display":"b","sessionId":"other"}\n'
 
 
-def session(home: Path) -> Stored:
+def session(home: Path) -> StoredSession:
     path = home / "projects" / "here" / f"{ID}.jsonl"
     path.parent.mkdir(parents=True)
     path.write_text("{}\n")
-    return Stored(id=ID, home=home, file=str(path), size=3, changed_ns=path.stat().st_mtime_ns)
+    return StoredSession(id=ID, home=home, file=str(path), size=3, changed_ns=path.stat().st_mtime_ns)
 
 
 @pytest.mark.parametrize(("writes", "is_cleared"), [(1, True), (3, True), (10_000, False)])
@@ -27,7 +27,7 @@ def test_prompts_that_are_typed_meanwhile_are_not_lost(
 ) -> None:
     stored, history = session(tmp_path), tmp_path / "history.jsonl"
     history.write_text(OTHER + MINE)
-    real = removing._without_lines
+    real = archive._without_lines
     typed: list[str] = []
 
     def while_somebody_types(data: bytes, session: str) -> bytes:
@@ -37,8 +37,8 @@ def test_prompts_that_are_typed_meanwhile_are_not_lost(
                 file.write(typed[-1])
         return real(data, session)
 
-    monkeypatch.setattr(removing, "_without_lines", while_somebody_types)
-    removing.remove(stored)
+    monkeypatch.setattr(archive, "_without_lines", while_somebody_types)
+    archive.remove(stored)
     assert history.read_text() == OTHER + ("" if is_cleared else MINE) + "".join(typed)
     assert not stored.path.exists()
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from segue.agents.claude.reader import READER as CLAUDE
-from segue.agents.gemini.reader import READER as GEMINI
+from segue.agents.claude.archive import ARCHIVE as CLAUDE
+from segue.agents.gemini.archive import ARCHIVE as GEMINI
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "sessions"
 

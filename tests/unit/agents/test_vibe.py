@@ -10,18 +10,17 @@ import pytest
 from tests.unit import streams
 
 from segue.agents.base import Ended
-from segue.agents.vibe import disk, journal
+from segue.agents.vibe import run_files
 from segue.agents.vibe.adapter import AGENT
-from segue.agents.vibe.disk import Error, Export, Meta, Stats
-from segue.agents.vibe.journal import Tokens
+from segue.agents.vibe.run_files import Error, Export, RunMeta, RunStats, Tokens
 from segue.core import events as ev
-from segue.core.denied import Denied
 from segue.core.errors import Misuse
 from segue.core.outcome import Exit, Kind, Outcome, Reason
-from segue.core.reading import Reading
-from segue.core.request import Command, Place, Posture, Request, Runtime, Start
+from segue.core.request import Command, Posture, Request, RunPlace, Runtime, Start
+from segue.core.stream import TurnState
+from segue.core.tools import DeniedTools
 from segue.core.usage import Usage
-from segue.testing import check_adapter
+from segue.testing.conformance import check_adapter
 
 NEW, OLD = "vibe-3.0.2", "vibe-2.18.4"
 ONE = "11111111-1111-4111-8111-111111111111"
@@ -45,11 +44,11 @@ def ask(**more: Any) -> Request:
 
 
 def call(version: str, request: Request, home: Path | None = Path("/home/me/home")) -> Command:
-    return AGENT.command(request, runtime(version), Place(Path("/runs/1"), home))
+    return AGENT.command(request, runtime(version), RunPlace(Path("/runs/1"), home))
 
 
-def reading_of(events: list[ev.Event]) -> Reading:
-    reading = Reading()
+def reading_of(events: list[ev.Event]) -> TurnState:
+    reading = TurnState()
     for event in events:
         reading.add(event)
     return reading
@@ -234,7 +233,7 @@ def test_tools_as_recorded(version: str) -> None:
     assert kinds(events) == ["heard", "thinking", *pair, *pair, "text"]
     reading = reading_of(events)
     name = "file_system.write_file" if version == NEW else "write_file"
-    assert (reading.answer, reading.tools_run, reading.tools_denied) == ("done", 1, Denied(1, (name,)))
+    assert (reading.answer, reading.tools_run, reading.tools_denied) == ("done", 1, DeniedTools(1, (name,)))
     assert reading.unknown == 0
 
 
@@ -420,7 +419,7 @@ def test_a_limit_says_when_it_ends() -> None:
 
 def test_what_the_assistant_says_is_no_failure() -> None:
     said = "Error: Session not found: RateLimitError, Invalid API key, maximum context length"
-    for version, evidence in ((NEW, export()), (OLD, {"written": [Meta(ONE)]})):
+    for version, evidence in ((NEW, export()), (OLD, {"written": [RunMeta(ONE)]})):
         outcome = conclude(version, events=[ev.Heard("hi"), ev.Text(said)], evidence=evidence)
         assert (outcome.failure, outcome.text) == (None, said)
 
@@ -435,12 +434,12 @@ def test_a_killed_run_is_known_from_its_journal(tmp_path: Path) -> None:
         },
         {"type": "action_intent", "payload": {"kind": "tool"}},
     ]
-    folder = disk.folder(tmp_path, ONE) / "journal"
+    folder = run_files.folder(tmp_path, ONE) / "journal"
     folder.mkdir(parents=True)
     (folder / "0001.jsonl").write_text("not of this turn\n")
     encoded = b"".join(msgspec.json.encode(line) + b"\n" for line in lines)
     (folder / "0007.jsonl").write_bytes(encoded + b'{"half')
-    trace = journal.trace(disk.folder(tmp_path, ONE))
+    trace = run_files.trace(run_files.folder(tmp_path, ONE))
     assert (trace.tools, trace.requests, trace.usage.prompt) == (1, 1, 9)
     outcome = conclude(NEW, events=ANSWER[:2], code=-9, evidence={"trace": trace})
     assert outcome.failure is not None
@@ -454,16 +453,16 @@ CRASH = 'Traceback (most recent call last):\n  File "x", line 1\nvibe.core.types
 
 
 def test_a_run_of_the_old_version_takes_its_figures_from_the_disk() -> None:
-    stats = Stats(3, 100, 7, 60, 0.5, tool_calls_agreed=1, tool_calls_rejected=1, tool_calls_hook_denied=1)
-    outcome = conclude(OLD, events=ANSWER[1:], evidence={"written": [Meta(TWO, stats=stats)]})
+    stats = RunStats(3, 100, 7, 60, 0.5, tool_calls_agreed=1, tool_calls_rejected=1, tool_calls_hook_denied=1)
+    outcome = conclude(OLD, events=ANSWER[1:], evidence={"written": [RunMeta(TWO, stats=stats)]})
     assert (outcome.failure, outcome.text, outcome.session_id) == (None, "hello", TWO)
     assert outcome.usage == Usage(input=100, output=7)
     assert (outcome.cost_usd, outcome.model_turns, outcome.context.used) == (0.5, 2, 60)
-    assert (outcome.tools_run, outcome.tools_denied) == (1, Denied(2))
+    assert (outcome.tools_run, outcome.tools_denied) == (1, DeniedTools(2))
 
 
 def test_two_sessions_that_fit_are_no_id() -> None:
-    outcome = conclude(OLD, events=ANSWER[1:], evidence={"written": [Meta(ONE), Meta(TWO)]})
+    outcome = conclude(OLD, events=ANSWER[1:], evidence={"written": [RunMeta(ONE), RunMeta(TWO)]})
     assert (outcome.failure, outcome.session_id, outcome.usage) == (None, None, Usage())
 
 
@@ -504,7 +503,7 @@ def test_a_session_the_old_version_does_not_find_is_corrupt_where_it_exists(
 
 @pytest.mark.parametrize("version", [NEW, OLD])
 def test_an_empty_answer_is_a_failure(version: str) -> None:
-    evidence = export() if version == NEW else {"written": [Meta(ONE)]}
+    evidence = export() if version == NEW else {"written": [RunMeta(ONE)]}
     failure = conclude(version, events=[ev.Heard("hi"), ev.Text(" ")], evidence=evidence).failure
     assert failure is not None
     assert failure.kind == "model_error"
@@ -534,15 +533,15 @@ def test_only_a_session_begun_by_this_run_fits(
     tmp_path: Path, began: str, parent: str | None, elsewhere: bool, found: list[str]
 ) -> None:
     write_session(tmp_path, TWO, Path("/other") if elsewhere else tmp_path, began, parent)
-    place = Place(tmp_path / "run", tmp_path, 1_767_268_800_000)
-    written = disk.written(tmp_path, ask(cwd=tmp_path), place)
+    place = RunPlace(tmp_path / "run", tmp_path, 1_767_268_800_000)
+    written = run_files.written(tmp_path, ask(cwd=tmp_path), place)
     assert [meta.session_id for meta in written] == found
 
 
 def test_a_session_that_was_compacted_into_another_gives_way_to_it(tmp_path: Path) -> None:
     write_session(tmp_path, ONE, tmp_path, "2026-01-01T12:00:01+00:00")
     write_session(tmp_path, TWO, tmp_path, "2026-01-01T12:00:02+00:00", ONE)
-    place = Place(tmp_path / "run", tmp_path, 1_767_268_800_000)
-    assert [meta.session_id for meta in disk.written(tmp_path, ask(cwd=tmp_path), place)] == [TWO]
-    evidence = AGENT.evidence(ask(cwd=tmp_path, start=Start("resume", ONE)), place, tmp_path, Reading())
+    place = RunPlace(tmp_path / "run", tmp_path, 1_767_268_800_000)
+    assert [meta.session_id for meta in run_files.written(tmp_path, ask(cwd=tmp_path), place)] == [TWO]
+    evidence = AGENT.evidence(ask(cwd=tmp_path, start=Start("resume", ONE)), place, tmp_path, TurnState())
     assert evidence["asked_exists"]

@@ -12,7 +12,7 @@ import pytest
 
 from segue.agents.base import Found
 from segue.agents.vibe import folder
-from segue.agents.vibe.sessions import SESSIONS
+from segue.agents.vibe.format import FORMAT
 from segue.core.request import Capabilities, Request, Runtime, Start
 
 ID, NEW_ID = "11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-222222222222"
@@ -182,7 +182,7 @@ MAKERS = pytest.mark.parametrize("make", [old_session, store], ids=["2.x", "3.x"
 
 
 def look(home: Path, session: str = ID) -> Found:
-    found = SESSIONS.look(home, session, CWD)
+    found = FORMAT.look(home, session, CWD)
     assert found is not None
     return found
 
@@ -207,7 +207,7 @@ def cut(
     home: Path, anchor: str, *, old: bool = False, model: str | None = None, into: Path | None = None
 ) -> Any:
     request = Request(prompt="", cwd=CWD, model=model)
-    return SESSIONS.cut(look(home), ID, anchor, NEW_ID, request, into or home, runtime(old=old))
+    return FORMAT.cut(look(home), ID, anchor, NEW_ID, request, into or home, runtime(old=old))
 
 
 def written(home: Path) -> list[dict[str, Any]]:
@@ -227,8 +227,8 @@ def test_each_turn_has_an_end_of_its_own(tmp_path: Path, make: Any) -> None:
     found = anchors(tmp_path, make, [*TURNS, TURNS[2]])
     assert len(set(found)) == 4
     assert all(len(anchor) <= 200 for anchor in found)
-    assert SESSIONS.look(tmp_path, ID, CWD) is None
-    assert SESSIONS.look(tmp_path, "../../etc", CWD) is None
+    assert FORMAT.look(tmp_path, ID, CWD) is None
+    assert FORMAT.look(tmp_path, "../../etc", CWD) is None
 
 
 def test_both_forms_of_one_conversation_have_the_same_anchors(tmp_path: Path) -> None:
@@ -241,7 +241,7 @@ def test_both_forms_of_one_conversation_have_the_same_anchors(tmp_path: Path) ->
 def test_the_whole_id_counts_where_the_short_one_is_shared(tmp_path: Path) -> None:
     other = ID[:8] + NEW_ID[8:]
     old_session(tmp_path, TURNS[:1], other, name=f"session_20250101_120000_{ID[:8]}")
-    assert SESSIONS.look(tmp_path, ID, CWD) is None
+    assert FORMAT.look(tmp_path, ID, CWD) is None
     old_session(tmp_path, TURNS)
     assert look(tmp_path).path.name.startswith("session_2026")
     assert look(tmp_path, other).path.name.startswith("session_2025")
@@ -381,7 +381,7 @@ def test_an_anchor_that_is_not_there_cuts_nothing(tmp_path: Path, make: Any, anc
     path = make(tmp_path, TURNS)
     before = contents(tmp_path)
     assert cut(tmp_path, anchor) is None
-    assert not SESSIONS.continues(look(tmp_path), anchor)
+    assert not FORMAT.continues(look(tmp_path), anchor)
     assert (contents(tmp_path), path.exists()) == (before, True)
 
 
@@ -393,7 +393,7 @@ def test_what_was_compacted_away_cannot_be_cut_but_what_came_after_can(tmp_path:
     make(tmp_path / "before", [summary], **noted)
     make(tmp_path, [summary, [user("one"), answer("first")]], **noted)
     assert cut(tmp_path, old) is None
-    assert SESSIONS.continues(look(tmp_path), old)
+    assert FORMAT.continues(look(tmp_path), old)
     assert cut(tmp_path, end(tmp_path / "before")) is not None
 
 
@@ -405,7 +405,7 @@ def test_one_turn_and_no_more_must_have_come_after_the_anchor(tmp_path: Path, ma
     one, two, three = anchors(tmp_path, make)
     reminder = user("mind the gap", source="injection", injected=True)
     make(tmp_path, [*TURNS[:2], [user("three"), reminder, answer("third")]])
-    assert [SESSIONS.continues(look(tmp_path), anchor) for anchor in (one, two, three)] == [
+    assert [FORMAT.continues(look(tmp_path), anchor) for anchor in (one, two, three)] == [
         False,
         True,
         False,
@@ -415,7 +415,7 @@ def test_one_turn_and_no_more_must_have_come_after_the_anchor(tmp_path: Path, ma
 def test_a_turn_that_was_killed_continues_as_well(tmp_path: Path) -> None:
     one, *_ = anchors(tmp_path, store)
     store(tmp_path, TURNS[:1], journal=begun("two"))
-    assert SESSIONS.continues(look(tmp_path), one)
+    assert FORMAT.continues(look(tmp_path), one)
 
 
 # --- damage ----------------------------------------------------------------------------------------
@@ -423,11 +423,11 @@ def test_a_turn_that_was_killed_continues_as_well(tmp_path: Path) -> None:
 
 def harmless(home: Path, anchor: str) -> Any:
     """Nothing raises, whatever lies there; what a cut says."""
-    found = SESSIONS.look(home, ID, CWD)
+    found = FORMAT.look(home, ID, CWD)
     if found is None:
         return None
-    SESSIONS.mend(found, ID, runtime(old=True))
-    SESSIONS.continues(found, anchor)
+    FORMAT.mend(found, ID, runtime(old=True))
+    FORMAT.continues(found, anchor)
     return cut(home, anchor)
 
 
@@ -459,7 +459,7 @@ def test_an_old_session_whose_meta_is_lost_can_still_be_cut(tmp_path: Path, meta
     file.unlink() if meta is None else file.write_bytes(meta)
     assert harmless(tmp_path, one) == Start("resume", NEW_ID)
     (file.parent / "messages.jsonl").unlink()
-    assert SESSIONS.look(tmp_path, ID, CWD) is None
+    assert FORMAT.look(tmp_path, ID, CWD) is None
 
 
 @pytest.mark.parametrize(
@@ -471,7 +471,7 @@ def test_a_damaged_store_has_no_end(tmp_path: Path, name: str, body: bytes | Non
     source = store(tmp_path, TURNS)
     for file in source.glob(name):
         file.unlink() if body is None else file.write_bytes(body)
-    found = SESSIONS.look(tmp_path, ID, CWD)
+    found = FORMAT.look(tmp_path, ID, CWD)
     assert found is None if (name, body) == ("CURRENT", None) else found is not None
     assert found is None or found.end is None
     assert harmless(tmp_path, one) is None
@@ -523,4 +523,4 @@ def test_a_cut_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
 
 def test_nobody_is_told_who_is_logged_in(tmp_path: Path) -> None:
     (tmp_path / ".env").write_text("MISTRAL_API_KEY=x")
-    assert SESSIONS.login(tmp_path, {}) is None
+    assert FORMAT.login(tmp_path, {}) is None

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from tests.unit.agents.test_vibe_format import ID, MAKERS, TURNS, begun, old_session, store
 
-from segue.agents.reader import Reader, Record, Stored
+from segue.agents.base import Record, SessionArchive, StoredSession
 from segue.agents.vibe.adapter import AGENT
 from segue.core.transcript import Entry
 
@@ -25,7 +25,7 @@ TWO = "TWO [[shell echo out-502]] [[say done-2]]"
 DIALOGUE = ["user", "assistant", "user", "call", "result", "assistant"]
 
 
-def reader() -> Reader:
+def reader() -> SessionArchive:
     found = AGENT.reader()
     assert found is not None
     return found
@@ -34,17 +34,17 @@ def reader() -> Reader:
 READER = reader()
 
 
-def find(home: Path, session: str = ID) -> Stored:
+def find(home: Path, session: str = ID) -> StoredSession:
     found = READER.find(home, session)
     assert found is not None
     return found
 
 
-def entries(stored: Stored) -> list[Entry]:
+def entries(stored: StoredSession) -> list[Entry]:
     return [entry for record in READER.read(stored) for entry in record.entries]
 
 
-def kinds(stored: Stored) -> list[str]:
+def kinds(stored: StoredSession) -> list[str]:
     return [entry.kind for entry in entries(stored)]
 
 

@@ -7,11 +7,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from segue.cli import dialogue, ls
-from segue.core.model import Voice
+from segue.cli import ls
+from segue.cli.render import dialogue
+from segue.core.model import Owner, Voice
 from segue.core.turn import AttemptShown, FailureShown, Mode, Saved, Sent, Turn
 from segue.core.usage import Context, Usage
-from segue.store.records import Conversation, LogRow, Owner, Summary, TurnRow
+from segue.store.records import Conversation, LogRow, Summary, TurnRow
 
 NOW = 1_800_000_000_000
 MINUTE = 60_000
@@ -67,7 +68,7 @@ def row(n: int, text: str, turn: Turn | TurnRow | None = None, **fields: Any) ->
 
 
 def shown(*rows: LogRow, width: int = 100, full: bool = False) -> list[str]:
-    return list(dialogue.lines(rows, width, full=full, now_ms=NOW))
+    return list(dialogue.dialogue_lines(rows, width, full=full, now_ms=NOW))
 
 
 def test_one_line_per_message_with_a_straight_right_edge() -> None:
@@ -154,7 +155,7 @@ def test_what_a_failed_turn_cost_is_shown() -> None:
 @pytest.mark.parametrize("width", [200, 100, 80, 60, 40])
 @pytest.mark.parametrize("text", ["x" * 400, "日本語" * 90, "e\u0301" * 300, "two\nlines\tand \x1b[31mred"])
 def test_no_line_is_wider_than_the_terminal(width: int, text: str) -> None:
-    from segue.cli.widths import columns
+    from segue.cli.render.table import columns
 
     rows = [row(n, text, told("branch") if n % 2 == 0 else None) for n in (1, 2, 3, 4)]
     lines = shown(*rows, width=width)
@@ -182,15 +183,15 @@ def test_the_total_is_the_sum_of_the_rows_and_what_was_dropped_stands_apart() ->
         turn_row(None, id="3"),
     ]
     rows = [row(at, "x", turn=each) for at, each in enumerate(turns, 2)]
-    assert list(dialogue.total(rows, turns, 60)) == [f"{'total 2.4k · $0.047 · saved $0.050':>60}"]
-    assert list(dialogue.total(rows[:1], turns, 60)) == [
+    assert list(dialogue.total_line(rows, turns, 60)) == [f"{'total 2.4k · $0.047 · saved $0.050':>60}"]
+    assert list(dialogue.total_line(rows[:1], turns, 60)) == [
         f"{'total 1.2k · $0.023 · saved $0.050':>60}",
         f"{'dropped: 1 turn · 1.2k · $0.023':>60}",
     ]
     nothing = turn_row(told(cost_usd=None, usage=Usage()))
-    assert list(dialogue.total([row(2, "x", turn=nothing)], [nothing], 60)) == []
+    assert list(dialogue.total_line([row(2, "x", turn=nothing)], [nothing], 60)) == []
     estimated = turn_row(told(cost_estimated=True))
-    assert list(dialogue.total([], [estimated], 60)) == [f"{'dropped: 1 turn · 1.2k · ~$0.023':>60}"]
+    assert list(dialogue.total_line([], [estimated], 60)) == [f"{'dropped: 1 turn · 1.2k · ~$0.023':>60}"]
 
 
 def test_what_a_failed_turn_took_stands_in_its_row() -> None:
@@ -246,7 +247,7 @@ def test_a_long_key_is_whole_and_does_not_push_the_others_aside() -> None:
 
 @pytest.mark.parametrize("width", [100, 60, 44])
 def test_the_list_fits(width: int) -> None:
-    from segue.cli.widths import columns
+    from segue.cli.render.table import columns
 
     lines = list(ls.lines([summary("some-key", "日本語" * 40, cost_usd=0.0001)], width, NOW))
     assert max(map(columns, lines)) <= width

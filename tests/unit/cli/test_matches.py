@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from segue.cli.matches import marked
-from segue.sessions.search import Hit
+from segue.cli.sessions.search import mark_words
+from segue.sessions.search.search import Hit
 
 
 def hit(snippet: str, *words: str) -> Hit:
@@ -42,4 +42,4 @@ BEFORE, BEHIND = " ".join(["before"] * 20), " ".join(["behind"] * 20)
 def test_what_is_around_the_first_match_is_shown(
     snippet: str, words: list[str], room: int, seen: str
 ) -> None:
-    assert marked(hit(snippet, *words), room, colour=False) == seen
+    assert mark_words(hit(snippet, *words), room, colour=False) == seen

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from segue.cli import reasons
-from segue.cli.advice import advice
-from segue.cli.output import BOLD, harmless
+from segue.cli.render import why as reasons
+from segue.cli.render.output import BOLD, harmless
+from segue.cli.render.why import advice
 from segue.core.checks import CHECKS
 from segue.core.turn import Check
 from segue.turns.why import RungShown, Sends, Why
@@ -45,7 +45,7 @@ def why(*, chosen: str = "resume", barred: str = "", **fields: Any) -> Why:
 
 
 def shown(found: Why, **options: Any) -> list[str]:
-    return list(reasons.lines(found, **options))
+    return list(reasons.why_lines(found, **options))
 
 
 def failing(name: str, detail: str, *bars: str) -> tuple[Check, ...]:

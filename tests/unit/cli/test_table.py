@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from segue.cli import table
-from segue.cli.widths import columns
+from segue.cli.render import table
+from segue.cli.render.table import columns
 
 ROWS = [
     ("key", "agents", "cost", "title"),
@@ -17,7 +17,7 @@ ROWS = [
 
 
 def shown(width: int, rows: Sequence[table.Row] = ROWS) -> list[str]:
-    return list(table.lines(rows, width, right=(2,), least=(1, 2), room=8, longest=20))
+    return list(table.table_lines(rows, width, right=(2,), least=(1, 2), room=8, longest=20))
 
 
 def test_with_room_for_all() -> None:
@@ -39,7 +39,7 @@ def test_columns_are_left_out_and_titles_cut() -> None:
 
 def test_a_column_comes_back_where_a_wider_one_has_gone() -> None:
     rows = [("key", "a", "directory", "title"), ("k", "1", "/some/very/long/place", "words")]
-    assert list(table.lines(rows, 20, least=(1, 2), room=8)) == ["key  a  title", "k    1  words"]
+    assert list(table.table_lines(rows, 20, least=(1, 2), room=8)) == ["key  a  title", "k    1  words"]
 
 
 def test_a_first_cell_that_is_too_long_stays_whole_on_a_line_of_its_own() -> None:

@@ -8,10 +8,9 @@ import time
 
 import pytest
 
-from segue.cli import words
-from segue.cli.screen import Lines, plain_line
-from segue.cli.terminal import Live
-from segue.cli.widths import columns, cut, rows
+from segue.cli.render import words
+from segue.cli.render.screen import Lines, Live, plain_line
+from segue.cli.render.table import columns, cut, wrap_rows
 from segue.core import events as ev
 
 
@@ -30,7 +29,7 @@ from segue.core import events as ev
     ],
 )
 def test_rows(text: str, width: int, lines: list[str]) -> None:
-    assert list(rows(text, width)) == lines
+    assert list(wrap_rows(text, width)) == lines
     assert all(columns(line) <= width for line in lines)
 
 
@@ -45,7 +44,7 @@ def test_cut(text: str, width: int, shown: str) -> None:
 @pytest.mark.parametrize("text", ["é" * 60_000, "日" * 60_000, "\u0301" * 60_000, "x" * 5_000_000])
 def test_a_very_long_line_does_not_block(text: str) -> None:
     began = time.monotonic()
-    assert "".join(rows(text, 80)) == text
+    assert "".join(wrap_rows(text, 80)) == text
     cut(text, 50_000)
     assert time.monotonic() - began < 1
 

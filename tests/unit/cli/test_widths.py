@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from segue.cli.widths import columns, ending, fitted, joined, padded, wrapped
+from segue.cli.render.table import columns, ending, fitted, joined, padded, wrapped
 
 
 @pytest.mark.parametrize(

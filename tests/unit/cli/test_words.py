@@ -8,9 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from segue.cli import output, words
+from segue.cli.render import output, words
+from segue.cli.render.output import harmless
 from segue.core.turn import AttemptShown, FailureShown, Saved, Sent, Turn
-from segue.core.usage import Context, Usage
+from segue.core.usage import Context, Usage, count_in_words, tokens_in_words
 
 
 @pytest.mark.parametrize(
@@ -31,7 +32,7 @@ from segue.core.usage import Context, Usage
     ],
 )
 def test_tokens(count: int | None, shown: str) -> None:
-    assert words.tokens(count) == shown
+    assert tokens_in_words(count) == shown
 
 
 @pytest.mark.parametrize(
@@ -97,13 +98,13 @@ def test_a_long_tool_call_is_cut() -> None:
     ],
 )
 def test_what_a_terminal_would_obey_is_taken_out(text: str, shown: str) -> None:
-    assert words.harmless(text) == shown
+    assert harmless(text) == shown
 
 
 def test_a_huge_output_costs_no_time() -> None:
     for text in ("\x1b]" * 100_000, "\x1b[" + "0" * 200_000, "\x1b" * 200_000):
         began = time.monotonic()
-        assert "\x1b" not in words.harmless(text)
+        assert "\x1b" not in harmless(text)
         assert words.tool("Bash", {"command": text}).isprintable()
         assert time.monotonic() - began < 1
 
@@ -118,11 +119,11 @@ def test_what_a_failing_cli_said_is_harmless() -> None:
 
 @pytest.mark.parametrize(("number", "shown"), [(0, "0 turns"), (1, "1 turn"), (1_200, "1,200 turns")])
 def test_counted(number: int, shown: str) -> None:
-    assert words.counted(number, "turn") == shown
+    assert count_in_words(number, "turn") == shown
 
 
 def test_counted_with_a_plural_of_its_own() -> None:
-    assert [words.counted(n, "entry", "entries") for n in (1, 2)] == ["1 entry", "2 entries"]
+    assert [count_in_words(n, "entry", "entries") for n in (1, 2)] == ["1 entry", "2 entries"]
 
 
 def test_a_moment_has_its_day_where_that_is_not_today() -> None:

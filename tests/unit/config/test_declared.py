@@ -9,10 +9,17 @@ import msgspec
 import pytest
 
 from segue.config.build import build
-from segue.config.declared import DeclaredAgent, Where, WhereError, WhereUsage
+from segue.config.declared import (
+    DeclaredAgent,
+    Template,
+    Where,
+    WhereError,
+    WhereUsage,
+    fill_template,
+    placeholders,
+)
+from segue.config.load import Tables
 from segue.config.source import Source
-from segue.config.tables import Tables
-from segue.config.template import Template, fill, placeholders
 
 SMALL: dict[str, Any] = {"command": ["mytool", "{prompt}"]}
 JSONL: dict[str, Any] = {
@@ -106,7 +113,7 @@ TEMPLATE: Template = ("tool", ("--model", "{model}"), "--dir={cwd}", ("-p", "{pr
 def test_filling_a_template_leaves_no_flag_without_its_value(
     values: dict[str, str | None], argv: tuple[str, ...]
 ) -> None:
-    assert fill(TEMPLATE, values) == argv
+    assert fill_template(TEMPLATE, values) == argv
 
 
 def test_the_placeholders_of_a_template() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from segue.config.homes import Home, at_home, expand, home_of, user_home
+from segue.config.home import Home, at_home, expand, home_of, user_home
 from segue.core.errors import ConfigError
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="the directories of Linux")

@@ -5,9 +5,8 @@ import socket
 import threading
 from pathlib import Path
 
-from segue.config.homes import Home
-from segue.config.hosts import this_host
-from segue.core.hosts import Host
+from segue.config.home import Home, this_host
+from segue.core.model import Host
 
 
 def test_a_host_keeps_its_id_under_another_name(tmp_path: Path) -> None:

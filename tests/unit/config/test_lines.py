@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from segue.config.lines import key_lines, line_of
+from segue.config.source import key_lines, line_of
 
 TEXT = '''\
 # [not.a.table] = 1

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from segue.config.homes import Home
+from segue.config.home import Home
 from segue.config.load import load
 from segue.config.schema import FLAT
 from segue.config.trust import is_trusted, read, trust, untrust

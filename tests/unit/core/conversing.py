@@ -8,9 +8,9 @@ from typing import Any
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-from segue.core.compose import Carry
 from segue.core.model import Message, Voice
-from segue.core.spoken import Spoken, ToolShown, Unanswered
+from segue.core.prompt import Carry
+from segue.core.prompt_messages import MessageText, ToolShown, Unanswered
 
 CLAUDE, CODEX = Voice("claude"), Voice("codex")
 REVIEWER = Voice("claude", "reviewer")
@@ -47,29 +47,29 @@ calm = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 def told(
     sender: str, text: str, voice: Voice = CLAUDE, *, answered: bool = True, tools: tuple[ToolShown, ...] = ()
-) -> Spoken:
+) -> MessageText:
     message = Message(id="m", sender="user" if sender == "user" else "assistant", voice=voice)
-    return Spoken(message, text, tools, None if answered else Unanswered("rate_limited"))
+    return MessageText(message, text, tools, None if answered else Unanswered("rate_limited"))
 
 
-def user(text: str, voice: Voice = CLAUDE, *, answered: bool = True) -> Spoken:
+def user(text: str, voice: Voice = CLAUDE, *, answered: bool = True) -> MessageText:
     return told("user", text, voice, answered=answered)
 
 
-def said(text: str, voice: Voice = CLAUDE, *tools: ToolShown) -> Spoken:
+def said(text: str, voice: Voice = CLAUDE, *tools: ToolShown) -> MessageText:
     return told("assistant", text, voice, tools=tools)
 
 
-def carry(mode: str, new: str | Spoken, *earlier: Spoken, **more: Any) -> Carry:
+def carry(mode: str, new: str | MessageText, *earlier: MessageText, **more: Any) -> Carry:
     last = user(new) if isinstance(new, str) else new
     given = {"voice": CLAUDE, "label": "Claude"} | more
     return Carry(mode=mode, new=last, earlier=earlier, **given)  # type: ignore[arg-type]
 
 
 @st.composite
-def conversations(draw: st.DrawFn) -> list[Spoken]:
+def conversations(draw: st.DrawFn) -> list[MessageText]:
     """Rounds of a question and an answer, each with some voice; some questions were never answered."""
-    conversation: list[Spoken] = []
+    conversation: list[MessageText] = []
     for _ in range(draw(st.integers(1, 4))):
         voice, answered = draw(st.sampled_from(VOICES)), draw(st.booleans())
         conversation.append(user(draw(texts), voice, answered=answered))

@@ -15,16 +15,13 @@ from typing import Any
 
 import msgspec
 
-from segue.core.held import Cut, Embodied, Seen, cut
-from segue.core.history import under, view, visible
-from segue.core.hosts import Host
-from segue.core.marks import UNKNOWN, mark, old_mark
-from segue.core.model import Ended, Held, Message, Pin, Voice, Workdir
-from segue.core.policy import Policy
+from segue.core.cut import Cut, HeldIndex, ViewIndex, cut
+from segue.core.model import Ended, Held, Host, Message, Pin, Voice, Workdir
 from segue.core.request import Capabilities, Runtime
-from segue.core.situation import File, Situation
+from segue.core.situation import File, Policy, Situation
 from segue.core.turn import Mode
 from segue.core.usage import Context
+from segue.core.view import UNKNOWN, account_mark, old_account_mark, under, view, visible
 
 CLAUDE = Voice("claude")
 CODEX = Voice("codex")
@@ -131,7 +128,9 @@ def situation(
     rows = held(holds or "")
     pin = None if holds is None else _pin(voice, account, rows, runtime, pinned or {})
     well: dict[str, Any] = {
-        "cut": cut(Embodied(rows), Seen(now), rule.history, Seen(seen)) if pin else Cut(text=tuple(now)),
+        "cut": cut(HeldIndex(rows), ViewIndex(now), rule.history, ViewIndex(seen))
+        if pin
+        else Cut(text=tuple(now)),
         "file": File(True, 1000, pin.end) if pin else File(),
         "view_messages": len(now),
         "view_bytes": 100 * len(now),
@@ -187,9 +186,9 @@ def _message(word: str, before: list[Message]) -> Message:
     name, edits, blank, agent, role, account, login = found.groups()
     voice, sender = Voice(agent or "claude", role or ""), name[0] == "u"
     who = voice.agent, account or "", (login or UNKNOWN).removeprefix("=")
-    marks = {mark(*who)} if sender else {*under(visible(before, voice, *who[1:]), *who)}
+    marks = {account_mark(*who)} if sender else {*under(visible(before, voice, *who[1:]), *who)}
     if login == "=":
-        marks = {old_mark(*who[:2])} | {each for each in marks if each != mark(*who)}
+        marks = {old_account_mark(*who[:2])} | {each for each in marks if each != account_mark(*who)}
     return Message(
         id=name,
         sender="user" if sender else "assistant",

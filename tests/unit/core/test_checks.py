@@ -10,9 +10,8 @@ from msgspec.structs import replace
 from tests.unit.core.situations import BREAKS, FULL, THREE_MODES, broken, situation
 
 from segue.core.checks import CHECKS
-from segue.core.hosts import Host
 from segue.core.ladder import decide
-from segue.core.model import Ended, Voice, Workdir
+from segue.core.model import Ended, Host, Voice, Workdir
 from segue.core.situation import File, Situation
 from segue.core.turn import Check
 from segue.core.usage import Context

@@ -6,14 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from segue.core import events as ev
-from segue.core.cleaning import Cleaning
-from segue.core.redact import MASK, Redactor
+from segue.core.redact import MASK, Redactor, StreamRedactor
 
 SECRET = "abcabcabd-secret"
 
 
 def shown(pieces: list[str]) -> str:
-    cleaning = Cleaning(Redactor([SECRET]))
+    cleaning = StreamRedactor(Redactor([SECRET]))
     events = [event for piece in pieces for event in cleaning(ev.TextDelta(piece))] + cleaning.rest()
     assert all(isinstance(event, ev.TextDelta) for event in events)
     return "".join(event.text for event in events if isinstance(event, ev.TextDelta))
@@ -31,6 +30,6 @@ def test_however_it_is_cut_the_text_is_that_of_the_whole(parts: list[str], data:
 
 
 def test_what_waits_comes_before_the_next_event() -> None:
-    cleaning = Cleaning(Redactor([SECRET]))
+    cleaning = StreamRedactor(Redactor([SECRET]))
     assert list(cleaning(ev.TextDelta("so abc"))) == [ev.TextDelta("so ")]
     assert list(cleaning(ev.Text("so abc"))) == [ev.TextDelta("abc"), ev.Text("so abc")]

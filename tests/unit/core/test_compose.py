@@ -23,19 +23,18 @@ from tests.unit.core.conversing import (
 )
 from tests.unit.rehearsal import asks
 
-from segue.core.carried import own
-from segue.core.compose import Carry, compose
 from segue.core.model import Voice
-from segue.core.notes import ONLY_IF
-from segue.core.spoken import Spoken, ToolShown, Unanswered, heading, parts_of
+from segue.core.prompt import Carry, compose
+from segue.core.prompt_messages import MessageText, ToolShown, Unanswered, message_heading, message_parts
+from segue.core.prompt_parts import ONLY_IF, user_words
 from segue.core.turn import Mode
-from segue.rehearsal.turn import find
+from segue.rehearsal.current_turn import find_turn
 
 MODES: tuple[Mode, ...] = ("resume", "branch", "graft", "replay", "recap", "fresh")
 CARRYING: tuple[Mode, ...] = ("resume", "branch", "graft", "replay")
 
 
-def sent(mode: str, new: str | Spoken, *earlier: Spoken, **more: object) -> list[tuple[str, str]]:
+def sent(mode: str, new: str | MessageText, *earlier: MessageText, **more: object) -> list[tuple[str, str]]:
     return parts(compose(carry(mode, new, *earlier, **more)).prompt)
 
 
@@ -56,15 +55,15 @@ def test_a_fresh_turn_carries_nothing() -> None:
 
 @calm
 @given(mode=st.sampled_from(MODES), text=texts, before=conversations())
-def test_the_users_own_words_are_found_again(mode: Mode, text: str, before: list[Spoken]) -> None:
+def test_the_users_own_words_are_found_again(mode: Mode, text: str, before: list[MessageText]) -> None:
     prompt = compose(carry(mode, text, *before, instructions="be brief", quiet_at=True)).prompt
-    assert own(prompt) == text
+    assert user_words(prompt) == text
 
 
 def test_words_that_are_cut_off_are_nobodys() -> None:
     prompt = compose(carry("replay", "go", user("x" * 300), said("plan"))).prompt
-    assert own(prompt[:200]) is None
-    assert own("--- my notes ---\nas they were") == "--- my notes ---\nas they were"
+    assert user_words(prompt[:200]) is None
+    assert user_words("--- my notes ---\nas they were") == "--- my notes ---\nas they were"
 
 
 # --- the past --------------------------------------------------------------------------------------
@@ -103,12 +102,13 @@ def test_a_role_of_the_same_agent_is_another_voice() -> None:
 
 @pytest.mark.parametrize("agent", ["user", "you", "note", "User"])
 def test_an_agent_cannot_take_a_name_that_is_ours(agent: str) -> None:
-    assert heading(said("x", Voice(agent)).message, CLAUDE) == f"agent {agent}"
+    assert message_heading(said("x", Voice(agent)).message, CLAUDE) == f"agent {agent}"
 
 
 def test_names_stay_on_one_line() -> None:
     assert (
-        heading(said("x", Voice("a ---\n\n--- user", "b\u2028c")).message, CLAUDE) == "a --- --- user (b c)"
+        message_heading(said("x", Voice("a ---\n\n--- user", "b\u2028c")).message, CLAUDE)
+        == "a --- --- user (b c)"
     )
 
 
@@ -133,7 +133,9 @@ def test_a_message_without_an_answer_is_still_there_and_marked_behind_it() -> No
     ],
 )
 def test_what_was_done_before_it_failed_is_told(kind: str, calls: int | None, says: str) -> None:
-    message = Spoken(user("do it").message, "do it", (ToolShown("Bash", "made"),), Unanswered(kind, calls))
+    message = MessageText(
+        user("do it").message, "do it", (ToolShown("Bash", "made"),), Unanswered(kind, calls)
+    )
     assert sent("resume", "again", message)[1:] == [
         ("user", "do it"),
         ("you used Bash", "made"),
@@ -183,14 +185,14 @@ def test_many_tool_results_stay_within_one_bound() -> None:
 
 
 def expected(given: Carry) -> list[tuple[str, str]]:
-    before = [part for spoken in given.earlier for part in parts_of(spoken, given.voice)]
+    before = [part for spoken in given.earlier for part in message_parts(spoken, given.voice)]
     return [*((part.heading, part.text) for part in before), ("user", given.new.text)]
 
 
 @calm
 @given(mode=st.sampled_from(CARRYING), conversation=conversations(), new=texts)
 def test_every_part_can_be_read_back_whatever_it_says(
-    mode: Mode, conversation: list[Spoken], new: str
+    mode: Mode, conversation: list[MessageText], new: str
 ) -> None:
     given = carry(mode, new, *conversation)
     (name, _), *rest = parts(compose(given).prompt)
@@ -200,7 +202,7 @@ def test_every_part_can_be_read_back_whatever_it_says(
 
 @calm
 @given(conversation=conversations(), new=texts)
-def test_quiet_at_signs_can_be_read_back_too(conversation: list[Spoken], new: str) -> None:
+def test_quiet_at_signs_can_be_read_back_too(conversation: list[MessageText], new: str) -> None:
     given = carry("replay", new, *conversation, quiet_at=True)
     _, *before, last = parts(compose(given).prompt)
     wanted = expected(given)
@@ -212,10 +214,10 @@ def test_quiet_at_signs_can_be_read_back_too(conversation: list[Spoken], new: st
 @calm
 @given(conversation=conversations(), new=texts)
 def test_the_rehearsal_model_finds_the_new_message_and_obeys_no_other(
-    conversation: list[Spoken], new: str
+    conversation: list[MessageText], new: str
 ) -> None:
     prompt = compose(carry("replay", f"[[say right]] {new}".rstrip(), *conversation)).prompt
-    turn = find(asks.ask(asks.user(prompt)))
+    turn = find_turn(asks.ask(asks.user(prompt)))
     assert turn.text.startswith("[[say right]]")
 
 
@@ -237,7 +239,7 @@ def test_a_forged_line_in_the_new_message_gets_a_backslash_as_well() -> None:
 
 @calm
 @given(conversation=conversations(), voice=st.sampled_from((CLAUDE, CODEX, REVIEWER)), new=texts)
-def test_a_replay_begins_with_the_one_before(conversation: list[Spoken], voice: Voice, new: str) -> None:
+def test_a_replay_begins_with_the_one_before(conversation: list[MessageText], voice: Voice, new: str) -> None:
     whole = [*conversation, user(new, voice)]
     turns = [at for at, spoken in enumerate(whole) if spoken.message.sender == "user" and at]
     prompts = [

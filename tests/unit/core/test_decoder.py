@@ -8,11 +8,11 @@ import sys
 import msgspec
 import pytest
 
-from segue.core.decoder import decode
+from segue.core.json_values import decode
 
 THREADS = """
 import sys, threading, msgspec
-from segue.core.decoder import decode
+from segue.core.json_values import decode
 
 sys.setswitchinterval(1e-6)
 

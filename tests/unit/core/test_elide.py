@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.core.conversing import calm
 
-from segue.core.elide import elide
+from segue.core.prompt_parts import elide
 
 
 def test_the_beginning_and_the_end_stay() -> None:

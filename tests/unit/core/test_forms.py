@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from tests.unit.core.conversing import calm, texts
 
-from segue.core.forms import ASKED, without_forms
+from segue.core.prompt_messages import ASKED, without_question_forms
 
 FENCED = '```json\n{"tool": "AskUserQuestion", "questions": []}\n```'
 PLAIN = '```\n{"questions": [{"question": "Which?", "options": ["a", "b"]}]}\n```'
@@ -41,11 +41,11 @@ TABLE = [
 
 @pytest.mark.parametrize(("text", "expected"), [case[1:] for case in TABLE], ids=[case[0] for case in TABLE])
 def test_forms_become_one_line(text: str, expected: str | None) -> None:
-    assert without_forms(text) == (text if expected is None else expected)
+    assert without_question_forms(text) == (text if expected is None else expected)
 
 
 @calm
 @given(texts)
 def test_doing_it_twice_changes_nothing_more(text: str) -> None:
-    once = without_forms(text)
-    assert without_forms(once) == once
+    once = without_question_forms(text)
+    assert without_question_forms(once) == once

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from segue.core.frames import Line, Lines, Oversize
+from segue.core.stream import LineSplitter, Oversize, StreamLine
 
 
-def framed(chunks: list[bytes], cap: int = 1 << 20) -> list[Line]:
-    lines = Lines(cap)
+def framed(chunks: list[bytes], cap: int = 1 << 20) -> list[StreamLine]:
+    lines = LineSplitter(cap)
     return [line for chunk in chunks for line in lines.feed(chunk)] + lines.finish()
 
 
@@ -34,7 +34,7 @@ def test_cuts_at_newlines(chunks: list[bytes], expected: list[bytes]) -> None:
 
 
 def test_gives_a_line_as_soon_as_it_is_whole() -> None:
-    lines = Lines()
+    lines = LineSplitter()
     assert lines.feed(b"on") == []
     assert lines.feed(b"e\ntw") == [b"one"]
     assert lines.feed(b"o\n") == [b"two"]
@@ -67,7 +67,7 @@ def test_an_oversize_line_shows_how_it_began_and_keeps_no_more() -> None:
 
 
 def test_a_huge_line_in_small_pieces_comes_out_whole() -> None:
-    lines, piece = Lines(), b"x" * 1_000
+    lines, piece = LineSplitter(), b"x" * 1_000
     assert all(lines.feed(piece) == [] for _ in range(20_000))
     assert lines.feed(b"\n") == [b"x" * 20_000_000]
 

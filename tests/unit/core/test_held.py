@@ -7,16 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.core.situations import CLAUDE, held, said, shown, told
 
-from segue.core.held import Cut, Embodied, Seen, cut, embody
-from segue.core.history import view, visible
-from segue.core.marks import UNKNOWN
+from segue.core.cut import Cut, HeldIndex, ViewIndex, cut, embody
 from segue.core.model import Held, History, Message
+from segue.core.view import UNKNOWN, view, visible
 
 
 def parted(holds: str, spoken: str, history: History = "all") -> Cut:
     """For Claude, without an account."""
     seen = visible(said(spoken), CLAUDE, "", UNKNOWN)
-    return cut(Embodied(held(holds)), Seen(view(seen, CLAUDE, history)), history, Seen(seen))
+    return cut(HeldIndex(held(holds)), ViewIndex(view(seen, CLAUDE, history)), history, ViewIndex(seen))
 
 
 CUTS = [
@@ -194,7 +193,7 @@ def test_what_is_kept_and_what_is_sent_are_the_view(
     session: tuple[list[Message], list[Held]], history: History
 ) -> None:
     seen, rows = session
-    found = cut(Embodied(rows), Seen(seen), history, Seen(seen))
+    found = cut(HeldIndex(rows), ViewIndex(seen), history, ViewIndex(seen))
     kept = rows[: found.rows]
     native = [row for row in kept if not row.correction]
     told_once = [*(row.message for row in native), *(each.id for each in found.text)]

@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.core.situations import CLAUDE, CODEX, said, told
 
-from segue.core.history import hidden, own_slice, risen, under, view, visible
-from segue.core.marks import UNKNOWN, told_apart
 from segue.core.model import Message, Voice
+from segue.core.view import UNKNOWN, hidden, own_slice, risen, told_apart, under, view, visible
 
 REVIEWER = Voice("claude", "reviewer")
 VOICES = (CLAUDE, REVIEWER, CODEX)

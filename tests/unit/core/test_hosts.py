@@ -3,7 +3,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from segue.core.hosts import Host
+from segue.core.model import Host
 
 
 class Thing(msgspec.Struct, frozen=True):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from segue.core.instructions import Placed, instructions_due, place
 from segue.core.model import Instructions
+from segue.core.prompt import RoutedInstructions, instructions_due, route
 from segue.core.request import Capabilities
 
 GIVEN = Instructions("h1", at=2)
@@ -39,12 +39,12 @@ STAYS, RUN = Capabilities(system_prompt="session"), Capabilities(system_prompt="
 @pytest.mark.parametrize(
     ("text", "can", "fresh", "placed"),
     [
-        (None, STAYS, True, Placed()),
-        (" \n", STAYS, True, Placed()),
-        ("be brief\n", STAYS, True, Placed(system_prompt="be brief\n")),
-        ("be brief\n", STAYS, False, Placed(in_message="be brief")),
-        ("be brief\n", RUN, True, Placed(in_message="be brief")),
+        (None, STAYS, True, RoutedInstructions()),
+        (" \n", STAYS, True, RoutedInstructions()),
+        ("be brief\n", STAYS, True, RoutedInstructions(system_prompt="be brief\n")),
+        ("be brief\n", STAYS, False, RoutedInstructions(in_message="be brief")),
+        ("be brief\n", RUN, True, RoutedInstructions(in_message="be brief")),
     ],
 )
-def test_where_they_go(text: str | None, can: Capabilities, fresh: bool, placed: Placed) -> None:
-    assert place(text, can, fresh=fresh) == placed
+def test_where_they_go(text: str | None, can: Capabilities, fresh: bool, placed: RoutedInstructions) -> None:
+    assert route(text, can, fresh=fresh) == placed

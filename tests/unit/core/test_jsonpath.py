@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from segue.core.jsonpath import Scalar, Step, fulfils, look_up, steps
+from segue.core.json_values import Scalar, Step, fulfills, look_up, path_steps
 
 RECORD = {
     "type": "message",
@@ -33,7 +33,7 @@ RECORD = {
     ],
 )
 def test_a_path_becomes_steps(path: str, found: tuple[Step, ...]) -> None:
-    assert steps(path) == found
+    assert path_steps(path) == found
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_looking_finds_one_place_or_nothing(path: str, found: Any) -> None:
 )
 def test_what_cannot_be_read_is_named_with_its_place(path: str, rest: str) -> None:
     with pytest.raises(ValueError, match="is not a JSON path") as raised:
-        steps(path)
+        path_steps(path)
     assert f'from "{rest}" on' in str(raised.value)
 
 
@@ -92,7 +92,7 @@ def test_what_cannot_be_read_is_named_with_its_place(path: str, rest: str) -> No
     ],
 )
 def test_a_record_fulfils_all_conditions_or_not(when: dict[str, Scalar], holds: bool) -> None:
-    assert fulfils(RECORD, when) is holds
+    assert fulfills(RECORD, when) is holds
 
 
 JSON = st.recursive(

@@ -12,8 +12,7 @@ from tests.unit.core.situations import BREAKS, THREE_MODES, broken, situation
 from segue.core.ladder import Decision, decide, step_down
 from segue.core.model import Ended
 from segue.core.outcome import Failure, Kind
-from segue.core.policy import RUNGS
-from segue.core.situation import File, Situation
+from segue.core.situation import RUNGS, File, Situation
 from segue.core.turn import Mode
 
 LANDS: list[tuple[tuple[str, ...], Mode, Mode, Mode]] = [

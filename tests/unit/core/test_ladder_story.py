@@ -18,15 +18,14 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.unit.core.situations import CLAUDE, CODEX, THREE_MODES, situation, told
 
-from segue.core.held import Cut, Embodied, Seen, cut, embody
-from segue.core.history import under, view, visible
+from segue.core.cut import Cut, HeldIndex, ViewIndex, cut, embody
 from segue.core.ladder import decide, step_down
-from segue.core.marks import UNKNOWN, mark
 from segue.core.model import Ended, Held, History, Message, Pin, Voice, Workdir
 from segue.core.outcome import Failure
 from segue.core.request import Capabilities
 from segue.core.situation import File, Situation
 from segue.core.turn import Mode
+from segue.core.view import UNKNOWN, account_mark, under, view, visible
 
 ALL_MODES: tuple[Mode, ...] = ("resume", "branch", "replay", "recap", "fresh")
 WALLS = {"claude": ("x", "x=you"), "codex": ("x", "y")}
@@ -129,10 +128,10 @@ class World:
     def run(self, voice: Voice, account: str, fate: str, wish: str) -> Done:
         self.turns += 1
         new = replace(
-            self.messages[-1], voice=voice, account=account, under=(mark(voice.agent, *who(account)),)
+            self.messages[-1], voice=voice, account=account, under=(account_mark(voice.agent, *who(account)),)
         )
         self.messages[-1] = replace(new, blank=new.blank or wish == "blank")
-        self.secrets[new.id] = {mark(voice.agent, *who(account))}
+        self.secrets[new.id] = {account_mark(voice.agent, *who(account))}
         now = self.survey(voice, account, wish)
         mode = decide(now).mode
         if mode == "fresh" and now.earlier:
@@ -154,7 +153,7 @@ class World:
         native = self.natives[pin.native_id] if pin else None
         parted = Cut(text=tuple(now))
         if pin and native:
-            parted = cut(Embodied(pin.held), Seen(now), self.history, Seen(seen))
+            parted = cut(HeldIndex(pin.held), ViewIndex(now), self.history, ViewIndex(seen))
             assert parted.anchor == self.farthest(native, now, seen)
         return replace(
             situation(holds=None, can={"branch": self.branch}),
@@ -215,7 +214,7 @@ class World:
         assert all(entry.second_hand for entry in story if entry.revision != present[entry.message])
         before = {entry.message: entry.revision for entry in way.native.entries}
         assert all(before[each.id] != each.revision for each in way.corrections), "corrected twice"
-        mine, prefix = mark(now.voice.agent, *who(now.account)), f"{now.voice.agent}/"
+        mine, prefix = account_mark(now.voice.agent, *who(now.account)), f"{now.voice.agent}/"
         marks = {each for key in last for each in self.secrets[key]}
         assert all(each == mine or not each.startswith(prefix) for each in marks), "through the wall"
 
@@ -249,7 +248,7 @@ class World:
         name = f"{'a' if now.voice.agent == 'claude' else 'b'}{self.turns}"
         answer = Message(id=name, sender="assistant", voice=now.voice, account=now.account, under=marks)
         secrets = [self.secrets[entry.message] for entry in native.entries]
-        self.secrets[name] = {mark(now.voice.agent, *who(now.account))}.union(*secrets)
+        self.secrets[name] = {account_mark(now.voice.agent, *who(now.account))}.union(*secrets)
         native.entries.append(Entry(name, 1))
         self.messages.append(answer)
         return answer

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from segue.core.errors import Misuse
-from segue.core.native import refuse_owned
+from segue.core.request import refuse_owned
 
 OWNED = frozenset({"-r", "--resume", "-y", "--approval-mode", "--model", "resume"})
 

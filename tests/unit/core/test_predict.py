@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from segue.core.predict import HABITS, MINUTE, Outlook, Predicted, expected, predict, saved
+from segue.core.forecast import HABITS, MINUTE, Outlook, Predicted, expected, predict, saved
 from segue.core.request import Capabilities
 from segue.core.turn import Mode, Saved
 from segue.core.usage import Price, Usage

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from segue.core import events as ev
-from segue.core.denied import Denied
-from segue.core.reading import Reading
+from segue.core.stream import TurnState
+from segue.core.tools import DeniedTools
 from segue.core.usage import Usage
 
 
-def read(*events: ev.Event) -> Reading:
-    reading = Reading()
+def read(*events: ev.Event) -> TurnState:
+    reading = TurnState()
     for event in events:
         reading.add(event)
     return reading
@@ -39,18 +39,18 @@ def test_the_answer_is_the_last_thing_said(events: list[ev.Event], answer: str) 
 @pytest.mark.parametrize(
     ("events", "run", "denied"),
     [
-        ([CALL, ev.ToolResult("t1", True)], 1, Denied()),
-        ([CALL], 1, Denied()),
-        ([CALL, ev.ToolResult("t1", False, denied=True)], 0, Denied(1, (CALL.name,))),
-        ([CALL, ev.ToolResult("t1", False, name="other", denied=True)], 0, Denied(1, ("other",))),
-        ([ev.ToolResult("t9", True)], 1, Denied()),
-        ([ev.ToolResult("t9", False, denied=True)], 0, Denied(1)),
-        ([CALL, ev.ToolResult("t1", False, denied=True)] * 2, 0, Denied(2, (CALL.name,))),
-        ([CALL, ev.ToolResult("t1", False, denied=True), ev.Heard("x")], 0, Denied()),
+        ([CALL, ev.ToolResult("t1", True)], 1, DeniedTools()),
+        ([CALL], 1, DeniedTools()),
+        ([CALL, ev.ToolResult("t1", False, denied=True)], 0, DeniedTools(1, (CALL.name,))),
+        ([CALL, ev.ToolResult("t1", False, name="other", denied=True)], 0, DeniedTools(1, ("other",))),
+        ([ev.ToolResult("t9", True)], 1, DeniedTools()),
+        ([ev.ToolResult("t9", False, denied=True)], 0, DeniedTools(1)),
+        ([CALL, ev.ToolResult("t1", False, denied=True)] * 2, 0, DeniedTools(2, (CALL.name,))),
+        ([CALL, ev.ToolResult("t1", False, denied=True), ev.Heard("x")], 0, DeniedTools()),
     ],
 )
 def test_a_call_that_never_reported_back_counts_as_run(
-    events: list[ev.Event], run: int, denied: Denied
+    events: list[ev.Event], run: int, denied: DeniedTools
 ) -> None:
     reading = read(*events)
     assert (reading.tools_run, reading.tools_denied) == (run, denied)

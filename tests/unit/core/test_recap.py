@@ -6,18 +6,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.core.conversing import CODEX, calm, carry, conversations, parts, said, texts, user
 
-from segue.core.compose import compose
+from segue.core.prompt import compose
+from segue.core.prompt_messages import MessageText, ToolShown
 from segue.core.request import Unit
-from segue.core.spoken import Spoken, ToolShown
 
 BOUND = 24_000
 
 
-def recapped(*earlier: Spoken, max_bytes: int = BOUND, quiet_at: bool = False) -> list[tuple[str, str]]:
+def recapped(*earlier: MessageText, max_bytes: int = BOUND, quiet_at: bool = False) -> list[tuple[str, str]]:
     return parts(compose(carry("recap", "go on", *earlier, max_bytes=max_bytes, quiet_at=quiet_at)).prompt)
 
 
-def rounds(count: int, size: int) -> list[Spoken]:
+def rounds(count: int, size: int) -> list[MessageText]:
     return [
         spoken
         for number in range(count)
@@ -89,7 +89,7 @@ def test_one_message_left_out_is_said_in_the_singular() -> None:
     bound=st.integers(0, 6_000),
 )
 def test_it_is_bounded_and_never_empty(
-    quiet_at: bool, conversation: list[Spoken], long: list[str], bound: int
+    quiet_at: bool, conversation: list[MessageText], long: list[str], bound: int
 ) -> None:
     earlier = [*conversation, *map(user, long), said("the end")]
     prompt = compose(carry("recap", "go on", *earlier, max_bytes=bound, quiet_at=quiet_at)).prompt
@@ -108,7 +108,7 @@ def test_it_is_bounded_and_never_empty(
     unit=st.sampled_from(["bytes", "characters"]),
 )
 def test_with_the_new_message_it_keeps_to_the_limit_of_a_prompt(
-    conversation: list[Spoken], new: str, room: int, unit: Unit
+    conversation: list[MessageText], new: str, room: int, unit: Unit
 ) -> None:
     earlier = [*conversation, user("é🎵" * 4_000), said("the end")]
     alone = compose(carry("recap", new, said(""), max_bytes=0)).prompt

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from segue.core import events as ev
-from segue.core.recorded import FIELD_BYTES, recorded
 from segue.core.usage import Usage
+from segue.turns.recorder import FIELD_BYTES, recorded
 
 LONG = "x" * 1_000_000
 SMALL: list[ev.Event] = [

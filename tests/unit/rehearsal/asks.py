@@ -1,6 +1,6 @@
 """Small builders for neutral requests."""
 
-from segue.rehearsal.talk import Ask, Item, Prompt, Tool
+from segue.rehearsal.types import Ask, Item, Prompt, Tool
 
 
 def user(text: str) -> Item:

@@ -3,7 +3,7 @@
 import pytest
 
 from segue.rehearsal.cache import LIFE, LONG_LIFE, Cache
-from segue.rehearsal.talk import Prompt, Protocol, Usage
+from segue.rehearsal.types import Prompt, Protocol, Usage
 from segue.rehearsal.wire import responses
 from tests.unit.rehearsal.asks import ask
 

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from segue.rehearsal import directives as d
-from segue.rehearsal import scenario, sides, tools
+from segue.rehearsal import scenario, side_requests, tool_calls
 from segue.rehearsal.scenario import Rule, Scenario
 from segue.rehearsal.script import Script
-from segue.rehearsal.talk import Action, Call, Fault, Hang, Item, Part, Reply, Text, Thought, Tool
+from segue.rehearsal.types import Action, Call, Fault, Hang, Item, Part, Reply, Text, Thought, Tool
 from tests.unit.rehearsal.asks import ask, assistant, call, result, user
 
 BASH = Tool("Bash", properties={"command": {"type": "string"}})
@@ -143,8 +143,8 @@ def test_a_schema_is_answered_with_a_value_that_fits() -> None:
         "properties": {"a": {"type": "STRING"}, "b": {"enum": [2, 3]}, "c": {"anyOf": [{"type": "boolean"}]}},
         "required": ["a", "b", "c"],
     }
-    assert sides.sample(schema) == {"a": "rehearsal", "b": 2, "c": False}
-    assert sides.sample({"type": ["array", "null"]}) == []
+    assert side_requests.sample(schema) == {"a": "rehearsal", "b": 2, "c": False}
+    assert side_requests.sample({"type": ["array", "null"]}) == []
     structured = Tool("StructuredOutput", properties={"n": {"type": "integer"}})
     assert Script().act(ask(user("hi"), tools=(structured,))).action == said(Call(structured, {"n": 0}))
 
@@ -183,11 +183,11 @@ WISHES: list[tuple[d.Shell | d.Read | d.Write, Tool, dict[str, object]]] = [
 def test_wishes_take_the_shape_of_the_declared_tool(
     wish: d.Shell | d.Read | d.Write, tool: Tool, arguments: dict[str, object]
 ) -> None:
-    assert tools.part(wish, (tool,)) == Call(tool, arguments)
+    assert tool_calls.call_part(wish, (tool,)) == Call(tool, arguments)
 
 
 def test_a_question_goes_to_the_tool_for_questions() -> None:
-    asked = tools.part(d.AskUser("Which?", ("A", "B")), (Tool("AskUserQuestion"),))
+    asked = tool_calls.call_part(d.AskUser("Which?", ("A", "B")), (Tool("AskUserQuestion"),))
     assert isinstance(asked, Call)
     assert asked.arguments == {
         "questions": [
@@ -202,4 +202,6 @@ def test_a_question_goes_to_the_tool_for_questions() -> None:
 
 
 def test_without_a_shell_nothing_is_run() -> None:
-    assert tools.part(d.Shell("ls"), ()) == Text("No shell tool is declared, so this was not run: ls")
+    assert tool_calls.call_part(d.Shell("ls"), ()) == Text(
+        "No shell tool is declared, so this was not run: ls"
+    )

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from segue.rehearsal.setup import point
+from segue.rehearsal.stage import point_at_model
 
 URL = "http://127.0.0.1:8399"
 HOME = Path("/somewhere/home")
@@ -23,7 +23,7 @@ KEY = "the-models-own-key"
     ],
 )
 def test_each_agent_lives_under_its_home(agent: str, variable: str) -> None:
-    pointing = point(agent, URL + "/", HOME, key=KEY)
+    pointing = point_at_model(agent, URL + "/", HOME, key=KEY)
     assert pointing.env[variable] == str(HOME)
     assert all(not path.is_absolute() for path in pointing.files)
     everything = "".join((*pointing.env.values(), *pointing.files.values()))
@@ -33,35 +33,37 @@ def test_each_agent_lives_under_its_home(agent: str, variable: str) -> None:
 
 
 def test_codex() -> None:
-    config = tomllib.loads(point("codex", URL, HOME, key=KEY, retries=2).files[Path("config.toml")])
+    config = tomllib.loads(point_at_model("codex", URL, HOME, key=KEY, retries=2).files[Path("config.toml")])
     provider = config["model_providers"][config["model_provider"]]
     assert provider["base_url"] == f"{URL}/v1"
     assert (provider["request_max_retries"], provider["stream_max_retries"]) == (2, 2)
-    assert provider["env_key"] in point("codex", URL, HOME, key=KEY).env
+    assert provider["env_key"] in point_at_model("codex", URL, HOME, key=KEY).env
 
 
 def test_gemini() -> None:
-    settings = json.loads(point("gemini", URL, HOME, key=KEY, retries=1).files[Path(".gemini/settings.json")])
+    settings = json.loads(
+        point_at_model("gemini", URL, HOME, key=KEY, retries=1).files[Path(".gemini/settings.json")]
+    )
     assert settings["general"]["maxAttempts"] == 2
     assert settings["security"]["auth"]["selectedType"] == "gemini-api-key"
 
 
 def test_vibe() -> None:
-    config = tomllib.loads(point("vibe", URL, HOME, key=KEY, retries=2).files[Path("config.toml")])
+    config = tomllib.loads(point_at_model("vibe", URL, HOME, key=KEY, retries=2).files[Path("config.toml")])
     assert config["api_retry_max_elapsed_time"] == 4.0
     assert config["models"][0]["provider"] == config["providers"][0]["name"]
 
 
 def test_claude() -> None:
-    assert point("claude", URL, HOME, key=KEY, retries=3).env["CLAUDE_CODE_MAX_RETRIES"] == "3"
-    assert "CLAUDE_CODE_MAX_RETRIES" not in point("claude", URL, HOME, key=KEY).env
+    assert point_at_model("claude", URL, HOME, key=KEY, retries=3).env["CLAUDE_CODE_MAX_RETRIES"] == "3"
+    assert "CLAUDE_CODE_MAX_RETRIES" not in point_at_model("claude", URL, HOME, key=KEY).env
 
 
 def test_an_unknown_agent_is_named() -> None:
     with pytest.raises(ValueError, match="'tiger'"):
-        point("tiger", URL, HOME, key=KEY)
+        point_at_model("tiger", URL, HOME, key=KEY)
 
 
 def test_files_are_written_under_the_home(tmp_path: Path) -> None:
-    point("gemini", URL, tmp_path, key=KEY).write(tmp_path)
+    point_at_model("gemini", URL, tmp_path, key=KEY).write(tmp_path)
     assert json.loads((tmp_path / ".gemini/settings.json").read_text())

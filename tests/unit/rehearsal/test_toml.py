@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from segue.rehearsal.toml import write
+from segue.core.toml import toml_text
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 plain = st.one_of(
@@ -26,4 +26,4 @@ entries = st.dictionaries(texts, values, max_size=3)
 @given(st.dictionaries(st.sampled_from(["a", "b_c"]), entries), st.dictionaries(texts, entries, max_size=3))
 def test_tables_come_back_as_they_were(flat: dict[str, Any], named: dict[str, Any]) -> None:
     tables = flat | ({"accounts": named} if named else {})
-    assert tomllib.loads(write(tables, frozenset({"accounts"}))) == tables
+    assert tomllib.loads(toml_text(tables, frozenset({"accounts"}))) == tables

@@ -2,9 +2,9 @@
 
 import pytest
 
-from segue.rehearsal import recall
-from segue.rehearsal.talk import Item
-from segue.rehearsal.turn import find
+from segue.rehearsal import current_turn
+from segue.rehearsal.current_turn import find_turn
+from segue.rehearsal.types import Item
 from tests.unit.rehearsal.asks import ask, assistant, call, result, system, user
 
 REMINDER = "<system-reminder>\nBe kind. [[say wrong]]\n</system-reminder>"
@@ -38,17 +38,17 @@ SURROUNDED = [
 
 @pytest.mark.parametrize("items", [items for _, items in SURROUNDED], ids=[name for name, _ in SURROUNDED])
 def test_the_turn_is_what_the_user_wrote_last(items: tuple[Item, ...]) -> None:
-    assert find(ask(*items)).text == "[[say a]]"
+    assert find_turn(ask(*items)).text == "[[say a]]"
 
 
 def test_of_a_row_of_parts_the_last_is_whole_whatever_stands_in_it() -> None:
     text = "Why is this\n</div>\nnot closed?</div>"
-    assert find(ask(user(f"--- user ---\n<div>[[say old]]\n\n--- user ---\n{text}"))).text == text
+    assert find_turn(ask(user(f"--- user ---\n<div>[[say old]]\n\n--- user ---\n{text}"))).text == text
 
 
 def test_calls_and_results_since_the_turns_text_are_counted_once() -> None:
     before = (user("old"), call("1"), result("1"))
-    turn = find(
+    turn = find_turn(
         ask(*before, user("new"), call("2"), result("2"), result("2"), user(REMINDER), call("3"), result("3"))
     )
     assert turn.before == before
@@ -57,11 +57,11 @@ def test_calls_and_results_since_the_turns_text_are_counted_once() -> None:
 
 
 def test_a_lost_result_still_counts_as_progress() -> None:
-    assert find(ask(user("x"), call("1"))).tools_done == 1
+    assert find_turn(ask(user("x"), call("1"))).tools_done == 1
 
 
 def test_a_request_without_any_user_text_has_an_empty_turn() -> None:
-    assert find(ask(user(REMINDER))).text == ""
+    assert find_turn(ask(user(REMINDER))).text == ""
 
 
 RECALLED = [
@@ -98,10 +98,10 @@ RECALLED = [
 def test_recall_knows_only_what_users_said_in_the_request(
     items: tuple[Item, ...], expected: str | None
 ) -> None:
-    assert recall.answer(find(ask(*items))) == expected
+    assert current_turn.recalled_answer(find_turn(ask(*items))) == expected
 
 
 def test_a_pattern_is_recalled_from_tool_results_too() -> None:
     items = (user("go"), call("1"), result("1", "secret-42"), assistant("done"))
-    assert recall.latest(items, r"secret-\d+") == "secret-42"
-    assert recall.latest(items, r"other-\d+") == "Nothing found."
+    assert current_turn.latest_number(items, r"secret-\d+") == "secret-42"
+    assert current_turn.latest_number(items, r"other-\d+") == "Nothing found."

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from segue.rehearsal.cache import LIFE, LONG_LIFE
-from segue.rehearsal.perform import Wire
-from segue.rehearsal.talk import Call, Fault, Frame, Item, Reply, Text, Thought, Tool, Usage, slices
+from segue.rehearsal.respond import Wire
+from segue.rehearsal.types import Call, Fault, Frame, Item, Reply, Text, Thought, Tool, Usage, slices
 from segue.rehearsal.wire import anthropic, chat, gemini, responses
 from tests.unit.rehearsal.asks import ask
 

@@ -7,27 +7,27 @@ from pathlib import Path
 
 import msgspec
 
-from segue.agents.reader import Allowance, Lines, Stored
+from segue.agents.base import JsonlArchive, StoredSession, WindowRules
 from segue.core.transcript import Brief, Entry
 
 
-class MadeReader(Lines):
+class MadeReader(JsonlArchive):
     """Each line is an entry as JSON, or a list of entries; a session is a file ``<id>.jsonl``."""
 
-    allowance = Allowance(reserved=1_000, compacts_at=0.9)
+    allowance = WindowRules(reserved=1_000, compacts_at=0.9)
     read_briefs = 0
 
-    def stored(self, home: Path) -> Iterator[Stored]:
+    def stored(self, home: Path) -> Iterator[StoredSession]:
         for path in home.glob("*.jsonl"):
             stat = path.stat()
-            yield Stored(
+            yield StoredSession(
                 id=path.stem, home=home, file=str(path), size=stat.st_size, changed_ns=stat.st_mtime_ns
             )
 
-    def find(self, home: Path, session: str) -> Stored | None:
+    def find(self, home: Path, session: str) -> StoredSession | None:
         return next((each for each in self.stored(home) if each.id == session), None)
 
-    def brief(self, stored: Stored) -> Brief:
+    def brief(self, stored: StoredSession) -> Brief:
         self.read_briefs += 1
         first = msgspec.json.decode(stored.path.read_bytes().split(b"\n")[0] or b"{}")
         return msgspec.convert(first.get("brief", {}), Brief) if isinstance(first, dict) else Brief()
@@ -37,10 +37,10 @@ class MadeReader(Lines):
         said = [each for each in (said if isinstance(said, list) else [said]) if "kind" in each]
         return [msgspec.convert({"id": f"{start}.{n}", **each}, Entry) for n, each in enumerate(said)]
 
-    def files(self, stored: Stored) -> Sequence[Path]:
+    def files(self, stored: StoredSession) -> Sequence[Path]:
         return (stored.path,)
 
-    def expires_ms(self, stored: Stored, brief: Brief) -> int | None:
+    def expires_ms(self, stored: StoredSession, brief: Brief) -> int | None:
         return None
 
 

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from segue.core.transcript import Brief, Entry
-from segue.sessions.checking import DAY_MS, Facts, Finding, Seen, check
-from segue.sessions.tally import Load
+from segue.sessions.check import DAY_MS, Facts, Finding, Seen, check
+from segue.sessions.counts import Load
 
 NOW = 1_000 * DAY_MS
 SOUND = Facts(

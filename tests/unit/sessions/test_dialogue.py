@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from segue.core.transcript import Entry
-from segue.sessions.dialogue import dialogue, in_force
-from segue.sessions.finding import short_names
+from segue.sessions.catalog import short_names
+from segue.sessions.reading import in_force, session_dialogue
 
 
 def entry(kind: Any, text: str, native: str = "", parent: str | None = None, **more: Any) -> Entry:
@@ -18,7 +18,7 @@ def texts(entries: list[Entry]) -> list[str]:
 
 
 def test_pieces_of_an_answer_are_one_message() -> None:
-    said = dialogue(
+    said = session_dialogue(
         [
             entry("user", "hi"),
             entry("assistant", "let me look"),

@@ -17,19 +17,18 @@ import msgspec
 import pytest
 import zstandard
 
-from segue.agents.reader import Stored
+from segue.agents.base import StoredSession
 from segue.config.schema import Account, Config, Keep
 from segue.core.errors import Broken, Misuse
-from segue.core.hosts import Host
-from segue.sessions import bounding, copying, restoring
-from segue.sessions import manifest as manifests
-from segue.sessions.chunks import LARGEST, chunks_of, name_of, pack, unpack
-from segue.sessions.copies import chosen, home_on
-from segue.sessions.keeping import Session, keep
-from segue.sessions.manifest import Manifest
-from segue.sessions.restoring import restore
-from segue.store import kept
-from segue.store.kept import KeptRow
+from segue.core.model import Host
+from segue.sessions.copies import chunks as manifests
+from segue.sessions.copies import keep as bounding
+from segue.sessions.copies import pieces, restore
+from segue.sessions.copies.chunks import LARGEST, Manifest, chunks_of, name_of, pack, unpack
+from segue.sessions.copies.keep import SessionFiles, keep_copy
+from segue.sessions.copies.restore import choose_copy, home_on, restore_copy
+from segue.store import copies
+from segue.store.copies import KeptRow
 from segue.store.records import Conversation
 from segue.store.store import Store, open_store
 
@@ -39,13 +38,15 @@ ROOT = Path(__file__).parents[3]
 class Folder:
     """A reader of sessions that are a file, or a directory with files, ``home/sessions/<id>``."""
 
-    def find(self, home: Path, session: str) -> Stored | None:
+    def find(self, home: Path, session: str) -> StoredSession | None:
         path = home / "sessions" / session
         if not path.exists():
             return None
-        return Stored(id=session, home=home, file=str(path), size=0, changed_ns=0, appends=path.is_file())
+        return StoredSession(
+            id=session, home=home, file=str(path), size=0, changed_ns=0, appends=path.is_file()
+        )
 
-    def files(self, stored: Stored) -> Sequence[Path]:
+    def files(self, stored: StoredSession) -> Sequence[Path]:
         if stored.path.is_file():
             return [stored.path]
         return sorted(path for path in stored.path.rglob("*") if path.is_file())
@@ -65,7 +66,7 @@ class Shelf:
         return path
 
     def keep(self, name: str = "one", account: str = "") -> bool:
-        session = Session(
+        session = SessionFiles(
             agent="folder",
             account=account,
             native_id=name,
@@ -74,20 +75,20 @@ class Shelf:
             home=self.home,
             cwd=Path("/w"),
         )
-        return keep(self.store, self.directory, self.limits, self.reader, session)  # type: ignore[arg-type]
+        return keep_copy(self.store, self.directory, self.limits, self.reader, session)  # type: ignore[arg-type]
 
     def row(self, name: str = "one") -> KeptRow:
-        row = kept.find(self.store.db, "folder", "", name)
+        row = copies.find(self.store.db, "folder", "", name)
         assert row is not None
         return row
 
     def manifest(self, name: str = "one") -> Manifest:
-        manifest = manifests.read(self.row(name).manifest)
+        manifest = manifests.read_manifest(self.row(name).manifest)
         assert manifest is not None
         return manifest
 
     def back(self, place: Path, name: str = "one") -> Path:
-        return restore(self.row(name), self.chunks, place).path
+        return restore_copy(self.row(name), self.chunks, place).path
 
     def stored(self) -> set[str]:
         return set(self.chunks.sizes())
@@ -179,7 +180,7 @@ def test_a_thousand_turns_are_few_pieces_and_come_back_whole(shelf: Shelf, tmp_p
             file.write(random.Random(n).randbytes(1500).hex().encode() + b"\n")
         shelf.keep()
     (copy,) = shelf.manifest().files
-    assert len(copy.chunks) <= copying.MANY + 1 + path.stat().st_size // copying.SMALL
+    assert len(copy.chunks) <= pieces.MANY + 1 + path.stat().st_size // pieces.SMALL
     assert shelf.back(tmp_path / "back").read_bytes() == path.read_bytes()
 
 
@@ -242,7 +243,7 @@ def test_nothing_that_is_there_is_overwritten(shelf: Shelf) -> None:
         shelf.back(shelf.home)
     assert sorted(path.name for path in folder.iterdir()) == ["b", "c"]
     (folder / "c").unlink()
-    assert restore(shelf.row(), shelf.chunks, shelf.home).files == 2
+    assert restore_copy(shelf.row(), shelf.chunks, shelf.home).files == 2
     assert [path.read_text() for path in sorted(folder.iterdir())] == ["a", "b", "c"]
 
 
@@ -253,9 +254,9 @@ def test_what_stands_beside_the_session_may_have_changed(shelf: Shelf) -> None:
     shelf.keep()
     (file,) = shelf.manifest().files
     more = manifests.Manifest("sessions/one", True, (file, msgspec.structs.replace(file, path="beside")))
-    row = msgspec.structs.replace(shelf.row(), manifest=manifests.write(more))
+    row = msgspec.structs.replace(shelf.row(), manifest=manifests.write_manifest(more))
     path.unlink()
-    restore(row, shelf.chunks, shelf.home)
+    restore_copy(row, shelf.chunks, shelf.home)
     assert (path.read_text(), beside.read_text()) == ("session", "x")
 
 
@@ -265,15 +266,15 @@ def test_what_is_behind_is_brought_up_to_date_only_when_asked(shelf: Shelf) -> N
     shelf.keep()
     path.write_bytes(b"one\n")
     with pytest.raises(Misuse):
-        restore(shelf.row(), shelf.chunks, shelf.home)
+        restore_copy(shelf.row(), shelf.chunks, shelf.home)
     path.write_bytes(b"One\n")
     with pytest.raises(Misuse):
-        restore(shelf.row(), shelf.chunks, shelf.home, behind=True)
+        restore_copy(shelf.row(), shelf.chunks, shelf.home, behind=True)
     path.write_bytes(b"one\ntwo\nthree\n")
     with pytest.raises(Misuse):
-        restore(shelf.row(), shelf.chunks, shelf.home, behind=True)
+        restore_copy(shelf.row(), shelf.chunks, shelf.home, behind=True)
     path.write_bytes(b"one\n")
-    assert restore(shelf.row(), shelf.chunks, shelf.home, behind=True).files == 1
+    assert restore_copy(shelf.row(), shelf.chunks, shelf.home, behind=True).files == 1
     assert path.read_bytes() == b"one\ntwo\n"
 
 
@@ -347,7 +348,7 @@ def test_a_lost_piece_is_stored_again_by_another_session_with_the_same_words(
 class Everything(Folder):
     """A reader that does not ask what it is that lies there."""
 
-    def files(self, stored: Stored) -> Sequence[Path]:
+    def files(self, stored: StoredSession) -> Sequence[Path]:
         return sorted(stored.path.iterdir()) if stored.path.is_dir() else [stored.path]
 
 
@@ -369,7 +370,7 @@ def test_a_file_that_is_another_thing_in_the_next_moment_is_not_copied(shelf: Sh
     (tmp_path / "link").symlink_to(tmp_path / "secret")
     os.mkfifo(tmp_path / "pipe")
     for name in ("link", "pipe", "nothing"):
-        assert copying.copied(tmp_path / name, name, None, shelf.chunks, set(), follow=False) is None
+        assert pieces.copy_file(tmp_path / name, name, None, shelf.chunks, set(), follow=False) is None
     assert shelf.stored() == set()
 
 
@@ -401,7 +402,7 @@ def test_what_others_put_there_meanwhile_is_not_taken_back(
     shelf.keep()
     for name in ("a", "b", "c", "d"):
         (folder / name).unlink()
-    link = restoring._link
+    link = restore._link
 
     def failing(part: Path, target: Path) -> None:
         if target.name == "d":
@@ -412,7 +413,7 @@ def test_what_others_put_there_meanwhile_is_not_taken_back(
             raise OSError("no more")
         link(part, target)
 
-    monkeypatch.setattr(restoring, "_link", failing)
+    monkeypatch.setattr(restore, "_link", failing)
     with pytest.raises(Broken):
         shelf.back(shelf.home)
     assert {path.name: path.read_text() for path in folder.iterdir()} == {"a": "a", "b": "bmore", "e": "e"}
@@ -446,17 +447,17 @@ def test_of_two_accounts_with_the_same_session_one_must_be_named(shelf: Shelf) -
         shelf.keep("12345", account)
     for name in ("12345", "1234", "folder:12345", "folder:1234"):
         with pytest.raises(Misuse, match=r": folder/:12345, folder/work:12345$"):
-            chosen(shelf.store, name)
+            choose_copy(shelf.store, name)
     for account in ("", "work"):
         for begin in ("12345", "1234"):
-            (row,) = chosen(shelf.store, f"folder/{account}:{begin}")
+            (row,) = choose_copy(shelf.store, f"folder/{account}:{begin}")
             assert row.account == account
 
 
 def test_a_copy_of_an_account_that_is_not_known_here_has_no_home_here(shelf: Shelf) -> None:
     shelf.path().write_text("x")
     shelf.keep("one", "work")
-    row = kept.find(shelf.store.db, "folder", "work", "one")
+    row = copies.find(shelf.store.db, "folder", "work", "one")
     assert row is not None
     mine = msgspec.structs.replace(row, agent="claude")
     assert home_on(mine, Host("here"), Config(), {}) == shelf.home
@@ -476,7 +477,7 @@ def test_a_copy_does_not_leave_its_home(shelf: Shelf, tmp_path: Path) -> None:
             **{**{f: getattr(shelf.row(), f) for f in KeptRow.__struct_fields__}, "manifest": manifest}
         )
         with pytest.raises(Broken, match="outside of its home"):
-            restore(row, shelf.chunks, tmp_path / "back")
+            restore_copy(row, shelf.chunks, tmp_path / "back")
 
 
 @pytest.mark.parametrize(
@@ -491,8 +492,8 @@ def test_a_copy_is_not_made_of_what_another_names(shelf: Shelf, tmp_path: Path, 
         (place / "secret").write_text("a login")
     (tmp_path / "one").write_text("of the session's own name, but outside")
     told = msgspec.structs.replace(shelf.manifest(), root=root.format(home=shelf.home))
-    row = msgspec.structs.replace(shelf.row(), manifest=manifests.write(told))
-    assert kept.save(shelf.store.db, row, shelf.row())
+    row = msgspec.structs.replace(shelf.row(), manifest=manifests.write_manifest(told))
+    assert copies.save(shelf.store.db, row, shelf.row())
     shelf.path().write_text("mine, and more")
     assert shelf.keep()
     assert [(file.path, file.size) for file in shelf.manifest().files] == [("sessions/one", 14)]
@@ -524,8 +525,8 @@ def test_a_copy_goes_on_from_one_whose_pieces_have_impossible_sizes(
         file, inode=0, chunks=(msgspec.structs.replace(file.chunks[0], size=size), *file.chunks)
     )
     told = msgspec.structs.replace(shelf.manifest(), files=(odd,))
-    row = msgspec.structs.replace(shelf.row(), manifest=manifests.write(told))
-    assert kept.save(shelf.store.db, row, shelf.row())
+    row = msgspec.structs.replace(shelf.row(), manifest=manifests.write_manifest(told))
+    assert copies.save(shelf.store.db, row, shelf.row())
     assert shelf.keep()
     assert shelf.back(tmp_path / "back").read_bytes() == b"x" * 5_000
 
@@ -534,7 +535,7 @@ def test_a_session_that_is_too_large_is_not_kept(shelf: Shelf) -> None:
     shelf.limits = Keep(max_session_mb=1)
     shelf.path().write_bytes(b"x" * (bounding.MB + 1))
     assert not shelf.keep()
-    assert kept.every(shelf.store.db) == []
+    assert copies.every(shelf.store.db) == []
 
 
 def test_the_oldest_copies_go_when_there_are_too_many(shelf: Shelf) -> None:
@@ -542,9 +543,9 @@ def test_the_oldest_copies_go_when_there_are_too_many(shelf: Shelf) -> None:
     for n in range(5):
         shelf.path(str(n)).write_bytes(random.Random(n).randbytes(bounding.MB // 2))
         shelf.keep(str(n))
-    left = [row.native_id for row in kept.every(shelf.store.db)]
+    left = [row.native_id for row in copies.every(shelf.store.db)]
     assert left == ["4", "3", "2"]
-    assert sum(row.packed for row in kept.every(shelf.store.db)) <= 2 * bounding.MB
+    assert sum(row.packed for row in copies.every(shelf.store.db)) <= 2 * bounding.MB
 
 
 def test_a_copy_that_was_not_used_for_long_goes(shelf: Shelf) -> None:
@@ -553,7 +554,7 @@ def test_a_copy_that_was_not_used_for_long_goes(shelf: Shelf) -> None:
         shelf.keep(name)
     shelf.store.db.run("UPDATE kept SET used_ms = used_ms - 91 * 86400000 WHERE native_id = 'old'")
     shelf.keep("new")
-    assert [row.native_id for row in kept.every(shelf.store.db)] == ["new"]
+    assert [row.native_id for row in copies.every(shelf.store.db)] == ["new"]
 
 
 def test_pieces_that_no_copy_needs_are_collected_but_not_those_in_use(shelf: Shelf, tmp_path: Path) -> None:
@@ -566,9 +567,9 @@ def test_pieces_that_no_copy_needs_are_collected_but_not_those_in_use(shelf: She
     shelf.path("one").write_bytes(b"again")
     shelf.keep("one")
     assert len(shelf.stored()) == 3
-    bounding.sweep(shelf.store, shelf.chunks, shelf.directory)
+    bounding.collect_garbage(shelf.store, shelf.chunks, shelf.directory)
     assert len(shelf.stored()) == 3, "somebody may just be about to name it"
-    bounding.sweep(shelf.store, shelf.chunks, shelf.directory, unused_s=0)
+    bounding.collect_garbage(shelf.store, shelf.chunks, shelf.directory, unused_s=0)
     assert len(shelf.stored()) == 2
     assert shelf.row("one").garbage == 0
     assert shelf.back(tmp_path / "1", "one").read_bytes() == b"again"
@@ -591,7 +592,7 @@ def test_nothing_is_collected_while_a_copy_cannot_be_understood(shelf: Shelf) ->
     shelf.path().write_bytes(b"x")
     shelf.keep()
     shelf.store.db.run("UPDATE kept SET manifest = '{\"form\": 2}'")
-    bounding.sweep(shelf.store, shelf.chunks, shelf.directory, unused_s=0)
+    bounding.collect_garbage(shelf.store, shelf.chunks, shelf.directory, unused_s=0)
     assert len(shelf.stored()) == 1
 
 
@@ -599,9 +600,9 @@ def test_a_forgotten_conversation_has_no_copies(shelf: Shelf) -> None:
     shelf.path().write_bytes(b"x")
     shelf.keep()
     shelf.store.remove("c")
-    assert kept.every(shelf.store.db) == []
+    assert copies.every(shelf.store.db) == []
     shelf.keep()
-    assert kept.every(shelf.store.db) == [], "the turn ended just after"
+    assert copies.every(shelf.store.db) == [], "the turn ended just after"
 
 
 def test_two_that_keep_at_once_leave_a_whole_copy(shelf: Shelf, tmp_path: Path) -> None:
@@ -670,7 +671,7 @@ def test_whoever_is_killed_leaves_a_copy_that_can_be_used(
         back = shelf.back(tmp_path / f"back{kill}").read_bytes()
         assert path.read_bytes().startswith(back), (seed, kill)
         assert back.startswith(b"begin\n")
-        bounding.sweep(shelf.store, shelf.chunks, shelf.directory, unused_s=0)
+        bounding.collect_garbage(shelf.store, shelf.chunks, shelf.directory, unused_s=0)
         needed = {chunk.name for chunk in shelf.manifest().unique()}
         assert shelf.stored() == needed, "what was left half done is collected"
         if path.stat().st_size > 3_000_000:

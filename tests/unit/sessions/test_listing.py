@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from segue.core.errors import Misuse
-from segue.sessions.finding import find, newest
-from segue.sessions.listing import in_directory, listed
-from segue.sessions.places import Place
+from segue.sessions.agent_homes import AgentHome
+from segue.sessions.catalog import find_session, newest_of
+from segue.sessions.listing import in_directory, list_sessions
 from tests.unit.sessions.made import MadeReader, write
 
 
-def place(home: Path, reader: MadeReader, agent: str = "made") -> Place:
-    return Place(agent, None, home, reader)
+def place(home: Path, reader: MadeReader, agent: str = "made") -> AgentHome:
+    return AgentHome(agent, None, home, reader)
 
 
 def test_the_last_used_comes_first_whatever_home_it_is_in(tmp_path: Path) -> None:
@@ -23,7 +23,7 @@ def test_the_last_used_comes_first_whatever_home_it_is_in(tmp_path: Path) -> Non
     write(tmp_path / "a", "old", brief={"last_used_ms": 1})
     write(tmp_path / "b", "new", brief={"last_used_ms": 3})
     write(tmp_path / "a", "mid", brief={"last_used_ms": 2})
-    found = listed([place(tmp_path / "a", reader), place(tmp_path / "b", reader)])
+    found = list_sessions([place(tmp_path / "a", reader), place(tmp_path / "b", reader)])
     assert [each.id for each in found] == ["new", "mid", "old"]
 
 
@@ -32,32 +32,32 @@ def test_only_files_that_changed_are_read_again(tmp_path: Path) -> None:
     where = [place(tmp_path / "home", reader)]
     for name in ("one", "two", "three"):
         write(tmp_path / "home", name, brief={"title": name})
-    first = listed(where, tmp_path / "memory")
+    first = list_sessions(where, tmp_path / "memory")
     assert reader.read_briefs == 3
-    assert listed(where, tmp_path / "memory") == first
+    assert list_sessions(where, tmp_path / "memory") == first
     assert reader.read_briefs == 3
     write(tmp_path / "home", "two", brief={"title": "another"})
-    again = {each.id: each.brief.title for each in listed(where, tmp_path / "memory")}
+    again = {each.id: each.brief.title for each in list_sessions(where, tmp_path / "memory")}
     assert again == {"one": "one", "two": "another", "three": "three"}
     assert reader.read_briefs == 4
     (tmp_path / "home" / "one.jsonl").unlink()
-    assert len(listed(where, tmp_path / "memory")) == 2
+    assert len(list_sessions(where, tmp_path / "memory")) == 2
 
 
 def test_a_memory_that_is_damaged_is_read_anew(tmp_path: Path) -> None:
     reader = MadeReader()
     where = [place(tmp_path / "home", reader)]
     write(tmp_path / "home", "one", brief={"title": "one"})
-    listed(where, tmp_path / "memory")
+    list_sessions(where, tmp_path / "memory")
     (file,) = (tmp_path / "memory").iterdir()
     assert file.stat().st_mode & 0o077 == 0
     file.write_bytes(b"\xff\x00 nonsense")
-    assert [each.brief.title for each in listed(where, tmp_path / "memory")] == ["one"]
+    assert [each.brief.title for each in list_sessions(where, tmp_path / "memory")] == ["one"]
 
 
 def test_side_chains_are_no_sessions_of_their_own(tmp_path: Path) -> None:
     write(tmp_path, "one", brief={"side": True})
-    assert listed([place(tmp_path, MadeReader())]) == []
+    assert list_sessions([place(tmp_path, MadeReader())]) == []
 
 
 def test_a_directory_is_known_by_what_it_is_not_by_its_name(tmp_path: Path) -> None:
@@ -67,7 +67,7 @@ def test_a_directory_is_known_by_what_it_is_not_by_its_name(tmp_path: Path) -> N
     write(tmp_path / "home", "here", brief={"cwd": str(link)})
     write(tmp_path / "home", "elsewhere", brief={"cwd": str(tmp_path)})
     write(tmp_path / "home", "gone", brief={"cwd": str(tmp_path / "gone")})
-    found = listed([place(tmp_path / "home", MadeReader())])
+    found = list_sessions([place(tmp_path / "home", MadeReader())])
     assert [each.id for each in in_directory(found, project)] == ["here"]
     assert [each.id for each in in_directory(found, tmp_path / "gone")] == ["gone"]
 
@@ -77,19 +77,19 @@ def test_a_session_is_found_by_the_beginning_of_its_id(tmp_path: Path) -> None:
     write(tmp_path / "a", "abcd1234", brief={})
     write(tmp_path / "a", "abcd9999", brief={})
     where = [place(tmp_path / "a", reader), place(tmp_path / "b", reader, "other")]
-    assert find(where, "ABCD12").id == "abcd1234"
+    assert find_session(where, "ABCD12").id == "abcd1234"
     with pytest.raises(Misuse, match="several sessions begin"):
-        find(where, "abcd")
+        find_session(where, "abcd")
     with pytest.raises(Misuse, match="no session"):
-        find(where, "ffff")
+        find_session(where, "ffff")
     with pytest.raises(Misuse, match="too short"):
-        find(where, "abc")
+        find_session(where, "abc")
     with pytest.raises(Misuse, match="no session"):
-        find(where, "other:abcd1234")
+        find_session(where, "other:abcd1234")
     write(tmp_path / "b", "abcd1234", brief={})
     with pytest.raises(Misuse, match="made:abcd1234, other:abcd1234"):
-        find(where, "abcd1234")
-    assert find(where, "other:abcd1234").place.agent == "other"
+        find_session(where, "abcd1234")
+    assert find_session(where, "other:abcd1234").place.agent == "other"
 
 
 def test_the_newest_of_a_directory_is_the_one_in_which_something_was_said(tmp_path: Path) -> None:
@@ -98,6 +98,6 @@ def test_the_newest_of_a_directory_is_the_one_in_which_something_was_said(tmp_pa
     write(tmp_path / "home", "said", brief={"cwd": here, "last_used_ms": 8})
     write(tmp_path / "home", "before", brief={"cwd": here, "last_used_ms": 7})
     where = [place(tmp_path / "home", MadeReader())]
-    assert newest(where, tmp_path).id == "said"
+    assert newest_of(where, tmp_path).id == "said"
     with pytest.raises(Misuse, match="no agent has a session in"):
-        newest(where, Path(os.sep))
+        newest_of(where, Path(os.sep))

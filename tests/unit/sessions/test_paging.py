@@ -7,15 +7,15 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from segue.agents.reader import Stored
+from segue.agents.base import StoredSession
 from segue.core.errors import Misuse
-from segue.sessions.paging import Page, around, page
+from segue.sessions.reading import Page, newest_page, page_around
 from tests.unit.sessions.made import MadeReader, write
 
 READER = MadeReader()
 
 
-def session(tmp_path: Path, count: int = 250) -> Stored:
+def session(tmp_path: Path, count: int = 250) -> StoredSession:
     lines = [{"kind": "user", "text": f"word {n}", "native": f"n{n}"} for n in range(count)]
     write(tmp_path, "one", *lines)
     stored = READER.find(tmp_path, "one")
@@ -29,12 +29,12 @@ def texts(page: Page) -> list[str]:
 
 def test_the_newest_page_comes_first_and_the_cursor_leads_to_the_one_before(tmp_path: Path) -> None:
     stored = session(tmp_path)
-    newest = page(READER, stored)
+    newest = newest_page(READER, stored)
     assert (newest.size, newest.has_more) == (100, True)
     assert texts(newest) == [f"word {n}" for n in range(150, 250)]
-    middle = page(READER, stored, before_id=newest.first_id)
+    middle = newest_page(READER, stored, before_id=newest.first_id)
     assert texts(middle) == [f"word {n}" for n in range(50, 150)]
-    oldest = page(READER, stored, before_id=middle.first_id)
+    oldest = newest_page(READER, stored, before_id=middle.first_id)
     assert texts(oldest) == [f"word {n}" for n in range(50)]
     assert oldest.has_more is False
 
@@ -45,7 +45,7 @@ def test_a_page_has_the_names_that_others_use() -> None:
 
 
 def test_an_event_may_be_named_by_the_agents_own_id(tmp_path: Path) -> None:
-    before = page(READER, session(tmp_path), before_id="n7")
+    before = newest_page(READER, session(tmp_path), before_id="n7")
     assert texts(before) == [f"word {n}" for n in range(7)]
 
 
@@ -54,10 +54,10 @@ def test_a_record_of_many_events_is_not_torn_apart(tmp_path: Path) -> None:
     write(tmp_path, "one", *[block for _ in range(10)])
     stored = READER.find(tmp_path, "one")
     assert stored is not None
-    newest = page(READER, stored, size=10)
+    newest = newest_page(READER, stored, size=10)
     assert newest.size == 8
     assert newest.first_id is not None
-    assert page(READER, stored, size=100, before_id=newest.first_id).size == 32
+    assert newest_page(READER, stored, size=100, before_id=newest.first_id).size == 32
 
 
 def test_what_was_asked_for_alone_is_counted(tmp_path: Path) -> None:
@@ -65,13 +65,13 @@ def test_what_was_asked_for_alone_is_counted(tmp_path: Path) -> None:
     write(tmp_path, "one", *lines)
     stored = READER.find(tmp_path, "one")
     assert stored is not None
-    one = page(READER, stored, size=5, wanted=lambda event: event.kind == "user")
+    one = newest_page(READER, stored, size=5, wanted=lambda event: event.kind == "user")
     assert texts(one) == ["11", "13", "15", "17", "19"]
 
 
 def test_a_page_can_end_with_an_event(tmp_path: Path) -> None:
     stored = session(tmp_path)
-    one = around(READER, stored, "n42", size=10)
+    one = page_around(READER, stored, "n42", size=10)
     assert texts(one) == [f"word {n}" for n in range(33, 43)]
     assert one.has_more is True
 
@@ -79,7 +79,7 @@ def test_a_page_can_end_with_an_event(tmp_path: Path) -> None:
 @pytest.mark.parametrize("event", ["nowhere", "99999999.0", "1.7"])
 def test_an_event_that_is_not_there_is_misuse(tmp_path: Path, event: str) -> None:
     with pytest.raises(Misuse, match="no event"):
-        page(READER, session(tmp_path), before_id=event)
+        newest_page(READER, session(tmp_path), before_id=event)
 
 
 def test_the_end_of_a_huge_session_is_read_alone(tmp_path: Path) -> None:
@@ -91,4 +91,4 @@ def test_the_end_of_a_huge_session_is_read_alone(tmp_path: Path) -> None:
             file.write(b"\n" * (n == 0) + msgspec.json.encode({"kind": "user", "text": f"word {n}"}) + b"\n")
     stored = READER.find(tmp_path, "one")
     assert stored is not None
-    assert texts(page(READER, stored, size=50)) == [f"word {n}" for n in range(50, 100)]
+    assert texts(newest_page(READER, stored, size=50)) == [f"word {n}" for n in range(50, 100)]

@@ -9,16 +9,21 @@ from typing import Any
 import msgspec
 import pytest
 
-from segue.agents.codex.reader import READER
+from segue.agents.codex.archive import ARCHIVE
 from segue.core.transcript import Brief, Entry
-from segue.sessions.listing import listed
-from segue.sessions.places import Place
-from segue.sessions.pruning import DAY_MS, Candidate, Rules, is_named, judge
-from segue.sessions.shelf import Known
+from segue.sessions.agent_homes import AgentHome
+from segue.sessions.catalog import KnownSessions
+from segue.sessions.listing import list_sessions
+from segue.sessions.prune import DAY_MS, Candidate, Rules, is_named, judge
 
 NOW = 100 * DAY_MS
 OLD = Candidate(
-    agent="claude", id="old", size=10, last_used_ms=NOW - 8 * DAY_MS, brief=Brief(), known=Known(ours=True)
+    agent="claude",
+    id="old",
+    size=10,
+    last_used_ms=NOW - 8 * DAY_MS,
+    brief=Brief(),
+    known=KnownSessions(ours=True),
 )
 
 
@@ -35,14 +40,14 @@ def goes(candidate: Candidate, **rules: Any) -> bool | None:
         ({"last_used_ms": NOW - 6 * DAY_MS}, {}, False),
         ({"last_used_ms": NOW - 6 * DAY_MS}, {"days": 5}, True),
         ({"last_used_ms": NOW}, {"days": 0}, True),
-        ({"known": Known("k", pinned=True, ours=True)}, {"days": 0}, False),
-        ({"known": Known("k", pinned=True)}, {"days": 0, "all_sessions": True}, False),
+        ({"known": KnownSessions("k", pinned=True, ours=True)}, {"days": 0}, False),
+        ({"known": KnownSessions("k", pinned=True)}, {"days": 0, "all_sessions": True}, False),
         ({"running": True}, {"days": 0}, False),
         ({"brief": Brief(title="mine", title_by="user")}, {"days": 0}, False),
         ({"brief": Brief(title="made up", title_by="agent")}, {}, True),
-        ({"known": Known()}, {}, None),
-        ({"known": Known("k")}, {}, None),
-        ({"known": Known()}, {"all_sessions": True}, True),
+        ({"known": KnownSessions()}, {}, None),
+        ({"known": KnownSessions("k")}, {}, None),
+        ({"known": KnownSessions()}, {"all_sessions": True}, True),
         ({"here": False}, {}, None),
         ({}, {"agents": ("codex",)}, None),
         ({}, {"agents": ("codex", "claude")}, True),
@@ -59,7 +64,7 @@ def test_a_session_goes_only_if_nobody_needs_it(
 def test_the_newest_of_each_conversation_stay() -> None:
     sessions = [
         msgspec.structs.replace(
-            OLD, id=f"{key}{n}", last_used_ms=OLD.last_used_ms - n, known=Known(key, ours=True)
+            OLD, id=f"{key}{n}", last_used_ms=OLD.last_used_ms - n, known=KnownSessions(key, ours=True)
         )
         for key in ("a", "b")
         for n in range(4)
@@ -98,7 +103,7 @@ def test_a_name_that_is_given_beside_a_session_is_not_missed(tmp_path: Path) -> 
     file = home / "sessions" / "2026" / "01" / "02" / f"rollout-2026-01-02T03-04-05-{thread}.jsonl"
     file.parent.mkdir(parents=True)
     file.write_text(json.dumps({"type": "session_meta", "payload": {"id": thread, "cwd": "/w"}}) + "\n")
-    places = [Place("codex", None, home, READER)]
-    assert [each.brief.title_by for each in listed(places, tmp_path / "memory")] == [None]
+    places = [AgentHome("codex", None, home, ARCHIVE)]
+    assert [each.brief.title_by for each in list_sessions(places, tmp_path / "memory")] == [None]
     (home / "session_index.jsonl").write_text(json.dumps({"id": thread, "thread_name": "mine"}) + "\n")
-    assert [each.brief.title_by for each in listed(places, tmp_path / "memory")] == ["user"]
+    assert [each.brief.title_by for each in list_sessions(places, tmp_path / "memory")] == ["user"]

@@ -10,13 +10,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from segue.agents.reader import Record, Stored
+from segue.agents.base import Record, StoredSession
 from segue.core.transcript import Entry
-from segue.sessions.index import Index, locked, open_index
-from segue.sessions.indexing import Updated, update, updated
-from segue.sessions.places import Place
-from segue.sessions.search import Hit, search
-from segue.sessions.search_rows import Wanted
+from segue.sessions.agent_homes import AgentHome
+from segue.sessions.search.index import Index, locked, open_index
+from segue.sessions.search.search import Hit, Wanted, search
+from segue.sessions.search.update import Updated, update, updated
 from tests.unit.sessions.made import MadeReader, write
 
 DAY_MS = 24 * 3_600_000
@@ -29,7 +28,7 @@ class Counting(MadeReader):
     def __init__(self) -> None:
         self.reads: list[tuple[str, int]] = []
 
-    def read(self, stored: Stored, start: int = 0) -> Iterator[Record]:
+    def read(self, stored: StoredSession, start: int = 0) -> Iterator[Record]:
         self.reads.append((stored.id, start))
         return super().read(stored, start)
 
@@ -37,7 +36,7 @@ class Counting(MadeReader):
 class Rewriting(MadeReader):
     """Sessions that are written anew as a whole."""
 
-    def stored(self, home: Path) -> Iterator[Stored]:
+    def stored(self, home: Path) -> Iterator[StoredSession]:
         for each in super().stored(home):
             yield msgspec.structs.replace(each, appends=False)
 
@@ -47,7 +46,7 @@ class Scene:
         self.home = tmp_path / "home"
         self.home.mkdir()
         self.reader = reader or Counting()
-        self.places = [Place("made", "mine", self.home, self.reader)]
+        self.places = [AgentHome("made", "mine", self.home, self.reader)]
         self.index: Index = open_index(tmp_path / "segue" / "index.db")
 
     def update(self) -> Updated:
@@ -265,7 +264,7 @@ def test_narrowing_down(tmp_path: Path) -> None:
     write(scene.home, "s2", user("needle below"), brief={"cwd": str(below)})
     write(scene.home, "s3", user("needle other", at_ms=NOW_MS - 30 * DAY_MS), brief={"cwd": str(other)})
     write(scene.home, "s4", {"kind": "result", "text": "needle nowhere", "at_ms": NOW_MS})
-    scene.places.append(Place("else", None, tmp_path / "empty", scene.reader))
+    scene.places.append(AgentHome("else", None, tmp_path / "empty", scene.reader))
     scene.update()
     assert scene.texts("needle", here=here) == ["needle below", "needle here"]
     assert scene.texts("needle", here=tmp_path / "elsewhere") == []

@@ -8,8 +8,8 @@ import sqlite3
 import pytest
 
 from segue.core.errors import Misuse
-from segue.sessions.search_query import Term, fts, parsed
-from segue.sessions.snippets import snippet
+from segue.sessions.search.query import Term, fts, parsed
+from segue.sessions.search.snippets import snippet
 
 READ = {
     "one two": [Term(("one",)), Term(("two",))],

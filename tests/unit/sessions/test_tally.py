@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from segue.agents import registry
-from segue.agents.reader import Allowance
+from segue.agents.base import WindowRules
 from segue.config.schema import Config
 from segue.core.transcript import Brief, Entry
-from segue.sessions.tally import load, tally
+from segue.sessions.counts import context_load, tally_of
 from tests.clis import CLIS
 
-CLAUDE = Allowance(reserved=20_000, compacts_at=1.0, margin=13_000, window=200_000)
+CLAUDE = WindowRules(reserved=20_000, compacts_at=1.0, margin=13_000, window=200_000)
 
 
 @pytest.mark.parametrize(
@@ -27,18 +27,18 @@ CLAUDE = Allowance(reserved=20_000, compacts_at=1.0, margin=13_000, window=200_0
 def test_the_last_request_and_what_came_after_it_are_loaded(
     context: int, after: int, window: int | None, compacts: bool
 ) -> None:
-    loaded = load(Brief(context=context, after=after, window=window), CLAUDE)
+    loaded = context_load(Brief(context=context, after=after, window=window), CLAUDE)
     assert (loaded.tokens, loaded.window) == (context + after, window or 200_000)
     assert loaded.compacts is compacts
 
 
 def test_what_a_session_does_not_tell_is_not_known() -> None:
-    loaded = load(Brief(), CLAUDE)
+    loaded = context_load(Brief(), CLAUDE)
     assert (loaded.tokens, loaded.compacts, loaded.share) == (None, None, None)
 
 
 def test_an_agent_that_never_compacts_does_not() -> None:
-    loaded = load(Brief(context=199_999), Allowance(reserved=0, compacts_at=None, window=200_000))
+    loaded = context_load(Brief(context=199_999), WindowRules(reserved=0, compacts_at=None, window=200_000))
     assert loaded.compacts is False
 
 
@@ -54,7 +54,7 @@ def test_what_comes_back_is_counted_apart_from_what_does_not() -> None:
         Entry(id="7.0", kind="state", label="ai title", restored=False),
         Entry(id="8.0", kind="damaged"),
     ]
-    counts = tally(entries)
+    counts = tally_of(entries)
     assert (counts.messages, counts.calls, counts.side, counts.damaged) == (2, 1, 1, 1)
     assert (counts.restored, counts.left) == ({"git snapshot": 1}, {"ai title": 1})
 

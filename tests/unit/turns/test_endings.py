@@ -7,13 +7,13 @@ from pathlib import Path
 
 import msgspec
 
-from segue.core.denied import Denied
 from segue.core.errors import StoreAway
 from segue.core.outcome import Failure, Outcome
 from segue.core.redact import Redactor
+from segue.core.tools import DeniedTools
 from segue.core.turn import Sent, Turn, shown_failure
 from segue.core.usage import Context, Usage
-from segue.turns import keep, retries
+from segue.turns import retries, run_dir
 from segue.turns.report import failed_if_denied
 
 TURN = Turn(
@@ -60,7 +60,7 @@ def test_a_store_that_is_away_does_not_hide_what_came_of_the_last_try() -> None:
 
 def test_the_way_on_from_a_refused_tool_names_the_directory() -> None:
     done = msgspec.structs.replace(
-        TURN, status="ok", state="done", failure=None, tools_denied=Denied(1, ("Write",))
+        TURN, status="ok", state="done", failure=None, tools_denied=DeniedTools(1, ("Write",))
     )
     assert failed_if_denied(done, "/w").next == "segue retry t m1 --cwd /w"
     assert failed_if_denied(done, None).next == "segue retry t m1"
@@ -69,5 +69,5 @@ def test_the_way_on_from_a_refused_tool_names_the_directory() -> None:
 def test_a_run_directory_that_cannot_be_read_is_a_notice(tmp_path: Path) -> None:
     place = tmp_path / "run"
     place.write_text("not a directory")
-    assert "could not be cleared up" in (keep.settle(place, Redactor(())) or "")
-    assert keep.settle(tmp_path / "nothing", Redactor(())) is None
+    assert "could not be cleared up" in (run_dir.archive(place, Redactor(())) or "")
+    assert run_dir.archive(tmp_path / "nothing", Redactor(())) is None

@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from segue.agents.base import Answer, Ended, Evidence, Sessions
-from segue.agents.claude import identity, projects, stream, tools, verdict
-from segue.agents.claude.sessions import SESSIONS
+from segue.agents.base import Answer, Ended, Evidence, SessionFormat
+from segue.agents.claude import format as session_format
+from segue.agents.claude import stream, tools, verdict
+from segue.agents.claude.format import FORMAT
 from segue.core.errors import Misuse
 from segue.core.events import Event, Permission, Question
-from segue.core.keys import flag, uuid
+from segue.core.ids import flag, new_uuid, version_parts
 from segue.core.outcome import Outcome
-from segue.core.reading import Reading
-from segue.core.request import Capabilities, Command, Place, Posture, Request, Runtime
-from segue.core.versions import parts
+from segue.core.request import Capabilities, Command, Posture, Request, RunPlace, Runtime
+from segue.core.stream import TurnState
 
 if TYPE_CHECKING:
-    from segue.agents.reader import Reader
+    from segue.agents.base import SessionArchive
 
 _MODES: Mapping[Posture, tuple[str, ...]] = {
     "default": (),
@@ -82,16 +82,16 @@ class Claude:
         ]
     )
     login_check: Sequence[str] = ("auth", "status")
-    sessions: Sessions | None = SESSIONS
+    sessions: SessionFormat | None = FORMAT
     notes: Sequence[str] = (
         "without --permission, Claude refuses edits and commands that its settings do not allow",
         "as root, Claude accepts --permission full only if IS_SANDBOX=1 is set",
     )
 
-    def reader(self) -> Reader | None:
-        from segue.agents.claude.reader import READER  # a turn does not need it, and starts faster without
+    def reader(self) -> SessionArchive | None:
+        from segue.agents.claude.archive import ARCHIVE  # a turn does not need it, and starts faster without
 
-        return READER
+        return ARCHIVE
 
     def runtime(self, command: tuple[str, ...], outputs: Sequence[str]) -> Runtime:
         said, help_text = outputs
@@ -113,9 +113,9 @@ class Claude:
         return Path(env.get("CLAUDE_CONFIG_DIR") or Path(env.get("HOME", "~")).expanduser() / ".claude")
 
     def login_files(self, home: Path, env: Mapping[str, str]) -> Sequence[Path]:
-        return home, identity.settings_file(home, env)
+        return home, session_format.settings_file(home, env)
 
-    def command(self, request: Request, runtime: Runtime, place: Place) -> Command:
+    def command(self, request: Request, runtime: Runtime, place: RunPlace) -> Command:
         can = runtime.capabilities
         argv = [
             *runtime.command,
@@ -157,15 +157,15 @@ class Claude:
         body = {"subtype": "success", "request_id": event.id, "response": response}
         return msgspec.json.encode({"type": "control_response", "response": body}) + b"\n"
 
-    def evidence(self, request: Request, place: Place, home: Path, reading: Reading) -> Evidence:
+    def evidence(self, request: Request, place: RunPlace, home: Path, reading: TurnState) -> Evidence:
         """Where the session that was asked for is: a crash has been reported as "not found"."""
         session = request.start.session
         if session is None:
             return {}
-        path = projects.find(home, session, request.cwd)
+        path = session_format.find_file(home, session, request.cwd)
         if path is None:
             return {"session": "nowhere"}
-        here = path.parent == projects.folder(home, request.cwd)
+        here = path.parent == session_format.project_folder(home, request.cwd)
         return {"session": "here" if here else "elsewhere"}
 
     def conclude(self, ended: Ended) -> Outcome:
@@ -198,22 +198,22 @@ def _capabilities(version: str | None, help_text: str) -> Capabilities:
 
 
 def _is_at_least(version: str | None, least: tuple[int, ...]) -> bool:
-    return version is not None and parts(version) >= least
+    return version is not None and version_parts(version) >= least
 
 
 def _start(request: Request) -> list[str]:
     start = request.start
-    chosen = [flag("session-id", uuid(start.new_id))] if start.new_id else []
+    chosen = [flag("session-id", new_uuid(start.new_id))] if start.new_id else []
     match start.mode:
         case "fresh":
             return chosen + ([] if request.save else ["--no-session-persistence"])
         case "resume":
-            return [flag("resume", uuid(start.session or ""))]
+            return [flag("resume", new_uuid(start.session or ""))]
         case "fork":
-            return [flag("resume", uuid(start.session or "")), "--fork-session", *chosen]
+            return [flag("resume", new_uuid(start.session or "")), "--fork-session", *chosen]
         case "branch":
-            at = flag("resume-session-at", uuid(start.at or ""))
-            return [flag("resume", uuid(start.session or "")), at, "--fork-session", *chosen]
+            at = flag("resume-session-at", new_uuid(start.at or ""))
+            return [flag("resume", new_uuid(start.session or "")), at, "--fork-session", *chosen]
 
 
 def _options(request: Request) -> list[str]:

@@ -10,13 +10,23 @@ from collections.abc import Mapping
 
 import msgspec
 
-from segue.agents.claude import windows
-from segue.agents.claude.lines import milliseconds
-from segue.agents.claude.prompts import EXACT, counted, first_prompt, is_side, last_prompt
-from segue.agents.claude.windows import Windows, first, last, line, places_back
-from segue.agents.reader import Stored
-from segue.core.carried import own
-from segue.core.situation import tokens
+from segue.agents.base import StoredSession
+from segue.agents.claude import prompts
+from segue.agents.claude.entries import milliseconds
+from segue.agents.claude.prompts import (
+    EXACT,
+    Windows,
+    count_prompts,
+    first_prompt,
+    first_value,
+    is_side,
+    last_prompt,
+    last_value,
+    line_at,
+    places_back,
+)
+from segue.core.prompt_parts import user_words
+from segue.core.situation import tokens_of
 from segue.core.transcript import Brief, TitleBy
 
 _ANSWER = b'"role":"assistant"'
@@ -88,30 +98,30 @@ _boundary = msgspec.json.Decoder(_Boundary)
 _cost = msgspec.json.Decoder(_Cost)
 
 
-def brief(stored: Stored) -> Brief:
+def brief(stored: StoredSession) -> Brief:
     try:
-        seen = windows.look(stored.file)
+        seen = prompts.look_at(stored.file)
     except OSError as error:
         return Brief(
             last_used_ms=stored.changed_ns // 1_000_000,
             trouble=f"it cannot be read: {error.strerror or error}",
         )
     head, tail = seen.head, seen.tail
-    spaced = windows.is_spaced(seen)
+    spaced = prompts.is_spaced(seen)
     opening, parent = first_prompt(head, spaced)
-    notes = windows.notes(tail, _WANTED)
+    notes = prompts.notes(tail, _WANTED)
     noted = _value(notes, _NOTED, "lastPrompt")
-    closing = own(noted or "") or last_prompt(tail, spaced)
+    closing = user_words(noted or "") or last_prompt(tail, spaced)
     title, title_by = _title(seen, notes, noted, opening, spaced)
     load = _load(tail, spaced)
     cost = _spent(notes[_SPENT]) if _SPENT in notes else None
-    tag = last(notes[_TAG], "tag") if _TAG in notes else None
-    messages = counted(seen, spaced)
+    tag = last_value(notes[_TAG], "tag") if _TAG in notes else None
+    messages = count_prompts(seen, spaced)
     estimated = seen.size > EXACT
     if estimated:  # an estimate, but never below what is known
         messages = max(messages, bool(opening or closing) + bool(load.model))
     return Brief(
-        cwd=first(head, "cwd", spaced),
+        cwd=first_value(head, "cwd", spaced),
         title=title,
         title_by=title_by,
         first_prompt=opening,
@@ -120,15 +130,15 @@ def brief(stored: Stored) -> Brief:
         messages_estimated=estimated,
         tokens=sum(each.all for each in cost.by_model.values()) if cost else None,
         cost_usd=cost.total if cost else None,
-        branch=last(tail, "gitBranch", spaced) or first(head, "gitBranch", spaced),
-        created_ms=milliseconds(first(head, "timestamp", spaced)),
-        last_used_ms=milliseconds(last(tail, "timestamp", spaced)) or stored.changed_ns // 1_000_000,
-        version=load.version or last(tail, "version", spaced) or first(head, "version", spaced),
+        branch=last_value(tail, "gitBranch", spaced) or first_value(head, "gitBranch", spaced),
+        created_ms=milliseconds(first_value(head, "timestamp", spaced)),
+        last_used_ms=milliseconds(last_value(tail, "timestamp", spaced)) or stored.changed_ns // 1_000_000,
+        version=load.version or last_value(tail, "version", spaced) or first_value(head, "version", spaced),
         model=load.model,
         context=load.context,
         after=load.after,
         tags=(tag,) if tag else (),
-        agent_name=last(notes[_NAME], "agentName") if _NAME in notes else None,
+        agent_name=last_value(notes[_NAME], "agentName") if _NAME in notes else None,
         parent=parent,
         side=is_side(head),
         empty=not (opening or closing or messages),
@@ -138,7 +148,7 @@ def brief(stored: Stored) -> Brief:
 def _value(notes: Mapping[bytes, bytes], kind: bytes, key: str) -> str | None:
     """What a note says; or a line that another than the CLI wrote."""
     lines = (notes[name] for name in (kind, b"") if name in notes)
-    return next((value for line in lines if (value := last(line, key))), None)
+    return next((value for line in lines if (value := last_value(line, key))), None)
 
 
 def _title(
@@ -146,7 +156,7 @@ def _title(
 ) -> tuple[str | None, TitleBy | None]:
     ends = [notes]
     if seen.whole is None:
-        ends.append(windows.notes(seen.head, _IN_HEAD))
+        ends.append(prompts.notes(seen.head, _IN_HEAD))
     for kind, key, by in _TITLES:
         for found in ends:
             title = _value(found, kind, key)
@@ -154,7 +164,7 @@ def _title(
                 return title, by
     if noted:
         return noted, "prompt"
-    summary = last(seen.tail, "summary", spaced)
+    summary = last_value(seen.tail, "summary", spaced)
     if summary:
         return summary, "agent"
     return (opening, "prompt") if opening else (None, None)
@@ -164,7 +174,7 @@ def _load(tail: bytes, spaced: bool) -> _Load:
     """From the newest answer of the model's own that tells its usage."""
     for pattern in (_ANSWER, b'"role": "assistant"') if spaced else (_ANSWER,):
         for at in places_back(tail, pattern):
-            start, end = line(tail, at)
+            start, end = line_at(tail, at)
             try:
                 found = _answer.decode(tail[start:end])
             except _BROKEN:
@@ -180,16 +190,16 @@ def _behind(tail: bytes, end: int, found: _Answer, said: _Said, usage: _Usage) -
     context: int | None = (
         usage.input_tokens + usage.cache_read_input_tokens + usage.cache_creation_input_tokens
     )
-    after = max(usage.output_tokens, tokens(len(bytes(said.content))))
+    after = max(usage.output_tokens, tokens_of(len(bytes(said.content))))
     at = tail.rfind(b'"subtype":"compact_boundary"', end)
     if at >= 0:
-        start, end = line(tail, at)
+        start, end = line_at(tail, at)
         try:
             context = _boundary.decode(tail[start:end]).compact_metadata.post_tokens
         except _BROKEN:
             context = None
         after = 0
-    after += tokens(sum(map(_heard, tail[end + 1 :].split(b"\n"))))
+    after += tokens_of(sum(map(_heard, tail[end + 1 :].split(b"\n"))))
     return _Load(found.version, said.model, context, after)
 
 

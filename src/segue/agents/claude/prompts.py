@@ -1,18 +1,162 @@
-"""The prompts of a Claude session, in a part of its file: the first, the last, and how much was said."""
+"""The prompts of a Claude session, in a part of its file: the first, the last, and how much was said.
+
+Single values out of the beginning and the end of a session's file, found by their keys, not by decoding.
+
+A window may begin or end in mid-line. A key is known by its quotes and its colon: in what somebody said,
+quotes are escaped, so only a field can be found. Titles and directories come out as in the list of Claude's
+own SDK, which looks for them in the same windows; a last value written with a space behind its colon counts
+before one without, as it does there.
+"""
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import NamedTuple
 
 import msgspec
 
-from segue.agents.claude import lines
-from segue.agents.claude.messages import PUT_IN
-from segue.agents.claude.windows import Windows, is_spaced, line, places, places_back
-from segue.core.carried import own
-from segue.core.loose import items, table
-from segue.core.loose import text as words
+from segue.agents.base import HEAD, TAIL
+from segue.agents.claude import entries
+from segue.agents.claude.entries import PUT_IN
+from segue.core.json_values import as_items, as_table
+from segue.core.json_values import as_text as words
+from segue.core.prompt_parts import user_words
+
+GLANCE = 2048
+_TYPED, _MESSAGE = b'{"type":"', b'{"parentUuid":'
+_KIND = len(_TYPED)
+"""How the CLI's own lines begin: notes, and records of the chain."""
+_ESCAPE = ord("\\")
+
+
+class Windows(NamedTuple):
+    """A file's two ends. Where they meet, both are the ``whole`` of it: to copy them would cost more than all
+    that is looked for in them."""
+
+    head: bytes
+    tail: bytes
+    whole: bytes | None
+    size: int
+
+
+def look_at(path: str) -> Windows:
+    opened = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        size = os.fstat(opened).st_size
+        if size <= HEAD + TAIL:
+            whole = os.pread(opened, HEAD + TAIL, 0)
+            return Windows(whole, whole, whole, len(whole))
+        return Windows(os.pread(opened, HEAD, 0), os.pread(opened, TAIL, size - TAIL), None, size)
+    finally:
+        os.close(opened)
+
+
+def notes(window: bytes, wanted: Sequence[bytes]) -> dict[bytes, bytes]:
+    """The last line of each kind that is wanted, by how it begins; those of no known beginning under ``b""``.
+
+    To look at the beginnings of lines is ten times as fast as to look for a key that is not there: messages
+    are long, notes are short.
+    """
+    found: dict[bytes, bytes] = {}
+    strange: list[bytes] = []
+    end = len(window)
+    while end > 0:
+        start = window.rfind(b"\n", 0, end) + 1
+        if window.startswith(_MESSAGE, start):
+            pass
+        elif window.startswith(_TYPED, start):
+            for kind in wanted:
+                if kind not in found and window.startswith(kind, start + _KIND):
+                    found[kind] = window[start:end]
+        elif end > start:
+            strange.append(window[start:end])
+        end = start - 1
+    if strange:
+        found[b""] = b"\n".join(reversed(strange))
+    return found
+
+
+def is_spaced(seen: Windows) -> bool:
+    """Whether somebody else's JSON, with spaces behind its colons, is in it; a glance must do."""
+    head, tail, mark = seen.head, seen.tail, b'": "'
+    if head.find(mark, 0, GLANCE) >= 0 or tail.find(mark, max(len(tail) - GLANCE, 0)) >= 0:
+        return True
+    return tail is not head and tail.find(mark, 0, GLANCE) >= 0
+
+
+def first_value(window: bytes, key: str, spaced: bool = True) -> str | None:
+    for pattern in _patterns(key, spaced):
+        at = window.find(pattern)
+        if at >= 0:
+            value = _string(window, at + len(pattern))
+            if value is not None:
+                return value or None
+    return None
+
+
+def last_value(window: bytes, key: str, spaced: bool = True) -> str | None:
+    """None also where the last value is empty."""
+    for pattern in _patterns(key, spaced)[::-1]:
+        at = window.rfind(pattern)
+        while at >= 0:
+            value = _string(window, at + len(pattern))
+            if value is not None:
+                return value or None
+            at = window.rfind(pattern, 0, at)
+    return None
+
+
+def line_at(window: bytes, at: int) -> tuple[int, int]:
+    """Where the line around a place begins and ends."""
+    end = window.find(b"\n", at)
+    return window.rfind(b"\n", 0, at) + 1, len(window) if end < 0 else end
+
+
+def places_of(window: bytes, pattern: bytes) -> Iterator[int]:
+    at = window.find(pattern)
+    while at >= 0:
+        yield at
+        at = window.find(pattern, at + len(pattern))
+
+
+def places_back(window: bytes, pattern: bytes, start: int = 0) -> Iterator[int]:
+    """The same from the end, which is also the faster way through a window."""
+    at = window.rfind(pattern, start)
+    while at >= 0:
+        yield at
+        at = window.rfind(pattern, start, at)
+
+
+@cache
+def _patterns(key: str, spaced: bool) -> tuple[bytes, ...]:
+    patterns = (f'"{key}":"'.encode(), f'"{key}": "'.encode())
+    return patterns if spaced else patterns[:1]
+
+
+def _string(window: bytes, start: int) -> str | None:
+    """The string that begins there; None where its end is not in the window."""
+    end = window.find(b'"', start)
+    while end >= 0:
+        before = end
+        while before > start and window[before - 1] == _ESCAPE:
+            before -= 1
+        if (end - before) % 2 == 0:
+            return _unescaped(window[start:end])
+        end = window.find(b'"', end + 1)
+    return None
+
+
+def _unescaped(text: bytes) -> str:
+    if b"\\" in text:
+        try:
+            return msgspec.json.decode(b'"' + text + b'"', type=str)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            pass
+    return text.decode("utf-8", "replace")
+
 
 LONGEST = 200
 """Characters of a prompt that are shown."""
@@ -55,13 +199,13 @@ def first_prompt(head: bytes, spaced: bool) -> tuple[str | None, str | None]:
             continue
         if found.type != "user":
             continue
-        parent = parent or words(table(found.forked_from).get("sessionId")) or None
-        for said in _texts(table(found.message).get("content")):
+        parent = parent or words(as_table(found.forked_from).get("sessionId")) or None
+        for said in _texts(as_table(found.message).get("content")):
             typed = _COMMAND.search(said)
             if typed is not None:
                 command = command or typed[1]
             elif not _is_put_in(said):
-                return shortened(said), parent
+                return shorten(said), parent
     return command, parent
 
 
@@ -71,11 +215,11 @@ def last_prompt(tail: bytes, spaced: bool) -> str | None:
         for at in places_back(tail, pattern):
             text = _said(tail, at)
             if text:
-                return shortened((own(text) or text).replace("\n", " ").strip())
+                return shorten((user_words(text) or text).replace("\n", " ").strip())
     return None
 
 
-def counted(seen: Windows, spaced: bool) -> int:
+def count_prompts(seen: Windows, spaced: bool) -> int:
     """How often somebody said something: counted in all of a file, or at its ends and carried over."""
     if seen.size <= EXACT:
         return _counted(seen.head, spaced)
@@ -83,7 +227,7 @@ def counted(seen: Windows, spaced: bool) -> int:
     return round(count * seen.size / (2 * SAMPLE))
 
 
-def counted_in(data: bytes) -> int:
+def count_prompts_in(data: bytes) -> int:
     """How often somebody said something in a file that is there as a whole."""
     return _counted(data, is_spaced(Windows(data, data, data, len(data))))
 
@@ -109,19 +253,19 @@ def is_side(head: bytes) -> bool:
     return b'"isSidechain":true' in record or b'"isSidechain": true' in record
 
 
-def shortened(text: str) -> str:
+def shorten(text: str) -> str:
     return text if len(text) <= LONGEST else text[:LONGEST].rstrip() + "…"
 
 
 def _users(head: bytes, spaced: bool) -> Iterator[tuple[int, int]]:
     """The lines that may hold a prompt, in their order."""
-    found = list(places(head, b'"type": "user"')) if spaced else []
-    plain = places(head, b'"type":"user"')
+    found = list(places_of(head, b'"type": "user"')) if spaced else []
+    plain = places_of(head, b'"type":"user"')
     done = 0
     for at in sorted((*found, *plain)) if found else plain:
         if at < done:
             continue
-        start, end = line(head, at)
+        start, end = line_at(head, at)
         done = end
         if not _is_no_prompt(head, start, end):
             yield start, end
@@ -132,15 +276,15 @@ def _is_no_prompt(data: bytes, start: int, end: int) -> bool:
 
 
 def _texts(content: object) -> Iterator[str]:
-    blocks = [content] if isinstance(content, str) else [_text(block) for block in items(content)]
+    blocks = [content] if isinstance(content, str) else [_text(block) for block in as_items(content)]
     for block in blocks:
-        said = (own(block) or block).replace("\n", " ").strip()
+        said = (user_words(block) or block).replace("\n", " ").strip()
         if said:
             yield said
 
 
 def _text(block: object) -> str:
-    found = table(block)
+    found = as_table(block)
     return words(found.get("text")) if found.get("type") == "text" else ""
 
 
@@ -152,10 +296,10 @@ def _said(data: bytes, at: int) -> str | None:
     """What the user's line around a place says; None where it was put in, or holds a tool's result."""
     if data.find(b'"tool_', at, at + 60) >= 0:
         return None
-    start, end = line(data, at)
+    start, end = line_at(data, at)
     if data.startswith(_REQUEST, start):
         return None
-    for entry in lines.entries(data[start:end], 0):
+    for entry in entries.entries(data[start:end], 0):
         if entry.kind == "user" and not (entry.inserted or entry.side):
             return entry.text
     return None
@@ -170,7 +314,7 @@ def _spoke(data: bytes, at: int) -> bool:
         return bool(_said(data, at))
     if data.startswith(_NO_WORDS, words_at):
         return False
-    start, end = line(data, at)
+    start, end = line_at(data, at)
     if data.startswith(_REQUEST, start) or data.find(b'"isSidechain":true', start, at) >= 0:
         return False
     return data.find(b'"isMeta":true', at, end) < 0 and data.find(b'"isCompactSummary":true', at, end) < 0

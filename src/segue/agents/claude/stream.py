@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from segue.core import events as ev
-from segue.core.loose import items, table, text, whole
+from segue.core.json_values import as_items, as_table, as_text, as_whole
 from segue.core.usage import Usage
 
 DENIED = "Not allowed in this run: "
@@ -194,8 +194,8 @@ def _system(record: _Line, line: bytes) -> Sequence[ev.Event]:
     if record.subtype == "api_retry":
         return (_retry(_any.decode(line)),)
     if record.subtype == "compact_boundary":
-        about = table(_any.decode(line).get("compact_metadata"))
-        return (ev.Compacted(text(about.get("trigger")) or None, whole(about.get("pre_tokens"))),)
+        about = as_table(_any.decode(line).get("compact_metadata"))
+        return (ev.Compacted(as_text(about.get("trigger")) or None, as_whole(about.get("pre_tokens"))),)
     return ()
 
 
@@ -208,8 +208,10 @@ def _limit(about: _Limit | None) -> Sequence[ev.Event]:
 
 
 def _retry(raw: dict[str, Any]) -> ev.Retry:
-    delay = whole(raw.get("retry_delay_ms"))
-    return ev.Retry(whole(raw.get("attempt")), whole(raw.get("max_retries")), delay, text(raw.get("error")))
+    delay = as_whole(raw.get("retry_delay_ms"))
+    return ev.Retry(
+        as_whole(raw.get("attempt")), as_whole(raw.get("max_retries")), delay, as_text(raw.get("error"))
+    )
 
 
 def _result(line: bytes) -> Sequence[ev.Event]:
@@ -221,18 +223,18 @@ def _result(line: bytes) -> Sequence[ev.Event]:
 
 def _control(line: bytes) -> Sequence[ev.Event]:
     raw = _any.decode(line)
-    request = table(raw.get("request"))
+    request = as_table(raw.get("request"))
     if request.get("subtype") != "can_use_tool":
         return ev.unknown(line, f"unknown control request {request.get('subtype')}")
     key, tool, given = str(raw.get("request_id")), str(request.get("tool_name")), request.get("input")
-    call = text(request.get("tool_use_id")) or None
+    call = as_text(request.get("tool_use_id")) or None
     if tool == "AskUserQuestion" and isinstance(given, dict):
         return (ev.Question(key, given.get("questions"), call),)
     return (ev.Permission(key, tool, given, call),)
 
 
 def _complaint(raw: dict[str, Any]) -> str:
-    errors = items(raw.get("errors"))
+    errors = as_items(raw.get("errors"))
     if errors:
         return "; ".join(str(error) for error in errors)[:2_000]
     return str(raw.get("result") or "")[:2_000]
@@ -244,5 +246,5 @@ def _value(raw: msgspec.Raw) -> Any:
 
 def _text(value: Any) -> str:
     if isinstance(value, list):
-        return "\n".join(text(part.get("text")) for part in value if isinstance(part, dict))
-    return text(value)
+        return "\n".join(as_text(part.get("text")) for part in value if isinstance(part, dict))
+    return as_text(value)

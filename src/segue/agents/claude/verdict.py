@@ -6,8 +6,7 @@ import re
 from typing import Any
 
 from segue.agents.base import Ended
-from segue.core.denied import Denied, distinct
-from segue.core.loose import items, number, table, text, whole
+from segue.core.json_values import as_items, as_number, as_table, as_text, as_whole
 from segue.core.outcome import (
     Failure,
     Kind,
@@ -19,7 +18,8 @@ from segue.core.outcome import (
     last_line,
     unanswered,
 )
-from segue.core.reading import Reading
+from segue.core.stream import TurnState
+from segue.core.tools import DeniedTools, distinct_names
 from segue.core.usage import Context, Totals, Usage, cost_since
 
 _STATUS = re.compile(r"\bAPI Error:? \(?(\d{3})\b")
@@ -38,7 +38,7 @@ _WHERE: dict[str, Reason] = {"here": "corrupt", "elsewhere": "wrong_cwd"}
 
 
 def conclude(ended: Ended) -> Outcome:
-    raw = table(ended.reading.end.raw) if ended.reading.end is not None else {}
+    raw = as_table(ended.reading.end.raw) if ended.reading.end is not None else {}
     denied = _denied(raw, ended.reading)
     calls = ended.reading.tools_run + ended.reading.tools_denied.count
     failure = _failure(ended, raw, denied)
@@ -52,13 +52,13 @@ def conclude(ended: Ended) -> Outcome:
         cost_usd=_cost(ended, raw),
         context=_context(raw, ended.reading),
         totals=ended.base if refused else _totals(ended, raw),
-        model_turns=whole(raw.get("num_turns")),
+        model_turns=as_whole(raw.get("num_turns")),
         tools_run=max(calls - denied.count, 0),
         tools_denied=denied,
     )
 
 
-def _failure(ended: Ended, raw: dict[str, Any], denied: Denied) -> Failure | None:
+def _failure(ended: Ended, raw: dict[str, Any], denied: DeniedTools) -> Failure | None:
     ended_by_us = by_exit(ended.exit)
     if ended_by_us is not None:
         return ended_by_us
@@ -80,8 +80,8 @@ def _from_result(ended: Ended, raw: dict[str, Any], message: str) -> Failure:
     if idle and resumed and subtype == "error_during_execution":
         return _rejected(ended, message or last_line(ended.exit.stderr))
     if raw.get("terminal_reason") == "prompt_too_long" or _TOO_LONG.search(message):
-        return Failure("context_exceeded", message, status=whole(raw.get("api_error_status")))
-    status = whole(raw.get("api_error_status")) or _status_in(message)
+        return Failure("context_exceeded", message, status=as_whole(raw.get("api_error_status")))
+    status = as_whole(raw.get("api_error_status")) or _status_in(message)
     kind = by_status(status) or _kind_in_words(message)
     if kind is None:
         quiet = "Claude ended without an answer; the model's reply could not be read"
@@ -134,18 +134,18 @@ def _until(message: str) -> int | None:
     return int(found[1]) * 1000 if found else None
 
 
-def _denied(raw: dict[str, Any], reading: Reading) -> Denied:
+def _denied(raw: dict[str, Any], reading: TurnState) -> DeniedTools:
     """What the result lists, and what the stream showed: neither has all of it."""
-    listed = [text(table(each).get("tool_name")) for each in items(raw.get("permission_denials"))]
+    listed = [as_text(as_table(each).get("tool_name")) for each in as_items(raw.get("permission_denials"))]
     seen = reading.tools_denied
-    return Denied(max(len(listed), seen.count), distinct((*seen.names, *listed)))
+    return DeniedTools(max(len(listed), seen.count), distinct_names((*seen.names, *listed)))
 
 
 def _usage(ended: Ended, raw: dict[str, Any]) -> Usage:
-    usage = table(raw.get("usage"))
+    usage = as_table(raw.get("usage"))
     if not usage:
         return ended.reading.usage
-    counted = Usage(*(whole(usage.get(name)) for name in _COUNTERS))
+    counted = Usage(*(as_whole(usage.get(name)) for name in _COUNTERS))
     if raw.get("subtype") != "error_max_budget_usd":
         return counted
     return _by_model(ended, raw) or ended.reading.usage
@@ -156,17 +156,17 @@ def _by_model(ended: Ended, raw: dict[str, Any]) -> Usage | None:
 
     ``modelUsage`` does not, but new versions keep that one over the whole session.
     """
-    bill = table(raw.get("model_usage_since_last_result"))
+    bill = as_table(raw.get("model_usage_since_last_result"))
     if not bill and (ended.runtime.capabilities.cost_scope == "run" or ended.request.start.mode == "fresh"):
-        bill = table(raw.get("modelUsage"))
-    models = [table(used) for used in bill.values()]
+        bill = as_table(raw.get("modelUsage"))
+    models = [as_table(used) for used in bill.values()]
     if not models:
         return None
-    return Usage(*(sum(whole(used.get(name)) or 0 for used in models) for name in _SUMMED))
+    return Usage(*(sum(as_whole(used.get(name)) or 0 for used in models) for name in _SUMMED))
 
 
 def _cost(ended: Ended, raw: dict[str, Any]) -> float | None:
-    total = number(raw.get("total_cost_usd"))
+    total = as_number(raw.get("total_cost_usd"))
     if ended.runtime.capabilities.cost_scope != "session" or ended.request.start.mode == "fresh":
         return total
     if _counts_this_run_only(raw):
@@ -176,23 +176,23 @@ def _cost(ended: Ended, raw: dict[str, Any]) -> float | None:
 
 def _counts_this_run_only(raw: dict[str, Any]) -> bool:
     """A session that another version wrote has no running totals: the CLI begins to count."""
-    models = [table(used) for used in table(raw.get("modelUsage")).values()]
+    models = [as_table(used) for used in as_table(raw.get("modelUsage")).values()]
     pairs = zip(_COUNTERS, _SUMMED, strict=True)
-    usage = table(raw.get("usage"))
+    usage = as_table(raw.get("usage"))
     return bool(models) and all(
-        sum(whole(used.get(summed)) or 0 for used in models) == (whole(usage.get(name)) or 0)
+        sum(as_whole(used.get(summed)) or 0 for used in models) == (as_whole(usage.get(name)) or 0)
         for name, summed in pairs
     )
 
 
 def _totals(ended: Ended, raw: dict[str, Any]) -> Totals:
     """A run that was killed leaves the session's totals as they were."""
-    total = number(raw.get("total_cost_usd"))
+    total = as_number(raw.get("total_cost_usd"))
     return ended.base if total is None else Totals(cost_usd=total)
 
 
-def _context(raw: dict[str, Any], reading: Reading) -> Context:
+def _context(raw: dict[str, Any], reading: TurnState) -> Context:
     used = reading.last_request.prompt if reading.last_request is not None else None
-    models = table(raw.get("modelUsage"))
-    about = table(models.get(reading.model or "") or next(iter(models.values()), None))
-    return Context(used, whole(about.get("contextWindow")))
+    models = as_table(raw.get("modelUsage"))
+    about = as_table(models.get(reading.model or "") or next(iter(models.values()), None))
+    return Context(used, as_whole(about.get("contextWindow")))

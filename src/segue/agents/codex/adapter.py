@@ -14,19 +14,18 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from segue.agents.base import Answer, Ended, Evidence, Sessions
-from segue.agents.codex import rollout, stream, verdict
-from segue.agents.codex.sessions import SESSIONS
+from segue.agents.base import Answer, Ended, Evidence, SessionFormat
+from segue.agents.codex import stream, trace, verdict
+from segue.agents.codex.format import FORMAT
 from segue.core.errors import Misuse
 from segue.core.events import Event, Permission, Question
-from segue.core.keys import flag, uuid
+from segue.core.ids import flag, new_uuid, version_parts
 from segue.core.outcome import Outcome
-from segue.core.reading import Reading
-from segue.core.request import Capabilities, Command, Place, Posture, Request, Runtime, Start
-from segue.core.versions import parts
+from segue.core.request import Capabilities, Command, Posture, Request, RunPlace, Runtime, Start
+from segue.core.stream import TurnState
 
 if TYPE_CHECKING:
-    from segue.agents.reader import Reader
+    from segue.agents.base import SessionArchive
 
 SANDBOX: Mapping[Posture, str] = {
     "default": "read-only",
@@ -60,17 +59,17 @@ class Codex:
         )
     )
     login_check: Sequence[str] = ("login", "status")
-    sessions: Sessions | None = SESSIONS
+    sessions: SessionFormat | None = FORMAT
     notes: Sequence[str] = (
         "a command that Codex's sandbox stops at once is not in its output, so it is not shown here either",
         "without --permission, Codex runs in a read-only sandbox, whatever its own settings say",
         "with --permission edit or full in a git repository, Codex marks it as trusted in its config.toml",
     )
 
-    def reader(self) -> Reader | None:
-        from segue.agents.codex.reader import READER
+    def reader(self) -> SessionArchive | None:
+        from segue.agents.codex.archive import ARCHIVE
 
-        return READER
+        return ARCHIVE
 
     def runtime(self, command: tuple[str, ...], outputs: Sequence[str]) -> Runtime:
         said, help_text = outputs
@@ -90,7 +89,7 @@ class Codex:
     def default_home(self, env: Mapping[str, str]) -> Path:
         return Path(env.get("CODEX_HOME") or Path(env.get("HOME", "~")).expanduser() / ".codex")
 
-    def command(self, request: Request, runtime: Runtime, place: Place) -> Command:
+    def command(self, request: Request, runtime: Runtime, place: RunPlace) -> Command:
         _refuse(request, runtime.capabilities)
         verb, session = _start(request.start, runtime.capabilities)
         argv = [*runtime.command, "exec", *verb, *request.native_args, "--json", "--skip-git-repo-check"]
@@ -115,14 +114,14 @@ class Codex:
         """Codex asks nothing in this mode."""
         return b""
 
-    def evidence(self, request: Request, place: Place, home: Path, reading: Reading) -> Evidence:
+    def evidence(self, request: Request, place: RunPlace, home: Path, reading: TurnState) -> Evidence:
         """The rollout of the session it announced, and whether the one that was asked for is there."""
         asked = request.start.session
-        wrote = rollout.find(home, reading.session_id)
+        wrote = trace.find_trace(home, reading.session_id)
         return {
-            "asked_exists": asked is not None and rollout.find(home, asked) is not None,
+            "asked_exists": asked is not None and trace.find_trace(home, asked) is not None,
             "exists": wrote is not None,
-            "trace": rollout.trace(wrote, place.started_ms) if wrote is not None else None,
+            "trace": trace.trace(wrote, place.started_ms) if wrote is not None else None,
         }
 
     def conclude(self, ended: Ended) -> Outcome:
@@ -131,7 +130,7 @@ class Codex:
 
 def _capabilities(version: str | None, help_text: str) -> Capabilities:
     """Help first; what it does not say stands in the version table. An unknown version counts as new."""
-    known = parts(version)
+    known = version_parts(version)
     unlimited = bool(known) and known[:2] <= _UNLIMITED
     resume = re.search(r"^  resume\b", help_text, re.M) is not None
     return Capabilities(
@@ -176,9 +175,9 @@ def _start(start: Start, can: Capabilities) -> tuple[list[str], list[str]]:
         case "fresh":
             return [], []
         case "resume" if can.resume:
-            return ["resume"], [uuid(start.session or "")]
+            return ["resume"], [new_uuid(start.session or "")]
         case "fork" if can.fork:
-            return ["fork"], [uuid(start.session or "")]
+            return ["fork"], [new_uuid(start.session or "")]
         case "branch":
             raise Misuse("Codex cannot go on from the middle of a session by itself")
     raise Misuse(f"this version of Codex cannot {start.mode} a session; update it")

@@ -1,17 +1,187 @@
-"""A rollout at a glance: from its beginning and its end, of which only the lines that matter are decoded."""
+"""A rollout at a glance: from its beginning and its end, of which only the lines that matter are decoded.
+
+What was said, found in the beginning and the end of a rollout by searching for bytes.
+
+What is said stands in the file as JSON, so a quote in it is escaped: the keys searched for are found only
+where they are keys.
+
+The names that users gave to threads: ``session_index.jsonl``, a line for each naming; the last counts.
+"""
 
 from __future__ import annotations
 
+import os
+from functools import lru_cache
+from pathlib import Path
 from typing import IO, Any
 
 import msgspec
 
-from segue.agents.codex import files, names
-from segue.agents.codex.dialogue import Windows, dialogue
-from segue.agents.codex.items import ERRORS, at_ms, line_of
+from segue.agents.base import HEAD, TAIL, StoredSession
+from segue.agents.codex import rollouts
+from segue.agents.codex.entries import entries
+from segue.agents.codex.schema import ERRORS, INSERTED, at_ms, line_of
 from segue.agents.codex.stream import Tokens
-from segue.agents.reader import HEAD, TAIL, Stored
-from segue.core.transcript import Brief, TitleBy
+from segue.core.transcript import Brief, Entry, TitleBy
+
+_MESSAGE = b'"payload":{"type":"message"'
+_USER, _ASSISTANT = b'"role":"user"', b'"role":"assistant"'
+_KINDS, _BY_USER, _SUMMARY = b'"content_item_kinds":[', b'"user.', b'"compaction_output":true'
+_PUT_IN = tuple(begin.encode() for begin in INSERTED)
+_HEADER = 300
+"""Between the beginning of a message and its words there is no more than this."""
+
+
+class Windows(msgspec.Struct, frozen=True):
+    """The beginning and the end of a file: whole lines; one and the same where they meet."""
+
+    head: bytes
+    tail: bytes
+    size: int
+
+    @property
+    def whole(self) -> bool:
+        return self.head is self.tail
+
+    def each(self) -> tuple[bytes, ...]:
+        return (self.head,) if self.whole else (self.head, self.tail)
+
+
+class _Scanned(msgspec.Struct, frozen=True):
+    """How many messages a window has, said by whomever, and how many of them are the dialogue; and where the
+    first and the last prompt lie."""
+
+    all: int
+    said: int
+    first: int
+    last: int
+
+
+def dialogue(windows: Windows) -> tuple[str | None, str | None, int]:
+    """The first prompt, the last, and how many messages there are in the windows."""
+    scans = [(window, _scan(window)) for window in windows.each()]
+    if not any(scan.all for _, scan in scans):
+        return _slowly(windows)
+    begin = scans[0][1].first
+    first = _text(windows.head, begin)
+    for window, scan in reversed(scans):
+        if scan.last >= 0:
+            same = window is windows.head and scan.last == begin
+            return first, first if same else _text(window, scan.last), sum(one.said for _, one in scans)
+    return first, None, sum(scan.said for _, scan in scans)
+
+
+def _scan(window: bytes) -> _Scanned:
+    parts = window.split(_MESSAGE)
+    at, said, first, last = len(parts[0]), 0, -1, -1
+    for part in parts[1:]:
+        content = part.find(b'"content":', 0, _HEADER)
+        head = part[:content] if content >= 0 else b""
+        if _USER in head:
+            if _prompted(part, content):
+                said, last = said + 1, at
+                first = first if first >= 0 else at
+        elif _ASSISTANT in head and _answered(part, content):
+            said += 1
+        at += len(_MESSAGE) + len(part)
+    return _Scanned(len(parts) - 1, said, first, last)
+
+
+def _answered(part: bytes, content: int) -> bool:
+    """Whether there are words in an agent's message, and it is not the summary of a compaction."""
+    text = _text_at(part, content)
+    if text < 0 or part[text : text + 1] == b'"':
+        return False
+    end = part.find(b"\n", text)
+    return part.find(_SUMMARY, text, end if end >= 0 else len(part)) < 0
+
+
+def _prompted(part: bytes, content: int) -> bool:
+    """Whether a user's message is one: as new versions say beside the text, else by how the text begins."""
+    text = _text_at(part, content)
+    if text < 0:
+        return False
+    end = part.find(b"\n", text)
+    kinds = part.rfind(_KINDS, text, end if end >= 0 else len(part))
+    if kinds >= 0:
+        close = part.find(b"]", kinds)
+        if part.find(_BY_USER, kinds, close) >= 0:
+            return True
+        if part[kinds + len(_KINDS) : close] != b'"unknown"':
+            return False
+    return not part.startswith(_PUT_IN, text)
+
+
+def _text_at(part: bytes, content: int) -> int:
+    """Where the text of a message begins, if it has one: what follows it in the window has texts too."""
+    text = part.find(b'"text":"', content)
+    if text - content > _HEADER and 0 <= part.find(b"\n", content) < text:
+        return -1
+    return text + 8 if text >= 0 else -1
+
+
+def _slowly(windows: Windows) -> tuple[str | None, str | None, int]:
+    """The same for what is written in another way than Codex does."""
+    found: list[Entry] = []
+    for window in windows.each():
+        for line in window.split(b"\n"):
+            if line:
+                found.extend(entry for entry in entries(line, 0) if entry.kind in ("user", "assistant"))
+    words = [entry for entry in found if not entry.inserted and entry.text.strip()]
+    prompts = [entry.text for entry in words if entry.kind == "user"]
+    return (prompts[0], prompts[-1], len(words)) if prompts else (None, None, len(words))
+
+
+def _text(window: bytes, at: int) -> str | None:
+    """The words of the message at a place."""
+    if at < 0:
+        return None
+    end = window.find(b"\n", at)
+    line = window[window.rfind(b"\n", 0, at) + 1 : end if end >= 0 else len(window)]
+    return next((entry.text for entry in entries(line, 0) if entry.text), None)
+
+
+TITLES = "session_index.jsonl"
+MOST_TITLES = 1 << 24
+"""An index larger than this is read from its end."""
+
+
+class Titles(msgspec.Struct, frozen=True):
+    id: str = ""
+    thread_name: str = ""
+
+
+_naming = msgspec.json.Decoder(Titles)
+
+
+def title_of(home: Path, thread: str) -> str | None:
+    index = f"{home}/{TITLES}"
+    try:
+        found = os.stat(index)
+    except OSError:
+        return None
+    return _names(index, found.st_mtime_ns, found.st_size).get(thread)
+
+
+def titles(line: bytes) -> Titles:
+    try:
+        return _naming.decode(line)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return Titles()
+
+
+@lru_cache(maxsize=8)
+def _names(index: str, changed_ns: int, size: int) -> dict[str, str]:
+    """The state of the file is part of the key, so that it is read again once somebody was named."""
+    try:
+        with Path(index).open("rb") as file:
+            file.seek(max(0, size - MOST_TITLES))
+            lines = file.read(MOST_TITLES).splitlines()
+    except OSError:
+        return {}
+    found = (titles(line) for line in lines)
+    return {one.id: one.thread_name for one in found if one.id and one.thread_name.strip()}
+
 
 UNPACKED = 1 << 26
 """Of what is packed, the end is looked for within this many bytes."""
@@ -62,7 +232,7 @@ _head = msgspec.json.Decoder(_Head)
 _line = msgspec.json.Decoder(_Line)
 
 
-def brief(stored: Stored) -> Brief:
+def brief(stored: StoredSession) -> Brief:
     try:
         windows = _windows(stored)
     except OSError as error:
@@ -101,9 +271,9 @@ def brief(stored: Stored) -> Brief:
     )
 
 
-def _windows(stored: Stored) -> Windows:
+def _windows(stored: StoredSession) -> Windows:
     if not stored.appends:
-        with files.opened(stored.path, UNPACKED) as file:
+        with rollouts.opened(stored.path, UNPACKED) as file:
             return _ends(file, file.seek(0, 2))
     with open(stored.file, "rb", buffering=0) as file:  # half the time of Path.open
         return _ends(file, stored.size)
@@ -130,8 +300,8 @@ def _meta(head: bytes) -> _Meta | None:
     return line.payload if line.type == "session_meta" else None
 
 
-def _title(stored: Stored, windows: Windows, prompt: str | None) -> tuple[str | None, TitleBy | None]:
-    named = names.name(stored.home, stored.id)
+def _title(stored: StoredSession, windows: Windows, prompt: str | None) -> tuple[str | None, TitleBy | None]:
+    named = title_of(stored.home, stored.id)
     if named is None:
         noted = _in(windows.tail, b'"type":"thread_name_updated"')
         named = noted.thread_name if noted is not None else None

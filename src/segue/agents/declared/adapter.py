@@ -1,4 +1,10 @@
-"""An agent that a user declared in ``config.toml``: its adapter is made from the declaration."""
+"""An agent that a user declared in ``config.toml``: its adapter is made from the declaration.
+
+Fills a declared agent's command template, so that no value is ever read as an option or as two arguments.
+
+Each element of the template becomes one argument or none. A value that begins with ``-`` may stand alone only
+behind a ``--``; in ``--option={value}`` it is safe anyway.
+"""
 
 from __future__ import annotations
 
@@ -8,21 +14,84 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from segue.agents.base import Answer, Ended, Evidence, Sessions
-from segue.agents.declared import verdict
-from segue.agents.declared.call import arguments, insert, options
+from segue.agents.base import Answer, Ended, Evidence, SessionFormat
+from segue.agents.declared import output
 from segue.agents.declared.output import Output, decoded
-from segue.config.declared import DeclaredAgent
-from segue.config.template import placeholders
+from segue.config.declared import DeclaredAgent, Template, fill_template, placeholders
 from segue.core import events as ev
 from segue.core.errors import Misuse
-from segue.core.keys import native_id
+from segue.core.ids import native_id
 from segue.core.outcome import Outcome
-from segue.core.reading import Reading
-from segue.core.request import Capabilities, Command, Place, Request, Runtime
+from segue.core.request import Capabilities, Command, Request, RunPlace, Runtime
+from segue.core.stream import TurnState
 
 if TYPE_CHECKING:
-    from segue.agents.reader import Reader
+    from segue.agents.base import SessionArchive
+
+
+ARGUMENT_BYTES = 131_071
+"""What Linux takes as one argument."""
+
+Values = Mapping[str, str | None]
+
+
+def prompt_arguments(name: str, template: Template, values: Values) -> tuple[str, ...]:
+    """The arguments behind the program. ``Misuse`` says which value does not fit and what would."""
+    argv: list[str] = []
+    for entry in template:
+        filled = fill_template((entry,), values)
+        if not filled and isinstance(entry, str):
+            _missing(name, entry)
+        parts = (entry,) if isinstance(entry, str) else entry
+        for part, argument in zip(parts, filled, strict=False):
+            _check(name, part, argument, values, guarded="--" in argv)
+            argv.append(argument)
+    return tuple(argv[1:])
+
+
+def insert_values(argv: tuple[str, ...], native: tuple[str, ...]) -> tuple[str, ...]:
+    """The caller's own options, before a ``--`` that would make words of them."""
+    at = argv.index("--") if "--" in argv else len(argv)
+    return (*argv[:at], *native, *argv[at:])
+
+
+def option_arguments(*templates: Template) -> frozenset[str]:
+    """The options that the templates use themselves."""
+    parts = (p for t in templates for entry in t for p in ((entry,) if isinstance(entry, str) else entry))
+    return frozenset(p.partition("=")[0] for p in parts if p.startswith("-") and p not in ("-", "--"))
+
+
+def _missing(name: str, entry: str) -> None:
+    wanted = sorted(placeholders((entry,)))[0]
+    way_out = f'["--option", "{{{wanted}}}"]'
+    raise Misuse(
+        f"{name} needs a {wanted.replace('_', ' ')}, and none was given;"
+        f" where it may be left out, its declaration should put the arguments in brackets: {way_out}"
+    )
+
+
+def _check(name: str, part: str, argument: str, values: Values, *, guarded: bool) -> None:
+    if part == argument and not placeholders((part,)):
+        return
+    used = sorted(placeholders((part,)), key=lambda placeholder: placeholder != "prompt")[0]
+    if "\0" in argument:
+        raise Misuse(f"the {used} holds a NUL character, which no command line can carry")
+    if part.startswith("{") and argument.startswith("-") and not guarded:
+        raise Misuse(
+            f'the {used} begins with "-", and {name} would read it as an option; declare'
+            f' "--option={{{used}}}", or "--" before "{{{used}}}"' + _by_stdin(used)
+        )
+    size = len(argument.encode("utf-8", "surrogateescape"))
+    if size > ARGUMENT_BYTES:
+        raise Misuse(
+            f"the {used} makes an argument of {size:,} bytes, and a command line takes at most"
+            f" {ARGUMENT_BYTES:,}{_by_stdin(used)}"
+        )
+
+
+def _by_stdin(used: str) -> str:
+    return '; declare stdin = "prompt", or use {prompt_file}' if used == "prompt" else ""
+
 
 TAIL_BYTES = 256 * 1024
 DOCUMENT_BYTES = 64 * 1024 * 1024
@@ -32,7 +101,7 @@ class Declared:
     """The adapter of one declared agent."""
 
     login_check: Sequence[str] = ()
-    sessions: Sessions | None = None
+    sessions: SessionFormat | None = None
     notes: Sequence[str] = ("what a declared agent may do unasked is decided by its own settings",)
 
     def __init__(self, name: str, spec: DeclaredAgent) -> None:
@@ -43,11 +112,11 @@ class Declared:
         self.install = spec.install or f"(its declaration, [agents.{name}], does not say how)"
         self.keys: Sequence[str] = spec.keys
         self.probes: Sequence[Sequence[str]] = (spec.version_args,) if spec.version_args else ()
-        self.owned_args = options(spec.command, spec.resume_command or ())
+        self.owned_args = option_arguments(spec.command, spec.resume_command or ())
         self._spec = spec
         self._output = Output(spec)
 
-    def reader(self) -> Reader | None:
+    def reader(self) -> SessionArchive | None:
         return None
 
     def runtime(self, command: tuple[str, ...], outputs: Sequence[str]) -> Runtime:
@@ -88,7 +157,7 @@ class Declared:
             home = (env.get("HOME") or ".") + home[1:]
         return Path(named or home)
 
-    def command(self, request: Request, runtime: Runtime, place: Place) -> Command:
+    def command(self, request: Request, runtime: Runtime, place: RunPlace) -> Command:
         self._can(request)
         template, chosen = self._spec.command, request.start.new_id
         if request.start.mode == "resume" and self._spec.resume_command is not None:
@@ -101,7 +170,7 @@ class Declared:
             "model": request.model,
             "cwd": str(request.cwd),
         }
-        argv = insert(arguments(self.label, template, values), request.native_args)
+        argv = insert_values(prompt_arguments(self.label, template, values), request.native_args)
         return Command(
             argv=(*runtime.command, *argv),
             cwd=request.cwd,
@@ -115,7 +184,7 @@ class Declared:
     def reply(self, event: ev.Question | ev.Permission, answer: Answer) -> bytes:
         raise Misuse(f"{self.label} asks no questions that Segue could answer")
 
-    def evidence(self, request: Request, place: Place, home: Path, reading: Reading) -> Evidence:
+    def evidence(self, request: Request, place: RunPlace, home: Path, reading: TurnState) -> Evidence:
         """The end of stdout, for its errors; all of it where it is one document."""
         try:
             with (place.run_dir / "stdout").open("rb") as file:
@@ -129,7 +198,7 @@ class Declared:
         return {"tail": tail, "document": decoded(said) if whole else None}
 
     def conclude(self, ended: Ended) -> Outcome:
-        return verdict.conclude(ended, self._spec, self._output, self.label)
+        return output.conclude(ended, self._spec, self._output, self.label)
 
     def _can(self, request: Request) -> None:
         """``Misuse`` for what a declaration cannot express."""

@@ -7,7 +7,14 @@
 A tool's place holds its name, once for each call. What an error's place holds *explains* a failure, it
 never makes one: errors that the CLI recovered from are printed too, and in plain text an error is only a word
 of the assistant's.
+
+What a declared agent's run amounts to: its answer or the kind of its failure, its usage and cost.
+
+It succeeded when the record that ``done`` describes was there (without one: when it exited with 0) and it
+said something.
 """
+
+from __future__ import annotations
 
 import functools
 import re
@@ -17,13 +24,15 @@ from zlib import crc32
 
 import msgspec
 
+from segue.agents.base import Ended
 from segue.config.declared import DeclaredAgent, Where, WhereUsage
 from segue.core import events as ev
 from segue.core.errors import Misuse
-from segue.core.jsonpath import fulfils, look_up
-from segue.core.keys import native_id
-from segue.core.outcome import Failure, Reason, last_line
-from segue.core.usage import Usage
+from segue.core.ids import native_id
+from segue.core.json_values import fulfills, look_up
+from segue.core.outcome import Failure, Outcome, Reason, by_exit, fallen, last_line
+from segue.core.stream import TurnState
+from segue.core.usage import Context, Totals, Usage, cost_since, since
 
 LINE_SEARCHED = 1_000_000
 """How much of one line a pattern looks at."""
@@ -111,7 +120,7 @@ class Output:
                 yield ev.Notice(found)
         if self._spec.usage is not None and (report := _usage(self._spec.usage, record)) is not None:
             yield report
-        if self._spec.done and fulfils(record, self._spec.done):
+        if self._spec.done and fulfills(record, self._spec.done):
             yield ev.End(True)
 
 
@@ -148,7 +157,7 @@ def _call(said: str, at: int, name: str) -> ev.ToolCall:
 
 
 def _at(where: Where, record: Any) -> Any:
-    return look_up(record, where.path) if where.path and fulfils(record, where.when) else None
+    return look_up(record, where.path) if where.path and fulfills(record, where.when) else None
 
 
 def _matches(where: Where, line: str) -> Iterator[str]:
@@ -169,7 +178,7 @@ def _last(found: Iterator[str]) -> str | None:
 
 
 def _usage(where: WhereUsage, record: Any) -> ev.UsageReport | None:
-    if not fulfils(record, where.when):
+    if not fulfills(record, where.when):
         return None
     paths = (where.input, where.cache_read, where.cache_write, where.output)
     given, read, written, output = (_count(look_up(record, path)) if path else None for path in paths)
@@ -185,3 +194,85 @@ def _usage(where: WhereUsage, record: Any) -> ev.UsageReport | None:
 
 def _count(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+
+
+def conclude(ended: Ended, spec: DeclaredAgent, output: Output, label: str) -> Outcome:
+    reading = _whole(ended, spec, output)
+    text = _text(ended, spec, output, reading)
+    announced = reading.session_id or _on_stderr(ended, spec, output)
+    failure = by_exit(ended.exit)
+    if failure is None and not (_ended_well(ended, spec, reading) and text.strip()):
+        failure = _explained(ended, output, label)
+    start = ended.request.start
+    if failure is None and start.mode == "resume" and announced not in (None, start.session):
+        failure = Failure("session_rejected", f"{label} answered in another session", reason="unknown")
+    refused = failure is not None and failure.kind in ("session_rejected", "session_busy")
+    usage, cost, totals = _spent(ended, spec, reading)
+    requests = spec.usage is not None and spec.usage.scope == "request"
+    return Outcome(
+        text=text if failure is None else "",
+        failure=failure,
+        session_id=None if refused else announced,
+        model=reading.model or ended.request.model,
+        usage=usage,
+        cost_usd=cost,
+        context=Context(reading.last_request.prompt if requests and reading.last_request else None),
+        totals=totals,
+        model_turns=reading.requests if requests else None,
+        tools_denied=None,
+        tools_run=_ran(ended, spec, output, reading),
+    )
+
+
+def _ran(ended: Ended, spec: DeclaredAgent, output: Output, reading: TurnState) -> int | None:
+    """How many tools ran. Without a place that tells of them nobody knows, and no number stands for that."""
+    if not spec.tool:
+        return None
+    return output.calls(ended.evidence.get("document")) if spec.output == "json" else reading.tools_run
+
+
+def _whole(ended: Ended, spec: DeclaredAgent, output: Output) -> TurnState:
+    """What was read on the way, or now from the one document."""
+    if spec.output != "json":
+        return ended.reading
+    reading = TurnState()
+    for event in output.document(ended.evidence.get("document")):
+        reading.add(event)
+    return reading
+
+
+def _text(ended: Ended, spec: DeclaredAgent, output: Output, reading: TurnState) -> str:
+    return (reading.answer or output.from_stderr(spec.text, ended.exit.stderr) or "").rstrip("\n")
+
+
+def _on_stderr(ended: Ended, spec: DeclaredAgent, output: Output) -> str | None:
+    found = output.from_stderr(spec.session_id, ended.exit.stderr)
+    announced = session(found, None) if found is not None else None
+    return announced.id if isinstance(announced, ev.Session) else None
+
+
+def _ended_well(ended: Ended, spec: DeclaredAgent, reading: TurnState) -> bool:
+    return reading.end is not None if spec.done else ended.exit.code == 0
+
+
+def _explained(ended: Ended, output: Output, label: str) -> Failure:
+    tail = str(ended.evidence.get("tail") or "")
+    known = output.failure(tail, ended.exit.stderr, ended.evidence.get("document"))
+    if known is not None:
+        return known
+    failure = fallen(ended.exit, label)
+    if failure.kind == "crashed" and not last_line(ended.exit.stderr) and last_line(tail):
+        return Failure("crashed", last_line(tail))
+    return failure
+
+
+def _spent(ended: Ended, spec: DeclaredAgent, reading: TurnState) -> tuple[Usage, float | None, Totals]:
+    """This turn's share. Where the CLI counts over the session and its past is unknown, so is the share."""
+    usage, cost = reading.usage, reading.cost_usd
+    if spec.usage is None or spec.usage.scope != "session":
+        return usage, cost, Totals()
+    totals, base = Totals(usage, cost), ended.base
+    if ended.request.start.mode == "fresh":
+        return usage, cost, totals
+    ours = Usage() if base.usage == Usage() else since(usage, base.usage)
+    return ours, None if base.cost_usd is None else cost_since(cost, base.cost_usd), totals

@@ -1,26 +1,94 @@
-"""How Gemini CLI is found and called."""
+"""How Gemini CLI is found and called.
+
+What the agent may do, in Gemini's own terms: a policy file where it reads one, else its flags.
+
+Without a terminal, Gemini 0.61 lets the model enter and leave its plan mode by itself, and leaving it
+switches to "yolo": every tool runs unasked. So plan mode is closed unless everything is allowed anyway.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from segue.agents.base import Answer, Ended, Evidence, Sessions
-from segue.agents.gemini import login, policy, stream, tools, verdict
-from segue.agents.gemini.evidence import evidence
-from segue.agents.gemini.sessions import SESSIONS
+import msgspec
+
+from segue.agents.base import Answer, Ended, Evidence, SessionFormat
+from segue.agents.gemini import format as session_format
+from segue.agents.gemini import stream, tools, verdict
+from segue.agents.gemini.format import FORMAT
+from segue.agents.gemini.verdict import evidence
 from segue.core.errors import Misuse
 from segue.core.events import Event, Permission, Question
-from segue.core.keys import flag, uuid
+from segue.core.ids import flag, new_uuid
 from segue.core.outcome import Outcome
-from segue.core.reading import Reading
-from segue.core.request import Capabilities, Command, Place, Posture, Request, Runtime
+from segue.core.request import Capabilities, Command, Posture, Request, RunPlace, Runtime
+from segue.core.stream import TurnState
 
 if TYPE_CHECKING:
-    from segue.agents.reader import Reader
+    from segue.agents.base import SessionArchive
+
+
+_PLAN = ("enter_plan_mode", "exit_plan_mode")
+_TOUCHING = (
+    "run_shell_command",
+    "write_file",
+    "replace",
+    "save_memory",
+    "activate_skill",
+    "discovered_tool_*",
+)
+_FIRST, _SECOND = 999, 990
+"""Priorities among the user's rules (0 to 999): refusals before permissions, both before all others."""
+
+
+def policy_rules(request: Request) -> str:
+    """The policy file (TOML) for a request; empty where nothing needs to be said."""
+    found: list[str] = []
+    if request.permission != "full":
+        found.append(_rule(_names(_PLAN), "deny", _FIRST))
+    if request.permission == "read":
+        found.append(_rule(_names(_TOUCHING), "deny", _FIRST))
+        found.append(_rule('toolName = "*"\nmcpName = "*"', "deny", _FIRST))
+    found += [_rule(_tool(tool), "deny", _FIRST) for tool in request.deny_tools]
+    found += [_rule(_tool(tool), "allow", _SECOND) for tool in request.allow_tools]
+    return "\n".join(found)
+
+
+def policy_flags(request: Request) -> list[str]:
+    """The same for versions without policy files.
+
+    Naming allowed tools replaces those of the user's settings: so that reading stays reading, one is named.
+    """
+    tools = request.allow_tools
+    if request.permission == "read":
+        tools = tuple(tool for tool in tools if tool.partition("(")[0] not in _TOUCHING) or ("read_file",)
+    return [flag("allowed-tools", ",".join(tools))] if tools else []
+
+
+def _rule(matches: str, decision: str, priority: int) -> str:
+    return f'[[rule]]\n{matches}\ndecision = "{decision}"\npriority = {priority}\n'
+
+
+def _tool(tool: str) -> str:
+    """``name``, or ``run_shell_command(git status)`` for commands that begin so."""
+    narrowed = re.fullmatch(r"([\w*.-]+)\((.*)\)", tool, re.S)
+    if narrowed is None:
+        return f"toolName = {_quoted(tool)}"
+    return f"toolName = {_quoted(narrowed[1])}\ncommandPrefix = {_quoted(narrowed[2])}"
+
+
+def _names(tools: Iterable[str]) -> str:
+    return f"toolName = [{', '.join(map(_quoted, tools))}]"
+
+
+def _quoted(text: str) -> str:
+    """A JSON string is a TOML string."""
+    return msgspec.json.encode(text).decode()
+
 
 PROMPT_BYTES = 8 * 1024 * 1024
 """What Gemini reads of its stdin; the rest it would leave off with a warning."""
@@ -50,7 +118,7 @@ class Gemini:
     # one process instead of two: half the start, and signals reach the one that works
     every_start: Mapping[str, str] = MappingProxyType({"GEMINI_CLI_NO_RELAUNCH": "1"})
     login_check: Sequence[str] = ()
-    sessions: Sessions | None = SESSIONS
+    sessions: SessionFormat | None = FORMAT
     notes: Sequence[str] = (
         "without --permission, Gemini is not even shown tools that write or run commands",
         "in a directory it does not trust, Gemini will not run: trust it there once, or add: -- --skip-trust",
@@ -58,10 +126,10 @@ class Gemini:
         "policies in ~/.gemini/policies still apply; those named by policyPaths in its settings do not",
     )
 
-    def reader(self) -> Reader | None:
-        from segue.agents.gemini.reader import READER
+    def reader(self) -> SessionArchive | None:
+        from segue.agents.gemini.archive import ARCHIVE
 
-        return READER
+        return ARCHIVE
 
     def runtime(self, command: tuple[str, ...], outputs: Sequence[str]) -> Runtime:
         said, help_text = outputs
@@ -82,9 +150,9 @@ class Gemini:
         return Path(env.get("GEMINI_CLI_HOME") or env.get("HOME") or "~").expanduser()
 
     def logged_in(self, home: Path, env: Mapping[str, str]) -> bool | None:
-        return login.logged_in(home, env)
+        return session_format.logged_in(home, env)
 
-    def command(self, request: Request, runtime: Runtime, place: Place) -> Command:
+    def command(self, request: Request, runtime: Runtime, place: RunPlace) -> Command:
         _refuse(request, runtime, place)
         argv = [
             *runtime.command,
@@ -95,9 +163,9 @@ class Gemini:
         if request.model:
             argv.append(flag("model", request.model))
         files: dict[Path, str] = {}
-        rules = policy.rules(request)
+        rules = policy_rules(request)
         if not runtime.capabilities.deny_tools:
-            argv += policy.flags(request)
+            argv += policy_flags(request)
         elif rules:
             path = place.run_dir / "policy.toml"
             files[path] = rules
@@ -118,7 +186,7 @@ class Gemini:
     def reply(self, event: Question | Permission, answer: Answer) -> bytes:
         raise Misuse("Gemini cannot be answered while it runs")
 
-    def evidence(self, request: Request, place: Place, home: Path, reading: Reading) -> Evidence:
+    def evidence(self, request: Request, place: RunPlace, home: Path, reading: TurnState) -> Evidence:
         return evidence(request, place, home, reading)
 
     def conclude(self, ended: Ended) -> Outcome:
@@ -141,7 +209,7 @@ def _capabilities(help_text: str) -> Capabilities:
     )
 
 
-def _refuse(request: Request, runtime: Runtime, place: Place) -> None:
+def _refuse(request: Request, runtime: Runtime, place: RunPlace) -> None:
     """Name what this CLI cannot do, before anything is started."""
     can, start = runtime.capabilities, request.start
     asked = (
@@ -174,8 +242,8 @@ def _refuse(request: Request, runtime: Runtime, place: Place) -> None:
 def _start(request: Request) -> list[str]:
     start = request.start
     if start.mode == "resume":
-        return [flag("resume", uuid(start.session or ""))]
-    return [flag("session-id", uuid(start.new_id))] if start.new_id else []
+        return [flag("resume", new_uuid(start.session or ""))]
+    return [flag("session-id", new_uuid(start.new_id))] if start.new_id else []
 
 
 def _message(prompt: str) -> bytes:

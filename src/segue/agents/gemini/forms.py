@@ -17,10 +17,10 @@ from typing import Any
 
 import msgspec
 
-from segue.agents.gemini.message import (
+from segue.agents.gemini.schema import (
     ECHO,
-    Message,
-    Part,
+    RawMessage,
+    RawPart,
     answer_id,
     answered,
     calls,
@@ -30,9 +30,9 @@ from segue.agents.gemini.message import (
     is_sent,
     parts,
 )
-from segue.core.loose import items, table, text
+from segue.core.ids import version_parts as numbers
+from segue.core.json_values import as_items, as_table, as_text
 from segue.core.request import Runtime
-from segue.core.versions import parts as numbers
 
 _UNSIGNED = "skip_thought_signature_validator"
 _INTERRUPTED = "[The previous response was interrupted before it completed.]"
@@ -41,7 +41,7 @@ _NO_RESULT = {"error": "The result of this call was not recorded."}
 
 class Form(msgspec.Struct, frozen=True):
     suffix: str
-    shape: Callable[[list[Message]], list[Message]]
+    shape: Callable[[list[RawMessage]], list[RawMessage]]
 
 
 def form_of(runtime: Runtime, path: Path) -> Form:
@@ -54,11 +54,11 @@ def form_of(runtime: Runtime, path: Path) -> Form:
 # --- lines -----------------------------------------------------------------------------------------
 
 
-def as_lines(messages: list[Message]) -> list[Message]:
+def as_lines(messages: list[RawMessage]) -> list[RawMessage]:
     """Each call once and each result once, as parts; nothing that a resume would leave out."""
     homes = _homes(messages)
-    found: list[Message] = []
-    last: Message = {}
+    found: list[RawMessage] = []
+    last: RawMessage = {}
     for message in messages:
         if message.get("type") == "gemini":
             found += _spoken(message, homes)
@@ -70,7 +70,7 @@ def as_lines(messages: list[Message]) -> list[Message]:
     return found
 
 
-def _homes(messages: list[Message]) -> dict[str, str]:
+def _homes(messages: list[RawMessage]) -> dict[str, str]:
     """Of each call that has a result, the message to keep it in: no echo, where there is a choice."""
     homes: dict[str, str] = {}
     for message in messages:
@@ -80,9 +80,9 @@ def _homes(messages: list[Message]) -> dict[str, str]:
     return homes
 
 
-def _spoken(message: Message, homes: dict[str, str]) -> Iterator[Message]:
-    recorded = {text(call.get("id")): call for call in map(table, items(message.get("toolCalls")))}
-    made = {text(call.get("id")): call for call in calls(message)} or recorded
+def _spoken(message: RawMessage, homes: dict[str, str]) -> Iterator[RawMessage]:
+    recorded = {as_text(call.get("id")): call for call in map(as_table, as_items(message.get("toolCalls")))}
+    made = {as_text(call.get("id")): call for call in calls(message)} or recorded
     if not made:
         yield message
         return
@@ -93,11 +93,11 @@ def _spoken(message: Message, homes: dict[str, str]) -> Iterator[Message]:
         yield _beside(message, ECHO, "user", [part for call in open_calls for part in _results(call)])
 
 
-def _call(call: dict[str, Any]) -> Part:
+def _call(call: dict[str, Any]) -> RawPart:
     return {"functionCall": {key: call[key] for key in ("id", "name", "args") if key in call}}
 
 
-def _marked(said: list[Part]) -> list[Part]:
+def _marked(said: list[RawPart]) -> list[RawPart]:
     """The first call of a message carries a signature, the model's or the word for none."""
     first = next(at for at, part in enumerate(said) if "functionCall" in part)
     if "thoughtSignature" in said[first]:
@@ -105,9 +105,9 @@ def _marked(said: list[Part]) -> list[Part]:
     return [*said[:first], said[first] | {"thoughtSignature": _UNSIGNED}, *said[first + 1 :]]
 
 
-def _results(call: dict[str, Any]) -> list[Part]:
+def _results(call: dict[str, Any]) -> list[RawPart]:
     """The recorded results of one call, without those of others that a resume may have put there."""
-    key, result = text(call.get("id")), call.get("result")
+    key, result = as_text(call.get("id")), call.get("result")
     found = result if isinstance(result, list) else [result] if isinstance(result, dict) else []
     known = [part for part in found if isinstance(part, dict)]
     if key in map(answer_id, known):
@@ -115,10 +115,10 @@ def _results(call: dict[str, Any]) -> list[Part]:
     if any("functionResponse" in part for part in known):
         return known
     response = {"output": result} if isinstance(result, str) else _NO_RESULT
-    return [{"functionResponse": {"id": key, "name": text(call.get("name")), "response": response}}]
+    return [{"functionResponse": {"id": key, "name": as_text(call.get("name")), "response": response}}]
 
 
-def _heard(message: Message, homes: dict[str, str], before: Message) -> Iterator[Message]:
+def _heard(message: RawMessage, homes: dict[str, str], before: RawMessage) -> Iterator[RawMessage]:
     if answered(message):
         own = [part for part in parts(message) if homes.get(answer_id(part), "") in ("", message["id"])]
         if any("functionResponse" in part for part in own):
@@ -131,15 +131,15 @@ def _heard(message: Message, homes: dict[str, str], before: Message) -> Iterator
     yield message
 
 
-def _distinct(found: Iterable[Part]) -> list[Part]:
+def _distinct(found: Iterable[RawPart]) -> list[RawPart]:
     """Results by the call they answer, all else by what it is."""
-    kept: dict[str, Part] = {}
+    kept: dict[str, RawPart] = {}
     for part in found:
         kept.setdefault(answer_id(part) or repr(part), part)
     return list(kept.values())
 
 
-def _beside(message: Message, mark: str, kind: str, content: list[Part]) -> Message:
+def _beside(message: RawMessage, mark: str, kind: str, content: list[RawPart]) -> RawMessage:
     when = {"timestamp": message["timestamp"]} if "timestamp" in message else {}
     return {"id": message["id"] + mark, **when, "type": kind, "content": content}
 
@@ -147,7 +147,7 @@ def _beside(message: Message, mark: str, kind: str, content: list[Part]) -> Mess
 # --- one object ------------------------------------------------------------------------------------
 
 
-def as_object(messages: list[Message]) -> list[Message]:
+def as_object(messages: list[RawMessage]) -> list[RawMessage]:
     """Each call with its result beside the words; no context, which these versions would send twice."""
     results = {
         answer_id(part): part
@@ -165,7 +165,7 @@ def as_object(messages: list[Message]) -> list[Message]:
     return found
 
 
-def _without_thoughts(message: Message) -> Message:
+def _without_thoughts(message: RawMessage) -> RawMessage:
     """These versions would send an empty thought; a part that is none hides a command as well."""
     said = parts(message)
     if any(part.get("thought") for part in said):
@@ -175,20 +175,20 @@ def _without_thoughts(message: Message) -> Message:
     return message
 
 
-def _with_calls(message: Message, results: dict[str, Part]) -> Message:
-    recorded = list(map(table, items(message.get("toolCalls")))) or calls(message)
+def _with_calls(message: RawMessage, results: dict[str, RawPart]) -> RawMessage:
+    recorded = list(map(as_table, as_items(message.get("toolCalls")))) or calls(message)
     if not recorded and not isinstance(message.get("content"), list):
         return message
-    words = "".join(text(part.get("text")) for part in parts(message) if not part.get("thought"))
+    words = "".join(as_text(part.get("text")) for part in parts(message) if not part.get("thought"))
     changed = message | {"content": words}
     if recorded:
         changed["toolCalls"] = [_with_result(call, message, results) for call in recorded]
     return changed
 
 
-def _with_result(call: dict[str, Any], message: Message, results: dict[str, Part]) -> dict[str, Any]:
-    key = text(call.get("id"))
-    complete = {"status": "success", "timestamp": text(message.get("timestamp"))} | call
+def _with_result(call: dict[str, Any], message: RawMessage, results: dict[str, RawPart]) -> dict[str, Any]:
+    key = as_text(call.get("id"))
+    complete = {"status": "success", "timestamp": as_text(message.get("timestamp"))} | call
     complete["result"] = [results[key]] if not call.get("result") and key in results else _results(call)
     return complete
 

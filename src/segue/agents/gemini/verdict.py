@@ -1,13 +1,19 @@
-"""What a Gemini run amounts to: its answer or the kind of its failure, and its usage."""
+"""What a Gemini run amounts to: its answer or the kind of its failure, and its usage.
+
+What a run leaves on disk: where its session is, and what each model request used.
+"""
 
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from segue.agents.base import Ended
+from segue.agents.gemini.files import belongs, find_file, is_stub, remove_second_name
 from segue.core.outcome import (
     Exit,
     Failure,
@@ -20,7 +26,101 @@ from segue.core.outcome import (
     last_line,
     unanswered,
 )
+from segue.core.request import Request, RunPlace
+from segue.core.stream import TurnState
 from segue.core.usage import Context, Usage, disjoint
+
+TAIL_BYTES = 4 * 1024 * 1024
+WHOLE_BYTES = 64 * 1024 * 1024
+
+
+class RunTokens(msgspec.Struct, frozen=True):
+    input: int | None = None
+    cached: int | None = None
+    total: int | None = None
+
+    def plain(self) -> Usage:
+        output = None if self.total is None or self.input is None else max(0, self.total - self.input)
+        return disjoint(self.input, self.cached, output)
+
+
+class RunMessage(msgspec.Struct, frozen=True):
+    """What is read of a record; all others have no ``tokens``."""
+
+    id: str = ""
+    timestamp: str = ""
+    tokens: RunTokens | None = None
+
+
+class _Whole(msgspec.Struct, frozen=True):
+    messages: list[RunMessage] = []
+
+
+_message = msgspec.json.Decoder(RunMessage)
+_whole = msgspec.json.Decoder(_Whole)
+
+
+def evidence(request: Request, place: RunPlace, home: Path, reading: TurnState) -> dict[str, Any]:
+    """Where the session is, and what each model request of this run used, the last one last."""
+    session = reading.session_id or request.start.session
+    if not session:
+        return {}
+    remove_second_name(home, session)
+    files = list(find_file(home, session))
+    if request.start.mode == "resume":
+        _drop_stub(files, session, place.started_ms)
+    spent = {
+        m.id: m.tokens for file in files for m in _messages(file) if m.tokens is not None and _since(m, place)
+    }
+    return {
+        "session": _whereabouts(files, request.cwd),
+        "requests": tuple(tokens.plain() for tokens in spent.values()),
+    }
+
+
+def _whereabouts(files: list[Path], cwd: Path) -> str:
+    if not files:
+        return "nowhere"
+    return "here" if any(belongs(file, cwd) for file in files) else "elsewhere"
+
+
+def _messages(file: Path) -> list[RunMessage]:
+    try:
+        if file.suffix == ".json":
+            return _whole.decode(file.read_bytes()).messages if file.stat().st_size <= WHOLE_BYTES else []
+        with file.open("rb") as lines:
+            lines.seek(max(0, file.stat().st_size - TAIL_BYTES))
+            return [message for line in lines if (message := _read(line)) is not None]
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return []
+
+
+def _read(line: bytes) -> RunMessage | None:
+    try:
+        return _message.decode(line)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+def _since(message: RunMessage, place: RunPlace) -> bool:
+    started = datetime.fromtimestamp(place.started_ms / 1000, UTC).isoformat(timespec="milliseconds")
+    return message.timestamp[:23] >= started[:23]
+
+
+def _drop_stub(files: list[Path], session: str, started_ms: int) -> None:
+    """Remove the empty twin that this run's resume left beside the session's file, and no other."""
+    for file in files:
+        others = [other for other in files if other.parent == file.parent and other != file]
+        if others and _is_new(file, started_ms) and is_stub(file, session):
+            file.unlink(missing_ok=True)
+
+
+def _is_new(file: Path, started_ms: int) -> bool:
+    try:
+        return file.stat().st_mtime_ns // 1_000_000 >= started_ms
+    except OSError:
+        return False
+
 
 _STATUSES = {status % 256: status for status in (400, 401, 403, 404, 408, 413, 429, 500, 502, 503, 504, 529)}
 """Gemini exits with the HTTP status behind a failure, cut to eight bits."""

@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from segue import __version__
-from segue.agents.base import Answer, Ended, Evidence, Sessions
+from segue.agents.base import Answer, Ended, Evidence, SessionFormat
 from segue.agents.rehearsal import stream
-from segue.agents.rehearsal.sessions import SESSIONS
+from segue.agents.rehearsal.format import FORMAT
 from segue.core.errors import Misuse
 from segue.core.events import Event, Permission, Question
-from segue.core.keys import flag, native_id
+from segue.core.ids import flag, native_id
 from segue.core.outcome import Outcome
-from segue.core.reading import Reading
-from segue.core.request import Capabilities, Command, Place, Request, Runtime
+from segue.core.request import Capabilities, Command, Request, RunPlace, Runtime
+from segue.core.stream import TurnState
 from segue.core.tools import Tools
 
 if TYPE_CHECKING:
-    from segue.agents.reader import Reader
+    from segue.agents.base import SessionArchive
 
 _CAPABILITIES = Capabilities(
     resume=True,
@@ -63,15 +63,15 @@ class Rehearsal:
         | {"--version", "--help", "-h"}
     )
     login_check: Sequence[str] = ()
-    sessions: Sessions | None = SESSIONS
+    sessions: SessionFormat | None = FORMAT
     notes: Sequence[str] = (
         "the rehearsal agent runs commands only with --permission edit or full, and without a sandbox",
     )
 
-    def reader(self) -> Reader | None:
-        from segue.agents.rehearsal.reader import READER
+    def reader(self) -> SessionArchive | None:
+        from segue.agents.rehearsal.archive import ARCHIVE
 
-        return READER
+        return ARCHIVE
 
     def runtime(self, command: tuple[str, ...], outputs: Sequence[str]) -> Runtime:
         return Runtime(
@@ -91,7 +91,7 @@ class Rehearsal:
         data = env.get("XDG_DATA_HOME") or f"{env.get('HOME') or '.'}/.local/share"
         return Path(env.get("REHEARSAL_HOME") or Path(data) / "segue-rehearsal")
 
-    def command(self, request: Request, runtime: Runtime, place: Place) -> Command:
+    def command(self, request: Request, runtime: Runtime, place: RunPlace) -> Command:
         if not request.prompt.strip():
             raise Misuse("the rehearsal agent needs a prompt")
         if request.budget_usd is not None:
@@ -116,7 +116,7 @@ class Rehearsal:
     def reply(self, event: Question | Permission, answer: Answer) -> bytes:
         return msgspec.json.encode({"type": "answer", "id": event.id, **msgspec.to_builtins(answer)}) + b"\n"
 
-    def evidence(self, request: Request, place: Place, home: Path, reading: Reading) -> Evidence:
+    def evidence(self, request: Request, place: RunPlace, home: Path, reading: TurnState) -> Evidence:
         """Whether the session that was announced is on disk."""
         session = reading.session_id
         return {"session_exists": session is not None and (home / "sessions" / f"{session}.jsonl").is_file()}

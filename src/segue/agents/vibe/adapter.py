@@ -2,6 +2,13 @@
 
 ``--trust`` is never passed: it would let the directory's own ``.vibe/config.toml`` grant the agent whatever
 it likes (and, on 2.x, take the place of the user's). Directories the user trusted in Vibe stay trusted.
+
+What a run of Vibe may do: an agent profile, tool switches and settings, named anew on every call.
+
+Three things make that necessary. A 3.x session remembers the profile it began under and takes it up again
+whatever ``--agent`` says, unless that profile is disabled for the run. 3.x on its own accepts edits. And 2.x
+runs any command line that begins with a harmless word, ``echo x > file`` included, under every profile: so
+its list of harmless words is emptied.
 """
 
 from __future__ import annotations
@@ -13,18 +20,114 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from segue.agents.base import Answer, Ended, Evidence, Sessions
-from segue.agents.vibe import disk, folder, journal, posture, stream, verdict
-from segue.agents.vibe.sessions import SESSIONS
+from segue.agents.base import Answer, Ended, Evidence, SessionFormat
+from segue.agents.vibe import folder, run_files, stream, verdict
+from segue.agents.vibe.format import FORMAT
 from segue.core.errors import Misuse
 from segue.core.events import Event, Permission, Question
-from segue.core.keys import flag, uuid
+from segue.core.ids import flag, new_uuid
 from segue.core.outcome import Outcome
-from segue.core.reading import Reading
-from segue.core.request import Capabilities, Command, Place, Request, Runtime
+from segue.core.request import Capabilities, Command, Posture, Request, RunPlace, Runtime
+from segue.core.stream import TurnState
+from segue.core.tools import Tools
 
 if TYPE_CHECKING:
-    from segue.agents.reader import Reader
+    from segue.agents.base import SessionArchive
+
+
+PROFILES: Mapping[Posture, str] = {
+    "default": "ask",
+    "read": "ask",
+    "edit": "accept-edits",
+    "full": "auto-approve",
+}
+BUILTIN = ("ask", "accept-edits", "smart-approve", "auto-approve")
+TOUCHING = ("bash", "edit", "run_typescript", "write_file")
+"""The 3.x tools that change something, or can call one that does."""
+EDITING = ("edit", "write_file")
+LOOKING = ("grep", "read", "skill", "todo")
+"""All that 2.x is left with to look and not touch."""
+
+_TOOL = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
+_OTHERS = r"[A-Za-z0-9][A-Za-z0-9.-]*_[A-Za-z0-9_.-]+"
+"""A tool of an MCP server is called ``server_tool``, which may be anything with an underscore in it."""
+_ELSEWHERE = {"shell": "bash", "run_shell_command": "bash", "write": "write_file", "replace": "edit"}
+_SHELLS = tuple(
+    f"{shell}{part}"
+    for shell in ("bash", "git_bash", "powershell")
+    for part in ("", "_log_file", "_output", "_sessions", "_stdin")
+)
+TOOLS = Tools(
+    names=(
+        *("ask_user_question", *_SHELLS, "edit", "grep", "read_file", "run_typescript"),
+        *("search_tool_functions", "skill", "task", "todo", "unified_harness_scratchpad", "wait"),
+        *("web_fetch", "web_search", "write_file"),
+    ),
+    others=_OTHERS,
+    elsewhere=_ELSEWHERE | {"read": "read_file"},
+)
+OLD_TOOLS = Tools(
+    names=(
+        *("ask_user_question", "bash", "edit", "exit_plan_mode", "grep", "read", "skill", "task", "todo"),
+        *("web_fetch", "web_search", "write_file"),
+    ),
+    others=_OTHERS,
+    elsewhere=_ELSEWHERE | {"read_file": "read"},
+)
+
+
+class Permissions(msgspec.Struct, frozen=True):
+    """The arguments and variables that make up a posture."""
+
+    argv: tuple[str, ...]
+    env: dict[str, str]
+
+
+def permissions_of(request: Request, *, unified: bool) -> Permissions:
+    """The request's posture and tool wishes; ``unified``: the 3.x protocol."""
+    for tool in (*request.allow_tools, *request.deny_tools):
+        if not _TOOL.fullmatch(tool):
+            raise Misuse(f'"{tool}" is not the name of a Vibe tool')
+    return _new(request) if unified else _old(request)
+
+
+def _new(request: Request) -> Permissions:
+    profile = PROFILES[request.permission]
+    hidden = TOUCHING if request.permission == "read" else ()
+    disabled = dict.fromkeys((*hidden, *request.deny_tools))
+    argv = (flag("agent", profile), *(flag("disabled-tools", tool) for tool in disabled))
+    env = {"VIBE_DISABLED_AGENTS": _json([name for name in BUILTIN if name != profile])}
+    tools = {tool: {"permission": "always"} for tool in request.allow_tools if tool not in disabled}
+    return Permissions(argv, env | _settings(request, tools))
+
+
+def _old(request: Request) -> Permissions:
+    if request.permission == "full":
+        if request.deny_tools:
+            raise Misuse("this version of Vibe cannot do --deny-tool together with --permission full")
+        return Permissions(("--agent=auto-approve",), {})
+    wished = tuple(tool for tool in request.allow_tools if request.permission != "read" or tool in LOOKING)
+    enabled = LOOKING if request.permission == "read" else ()
+    tools: dict[str, dict[str, object]] = {"bash": {"allowlist": []}}
+    allowed = (*(EDITING if request.permission == "edit" else ()), *wished)
+    for names, permission in ((allowed, "always"), (request.deny_tools, "never")):
+        for name in names:
+            tools[name] = {**tools.get(name, {}), "permission": permission}
+    return Permissions(
+        ("--agent=default", *(flag("enabled-tools", tool) for tool in enabled)), _settings(request, tools)
+    )
+
+
+def _settings(request: Request, tools: Mapping[str, object]) -> dict[str, str]:
+    env = {"VIBE_TOOLS": _json(tools)} if tools else {}
+    if request.permission in ("read", "edit"):
+        env["VIBE_BYPASS_TOOL_PERMISSIONS"] = "false"
+    return env
+
+
+def _json(value: object) -> str:
+    return msgspec.json.encode(value).decode()
+
 
 PIPE_LIMIT = 1_048_576
 ARGUMENT_LIMIT = 131_071
@@ -56,7 +159,7 @@ class Vibe:
         )
     )
     login_check: Sequence[str] = ()
-    sessions: Sessions | None = SESSIONS
+    sessions: SessionFormat | None = FORMAT
     notes: Sequence[str] = (
         "without --permission, Vibe 3 reads files and runs commands it takes for harmless (ls, cat, …), but"
         " accepts no edits as it would by itself; Vibe 2 reads files and runs no command at all",
@@ -66,10 +169,10 @@ class Vibe:
         "Vibe 3 goes on with the model a session began with, whatever --model says later",
     )
 
-    def reader(self) -> Reader | None:
-        from segue.agents.vibe.reader import READER
+    def reader(self) -> SessionArchive | None:
+        from segue.agents.vibe.archive import ARCHIVE
 
-        return READER
+        return ARCHIVE
 
     def runtime(self, command: tuple[str, ...], outputs: Sequence[str]) -> Runtime:
         said, help_text = outputs
@@ -89,18 +192,18 @@ class Vibe:
         return Path(env.get("VIBE_HOME") or Path(env.get("HOME", "~")).expanduser() / ".vibe")
 
     def logged_in(self, home: Path, env: Mapping[str, str]) -> bool | None:
-        from segue.agents.vibe import login  # only the doctor asks
+        from segue.agents.vibe import format as session_format  # only the doctor asks
 
-        return login.logged_in(home, env)
+        return session_format.logged_in(home, env)
 
-    def command(self, request: Request, runtime: Runtime, place: Place) -> Command:
+    def command(self, request: Request, runtime: Runtime, place: RunPlace) -> Command:
         unified = not runtime.capabilities.id_on_disk_only
         _refuse(request, runtime.capabilities)
-        stance = posture.stance(request, unified=unified)
+        stance = permissions_of(request, unified=unified)
         prompt = ["-p"] if unified else _argument(request.prompt)
         argv = [*runtime.command, *prompt, "--output=streaming", *stance.argv, *_start(request)]
         if unified:
-            argv.append(flag("output-dir", str(place.run_dir / disk.EXPORT)))
+            argv.append(flag("output-dir", str(place.run_dir / run_files.EXPORT)))
         if request.max_turns is not None:
             argv.append(flag("max-turns", str(request.max_turns)))
         if request.budget_usd is not None:
@@ -119,21 +222,21 @@ class Vibe:
         """Vibe asks nothing in this mode."""
         return b""
 
-    def evidence(self, request: Request, place: Place, home: Path, reading: Reading) -> Evidence:
+    def evidence(self, request: Request, place: RunPlace, home: Path, reading: TurnState) -> Evidence:
         """The 3.x export, or the session directory that 2.x wrote: its id stands nowhere else.
 
         A cut of ours that has become a session of Vibe's own is taken away: its list would show it twice.
         """
         asked, wrote = request.start.session, reading.session_id
-        export = disk.export(place.run_dir)
+        export = run_files.export(place.run_dir)
         broken_off = wrote is not None and export is None
         found: Evidence = {
             "export": export,
-            "trace": journal.trace(disk.folder(home, wrote or "")) if broken_off else None,
-            "written": [] if wrote else disk.written(home, request, place),
-            "asked_exists": disk.exists(home, asked),
-            "imported": wrote != asked and disk.imported(home, wrote, asked),
-            "context": disk.context(home, wrote),
+            "trace": run_files.trace(run_files.folder(home, wrote or "")) if broken_off else None,
+            "written": [] if wrote else run_files.written(home, request, place),
+            "asked_exists": run_files.exists(home, asked),
+            "imported": wrote != asked and run_files.imported(home, wrote, asked),
+            "context": run_files.context(home, wrote),
         }
         if asked is not None and (found["imported"] or found["written"]):
             folder.discard(home, asked)
@@ -160,7 +263,7 @@ def _capabilities(help_text: str) -> Capabilities:
         allow_tools=True,
         deny_tools=True,
         deny_with_full=unified,
-        tools=posture.TOOLS if unified else posture.OLD_TOOLS,
+        tools=TOOLS if unified else OLD_TOOLS,
         postures=("default", "read", "edit", "full"),
         replays=not unified,
         compacts=True,
@@ -203,7 +306,7 @@ def _start(request: Request) -> list[str]:
     """On 2.x every resume is a fork: a new id, and the old session stays as it was."""
     if request.start.mode == "fresh":
         return []
-    return [flag("resume", uuid(request.start.session or ""))]
+    return [flag("resume", new_uuid(request.start.session or ""))]
 
 
 def _model(request: Request) -> dict[str, str]:
@@ -212,7 +315,7 @@ def _model(request: Request) -> dict[str, str]:
     return {"VIBE_ACTIVE_MODEL": request.model} if request.model else {}
 
 
-def _logging(request: Request, place: Place, unified: bool) -> dict[str, str]:
+def _logging(request: Request, place: RunPlace, unified: bool) -> dict[str, str]:
     """2.x writes the place of its sessions into config.toml: where that is shared, it must be said anew."""
     settings: dict[str, object] = {}
     if not request.save:

@@ -10,7 +10,7 @@ import msgspec
 from segue.agents.vibe.folder import META
 from segue.agents.vibe.store import ERRORS, content
 from segue.core.errors import Misuse
-from segue.core.keys import native_id
+from segue.core.ids import native_id
 
 _BULK, _MODEL, _PROFILE = b'"tools_available": [', b'"active_model": "', b'"agent_profile": {'
 META_MOST = 4 * 1024 * 1024

@@ -8,21 +8,25 @@ questions, usage and cost, and every way to fail. It prints one JSON record per
 line and ends with one of type ``end``. ``REHEARSAL_HOME`` is where its sessions are, ``REHEARSAL_SCENARIO`` a
 scenario as the loopback model takes it.
 Exit code 0: answered; 1: failed (``end`` says how); 2: called wrongly (stderr says how).
+
+The rehearsal agent's command line.
 """
+
+from __future__ import annotations
 
 import os
 import signal
 import sys
-from argparse import Namespace
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from segue.rehearsal.agent.loop import Settings, Stopped, Turn
-from segue.rehearsal.agent.options import options
-from segue.rehearsal.agent.spend import WINDOW
+from segue import __version__
+from segue.rehearsal.agent.loop import AgentTurn, Settings, Stopped
 from segue.rehearsal.agent.store import (
+    SESSION_ID,
     Header,
     Refused,
     Session,
@@ -32,15 +36,62 @@ from segue.rehearsal.agent.store import (
     new_id,
     now_ms,
 )
-from segue.rehearsal.agent.tools import Rules
+from segue.rehearsal.agent.tools import WINDOW, Rules
 from segue.rehearsal.script import Script
+
+SUMMARY = "A small coding agent for rehearsals: no account, no network. The prompt comes on stdin."
+
+
+def parse_options(argv: list[str] | None) -> Namespace:
+    parser = ArgumentParser("rehearsal", description=SUMMARY, allow_abbrev=False)
+    parser.add_argument("--version", action="version", version=f"{__version__} (rehearsal)")
+    parser.add_argument("--resume", type=_session_id, metavar="ID", help="go on with this session")
+    parser.add_argument(
+        "--fork", action="store_true", help="with --resume: under a new id, the old one stays"
+    )
+    parser.add_argument("--at", metavar="MESSAGE", help="with --fork: only up to this answer")
+    parser.add_argument("--session-id", type=_session_id, metavar="NEW", help="the id of the new session")
+    parser.add_argument("--no-save", action="store_true", help="write no session")
+    parser.add_argument("--model")
+    parser.add_argument("--permission", choices=("default", "read", "edit", "full"), default="default")
+    parser.add_argument("--allow-tool", action="append", default=[], metavar="TOOL")
+    parser.add_argument("--deny-tool", action="append", default=[], metavar="TOOL")
+    parser.add_argument(
+        "--max-turns", type=_count, metavar="N", default=1000, help="at most N model requests"
+    )
+    parser.add_argument("--system-prompt-file", type=Path, metavar="FILE", help="stays with the session")
+    parser.add_argument("--input", choices=("text", "jsonl"), default="text", help="what stdin holds")
+    parser.add_argument(
+        "--no-questions", action="store_true", help="do not offer the tool that asks the user"
+    )
+    given = parser.parse_args(argv)
+    if given.fork and not given.resume:
+        parser.error("--fork needs --resume")
+    if given.at and not given.fork:
+        parser.error("--at needs --fork")
+    if given.session_id and given.resume and not given.fork:
+        parser.error("--session-id with --resume needs --fork")
+    return given
+
+
+def _session_id(text: str) -> str:
+    if not SESSION_ID.fullmatch(text):
+        raise ArgumentTypeError(f"{text!r} is not a session id")
+    return text
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise ArgumentTypeError(f"{text!r} is not a number of 1 or more")
+    return int(text)
+
 
 MODEL = "rehearsal-1"
 
 
 def main(argv: list[str] | None = None) -> int:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    given = options(argv)
+    given = parse_options(argv)
     try:
         return _run(given, _prompt(given), _script())
     except BrokenPipeError:
@@ -67,10 +118,10 @@ def _script() -> Script:
     file = os.environ.get("REHEARSAL_SCENARIO")
     if not file:
         return Script()
-    from segue.rehearsal.agent.tally import scripted
+    from segue.rehearsal.agent.loop import load_script
 
     try:
-        return scripted(Path(file), default_home(os.environ))
+        return load_script(Path(file), default_home(os.environ))
     except ValueError as error:
         sys.exit(_misuse(f"the scenario cannot be used: {error}"))
 
@@ -85,7 +136,7 @@ def _run(given: Namespace, prompt: str, script: Script) -> int:
     rules = Rules(given.permission, frozenset(given.allow_tool), frozenset(given.deny_tool))
     settings = Settings(rules, Path.cwd(), model, given.max_turns)
     asks = given.input == "jsonl" and not given.no_questions
-    turn = Turn(session, settings, _emit, _answer if asks else None, script)
+    turn = AgentTurn(session, settings, _emit, _answer if asks else None, script)
     try:
         answer = turn.run(prompt)
     except Stopped as stopped:
@@ -146,12 +197,12 @@ def _answer(call_id: str) -> dict[str, Any] | None:
     return None
 
 
-def _fail(error: dict[str, Any], turn: Turn | None) -> int:
+def _fail(error: dict[str, Any], turn: AgentTurn | None) -> int:
     _emit({"type": "end", "ok": False, "error": error, **(_spent(turn) if turn else {})})
     return 1
 
 
-def _spent(turn: Turn) -> dict[str, Any]:
+def _spent(turn: AgentTurn) -> dict[str, Any]:
     meter = turn.meter
     return {
         "usage": msgspec.to_builtins(meter.total),

@@ -2,11 +2,18 @@
 
 The model is the loopback model's own script, called in-process: it knows only what the session and the prompt
 carry, and obeys the same directives.
+
+The rehearsal agent's scenario. As each turn is a process, how often a rule was met stands in a file.
 """
 
+from __future__ import annotations
+
+import fcntl
+import hashlib
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +22,13 @@ from msgspec import Struct
 
 from segue.core.outcome import by_status
 from segue.core.usage import Usage
+from segue.rehearsal import scenario
 from segue.rehearsal.agent import tools as hands
-from segue.rehearsal.agent.spend import WINDOW, Meter
 from segue.rehearsal.agent.store import Message, Session, new_id, now_ms
+from segue.rehearsal.agent.tools import WINDOW, Meter
+from segue.rehearsal.scenario import Tally
 from segue.rehearsal.script import Script
-from segue.rehearsal.talk import Action, Ask, Call, Fault, Hang, Part, Prompt, Reply, Text, Thought, slices
+from segue.rehearsal.types import Action, Ask, Call, Fault, Hang, Part, Prompt, Reply, Text, Thought, slices
 
 RETRIES = 2
 RETRY_SECONDS = 0.05
@@ -46,7 +55,7 @@ class Settings(Struct, frozen=True):
     max_turns: int
 
 
-class Turn:
+class AgentTurn:
     """One prompt, worked on until there is an answer. ``answers`` waits for the user, if one is there."""
 
     def __init__(
@@ -139,7 +148,7 @@ class Turn:
             self._add("result", "user", self._question(call_id, given, self._answers), call_id)
             return
         self._emit({"type": "tool_call", "id": call_id, "name": name, "input": given})
-        done = hands.run(name, given, self._settings.rules, self._settings.cwd)
+        done = hands.run_tool(name, given, self._settings.rules, self._settings.cwd)
         self._add("result", "user", done.output, call_id)
         self._emit({"type": "tool_result", "id": call_id, "name": name, **msgspec.to_builtins(done)})
 
@@ -175,3 +184,29 @@ def _refused(fault: Fault) -> Stopped:
     until = now_ms() + round(fault.retry_after * 1000) if fault.retry_after else None
     kind = by_status(fault.status) or "model_error"
     return Stopped(kind, f"the model answered {fault.status}", status=fault.status, until=until)
+
+
+def load_script(file: Path, home: Path) -> Script:
+    """The script for a scenario; raises `ValueError` for a bad one."""
+    rules = scenario.load(file)
+    name = hashlib.sha256(msgspec.json.encode(rules)).hexdigest()[:16]
+    return Script(rules, FiledTally(home / f"scenario-{name}.json"))
+
+
+class FiledTally(Tally):
+    """Counted across all turns of one home, also those that run at once."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self._path = path
+
+    def meet(self, rules: Sequence[int]) -> Mapping[int, int]:
+        self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with self._path.open("a+b") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            file.seek(0)
+            self._met = Counter(msgspec.json.decode(file.read() or b"{}", type=dict[int, int]))
+            met = super().meet(rules)
+            file.truncate(0)
+            file.write(msgspec.json.encode(dict(met)))
+        return met

@@ -20,7 +20,7 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
-from segue.rehearsal.talk import Item
+from segue.rehearsal.types import Item
 
 SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 

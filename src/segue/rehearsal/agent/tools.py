@@ -1,12 +1,68 @@
-"""The rehearsal agent's hands: ``shell``, ``read``, ``write``, and asking the user."""
+"""The rehearsal agent's hands: ``shell``, ``read``, ``write``, and asking the user.
 
+What a rehearsal turn uses and costs: small, invented, but counted by the rules of the real services.
+
+Tokens are bytes / 4. What the session held before is read from the cache, what is new is written to it, and
+each request has a few tokens that no cache holds. A session that is not saved writes nothing to the cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
-from segue.rehearsal.talk import Tool
+from segue.core.usage import Price, Usage
+from segue.rehearsal.agent.store import Session
+from segue.rehearsal.types import Tool
+
+WINDOW = 200_000
+FRAME_TOKENS = 3
+PRICE = Price(input=1.0, output=5.0, cache_read=0.1, cache_write=1.25)
+
+
+def tokens_of(size: int) -> int:
+    return -(-size // 4)
+
+
+class Meter:
+    """Counts a run's requests."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._cached = self._size(session.held) if session.held else 0
+        self.total = Usage(0, 0, 0, 0)
+        self.requests = 0
+        self.last_prompt = 0
+
+    @property
+    def prompt(self) -> int:
+        """The tokens that the next request sends."""
+        return FRAME_TOKENS + self._size(len(self._session.messages))
+
+    @property
+    def cost_usd(self) -> float:
+        return round(PRICE.cost(self.total) or 0.0, 9)
+
+    def count(self, said: Iterable[str]) -> Usage:
+        """One request that was answered with this."""
+        sent = self._size(len(self._session.messages))
+        new = sent - self._cached
+        plain, written = (FRAME_TOKENS, new) if self._session.saved else (FRAME_TOKENS + new, 0)
+        usage = Usage(plain, self._cached, written, tokens_of(sum(len(text.encode()) for text in said)))
+        self.last_prompt = usage.prompt or 0
+        self._cached = sent if self._session.saved else self._cached
+        self.total += usage
+        self.requests += 1
+        return usage
+
+    def _size(self, messages: int) -> int:
+        held = self._session.messages[:messages]
+        return tokens_of(len(self._session.header.system.encode()) + sum(len(m.text.encode()) for m in held))
+
 
 SHELL_SECONDS = 600
 OUTPUT_BYTES = 1_000_000
@@ -43,7 +99,7 @@ class Done(Struct, frozen=True):
     denied: bool = False
 
 
-def run(name: str, arguments: dict[str, Any] | str, rules: Rules, cwd: Path) -> Done:
+def run_tool(name: str, arguments: dict[str, Any] | str, rules: Rules, cwd: Path) -> Done:
     """Carry out one call, or say why not."""
     if name not in _HANDS:
         return Done(False, f"there is no tool {name}")

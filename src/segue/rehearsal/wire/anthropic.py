@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from segue.rehearsal.cache import LIFE, LONG_LIFE
-from segue.rehearsal.talk import (
+from segue.rehearsal.types import (
     Ask,
     Call,
     Fault,

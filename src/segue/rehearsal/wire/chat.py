@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from segue.rehearsal.talk import (
+from segue.rehearsal.types import (
     Ask,
     Call,
     Fault,

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from segue.rehearsal.talk import Call, Frame, Part, Text, Thought
+from segue.rehearsal.types import Call, Frame, Part, Text, Thought
 
 
 def canonical(value: Any) -> bytes:

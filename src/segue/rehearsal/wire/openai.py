@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from segue.rehearsal.talk import Fault, Refusal, Tool
+from segue.rehearsal.types import Fault, Refusal, Tool
 
 _ERRORS: dict[int, tuple[str, str | None, str]] = {
     400: ("invalid_request_error", None, "The request is not valid."),

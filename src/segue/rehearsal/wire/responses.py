@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from itertools import count as counter
 from typing import Any
 
-from segue.rehearsal.talk import (
+from segue.rehearsal.types import (
     Ask,
     Call,
     Fault,

@@ -1,0 +1,327 @@
+"""The place in a Claude session where it is cut, and a copy of the session up to there.
+
+Who is logged in to Claude, as far as its files say so openly: a fingerprint, never the name itself.
+
+Where Claude keeps the sessions of a directory: ``<home>/projects/<the directory's name>/<id>.jsonl``.
+
+Claude's own sessions: where they end, how they are cut, and who is logged in.
+
+An anchor is the ``uuid`` of the last message of a turn. Claude keeps these ids when it forks a session, so
+they stay valid in every branch. A prompt that failed stays in the file, with a notice behind it: then the
+end is not where we left it.
+
+A session is cut by the CLI itself (``--resume-session-at`` with ``--fork-session``) where a turn ended with
+an answer. Behind the answer the CLI may have written a snapshot of what it sent; only a cut behind that
+sends the same bytes again. Elsewhere the file is copied up to the cut, under the new id:
+
+- where the CLI has compacted the history: it no longer finds what lies before the summary, and its forks
+  lose that;
+- where a turn was interrupted: the flag does not take every record (2.1.50 refuses an open call), and a
+  resume of the copy is treated as one of the original;
+- where the session lies in another directory's folder, or the program has no ``--fork-session``.
+
+The CLI's own branches count the cost on from the original's total; a copy begins at nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from segue.agents.base import Found, RepairedCopy, RepairOptions
+from segue.agents.claude.schema import Record, newest_first, read_record
+from segue.core.errors import Misuse
+from segue.core.ids import new_uuid
+from segue.core.request import Request, Runtime, Start
+
+if TYPE_CHECKING:
+    from segue.agents.base import AfterAnchor, StoredSession
+
+
+class Cut(msgspec.Struct, frozen=True):
+    """An anchor's place in a file."""
+
+    anchor: Record
+    at: str
+    """The last record that belongs to the turn: the anchor, or the snapshot the CLI wrote behind it."""
+    end: int
+    """The byte behind that record."""
+    compacted: bool
+    """A part of the history stands as a summary somewhere in the file."""
+
+    @property
+    def is_answer(self) -> bool:
+        """A turn ended here as turns should: with the assistant's words, and no call left open."""
+        return self.anchor.type == "assistant" and self.anchor.is_said and self.anchor.blocks == {"text"}
+
+
+def find_cut(path: Path, anchor: str) -> Cut | None:
+    """Where the anchor is; None when the file does not have it."""
+    place: tuple[Record, str, int] | None = None
+    compacted = passed = False
+    for record, end in _records(path):
+        compacted = compacted or record.is_boundary
+        if place is None:
+            place = (record, anchor, end) if record.uuid == anchor and record.is_message else None
+        elif not passed and record.is_snapshot and record.parent_uuid == place[1]:
+            place = (place[0], record.uuid or anchor, end)
+        else:
+            passed = passed or record.is_message
+    return None if place is None else Cut(*place, compacted)
+
+
+def _records(path: Path) -> Iterator[tuple[Record, int]]:
+    """Every record, and the byte behind it."""
+    end = 0
+    with path.open("rb") as file:
+        for line in file:
+            end += len(line)
+            record = read_record(line)
+            if record is not None:
+                yield record, end
+
+
+def copy_cut(source: Path, cut: Cut, new_id: str, target: Path) -> None:
+    """Write the session up to the cut under its new id: whole, or not at all.
+
+    The running totals stay behind, so that every copy counts from nothing.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    beside = target.with_name(f".{new_id}.{os.getpid()}.part")
+    try:
+        with source.open("rb") as old, open(beside, "wb", opener=_private) as new:
+            left = cut.end
+            for line in old:
+                if left <= 0:
+                    break
+                left -= len(line)
+                new.write(_renamed(line, new_id))
+        beside.rename(target)
+    finally:
+        with suppress(FileNotFoundError):
+            beside.unlink()
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def _renamed(line: bytes, new_id: str) -> bytes:
+    """The line with the new session's id, all else byte for byte; nothing for what should stay behind."""
+    try:
+        fields = msgspec.json.decode(line, type=dict[str, msgspec.Raw])
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return b""
+    if fields.get("type") == msgspec.Raw(b'"cost-state"'):
+        return b""
+    if "sessionId" in fields:
+        fields["sessionId"] = msgspec.Raw(msgspec.json.encode(new_id))
+        return msgspec.json.encode(fields) + b"\n"
+    return line.rstrip(b"\r\n") + b"\n"
+
+
+REREAD_SECONDS = 0.05
+
+
+class _Account(msgspec.Struct, frozen=True, rename="camel"):
+    account_uuid: str = ""
+    organization_uuid: str | None = None
+
+
+class _Settings(msgspec.Struct, frozen=True, rename="camel"):
+    oauth_account: _Account | None = None
+
+
+_settings = msgspec.json.Decoder(_Settings)
+
+
+def login_fingerprint(home: Path, env: Mapping[str, str]) -> str | None:
+    """None: nobody is, or the file cannot be read; a broken one may be in the middle of being written."""
+    path = settings_file(home, env)
+    for pause in (REREAD_SECONDS, 0):
+        try:
+            account = _settings.decode(path.read_bytes()).oauth_account
+        except OSError:
+            return None
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            time.sleep(pause)
+            continue
+        if account is None or not account.account_uuid:
+            return None
+        return _hashed(f"{account.account_uuid}\n{account.organization_uuid or ''}")
+    return None
+
+
+def settings_file(home: Path, env: Mapping[str, str]) -> Path:
+    """As Claude looks for it: beside its home, not in it, unless CLAUDE_CONFIG_DIR names the home. A file of
+    the old name that holds something comes first."""
+    old = home / ".config.json"
+    try:
+        if old.stat().st_size > 0:
+            return old
+    except OSError:
+        pass
+    named = env.get("CLAUDE_CONFIG_DIR")
+    return (home if named else home.parent) / ".claude.json"
+
+
+def _hashed(text: str) -> str:
+    from hashlib import sha256  # most turns never ask, and start faster without it
+
+    return sha256(text.encode()).hexdigest()[:16]
+
+
+LONGEST_NAME = 200
+_DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
+
+
+def project_folder(home: Path, cwd: Path) -> Path:
+    """The folder that Claude uses for a directory."""
+    path = os.path.realpath(cwd)
+    units = [int.from_bytes(pair, "little") for pair in _pairs(path.encode("utf-16-le", "surrogatepass"))]
+    name = re.sub(r"[^A-Za-z0-9]", "-", "".join(map(chr, units)))
+    if len(name) > LONGEST_NAME:
+        name = f"{name[:LONGEST_NAME]}-{_hash(units)}"
+    return home / "projects" / name
+
+
+def find_file(home: Path, session: str, cwd: Path) -> Path | None:
+    """The file of a session: the directory's own, else the newest that another directory has."""
+    try:
+        name = f"{new_uuid(session)}.jsonl"
+    except Misuse:
+        return None
+    own = project_folder(home, cwd) / name
+    if own.is_file():
+        return own
+    others = [path for path in home.glob(f"projects/*/{name}") if path.is_file()]
+    return max(others, key=_changed, default=None)
+
+
+def _changed(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def _pairs(data: bytes) -> list[bytes]:
+    return [data[n : n + 2] for n in range(0, len(data), 2)]
+
+
+def _hash(units: list[int]) -> str:
+    """What tells apart the names that were cut: 32 bits over the path, in base 36."""
+    value = 0
+    for unit in units:
+        value = (value * 31 + unit) & 0xFFFFFFFF
+    value = abs(value - (1 << 32) if value >= 1 << 31 else value)
+    digits = ""
+    while value or not digits:
+        value, digit = divmod(value, 36)
+        digits = _DIGITS[digit] + digits
+    return digits
+
+
+class ClaudeFormat:
+    """The format of Claude's sessions."""
+
+    def look(self, home: Path, session: str, cwd: Path) -> Found | None:
+        path = find_file(home, session, cwd)
+        if path is None:
+            return None
+        try:
+            end = next((record.uuid for record in newest_first(path) if record.is_message), None)
+            return Found(path, path.stat().st_size, end)
+        except FileNotFoundError:
+            return None
+        except OSError:
+            return Found(path, 0, None)
+
+    def cut(
+        self,
+        found: Found,
+        session: str,
+        anchor: str,
+        new_id: str,
+        request: Request,
+        home: Path,
+        runtime: Runtime,
+    ) -> Start | None:
+        try:
+            place = find_cut(found.path, anchor)
+            if place is None:
+                return None
+            own = project_folder(home, request.cwd)
+            native = runtime.capabilities.fork and place.is_answer and not place.compacted
+            if native and found.path.parent == own and _is_uuid(place.at):
+                return Start("branch", session, place.at, new_id)
+            copy_cut(found.path, place, new_id, own / f"{new_id}.jsonl")
+        except OSError:
+            return None
+        return Start("resume", new_id)
+
+    def continues(self, found: Found, anchor: str) -> bool:
+        """By the file's order and by the chain. A session that still ends at its anchor has not strayed."""
+        later: list[Record] = []
+        try:
+            for record in newest_first(found.path):
+                if record.uuid == anchor:
+                    return _follows(record, later[::-1])
+                later.append(record)
+        except OSError:
+            pass
+        return False
+
+    def mend(self, found: Found, session: str, runtime: Runtime) -> None:
+        """Claude resumes its sessions as they are."""
+
+    def behind(self, anchor: str) -> AfterAnchor:
+        from segue.agents.base import after_named
+
+        return after_named(anchor)
+
+    def repair(self, stored: StoredSession, new_id: str, mending: RepairOptions) -> RepairedCopy:
+        from segue.agents.claude.repair import repair
+
+        return repair(stored, new_id, mending)
+
+    def remove(self, stored: StoredSession) -> None:
+        from segue.agents.claude.archive import remove
+
+        remove(stored)
+
+    def login(self, home: Path, env: Mapping[str, str]) -> str | None:
+        return login_fingerprint(home, env)
+
+
+def _follows(anchor: Record, later: list[Record]) -> bool:
+    """Whether the newest prompt is the first that was said after the anchor, and was said in answer to it."""
+    said = [record for record in later if record.is_said]
+    if not said:
+        return True
+    prompts = [record for record in later if record.is_prompt]
+    prompts = [record for record in prompts if record.permission_mode] or prompts
+    if not prompts or prompts[-1] is not said[0]:
+        return False
+    parent, chain = said[0].parent_uuid, {record.uuid: record.parent_uuid for record in later}
+    while parent in chain:
+        parent = chain.pop(parent)
+    dropped = "tool_use" in anchor.blocks  # older versions leave a call out that has no result
+    return parent == anchor.uuid or (dropped and parent is not None)
+
+
+def _is_uuid(text: str) -> bool:
+    try:
+        return bool(new_uuid(text))
+    except Misuse:
+        return False
+
+
+FORMAT = ClaudeFormat()

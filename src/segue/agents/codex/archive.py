@@ -1,0 +1,306 @@
+"""Codex's sessions, for those who only look: one for each thread, the file in which it goes on.
+
+A fork goes on from another rollout, which holds what came before. Those lines are shown too: their places
+are below zero, counted back from the beginning of the session's own file.
+
+Taking a session of Codex away: its rollouts, what the shell left for it, and its entries in the indexes.
+
+The indexes are SQLite files in the home, of which names and tables differ from version to version: every row
+that belongs to the thread goes. ``session_index.jsonl`` holds the thread's names. ``history.jsonl`` is what
+the user typed, in all sessions; Codex leaves it alone when it deletes one, and so does this.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sqlite3
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
+from functools import lru_cache
+from pathlib import Path
+from typing import IO
+
+from segue.agents.base import JsonlArchive, Record, SessionArchive, StoredSession, WindowRules, damaged
+from segue.agents.codex import brief as names
+from segue.agents.codex import rollouts
+from segue.agents.codex.brief import brief
+from segue.agents.codex.entries import entries
+from segue.agents.codex.rollouts import GENERATIONS, base_of
+from segue.agents.jsonl import backwards, forwards
+from segue.core.errors import Broken, InUse, Misuse
+from segue.core.transcript import Brief, Entry
+
+
+class CodexArchive(JsonlArchive):
+    allowance = WindowRules(reserved=0, compacts_at=0.947, window=258_400, tried=("0.104.0", "0.166.0"))
+    """Codex tells a window of which 5 % were kept free for the answer already, and compacts at 90 % of the
+    whole one: 0.9 / 0.95. The window is that of models it knows nothing of: 272,000 tokens less 5 %."""
+
+    def stored(self, home: Path) -> Iterator[StoredSession]:
+        newest: dict[str, rollouts.Named] = {}
+        for named in rollouts.list_rollouts(home):
+            known = newest.get(named.thread)
+            if known is None or named.rank > known.rank:
+                newest[named.thread] = named
+        for named in newest.values():
+            found = _stored(home, named)
+            if found is not None:
+                yield found
+
+    def find(self, home: Path, session: str) -> StoredSession | None:
+        of_it = (named for named in rollouts.list_rollouts(home) if named.thread == session)
+        newest = max(of_it, key=lambda named: named.rank, default=None)
+        return _stored(home, newest) if newest is not None else None
+
+    def brief(self, stored: StoredSession) -> Brief:
+        return brief(stored)
+
+    def stamp(self, home: Path) -> str:
+        """Names stand in an index beside the sessions: what was remembered holds while that is the same."""
+        try:
+            found = os.stat(home / names.TITLES)
+        except OSError:
+            return ""
+        return f"{found.st_mtime_ns}/{found.st_size}"
+
+    def entries(self, text: bytes, start: int) -> Sequence[Entry]:
+        return entries(text, start)
+
+    def opened(self, stored: StoredSession) -> AbstractContextManager[IO[bytes]]:
+        return rollouts.opened(stored.path)
+
+    def read(self, stored: StoredSession, start: int = 0) -> Iterator[Record]:
+        if start <= 0:
+            for path, end, before in reversed(_origins(stored)):
+                if not start or start < end - before:
+                    yield from self._part(path, end, before, start or -before)
+        yield from super().read(stored, max(start, 0))
+
+    def back(self, stored: StoredSession, end: int | None = None) -> Iterator[Record]:
+        if end is None or end > 0:
+            yield from super().back(stored, end)
+        place = 0 if end is None else min(end, 0)
+        for path, length, before in _origins(stored):
+            if place > -before:
+                yield from self._part_back(path, length, before, place)
+
+    def files(self, stored: StoredSession) -> Sequence[Path]:
+        """The rollout, and those it goes on from: without them Codex does not resume it."""
+        return (stored.path, *(path for path, _, _ in _origins(stored) if path is not None))
+
+    def expires_ms(self, stored: StoredSession, brief: Brief) -> int | None:
+        """Codex packs what has not been used for days, but takes no session away."""
+        return None
+
+    def _part(self, path: Path | None, length: int, before: int, start: int) -> Iterator[Record]:
+        """The lines of a rollout that comes before, from a place on."""
+        if path is None:
+            yield _missing(before)
+            return
+        try:
+            with rollouts.opened(path) as file:
+                for line in forwards(file, max(0, start + before)):
+                    if line.start >= length:
+                        return
+                    yield self._record(line.start - before, line.next - before, line.text)
+        except OSError as error:
+            yield Record(-before, length - before, (damaged(-before, f"it cannot be read: {error}"),))
+
+    def _part_back(self, path: Path | None, length: int, before: int, end: int) -> Iterator[Record]:
+        if path is None:
+            yield _missing(before)
+            return
+        try:
+            with rollouts.opened(path) as file:
+                for line in backwards(file, min(length, end + before)):
+                    yield self._record(line.start - before, line.next - before, line.text)
+        except OSError as error:
+            yield Record(-before, length - before, (damaged(-before, f"it cannot be read: {error}"),))
+
+
+ARCHIVE: SessionArchive = CodexArchive()
+
+
+def _stored(home: Path, named: rollouts.Named) -> StoredSession | None:
+    try:
+        found = os.stat(named.path)
+    except OSError:
+        return None
+    if not stat.S_ISREG(found.st_mode):
+        return None
+    return StoredSession(
+        id=named.thread,
+        home=home,
+        file=named.path,
+        size=found.st_size,
+        changed_ns=found.st_mtime_ns,
+        appends=not named.path.endswith(rollouts.PACKED),
+    )
+
+
+def _origins(stored: StoredSession) -> list[tuple[Path | None, int, int]]:
+    """The rollouts before this one, the nearest first: each with its length, and how far before the
+    beginning of this one it begins. No path: it is gone."""
+    found: list[tuple[Path | None, int, int]] = []
+    path, before = stored.path, 0
+    for _ in range(GENERATIONS):
+        try:
+            origin = base_of(path)
+        except OSError:
+            break
+        if origin is None or origin.end_byte_offset <= 0:
+            break
+        before += origin.end_byte_offset
+        parent = rollouts.of_rollout(stored.home, origin.thread_id)
+        found.append((parent, origin.end_byte_offset, before))
+        if parent is None or parent == path:
+            break
+        path = parent
+    return found
+
+
+def _missing(before: int) -> Record:
+    why = "what came before stands in a session that is gone"
+    return Record(-before, -before + 1, (damaged(-before, why),))
+
+
+_DATABASES = ("state", "thread_history", "goals", "queue", "memories", "logs")
+_OWNED = frozenset(("thread_id", "parent_thread_id", "child_thread_id"))
+_KEYS = frozenset((("threads", "id"), ("jobs", "job_key")))
+_PATIENCE_S = 5.0
+
+
+def remove(stored: StoredSession) -> None:
+    paths = [Path(named.path) for named in rollouts.list_rollouts(stored.home) if named.thread == stored.id]
+    for path in paths:
+        if not path.parent.resolve().is_relative_to(stored.home.resolve()):
+            raise Broken(f"{path} lies outside of its home: it is left alone")
+    _refuse_if_needed(stored, paths)
+    with ExitStack() as all_of_it:
+        all_of_it.enter_context(_writer_lock(stored))
+        databases = [all_of_it.enter_context(_locked(path)) for path in _databases(stored.home)]
+        for database in databases:
+            _forget(database, stored.id, paths)
+        for database in databases:
+            database.commit()
+        _unname(stored)
+        for path in (*paths, *_snapshots(stored)):
+            path.unlink(missing_ok=True)
+
+
+def _refuse_if_needed(stored: StoredSession, paths: list[Path]) -> None:
+    """A fork holds only its own lines; Codex does not delete what one goes on from either."""
+    own = {rollouts.own_of(path) for path in paths}
+    for named in rollouts.list_rollouts(stored.home):
+        if named.thread != stored.id and _origin(named.path) in own:
+            raise Misuse(f"the session {named.thread} goes on from this one: remove that one first")
+
+
+@lru_cache(maxsize=1 << 16)
+def _origin(path: str) -> str | None:
+    """Kept in memory, because many are removed one after the other, and a first line stays as it is."""
+    try:
+        before = base_of(Path(path))
+    except OSError:
+        return None
+    return before.thread_id if before is not None else None
+
+
+@contextmanager
+def _writer_lock(stored: StoredSession) -> Iterator[None]:
+    """New versions hold one for each thread that they run."""
+    try:
+        lock = (stored.home / "thread-writer-locks" / f"{stored.id}.lock").open("rb")
+    except OSError:
+        yield
+        return
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise InUse(f"Codex is running the session {stored.id}; remove it when it has ended") from None
+        yield
+
+
+def _databases(home: Path) -> list[Path]:
+    found = (path for path in home.glob("*_[0-9]*.sqlite") if path.name.rpartition("_")[0] in _DATABASES)
+    return sorted(path for path in found if path.is_file() and not path.is_symlink())
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[sqlite3.Connection]:
+    """A database in a transaction of ours, which is taken back unless it is committed."""
+    with closing(sqlite3.connect(path, timeout=_PATIENCE_S, isolation_level=None)) as database:
+        try:
+            database.execute("PRAGMA foreign_keys = ON")
+            database.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError as error:
+            why = f"{path.name} of Codex cannot be written to now ({error}); try again later"
+            raise InUse(why) from error
+        except sqlite3.DatabaseError as error:
+            raise Broken(f"{path.name} of Codex is damaged ({error}); nothing was removed") from error
+        try:
+            yield database
+        finally:
+            if database.in_transaction:
+                database.rollback()
+
+
+def _forget(database: sqlite3.Connection, thread: str, paths: list[Path]) -> None:
+    """Everything that depends on a thread before the thread itself: tables sort that way by their names."""
+    gone = [(str(path),) for path in paths]
+    try:
+        for table, column in _columns(database):
+            where = f'"{table}" WHERE "{column}" = ?'
+            if column in _OWNED or (table, column) in _KEYS:
+                database.execute(f"DELETE FROM {where}", (thread,))  # noqa: S608 - names of its own tables
+            elif column == "rollout_path" and table != "threads":
+                database.executemany(f"DELETE FROM {where}", gone)  # noqa: S608
+    except sqlite3.DatabaseError as error:
+        raise Broken(f"Codex's index cannot be put right: {error}; nothing was removed") from error
+
+
+def _columns(database: sqlite3.Connection) -> list[tuple[str, str]]:
+    return database.execute(
+        "SELECT m.name, c.name FROM sqlite_master m, pragma_table_info(m.name) c"
+        " WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY m.name, c.cid"
+    ).fetchall()
+
+
+def _unname(stored: StoredSession) -> None:
+    """The index without the thread's lines; every other line as it is."""
+    index = stored.home / names.TITLES
+    with _index_lock(index):
+        try:
+            lines = index.read_bytes().splitlines(keepends=True)
+        except OSError:
+            return
+        kept = [line for line in lines if names.titles(line).id != stored.id]
+        if len(kept) < len(lines):
+            mode = index.stat().st_mode & 0o777
+            rollouts.write_rollout(index, kept)
+            index.chmod(mode)
+
+
+@contextmanager
+def _index_lock(index: Path) -> Iterator[None]:
+    """The lock that new versions take around a naming; they hold it for a moment only."""
+    try:
+        lock = index.with_name(f"{index.name}.lock").open("rb")
+    except OSError:
+        yield
+        return
+    with lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _snapshots(stored: StoredSession) -> list[Path]:
+    """What a killed run left of its shell's environment."""
+    with suppress(OSError):
+        folder = stored.home / "shell_snapshots"
+        if not folder.is_symlink():
+            return [folder / name for name in os.listdir(folder) if name.startswith(f"{stored.id}.")]
+    return []

@@ -1,0 +1,232 @@
+"""Rollouts as files: what their names tell, which one is a session's now, and how they are read and written.
+
+``sessions/Y/M/D/rollout-<time>-<thread>.jsonl``. A thread that was taken back to an earlier turn goes on in a
+file of its own, whose name adds an underscore and that file's id. What has not been used for days may be
+packed: ``.jsonl.zst``. What was archived lies in ``archived_sessions``, without folders for days; Codex does
+not resume it there, but goes on from it where a fork does.
+
+The rollouts that a rollout goes on from.
+
+One that Codex forked holds only its own lines. Its first line names the rollout before it, and the place in
+that one at which the fork begins; the one before may go on from another again.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import IO, NamedTuple
+
+import msgspec
+
+PACKED = ".zst"
+UNPACKED_BYTES = 1 << 30
+"""What is packed is unpacked up to this size."""
+_KEPT_IN_MEMORY = 1 << 23
+_LONGEST_HEAD = 1 << 24
+_PIECE = 1 << 10
+"""What is unpacked at once: four bytes can become 128 KB."""
+_ID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+_NAME = re.compile(rf"rollout-(?P<time>.+?)-(?P<thread>{_ID})(?:_(?P<own>{_ID}))?\.jsonl(?P<packed>\.zst)?")
+
+
+ARCHIVED = "archived_sessions"
+
+
+class Named(NamedTuple):
+    """What a rollout's name tells."""
+
+    path: str
+    thread: str
+    rank: tuple[bool, str, bool, bool]
+    """Of the files of one thread the one with the highest is where it goes on."""
+
+
+def list_rollouts(home: Path) -> Iterator[Named]:
+    """All rollouts, archived ones too, by their names alone."""
+    for place in _files(str(home / "sessions"), 3):
+        if (named := _NAME.fullmatch(place.name)) is not None:
+            yield Named(place.path, named["thread"], (True, *_ranked(named)))
+    for place in _files(str(home / ARCHIVED), 0):
+        if (named := _NAME.fullmatch(place.name)) is not None:
+            yield Named(place.path, named["thread"], (False, *_ranked(named)))
+
+
+def newest_of(home: Path, thread: str) -> Path | None:
+    """The file in which a thread goes on; where both are there, the plain one counts, as for Codex."""
+    found = (path for path in _named(home, thread) if thread_of(path) == thread)
+    return max(found, key=_rank, default=None)
+
+
+def of_rollout(home: Path, rollout: str) -> Path | None:
+    """The file with this id of its own, which is its thread's unless the name says otherwise."""
+    for where in ("sessions/*/*/*", ARCHIVED):
+        found = (path for path in _named(home, rollout, where) if own_of(path) == rollout)
+        if (path := max(found, key=_rank, default=None)) is not None:
+            return path
+    return None
+
+
+def thread_of(path: Path) -> str:
+    """The thread a file belongs to; empty when its name does not tell."""
+    named = _NAME.fullmatch(path.name)
+    return named["thread"] if named else ""
+
+
+def rollout_path(home: Path, thread: str, now: datetime) -> Path:
+    """Where a rollout that begins now stands."""
+    return home / "sessions" / f"{now:%Y/%m/%d}" / f"rollout-{now:%Y-%m-%dT%H-%M-%S}-{thread}.jsonl"
+
+
+@contextmanager
+def opened(path: Path, most: int | None = None) -> Iterator[IO[bytes]]:
+    """The file to read in, unpacked if it was packed. All that can be wrong with it is an ``OSError``."""
+    if path.suffix != PACKED:
+        with path.open("rb") as file:
+            yield file
+        return
+    with tempfile.SpooledTemporaryFile(max_size=_KEPT_IN_MEMORY) as plain:
+        for chunk in _unpacked(path, most or UNPACKED_BYTES):
+            plain.write(chunk)
+        plain.seek(0)
+        yield plain
+
+
+def first_line(path: Path) -> bytes:
+    """As far as it is of a size that a first line can have."""
+    if path.suffix != PACKED:
+        with path.open("rb") as file:
+            return file.readline(_LONGEST_HEAD)
+    begin = b""
+    for chunk in _unpacked(path, UNPACKED_BYTES):
+        begin += chunk
+        if b"\n" in chunk or len(begin) > _LONGEST_HEAD:
+            break
+    return begin.partition(b"\n")[0]
+
+
+def unpack(path: Path) -> Path:
+    """Put the plain file in the place of a packed one, as Codex does before it goes on in it."""
+    plain = path.with_suffix("")
+    if not plain.exists():
+        write_rollout(plain, _unpacked(path, UNPACKED_BYTES))
+    path.unlink(missing_ok=True)
+    return plain
+
+
+def write_rollout(path: Path, chunks: Iterable[bytes]) -> None:
+    """Whole or not at all, and for nobody else to read."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+            file.writelines(chunks)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
+
+
+def _named(home: Path, some_id: str, where: str = "sessions/*/*/*") -> Iterator[Path]:
+    if not re.fullmatch(_ID, some_id):
+        return iter(())
+    return home.glob(f"{where}/rollout-*{some_id}*.jsonl*")
+
+
+def _files(folder: str, depth: int) -> Iterator[os.DirEntry[str]]:
+    """What lies so many folders deep. What cannot be looked into is passed over."""
+    try:
+        with os.scandir(folder) as listing:
+            places = list(listing)
+    except OSError:
+        return
+    for place in places:
+        if depth:
+            yield from _files(place.path, depth - 1)
+        else:
+            yield place
+
+
+def own_of(path: Path) -> str:
+    """The id of a file itself; empty when its name does not tell."""
+    named = _NAME.fullmatch(path.name)
+    return (named["own"] or named["thread"]) if named else ""
+
+
+def _rank(path: Path) -> tuple[str, bool, bool]:
+    named = _NAME.fullmatch(path.name)
+    return _ranked(named) if named else ("", False, False)
+
+
+def _ranked(named: re.Match[str]) -> tuple[str, bool, bool]:
+    return named["time"], named["own"] is not None, named["packed"] is None
+
+
+def _unpacked(path: Path, most: int) -> Iterator[bytes]:
+    """Piece by piece; one that breaks off is an error, because what is missing would be lost unseen."""
+    import zstandard
+
+    unpacker, size = zstandard.ZstdDecompressor(), 0
+    frame = unpacker.decompressobj()
+    try:
+        with path.open("rb") as packed:
+            while piece := frame.unused_data or packed.read(_PIECE):
+                frame = unpacker.decompressobj() if frame.eof else frame
+                plain = frame.decompress(piece)
+                size += len(plain)
+                if size > most:
+                    raise OSError(f"{path.name} is too large to unpack")
+                yield plain
+    except zstandard.ZstdError as error:
+        raise OSError(f"{path.name} cannot be unpacked: {error}") from error
+    if not frame.eof:
+        raise OSError(f"{path.name} breaks off")
+
+
+GENERATIONS = 16
+
+
+class Base(msgspec.Struct, frozen=True):
+    """Where a rollout begins: after so many bytes of another one."""
+
+    thread_id: str
+    end_byte_offset: int
+
+
+class _Payload(msgspec.Struct, frozen=True):
+    history_base: Base | None = None
+
+
+class _Head(msgspec.Struct, frozen=True):
+    payload: _Payload = _Payload()
+
+
+_head = msgspec.json.Decoder(_Head)
+
+
+def base_of(path: Path) -> Base | None:
+    """What a rollout's first line says of the one before it."""
+    first = first_line(path)
+    try:
+        return _head.decode(first).payload.history_base if b'"history_base"' in first else None
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+def ancestry(home: Path, path: Path) -> Iterator[tuple[Path, int | None]]:
+    """The rollout, and those it goes on from, each with the place up to which it counts."""
+    end: int | None = None
+    for _ in range(GENERATIONS):
+        yield path, end
+        before = base_of(path)
+        origin = of_rollout(home, before.thread_id) if before is not None else None
+        if before is None or origin is None:
+            return
+        path, end = origin, before.end_byte_offset

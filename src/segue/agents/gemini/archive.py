@@ -1,0 +1,274 @@
+"""When Gemini's own clean-up will take a session away: ``general.sessionRetention`` in the home's settings.
+
+Each start in a project deletes what was last updated longer ago than ``maxAge``, and all but the newest
+``maxCount``. Versions that write lines do it by default after 30 days; older ones only when told to.
+
+Take a session away: all of its files, what lies beside them under its id, and its lines in ``logs.json``.
+
+``projects.json`` names directories, not sessions, and stays as it is. What lies outside of the home, behind a
+link, is never touched: a link is taken away, not what it leads to. A name becomes part of a path only where
+it is an id as Gemini makes them, and nothing goes that does not really lie in the folder it is looked for in.
+
+Gemini's sessions, for those who only look.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from segue.agents.base import Record, SessionArchive, StoredSession, WindowRules, damaged
+from segue.agents.gemini import brief, entries, files, walk
+from segue.agents.gemini import files as listing
+from segue.agents.gemini.files import SECOND_NAME, folders, short_id
+from segue.core.json_values import as_table, as_whole
+from segue.core.transcript import Brief
+
+_HOUR = 3_600_000
+_UNITS = {"h": _HOUR, "d": 24 * _HOUR, "w": 7 * 24 * _HOUR, "m": 30 * 24 * _HOUR}
+_DEFAULTS = {"enabled": True, "maxAge": "30d"}
+_COMMENT = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/', re.S)
+
+_settings: dict[str, tuple[int, dict[str, Any]]] = {}
+_newer: dict[str, tuple[int, bool]] = {}
+
+
+def expires_ms(stored: StoredSession, brief: Brief) -> int | None:
+    rules = _retention(stored.home)
+    if stored.appends or _is_newer(stored.path.parent):
+        rules = _DEFAULTS | rules
+    used = brief.last_used_ms or stored.changed_ns // 1_000_000
+    age, least = _period(rules.get("maxAge")), _period(rules.get("minRetention")) or _UNITS["d"]
+    count = as_whole(rules.get("maxCount"))
+    wrong = (rules.get("maxAge") and age is None) or (age is not None and age < least)
+    if not rules.get("enabled") or wrong or (count is not None and count < 1):
+        return None
+    if count is not None and _newer_ones(stored) >= count:
+        return used
+    return used + age if age is not None else None
+
+
+def _period(text: Any) -> int | None:
+    found = re.fullmatch(r"(\d+)([dhwm])", text) if isinstance(text, str) else None
+    return int(found[1]) * _UNITS[found[2]] or None if found else None
+
+
+def _retention(home: Path) -> dict[str, Any]:
+    """Read again only when the settings have changed: it is asked for every session of a list."""
+    path = f"{home}/.gemini/settings.json"
+    try:
+        changed = os.stat(path).st_mtime_ns
+        known = _settings.get(path)
+        if known is None or known[0] != changed:
+            with open(path, encoding="utf-8") as file:
+                text = _COMMENT.sub(lambda found: found[1] or "", file.read(1 << 20))
+            found = as_table(as_table(as_table(json.loads(text)).get("general")).get("sessionRetention"))
+            known = _settings[path] = (changed, found)
+        return known[1]
+    except (OSError, ValueError, RecursionError):
+        return {}
+
+
+def _is_newer(chats: Path) -> bool:
+    """Whether a version that writes lines has been here: it cleans up older sessions too."""
+    try:
+        changed = os.stat(chats).st_mtime_ns
+        known = _newer.get(str(chats))
+        if known is None or known[0] != changed:
+            known = _newer[str(chats)] = (changed, any(name.endswith(".jsonl") for name in os.listdir(chats)))
+        return known[1]
+    except OSError:
+        return False
+
+
+def _newer_ones(stored: StoredSession) -> int:
+    newer: set[str] = set()
+    try:
+        with os.scandir(stored.path.parent) as listing:
+            for item in listing:
+                mine = not item.name.startswith("session-") or short_id(item.name) == stored.id[:8]
+                if not mine and item.stat().st_mtime_ns > stored.changed_ns:
+                    newer.add(short_id(item.name))
+    except OSError:
+        return 0
+    return len(newer)
+
+
+_ID = re.compile(r"[0-9a-f]{8,}(?:-[0-9a-f]+)*", re.IGNORECASE)
+LOG_BYTES = 64 * 1024 * 1024
+
+
+def remove(stored: StoredSession) -> None:
+    for chats in map(Path, folders(stored.home)):
+        if not _inside(chats, stored.home):
+            continue
+        found = list(_files(chats, stored.id))
+        for path in (*found, *artifacts(chats.parent, stored.id)):
+            _delete(path, chats.parent)
+        if found or chats == stored.path.parent:
+            _forget(chats.parent / "logs.json", stored.id)
+            _delete(stored.path, chats.parent)
+
+
+def artifacts(project: Path, session: str) -> list[Path]:
+    """What Gemini keeps under a session's id: its subagents' sessions, logs, tool output, plans and tasks."""
+    if len(session) <= 8 or not _ID.fullmatch(session):
+        return []
+    inner = project / "chats" / session
+    found = [inner, *_named(project, session)]
+    for agent in _subagents(inner):
+        found += _named(project, agent)
+    return [path for path in found if os.path.lexists(path)]
+
+
+def _subagents(inner: Path) -> list[str]:
+    """Their ids, by their files' names; but not one that is a session of its own."""
+    if inner.is_symlink():
+        return []
+    try:
+        names = [file.stem for file in inner.iterdir() if file.suffix in (".json", ".jsonl")]
+    except OSError:
+        return []
+    return [name for name in names if _ID.fullmatch(name) and not any(_files(inner.parent, name))]
+
+
+def _named(project: Path, name: str) -> tuple[Path, Path, Path]:
+    return (
+        project / "logs" / f"session-{name}.jsonl",
+        project / "tool-outputs" / f"session-{name}",
+        project / name,
+    )
+
+
+def _files(chats: Path, session: str) -> Iterator[Path]:
+    """Files that say they are this session's: twins, second names, and unreadable ones set aside."""
+    short = f"-{session[:8]}.json"
+    with suppress(OSError):
+        for path in list(chats.iterdir()):
+            name = path.name.removeprefix(SECOND_NAME)
+            if name.startswith("session-") and short in name and files.owner_of(path) == session:
+                yield path
+
+
+def _inside(folder: Path, home: Path) -> bool:
+    return Path(os.path.realpath(folder)).is_relative_to(os.path.realpath(home))
+
+
+def _delete(path: Path, project: Path) -> None:
+    """Only what lies in the project's folder where its path says, with no link or step back on the way."""
+    try:
+        expected = os.path.join(os.path.realpath(project), path.parent.relative_to(project))
+    except ValueError:
+        return
+    if ".." in path.parts or os.path.realpath(path.parent) != os.path.normpath(expected):
+        return
+    with suppress(FileNotFoundError):
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+
+
+def _forget(logs: Path, session: str) -> None:
+    """Take one session's prompts out of a project's list of prompts; the others stay to the byte."""
+    try:
+        if logs.is_symlink() or logs.stat().st_size > LOG_BYTES:
+            return
+        text = logs.read_bytes().decode()
+        kept, gone = _entries(text, session)
+    except (OSError, ValueError, RecursionError):
+        return
+    if gone:
+        rest = "[\n  " + ",\n  ".join(kept) + "\n]" if kept else "[]"
+        files.write_file(logs, rest.encode())
+
+
+def _entries(text: str, session: str) -> tuple[list[str], int]:
+    """The entries of others as they are written, and how many were this one's."""
+    decoder, kept, gone = json.JSONDecoder(), list[str](), 0
+    at = text.index("[") + 1
+    while (begin := text.find("{", at)) >= 0:
+        one: Any
+        one, at = decoder.raw_decode(text, begin)
+        if as_table(one).get("sessionId") == session:
+            gone += 1
+        else:
+            kept.append(text[begin:at])
+    return kept, gone
+
+
+class GeminiArchive:
+    """Sessions of lines, and of one object as versions before 0.39 wrote them."""
+
+    # Both versions compact at half of their table of windows, by the last request's input
+    # (``DEFAULT_COMPRESSION_TOKEN_THRESHOLD``); they ask for no length of an answer and keep nothing free.
+    allowance = WindowRules(reserved=0, compacts_at=0.5, window=1_048_576, tried=("0.29.0", "0.61.0"))
+
+    def stored(self, home: Path) -> Iterator[StoredSession]:
+        return listing.stored_sessions(home)
+
+    def find(self, home: Path, session: str) -> StoredSession | None:
+        return listing.find_stored(home, session)
+
+    def brief(self, stored: StoredSession) -> Brief:
+        return brief.brief(stored)
+
+    def read(self, stored: StoredSession, start: int = 0) -> Iterator[Record]:
+        if not stored.appends:
+            yield from entries.document_records(stored.path)[start:]
+            return
+        try:
+            with stored.path.open("rb") as file:
+                yield from walk.forward(file, start)
+        except OSError as error:
+            yield _unreadable(start, error)
+
+    def back(self, stored: StoredSession, end: int | None = None) -> Iterator[Record]:
+        if not stored.appends:
+            yield from reversed(entries.document_records(stored.path)[:end])
+            return
+        try:
+            with stored.path.open("rb") as file:
+                yield from walk.backward(file, end)
+        except OSError as error:
+            yield _unreadable(0, error)
+
+    def side(self, stored: StoredSession) -> Sequence[StoredSession]:
+        """New versions keep a subagent's session below its parent's id."""
+        found = []
+        for path in sorted((stored.path.parent / stored.id).glob("*.jsonl")):
+            with suppress(OSError):
+                seen = path.stat()
+                found.append(
+                    StoredSession(
+                        id=path.stem,
+                        home=stored.home,
+                        file=str(path),
+                        size=seen.st_size,
+                        changed_ns=seen.st_mtime_ns,
+                    )
+                )
+        return found
+
+    def files(self, stored: StoredSession) -> Sequence[Path]:
+        """With the name of its directory, by which Gemini knows a project's folder again."""
+        project = stored.path.parents[1]
+        beside = [file for path in artifacts(project, stored.id) for file in (path, *sorted(path.rglob("*")))]
+        found = [stored.path, project / ".project_root", *beside]
+        return [file for file in found if file.is_file() and file.is_relative_to(stored.home)]
+
+    def expires_ms(self, stored: StoredSession, brief: Brief) -> int | None:
+        return expires_ms(stored, brief)
+
+
+def _unreadable(start: int, error: OSError) -> Record:
+    return Record(start, start, (damaged(start, f"it cannot be read: {error.strerror or error}"),))
+
+
+ARCHIVE: SessionArchive = GeminiArchive()

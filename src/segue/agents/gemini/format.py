@@ -1,0 +1,221 @@
+"""Who is logged in, as Gemini's own files tell it openly: a fingerprint, never the name. And whether anybody
+is: its settings are read, of files with secrets only whether they are there.
+
+Gemini's session format: find a session, look at its end, cut it, mend it.
+
+An anchor is the id of a message. Gemini keeps ids through resumes and updates, and so do the copies and the
+mended files written here.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from segue.agents import probe
+from segue.agents.base import Found, RepairedCopy, RepairOptions
+from segue.agents.gemini import files, history
+from segue.agents.gemini.forms import form_of
+from segue.agents.gemini.history import History, read_history
+from segue.agents.gemini.schema import is_context, is_prompt
+from segue.core.json_values import decode
+from segue.core.request import Request, Runtime, Start
+
+if TYPE_CHECKING:
+    from segue.agents.base import AfterAnchor, StoredSession
+
+
+AGAIN_S = 0.05
+BY_VARIABLE = {
+    "GOOGLE_GENAI_USE_GCA": "oauth-personal",
+    "GOOGLE_GENAI_USE_VERTEXAI": "vertex-ai",
+    "GOOGLE_GEMINI_BASE_URL": "gateway",
+    "GEMINI_API_KEY": "gemini-api-key",
+    "CLOUD_SHELL": "compute-default-credentials",
+    "GEMINI_CLI_USE_COMPUTE_ADC": "compute-default-credentials",
+}
+"""What a variable chooses where the settings do not, in the order in which Gemini looks."""
+STORED = ("oauth_creds.json", "gemini-credentials.json")
+
+
+class _Accounts(msgspec.Struct, frozen=True):
+    active: str | None = None
+
+
+def login(home: Path) -> str | None:
+    """None: nobody, or it cannot be told. A file that is just being rewritten gets a second look."""
+    file = home / ".gemini" / "google_accounts.json"
+    for attempt in range(2):
+        try:
+            active = decode(file.read_bytes(), _Accounts).active
+            return sha256(active.encode()).hexdigest()[:16] if active else None
+        except FileNotFoundError:
+            return None
+        except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            if attempt == 0:
+                time.sleep(AGAIN_S)
+    return None
+
+
+class _Auth(msgspec.Struct, frozen=True):
+    selected: str | None = msgspec.field(default=None, name="selectedType")
+
+
+class _Security(msgspec.Struct, frozen=True):
+    auth: _Auth = _Auth()
+
+
+class _Settings(msgspec.Struct, frozen=True):
+    security: _Security = _Security()
+    older: str | None = msgspec.field(default=None, name="selectedAuthType")
+
+
+def logged_in(home: Path, env: Mapping[str, str]) -> bool | None:
+    """None: it cannot be told, because a ``.env``, a keyring or the machine may hold what is missing."""
+    way = _selected(home) or next((way for name, way in BY_VARIABLE.items() if env.get(name)), None)
+    stored = any((home / ".gemini" / name).exists() for name in STORED)
+    known = {
+        None: False,
+        "oauth-personal": stored or bool(env.get("GOOGLE_CLOUD_ACCESS_TOKEN")),
+        "gemini-api-key": stored or bool(env.get("GEMINI_API_KEY")),
+        "vertex-ai": _vertex(env),
+        "gateway": True,
+    }.get(way)
+    if known is not False:
+        return known
+    elsewhere = any(file.exists() for file in (home / ".gemini" / ".env", home / ".env"))
+    return None if elsewhere or (way is not None and probe.keyring_is_reachable(env)) else False
+
+
+def _selected(home: Path) -> str | None:
+    """What its settings choose. It takes comments in them, so what we cannot read may choose anything."""
+    try:
+        settings = decode((home / ".gemini" / "settings.json").read_bytes(), _Settings)
+    except OSError:
+        return None
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return "unreadable"
+    return settings.security.auth.selected or settings.older
+
+
+def _vertex(env: Mapping[str, str]) -> bool:
+    whole = env.get("GOOGLE_CLOUD_PROJECT") and env.get("GOOGLE_CLOUD_LOCATION")
+    return bool(whole or env.get("GOOGLE_API_KEY"))
+
+
+REPEATS = 1
+"""A file that says everything again more often than this is written anew."""
+_LATER = ("summary", "memoryScratchpad")
+"""What a header says of a session's end, and not of one that was cut before."""
+
+
+class GeminiFormat:
+    """The session files of Gemini CLI, of all versions."""
+
+    def look(self, home: Path, session: str, cwd: Path) -> Found | None:
+        files.restore_from_second_name(home, session)
+        here = [file for file in files.find_file(home, session) if files.belongs(file, cwd)]
+        path = files.newest(here, session)
+        try:
+            size = path.stat().st_size if path is not None else 0
+        except OSError:
+            return None
+        if path is None:
+            return None
+        return Found(path, size, history.last_id(path) if files.owner_of(path) == session else None)
+
+    def cut(
+        self,
+        found: Found,
+        session: str,
+        anchor: str,
+        new_id: str,
+        request: Request,
+        home: Path,
+        runtime: Runtime,
+    ) -> Start | None:
+        story = _of(found, session)
+        kept = story.upto(anchor) if story is not None else None
+        # names that end alike are deleted together
+        if story is None or kept is None or any(files.find_file(home, new_id)):
+            return None
+        form, now = form_of(runtime, found.path), datetime.now(UTC)
+        copy = found.path.with_name(f"session-{now:%Y-%m-%dT%H-%M}-{new_id[:8]}{form.suffix}")
+        stamp = now.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        header = {key: value for key, value in _header(story, found).items() if key not in _LATER}
+        header |= {"sessionId": new_id, "startTime": stamp, "lastUpdated": stamp}
+        try:
+            files.write_file(copy, files.encoded(form.suffix, header, [form.shape(kept)]))
+        except (OSError, ValueError, RecursionError):
+            return None
+        files.add_second_name(copy)
+        return Start("resume", session=new_id)
+
+    def continues(self, found: Found, anchor: str) -> bool:
+        story = read_history(found.path)
+        ids = [message["id"] for message in story.messages] if story is not None else []
+        if story is None or anchor not in ids:
+            return False
+        return any(map(is_prompt, story.messages[ids.index(anchor) + 1 :]))
+
+    def mend(self, found: Found, session: str, runtime: Runtime) -> None:
+        """Leave one file, in the form that this version reads, with each call and each result once."""
+        story = _of(found, session)
+        if story is None:
+            return
+        form = form_of(runtime, found.path)
+        path, messages = found.path.with_suffix(form.suffix), form.shape(story.messages)
+        with suppress(OSError, ValueError, RecursionError):
+            rough = story.torn or story.repeated > REPEATS
+            if path != found.path or messages != story.messages or rough:
+                states = [*story.earlier, messages]
+                files.write_file(path, files.encoded(form.suffix, _header(story, found), states))
+            _drop_twins(path, session)
+            files.add_second_name(path)
+
+    def behind(self, anchor: str) -> AfterAnchor:
+        from segue.agents.base import after_named
+
+        return after_named(anchor)
+
+    def repair(self, stored: StoredSession, new_id: str, mending: RepairOptions) -> RepairedCopy:
+        from segue.agents.gemini.repair import repair
+
+        return repair(stored, new_id, mending)
+
+    def remove(self, stored: StoredSession) -> None:
+        from segue.agents.gemini.archive import remove
+
+        remove(stored)
+
+    def login(self, home: Path, env: Mapping[str, str]) -> str | None:
+        return login(home)
+
+
+def _of(found: Found, session: str) -> History | None:
+    """What a file of this session tells; nothing, where it lacks its beginning or has only that."""
+    story = read_history(found.path) if files.owner_of(found.path) == session else None
+    return None if story is None or all(map(is_context, story.messages)) else story
+
+
+def _header(story: History, found: Found) -> dict[str, Any]:
+    """Without a project's hash, Gemini does not take a file for a session."""
+    return story.header | {"projectHash": story.header.get("projectHash") or found.path.parents[1].name}
+
+
+def _drop_twins(path: Path, session: str) -> None:
+    """Remove the same session in the other form, and empty twins."""
+    for twin in list(files.alike(path.parent, session)):
+        other_form = twin.stem == path.stem and files.owner_of(twin) == session
+        if twin != path and (other_form or files.is_stub(twin, session)):
+            twin.unlink(missing_ok=True)
+
+
+FORMAT = GeminiFormat()

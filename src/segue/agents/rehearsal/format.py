@@ -1,0 +1,211 @@
+"""Reading and writing the rehearsal agent's files: tolerant of what others left, exact in what is written.
+
+The rehearsal agent's sessions: ``<home>/sessions/<id>.jsonl``, a header and one line per message.
+
+An anchor is a message's id. The agent cuts a session at an answer by itself, and keeps the ids; where a turn
+was interrupted, the session is copied up to the cut. A last line that was torn by a kill does not count.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from segue.agents.base import Found, RepairedCopy, RepairOptions
+from segue.core.errors import Misuse
+from segue.core.ids import native_id
+from segue.core.json_values import decode
+from segue.core.request import Request, Runtime, Start
+
+if TYPE_CHECKING:
+    from segue.agents.base import AfterAnchor, StoredSession
+
+
+REREAD_SECONDS = 0.05
+
+
+class Line(msgspec.Struct, frozen=True):
+    """What is looked at of a line: the header's, or a message's."""
+
+    type: str = ""
+    id: str = ""
+    kind: str = ""
+    role: str = ""
+
+    @property
+    def is_answer(self) -> bool:
+        return self.kind == "text" and self.role == "assistant"
+
+    @property
+    def is_prompt(self) -> bool:
+        return self.kind == "text" and self.role == "user"
+
+
+class _Login(msgspec.Struct, frozen=True):
+    account: str = ""
+
+
+_line = msgspec.json.Decoder(Line)
+
+
+def read_lines(line: bytes) -> Line:
+    return _line.decode(line)
+
+
+def last_lines(path: Path, size: int) -> tuple[list[bytes], bool]:
+    """The whole lines among the last bytes of a file, and whether that is all of it."""
+    with path.open("rb") as file:
+        start = max(0, file.seek(0, 2) - size)
+        file.seek(start)
+        lines = file.read().split(b"\n")[:-1]
+    return (lines if start == 0 else lines[1:]), start == 0
+
+
+def messages_in(lines: Sequence[bytes]) -> list[Line]:
+    """The messages behind the last line that is damaged."""
+    found: list[Line] = []
+    for line in reversed(lines):
+        try:
+            record = read_lines(line)
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            break
+        if record.type == "message":
+            found.append(record)
+    return found[::-1]
+
+
+def lines_up_to(lines: Sequence[bytes], anchor: str) -> list[bytes]:
+    """The lines up to and with a message; none when it is not among them."""
+    for number, line in enumerate(lines):
+        if anchor.encode() in line and read_lines(line).id == anchor:
+            return list(lines[: number + 1])
+    return []
+
+
+def renamed(header: bytes, **fields: Any) -> bytes:
+    """A session's header with other fields."""
+    return msgspec.json.encode(msgspec.json.decode(header, type=dict[str, Any]) | fields)
+
+
+def write_lines(path: Path, lines: Sequence[bytes]) -> None:
+    """All of it, or nothing."""
+    beside = path.with_name(f".{path.stem}.{os.getpid()}.part")
+    try:
+        with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+            file.write(b"".join(line + b"\n" for line in lines))
+        beside.rename(path)
+    finally:
+        with suppress(FileNotFoundError):
+            beside.unlink()
+
+
+def login(path: Path) -> str | None:
+    """A fingerprint of the account in it. A broken file may be in the middle of being written."""
+    for pause in (REREAD_SECONDS, 0):
+        try:
+            account = decode(path.read_bytes(), _Login).account
+        except OSError:
+            return None
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            time.sleep(pause)
+            continue
+        return _hashed(account) if account else None
+    return None
+
+
+def _hashed(text: str) -> str:
+    from hashlib import sha256  # most turns never ask, and start faster without it
+
+    return sha256(text.encode()).hexdigest()[:16]
+
+
+FIRST_BYTES = 4 * 1024
+
+
+class RehearsalFormat:
+    """The format of the rehearsal agent's sessions."""
+
+    def look(self, home: Path, session: str, cwd: Path) -> Found | None:
+        try:
+            path = home / "sessions" / f"{native_id(session)}.jsonl"
+            size = path.stat().st_size
+        except (Misuse, OSError):
+            return None
+        messages = _newest(path, bool)
+        return Found(path, size, messages[-1].id if messages else None)
+
+    def cut(
+        self,
+        found: Found,
+        session: str,
+        anchor: str,
+        new_id: str,
+        request: Request,
+        home: Path,
+        runtime: Runtime,
+    ) -> Start | None:
+        try:
+            header, *lines = found.path.read_bytes().split(b"\n")[:-1]
+            kept = lines_up_to(lines, anchor)
+            if kept and read_lines(kept[-1]).is_answer:
+                return Start("branch", session, anchor, new_id)
+            if kept:
+                copied = renamed(header, id=new_id, parent=session, at=anchor)
+                write_lines(found.path.with_name(f"{new_id}.jsonl"), [copied, *kept])
+                return Start("resume", new_id)
+        except (OSError, ValueError, msgspec.MsgspecError):
+            pass
+        return None
+
+    def continues(self, found: Found, anchor: str) -> bool:
+        """Nothing but one turn stands behind the anchor, or nothing at all."""
+        messages = _newest(found.path, lambda some: any(message.id == anchor for message in some))
+        ids = [message.id for message in messages]
+        if anchor not in ids:
+            return False
+        later = messages[ids.index(anchor) + 1 :]
+        prompts = [message for message in later if message.is_prompt]
+        return later[:1] == prompts
+
+    def mend(self, found: Found, session: str, runtime: Runtime) -> None:
+        """The agent resumes its sessions as they are."""
+
+    def behind(self, anchor: str) -> AfterAnchor:
+        from segue.agents.base import after_named
+
+        return after_named(anchor)
+
+    def repair(self, stored: StoredSession, new_id: str, mending: RepairOptions) -> RepairedCopy:
+        from segue.agents.rehearsal import archive
+
+        return archive.repair(stored, new_id, mending)
+
+    def remove(self, stored: StoredSession) -> None:
+        from segue.agents.rehearsal import archive
+
+        archive.remove(stored)
+
+    def login(self, home: Path, env: Mapping[str, str]) -> str | None:
+        return login(home / "login.json")
+
+
+def _newest(path: Path, enough: Callable[[list[Line]], bool]) -> list[Line]:
+    """The messages at the end of a session, as many as are enough, in their order."""
+    size, whole = FIRST_BYTES, False
+    messages: list[Line] = []
+    while not whole and not enough(messages):
+        try:
+            lines, whole = last_lines(path, size)
+        except OSError:
+            return []
+        messages, size = messages_in(lines), size * 8
+    return messages
+
+
+FORMAT = RehearsalFormat()

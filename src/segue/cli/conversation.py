@@ -1,0 +1,181 @@
+"""Changes of a conversation from the command line, through the library.
+
+``segue edit``: change one message; what follows stays, or is cut.
+
+``segue export``: a conversation as Markdown or JSON, on stdout.
+
+``segue fork``: go on from here under another key.
+
+``segue import``: a conversation made of an export.
+
+``segue rm``: forget conversations.
+
+``segue truncate``: drop a message and all after it.
+
+``segue undo``: take back the last edit, truncation or retry.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TypeVar
+
+import anyio
+import click
+
+from segue.app.segue import Segue
+from segue.cli import options as prompts
+from segue.cli.options import complete_keys
+from segue.cli.render.output import agreed, answer, say
+from segue.core.usage import count_in_words
+
+T = TypeVar("T")
+
+
+def change(work: Callable[[Segue], Awaitable[T]]) -> T:
+    async def go() -> T:
+        async with Segue() as segue:
+            return await work(segue)
+
+    return anyio.run(go)
+
+
+def dropped(count: int) -> str:
+    return f"dropped {count_in_words(count, 'message')}"
+
+
+def undo_hint(key: str) -> str:
+    return f"To undo: segue undo {key}. What the next turn will do: segue why {key}"
+
+
+NOTHING = "the new text is empty; to drop a message, use segue truncate"
+
+
+@click.command("edit", short_help="Change a message.")
+@click.argument("key", shell_complete=complete_keys)
+@click.argument("message")
+@click.argument("text", required=False)
+@click.option("--cut", is_flag=True, help="Drop what follows, too.")
+def edit(key: str, message: str, text: str | None, cut: bool) -> None:
+    """Change MESSAGE (its id or #n) of the conversation KEY to TEXT, or to what is piped in.
+
+    What follows stays, unless --cut is given. The next turn continues from the last unchanged point.
+    """
+
+    new = prompts.gather_prompt(text, use_stdin=text is None, nothing=NOTHING)
+    count = change(lambda segue: segue.edit(key, message, new, cut=cut))
+    which = f"#{message.removeprefix('#')}" if message.removeprefix("#").isdecimal() else message
+    gone = f", {dropped(count)}" if count else ""
+    say(f"Changed {which}{gone}. {undo_hint(key)}", err=True)
+
+
+@click.command("export", short_help="Write a conversation as Markdown or JSON.")
+@click.argument("key", shell_complete=complete_keys)
+@click.option("--json", "as_json", is_flag=True, help="Write JSON, which segue import accepts.")
+def export(key: str, as_json: bool) -> None:
+    """Write the conversation KEY to stdout: as Markdown to read, or with --json to import again.
+
+    Native session ids are written as short hashes: enough to compare them, not enough to resume them.
+    """
+    from segue.app.segue import store_at_home
+    from segue.core.ids import conversation_key
+    from segue.turns import changes, exchange
+    from segue.turns.projection import projected
+
+    with store_at_home(os.environ) as store:
+        conversation = changes.known_conversation(store, conversation_key(key))
+        export = exchange.export_of(projected(store, conversation, os.environ, Path.cwd()), conversation)
+    answer(exchange.json(export) if as_json else exchange.markdown(export))
+
+
+@click.command("fork", short_help="Continue from here under a new key.")
+@click.argument("key", shell_complete=complete_keys)
+@click.argument("new_key", required=False)
+@click.option("--at", "upto", metavar="MESSAGE", help="Copy up to this message (its id or #n). Default: all.")
+def fork(key: str, new_key: str | None, upto: str | None) -> None:
+    """Create a conversation that begins with the messages of KEY, and print its key.
+
+    Default for NEW_KEY: KEY~2. The first turn of the fork branches off the agent's session; the conversation
+    KEY itself does not change.
+    """
+
+    say(change(lambda segue: segue.fork(key, new_key, upto=upto)))
+
+
+@click.command("import", short_help="Create a conversation from an export.")
+@click.argument("file", type=click.Path(path_type=Path, allow_dash=True))
+@click.option("--key", metavar="K", help="Use this key. Default: the one it had.")
+def import_(file: Path, key: str | None) -> None:
+    """Create a conversation from FILE, written by segue export --json (- for stdin), and print its key.
+
+    Messages are imported, native sessions are not, so the first turn sends the conversation as text.
+    """
+    from segue.app.segue import store_at_home
+    from segue.core.errors import Misuse
+    from segue.turns import exchange
+
+    try:
+        data = sys.stdin.buffer.read() if str(file) == "-" else file.expanduser().read_bytes()
+    except OSError as error:
+        raise Misuse(f"{file} cannot be read: {error.strerror}") from None
+    export = exchange.read(data)
+    with store_at_home(os.environ) as store:
+        say(exchange.take_in(store, export, key).key)
+
+
+@click.command("rm", short_help="Forget a conversation.")
+@click.argument("keys", nargs=-1, required=True, metavar="KEY…", shell_complete=complete_keys)
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+def rm(keys: tuple[str, ...], yes: bool) -> None:
+    """Forget conversations: their messages, turns and costs. The agents' own sessions stay on disk.
+
+    On a terminal, it asks first.
+    """
+
+    keys = tuple(dict.fromkeys(keys))
+    if not yes and sys.stdin.isatty() and not agreed(f"Forget {', '.join(keys)}?"):
+        raise click.Abort
+
+    async def forget(segue: Segue) -> None:
+        for key in keys:
+            await segue.conversation(key)
+        for key in keys:
+            await segue.remove(key)
+
+    change(forget)
+    say(f"Forgot {', '.join(keys)}.", err=True)
+
+
+@click.command("truncate", short_help="Drop a message and everything after it.")
+@click.argument("key", shell_complete=complete_keys)
+@click.argument("message")
+def truncate(key: str, message: str) -> None:
+    """Drop MESSAGE (its id or #n) of the conversation KEY and everything after it.
+
+    The next turn continues from the point before it. What is dropped stays in the store, but no agent sees it
+    again; segue undo brings it back.
+    """
+
+    count = change(lambda segue: segue.truncate(key, message))
+    say(f"{dropped(count).capitalize()}. {undo_hint(key)}", err=True)
+
+
+KINDS = {"edit": "the edit", "truncate": "the truncation", "retry": "the retry"}
+
+
+@click.command("undo", short_help="Undo the last edit, truncation or retry.")
+@click.argument("key", shell_complete=complete_keys)
+def undo(key: str) -> None:
+    """Undo the last edit, truncation or retry of the conversation KEY, if nothing was said since.
+
+    Run it again to undo the change before that. If something was said since, segue fork continues from an
+    earlier message instead.
+    """
+
+    done = change(lambda segue: segue.undo(key))
+    count = len(done.removed)
+    back = f"; {count:,} message{'s are' if count != 1 else ' is'} back" if count else ""
+    say(f"Undid {KINDS[done.kind]}{back}. See: segue log {key}", err=True)

@@ -1,0 +1,126 @@
+"""A question of the agent's, asked at the terminal: its options by number, or words of one's own."""
+
+from __future__ import annotations
+
+import os
+import sys
+import termios
+from collections.abc import Iterator
+from typing import Any
+
+import anyio
+import msgspec
+
+from segue.agents.base import Answer
+from segue.cli.render import words
+from segue.cli.render.output import harmless, say
+from segue.cli.render.screen import Screen
+from segue.core.events import Permission, Question
+from segue.runner.attempt import NOBODY, REFUSED
+
+LINE_BYTES = 65_536
+
+
+class Option(msgspec.Struct, frozen=True):
+    label: str
+    description: str = ""
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """One question, as the agents put it."""
+
+    question: str
+    options: tuple[Option, ...] = ()
+    many: bool = msgspec.field(name="multiSelect", default=False)
+
+
+def somebody_answers() -> bool:
+    """Whether a person sits at the terminal: what is asked on stderr can be answered on stdin."""
+    streams = (sys.stdin, sys.stderr)
+    return all(stream is not None and not stream.closed and stream.isatty() for stream in streams)
+
+
+class QuestionForm:
+    """Puts what the agent asks to whoever sits there. One question at a time; Ctrl-C cancels the turn."""
+
+    def __init__(self, screen: Screen) -> None:
+        self._screen, self._one = screen, anyio.Lock()
+
+    async def __call__(self, event: Question | Permission) -> Answer:
+        if isinstance(event, Permission):
+            return REFUSED
+        asked = read_questions(event.questions)
+        if not asked:
+            return NOBODY
+        async with self._one:
+            self._screen.pause()
+            termios.tcflush(
+                sys.stdin.fileno(), termios.TCIFLUSH
+            )  # typed before anybody could read the question
+            try:
+                answers = {
+                    each.question: await _answered(each, n, len(asked)) for n, each in enumerate(asked, 1)
+                }
+            except EOFError:
+                return NOBODY
+            finally:
+                self._screen.go_on()
+        return Answer(True, answers=answers)
+
+
+def read_questions(given: Any) -> list[Asked]:
+    """What is asked; nothing where it cannot be understood."""
+    try:
+        return msgspec.convert(given, list[Asked])
+    except msgspec.ValidationError:
+        return []
+
+
+async def _answered(asked: Asked, number: int, total: int) -> str:
+    for line in question_lines(asked, number, total):
+        say(line, err=True)
+    while True:
+        say("> ", err=True, end="")
+        answer = answer_of(asked, await _line())
+        if answer is not None:
+            return answer
+        say(f"  a number from 1 to {len(asked.options)}, or an answer in your own words", err=True)
+
+
+def question_lines(asked: Asked, number: int = 1, total: int = 1) -> Iterator[str]:
+    """The question, its options, and how to answer."""
+    yield f"? {harmless(asked.question)}" + (f" ({number} of {total})" if total > 1 else "")
+    for n, option in enumerate(asked.options, 1):
+        about = words.one_line(option.description)
+        told = f": {about}" if about and about != option.label else ""
+        yield f"  {n}  {words.one_line(option.label)}{told}"
+    if not asked.options:
+        yield "  answer in your own words"
+    elif asked.many:
+        yield "  one or more numbers (1, 2), or your own words; Enter takes 1"
+    else:
+        yield "  a number, or your own words; Enter takes 1"
+
+
+def answer_of(asked: Asked, line: str) -> str | None:
+    """The answer that a line gives; None: it gives none."""
+    said, labels = line.strip(), [option.label for option in asked.options]
+    if not said:
+        return labels[0] if labels else None
+    numbers = said.replace(",", " ").split()
+    if not labels or not all(each.isdecimal() for each in numbers) or (len(numbers) > 1 and not asked.many):
+        return said
+    chosen = [int(each) for each in numbers]
+    if not all(1 <= each <= len(labels) for each in chosen):
+        return None
+    return ", ".join(labels[each - 1] for each in dict.fromkeys(chosen))
+
+
+async def _line() -> str:
+    """A line as it was typed; the terminal lets it be mended until Enter. ``EOFError``: Ctrl-D."""
+    descriptor = sys.stdin.fileno()
+    await anyio.wait_readable(descriptor)
+    line = os.read(descriptor, LINE_BYTES)
+    if not line:
+        raise EOFError
+    return line.decode("utf-8", "replace")

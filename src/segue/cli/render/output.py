@@ -1,0 +1,243 @@
+"""The one door to stdout and stderr. Whatever a command says goes through it, and nothing that a terminal
+would obey gets out by it: not from an agent, a session, a project's ``segue.toml`` or an argument.
+
+Styles are marks within a line, which become colours here, where there are any, and nothing elsewhere.
+
+A line on stderr that shows how far long work has come; only on a terminal, and only if it is long.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from typing import Any, TextIO
+
+from segue.cli.render.table import columns, fitted
+
+MIN_WIDTH, PIPE_WIDTH, ENDLESS = 40, 120, 1_000_000
+NARROWEST = 4
+
+BOLD, DIM, GREEN, YELLOW, RED, PLAIN = "\ufdd0\ufdd1\ufdd2\ufdd3\ufdd4\ufdd5"
+"""Characters that no text may have, by Unicode's own word: a line can be measured and cut with them in it."""
+_INKS = dict(
+    zip(
+        (BOLD, DIM, GREEN, YELLOW, RED, PLAIN),
+        ("\x1b[1m", "\x1b[2m", "\x1b[32m", "\x1b[33m", "\x1b[31m", "\x1b[0m"),
+        strict=True,
+    )
+)
+_MARK = re.compile(f"([{''.join(_INKS)}])")
+
+_SEQUENCE = re.compile(
+    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"
+    r"|(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x80-\x9f]*(?:\x07|\x1b\\|\x9c)"
+    r"|\x1b[ -/]*[0-Z\\^-~]"
+)
+"""What a terminal would obey: CSI; OSC and its kin, up to their end; two characters after an escape."""
+_UNSEEN = (
+    r"\x7f-\x9f"
+    r"\u061c\u200e\u200f\u202a-\u202e\u2066-\u206f"  # what turns the writing around
+    r"\u200b\u2060-\u2065\ufeff\ufff9-\ufffb\U000e0000-\U000e0fff"  # what hides words among others
+    r"\ufdd0-\ufdef"  # our own marks, and their kin
+)
+_CONTROL = re.compile(rf"[\x00-\x08\x0b-\x1f{_UNSEEN}]")
+_IN_JSON = re.compile(rf"[{_UNSEEN}]")
+_LINE_END = re.compile(r"\r\n|[\r\u2028\u2029]")
+
+
+def harmless(text: str) -> str:
+    """The text without anything that a terminal would obey or hide. Tabs and the ends of lines are left."""
+    if text.isprintable():
+        return text
+    return _CONTROL.sub("", _LINE_END.sub("\n", _SEQUENCE.sub("", text)))
+
+
+def say(text: str = "", *, err: bool = False, end: str = "\n") -> None:
+    """A line, or some, for people to read: on stdout, or on stderr. Trouble with stderr changes nothing."""
+    out = sys.stderr if err else sys.stdout
+    with suppress(OSError) if err else nullcontext():
+        _write(out, _inked(text, out) + end)
+
+
+def answer(text: str) -> None:
+    """What was asked for, on stdout: as it is, unless a terminal would obey it."""
+    _write(sys.stdout, harmless(text) if sys.stdout.isatty() else text)
+
+
+def say_json(value: Any) -> None:
+    """One line of JSON on stdout. It is UTF-8, whatever the locale."""
+    sys.stdout.flush()
+    sys.stdout.buffer.write(json_line(value).encode() + b"\n")
+    sys.stdout.buffer.flush()
+
+
+def json_line(value: Any) -> str:
+    """One line of JSON, whatever a path or a text of somebody else's has in it."""
+    import msgspec
+
+    try:
+        line = msgspec.json.encode(value).decode()
+    except UnicodeEncodeError:
+        line = msgspec.json.encode(_encodable(msgspec.to_builtins(value))).decode()
+    return _IN_JSON.sub(lambda found: _escaped(found[0]), line)
+
+
+def agreed(question: str) -> bool:
+    """Whether the person at the terminal says yes. The question stands on stderr."""
+    import click
+
+    return click.confirm(harmless(question), err=True)
+
+
+def coloured(out: TextIO) -> bool:
+    return out.isatty() and os.environ.get("TERM") != "dumb" and not os.environ.get("NO_COLOR")
+
+
+def width_of(out: TextIO) -> int:
+    return max(MIN_WIDTH, shutil.get_terminal_size().columns) if out.isatty() else PIPE_WIDTH
+
+
+def prose_width(out: TextIO) -> int:
+    """Where prose is wrapped. Elsewhere than on a terminal a sentence is one line, however long."""
+    return width_of(out) if out.isatty() else ENDLESS
+
+
+_BELOW = "\r\x1b[K\x1b[C\x1b[J\r"
+"""Erases the row and all below it. From the second column on, as some terminals keep what is erased from the
+first place of all on, as if it had scrolled by."""
+
+
+class Canvas:
+    """A terminal on which something is drawn over and over, below what has been written for good.
+
+    While something is drawn, the cursor stands at the beginning of its last line: wherever a terminal that
+    changes its width moves that line, the cursor goes with it. The lines above it are found by their length,
+    as most terminals break a line anew when they become narrower.
+
+    Where the terminal has gone, everything leads nowhere. ``beside``: descriptors that lead to the same one.
+    """
+
+    def __init__(self, out: TextIO, beside: Sequence[int] = ()) -> None:
+        self._out = out
+        self._beside = tuple(beside)
+        self._drawn: list[int] = []
+
+    @property
+    def width(self) -> int:
+        """At least wide enough to draw on; a terminal that does not say is taken for 80."""
+        return max(self._size().columns or 80, NARROWEST)
+
+    def write(self, text: str) -> None:
+        """For good, in place of what is drawn; it ends with the end of a line."""
+        self.erase()
+        self._put(_inked(text, self._out))
+
+    def draw(self, lines: Sequence[str]) -> None:
+        """Until it is erased. The lines fit the width; what is more than the terminal is high is left out."""
+        self.erase()
+        shown = lines[-max((self._size().lines or 24) - 1, 1) :]
+        self._put("\n".join(_inked(line, self._out) for line in shown) + "\r")
+        self._drawn = [columns(_MARK.sub("", line)) for line in shown]
+        self.flush()
+
+    def erase(self) -> None:
+        if self._drawn:
+            above = sum(map(self._rows, self._drawn[:-1]))
+            self._put(_BELOW + "\x1b[A\x1b[K" * above)
+            self._drawn = []
+
+    def _rows(self, length: int) -> int:
+        """How many rows a line takes by now."""
+        return max(-(-length // self.width), 1) if _breaks_anew(os.environ) else 1
+
+    def _size(self) -> os.terminal_size:
+        try:
+            return os.get_terminal_size(self._out.fileno())
+        except OSError:
+            return os.terminal_size((0, 0))
+
+    def flush(self) -> None:
+        try:
+            self._out.flush()
+        except OSError:
+            self._lose()
+
+    def _put(self, text: str) -> None:
+        try:
+            self._out.write(text)
+        except OSError:
+            self._lose()
+
+    def _lose(self) -> None:
+        """The terminal has gone. The work goes on, and what is still written to it leads nowhere."""
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        for descriptor in (self._out.fileno(), *self._beside):
+            os.dup2(nowhere, descriptor)
+        os.close(nowhere)
+
+
+def _breaks_anew(env: Mapping[str, str]) -> bool:
+    """Whether the terminal breaks its lines anew when its width changes. Those that do not cut them off."""
+    cuts = "XTERM_VERSION" in env or env.get("TERM", "").startswith(("rxvt", "screen", "linux"))
+    return "TMUX" in env or not cuts
+
+
+def _write(out: TextIO, text: str) -> None:
+    out.write(text)
+    out.flush()
+
+
+def _inked(text: str, out: TextIO) -> str:
+    inks = _INKS if coloured(out) else {}
+    return "".join(
+        inks.get(part, "") if part in _INKS else harmless(part) for part in _MARK.split(text) if part
+    )
+
+
+def _escaped(char: str) -> str:
+    units = char.encode("utf-16-be").hex()
+    return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
+
+
+def _encodable(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, dict):
+        return {_encodable(key): _encodable(each) for key, each in value.items()}
+    return [_encodable(each) for each in value] if isinstance(value, list | tuple) else value
+
+
+PATIENCE_S, EVERY_S = 0.5, 0.1
+BAR = 30
+
+
+@contextmanager
+def progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
+    """Call what it gives with how much is done of ``total``."""
+    canvas = Canvas(sys.stderr)
+    last = time.monotonic() + PATIENCE_S - EVERY_S
+
+    def went(done: int) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if now - last < EVERY_S:
+            return
+        last = now
+        share = min(done / total, 1.0) if total else 1.0
+        bar = "█" * round(share * BAR)
+        canvas.draw([fitted(f"{what} {bar:░<{BAR}} {share:4.0%}", canvas.width - 1)])
+
+    try:
+        yield went if sys.stderr.isatty() else _nobody
+    finally:
+        canvas.erase()
+        canvas.flush()
+
+
+def _nobody(_: int) -> None:
+    """Nobody looks."""

@@ -1,0 +1,166 @@
+"""How a session's entries are put on a terminal."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, TextIO
+
+import msgspec
+
+from segue.cli.render import words
+from segue.cli.render.output import BOLD, DIM, PLAIN, coloured, harmless, prose_width, width_of
+from segue.cli.render.table import fitted, joined, wrapped
+from segue.core.transcript import Entry
+from segue.core.usage import count_in_words, tokens_in_words
+from segue.sessions.summary import title_of
+
+if TYPE_CHECKING:
+    from segue.sessions.listing import Listed
+
+HIDDEN = ("state", "unknown", "thinking")
+"""Shown with ``--full`` only."""
+TEXT_LINES, OUTPUT_LINES = 40, 3
+TELLING = (
+    *("git snapshot", "project instructions", "file history", "task", "worktree"),
+    *("title", "tag", "agent name", "title by the model", "summary"),
+)
+"""Of what a resume brings back, or does not, these are named."""
+
+
+class Ink(msgspec.Struct, frozen=True):
+    width: int
+    prose: int
+    """Where sentences are wrapped."""
+    colour: bool
+
+    def dim(self, text: str) -> str:
+        return f"{DIM}{text}{PLAIN}" if self.colour else text
+
+    def bold(self, text: str) -> str:
+        return f"{BOLD}{text}{PLAIN}" if self.colour else text
+
+
+def ink(out: TextIO) -> Ink:
+    return Ink(width_of(out), prose_width(out), coloured(out))
+
+
+def is_shown(entry: Entry) -> bool:
+    """What a reader wants to see first: the dialogue and what was done, nothing that is noted for the CLI."""
+    if entry.kind == "boundary":
+        return True
+    return entry.kind not in HIDDEN and not (entry.inserted or entry.again)
+
+
+def heading(found: Listed, conversation: str | None, ink: Ink) -> Iterator[str]:
+    brief = found.brief
+    title = words.one_line(title_of(brief) or "untitled")
+    yield ink.bold(fitted(f"{found.place.agent} · {title}", ink.width))
+    facts = (
+        found.id,
+        brief.cwd or "",
+        f"on {brief.branch}" if brief.branch else "",
+        brief.model or "",
+        words.size(found.stored.size),
+        f"conversation {conversation}" if conversation else "",
+    )
+    for line in joined([words.one_line(fact) for fact in facts if fact], ink.prose, 2):
+        yield ink.dim(line)
+    if brief.trouble:
+        yield f"! {words.one_line(brief.trouble)}; see segue sessions check {found.id[:8]}"
+
+
+def entry_lines(entry: Entry, ink: Ink, full: bool, *, marked: bool = False) -> Iterator[str]:
+    """One entry: a line that says who and when, then what was said. Side chains are set off."""
+    edge = "│ " if entry.side else "▸ " if marked else "  "
+    for n, line in enumerate(_lines(entry, ink, full)):
+        yield (edge if n or not marked else "▸ ") + line
+
+
+def _lines(entry: Entry, ink: Ink, full: bool) -> Iterator[str]:
+    at = f"  {words.moment(entry.at_ms)}" if entry.at_ms is not None else ""
+    images = f" [{count_in_words(len(entry.images), 'image')}]" if entry.images else ""
+    match entry.kind:
+        case "user" | "assistant":
+            who = "you" if entry.kind == "user" else "agent"
+            note = " (put in by the CLI)" if entry.inserted else ""
+            yield ink.bold(who) + ink.dim(f"{note}{at}  {entry.id}") + images
+            yield from _text(entry.text, full)
+        case "call":
+            yield ink.dim("├ ") + words.tool(entry.tool, entry.input, max(ink.width - 6, 30))
+        case "result":
+            yield from _output(entry, ink, full)
+        case "boundary":
+            yield ink.dim(f"──── compacted here: what came before is a summary from now on{at} ────")
+            if full:
+                yield from _text(entry.text, full)
+        case "damaged":
+            yield f"! {words.one_line(entry.text)}"
+        case "thinking":
+            yield ink.dim(f"thinking{at}")
+            yield from (ink.dim(line) for line in _text(entry.text, full))
+        case _:
+            text = fitted(words.one_line(entry.text), max(ink.width - 30, 20))
+            yield ink.dim(f"· {entry.label or entry.kind}{': ' + text if text else ''}")
+
+
+def _text(text: str, full: bool) -> Iterator[str]:
+    lines = harmless(text).splitlines()
+    shown = lines if full else lines[:TEXT_LINES]
+    yield from (f"  {line}" for line in shown)
+    if len(lines) > len(shown):
+        yield f"  … {count_in_words(len(lines) - len(shown), 'line')} more (--full)"
+
+
+def _output(entry: Entry, ink: Ink, full: bool) -> Iterator[str]:
+    lines = [line for line in harmless(entry.text).splitlines() if line.strip()]
+    shown = lines if full else lines[:OUTPUT_LINES] if entry.failed else lines[:1]
+    more = len(lines) - len(shown)
+    for n, line in enumerate(shown):
+        mark = ("✗ " if entry.failed else "└ ") if n == 0 else "  "
+        cut = line if full else fitted(line, max(ink.width - 20, 20))
+        yield ink.dim(mark + cut + (f"  … {more} more" if more and n == len(shown) - 1 else ""))
+
+
+def _dimmed(text: str, ink: Ink) -> Iterator[str]:
+    yield from (ink.dim(line) for line in wrapped(text, ink.prose, 2))
+
+
+def _labels(counts: dict[str, int]) -> list[str]:
+    """What people ask for by its name; the rest is only counted."""
+    named = [f"{label} ({counts[label]})" for label in TELLING if label in counts]
+    rest = sum(count for label, count in counts.items() if label not in TELLING)
+    return [*named, f"{count_in_words(rest, 'note')} of the agent's own"] if rest else named
+
+
+def ending(
+    found: Listed, entries: Iterable[Entry], ink: Ink, *, whole: bool, window: int | None
+) -> Iterator[str]:
+    """What a resume would bring back, and what not; how full the window would be."""
+    from segue.sessions.counts import context_load, tally_of
+
+    counts = tally_of(entries, whole)
+    yield ""
+    scope = "" if whole else " (counted in this page only: the session is large)"
+    back = [count_in_words(counts.messages, "message"), count_in_words(counts.calls, "tool call")]
+    back += _labels(counts.restored)
+    left = [*_labels(counts.left), "the state of the screen and of running tasks"]
+    yield from _dimmed(f"a resume restores: {', '.join(back)}{scope}", ink)
+    yield from _dimmed(f"it does not restore: {', '.join(left)}", ink)
+    if counts.side:
+        side = count_in_words(counts.side, "entry", "entries")
+        yield from _dimmed(f"apart from the dialogue: {side} of side chains", ink)
+    loaded = context_load(found.brief, found.place.reader.allowance, window)
+    if loaded.tokens is not None:
+        room = (
+            f" of {tokens_in_words(loaded.window)} ({loaded.share:.0%})" if loaded.share is not None else ""
+        )
+        plus = f", plus {tokens_in_words(loaded.reserved)} kept free for the answer"
+        then = "; the agent would compact at once" if loaded.compacts else ""
+        yield from _dimmed(
+            f"it would load about {tokens_in_words(loaded.tokens)} tokens{room}{plus}{then}", ink
+        )
+    expires = found.place.reader.expires_ms(found.stored, found.brief)
+    if expires is not None:
+        day = time.strftime("%Y-%m-%d", time.localtime(expires / 1000))
+        yield ink.dim(f"{found.place.agent} deletes it on {day} if it is not used before")

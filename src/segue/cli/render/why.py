@@ -1,0 +1,261 @@
+"""What to do about a check that failed, in one sentence. Pure.
+
+A decision in words: the ladder with each rung's reason and price, then the checks. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import msgspec
+
+from segue.cli.render import words
+from segue.cli.render.output import BOLD, DIM, PLAIN
+from segue.cli.render.table import columns, joined, padded, wrapped
+from segue.core.turn import Check
+from segue.core.usage import count_in_words, tokens_in_words
+from segue.turns.why import RungShown, Why
+
+ANEW = "nothing to do: a new session takes its place"
+SIMPLE: dict[str, str] = {
+    "blank": "leave out --blank to carry the conversation over",
+    "enabled": "change [continuity] in config.toml",
+    "fresh_session": "leave out --fresh-session and --no-save to keep the session",
+    "runtime": "use the program that made the session ([agents] command), or continue as shown",
+    "model": 'name the model from before with --model, or set [continuity] on_model_change = "resume"',
+    "tools": "to keep the cache, run it with the same tools as before; the session continues either way",
+    "host": "run it on that machine to keep the session ([keep] copies sessions for other machines)",
+    "ttl": "raise [continuity] ttl_minutes to keep sessions longer",
+    "poisoned": "nothing to do: the turn continues from before that, or as text",
+    "retired": ANEW,
+    "file": ANEW,
+    "busy": "wait, or continue in a fork: segue run --fork",
+}
+
+
+def advice(check: Check, found: Why) -> str:
+    special = SPECIAL.get(check.check)
+    return special(check, found) if special is not None else SIMPLE.get(check.check, "nothing to do")
+
+
+def _capability(check: Check, found: Why) -> str:
+    if "resume" in check.bars:
+        return f"update {found.agent}, or continue as shown; segue agents says what it can do"
+    return "nothing to do: what changed is sent as text"
+
+
+def _pin(check: Check, found: Why) -> str:
+    return (
+        "nothing to do: this turn makes one" if found.session_id is None else "nothing to do: it branches off"
+    )
+
+
+def _history(check: Check, found: Why) -> str:
+    if "branch" in check.bars:
+        return "nothing to do: a new session takes its place, with the conversation as it reads now"
+    return "nothing to do: the unchanged part is kept, the rest is sent as it reads now"
+
+
+def _end(check: Check, found: Why) -> str:
+    if "somebody" in check.detail:
+        take = f"segue run {found.conversation} TEXT --adopt {(found.session_id or 'ID')[:8]} includes it"
+        return f"the turn continues from where Segue left it, without what was said there since; {take}"
+    return "nothing to do: the turn continues from before it, and sends the message again"
+
+
+def _outcome(check: Check, found: Why) -> str:
+    return "nothing to do: the turn continues from before it, and sends the message again"
+
+
+def _size(check: Check, found: Why) -> str:
+    name = (found.session_id or "ID")[:8]
+    return f"segue sessions repair {name} --trim (or --since) makes a smaller one; or continue as shown"
+
+
+def _workdir(check: Check, found: Why) -> str:
+    return f"run it in {found.session_cwd} (--cwd) to keep the session"
+
+
+def _account(check: Check, found: Why) -> str:
+    if "logged in" in check.detail:
+        return "log in as before to keep the session"
+    return "go back with --account to the account under which they were said"
+
+
+def _pressure(check: Check, found: Why) -> str:
+    return "nothing to do" if not check.bars else "nothing to do: the conversation continues in a new session"
+
+
+def _fits(check: Check, found: Why) -> str:
+    if "recap" in check.bars:
+        return "put what is long into a file in the working directory, and ask to read it"
+    return "nothing to do: a part of the conversation is sent; [recap] max_bytes says how much"
+
+
+SPECIAL: dict[str, Callable[[Check, Why], str]] = {
+    "capability": _capability,
+    "pin": _pin,
+    "history": _history,
+    "end": _end,
+    "outcome": _outcome,
+    "size": _size,
+    "workdir": _workdir,
+    "account": _account,
+    "pressure": _pressure,
+    "fits": _fits,
+}
+
+
+MARKS = {"chosen": "✓", "open": "·", "barred": "✗", "impossible": "–"}
+VERDICTS = {"pass": "✓", "fail": "✗", "skip": "–"}
+WAYS = {
+    "resume": "its own session, plus what is new",
+    "branch": "its own session up to the last valid point, the rest as text",
+    "graft": "a session written from the conversation",
+    "replay": "the whole conversation as text",
+    "recap": "a part of the conversation as text",
+    "fresh": "would forget everything",
+}
+ALSO = {
+    "branch": "also possible",
+    "replay": "also possible: the whole conversation as text",
+    "recap": "also possible: a part of the conversation as text",
+}
+SHORT = frozenset({"pressure", "size"})
+"""Checks whose detail is a figure: it stands right behind their name."""
+WIDEST, NARROWEST = 100, 50
+RUNG_INDENT = 12
+CHECKS = "checks  "
+
+
+def why_lines(found: Why, *, width: int = WIDEST, home: str = "", colour: bool = False) -> Iterator[str]:
+    """``home``: shown as ``~`` in paths."""
+    width = min(max(width, NARROWEST), WIDEST)
+    for line in _plain(_at_home(found, home), width):
+        chosen = line.startswith(("▸", found.conversation))
+        listed = line.startswith(("checks", " " * 8))
+        yield f"{BOLD if chosen else DIM}{line}{PLAIN}" if colour and (chosen or listed) else line
+
+
+def _plain(found: Why, width: int) -> Iterator[str]:
+    who = found.agent + (f", {found.role}" if found.role else "")
+    who += f" ({found.account})" if found.account else ""
+    yield from _heading((found.conversation, who, f"next turn: {found.mode}"), _sends(found), width)
+    yield from _terms(found, width)
+    yield ""
+    said: set[str] = set()
+    for rung in found.rungs:
+        if rung.mode == "graft" and rung.state not in ("chosen", "open"):
+            continue  # nothing can be grafted
+        lead = f"{'▸' if rung.state == 'chosen' else ' '} {rung.mode:<7} {MARKS[rung.state]} "
+        yield from _row(lead, _reason(rung, found, said), _cost(rung), width)
+        said.add(rung.why)
+    yield ""
+    yield from _marks(found.checks, width)
+    for check in found.checks:
+        if check.detail and not (check.check in SHORT and check.verdict == "pass"):
+            lead = f"  {VERDICTS[check.verdict]} {_name(check)}: "
+            yield from wrapped(check.detail, width, 4, lead)
+        if check.verdict == "fail":
+            yield from wrapped(advice(check, found), width, 6, "    → ")
+
+
+def _terms(found: Why, width: int) -> Iterator[str]:
+    """What is done before; what the agent may do, where something was said of it; whether it may ask; what
+    would not hold."""
+    may, asks = words.terms(found.terms), found.terms.questions
+    parts = [f"may: {may}"] if may else []
+    if asks is not None:
+        kept = found.mode in ("resume", "branch")
+        how = (
+            "as when its session began; --fresh-session decides again"
+            if kept
+            else "for the life of its session"
+        )
+        parts.append(f"questions: {'on' if asks else 'off'}, {how}")
+    first = (f"first {each}" for each in found.first)
+    for line in (*first, *([" · ".join(parts)] if parts else []), *found.notices):
+        yield from wrapped(line, width, 4, "  ")
+
+
+def _sends(found: Why) -> str:
+    """What the next turn sends, in a few words."""
+    sends, earlier = found.sends, found.sends.text_messages - 1
+    what = "the new message" if earlier <= 0 else count_in_words(earlier, "earlier message")
+    if found.mode == "recap":
+        what = f"a part of {what}"
+    if sends.corrections:
+        what += f" and {count_in_words(sends.corrections, 'correction')}"
+    cost = next((rung.usd for rung in found.rungs if rung.state == "chosen"), None)
+    parts = [f"sends {what}", f"~{tokens_in_words(sends.tokens)} tokens" if sends.tokens else ""]
+    parts.append(words.money(cost, True) if cost is not None else "")
+    return ", ".join(part for part in parts if part)
+
+
+def _reason(rung: RungShown, found: Why, said: set[str]) -> str:
+    if rung.why and rung.why in said and rung.state == "barred":
+        return "the same"
+    if rung.mode == "fresh" and all(each.state != "open" for each in found.rungs):
+        return "a new session, with the new message only"
+    also = ALSO.get(rung.mode, "") if rung.state == "open" else ""
+    return rung.why or also or WAYS[rung.mode]
+
+
+def _cost(rung: RungShown) -> str:
+    """What it would take; of a barred rung, what it would have taken."""
+    if rung.state == "impossible" or (rung.new_tokens is None and rung.usd is None):
+        return ""
+    new = f"~{tokens_in_words(rung.new_tokens)} new" if rung.new_tokens is not None else ""
+    cached = f"{tokens_in_words(rung.cached_tokens)} cached" if rung.cached_tokens else ""
+    money = words.money(rung.usd, True) if rung.usd is not None else ""
+    took = ", ".join(part for part in (new, cached, money) if part)
+    return f"would have been {money or took}" if rung.state == "barred" else took
+
+
+def _marks(checks: tuple[Check, ...], width: int) -> Iterator[str]:
+    """All checks on a few lines."""
+    marked = [
+        " ".join(filter(None, (VERDICTS[c.verdict], _name(c), c.detail if c.check in SHORT else "")))
+        for c in checks
+    ]
+    for at, line in enumerate(joined(marked, width - len(CHECKS), 0, "  ")):
+        yield (" " * len(CHECKS) if at else CHECKS) + line
+
+
+def _heading(parts: tuple[str, ...], right: str, width: int) -> Iterator[str]:
+    """Who and how, and what is sent: at the right edge, or below where there is no room."""
+    left = " · ".join(parts)
+    if columns(left) + columns(right) + 2 <= width:
+        yield f"{left}{' ' * (width - columns(left) - columns(right))}{right}"
+        return
+    yield from joined(parts, width, 2)
+    yield from wrapped(right, width, 2, "  ")
+
+
+def _row(lead: str, left: str, right: str, width: int) -> Iterator[str]:
+    """The left part, wrapped if it must be, and the right part at the right edge."""
+    room = width - columns(right) - 2 if right else width
+    first, *rest = wrapped(left, room, RUNG_INDENT, lead)
+    if right and (room < NARROWEST // 2 + RUNG_INDENT or columns(first) > room):
+        yield from wrapped(left, width, RUNG_INDENT, lead)
+        yield padded(right, width, right=True)
+        return
+    yield padded(first, width - columns(right)) + right if right else first
+    yield from rest
+
+
+def _name(check: Check) -> str:
+    return check.check.replace("_", "-")
+
+
+def _at_home(found: Why, home: str) -> Why:
+    """The same with paths below the user's home as people write them."""
+    if not home.strip("/"):
+        return found
+    change, long = msgspec.structs.replace, f"{home.rstrip('/')}/"
+    return change(
+        found,
+        session_cwd=found.session_cwd and found.session_cwd.replace(long, "~/"),
+        rungs=tuple(change(rung, why=rung.why.replace(long, "~/")) for rung in found.rungs),
+        checks=tuple(change(check, detail=check.detail.replace(long, "~/")) for check in found.checks),
+    )

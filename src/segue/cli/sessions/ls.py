@@ -1,0 +1,127 @@
+"""``segue sessions ls``: the agents' own sessions, of this directory or of all."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from segue.sessions.summary import SessionShown
+
+HEAD = (
+    *("agent", "last used", "messages", "size", "context", "cost"),
+    *("session", "conversation", "directory", "title"),
+)
+RIGHT = (1, 2, 3, 4, 5)
+LEAST = (5, 4, 2, 3, 7, 8)
+"""The columns that a narrow terminal goes without, in this order."""
+DIRECTORY = 8
+TITLE_ROOM = 24
+LONGEST = 30
+SOON_MS = 7 * 24 * 3_600_000
+"""Sessions that the agent will delete within this time are marked."""
+
+
+@click.command("ls", short_help="List the sessions of this directory, or of all directories.")
+@click.option("--all", "everywhere", is_flag=True, help="Show all directories, not only this one.")
+@click.option("--cwd", metavar="D", type=click.Path(), help="Show this directory. Default: the current one.")
+@click.option("--agent", "agents", metavar="A", multiple=True, help="Show only this agent. Repeatable.")
+@click.option("--limit", metavar="N", type=click.IntRange(min=1), help="Show at most N, the newest.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON array.")
+def command(
+    everywhere: bool, cwd: str | None, agents: tuple[str, ...], limit: int | None, as_json: bool
+) -> None:
+    """List the sessions that the agents themselves have stored, of all accounts, last used first.
+
+    ~ before the messages marks an estimate, for files of 4 MB or more; segue sessions search counts them.
+    context is how full the model's window would be after a resume.
+    """
+    from segue.app.segue import store_at_home
+    from segue.cli.options import known_agents
+    from segue.cli.render.output import say, say_json, width_of
+    from segue.sessions.catalog import SessionCatalog, short_names
+    from segue.sessions.summary import shown_session
+
+    here = Path.cwd() / cwd if cwd is not None else Path.cwd()
+    with store_at_home(os.environ) as store:
+        shelf = SessionCatalog(os.environ, store, here)
+        known_agents(agents, shelf.config.declared)
+        found = shelf.exact(shelf.sessions(everywhere, agents)[:limit])
+        sessions = [shown_session(each, shelf) for each in found]
+        names = short_names(each.id for each in shelf.all())
+    if as_json:
+        say_json(sessions)
+        return
+    if not sessions:
+        where = "anywhere" if everywhere else "in this directory; segue sessions ls --all shows all"
+        say(f"No sessions {where}.", err=True)
+        return
+    limit_mb = shelf.config.continuity.max_session_mb
+    width = width_of(sys.stdout)
+    for line in lines(sessions, width, limit_mb * 1024 * 1024, names, everywhere=everywhere):
+        say(line)
+
+
+def lines(
+    sessions: Sequence[SessionShown],
+    width: int,
+    size_limit: int,
+    names: Mapping[str, str],
+    *,
+    everywhere: bool,
+    now_ms: int | None = None,
+) -> Iterator[str]:
+    from segue.cli.render import table
+
+    now = time.time_ns() // 1_000_000 if now_ms is None else now_ms
+    rows = [HEAD, *(_cells(each, now, size_limit, names) for each in sessions)]
+    if not everywhere:
+        rows = [(*row[:DIRECTORY], "", *row[DIRECTORY + 1 :]) for row in rows]
+    yield from table.table_lines(rows, width, right=RIGHT, least=LEAST, room=TITLE_ROOM, longest=LONGEST)
+
+
+def _cells(each: SessionShown, now: int, size_limit: int, names: Mapping[str, str]) -> tuple[str, ...]:
+    from segue.cli.render import words
+    from segue.cli.render.dialogue import age
+
+    used, window = each.context.used, each.context.window
+    messages = "–" if each.messages is None else f"{each.messages:,}"
+    notes = " · ".join(note for note in _notes(each, now, size_limit) if note)
+    title = words.one_line(each.title or each.first_prompt or "")
+    return (
+        each.agent if each.account in (None, each.agent) else f"{each.agent} ({each.account})",
+        age(each.last_used, now),
+        f"~{messages}" if each.messages_estimated else messages,
+        words.size(each.size),
+        f"{used / window:.0%}" if used is not None and window else "–",
+        words.money(each.cost_usd) if each.cost_usd is not None else "–",
+        names.get(each.id, each.id[:8]),
+        each.conversation or "",
+        _shortened(each.cwd or ""),
+        f"{notes} · {title}" if notes else title,
+    )
+
+
+def _notes(each: SessionShown, now: int, size_limit: int) -> Iterator[str]:
+    if each.trouble:
+        yield "damaged: segue sessions check"
+    elif each.size > size_limit:
+        yield "too big to resume: segue sessions check"
+    if each.expires is not None and each.expires - now < SOON_MS and not each.pinned:
+        days = max((each.expires - now) // (24 * 3_600_000), 0)
+        when = "soon" if days == 0 else "tomorrow" if days == 1 else f"in {days} days"
+        yield f"deleted {when} by {each.agent}"
+
+
+def _shortened(path: str) -> str:
+    """Of a long one the end, which tells it apart."""
+    from segue.cli.render.table import ending
+    from segue.cli.render.words import below_home
+
+    return ending(below_home(path), LONGEST)

@@ -1,0 +1,171 @@
+"""Where Segue keeps its own things: ``SEGUE_HOME``, or the platform's user directories.
+
+Which of those that share a store this is: its name, and an id that a new name does not change.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from segue.core.errors import ConfigError
+from segue.core.model import Host
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+PRIVATE = 0o700
+
+
+class Home:
+    """The paths. Nothing is created until ``make`` is called."""
+
+    def __init__(self, root: Path, config_dir: Path | None = None) -> None:
+        self.root = root
+        self.config_file = (config_dir or root) / "config.toml"
+
+    @property
+    def runs(self) -> Path:
+        """One directory per attempt: its stream, its prompt file."""
+        return self.root / "runs"
+
+    @property
+    def store(self) -> Path:
+        """The conversations, where no database is named by URL."""
+        return self.root / "segue.db"
+
+    @property
+    def host(self) -> Path:
+        """The id of this home among those that share a store."""
+        return self.root / "host"
+
+    @property
+    def locks(self) -> Path:
+        """File locks of what has one writer on this machine."""
+        return self.root / "locks"
+
+    @property
+    def probes(self) -> Path:
+        """What is known of the programs on this machine."""
+        return self.root / "probes.json"
+
+    @property
+    def runners(self) -> Path:
+        """Private homes of agents whose session ids can only be found on disk."""
+        return self.root / "runners"
+
+    @property
+    def briefs(self) -> Path:
+        """What the files of native sessions told, so that they need not be read again."""
+        return self.root / "briefs"
+
+    @property
+    def kept(self) -> Path:
+        """Our own copies of native sessions."""
+        return self.root / "kept"
+
+    @property
+    def index(self) -> Path:
+        """The search index of the native sessions on this machine."""
+        return self.root / "index.db"
+
+    @property
+    def trust(self) -> Path:
+        """The directories the user trusts."""
+        return self.root / "trust.json"
+
+    def make(self, directory: Path) -> Path:
+        """Creates a directory here, and those above it up to the root, for this user alone."""
+        missing = [
+            d for d in (directory, *directory.parents) if d.is_relative_to(self.root) and not d.exists()
+        ]
+        if missing and not self.root.parent.exists():
+            self.root.parent.mkdir(parents=True, exist_ok=True)
+        for path in reversed(missing):
+            path.mkdir(mode=PRIVATE, exist_ok=True)
+        return directory
+
+
+def home_of(env: Mapping[str, str], cwd: Path | None = None) -> Home:
+    """The home that the environment names; a relative ``SEGUE_HOME`` starts at ``cwd``."""
+    if named := env.get("SEGUE_HOME"):
+        return Home((cwd or Path.cwd()) / expand(named, env))
+    user = user_home(env)
+    if sys.platform == "darwin":
+        return Home(user / "Library" / "Application Support" / "segue")
+    data = _xdg(env, "XDG_DATA_HOME", user / ".local" / "share")
+    return Home(data / "segue", _xdg(env, "XDG_CONFIG_HOME", user / ".config") / "segue")
+
+
+def user_home(env: Mapping[str, str]) -> Path:
+    """``HOME``, else the system's own word. A relative one would be another place in every directory."""
+    named = env.get("HOME", "")
+    found = named if named.startswith("/") else _passwd_home()
+    if found is None:
+        raise ConfigError("it is not known where your home directory is; set HOME to its absolute path")
+    return Path(found)
+
+
+def at_home(env: Mapping[str, str]) -> dict[str, str]:
+    """The environment with a ``HOME`` that programs can rely on, as far as one is known."""
+    found = None if env.get("HOME", "").startswith("/") else _passwd_home()
+    return {**env, "HOME": found} if found is not None else dict(env)
+
+
+def _passwd_home() -> str | None:
+    import pwd
+
+    try:
+        found = pwd.getpwuid(os.getuid()).pw_dir
+    except KeyError:
+        return None
+    return found if found.startswith("/") else None
+
+
+def expand(path: str, env: Mapping[str, str]) -> Path:
+    """The path with ``~`` for the user's home."""
+    if path == "~" or path.startswith("~/"):
+        return user_home(env) / path[2:]
+    return Path(path)
+
+
+def _xdg(env: Mapping[str, str], name: str, default: Path) -> Path:
+    """A relative path is to be ignored, says the specification."""
+    value = env.get(name, "")
+    return Path(value) if value.startswith("/") else default
+
+
+def this_host(configured: str | None, home: Home) -> Host:
+    """The id is the home's own: containers of one image have the same machine id, and often the same name."""
+    return Host(configured or socket.gethostname(), _id(home))
+
+
+def _id(home: Home) -> str | None:
+    """As it stands in the home; made up when it is first asked for. None where nothing can be kept."""
+    with suppress(OSError):
+        if not home.host.exists():
+            _make(home)
+        return home.host.read_text("ascii", "replace").strip() or None
+    return None
+
+
+def _make(home: Home) -> None:
+    """Whole, and once, however many come at the same moment."""
+    home.make(home.root)
+    part = home.host.with_name(f"host.{os.getpid()}.{os.urandom(4).hex()}")
+    fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with open(fd, "w", encoding="ascii") as file:
+        file.write(os.urandom(16).hex() + "\n")
+    try:
+        os.link(part, home.host)
+    except FileExistsError:
+        pass
+    except OSError:  # a file system without links
+        part.replace(home.host)
+    finally:
+        part.unlink(missing_ok=True)

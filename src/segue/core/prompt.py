@@ -1,0 +1,167 @@
+"""What is sent: the new message, and before it what this session does not have yet.
+
+A turn with nothing to carry sends the user's text exactly as typed. Otherwise the prompt is a row of parts
+(see ``carried``), and the new message is the last, under the same heading as the user's earlier ones. What
+stays the same from turn to turn stands in front; what is true of this turn alone stands right before the new
+message: so a replay begins with the replay before it.
+
+Standing instructions (system text, skills, project documents): when they are due, and where they go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from segue.core import prompt_parts
+from segue.core.model import Instructions, Voice
+from segue.core.prompt_messages import MessageText, correction_part, message_parts, speaker_name
+from segue.core.prompt_parts import NEW_MESSAGE, Part, render_parts, size_of
+from segue.core.prompt_recap import Recap, recap
+from segue.core.request import Capabilities, Unit
+from segue.core.turn import Mode
+
+RECAP_BYTES = 24_000
+_ANEW: frozenset[Mode] = frozenset({"replay", "recap", "fresh"})
+"""Modes that begin a native session."""
+
+
+class Carry(msgspec.Struct, frozen=True, kw_only=True):
+    """All that a turn may have to say to the agent. Values only."""
+
+    mode: Mode
+    voice: Voice
+    label: str
+    """What the agent is called in sentences."""
+    new: MessageText
+    earlier: tuple[MessageText, ...] = ()
+    """What is to be sent as text, in order; of a ``fresh`` turn nothing is."""
+    corrections: tuple[MessageText, ...] = ()
+    """What the session has second-hand in an older wording."""
+    instructions: str | None = None
+    """Given only if they must ride in the message."""
+    lost: str | None = None
+    """Why a session that was expected is not there."""
+    interrupted: int | None = None
+    """How many tool calls ran before the last turn was interrupted."""
+    left: tuple[str, int | None] | None = None
+    """Who was interrupted in the turn before and after how many tool calls (None: unknown), where neither the
+    session nor what is carried tells."""
+    unsure: bool = False
+    """It was interrupted, and nobody knows what it did."""
+    echo: bool = False
+    """After a question, a failure or a fork."""
+    role: str | None = None
+    objective: str | None = None
+    max_bytes: int = RECAP_BYTES
+    """Of a recap."""
+    limit: int | None = None
+    """Of the whole prompt, in ``unit``: a recap keeps to what the rest leaves of it, if that is of use."""
+    unit: Unit = "bytes"
+    quiet_at: bool = False
+    """The agent takes ``@word`` for a file to read. In the new message that is meant; in others it is not."""
+
+
+class Composed(msgspec.Struct, frozen=True):
+    """``text_messages``: how many messages stand in the prompt, the new one included."""
+
+    prompt: str
+    text_messages: int
+    bytes: int
+
+
+def compose(carry: Carry) -> Composed:
+    standing, now = _standing(carry), _now(carry)
+    new = Part(NEW_MESSAGE, carry.new.text, literal=True)
+    carried = _carried(carry, [*standing, *now, new])
+    said = [*carried.parts, *(correction_part(each, carry.voice) for each in carry.corrections)]
+    if said:
+        said.insert(0, _header(carry))
+    before = [*standing, *said, *now] if carry.mode in _ANEW else [*said, *standing, *now]
+    prompt = carry.new.text
+    if before:
+        prompt = render_parts([*before, new], carry.quiet_at)
+    return Composed(prompt, carried.messages + 1, len(prompt.encode()))
+
+
+def _carried(carry: Carry, around: Sequence[Part]) -> Recap:
+    if carry.mode == "fresh" or not carry.earlier:
+        return Recap()
+    if carry.mode == "recap":
+        header, bound = size_of([_header(carry)], carry.quiet_at), _bound(carry, around)
+        return recap(carry.earlier, carry.voice, bound, reserved=header, quiet_at=carry.quiet_at)
+    parts = (part for spoken in carry.earlier for part in message_parts(spoken, carry.voice))
+    return Recap(tuple(parts), len(carry.earlier))
+
+
+def _bound(carry: Carry, around: Sequence[Part]) -> int:
+    """How many bytes a recap may have beside what else is sent. A byte is never less than a character."""
+    if carry.limit is None:
+        return carry.max_bytes
+    rest = f"{render_parts(around, carry.quiet_at)}\n\n"
+    taken = len(rest.encode()) if carry.unit == "bytes" else len(rest)
+    return min(carry.max_bytes, carry.limit - taken)
+
+
+def _header(carry: Carry) -> Part:
+    me = speaker_name(Voice(carry.label, carry.voice.role))
+    return Part("prior context", prompt_parts.tool_record(carry.mode, me, carry.quiet_at))
+
+
+def _standing(carry: Carry) -> list[Part]:
+    """What holds for every turn of the session."""
+    parts = []
+    if carry.instructions and carry.instructions.strip():
+        from_now = "instructions" if carry.mode in _ANEW else "instructions from now on"
+        parts.append(Part(from_now, carry.instructions.strip(), literal=True))
+    if carry.role:
+        parts.append(Part("role", prompt_parts.role_note(carry.role, carry.objective), literal=True))
+    return parts
+
+
+def _now(carry: Carry) -> list[Part]:
+    """What is to be said of this turn alone."""
+    lines = []
+    if carry.lost is not None:
+        lines.append(prompt_parts.lost_note(carry.lost, carry.mode))
+    if carry.interrupted:
+        lines.append(prompt_parts.interrupted_note(carry.interrupted))
+    if carry.unsure:
+        lines.append(prompt_parts.interrupted_note(None))
+    if carry.left is not None:
+        lines.append(prompt_parts.left_behind_note(*carry.left))
+    if carry.echo:
+        lines.append(prompt_parts.ECHO)
+    return [Part("note", "\n".join(lines))] if lines else []
+
+
+class RoutedInstructions(msgspec.Struct, frozen=True):
+    """Where the instructions of a turn go: into its message, or to the CLI as a system prompt."""
+
+    in_message: str | None = None
+    system_prompt: str | None = None
+
+
+def route(instructions: str | None, can: Capabilities, *, fresh: bool) -> RoutedInstructions:
+    """``fresh``: the turn begins a native session. A system prompt is used only where it stays with one."""
+    if instructions is None or not instructions.strip():
+        return RoutedInstructions()
+    if fresh and can.system_prompt == "session":
+        return RoutedInstructions(system_prompt=instructions)
+    return RoutedInstructions(in_message=instructions.strip())
+
+
+def instructions_due(
+    wanted_hash: str | None, pin_instructions: Instructions | None, cut_at: int, compacted: bool
+) -> bool:
+    """Once per native session; again when they changed, were cut off, or may be gone from a summary.
+
+    ``cut_at``: how many deliveries the session keeps. ``compacted``: since they were given, its history was
+    replaced by a summary (a system prompt outlives that: then the caller says false).
+    """
+    if wanted_hash is None:
+        return False
+    if pin_instructions is None or pin_instructions.hash != wanted_hash:
+        return True
+    return compacted or pin_instructions.at >= cut_at

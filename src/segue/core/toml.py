@@ -1,0 +1,48 @@
+"""Tables as TOML, the plain way: a section per table, everything below it inline."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+Tables = Mapping[str, Mapping[str, Any]]
+
+
+def toml_text(tables: Tables, named: frozenset[str]) -> str:
+    """``named``: sections whose entries are tables of their own."""
+    lines: list[str] = []
+    for section, table in tables.items():
+        if section in named:
+            for name, entry in table.items():
+                lines += [f"[{section}.{_key(name)}]", *_pairs(entry), ""]
+        else:
+            lines += [f"[{section}]", *_pairs(table), ""]
+    return "\n".join(lines)
+
+
+def _pairs(table: Mapping[str, Any]) -> list[str]:
+    return [f"{_key(key)} = {_value(value)}" for key, value in table.items()]
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return f"{{ {', '.join(_pairs(value))} }}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_value, value))}]"
+    if isinstance(value, datetime.date | datetime.time):
+        return value.isoformat()
+    if isinstance(value, float):
+        return repr(value)
+    return _quoted(value)
+
+
+def _key(name: str) -> str:
+    return _quoted(name)
+
+
+def _quoted(value: str | bool | int) -> str:
+    """A JSON text, number or truth value is a TOML one, but for one character."""
+    return msgspec.json.encode(value).decode().replace("\x7f", "\\u007f")

@@ -1,0 +1,119 @@
+"""Under whom something was said: ``agent/account/login``, as it stands in ``Message.under``.
+
+The login is a fingerprint of whoever is logged in to that account; who cannot be told is a login of its own.
+Before logins were told apart a mark was ``agent/account``: such a message counts as said under the login that
+was first seen there, and until one was, under that of whoever asks.
+
+What one voice may know of a conversation: the wall between logins, the view, and the epochs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from segue.core.model import History, Message, Voice
+
+UNKNOWN = "unknown"
+"""The login where nobody can tell; fingerprints are hexadecimal."""
+
+
+def account_mark(agent: str, account: str, login: str) -> str:
+    return f"{agent}/{account}/{login}"
+
+
+def old_account_mark(agent: str, account: str) -> str:
+    """As it was before logins were told apart."""
+    return f"{agent}/{account}"
+
+
+def mark_parts(text: str) -> tuple[str, str, str | None]:
+    """Agent, account and login; the login of an old mark is None."""
+    agent, _, rest = text.partition("/")
+    account, slash, login = rest.partition("/")
+    return agent, account, login if slash else None
+
+
+def has_walls(marks: Iterable[str]) -> bool:
+    """Whether one agent was spoken to under more than one account or login."""
+    whole = {mark_parts(each) for each in marks}
+    return len(whole) > len({agent for agent, _, _ in whole})
+
+
+def told_apart(marks: Iterable[str], first: Callable[[str, str], str | None]) -> tuple[str, ...]:
+    """The marks with the login that was first seen (by agent and account) where they name none."""
+    return tuple(sorted({_told_apart(each, first) for each in marks}))
+
+
+def _told_apart(text: str, first: Callable[[str, str], str | None]) -> str:
+    agent, account, login = mark_parts(text)
+    if login is not None:
+        return text
+    seen = first(agent, account)
+    return text if seen is None else account_mark(agent, account, seen)
+
+
+def visible(messages: Sequence[Message], voice: Voice, account: str, login: str) -> list[Message]:
+    """What this voice may see under this account and login, from where it was last started over.
+
+    An account is a wall, and so is who is logged in to it: what may repeat words said under another one of
+    the same agent is not seen.
+    """
+    seen = in_front(messages, voice, account, login)
+    blanks = (at for at in range(len(seen) - 1, -1, -1) if seen[at].blank and seen[at].voice == voice)
+    return seen[next(blanks, 0) :]
+
+
+def in_front(messages: Sequence[Message], voice: Voice, account: str, login: str) -> list[Message]:
+    """Those on this side of the wall."""
+    marks = _in_front(messages, voice, account, login)
+    return [message for message in messages if message.under in marks]
+
+
+def hidden(messages: Sequence[Message], voice: Voice, account: str, login: str) -> int:
+    """How many messages stand behind the wall."""
+    return len(messages) - len(in_front(messages, voice, account, login))
+
+
+def view(seen: list[Message], voice: Voice, history: History) -> list[Message]:
+    """What the voice should know now: all that is visible, or its own slice of it."""
+    return seen if history == "all" else own_slice(seen, voice)
+
+
+def own_slice(messages: Sequence[Message], voice: Voice) -> list[Message]:
+    """Only what follows the most recent assistant message of another voice."""
+    for at in range(len(messages) - 1, -1, -1):
+        if messages[at].sender == "assistant" and messages[at].voice != voice:
+            return list(messages[at + 1 :])
+    return list(messages)
+
+
+def risen(before: Sequence[Message], after: Sequence[Message], voices: Iterable[Voice]) -> list[Voice]:
+    """The voices whose epoch rises by a change of the history: those whose own slice it changed.
+
+    The slices themselves are compared, not the place of the change: dropping another voice's answer moves
+    the beginning of a slice that never contained it.
+    """
+    return [voice for voice in voices if _slice_marks(before, voice) != _slice_marks(after, voice)]
+
+
+def under(view: Iterable[Message], agent: str, account: str, login: str) -> tuple[str, ...]:
+    """Whose words an answer may repeat: its own login's, and those of all it was given.
+
+    With ``history = "own"`` that is more than the view: also what the session holds from before.
+    """
+    marks = {account_mark(agent, account, login)}
+    for message in view:
+        marks.update(message.under)
+    return tuple(sorted(marks))
+
+
+def _slice_marks(messages: Sequence[Message], voice: Voice) -> list[tuple[str, int]]:
+    return [(message.id, message.revision) for message in own_slice(messages, voice)]
+
+
+def _in_front(messages: Sequence[Message], voice: Voice, account: str, login: str) -> set[tuple[str, ...]]:
+    """Which values of ``under`` are on this side of the wall. There are few different ones."""
+    prefix = f"{voice.agent}/"
+    mine = (account_mark(voice.agent, account, login), old_account_mark(voice.agent, account))
+    values = {message.under for message in messages}
+    return {value for value in values if all(each in mine or not each.startswith(prefix) for each in value)}

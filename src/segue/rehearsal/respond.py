@@ -1,0 +1,97 @@
+"""Sending an action over HTTP: whole or streamed, slowly, broken, refused, or not at all."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from typing import Any, Protocol
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+
+from segue.rehearsal.types import Action, Ask, Fault, Frame, Hang, Refusal, Reply, Usage
+from segue.rehearsal.wire.common import compact
+
+_BROKEN_EVENT = b'data: {"type": "broken", "delta": {"te\n\n'
+_GARBAGE = b"data: this is not JSON\n\n"
+
+
+class Wire(Protocol):
+    """What a wire module offers."""
+
+    def decode(self, body: dict[str, Any]) -> Ask: ...
+    def payload(self, ask: Ask, reply: Reply, usage: Usage, mark: str) -> dict[str, Any]: ...
+    def frames(self, ask: Ask, reply: Reply, usage: Usage, mark: str) -> Iterator[Frame]: ...
+    def refuse(self, ask: Ask, fault: Fault) -> Refusal: ...
+    def failure(self, ask: Ask, fault: Fault, mark: str) -> Iterator[Frame]: ...
+
+
+class DroppedError(Exception):
+    """Raised inside a response to make the server close the connection without ending it."""
+
+
+async def perform(
+    request: Request, wire: Wire, ask: Ask, action: Action, usage: Usage, mark: str
+) -> Response:
+    """`mark` makes the ids of this answer its own."""
+    match action:
+        case Fault(streamed=streamed) if not (streamed and ask.stream):
+            refusal = wire.refuse(ask, action)
+            return JSONResponse(refusal.body, refusal.status, refusal.headers)
+        case Fault():
+            return _stream(_paced(list(wire.failure(ask, action, mark)), Reply(())))
+        case Reply(ending="garbage"):
+            return Response(_GARBAGE, media_type="text/event-stream")
+        case Reply() if ask.stream:
+            return _stream(_paced(list(wire.frames(ask, action, usage, mark)), action))
+        case Reply():
+            return await _whole(compact(wire.payload(ask, action, usage, mark)).encode(), action)
+        case Hang():
+            await _gone(request)
+            return Response(status_code=499)
+
+
+def _stream(frames: AsyncIterator[bytes]) -> Response:
+    return StreamingResponse(frames, media_type="text/event-stream", headers={"cache-control": "no-cache"})
+
+
+async def _paced(frames: list[Frame], reply: Reply) -> AsyncIterator[bytes]:
+    beats = sum(frame.beat for frame in frames)
+    pause = reply.seconds / max(1, beats)
+    allowed = max(1, beats // 2)
+    if reply.seconds and not beats:
+        await asyncio.sleep(reply.seconds)
+    for frame in frames:
+        if frame.beat and pause:
+            await asyncio.sleep(pause)
+        yield frame.data
+        allowed -= frame.beat
+        if reply.ending != "whole" and allowed == 0:
+            break
+    if reply.ending == "dropped":
+        # what is in the socket must be on its way before the connection goes
+        await asyncio.sleep(0.05)
+        raise DroppedError
+    if reply.ending == "malformed":
+        yield _BROKEN_EVENT
+
+
+async def _whole(body: bytes, reply: Reply) -> Response:
+    await asyncio.sleep(reply.seconds)
+    if reply.ending == "whole":
+        return Response(body, media_type="application/json")
+    half = body[: len(body) // 2]
+    if reply.ending == "malformed":
+        return Response(half, media_type="application/json")
+    return StreamingResponse(
+        _half(half), headers={"content-length": str(len(body))}, media_type="application/json"
+    )
+
+
+async def _half(body: bytes) -> AsyncIterator[bytes]:
+    yield body
+    await asyncio.sleep(0.05)
+    raise DroppedError
+
+
+async def _gone(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass

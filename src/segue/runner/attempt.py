@@ -1,0 +1,286 @@
+"""Tells listeners what happens in this turn, and nothing that a CLI replays of earlier ones.
+
+Answers what an agent asks while it runs, without holding up anything else.
+
+One attempt: start the CLI, follow its stream to the end, and say what happened.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+import anyio
+import msgspec
+from anyio.abc import TaskGroup
+
+from segue.agents.base import Agent, Answer, Ended
+from segue.core import events as ev
+from segue.core.events import Permission, Question
+from segue.core.outcome import Outcome, nothing_known
+from segue.core.redact import Redactor, StreamRedactor
+from segue.core.request import Command, Request, RunPlace, Runtime
+from segue.core.stream import Oversize, TurnState
+from segue.core.usage import Totals, Usage
+from segue.runner.launch import Running, launch
+from segue.runner.supervisor import Limits
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
+
+
+Listener = Callable[[ev.Event], None]
+T = TypeVar("T")
+
+
+class Guard:
+    """Looks after a function of the caller's: once it has raised, that is logged and it is called no more."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self.failed: Exception | None = None
+
+    def note(self, error: Exception) -> None:
+        self.failed = error
+        import logging  # nobody waits for it but who needs it
+
+        log = logging.getLogger("segue")
+        log.warning("%s raised %r and is not called any more in this turn", self._name, error)
+        log.debug("where %s raised it", self._name, exc_info=error)
+
+    def told(self) -> str | None:
+        """What the turn says of it, if there is anything to say."""
+        if self.failed is None:
+            return None
+        return f"{self._name} raised {self.failed!r} and was called no more"[:300]
+
+
+class Guarded(Guard, Generic[T]):
+    """One that is told something, and says nothing."""
+
+    def __init__(self, name: str, listener: Callable[[T], None] | None) -> None:
+        super().__init__(name)
+        self._listener = listener
+
+    def __call__(self, what: T) -> None:
+        if self._listener is None or self.failed is not None:
+            return
+        try:
+            self._listener(what)
+        except Exception as error:
+            self.note(error)
+
+
+class ReplayFilter:
+    """Passes events on. Where a resume replays the history, they wait until this turn's message is heard."""
+
+    def __init__(self, listener: Listener | None, request: Request, runtime: Runtime) -> None:
+        self._listener = listener
+        self._prompt = request.prompt
+        self._waiting = runtime.capabilities.replays and request.start.mode != "fresh"
+        self._held: list[ev.Event] = []
+
+    def __call__(self, event: ev.Event) -> None:
+        if isinstance(event, ev.Heard):
+            self._held.clear()
+            self._waiting = self._waiting and event.text.strip() != self._prompt.strip()
+        elif self._waiting:
+            self._held.append(event)
+        elif self._listener is not None:
+            self._listener(event)
+
+    def end(self) -> None:
+        """The message was never heard in so many words: what came after the last one is this turn."""
+        self._waiting = False
+        for event in self._held:
+            self(event)
+
+
+Answerer = Callable[[Question | Permission], Awaitable[Answer]]
+
+PATIENCE_S = 30 * 60.0
+"""So long a question waits for its answer; then the agent is told that nobody gave one."""
+NOBODY = Answer(False, "nobody can answer now. Decide for yourself, and say what you assumed.")
+REFUSED = Answer(False, "this run may not use the tool. Go on without it, and say what is missing.")
+
+
+class Replies(Guard):
+    """The caller's function that answers. If it raises, or what it returns is no answer, the agent is told
+    that nobody answers, and goes on."""
+
+    def __init__(self, answerer: Answerer | None) -> None:
+        super().__init__("answer")
+        self._answerer = answerer
+
+    async def reply(self, agent: Agent, event: Question | Permission) -> bytes:
+        """The line that goes back to the agent."""
+        answer = NOBODY if isinstance(event, Question) else REFUSED
+        if self._answerer is None or self.failed is not None:
+            return agent.reply(event, answer)
+        try:
+            with anyio.move_on_after(PATIENCE_S):
+                return agent.reply(event, await self._answerer(event))
+        except Exception as error:
+            self.note(error)
+        return agent.reply(event, answer)
+
+
+class Answering:
+    """Each question waits in a task of its own, so that cancelling and time limits work meanwhile.
+
+    What goes back is built from the event as it was read, not as it is shown: it must be unaltered.
+    """
+
+    def __init__(self, agent: Agent, running: Running, asked: Replies) -> None:
+        self._agent, self._running, self._asked = agent, running, asked
+        self._failure: Exception | None = None
+        self._tasks: TaskGroup
+
+    async def __aenter__(self) -> Answering:
+        self._tasks = anyio.create_task_group()
+        await self._tasks.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._tasks.cancel_scope.cancel()
+        await self._tasks.__aexit__(None, None, None)
+        if error is None and self._failure is not None:
+            raise self._failure
+
+    def take(self, event: Question | Permission) -> None:
+        self._tasks.start_soon(self._answer, event)
+
+    async def _answer(self, event: Question | Permission) -> None:
+        try:
+            await self._running.send(await self._asked.reply(self._agent, event))
+        except Exception as failure:  # ours: the agent would wait for ever
+            self._failure = failure
+            self._running.cancel()
+
+
+class Cancel:
+    """A handle to stop a running attempt, from any thread: once ends it, twice kills it."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self._running: Running | None = None
+        self._loop: AbstractEventLoop | None = None
+
+    def __call__(self) -> None:
+        self.asked += 1
+        if self._running is not None and self._loop is not None:
+            with suppress(RuntimeError):  # the loop is closed: it has ended
+                self._loop.call_soon_threadsafe(self._running.cancel)
+
+    def follow(self, running: Running) -> None:
+        from asyncio import get_running_loop
+
+        self._running, self._loop = running, get_running_loop()
+        for _ in range(self.asked):
+            running.cancel()
+
+
+class Task(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything an attempt needs, gathered."""
+
+    agent: Agent
+    runtime: Runtime
+    request: Request
+    place: RunPlace
+    env: Mapping[str, str]
+    home: Path
+    base: Totals = Totals()
+    limits: Limits = Limits()
+    redactor: Redactor = Redactor(())
+    claims: tuple[int, ...] = ()
+    """Open files whose locks the CLI holds too, for as long as it lives."""
+
+
+async def attempt(
+    task: Task,
+    *,
+    on_event: Listener | None = None,
+    answer: Replies | None = None,
+    cancel: Cancel | None = None,
+) -> Outcome:
+    """Run it. A failure of the CLI is an outcome; only misuse raises."""
+    command = task.agent.command(task.request, task.runtime, task.place)
+    _prepare(task.place, command)
+    reading, cleaning = TurnState(), StreamRedactor(task.redactor)
+    tell = ReplayFilter(on_event, task.request, task.runtime)
+    env = {**task.env, **command.env, "PWD": str(command.cwd)}
+    async with (
+        launch(
+            command, env=env, run_dir=task.place.run_dir, limits=task.limits, claims=task.claims
+        ) as running,
+        Answering(task.agent, running, answer or Replies(None)) as answering,
+    ):
+        if cancel is not None:
+            cancel.follow(running)
+        async for line in running.lines():
+            raw = None if isinstance(line, Oversize) else line
+            for event in events_of(task.agent, line):
+                for shown in cleaning(event, raw):
+                    reading.add(shown)
+                    tell(shown)
+                if isinstance(event, ev.End):
+                    await running.finish()
+                elif isinstance(event, ev.Question | ev.Permission):
+                    answering.take(event)
+        for shown in cleaning.rest():
+            reading.add(shown)
+            tell(shown)
+    tell.end()
+    return _concluded(task, reading, running)
+
+
+def _concluded(task: Task, reading: TurnState, running: Running) -> Outcome:
+    ended = Ended(
+        request=task.request,
+        runtime=task.runtime,
+        reading=reading,
+        exit=running.exit,
+        evidence=task.agent.evidence(task.request, task.place, task.home, reading),
+        base=task.base,
+        now_ms=time.time_ns() // 1_000_000,
+    )
+    outcome = marked(task.agent.conclude(ended), reading)
+    return task.redactor.outcome(_explained(outcome, reading))
+
+
+def marked(outcome: Outcome, reading: TurnState) -> Outcome:
+    """The outcome with what every agent's stream tells alike."""
+    compacted = outcome.compacted or reading.compacted
+    outcome = msgspec.structs.replace(outcome, compacted=compacted, asked=reading.asked)
+    if not nothing_known(outcome):
+        return outcome
+    return msgspec.structs.replace(outcome, usage=Usage(), cost_usd=outcome.cost_usd or None)
+
+
+def _explained(outcome: Outcome, reading: TurnState) -> Outcome:
+    """A time limit that cut off the CLI's own tries says what they were about."""
+    failure, retry = outcome.failure, reading.last_retry
+    if failure is None or failure.kind != "timeout" or retry is None or retry.message in failure.message:
+        return outcome
+    told = f"{failure.message}; it was still trying again: {retry.message}"[:500]
+    return msgspec.structs.replace(outcome, failure=msgspec.structs.replace(failure, message=told))
+
+
+def _prepare(place: RunPlace, command: Command) -> None:
+    place.run_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+    for path, text in command.files.items():
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        path.write_text(text, encoding="utf-8")
+
+
+def events_of(agent: Agent, line: bytes | Oversize) -> Sequence[ev.Event]:
+    """What a line of output says; one that was too long is noted as skipped."""
+    if isinstance(line, Oversize):
+        return (ev.Unknown("", f"a line of {line.length} bytes was skipped"),)
+    return agent.parse(line)

@@ -1,0 +1,234 @@
+"""Starts a command as the leader of its own session and group, or says in one line why it cannot.
+
+Runs a command: starts it, follows what it writes, and ends it for certain.
+
+The process leads its own group and writes to files (``capture``), so a killed Segue does it no harm.
+The end is its *exit*, never the end of a stream: a grandchild that keeps stdout open holds nothing up.
+
+Who is ended with it:
+
+- Always: what is left of its group (MCP servers that linger, background jobs). The native session may be
+  passed on only when nobody of the group can still write to it.
+- When it was cancelled, timed out or killed: also those who left the group by ``setsid``, known by the
+  mark in their environment (where ``/proc`` exists).
+- After a normal end those are left alone: the agent put them there on purpose.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import shutil
+from contextlib import ExitStack, asynccontextmanager, closing, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import anyio
+import msgspec
+from anyio.lowlevel import checkpoint
+
+from segue.core.errors import Misuse, NotInstalled, SegueError
+from segue.core.stream import LineSplitter, Oversize, StreamLine
+from segue.runner.supervisor import Limits, Supervisor
+from segue.system.file_watch import FileWatch
+from segue.system.pipes import Capture, Stdin
+from segue.system.processes import MARK, identify, process_mark
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping, Sequence
+
+    from anyio.abc import Process
+
+    from segue.core.outcome import Exit
+    from segue.core.request import Command
+
+
+async def spawn(
+    command: Command, env: Mapping[str, str], stdin: Stdin, capture: Capture, claims: Sequence[int] = ()
+) -> Process:
+    """Start it. No ``preexec_fn``: that would make every start thirty times slower.
+
+    ``claims``: open files it keeps open for as long as it lives, so that the locks on them outlive us. Its
+    stdout is locked too: that tells of a process that was started but not noted yet, should we be killed.
+    """
+    if not command.cwd.is_dir():
+        raise Misuse(f"the directory {command.cwd} does not exist; choose another with --cwd")
+    stdout, stderr = capture.for_child
+    with suppress(OSError):  # some file systems have no locks
+        fcntl.flock(stdout, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    try:
+        # Shielded: a start that is interrupted half-way would leave a process nobody knows of.
+        with anyio.CancelScope(shield=True):
+            process = await anyio.open_process(
+                command.argv,
+                stdin=stdin.reader,
+                stdout=stdout,
+                stderr=stderr,
+                cwd=command.cwd,
+                env=env,
+                start_new_session=True,
+                pass_fds=claims,
+            )
+    except (OSError, ValueError) as error:
+        raise _refusal(command, env, error) from error
+    stdin.handed_over()
+    capture.handed_over()
+    return process
+
+
+def note_process(run_dir: Path, pid: int, command: Command) -> None:
+    """Write ``process.json``, whole or not at all: how a later Segue knows the process again."""
+    written = run_dir / "process.json.new"
+    fd = os.open(written, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with open(fd, "wb") as file:
+        file.write(msgspec.json.encode(identify(pid, command.argv[0])))
+    written.replace(run_dir / "process.json")
+
+
+def _refusal(command: Command, env: Mapping[str, str], error: OSError | ValueError) -> SegueError:
+    program = command.argv[0]
+    if isinstance(error, ValueError):
+        return Misuse(f"{program} cannot be started: an argument or variable contains a NUL character")
+    if error.errno == errno.E2BIG:
+        return Misuse(f"the command line for {program} is too long for this system; shorten the prompt")
+    if error.filename == str(command.cwd):
+        return Misuse(f"the directory {command.cwd} cannot be entered: {error.strerror}")
+    found = shutil.which(program, path=env.get("PATH"))
+    if found is None and not Path(program).exists():
+        return NotInstalled(f"{program} was not found; install it, or set the command in config.toml")
+    if isinstance(error, FileNotFoundError):
+        return NotInstalled(f"{found or program} cannot be started: the interpreter it names is missing")
+    return NotInstalled(f"{found or program} cannot be started: {error.strerror}")
+
+
+__all__ = ["Limits", "Oversize", "Running", "launch"]
+
+DEFAULTS = Limits()
+
+
+class Running:
+    """A process started by ``launch``."""
+
+    def __init__(self, pid: int, life: Supervisor, capture: Capture, stdin: Stdin, limits: Limits) -> None:
+        self.pid = pid
+        self._life, self._capture, self._stdin = life, capture, stdin
+        self._limits = limits
+        self._framer = LineSplitter(limits.line_cap)
+        self._wake = anyio.Event()
+        self._fed = anyio.Event()
+
+    @property
+    def exit(self) -> Exit:
+        """How it ended; known once ``lines`` ended."""
+        if self._life.exit is None:
+            raise RuntimeError("the process has not ended yet")
+        return self._life.exit
+
+    async def lines(self) -> AsyncIterator[StreamLine]:
+        """Every line it writes, as it writes it, until it exited and a short grace is over."""
+        end: int | None = None
+        while True:
+            self._wake = wake = anyio.Event()
+            if end is None and self._life.said_all.is_set():
+                end = self._capture.size()
+                if self.exit.ended_by is not None:  # what it printed before we ended it may be endless
+                    end = min(end, self._capture.offset + self._limits.after_end_bytes)
+            lines = self._framer.finish() if self._capture.rewound() else []
+            chunk = self._capture.read(end)
+            for line in lines + self._framer.feed(chunk):
+                yield line
+            if chunk:
+                await checkpoint()
+            elif end is None:
+                await wake.wait()
+            else:
+                break
+        for line in self._framer.finish():
+            yield line
+
+    async def send(self, line: bytes) -> None:
+        """Write a line to its stdin, after all that went before. Dropped when it reads no more."""
+        await self._fed.wait()
+        await self._stdin.write(line if line.endswith(b"\n") else line + b"\n")
+
+    async def close_stdin(self) -> None:
+        """Tell it that no more input comes, once all that was sent is written."""
+        await self._fed.wait()
+        await self._stdin.finish()
+
+    async def finish(self) -> None:
+        """It said its final word: close its stdin at once, and end it if it does not leave in time."""
+        self._stdin.close()
+        self._life.finishing.set()
+
+    def cancel(self) -> None:
+        """TERM to its group, KILL after the grace. Called again: KILL at once."""
+        self._life.cancel()
+
+    async def _feed(self, command: Command) -> None:
+        try:
+            await self._stdin.write(command.stdin)
+            if not command.hold_stdin:
+                self._stdin.close()
+        finally:
+            self._fed.set()
+
+    async def _watch(self, growth: FileWatch) -> None:
+        while True:
+            await growth.wait()
+            self._capture.bound_stderr()
+            if self._capture.size() > self._limits.output_bytes:
+                self._life.end("flood")
+            self._wake.set()
+
+    async def _see_end(self) -> None:
+        await self._life.exited.wait()
+        self._stdin.close()
+        await self._life.said_all.wait()
+        self._wake.set()
+
+
+@asynccontextmanager
+async def launch(
+    command: Command,
+    *,
+    env: Mapping[str, str],
+    run_dir: Path,
+    limits: Limits = DEFAULTS,
+    claims: Sequence[int] = (),
+) -> AsyncIterator[Running]:
+    """Start ``command`` in the environment ``env`` plus its own, with its output in ``run_dir``.
+
+    However the block is left, nobody of the process's group outlives it. Raises ``NotInstalled`` or
+    ``Misuse`` when it cannot be started. ``command.files`` are the caller's to write. ``claims``: open files
+    whose locks the process holds too, for as long as it lives.
+    """
+    failure: Exception | None = None
+    run_mark = process_mark(run_dir)
+    with ExitStack() as stack:
+        capture = stack.enter_context(closing(Capture(run_dir)))
+        growth = stack.enter_context(closing(FileWatch(capture.stdout, capture.stderr)))
+        stdin = stack.enter_context(closing(Stdin()))
+        try:
+            process = await spawn(command, {**env, **command.env, MARK: run_mark}, stdin, capture, claims)
+        except SegueError:
+            capture.discard()
+            raise
+        life = Supervisor(process, capture, limits, run_mark)
+        running = Running(process.pid, life, capture, stdin, limits)
+        async with anyio.create_task_group() as tasks:
+            for job in (life.supervise, life.limit_time, life.see_off, running._see_end):
+                tasks.start_soon(job)
+            tasks.start_soon(running._feed, command)
+            tasks.start_soon(running._watch, growth)
+            try:
+                note_process(run_dir, process.pid, command)
+                yield running
+            except Exception as error:
+                failure = error  # raised below: the task group would wrap it
+            finally:
+                await life.leave()
+                tasks.cancel_scope.cancel()
+    if failure is not None:
+        raise failure

@@ -1,0 +1,134 @@
+"""The life of a process, from its start until nobody of it is left.
+
+exited by itself ─▶ grace ─▶ all was said ─▶ TERM ─▶ KILL to what lingers ─▶ gone
+cancel, time limit ─▶ TERM ─▶ grace ─▶ KILL ─▶ all was said ─▶ those who had left the group ─▶ gone
+"""
+
+from __future__ import annotations
+
+import signal
+from typing import TYPE_CHECKING
+
+import anyio
+import msgspec
+
+from segue.core.outcome import EndedBy, Exit
+from segue.core.stream import LINE_CAP
+from segue.system.groups import KILL_WAIT_S, ProcessGroup, end_marked
+
+if TYPE_CHECKING:
+    from anyio.abc import Process
+
+    from segue.system.pipes import Capture
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """How long things may take, in seconds, and how long a line may be."""
+
+    time_s: float | None = None
+    """The whole run."""
+    grace_s: float = 5.0
+    """From TERM to KILL."""
+    exit_grace_s: float = 0.3
+    """From the exit to the last line, while others of the group still live."""
+    linger_s: float = 1.0
+    """From TERM to KILL for those who outlive the process."""
+    finish_s: float = 30.0
+    """From its final word to its exit."""
+    line_cap: int = LINE_CAP
+    output_bytes: int = 2 * 1024**3
+    """What it may print: one that prints more is ended."""
+    after_end_bytes: int = 8 * 1024**2
+    """How much of what it printed is still read once it was ended."""
+
+
+class Supervisor:
+    """``supervise`` must run; ``end`` and ``cancel`` only ask it to act."""
+
+    def __init__(self, process: Process, capture: Capture, limits: Limits, mark: str) -> None:
+        self._process, self._capture, self._limits, self._mark = process, capture, limits, mark
+        self._group = ProcessGroup(process.pid)
+        self._ended_by: EndedBy | None = None
+        self._cancels = 0
+        self._over = anyio.Event()
+        self.exit: Exit | None = None
+        self.code: int | None = None
+        self.exited = anyio.Event()
+        self.finishing = anyio.Event()
+        self.said_all = anyio.Event()
+        """It exited and the grace is over: what stands in its files now is all."""
+        self.gone = anyio.Event()
+
+    def end(self, by: EndedBy | None) -> None:
+        """End it, unless it ended or is being ended already. A turn whose final word was said is over:
+        whatever ends the process then, the turn was not cut short by it."""
+        if not self._over.is_set():
+            self._ended_by = None if self.finishing.is_set() else by
+            self._over.set()
+
+    def cancel(self) -> None:
+        self._cancels += 1
+        self.end("cancelled")
+
+    async def limit_time(self) -> None:
+        if self._limits.time_s is not None:
+            await anyio.sleep(self._limits.time_s)
+            self.end("timeout")
+
+    async def see_off(self) -> None:
+        """Having said its final word it is expected to leave. If it stays, that is no failure of the turn."""
+        await self.finishing.wait()
+        await anyio.sleep(self._limits.finish_s)
+        self.end(None)
+
+    async def supervise(self) -> None:
+        """Keeps the promise that nobody is left behind. Only the end of the event loop can interrupt it."""
+        try:
+            with anyio.CancelScope(shield=True):
+                await self._see_through()
+        except BaseException:
+            self._group.signal(signal.SIGKILL)
+            raise
+        finally:
+            self.gone.set()
+
+    async def leave(self) -> None:
+        """The caller goes: end it if it still runs, and wait until nobody is left."""
+        self.end("cancelled")
+        with anyio.CancelScope(shield=True):
+            await self.gone.wait()
+
+    async def _see_through(self) -> None:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._await_exit)
+            await self._over.wait()
+            await self._end_group()
+            with anyio.move_on_after(KILL_WAIT_S):
+                await self.said_all.wait()
+            tasks.cancel_scope.cancel()
+        ended = self._settle()
+        if ended.ended_by or (ended.signal and not self.finishing.is_set()):
+            await end_marked(self._mark, self._limits.linger_s, self._hurry)
+
+    async def _await_exit(self) -> None:
+        self.code = await self._process.wait()
+        self._over.set()
+        self.exited.set()
+        await self._group.gone_within(self._limits.exit_grace_s)
+        self._settle()
+
+    async def _end_group(self) -> None:
+        grace_s = self._limits.grace_s
+        if self.code is not None:
+            grace_s = self._limits.linger_s
+            await self.said_all.wait()
+        await self._group.end(grace_s, self._hurry)
+
+    def _settle(self) -> Exit:
+        if self.exit is None:
+            self.exit = Exit(self.code, self._ended_by, self._capture.stderr_tail())
+            self.said_all.set()
+        return self.exit
+
+    def _hurry(self) -> bool:
+        return self._cancels > 1

@@ -1,0 +1,78 @@
+"""Where native sessions may lie on this machine: the homes of all agents and accounts."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+import msgspec
+
+from segue.agents import registry
+from segue.agents.base import SessionArchive
+from segue.config.home import Home
+from segue.config.schema import Config
+from segue.store.records import SessionRow
+
+
+class AgentHome(msgspec.Struct, frozen=True):
+    """One home of one agent. A home that no account names, but in which Segue ran, has none."""
+
+    agent: str
+    account: str | None
+    home: Path
+    reader: SessionArchive
+
+
+def agent_homes(
+    env: Mapping[str, str], config: Config, home: Home, known: Iterable[SessionRow] = ()
+) -> list[AgentHome]:
+    """Every home once: those of accounts, the agents' own, private ones of runners, and those of sessions
+    that the store knows on this host."""
+    found: dict[tuple[str, str], AgentHome] = {}
+    readers: dict[str, SessionArchive | None] = {}
+    for agent, account, path in _named(env, config, home, known):
+        if agent not in readers:
+            readers[agent] = _reader(agent, config)
+        reader = readers[agent]
+        key = (agent, os.path.realpath(path))
+        if reader is not None and key not in found and path.is_dir():
+            found[key] = AgentHome(agent, account, path, reader)
+    return list(found.values())
+
+
+def _named(
+    env: Mapping[str, str], config: Config, home: Home, known: Iterable[SessionRow]
+) -> Iterator[tuple[str, str | None, Path]]:
+    for name, account in config.accounts.items():
+        if account.home is not None:
+            yield account.agent, name, Path(account.home)
+    for agent in registry.BUILT_IN:
+        own = registry.get(agent, config).default_home(env)
+        yield agent, _default_account(agent, config), own
+    for runners in _directories(home.runners):
+        agent, _, name = runners.name.partition("-")
+        for runner in _directories(runners):
+            yield agent, name if name in config.accounts else None, runner
+    for session in known:
+        yield session.agent, session.account or None, Path(session.home)
+
+
+def _default_account(agent: str, config: Config) -> str | None:
+    """The account that has no home of its own lives in the agent's."""
+    names = [n for n, account in config.accounts.items() if account.agent == agent and account.home is None]
+    return names[0] if len(names) == 1 else None
+
+
+def _reader(agent: str, config: Config) -> SessionArchive | None:
+    if agent not in registry.BUILT_IN and agent not in registry.names(config):
+        return None
+    reader = getattr(registry.get(agent, config), "reader", None)
+    return reader() if reader is not None else None
+
+
+def _directories(folder: Path) -> list[Path]:
+    try:
+        return sorted(path for path in folder.iterdir() if path.is_dir())
+    except OSError:
+        return []

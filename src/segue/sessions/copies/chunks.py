@@ -1,0 +1,237 @@
+"""The pieces that copies of sessions are made up of: compressed, and named by what they hold.
+
+A piece that is named by the hash of its plain bytes is stored once, however many copies hold it, and never
+changes. With SQLite the pieces are files, ``kept/chunks/ab/abcd….zst``; with PostgreSQL, rows of a table.
+
+What a copy of a session is made up of: its files, and the pieces of each. Frozen values.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from hashlib import sha256
+from itertools import count
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from segue.core.json_values import decode
+from segue.store import copies
+from segue.store.store import Store
+
+SUFFIX = ".zst"
+LEVEL = 3
+LARGEST = 1024 * 1024
+"""No piece has more plain bytes."""
+_numbers = count()
+
+
+class Chunks(Protocol):
+    """Where pieces are. What is asked for or put is in use from then on, and not deleted for a while."""
+
+    def has(self, name: str, packed: int) -> bool:
+        """Whether it is there, with so many bytes at least: it may not have come to the disk in whole."""
+        ...
+
+    def lost(self, known: Mapping[str, int]) -> set[str]:
+        """Those that are not there (any more), or too short. ``known``: how many bytes each should have."""
+        ...
+
+    def put(self, name: str, packed: bytes) -> None: ...
+
+    def get(self, name: str) -> bytes | None: ...
+
+    def delete(self, names: Iterable[str], unused_s: float) -> None:
+        """Those of them that were not in use for so long."""
+        ...
+
+    def sizes(self) -> dict[str, int]:
+        """All there are, with their compressed sizes."""
+        ...
+
+
+def chunks_of(store: Store, home: Path) -> Chunks:
+    """Those of a store. ``home``: our own directory for copies."""
+    return copies.ChunkTable(store.db) if store.db.name == "postgres" else ChunkFiles(home / "chunks")
+
+
+def name_of(plain: bytes) -> str:
+    return sha256(plain).hexdigest()
+
+
+def pack(plain: bytes) -> bytes:
+    from zstandard import ZstdCompressor  # a turn that has nothing to keep goes without it
+
+    return ZstdCompressor(level=LEVEL).compress(plain)
+
+
+def unpack(packed: bytes, name: str, size: int) -> bytes | None:
+    """The plain bytes, or None where they are not what the name says."""
+    from zstandard import ZstdDecompressor, ZstdError, get_frame_parameters
+
+    try:
+        # as much memory is taken as the piece says it needs: that is looked at first
+        if size > LARGEST or get_frame_parameters(packed).content_size != size:
+            return None
+        plain = ZstdDecompressor().decompress(packed)
+    except ZstdError:
+        return None
+    return plain if name_of(plain) == name else None
+
+
+class ChunkFiles:
+    """A file each, written whole or not at all; when it was last in use is its time of change."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def has(self, name: str, packed: int) -> bool:
+        try:
+            if self._size(name) < packed:
+                return False
+            os.utime(self._path(name))
+        except OSError:
+            return False
+        return True
+
+    def lost(self, known: Mapping[str, int]) -> set[str]:
+        return {name for name, packed in known.items() if self._size(name) < packed}
+
+    def put(self, name: str, packed: bytes) -> None:
+        path = self._path(name)
+        beside = self._path(f".{name}.{os.getpid()}-{next(_numbers)}")
+        try:
+            with open(_private(beside), "wb") as file:
+                file.write(packed)
+            os.replace(beside, path)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(beside)
+            raise
+
+    def get(self, name: str) -> bytes | None:
+        try:
+            return self._path(name).read_bytes()
+        except FileNotFoundError:
+            return None
+
+    def delete(self, names: Iterable[str], unused_s: float) -> None:
+        """It is put aside first: whoever began to use it in the same moment gets it back."""
+        before = time.time() - unused_s
+        for name in names:
+            path = self._path(name)
+            aside = path if name.startswith(".") else self._path(f".{name}.gone")
+            with suppress(OSError):
+                if os.stat(path).st_mtime >= before:
+                    continue
+                os.rename(path, aside)
+                if os.stat(aside).st_mtime >= before:
+                    os.rename(aside, path)
+                else:
+                    os.unlink(aside)
+
+    def sizes(self) -> dict[str, int]:
+        """With what a kill left of pieces that were being written: these belong to no copy."""
+        return {entry.name.removesuffix(SUFFIX): entry.stat().st_size for entry in self._entries()}
+
+    def _entries(self) -> Iterator[os.DirEntry[str]]:
+        for folder in _listed(self._root):
+            if folder.is_dir(follow_symlinks=False):
+                for entry in _listed(folder.path):
+                    with suppress(OSError):
+                        if entry.name.endswith(SUFFIX) and entry.stat():
+                            yield entry
+
+    def _size(self, name: str) -> int:
+        try:
+            return os.stat(self._path(name)).st_size
+        except OSError:
+            return -1
+
+    def _path(self, name: str) -> Path:
+        return self._root / name.lstrip(".")[:2] / f"{name}{SUFFIX}"
+
+
+def _listed(folder: Path | str) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            return list(entries)
+    except OSError:
+        return []
+
+
+def _private(path: Path) -> int:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+    try:
+        return os.open(path, flags, 0o600)
+    except FileNotFoundError:
+        for folder in (path.parents[2], path.parents[1], path.parent):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return os.open(path, flags, 0o600)
+
+
+class Chunk(msgspec.Struct, frozen=True, array_like=True):
+    """A piece: the hash of its plain bytes, how many those are, and how many they are compressed."""
+
+    name: str
+    size: int
+    packed: int
+
+
+class KeptFile(msgspec.Struct, frozen=True, array_like=True):
+    """One file as it was when it was copied."""
+
+    path: str
+    """Below the home."""
+    size: int
+    changed_ns: int
+    inode: int
+    tail: str
+    """A hash of its last bytes: where these still stand in their place, the file has only grown."""
+    chunks: tuple[Chunk, ...]
+
+
+class Manifest(msgspec.Struct, frozen=True):
+    """All of a session. ``root`` is the session's own file or directory, below the home."""
+
+    root: str
+    appends: bool
+    files: tuple[KeptFile, ...]
+
+    @property
+    def size(self) -> int:
+        return sum(file.size for file in self.files)
+
+    @property
+    def packed(self) -> int:
+        return sum(chunk.packed for chunk in self.unique())
+
+    @property
+    def confined(self) -> bool:
+        """Whether all it names stays within the home."""
+        return is_below(self.root) and all(is_below(file.path) for file in self.files)
+
+    def unique(self) -> set[Chunk]:
+        return {chunk for file in self.files for chunk in file.chunks}
+
+
+def is_below(path: str) -> bool:
+    """Whether a path stays within the home. The store may be shared with others, who could name any."""
+    parts = path.split("/")
+    return bool(parts[0]) and ".." not in parts and bool(path.strip("./"))
+
+
+def write_manifest(manifest: Manifest) -> str:
+    return msgspec.json.encode(manifest).decode()
+
+
+def read_manifest(text: str) -> Manifest | None:
+    """None for what cannot be understood (any more)."""
+    try:
+        return decode(text, Manifest)
+    except (msgspec.MsgspecError, UnicodeError):
+        return None

@@ -1,0 +1,214 @@
+"""Keeps the copies within their bounds, and collects the pieces that no copy needs any more.
+
+Keeps copies of native sessions, so that no clean-up and no lost disk can take them.
+
+A copy is a manifest in the store and the pieces that it names. The pieces are written first and the manifest
+last, in one step: whoever is killed meanwhile leaves the copy of before, and some pieces for the collector.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from contextlib import suppress
+from pathlib import Path, PurePosixPath
+
+import msgspec
+
+from segue.agents.base import SessionArchive, StoredSession
+from segue.config.schema import Keep
+from segue.core.model import Host
+from segue.sessions.copies import chunks as manifests
+from segue.sessions.copies.chunks import Chunks, KeptFile, Manifest, chunks_of
+from segue.sessions.copies.pieces import copy_file, untouched, whole_file
+from segue.store import copies
+from segue.store import copies as kept
+from segue.store.copies import KeptRow
+from segue.store.store import Store
+
+MB = 1024 * 1024
+DAY_S = 24 * 3600
+ROOM = 0.9
+"""What is too much is brought down to this part of the bound, so that not every turn has to do it again."""
+GARBAGE = 0.1
+"""The part of the bound that may be garbage before it is collected ahead of its time."""
+UNUSED_S = 600
+"""Somebody may just be making a copy of pieces that no manifest names yet."""
+MARK = "swept"
+
+
+def bound_copies(store: Store, chunks: Chunks, limits: Keep, directory: Path) -> None:
+    """After each copy. Mostly that is one look at sums."""
+    now_ms = time.time_ns() // 1_000_000
+    most, oldest_ms = limits.max_mb * MB, now_ms - limits.days * DAY_S * 1000
+    sums = kept.totals(store.db)
+    too_old = sums.oldest_ms is not None and sums.oldest_ms < oldest_ms
+    dropped = 0
+    if too_old or sums.packed > most:
+        too_much = sums.packed - round(most * ROOM) if sums.packed > most else 0
+        dropped = kept.drop_oldest(store.db, oldest_ms, too_much, now_ms - DAY_S * 1000)
+    if dropped or sums.garbage > most * GARBAGE or _due(directory / MARK):
+        collect_garbage(store, chunks, directory)
+
+
+def collect_garbage(store: Store, chunks: Chunks, directory: Path, unused_s: float = UNUSED_S) -> None:
+    """Delete the pieces that belong to no copy."""
+    _mark(directory / MARK)
+    there = chunks.sizes()  # before the copies are looked at: what comes later is none of ours
+    copies = [manifests.read_manifest(text) for text in kept.manifests(store.db)]
+    needed = {chunk.name for copy in copies if copy is not None for chunk in copy.unique()}
+    if None in copies:  # made by another version: nobody knows what it needs
+        return
+    chunks.delete([name for name in there if name not in needed], unused_s)
+    kept.no_garbage(store.db)
+
+
+def _due(mark: Path) -> bool:
+    """Once a day at most; for a store that was just made, tomorrow."""
+    try:
+        return time.time() - os.stat(mark).st_mtime > DAY_S
+    except OSError:
+        _mark(mark)
+        return False
+
+
+def _mark(mark: Path) -> None:
+    mark.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    os.close(os.open(mark, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    os.utime(mark)
+
+
+TRIES = 3
+
+
+class SessionFiles(msgspec.Struct, frozen=True, kw_only=True):
+    """The session that is to be kept."""
+
+    agent: str
+    account: str
+    native_id: str
+    conversation: str
+    host: Host
+    home: Path
+    cwd: Path
+
+
+def keep_copy(
+    store: Store, directory: Path, limits: Keep, reader: SessionArchive, session: SessionFiles
+) -> bool:
+    """Copy what is new of the session. False: it is too large, or not there. ``directory``: our own."""
+    chunks = chunks_of(store, directory)
+    for _ in range(TRIES):
+        row = copies.find(store.db, session.agent, session.account, session.native_id)
+        before = _before(row, session)
+        made = _copy(reader, session, before, chunks, min(limits.max_session_mb, limits.max_mb) * MB)
+        if made is None:
+            return False
+        if copies.save(store.db, _row(session, made, row), row):
+            break
+    bound_copies(store, chunks, limits, directory)
+    return True
+
+
+def _before(row: KeptRow | None, session: SessionFiles) -> Manifest | None:
+    """The copy so far, if it can be trusted. What another host says of its files says nothing of ours."""
+    before = manifests.read_manifest(row.manifest) if row is not None else None
+    if before is None or row is None or not before.confined:
+        return None
+    if session.host.has(row) and row.home == str(session.home):
+        return before
+    elsewhere = tuple(msgspec.structs.replace(file, inode=0, changed_ns=0) for file in before.files)
+    return msgspec.structs.replace(before, files=elsewhere)
+
+
+def _copy(
+    reader: SessionArchive, session: SessionFiles, before: Manifest | None, chunks: Chunks, most: int
+) -> Manifest | None:
+    stored = _stored(reader, session, before)
+    if stored is None:
+        return None
+    known = {file.path: file for file in before.files} if before is not None else {}
+    there = _there(reader, stored, session.home)
+    if not there or sum(now.st_size for _, now in there.values()) > most:
+        return None
+    lost = (
+        chunks.lost({chunk.name: chunk.packed for chunk in before.unique()}) if before is not None else set()
+    )
+    root, files = str(stored.path.relative_to(session.home)), dict[str, KeptFile]()
+    for name, (path, now) in there.items():
+        file = known.get(name)
+        if file is None or not untouched(file, now) or not whole_file(file, lost):
+            file = copy_file(path, name, file, chunks, lost, follow=name == root)
+        if file is not None:  # the CLI cleans up behind itself
+            files[name] = file
+    if root in known and root not in files:  # the copy of before is better than one without the session
+        return None
+    return Manifest(root, stored.appends, tuple(files.values()))
+
+
+def _there(
+    reader: SessionArchive, stored: StoredSession, home: Path
+) -> dict[str, tuple[Path, os.stat_result]]:
+    """The session's files by their names below the home. There may be many: each is looked at once.
+
+    The session's own file may be a link to one; any other link may lead to what is none of the session's.
+    """
+    above, found = f"{home}{os.sep}", {}
+    for path in reader.files(stored):
+        with suppress(OSError):
+            now = os.stat(path, follow_symlinks=path == stored.path)
+            if str(path).startswith(above) and stat.S_ISREG(now.st_mode):
+                found[str(path)[len(above) :]] = path, now
+    return found
+
+
+def _stored(reader: SessionArchive, session: SessionFiles, before: Manifest | None) -> StoredSession | None:
+    """Where it was the last time, or wherever the reader finds it. Whoever shares the store could name any
+    file of the home, such as a login: every agent's files of a session have the beginning of its id in their
+    names."""
+    if before is not None and session.native_id[:8] in PurePosixPath(before.root).name:
+        path = session.home / before.root
+        try:
+            now = os.stat(path)
+        except OSError:
+            pass
+        else:
+            return StoredSession(
+                id=session.native_id,
+                home=session.home,
+                file=str(path),
+                size=now.st_size,
+                changed_ns=now.st_mtime_ns,
+                appends=before.appends,
+            )
+    found = reader.find(session.home, session.native_id)
+    return found if found is not None and found.path.is_relative_to(session.home) else None
+
+
+def _row(session: SessionFiles, made: Manifest, before: KeptRow | None) -> KeptRow:
+    now_ms = time.time_ns() // 1_000_000
+    return KeptRow(
+        agent=session.agent,
+        account=session.account,
+        native_id=session.native_id,
+        conversation=session.conversation,
+        host=session.host.name,
+        host_id=session.host.id,
+        home=str(session.home),
+        cwd=str(session.cwd),
+        size=made.size,
+        packed=made.packed,
+        garbage=_garbage(made, before),
+        kept_ms=now_ms,
+        used_ms=now_ms,
+        manifest=manifests.write_manifest(made),
+    )
+
+
+def _garbage(made: Manifest, before: KeptRow | None) -> int:
+    """What this copy has left behind and nobody has collected yet."""
+    old = manifests.read_manifest(before.manifest) if before is not None else None
+    if before is None or old is None:
+        return 0
+    return before.garbage + sum(chunk.packed for chunk in old.unique() - made.unique())

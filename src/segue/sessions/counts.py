@@ -1,0 +1,84 @@
+"""What a resume of a session would bring back, and what not; and how full the model's window would be."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+import msgspec
+
+from segue.agents.base import WindowRules
+from segue.core.transcript import Brief, Entry
+
+SAID = ("user", "assistant")
+
+
+class Tally(msgspec.Struct, frozen=True, kw_only=True):
+    """Counts of a session, or of the part of it that was looked at."""
+
+    messages: int = 0
+    calls: int = 0
+    side: int = 0
+    boundaries: int = 0
+    damaged: int = 0
+    restored: dict[str, int] = {}
+    """Other things that come back, by their label."""
+    left: dict[str, int] = {}
+    """What does not come back."""
+    whole: bool = True
+
+
+class Load(msgspec.Struct, frozen=True, kw_only=True):
+    """What a resume would load, against the window; None where the session does not tell."""
+
+    tokens: int | None
+    reserved: int
+    window: int | None
+    compacts: bool | None
+    """Whether the CLI would compact at once."""
+
+    @property
+    def share(self) -> float | None:
+        return self.tokens / self.window if self.tokens is not None and self.window else None
+
+
+def is_message(entry: Entry) -> bool:
+    """Said by the user or the agent, in words, in the dialogue itself."""
+    said = entry.kind in SAID and not (entry.side or entry.inserted or entry.again)
+    return said and bool(entry.text) and not entry.text.isspace()
+
+
+def tally_of(entries: Iterable[Entry], whole: bool = True) -> Tally:
+    messages = calls = side = boundaries = damaged = 0
+    back: Counter[str] = Counter()
+    left: Counter[str] = Counter()
+    for entry in entries:
+        messages += is_message(entry)
+        calls += entry.kind == "call" and not entry.side
+        side += entry.side
+        damaged += entry.kind == "damaged"
+        boundaries += entry.kind == "boundary"
+        if entry.kind in ("boundary", "state") and entry.label:
+            (back if entry.restored else left)[entry.label] += 1
+    return Tally(
+        messages=messages,
+        calls=calls,
+        side=side,
+        boundaries=boundaries,
+        damaged=damaged,
+        restored=dict(back),
+        left=dict(left),
+        whole=whole,
+    )
+
+
+def context_load(brief: Brief, allowance: WindowRules, window: int | None = None) -> Load:
+    """The last request's input and what came after it, plus what is kept free for the answer."""
+    window = brief.window or window or allowance.window
+    tokens = brief.context + brief.after if brief.context is not None else None
+    compacts = None
+    if tokens is not None and window:
+        share = allowance.compacts_at
+        limit = min(window - allowance.reserved, window * (share or 1)) - allowance.margin
+        compacts = share is not None and tokens >= limit
+    return Load(tokens=tokens, reserved=allowance.reserved, window=window, compacts=compacts)

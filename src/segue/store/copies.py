@@ -1,0 +1,138 @@
+"""Our own copies of native sessions: what each is made up of; on PostgreSQL also the pieces themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from segue.core.model import Host, Pin
+from segue.store import sessions
+from segue.store.database import Database, Queries, Row
+
+_SQL = Queries("kept")
+_EVER_MS = 1 << 62
+
+
+class KeptRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One copy. ``home`` is where the session was, on ``host``; the manifest's paths are below it."""
+
+    agent: str
+    account: str
+    native_id: str
+    conversation: str
+    host: str
+    home: str
+    cwd: str
+    size: int
+    packed: int
+    garbage: int = 0
+    version: int = 1
+    kept_ms: int
+    used_ms: int
+    manifest: str
+    host_id: str | None = None
+
+
+class Totals(msgspec.Struct, frozen=True):
+    """Of all copies, in bytes as they are stored; and when the one was used that was not for the longest."""
+
+    packed: int
+    garbage: int
+    oldest_ms: int | None
+
+
+def find(db: Database, agent: str, account: str, native_id: str) -> KeptRow | None:
+    row = db.one(_SQL.find, agent=agent, account=account, native_id=native_id)
+    return None if row is None else _kept_of(row)
+
+
+def every(db: Database) -> list[KeptRow]:
+    """All copies, the one that was used last first."""
+    return [_kept_of(row) for row in db.all(_SQL.every)]
+
+
+def save(db: Database, row: KeptRow, seen: KeptRow | None) -> bool:
+    """Instead of the copy that was seen. False: somebody else kept or dropped it meanwhile."""
+    fields = msgspec.structs.asdict(row)
+    if seen is None:
+        return db.run(_SQL.add, **fields) == 1
+    return db.run(_SQL.change, **fields | {"version": seen.version + 1}, seen=seen.version) == 1
+
+
+def totals(db: Database) -> Totals:
+    row = db.one(_SQL.totals)
+    assert row is not None
+    return Totals(int(row[0]), int(row[1]), row[2])
+
+
+def drop_oldest(db: Database, used_before_ms: int, too_much: int, recent_ms: int) -> int:
+    """Drop what no conversation would go on with and nobody used since, and more until so many bytes are
+    saved: the oldest first, and last those that are needed or were used recently. How many."""
+    dropped, saved = 0, 0
+    before_ms = _EVER_MS if too_much > 0 else used_before_ms
+    for row in db.all(_SQL.oldest_first, before_ms=before_ms, recent_ms=recent_ms):
+        agent, account, native_id, version, packed, used_ms, needed = row
+        if saved >= too_much and (needed or used_ms >= used_before_ms):
+            break
+        if db.run(_SQL.drop, agent=agent, account=account, native_id=native_id, seen=version):
+            dropped, saved = dropped + 1, saved + packed
+    return dropped
+
+
+def forget(db: Database, conversation: str) -> None:
+    """Before a conversation goes: its copies go too, but not those that another one would go on with."""
+    with db.writing():
+        db.run(_SQL.forget, conversation=conversation)
+        db.run(_SQL.hand_on, conversation=conversation)
+
+
+def manifests(db: Database) -> list[str]:
+    return [text for (text,) in db.all(_SQL.manifests)]
+
+
+def no_garbage(db: Database) -> None:
+    """It was collected."""
+    db.run(_SQL.no_garbage)
+
+
+def move(db: Database, conversation: str, pin: Pin, host: Host, home: str) -> None:
+    """The pinned session is on this host from now on."""
+    with db.writing():
+        row, here = sessions.session_by_id(db, pin.session), {"host": host.name, "host_id": host.id}
+        if row is not None:
+            sessions.save_session(db, msgspec.structs.replace(row, **here, home=home))
+        sessions.save_pin(db, conversation, msgspec.structs.replace(pin, **here, home=home))
+
+
+class ChunkTable:
+    """The pieces of copies in the database, for every host that shares it."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    def has(self, name: str, packed: int) -> bool:
+        return self._db.run(_SQL.use_chunk, name=name, packed=packed) == 1
+
+    def lost(self, known: Mapping[str, int]) -> set[str]:
+        there: dict[str, int] = dict(self._db.among(_SQL.chunks_there, list(known)))
+        return {name for name, packed in known.items() if there.get(name, -1) < packed}
+
+    def put(self, name: str, packed: bytes) -> None:
+        self._db.run(_SQL.put_chunk, name=name, data=packed)
+
+    def get(self, name: str) -> bytes | None:
+        row = self._db.one(_SQL.chunk, name=name)
+        return None if row is None else bytes(row[0])
+
+    def delete(self, names: Iterable[str], unused_s: float) -> None:
+        """In order, so that two hosts do not wait for each other."""
+        unused = round(unused_s * 1000)
+        self._db.many(_SQL.delete_chunk, [{"name": name, "unused_ms": unused} for name in sorted(names)])
+
+    def sizes(self) -> dict[str, int]:
+        return dict(self._db.all(_SQL.chunk_sizes))
+
+
+def _kept_of(row: Row) -> KeptRow:
+    return KeptRow(**dict(zip(KeptRow.__struct_fields__, row, strict=True)))

@@ -1,0 +1,157 @@
+"""The two files a process writes to, ``stdout`` and ``stderr`` in its run directory.
+
+Files, not pipes: when Segue is killed the process goes on unharmed, and a later Segue can go on
+reading. Both are opened for appending, so that ``stderr`` can be cut in place while it is written.
+
+The pipe into a process: written as fast as it is read, never blocking the loop.
+
+A process that does not read its stdin, or closes it early, is not an error: what it did not want is
+dropped. (A pipe of our own rather than asyncio's: that one keeps a second copy of all it is given.)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import TYPE_CHECKING
+
+import anyio
+
+from segue.core.errors import Broken
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+CHUNK = 256 * 1024
+CREATE = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL
+STDERR_MAX = 8 * 1024 * 1024
+STDERR_TAIL = 64 * 1024
+
+
+class Capture:
+    """Makes both files (a run directory belongs to one process, once) and reads them."""
+
+    def __init__(self, run_dir: Path) -> None:
+        self.stdout, self.stderr = run_dir / "stdout", run_dir / "stderr"
+        self._offset = 0
+        self._fds: list[int] = []
+        try:
+            run_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+            run_dir.chmod(0o700)
+            self.for_child = self._open(self.stdout, CREATE), self._open(self.stderr, CREATE)
+            self._reader = self._open(self.stdout, os.O_RDONLY)
+            self._errors = self._open(self.stderr, os.O_RDWR | os.O_APPEND)
+        except OSError as error:
+            self.close()
+            raise _refusal(run_dir, error) from error
+
+    def handed_over(self) -> None:
+        """Let go of what the process has been given."""
+        for fd in self.for_child:
+            os.close(fd)
+            self._fds.remove(fd)
+
+    def size(self) -> int:
+        return os.fstat(self._reader).st_size
+
+    @property
+    def offset(self) -> int:
+        """How far stdout has been read."""
+        return self._offset
+
+    def read(self, end: int | None = None) -> bytes:
+        """The next piece of stdout, up to ``end``; empty when there is none yet."""
+        room = CHUNK if end is None else min(CHUNK, end - self._offset)
+        chunk = os.pread(self._reader, room, self._offset) if room > 0 else b""
+        self._offset += len(chunk)
+        return chunk
+
+    def rewound(self) -> bool:
+        """Whether the file was emptied under us (``> /dev/stdout`` does that): start it over."""
+        if self.size() >= self._offset:
+            return False
+        self._offset = 0
+        return True
+
+    def bound_stderr(self) -> None:
+        """Keep a file that grew too long to its end. What is written in that very moment may be lost."""
+        size = os.fstat(self._errors).st_size
+        if size <= STDERR_MAX:
+            return
+        with contextlib.suppress(OSError):
+            tail = os.pread(self._errors, STDERR_TAIL, size - STDERR_TAIL)
+            os.ftruncate(self._errors, 0)
+            os.write(self._errors, tail)
+
+    def stderr_tail(self) -> str:
+        size = os.fstat(self._errors).st_size
+        tail = os.pread(self._errors, STDERR_TAIL, max(0, size - STDERR_TAIL))
+        return tail.decode("utf-8", "replace")
+
+    def close(self) -> None:
+        while self._fds:
+            os.close(self._fds.pop())
+
+    def discard(self) -> None:
+        """Remove the files of a process that never was."""
+        for path in (self.stdout, self.stderr):
+            with contextlib.suppress(OSError):
+                path.unlink()
+
+    def _open(self, path: Path, flags: int) -> int:
+        fd = os.open(path, flags | os.O_CLOEXEC, 0o600)
+        self._fds.append(fd)
+        return fd
+
+
+def _refusal(run_dir: Path, error: OSError) -> Broken:
+    if isinstance(error, FileExistsError) and run_dir.is_dir():
+        return Broken(f"{run_dir} already holds the output of another run")
+    return Broken(f"cannot write to {run_dir}: {error.strerror}; free some space, or move SEGUE_HOME")
+
+
+class Stdin:
+    """``reader`` is the process's end; hand it over, then call ``handed_over``."""
+
+    def __init__(self) -> None:
+        self.reader, self._fd = os.pipe()
+        os.set_blocking(self._fd, False)
+        self._open = True
+        self._held = True
+        self._turn = anyio.Lock()
+
+    def handed_over(self) -> None:
+        """Let go of the process's end, so that its closing is seen as such."""
+        if self._held:
+            self._held = False
+            os.close(self.reader)
+
+    async def write(self, data: bytes) -> None:
+        """Return when all is written or nobody reads any more. One writer at a time."""
+        view = memoryview(data)
+        async with self._turn:
+            while view and self._open:
+                try:
+                    view = view[os.write(self._fd, view) :]
+                except BlockingIOError:
+                    await self._writable()
+                except BrokenPipeError:
+                    self.close()
+
+    async def finish(self) -> None:
+        """End of input, after what is being written."""
+        async with self._turn:
+            self.close()
+
+    def close(self) -> None:
+        """End of input, now. A writer that still waits gives up."""
+        if self._open:
+            self._open = False
+            anyio.notify_closing(self._fd)
+            os.close(self._fd)
+        self.handed_over()
+
+    async def _writable(self) -> None:
+        with contextlib.suppress(anyio.ClosedResourceError):  # ``write`` sees for itself
+            await anyio.wait_writable(self._fd)

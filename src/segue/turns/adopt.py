@@ -1,0 +1,259 @@
+"""``--adopt``: a native session that was begun elsewhere becomes a conversation, and is gone on with.
+
+Its messages are imported into our history, and it is pinned as if we had left it where it ends now. A session
+that a conversation has pinned already, and that somebody went on with by hand, gives it what is new.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from segue.agents.base import entries_of
+from segue.config.home import home_of, this_host
+from segue.config.load import load
+from segue.core.errors import InUse, Misuse
+from segue.core.ids import new_id
+from segue.core.model import Held, Message, Pin
+from segue.core.transcript import Entry
+from segue.core.usage import Context, Totals
+from segue.sessions.agent_homes import agent_homes
+from segue.sessions.catalog import find_session
+from segue.sessions.listing import Listed
+from segue.sessions.reading import SessionMessage, in_force, own_words, session_dialogue
+from segue.store.forks import Adoption
+from segue.store.records import SessionRow
+from segue.store.store import Store
+from segue.turns.prepare import Prepared
+from segue.turns.request import NONE, TurnRequest
+from segue.turns.situation import workdir_of
+
+TRIES = 3
+"""A session that is still being written is read again so often."""
+_OTHERS = "{} has messages of its own, which the session does not hold; adopt it under another key"
+
+
+def find_adoptable(
+    ask: TurnRequest, env: Mapping[str, str], store: Store, here: Path
+) -> tuple[TurnRequest, Listed]:
+    """The session that is meant, and the wish with what it brings along: agent, account, directory."""
+    assert ask.adopt is not None
+    config = load(env, here)
+    home = home_of(env)
+    host = this_host(config.store.host, home)
+    rows = [row for row in store.sessions() if host.has(row)]
+    session = find_session(agent_homes(env, config, home, rows), ask.adopt, ask.account)
+    if ask.agent not in (None, session.place.agent):
+        raise Misuse(f"the session {session.id} is of {session.place.agent}, not of {ask.agent}")
+    if session.stored.size > config.continuity.max_session_mb << 20:
+        name, limit = session.id[:8], config.continuity.max_session_mb
+        raise Misuse(
+            f"the session is larger than {limit} MB ([continuity] max_session_mb); a smaller copy of it:"
+            f" segue sessions repair {name} --trim"
+        )
+    mine = store.session(session.place.agent, session.id, host)
+    owner = store.all_pins().get(mine.id) if mine is not None else None
+    if owner not in (None, ask.key):
+        raise Misuse(f"the session belongs to the conversation {owner}; go on with it: segue run {owner}")
+    known = store.conversation(ask.key)
+    if known is not None and store.messages(known.id) and (mine is None or mine.conversation != known.id):
+        raise Misuse(_OTHERS.format(ask.key))
+    if session.brief.empty:
+        raise Misuse(_nothing(session))
+    ours = (mine.account or NONE) if mine is not None and mine.conversation is not None else None
+    account = ask.account or ours or session.place.account
+    return msgspec.structs.replace(
+        ask, agent=session.place.agent, account=account, cwd=_directory(ask, session)
+    ), session
+
+
+def adopt_session(prepared: Prepared, store: Store, session: Listed) -> str:
+    """Take the session in, under the conversation's lease. What was done, in words."""
+    _same_home(prepared, session)
+    entries, end = _read(prepared, session)
+    pin = store.pin(prepared.conversation.id, prepared.voice, prepared.account_name, prepared.login)
+    standing = store.messages(prepared.conversation.id)
+    if pin is not None and pin.native_id == session.id:
+        taken = _Taken(prepared, store, _since(prepared, entries, pin), pin.held, standing)
+    elif standing:
+        raise Misuse(_OTHERS.format(prepared.ask.key))
+    else:
+        taken = _Taken(prepared, store, list(session_dialogue(in_force(entries))), (), ())
+        if not taken.rows:
+            raise Misuse(_nothing(session))
+    now = time.time_ns() // 1_000_000
+    store.adopt(prepared.conversation.id, _adoption(prepared, session, pin, taken, end, now), now)
+    count = f"{len(taken.rows)} message" + ("" if len(taken.rows) == 1 else "s")
+    return f"took in {count} of the {prepared.agent.label} session {session.id}"
+
+
+def _read(prepared: Prepared, session: Listed) -> tuple[list[Entry], str | None]:
+    """All that stands in it, and the anchor at its end, of one and the same moment."""
+    sessions, reader = prepared.agent.sessions, session.place.reader
+    for _ in range(TRIES):
+        before = reader.find(session.place.home, session.id)
+        look = sessions.look(session.place.home, session.id, _cwd(prepared, session)) if sessions else None
+        if before is None or look is None:
+            raise Misuse(f"the session {session.id} is gone")
+        entries = list(entries_of(reader, before))
+        after = reader.find(session.place.home, session.id)
+        if after is not None and (after.changed_ns, after.size) == (before.changed_ns, before.size):
+            return entries, look.end
+    raise InUse(f"the session {session.id} is being written to just now; try again when its agent is done")
+
+
+def _since(prepared: Prepared, entries: Iterable[Entry], pin: Pin) -> list[SessionMessage]:
+    """What came behind the place where we left it."""
+    if prepared.agent.sessions is None or pin.end is None:
+        raise Misuse("it cannot be told what is new in the session; adopt it under another key")
+    behind = prepared.agent.sessions.behind(pin.end)
+    new = [entry for entry in in_force(list(entries)) if behind(entry)]
+    if not behind.found:
+        raise Misuse(
+            "the session does not have the place any more where we left it; adopt it under another key"
+        )
+    return list(session_dialogue(new))
+
+
+class _Taken:
+    """What is added to the conversation, and what the session holds then."""
+
+    def __init__(
+        self,
+        prepared: Prepared,
+        store: Store,
+        said: Sequence[SessionMessage],
+        held: Sequence[Held],
+        standing: Sequence[Message],
+    ) -> None:
+        now = time.time_ns() // 1_000_000
+        self.held, self.first = list(held), len(held)
+        self.rows: list[tuple[Message, str, int]] = []
+        known = {row.message for row in held}
+        unheard = [each for each in standing if each.id not in known and each.sender == "user"]
+        texts = store.texts([each.id for each in unheard])
+        for each in said:
+            words = own_words(each)
+            ours = next((m for m in unheard if _is_ours(each, words, texts[m.id])), None)
+            if ours is not None:  # a prompt of ours that failed and stayed behind in the session
+                unheard.remove(ours)
+                self.held.append(Held(ours.id, ours.revision))
+                continue
+            message = _message(each, words, prepared, now)
+            self.rows.append((message, words, each.at_ms or now))
+            self.held.append(Held(message.id, message.revision))
+
+    def ending(self, end: str | None) -> tuple[list[Held], int]:
+        """What is held from which place on, with the anchor at its end."""
+        first = min(self.first, max(len(self.held) - 1, 0))
+        held = self.held[first:]
+        if held:
+            held[-1] = msgspec.structs.replace(held[-1], anchor=end)
+        return held, first
+
+
+def _is_ours(said: SessionMessage, words: str, ours: str) -> bool:
+    """Whether it is our message, all of it: alone, or as the last part of a prompt that we composed.
+
+    Some CLIs trim what they keep.
+    """
+    return said.sender == "user" and ours.strip() in (said.text.strip(), words.strip())
+
+
+def _nothing(session: Listed) -> str:
+    return f"the session {session.id} holds no message that could be taken in"
+
+
+def _directory(ask: TurnRequest, session: Listed) -> Path:
+    """Where the session was, if that is still there; else where the caller says."""
+    if ask.cwd is not None:
+        return ask.cwd
+    recorded = session.brief.cwd
+    if recorded is not None and Path(recorded).is_dir():
+        return Path(recorded)
+    gone = f"{recorded}, where it was begun, is gone" if recorded else "it does not say where it was begun"
+    raise Misuse(f"the session {session.id} needs a directory: {gone}; name one with --cwd")
+
+
+def _same_home(prepared: Prepared, session: Listed) -> None:
+    """The CLI must find it where it looks: in the account's home, or in a private one made from that."""
+    there = session.place.home
+    private = prepared.segue_home.runners / f"{prepared.agent.name}-{prepared.account or 'default'}"
+    if there.is_relative_to(private) or os.path.realpath(there) == os.path.realpath(prepared.home):
+        return
+    raise Misuse(
+        f"the session lies in {there}, and {prepared.agent.label} would look in {prepared.home};"
+        " name the account whose home that is with --account, or declare one in config.toml"
+    )
+
+
+def _message(said: SessionMessage, words: str, prepared: Prepared, now: int) -> Message:
+    return Message(
+        id=new_id(said.at_ms or now, os.urandom(10)),
+        sender="user" if said.sender == "user" else "assistant",
+        voice=prepared.voice,
+        account=prepared.account_name,
+        under=(prepared.mark,),
+        size=len(words.encode("utf-8", "surrogatepass")),
+    )
+
+
+def _adoption(
+    prepared: Prepared, session: Listed, pin: Pin | None, taken: _Taken, end: str | None, now: int
+) -> Adoption:
+    brief, cwd = session.brief, _cwd(prepared, session)
+    same = pin is not None and pin.native_id == session.id
+    ours = pin.session if pin is not None and same else new_id(now, os.urandom(10))
+    held, first = taken.ending(end)
+    row = SessionRow(
+        id=ours,
+        agent=prepared.agent.name,
+        account=prepared.account_name,
+        native_id=session.id,
+        host=prepared.host.name,
+        host_id=prepared.host.id,
+        home=str(session.place.home),
+        cwd=str(cwd),
+        path=session.stored.file,
+        conversation=prepared.conversation.id,
+        created_ms=brief.created_ms or now,
+        last_used_ms=now,
+        how="adopt",
+        totals=Totals(cost_usd=brief.cost_usd),
+        context=Context(brief.context, brief.window),
+    )
+    made = Pin(
+        session=ours,
+        native_id=session.id,
+        voice=prepared.voice,
+        account=prepared.account_name,
+        workdir=workdir_of(cwd),
+        home=str(session.place.home),
+        host=prepared.host.name,
+        host_id=prepared.host.id,
+        runtime=prepared.runtime.identity,
+        version=brief.version or prepared.runtime.version,
+        model=prepared.request.model,
+        model_used=brief.model,
+        login=prepared.login,
+        end=end,
+        totals=row.totals,
+        context=row.context,
+        instructions=pin.instructions if pin is not None and same else None,
+        questions=pin.questions if pin is not None and same else prepared.request.questions,
+        succeeded_ms=session.last_used_ms,
+    )
+    return Adoption(said=taken.rows, session=row, pin=made, held=held, held_from=first)
+
+
+def _cwd(prepared: Prepared, session: Listed) -> Path:
+    """Where the session counts as made: where it was, unless that is gone and the CLI does not mind."""
+    recorded = session.brief.cwd
+    anywhere = prepared.runtime.capabilities.cwd_scope == "any"
+    if recorded is None or (anywhere and not Path(recorded).is_dir()):
+        return prepared.request.cwd
+    return Path(recorded)

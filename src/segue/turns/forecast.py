@@ -1,0 +1,108 @@
+"""What the next turn would cost on each rung, from what earlier turns of the conversation told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from segue.core.forecast import HABITS, OTHERS, Outlook, expected
+from segue.core.forecast import saved as saved_against
+from segue.core.outcome import Outcome
+from segue.core.prices import price_for
+from segue.core.situation import FRAME_BYTES, tokens_of
+from segue.core.turn import Mode, Saved, Turn
+from segue.core.usage import Price
+from segue.turns.prepare import Prepared
+from segue.turns.run_dir import Plan
+from segue.turns.situation import Survey
+
+REMEMBERED = 10
+"""So many of the last turns let expect what the next will be like."""
+
+
+def forecast(surveyed: Survey, prepared: Prepared) -> Outlook:
+    situation, pin, agent = surveyed.situation, surveyed.pin, prepared.agent.name
+    told = [turn for turn in surveyed.recent if turn.agent == agent and turn.failure is None][-REMEMBERED:]
+    model = prepared.request.model or (pin.model_used if pin else None) or (told[-1].model if told else None)
+    habits = HABITS.get(agent, OTHERS)
+    last_ms = max((ms for name, ms in surveyed.last_used.items() if name == agent), default=0)
+    return Outlook(
+        agent=agent,
+        can=prepared.runtime.capabilities,
+        text_bytes=_sizes(surveyed, prepared.config.recap.max_bytes),
+        context=pin.context.used if pin is not None else None,
+        idle_ms=_idle_ms(surveyed),
+        kept_share=_kept_share(surveyed),
+        overhead=_overhead(told),
+        overhead_warm=situation.now_ms - last_ms < habits.cache_ms,
+        repeated=tokens_of(told[-1].sent.bytes) if told and told[-1].mode == "replay" else 0,
+        output=expected(turn.usage.output for turn in told),
+        requests=max(1, expected((turn.model_turns for turn in told), 1)),
+        price=price_for(model, prepared.config.prices) if model else None,
+    )
+
+
+def _idle_ms(surveyed: Survey) -> int | None:
+    """Since the session's last success; None where no cache would serve it, because its tools changed."""
+    pin, now = surveyed.pin, surveyed.situation
+    if pin is None or (None not in (pin.offers, now.offers) and pin.offers != now.offers):
+        return None
+    return now.now_ms - pin.succeeded_ms
+
+
+def _sizes(surveyed: Survey, recap_bytes: int) -> dict[Mode, int]:
+    """What each rung would send as text; a rung that has nothing to send or to go on from is left out.
+
+    A resume is reckoned as it would be if the whole session still held: so one that is barred shows what
+    was lost by that.
+    """
+    now, cut = surveyed.situation, surveyed.situation.cut
+    text = sum(message.size + FRAME_BYTES for message in cut.text) if len(cut.text) > 1 else now.new_bytes
+    sizes: dict[Mode, int] = {"fresh": now.new_bytes}
+    if now.earlier:
+        sizes |= {"replay": now.view_bytes, "recap": min(now.view_bytes, recap_bytes + now.new_bytes)}
+    if surveyed.pin is not None:
+        sizes["resume"] = text if cut.whole else now.new_bytes
+    if cut.anchor is not None:
+        sizes["branch"] = text
+    return sizes
+
+
+def saved_by(plan: Plan, outcome: Outcome, prices: Mapping[str, Price]) -> Saved:
+    """What a turn that continued a session saved against sending the conversation as text."""
+    if plan.mode not in ("resume", "branch") or outcome.failure is not None:
+        return Saved()
+    model = outcome.model or plan.model
+    return saved_against(
+        outcome.usage,
+        price_for(model, prices) if model else None,
+        replay_tokens=plan.replay_tokens,
+        overhead=plan.overhead,
+        overhead_warm=plan.overhead_warm,
+        requests=outcome.model_turns or 1,
+        growth=_growth(plan, outcome),
+    )
+
+
+def _growth(plan: Plan, outcome: Outcome) -> int:
+    """By how much the turn's own tool calls and their results filled its context."""
+    before = plan.pin.context.used if plan.pin is not None else None
+    if before is None or outcome.context.used is None or (outcome.model_turns or 1) == 1:
+        return 0
+    return max(0, outcome.context.used - before - tokens_of(plan.sent.bytes))
+
+
+def _overhead(told: list[Turn]) -> int | None:
+    """What a new session of this agent takes before anything is said, as the last one showed."""
+    for turn in reversed(told):
+        prompt = turn.usage.prompt
+        if not turn.resumed and turn.model_turns in (None, 1) and prompt:
+            return max(0, prompt - tokens_of(turn.sent.bytes))
+    return None
+
+
+def _kept_share(surveyed: Survey) -> float | None:
+    """How much of what was said a branch would keep, by its bytes."""
+    text = {message.id for message in surveyed.situation.cut.text}
+    whole = sum(message.size for message in surveyed.view)
+    kept = sum(message.size for message in surveyed.view if message.id not in text)
+    return kept / whole if whole and surveyed.pin is not None else None

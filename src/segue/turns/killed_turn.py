@@ -1,0 +1,305 @@
+"""What an attempt amounts to whose Segue was killed, from what is left of it: its stream, its notes.
+
+A turn whose Segue was killed: what can be told of it from its plan, its stream, and the store.
+
+Nothing is guessed: a turn that came to its end is concluded with its answer, one that was cut short as such.
+It is looked at by whoever settles it, and by those who only want to know what the next turn will do about it.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import cast
+
+import msgspec
+
+from segue.agents import registry
+from segue.agents.base import Agent, Ended
+from segue.config.schema import Config
+from segue.core import model
+from segue.core.environment import child_environment
+from segue.core.errors import Misuse
+from segue.core.json_values import decode
+from segue.core.model import Host, Pin
+from segue.core.outcome import DOUBT, Exit, Failure, Kind, Outcome
+from segue.core.redact import Redactor
+from segue.core.request import RunPlace
+from segue.core.turn import Saved
+from segue.core.view import mark_parts
+from segue.runner.attempt import marked
+from segue.store.records import AttemptRow, Claim, TurnRow
+from segue.store.store import Store
+from segue.system.processes import is_near
+from segue.turns import run_dir as plans
+from segue.turns.follow import FollowedRun
+from segue.turns.prepare import Prepared
+from segue.turns.report import priced, refused, told
+from segue.turns.run_dir import Plan
+from segue.turns.settlement import Result, abandon, commit, interpret
+
+KILLED = -9
+
+
+class Traces(msgspec.Struct, frozen=True):
+    """What the store was told of a turn before its Segue was killed. There may have been more."""
+
+    events: int = 0
+    calls: int = 0
+    """Of tools, as far as they were not refused."""
+    session: str | None = None
+
+
+class _Event(msgspec.Struct, frozen=True):
+    type: str
+    id: str = ""
+    denied: bool = False
+
+
+def traces(store: Store, turn_id: str) -> Traces:
+    events = [decode(event, _Event) for _, _, event in store.events(turn_id)]
+    denied = sum(event.type == "tool-result" and event.denied for event in events)
+    sessions = [event.id for event in events if event.type == "session"]
+    calls = sum(event.type == "tool-call" for event in events)
+    return Traces(len(events), max(0, calls - denied), sessions[-1] if sessions else None)
+
+
+def unread(plan: Plan, seen: Traces, failure: Failure) -> Outcome:
+    """An attempt whose directory is lost: which session it worked in is known at best."""
+    start = plan.request.start
+    session = seen.session or start.new_id or (start.session if start.mode == "resume" else None)
+    return Outcome(failure=failure, session_id=session, tools_run=seen.calls or None, tools_denied=None)
+
+
+def doubted(pin: Pin, failure: Failure, seen: Traces) -> Pin:
+    """The pin after an attempt of which nobody knows what it did, unless it is known that tools ran."""
+    return msgspec.structs.replace(
+        pin, ended=model.Ended(failure.kind, seen.calls or None, failure.message[:500])
+    )
+
+
+def concluded(attempt: AttemptRow, agent: Agent, orphan: FollowedRun) -> Outcome:
+    """How it exited nobody knows. It went well if all signs of that are there; else it was killed."""
+    plan, stderr = orphan.plan, orphan.stderr()
+    place = RunPlace(plan.run_dir, plan.home, plan.started_ms)
+    ended = Ended(
+        request=plan.request,
+        runtime=plan.runtime,
+        reading=orphan.reading,
+        exit=Exit(0, orphan.ended_by, stderr),
+        evidence=agent.evidence(plan.request, place, plan.home, orphan.reading),
+        base=plan.base,
+        now_ms=time.time_ns() // 1_000_000,
+    )
+    outcome = agent.conclude(ended)
+    whole = orphan.reading.end is not None or (outcome.failure is None and outcome.session_id is not None)
+    if not whole:
+        outcome = agent.conclude(msgspec.structs.replace(ended, exit=Exit(KILLED, orphan.ended_by, stderr)))
+    return _explained(marked(outcome, orphan.reading), attempt, orphan)
+
+
+def noted(attempt: AttemptRow) -> Outcome:
+    """An attempt that had ended before: what was written down of it."""
+    return Outcome(
+        failure=_noted(attempt),
+        session_id=attempt.native_id,
+        usage=attempt.usage,
+        cost_usd=attempt.cost_usd,
+        tools_run=attempt.tools_run,
+        tools_denied=None,
+    )
+
+
+def dropped(outcome: Outcome) -> Outcome:
+    """Its message was taken out of the conversation before it was settled: so is the answer."""
+    why = Failure("cancelled", "its message was dropped from the conversation while it ran")
+    return msgspec.structs.replace(outcome, text="", failure=why)
+
+
+def _explained(outcome: Outcome, attempt: AttemptRow, orphan: FollowedRun) -> Outcome:
+    """What was written down before the kill is known better than what can be told afterwards."""
+    failure = outcome.failure
+    if failure is None:
+        return outcome
+    if orphan.ended_by == "cancelled":
+        failure = Failure("cancelled", "it asked something when nobody was left to answer, and was stopped")
+    elif (before := _noted(attempt)) is not None and before.kind != failure.kind:
+        failure = before
+    return msgspec.structs.replace(outcome, failure=failure)
+
+
+def _noted(attempt: AttemptRow) -> Failure | None:
+    if attempt.outcome in (None, "ok"):
+        return None
+    return Failure(cast(Kind, attempt.outcome), f"the attempt failed ({attempt.outcome})")
+
+
+LATER = "settled by a later run: the one it began in did not come to that"
+NEVER = "Segue was killed before the agent was started"
+LOST = "Segue was killed while it ran, and what it left in its run directory is gone"
+Conclusion = list[tuple[AttemptRow, Plan]]
+"""The attempts of a turn that were started, as far as they can be read."""
+
+
+class RecoveryPlace(msgspec.Struct, frozen=True, kw_only=True):
+    """Where it is looked at from. ``secrets``: what must not be shown, beside what its account has."""
+
+    key: str
+    host: Host
+    config: Config
+    env: Mapping[str, str]
+    secrets: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, prepared: Prepared) -> RecoveryPlace:
+        return cls(
+            key=prepared.conversation.key,
+            host=prepared.host,
+            config=prepared.config,
+            env=prepared.child.env,
+            secrets=prepared.child.secrets,
+        )
+
+
+class KilledTurn:
+    """``claim``: under which it is settled. ``why``: what became of it, where that is known."""
+
+    def __init__(
+        self,
+        row: TurnRow,
+        store: Store,
+        here: RecoveryPlace,
+        claim: Claim | None = None,
+        why: Failure | None = None,
+    ) -> None:
+        self.row, self.store, self.here, self.claim, self.why = row, store, here, claim, why
+        self.is_near = is_near(row.owner, here.host)
+        self.attempts = store.attempts(row.id)
+
+    @property
+    def run_dirs(self) -> list[Path]:
+        """Those that may be found from here."""
+        return [Path(attempt.run_dir) for attempt in self.attempts] if self.is_near else []
+
+    def made(self) -> Conclusion:
+        if not self.is_near:
+            return []
+        found = [(attempt, plans.read_plan(Path(attempt.run_dir))) for attempt in self.attempts]
+        started = [(attempt, plan) for attempt, plan in found if plan and (plan.run_dir / "stdout").exists()]
+        return [] if found and found[-1][1] is None else started
+
+    def agent(self) -> Agent | None:
+        try:
+            return registry.get(self.row.voice.agent, self.here.config)
+        except Misuse:
+            return None
+
+    def redactor(self, plan: Plan, agent: Agent) -> Redactor:
+        """The turn may have run under another account than the one that is about to begin."""
+        account = self.here.config.accounts.get(plan.account)
+        theirs = child_environment(
+            self.here.env,
+            keys_withheld=agent.keys,
+            account_env=account.env if account is not None else None,
+        )
+        return Redactor((*self.here.secrets, *theirs.secrets))
+
+    def outcome(self, attempt: AttemptRow, agent: Agent, orphan: FollowedRun, redactor: Redactor) -> Outcome:
+        """What came of its last attempt, whose stream was read."""
+        outcome = concluded(attempt, agent, orphan)
+        if self.why is not None and outcome.failure is not None and outcome.failure.kind == "killed":
+            outcome = msgspec.structs.replace(outcome, failure=self.why)
+        return redactor.outcome(outcome)
+
+    def finish(self, made: Conclusion, agent: Agent, outcome: Outcome, seen: Traces | None = None) -> bool:
+        """``seen``: all that is known of what it did, where its own words are lost. False: overtaken."""
+        earlier = [(plan, noted(attempt)) for attempt, plan in made[:-1]]
+        _, plan = made[-1]
+        outcome = priced(outcome, plan, self.here.config.prices)
+        standing = {message.id for message in self.store.messages(plan.conversation)}
+        if plan.message not in standing:
+            outcome, result = dropped(outcome), Result()
+        elif seen is None:
+            result = self._weigh(agent, plan, outcome)
+        else:
+            result = self._doubted(agent, plan, outcome, seen)
+        marked = self._weigh(agent, *earlier[0]).pin if earlier else None
+        now_ms = time.time_ns() // 1_000_000
+        turn = told(
+            [*earlier, (plan, outcome)],
+            saved=Saved(),
+            notices=(*([] if self.why else [LATER]), *result.notices, *refused([outcome])),
+            duration_ms=now_ms - self.row.started_ms,
+            retry_of=self.row.retry_of,
+        )
+        self.store.attempted(
+            plan.attempt,
+            outcome="ok" if outcome.failure is None else outcome.failure.kind,
+            native_id=outcome.session_id,
+            usage=outcome.usage,
+            cost_usd=outcome.cost_usd,
+            tools_run=outcome.tools_run,
+            ended_ms=now_ms,
+        )
+        return commit(self.store, self.row, plan, outcome, result, marked, turn, self.claim)
+
+    def conclude(self, agent: Agent | None) -> bool:
+        """From what the store was told. False: somebody else has taken the conversation over."""
+        seen, silent = traces(self.store, self.row.id), self._silent()
+        if not self._may_have_run(seen):
+            failure = self.why or Failure("killed", silent or NEVER)
+            return abandon(self.store, self.row, self.here.key, failure, self.claim)
+        failure = self.why or Failure("killed", f"{silent or LOST}; {DOUBT}")
+        planned = [
+            (attempt, plan) for attempt in self.attempts if (plan := plans.recalled_plan(attempt.task))
+        ]
+        if silent or agent is None or not planned or planned[-1][0] is not self.attempts[-1]:
+            return self._abandon(failure, seen)
+        return self.finish(planned, agent, unread(planned[-1][1], seen, failure), seen)
+
+    def _silent(self) -> str | None:
+        """What is said of a turn that ran where nobody can look. Containers may have nothing in common but
+        the machine id of their image."""
+        there = self.here.host.has(self.row.owner)
+        if self.is_near and (there or any(os.path.exists(run_dir) for run_dir in self.run_dirs)):
+            return None
+        return f"nothing was heard any more of {self.row.host}, where it ran"
+
+    def _may_have_run(self, seen: Traces) -> bool:
+        """An attempt is noted once its plan is written: one whose plan is gone may have come to anything."""
+        if not self.run_dirs:
+            return bool(self.attempts)
+        last = self.run_dirs[-1]
+        return seen.events > 0 or plans.read_plan(last) is None or (last / "stdout").exists()
+
+    def _abandon(self, failure: Failure, seen: Traces) -> bool:
+        """Where its session ends now is not known either; so nobody must cut it where it ended before."""
+        pin = self._pin()
+        if pin is not None:
+            pin = doubted(pin, failure, seen)
+            pin = msgspec.structs.replace(pin, end=None) if self.is_near else pin
+        return abandon(self.store, self.row, self.here.key, failure, self.claim, seen.calls or None, pin)
+
+    def _pin(self) -> Pin | None:
+        """The one it may have gone on from: of the login under which its message was said."""
+        row, messages = self.row, self.store.messages(self.row.conversation)
+        under = next((message.under for message in messages if message.id == row.message), ())
+        for agent, account, login in map(mark_parts, under):
+            if (agent, account) == (row.voice.agent, row.account):
+                return self.store.pin(row.conversation, row.voice, row.account, login, held=False)
+        return None
+
+    def _doubted(self, agent: Agent, plan: Plan, outcome: Outcome, seen: Traces) -> Result:
+        """It may have done something: so its session is held up to where it ends now, and not cut before."""
+        at_least = msgspec.structs.replace(outcome, tools_run=max(1, seen.calls))
+        result = self._weigh(agent, plan, at_least)
+        pin = result.pin or self.store.pin(plan.conversation, plan.voice, plan.account, plan.login)
+        if pin is None or outcome.failure is None:
+            return result
+        return msgspec.structs.replace(result, pin=doubted(pin, outcome.failure, seen))
+
+    def _weigh(self, agent: Agent, plan: Plan, outcome: Outcome) -> Result:
+        pin = self.store.pin(plan.conversation, plan.voice, plan.account, plan.login)
+        return interpret(agent, plan, outcome, pin.held[: plan.kept_rows] if pin is not None else ())

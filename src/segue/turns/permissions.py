@@ -1,0 +1,151 @@
+"""What an agent may do in a turn: as said now, as said before, or as configured; and what it cannot honour.
+
+An option, or what is remembered of one, is refused where the agent cannot do it. A default is meant for many
+agents: one that this agent cannot honour is left out, and that is said. A permission is never widened so.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import msgspec
+
+from segue.config.schema import Defaults
+from segue.core import tools as names
+from segue.core.errors import Misuse
+from segue.core.request import Capabilities, Grant, Posture
+from segue.turns.request import NONE, TurnRequest
+
+Number = TypeVar("Number", int, float)
+RISING: tuple[Posture, ...] = ("read", "default", "edit", "full")
+"""Each grants more than the one before it."""
+
+
+class Granted(msgspec.Struct, frozen=True, kw_only=True):
+    """What holds in the turn, what its voice remembers from now on, and what the caller should know."""
+
+    permission: Posture
+    allow_tools: tuple[str, ...]
+    deny_tools: tuple[str, ...]
+    max_turns: int | None
+    budget_usd: float | None
+    grant: Grant
+    remembered: tuple[str, ...]
+    notices: tuple[str, ...]
+
+
+def grant_terms(ask: TurnRequest, before: Grant, defaults: Defaults, can: Capabilities, name: str) -> Granted:
+    """``before``: what the voice remembers; ``name``: the agent with its version, for sentences."""
+    grant = _said(ask, before)
+    judge = _Judge(ask, can, name)
+    deny = judge.tools("deny_tools", grant.deny_tools, defaults.deny_tools, can.deny_tools)
+    return Granted(
+        permission=judge.permission(grant.permission, defaults.permission, deny, bool(grant.deny_tools)),
+        allow_tools=judge.tools("allow_tools", grant.allow_tools, defaults.allow_tools, can.allow_tools),
+        deny_tools=() if judge.undeniable else deny,
+        max_turns=judge.limit("max_turns", ask.max_turns, defaults.max_turns, can.max_turns),
+        budget_usd=judge.limit("budget", grant.budget_usd, defaults.budget, can.budget),
+        grant=grant,
+        remembered=tuple(
+            field
+            for field in Grant.__struct_fields__
+            if getattr(ask, field) in (None, ()) and getattr(grant, field) not in (None, ())
+        ),
+        notices=tuple(judge.notices),
+    )
+
+
+def _said(ask: TurnRequest, before: Grant) -> Grant:
+    """What was said now, else before; ``none`` takes back what was said before."""
+    for option, given in (("--allow-tool", ask.allow_tools), ("--deny-tool", ask.deny_tools)):
+        if NONE in given and len(given) > 1:
+            raise Misuse(f"{option} none takes back the list that is remembered; give it alone")
+    budget = before.budget_usd if ask.budget_usd is None else ask.budget_usd
+    return Grant(
+        permission=ask.permission or before.permission,
+        allow_tools=() if NONE in ask.allow_tools else ask.allow_tools or before.allow_tools,
+        deny_tools=() if NONE in ask.deny_tools else ask.deny_tools or before.deny_tools,
+        budget_usd=budget if isinstance(budget, float | int) else None,
+    )
+
+
+class _Judge:
+    """Compares what is wanted with what the agent can do: refuses, or leaves out and notes it."""
+
+    def __init__(self, ask: TurnRequest, can: Capabilities, name: str) -> None:
+        self._ask, self._can, self._name = ask, can, name
+        self.notices: list[str] = []
+        self.undeniable = False
+        """A default list of denied tools does not go with the permission that was asked for."""
+
+    def tools(
+        self, field: str, said: tuple[str, ...], default: tuple[str, ...], able: bool
+    ) -> tuple[str, ...]:
+        option = f"--{field.removesuffix('s').replace('_', '-')}"
+        if not (said or default):
+            return ()
+        if not able:
+            if said:
+                raise Misuse(f"{self._name} cannot do {option}{self._origin(field, option)}")
+            self.notices.append(
+                f"[defaults] {field} is not in force in this turn: {self._name} cannot do {option}"
+            )
+            return ()
+        table = self._can.tools
+        wrong = [tool for tool in said or default if table is not None and not names.knows(table, tool)]
+        if said and wrong and table is not None:
+            what = f'{self._name} knows no tool "{wrong[0]}" ({option}{self._origin(field, option)})'
+            raise Misuse(f"{what}; {names.unknown(table, wrong[0])}")
+        does = "allowed" if field == "allow_tools" else "denied"
+        self.notices.extend(
+            f'[defaults] {field}: {self._name} knows no tool "{tool}", so it is not {does} in this turn'
+            for tool in wrong
+        )
+        return tuple(tool for tool in said or default if tool not in wrong)
+
+    def permission(
+        self, said: Posture | None, default: Posture, deny: tuple[str, ...], deny_said: bool
+    ) -> Posture:
+        wanted, clash = said or default, "--deny-tool together with --permission full"
+        clashes = wanted == "full" and bool(deny) and not self._can.deny_with_full
+        if wanted in self._can.postures and not clashes:
+            return wanted
+        if said is not None and clashes and not deny_said:
+            self.undeniable = True
+            self.notices.append(
+                f"[defaults] deny_tools is not in force in this turn: {self._name} cannot do {clash}"
+            )
+            return said
+        if said is not None:
+            what = clash if clashes else f"--permission {said}"
+            raise Misuse(f"{self._name} cannot do {what}{self._origin('permission', '--permission')}")
+        able = [each for each in RISING[: RISING.index(wanted)] if each in self._can.postures]
+        if not able:
+            raise Misuse(
+                f"{self._name} cannot do --permission {wanted} ([defaults] permission), nor anything that"
+                f" grants less; say --permission {self._can.postures[0]} to let it run all the same"
+            )
+        self.notices.append(
+            f"[defaults] permission = {wanted} cannot be kept: {self._name} cannot do"
+            f" {clash if clashes else f'--permission {wanted}'}; it ran with {able[-1]}, which grants less"
+        )
+        return able[-1]
+
+    def limit(self, field: str, said: Number | None, default: Number | None, able: bool) -> Number | None:
+        wanted = said if said is not None else default
+        option = f"--{field.replace('_', '-')}"
+        if wanted is None or able:
+            return wanted
+        if said is not None:
+            raise Misuse(f"{self._name} cannot do {option}{self._origin(f'{field}_usd', option)}")
+        self.notices.append(
+            f"[defaults] {field} is not in force in this turn: {self._name} cannot do {option}"
+        )
+        return None
+
+    def _origin(self, field: str, option: str) -> str:
+        """Behind what was not said now, but before."""
+        if getattr(self._ask, field, True) not in (None, ()):
+            return ""
+        back = "default" if field == "permission" else NONE
+        return f", remembered from before: {option} {back} takes it back"

@@ -1,0 +1,199 @@
+"""The store as the next turn will find it, once it has settled what a killed Segue left behind.
+
+Readers look at it instead of the store itself: so nobody is told that the dead still run. Nothing is written;
+and where nothing is unsettled, nothing is looked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from segue.config.home import home_of, this_host
+from segue.config.load import load
+from segue.core.model import Held, Message, Pin, Voice
+from segue.core.turn import Recovery
+from segue.core.usage import Usage
+from segue.store.records import Conversation, LogRow, Settlement, Summary, TurnRow
+from segue.store.sessions import held_by
+from segue.store.store import Store
+from segue.turns.follow import FollowedRun
+from segue.turns.killed_turn import KilledTurn, RecoveryPlace
+from segue.turns.liveness import liveness_of
+
+URGENT = ("running", "queued")
+"""Of several turns that are not settled, the state of the first of these is the conversation's."""
+
+
+class ProjectedStore(Store):
+    """What would be written is kept in mind, and read from there. ``changed``: the turns that read otherwise
+    than they are stored, by their id."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(store.db)
+        self.changed: dict[str, TurnRow] = {}
+        self._settled: list[Settlement] = []
+        self._off: dict[str, dict[str, str]] = {}
+
+    # what recovery would write
+
+    def settle(self, settlement: Settlement) -> bool:
+        self._settled.append(settlement)
+        self.changed[settlement.turn.id] = msgspec.structs.replace(settlement.turn, recovery="recover")
+        return True
+
+    def attempted(
+        self,
+        attempt_id: str,
+        outcome: str,
+        native_id: str | None,
+        usage: Usage,
+        cost_usd: float | None,
+        tools_run: int | None,
+        ended_ms: int,
+    ) -> None:
+        pass
+
+    def switch_off(self, runtime: str, capability: str, reason: str, ms: int) -> None:
+        self._off.setdefault(runtime, {})[capability] = reason
+
+    # what is read then
+
+    def switched_off(self, runtime: str) -> dict[str, str]:
+        return super().switched_off(runtime) | self._off.get(runtime, {})
+
+    def turns(self, conversation_id: str, limit: int | None = None) -> list[TurnRow]:
+        return [self.changed.get(row.id, row) for row in super().turns(conversation_id, limit)]
+
+    def messages(self, conversation_id: str) -> list[Message]:
+        answers = [each.answer[0] for each in self._of(conversation_id) if each.answer is not None]
+        return [*super().messages(conversation_id), *answers]
+
+    def pin(
+        self, conversation_id: str, voice: Voice, account: str, login: str | None = None, *, held: bool = True
+    ) -> Pin | None:
+        for each in self._of(conversation_id):
+            if each.pin is not None and _whose(each.pin) == (voice, account, login):
+                return msgspec.structs.replace(each.pin, held=self._held(each, each.pin) if held else ())
+        return super().pin(conversation_id, voice, account, login, held=held)
+
+    def pins(self, conversation_id: str) -> list[Pin]:
+        mine = [each.pin for each in self._of(conversation_id) if each.pin is not None]
+        whose = [_whose(pin) for pin in mine]
+        return [*mine, *(pin for pin in super().pins(conversation_id) if _whose(pin) not in whose)]
+
+    def log(self, conversation_id: str, *, withdrawn: bool = False) -> list[LogRow]:
+        """With the answers that are not written down yet; they have no place."""
+        found: list[LogRow] = []
+        answers = {each.turn.message: each for each in self._of(conversation_id) if each.answer is not None}
+        for row in super().log(conversation_id, withdrawn=withdrawn):
+            settlement = answers.get(row.id)
+            found += [row] if settlement is None else _answered(row, settlement)
+        return found
+
+    def _of(self, conversation_id: str) -> list[Settlement]:
+        """The newest first."""
+        return [each for each in reversed(self._settled) if each.turn.conversation == conversation_id]
+
+    def _held(self, settlement: Settlement, pin: Pin) -> tuple[Held, ...]:
+        before = held_by(self.db, pin.session)
+        if settlement.held is None:
+            return before
+        return (*before[: settlement.held_from], *settlement.held)
+
+
+def projected(store: Store, conversation: Conversation, env: Mapping[str, str], here: Path) -> Store:
+    """For readers of one conversation. ``env``, ``here``: those of the caller, for the configuration."""
+    rows = store.unsettled(conversation.id)
+    return project(store, rows, _here(conversation.key, env, here)) if rows else store
+
+
+def list_projected(store: Store, env: Mapping[str, str], here: Path) -> list[Summary]:
+    """All conversations, each in the state that it is really in."""
+    found = store.conversations()
+    if not any(each.unfinished for each in found):
+        return found
+    around = _here("", env, here)
+    return [_true(store, each, around) if each.unfinished else each for each in found]
+
+
+def project(
+    store: Store, rows: Sequence[TurnRow], here: RecoveryPlace, *, presume: bool = False
+) -> ProjectedStore:
+    """``rows``: the unsettled turns. ``presume``: those that still run will go well."""
+    seen = ProjectedStore(store)
+    for row in rows:
+        life = liveness_of(store, row, here.host)
+        if row.state == "queued" and life == "dead":
+            seen.changed[row.id] = msgspec.structs.replace(row, state="withdrawn")
+        elif row.state == "running" and life != "alive":
+            if life == "dead" or presume:
+                _conclude(KilledTurn(row, seen, here), presume=life == "orphan")
+            if life == "orphan":
+                settled = seen.changed.get(row.id, row)
+                seen.changed[row.id] = msgspec.structs.replace(settled, recovery="adopt")
+    return seen
+
+
+def _conclude(left: KilledTurn, *, presume: bool) -> None:
+    """As the next turn will, but from a look at what is there."""
+    made, agent = left.made(), left.agent()
+    if not made or agent is None:
+        left.conclude(agent)
+        return
+    attempt, plan = made[-1]
+    redactor = left.redactor(plan, agent)
+    orphan = FollowedRun(plan, agent, redactor, lambda _: None)
+    orphan.look()
+    outcome = left.outcome(attempt, agent, orphan, redactor)
+    left.finish(made, agent, msgspec.structs.replace(outcome, failure=None) if presume else outcome)
+
+
+def _true(store: Store, summary: Summary, here: RecoveryPlace) -> Summary:
+    conversation = summary.conversation
+    rows = store.unsettled(conversation.id)
+    seen = project(store, rows, msgspec.structs.replace(here, key=conversation.key))
+    now = [seen.changed.get(row.id, row) for row in rows]
+    states = {row.state for row in now}
+    urgent = next((state for state in URGENT if state in states), None)
+    begun = [row.state for row in seen.turns(conversation.id) if row.state != "withdrawn"]
+    last = begun[-1] if begun else None
+    return msgspec.structs.replace(summary, state=urgent or last, recovery=first_recovery(now))
+
+
+def first_recovery(rows: Sequence[TurnRow]) -> Recovery | None:
+    """What a turn would have to do before its own work."""
+    wanted = {row.recovery for row in rows}
+    return "adopt" if "adopt" in wanted else "recover" if "recover" in wanted else None
+
+
+def _here(key: str, env: Mapping[str, str], here: Path) -> RecoveryPlace:
+    config = load(env, here)
+    host = this_host(config.store.host, home_of(env))
+    return RecoveryPlace(key=key, host=host, config=config, env=env)
+
+
+def _answered(row: LogRow, settlement: Settlement) -> list[LogRow]:
+    """A message, and the answer that it will have."""
+    assert settlement.answer is not None
+    message, text = settlement.answer
+    turn = msgspec.structs.replace(settlement.turn, recovery="recover")
+    answer = LogRow(
+        n=0,
+        id=message.id,
+        sender=message.sender,
+        voice=message.voice,
+        account=message.account,
+        blank=message.blank,
+        text=text,
+        revision=message.revision,
+        created_ms=settlement.turn.ended_ms or settlement.turn.started_ms,
+        turn=turn,
+    )
+    return [msgspec.structs.replace(row, turn=None), answer]
+
+
+def _whose(pin: Pin) -> tuple[Voice, str, str | None]:
+    return pin.voice, pin.account, pin.login

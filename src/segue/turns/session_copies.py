@@ -1,0 +1,103 @@
+"""Our copies of native sessions, around a turn: brought back before it, brought up to date after it."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from segue.config.home import Home
+from segue.core.errors import InUse, Misuse, SegueError
+from segue.core.model import Host, Pin
+from segue.store import copies
+from segue.store.copies import KeptRow
+from segue.store.leases import LeaseBusy, alone, native_lease
+from segue.store.store import Store
+from segue.turns.prepare import Prepared
+from segue.turns.run_dir import Plan
+
+if TYPE_CHECKING:
+    from segue.sessions.copies.restore import Restored
+
+UNKEPT = "no copy of the session could be kept"
+
+
+def bring_back(prepared: Prepared, store: Store, pin: Pin, copy: KeptRow) -> str:
+    """Put the session where it was; or, where it was on another host, into the account's home on this one.
+
+    What to tell the user. Raises ``SegueError`` with the reason where it cannot be done.
+    """
+    from segue.sessions.copies.chunks import chunks_of
+    from segue.sessions.copies.restore import restore_copy
+
+    label, here = prepared.agent.label, prepared.host.has(pin)
+    home = Path(pin.home) if here else prepared.home
+    restore_copy(copy, chunks_of(store, prepared.segue_home.kept), home, behind=not here)
+    sessions = prepared.agent.sessions
+    found = sessions.look(home, pin.native_id, prepared.request.cwd) if sessions is not None else None
+    if found is None:
+        raise SegueError(f"{label} does not find it there")
+    if here:
+        return f"{label}'s session was gone from disk; restored from our copy"
+    if pin.end is not None and found.end != pin.end:
+        raise SegueError("it is older than the session")
+    copies.move(store.db, prepared.conversation.id, pin, prepared.host, str(home))
+    return f"{label}'s session was on {pin.host}; restored here from our copy"
+
+
+def copies_lease(prepared: Prepared, pin: Pin) -> str:
+    """The same as for whoever resumes the session on this host."""
+    return native_lease(pin.voice.agent, prepared.host, pin.native_id)
+
+
+async def restore_if_gone(store: Store, row: KeptRow, home: Path, segue_home: Home, host: Host) -> Restored:
+    """The session as it was kept last, below this home. ``InUse`` while a turn or somebody else is at it."""
+    from anyio.to_thread import run_sync
+
+    from segue.sessions.copies.chunks import chunks_of
+    from segue.sessions.copies.restore import restore_copy
+
+    try:
+        name = native_lease(row.agent, host, row.native_id)
+        async with alone(store, name, host=host, locks=segue_home.locks):
+            newest = copies.find(store.db, row.agent, row.account, row.native_id)
+            if newest is None:
+                raise Misuse(f"the copy of session {row.native_id} was dropped just now")
+            return await run_sync(restore_copy, newest, chunks_of(store, segue_home.kept), home)
+    except LeaseBusy as busy:
+        raise InUse(f"session {row.native_id} is in use ({busy.holder}); try again later") from None
+
+
+def get_ready(prepared: Prepared) -> None:
+    """Load what keeping a copy needs while the agent is at work, so that nobody waits for it in the end."""
+    with suppress(Exception):
+        if prepared.config.keep.enabled and prepared.agent.reader() is not None:
+            import zstandard  # noqa: F401 - to have it loaded is all
+
+            from segue.sessions.copies import keep as keeping  # noqa: F401 - likewise
+
+
+def keep_copy(prepared: Prepared, store: Store, plan: Plan, native_id: str) -> str | None:
+    """Copy what is new of the session that this turn has pinned. Trouble is told, and fails nothing."""
+    if not prepared.config.keep.enabled or (reader := prepared.agent.reader()) is None:
+        return None
+    from segue.sessions.copies import keep as keeping
+
+    session = keeping.SessionFiles(
+        agent=plan.voice.agent,
+        account=plan.account,
+        native_id=native_id,
+        conversation=plan.conversation,
+        host=Host(plan.host, plan.host_id),
+        home=plan.home,
+        cwd=plan.request.cwd,
+    )
+    try:
+        keeping.keep_copy(store, prepared.segue_home.kept, prepared.config.keep, reader, session)
+    except OSError as error:
+        return f"{UNKEPT}: {error.strerror or error}"
+    except SegueError as error:
+        return f"{UNKEPT}: {error}"
+    except Exception as error:  # a mistake of ours must not cost anybody an answer
+        return f"{UNKEPT}: {type(error).__name__}: {error}"[:300]
+    return None
