@@ -6,7 +6,6 @@ The native session is the same small one in both conversations, so that only our
 from __future__ import annotations
 
 import asyncio
-import os
 import statistics
 import tempfile
 import time
@@ -17,11 +16,11 @@ import msgspec
 from bench.measure import Row, compile_bytecode, plain_environment
 from segue.app.segue import Segue
 from segue.core.cut import HeldIndex, ViewIndex, cut
-from segue.core.ids import new_id
 from segue.core.ladder import decide
 from segue.core.model import Held, Host, Message, Sender, ViewFigures, Voice
 from segue.store.records import Conversation, Settlement, TurnRow
 from segue.store.store import Store
+from segue.system import clock
 from segue.system.processes import this_process
 from segue.turns.prepare import Prepared, prepare
 from segue.turns.request import request_from_options
@@ -160,4 +159,4 @@ def _turn(conversation: Conversation) -> TurnRow:
 
 
 def _id() -> str:
-    return new_id(time.time_ns() // 1_000_000, os.urandom(10))
+    return clock.new_id()

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+
+from segue.system import clock
 
 if TYPE_CHECKING:
     from segue.store.records import Summary
@@ -79,7 +80,7 @@ def lines(summaries: Sequence[Summary], width: int, now_ms: int | None = None) -
     from segue.cli.render import table, words
     from segue.cli.render.dialogue import age
 
-    now = time.time_ns() // 1_000_000 if now_ms is None else now_ms
+    now = clock.now_ms() if now_ms is None else now_ms
     rows = [("conversation", "agents", "messages", "cost", "last used", "", "title")]
     for each in summaries:
         cost = words.money(each.cost_usd, each.cost_estimated) if each.cost_usd is not None else "–"

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from segue.core.errors import ConfigError
 from segue.core.model import Host
+from segue.system import clock
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -157,10 +158,10 @@ def _id(home: Home) -> str | None:
 def _make(home: Home) -> None:
     """Whole, and once, however many come at the same moment."""
     home.make(home.root)
-    part = home.host.with_name(f"host.{os.getpid()}.{os.urandom(4).hex()}")
+    part = home.host.with_name(f"host.{os.getpid()}.{clock.random_hex(4)}")
     fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     with open(fd, "w", encoding="ascii") as file:
-        file.write(os.urandom(16).hex() + "\n")
+        file.write(clock.random_hex(16) + "\n")
     try:
         os.link(part, home.host)
     except FileExistsError:

@@ -37,7 +37,7 @@ def numbered(key: str, number: int) -> str:
     return key[: LONGEST - len(behind)] + behind
 
 
-def new_uuid(text: str) -> str:
+def checked_uuid(text: str) -> str:
     """A uuid in its canonical form, or ``Misuse``."""
     canonical = text.lower()
     if not _UUID.fullmatch(canonical):
@@ -59,7 +59,7 @@ def flag(name: str, value: str) -> str:
     return f"--{name}={value}"
 
 
-def new_id(now_ms: int, random_bytes: bytes) -> str:
+def id_of(now_ms: int, random_bytes: bytes) -> str:
     """An id of ours: 26 characters that sort by time (48 bits of milliseconds, 80 random bits)."""
     if not 0 <= now_ms < 1 << _TIME_BITS or len(random_bytes) * 8 != _RANDOM_BITS:
         raise ValueError("an id takes 48 bits of milliseconds and 10 random bytes")

@@ -2,7 +2,6 @@
 
 import os
 import stat
-import time
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +11,8 @@ from typing import IO, Any
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
+
+from segue.system import clock
 
 _TEXT_LIMIT = 2000
 
@@ -92,7 +93,7 @@ class Log:
             self._count += 1
             request = LoggedRequest(
                 n=self._count,
-                time=time.time(),
+                time=clock.now_s(),
                 protocol=protocol,
                 model=model,
                 path=path,

@@ -7,7 +7,6 @@ One attempt: start the CLI, follow its stream to the end, and say what happened.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -28,6 +27,7 @@ from segue.core.stream import Oversize, TurnState
 from segue.core.usage import Totals, Usage
 from segue.runner.launch import Running, launch
 from segue.runner.supervisor import Limits
+from segue.system import clock
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
@@ -248,7 +248,7 @@ def _concluded(task: Task, reading: TurnState, running: Running) -> Outcome:
         exit=running.exit,
         evidence=task.agent.evidence(task.request, task.place, task.home, reading),
         base=task.base,
-        now_ms=time.time_ns() // 1_000_000,
+        now_ms=clock.now_ms(),
     )
     outcome = marked(task.agent.conclude(ended), reading)
     return task.redactor.outcome(_explained(outcome, reading))

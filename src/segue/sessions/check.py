@@ -8,7 +8,6 @@ Gathers what a check of a session has to know beside what stands in it.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal
@@ -23,6 +22,7 @@ from segue.core.transcript import IMAGE_BYTES, Brief, Entry
 from segue.sessions.catalog import KnownSessions, SessionCatalog, short_name
 from segue.sessions.counts import Load, context_load
 from segue.sessions.listing import Listed
+from segue.system import clock
 
 Level = Literal["ok", "warning", "error"]
 DAY_MS = 24 * 3_600_000
@@ -299,7 +299,7 @@ def facts_of(shelf: SessionCatalog, found: Listed) -> Facts:
         left_at=pin.end if pin is not None else None,
         conversation=known.conversation,
         tried=place.reader.allowance.tried,
-        now_ms=time.time_ns() // 1_000_000,
+        now_ms=clock.now_ms(),
     )
 
 

@@ -14,7 +14,6 @@ import fcntl
 import math
 import os
 import shutil
-import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
@@ -33,6 +32,7 @@ from segue.store import lease_rows
 from segue.store.leases import LeaseBusy, alone, native_lease
 from segue.store.leases import judge as judge_lease
 from segue.store.store import Store
+from segue.system import clock
 
 DAY_MS = 24 * 3_600_000
 
@@ -155,7 +155,7 @@ def idle_homes(runners: Path, days: float, keep: Iterable[str]) -> list[IdleHome
         if home.is_symlink() or not home.is_dir() or _holds(home, real):
             continue
         used = _used_ms(home)
-        if time.time() * 1000 - used >= days * DAY_MS and _free(home):
+        if clock.now_s() * 1000 - used >= days * DAY_MS and _free(home):
             found.append(IdleHome(home, used))
     return found
 
@@ -251,7 +251,7 @@ class Pruned(msgspec.Struct, frozen=True, kw_only=True):
 
 def prunable(shelf: SessionCatalog, store: Store, rules: Rules, project: Path | None) -> list[Prunable]:
     """What the rules speak of, of all directories or of one."""
-    now = time.time_ns() // 1_000_000
+    now = clock.now_ms()
     every = shelf.all()
     here = {id(each) for each in (every if project is None else in_directory(every, project))}
     by_key = {(each.place.agent, each.id): each for each in reversed(every)}

@@ -13,11 +13,9 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from uuid import uuid4
 
 import msgspec
 from anyio.to_thread import run_sync
@@ -27,7 +25,6 @@ from segue.agents.base import Agent, RepairedCopy, RepairOptions, entries_of
 from segue.config.schema import Config
 from segue.core.environment import child_environment
 from segue.core.errors import Broken, InUse, Misuse, NotInstalled
-from segue.core.ids import new_id
 from segue.core.model import Pin
 from segue.core.request import Request, RunPlace, Runtime, Start
 from segue.rehearsal.log import LoggedRequest as Asked
@@ -41,6 +38,7 @@ from segue.store.forks import Successor
 from segue.store.leases import LeaseBusy, alone, native_lease
 from segue.store.records import Conversation, SessionRow
 from segue.store.store import Store
+from segue.system import clock
 from segue.turns.changes import changing
 
 REHEARSAL_S = 120.0
@@ -126,7 +124,7 @@ def _task(
         agent=agent,
         runtime=runtime,
         request=Request(prompt=REHEARSAL_PROMPT, cwd=cwd, start=Start("resume", found.id), permission="read"),
-        place=RunPlace(run_dir, home, time.time_ns() // 1_000_000),
+        place=RunPlace(run_dir, home, clock.now_ms()),
         env=env,
         home=home,
         limits=Limits(time_s=REHEARSAL_S),
@@ -184,7 +182,7 @@ async def repair_session(
         found = _where_pinned(found, owner.pin)
     async with _alone(shelf, store, found, owner):
         more = owner is not None and await run_sync(_has_more, agent, found, owner.pin)
-        mended = await run_sync(agent.sessions.repair, found.stored, str(uuid4()), mending)
+        mended = await run_sync(agent.sessions.repair, found.stored, clock.new_uuid(), mending)
         copy: Listed | None = None
         try:
             copy = _read_back(found, mended)
@@ -229,9 +227,9 @@ def _sound(found: Listed, findings: tuple[Finding, ...]) -> Repaired:
 
 def _row(shelf: SessionCatalog, found: Listed, copy: Listed) -> SessionRow:
     """So that it is known who made it."""
-    now = time.time_ns() // 1_000_000
+    now = clock.now_ms()
     return SessionRow(
-        id=new_id(now, os.urandom(10)),
+        id=clock.new_id(now),
         agent=found.place.agent,
         account=found.place.account or "",
         native_id=copy.id,
@@ -331,11 +329,11 @@ def _why_it_stays(
 
 def _hand_over(store: Store, agent: Agent, owner: _Owner, copy: Listed, mended: RepairedCopy) -> None:
     """The conversation goes on with the copy; the old session keeps its id, and the reason."""
-    now, pin = time.time_ns() // 1_000_000, owner.pin
+    now, pin = clock.now_ms(), owner.pin
     assert agent.sessions is not None
     look = agent.sessions.look(copy.place.home, copy.id, Path(pin.workdir.path))
     successor = Successor(
-        session=new_id(now, os.urandom(10)),
+        session=clock.new_id(now),
         native_id=copy.id,
         home=str(copy.place.home),
         end=look.end if look is not None else None,

@@ -6,13 +6,12 @@ Changes to what was said: edits and cuts, the epochs they raise, and which turn 
 from __future__ import annotations
 
 import itertools
-import os
 from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
 from segue.core.errors import Misuse
-from segue.core.ids import LONGEST, new_id, numbered
+from segue.core.ids import LONGEST, numbered
 from segue.core.model import Message, Voice
 from segue.core.request import Grant
 from segue.core.usage import Usage
@@ -20,6 +19,7 @@ from segue.store import copies, messages
 from segue.store.database import Database, Queries, Row, Section, from_json, storable, to_json
 from segue.store.messages import readdress, standing
 from segue.store.records import ChangeRow, Conversation, LineageRow, Summary
+from segue.system import clock
 
 _SQL = Queries("conversations")
 _SESSIONS = Queries("sessions")
@@ -288,7 +288,7 @@ def _note(
         raise Misuse(f"there is no message {message_id}")
     db.run(
         _HISTORY.changed,
-        id=new_id(now_ms, os.urandom(10)),
+        id=clock.new_id(now_ms),
         conversation=conversation_id,
         kind=kind,
         message=message_id,

@@ -6,7 +6,6 @@ all that try to take a lease at the same moment, in whatever process or host, ex
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal
 
@@ -15,6 +14,7 @@ import msgspec
 from segue.core.model import Owner
 from segue.store.database import Database, Queries, Row, from_json, to_json
 from segue.store.records import Claim, LeaseRow
+from segue.system import clock
 
 if TYPE_CHECKING:
     from segue.store.store import Store
@@ -102,7 +102,7 @@ def release(store: Store, claim: Claim) -> bool:
 
 def _take(db: Database, name: str, owner: Owner, held: LeaseRow | None) -> Claim | None:
     """None: somebody was faster."""
-    mine = {"name": name, "token": os.urandom(16).hex(), "owner": to_json(owner)}
+    mine = {"name": name, "token": clock.random_hex(16), "owner": to_json(owner)}
     with db.writing():
         db.run(_SQL.next_generation)
         if held is None:

@@ -10,13 +10,13 @@ somewhere: its checksum stands in the store.
 from __future__ import annotations
 
 import os
-import time
 import zlib
 from pathlib import Path
 from typing import NamedTuple
 
 from segue.core.errors import Broken
 from segue.store.database import Database, Queries, statements
+from segue.system import clock
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 _SQL = Queries("migrations")
@@ -80,5 +80,5 @@ def _apply(db: Database, migration: Migration) -> None:
         version=migration.version,
         name=migration.name,
         checksum=checksum(text),
-        applied_ms=time.time_ns() // 1_000_000,
+        applied_ms=clock.now_ms(),
     )

@@ -10,6 +10,7 @@ from typing import Any
 
 from segue.core.errors import Broken
 from segue.store.database import WAIT_S, Database
+from segue.system import clock
 
 _LEFT: list[sqlite3.Connection] = []
 """Connections that the end of the process closes."""
@@ -103,7 +104,7 @@ class SQLite(Database):
 
 def _now_ms() -> int:
     """The clock of this database: that of the machine it is a file of."""
-    return time.time_ns() // 1_000_000
+    return clock.now_ms()
 
 
 def _is_busy(error: sqlite3.Error) -> bool:

@@ -23,6 +23,7 @@ import msgspec
 
 from segue.core.json_values import decode
 from segue.core.model import Host, Owner
+from segue.system import clock
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -48,7 +49,7 @@ class Identity(msgspec.Struct, frozen=True):
 
 def identify(pid: int, argv0: str) -> Identity:
     """The process that was just started as the leader of its own group."""
-    return Identity(pid, pid, start_time(pid), boot_id(), argv0, time.time_ns() // 1_000_000, pid_ns())
+    return Identity(pid, pid, start_time(pid), boot_id(), argv0, clock.now_ms(), pid_ns())
 
 
 def start_time(pid: int) -> str | None:
@@ -270,7 +271,7 @@ def _is_starting(run_dir: Path) -> bool:
     """
     stdout = run_dir / "stdout"
     try:
-        fresh = time.time() - stdout.stat().st_ctime < STARTING_S
+        fresh = clock.now_s() - stdout.stat().st_ctime < STARTING_S
     except OSError:
         return False
     return (fresh or not HAS_PROC) and _is_held(stdout)

@@ -7,7 +7,6 @@ that a conversation has pinned already, and that somebody went on with by hand, 
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -17,7 +16,6 @@ from segue.agents.base import entries_of
 from segue.config.home import home_of, this_host
 from segue.config.load import load
 from segue.core.errors import InUse, Misuse
-from segue.core.ids import new_id
 from segue.core.model import Held, Message, Pin
 from segue.core.transcript import Entry
 from segue.core.usage import Context, Totals
@@ -28,6 +26,7 @@ from segue.sessions.reading import SessionMessage, in_force, own_words, session_
 from segue.store.forks import Adoption
 from segue.store.records import SessionRow
 from segue.store.store import Store
+from segue.system import clock
 from segue.turns.prepare import Prepared
 from segue.turns.request import NONE, TurnRequest
 from segue.turns.situation import workdir_of
@@ -85,7 +84,7 @@ def adopt_session(prepared: Prepared, store: Store, session: Listed) -> str:
         taken = _Taken(prepared, store, list(session_dialogue(in_force(entries))), (), ())
         if not taken.rows:
             raise Misuse(_nothing(session))
-    now = time.time_ns() // 1_000_000
+    now = clock.now_ms()
     store.adopt(prepared.conversation.id, _adoption(prepared, session, pin, taken, end, now), now)
     count = f"{len(taken.rows)} message" + ("" if len(taken.rows) == 1 else "s")
     return f"took in {count} of the {prepared.agent.label} session {session.id}"
@@ -130,7 +129,7 @@ class _Taken:
         held: Sequence[Held],
         standing: Sequence[Message],
     ) -> None:
-        now = time.time_ns() // 1_000_000
+        now = clock.now_ms()
         self.held, self.first = list(held), len(held)
         self.rows: list[tuple[Message, str, int]] = []
         known = {row.message for row in held}
@@ -193,7 +192,7 @@ def _same_home(prepared: Prepared, session: Listed) -> None:
 
 def _message(said: SessionMessage, words: str, prepared: Prepared, now: int) -> Message:
     return Message(
-        id=new_id(said.at_ms or now, os.urandom(10)),
+        id=clock.new_id(said.at_ms or now),
         sender="user" if said.sender == "user" else "assistant",
         voice=prepared.voice,
         account=prepared.account_name,
@@ -207,7 +206,7 @@ def _adoption(
 ) -> Adoption:
     brief, cwd = session.brief, _cwd(prepared, session)
     same = pin is not None and pin.native_id == session.id
-    ours = pin.session if pin is not None and same else new_id(now, os.urandom(10))
+    ours = pin.session if pin is not None and same else clock.new_id(now)
     held, first = taken.ending(end)
     row = SessionRow(
         id=ours,

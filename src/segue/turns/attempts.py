@@ -26,6 +26,7 @@ from segue.runner.supervisor import Limits
 from segue.store.leases import OVERTAKEN, Lease, LeaseBusy, hold
 from segue.store.records import AttemptRow, TurnRow
 from segue.store.store import FORGET_AT_ONCE, Store
+from segue.system import clock
 from segue.turns import forecast, run_dir, session_copies
 from segue.turns import run_dir as plans
 from segue.turns.plan import NATIVE, NoPlace, Planner, TooLong
@@ -282,7 +283,7 @@ class Attempts:
             usage=outcome.usage,
             cost_usd=outcome.cost_usd,
             tools_run=outcome.tools_run,
-            ended_ms=time.time_ns() // 1_000_000,
+            ended_ms=clock.now_ms(),
         )
         return FinishedAttempt(plan, outcome, result)
 
@@ -351,7 +352,7 @@ class Attempts:
 
     def _forget(self, until: float) -> None:
         """Let old events pass. A turn may leave more than go at once, so that one call would not do."""
-        before_ms = time.time_ns() // 1_000_000 - self.prepared.config.retention.days * DAY_MS
+        before_ms = clock.now_ms() - self.prepared.config.retention.days * DAY_MS
         while self.store.forget_events(before_ms) == FORGET_AT_ONCE and time.monotonic() < until:
             pass
 

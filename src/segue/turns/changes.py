@@ -5,8 +5,6 @@ Forks: conversations that begin with a copy of another, made on purpose or becau
 
 from __future__ import annotations
 
-import os
-import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import cast
@@ -15,7 +13,6 @@ import msgspec
 
 from segue.config.home import Home
 from segue.core.errors import InUse, Misuse
-from segue.core.ids import new_id
 from segue.core.model import Host, Message, Voice
 from segue.core.turn import Turn
 from segue.core.view import risen
@@ -23,6 +20,7 @@ from segue.store import lease_rows
 from segue.store.leases import OVERTAKEN, LeaseBusy, alone, judge, lease_name
 from segue.store.records import ChangeRow, Claim, Conversation, Settlement, TurnRow
 from segue.store.store import Store
+from segue.system import clock
 from segue.turns import follow, retries
 from segue.turns import follow as orphans
 from segue.turns.liveness import liveness_of
@@ -67,7 +65,7 @@ def fork(store: Store, conversation: Conversation, key: str | None, upto: str | 
 
 def _fork(store: Store, conversation: Conversation, key: str, upto: str | None) -> Conversation:
     running = {row.message for row in store.unsettled(conversation.id)}
-    messages, now_ms = store.messages(conversation.id), time.time_ns() // 1_000_000
+    messages, now_ms = store.messages(conversation.id), clock.now_ms()
     if upto is None and messages:
         settled = [message for message in messages if message.id not in running]
         if not settled:  # nothing was answered yet: there is nothing to copy
@@ -94,7 +92,7 @@ def _is_busy(store: Store, conversation: str, host: Host) -> bool:
 
 
 def _new_id() -> str:
-    return new_id(time.time_ns() // 1_000_000, os.urandom(10))
+    return clock.new_id(clock.now_ms())
 
 
 def begin(
@@ -316,4 +314,4 @@ def _index(messages: Sequence[Message], message: str) -> int:
 
 
 def _now() -> int:
-    return time.time_ns() // 1_000_000
+    return clock.now_ms()

@@ -6,8 +6,6 @@ could go on with the session.
 
 from __future__ import annotations
 
-import os
-import time
 from collections.abc import Iterable
 from typing import Literal
 
@@ -15,7 +13,7 @@ import msgspec
 
 from segue.config.schema import is_name
 from segue.core.errors import Misuse
-from segue.core.ids import conversation_key, new_id, short_id
+from segue.core.ids import conversation_key, short_id
 from segue.core.json_values import decode
 from segue.core.model import Message, Voice
 from segue.core.turn import status_of
@@ -23,6 +21,7 @@ from segue.core.usage import Usage
 from segue.core.view import mark_parts, old_account_mark
 from segue.store.records import Conversation, LogRow
 from segue.store.store import Store
+from segue.system import clock
 from segue.turns.request import LONGEST
 
 SCHEMA = 1
@@ -133,7 +132,7 @@ def _wrong(line: Line) -> str:
 
 def take_in(store: Store, export: Export, key: str | None) -> Conversation:
     """A new conversation of an export; its agents have no sessions in it yet."""
-    now = time.time_ns() // 1_000_000
+    now = clock.now_ms()
     wanted = conversation_key(key if key is not None else export.key)
     last = export.messages[-1]
     conversation = Conversation(
@@ -201,4 +200,4 @@ def _line(row: LogRow, under: tuple[str, ...]) -> Line:
 
 
 def _id(ms: int) -> str:
-    return new_id(ms, os.urandom(10))
+    return clock.new_id(ms)

@@ -17,7 +17,7 @@ from segue.core.stream import LineSplitter, Oversize, StreamLine, TurnState
 from segue.runner.attempt import ReplayFilter, events_of
 from segue.runner.supervisor import Limits
 from segue.store.store import Store
-from segue.system import processes
+from segue.system import clock, processes
 from segue.system.groups import ProcessGroup, patient
 from segue.turns.run_dir import Plan
 
@@ -93,7 +93,7 @@ class FollowedRun:
 
     def _overdue(self) -> EndedBy | None:
         limit = self.plan.time_s
-        if limit is not None and time.time() > self.plan.started_ms / 1000 + limit:
+        if limit is not None and clock.now_s() > self.plan.started_ms / 1000 + limit:
             return "timeout"
         if self._offset > LIMITS.output_bytes:
             return "flood"

@@ -9,7 +9,6 @@ It is looked at by whoever settles it, and by those who only want to know what t
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import cast
@@ -32,6 +31,7 @@ from segue.core.view import mark_parts
 from segue.runner.attempt import marked
 from segue.store.records import AttemptRow, Claim, TurnRow
 from segue.store.store import Store
+from segue.system import clock
 from segue.system.processes import is_near
 from segue.turns import run_dir as plans
 from segue.turns.follow import FollowedRun
@@ -91,7 +91,7 @@ def concluded(attempt: AttemptRow, agent: Agent, orphan: FollowedRun) -> Outcome
         exit=Exit(0, orphan.ended_by, stderr),
         evidence=agent.evidence(plan.request, place, plan.home, orphan.reading),
         base=plan.base,
-        now_ms=time.time_ns() // 1_000_000,
+        now_ms=clock.now_ms(),
     )
     outcome = agent.conclude(ended)
     whole = orphan.reading.end is not None or (outcome.failure is None and outcome.session_id is not None)
@@ -226,7 +226,7 @@ class KilledTurn:
         else:
             result = self._doubted(agent, plan, outcome, seen)
         marked = self._weigh(agent, *earlier[0]).pin if earlier else None
-        now_ms = time.time_ns() // 1_000_000
+        now_ms = clock.now_ms()
         turn = told(
             [*earlier, (plan, outcome)],
             saved=Saved(),

@@ -5,11 +5,9 @@ Makes a plan of a decision: what is sent, and how the CLI is started on which se
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import msgspec
 
@@ -24,6 +22,7 @@ from segue.core.turn import Mode, Sent
 from segue.core.usage import Totals
 from segue.store.records import telling
 from segue.store.store import Store
+from segue.system import clock
 from segue.turns import forecast
 from segue.turns.prepare import Prepared
 from segue.turns.request import too_long
@@ -137,7 +136,7 @@ class Planner:
         request = msgspec.structs.replace(request, start=start)
         name = prepared.run if seq == 1 else f"{prepared.run}.{seq}"
         run_dir = prepared.segue_home.make(prepared.segue_home.runs) / name
-        started_ms = time.time_ns() // 1_000_000
+        started_ms = clock.now_ms()
         command = prepared.agent.command(request, prepared.runtime, RunPlace(run_dir, home, started_ms))
         return Plan(
             turn=prepared.run,
@@ -254,7 +253,7 @@ class Planner:
         sessions = prepared.agent.sessions
         if mode not in NATIVE or pin is None:
             chosen = prepared.runtime.capabilities.choose_id and prepared.ask.save
-            return Start("fresh", new_id=str(uuid4()) if chosen else None), ZERO
+            return Start("fresh", new_id=clock.new_uuid() if chosen else None), ZERO
         if home != prepared.home and sessions is not None:  # a private home has a copy of the session
             found = sessions.look(home, pin.native_id, request.cwd) or found
         if mode == "resume":
@@ -264,7 +263,7 @@ class Planner:
         anchor = self.situation.cut.anchor
         if sessions is None or found is None or anchor is None:
             raise NoPlace
-        start = sessions.cut(found, pin.native_id, anchor, str(uuid4()), request, home, prepared.runtime)
+        start = sessions.cut(found, pin.native_id, anchor, clock.new_uuid(), request, home, prepared.runtime)
         if start is None:
             raise NoPlace
         return start, pin.totals if start.mode == "branch" else ZERO

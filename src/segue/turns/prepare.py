@@ -8,7 +8,6 @@ A turn that may start: everything is settled that can be wrong before a process 
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,13 +21,13 @@ from segue.config.load import load
 from segue.config.schema import Account, Config
 from segue.core.environment import ChildEnvironment, child_environment
 from segue.core.errors import Misuse, NotInstalled
-from segue.core.ids import new_id
 from segue.core.model import Host, Voice
 from segue.core.request import Grant, Request, Runtime, Terms
 from segue.core.turn import Turn
 from segue.core.view import UNKNOWN, account_mark
 from segue.store.records import Conversation
 from segue.store.store import Store
+from segue.system import clock
 from segue.turns.permissions import Granted, grant_terms
 from segue.turns.request import NONE, TurnRequest, instructions_of, name_of, request_of, utf8
 
@@ -231,11 +230,11 @@ def prepare(ask: TurnRequest, env: Mapping[str, str], store: Store, here: Path) 
     command = config.commands.get(agent.name)
     runtime = probe.probe(agent, env=child.env, configured=command, cache=segue_home.probes)
     home = home or agent.default_home(child.env)
-    now_ms = time.time_ns() // 1_000_000
+    now_ms = clock.now_ms()
     told = store.grant(known.id, Voice(agent.name, before.role)) if known is not None else Grant()
     may = grant_terms(ask, told, config.defaults, runtime.capabilities, name_of(agent, runtime))
     return Prepared(
-        run=new_id(now_ms, os.urandom(10)),
+        run=clock.new_id(now_ms),
         ask=ask,
         config=config,
         segue_home=segue_home,
@@ -279,7 +278,7 @@ def _login(agent: Agent, home: Path, env: Mapping[str, str]) -> str:
 
 
 def _conversation(key: str, now_ms: int) -> Conversation:
-    made = new_id(now_ms, os.urandom(10))
+    made = clock.new_id(now_ms)
     return Conversation(id=made, key=key, created_ms=now_ms, updated_ms=now_ms)
 
 
@@ -291,10 +290,10 @@ def once_more(prepared: Prepared, store: Store, turn: Turn) -> Prepared:
     conversation = store.conversation(turn.conversation)
     if conversation is None or store.turn(turn.run) is None:
         raise Misuse(f"{turn.conversation} was removed meanwhile")
-    now_ms = time.time_ns() // 1_000_000
+    now_ms = clock.now_ms()
     return msgspec.structs.replace(
         prepared,
-        run=new_id(now_ms, os.urandom(10)),
+        run=clock.new_id(now_ms),
         ask=msgspec.structs.replace(
             prepared.ask,
             key=conversation.key,

@@ -21,7 +21,7 @@ from pathlib import Path
 import msgspec
 
 from segue.core.errors import Broken
-from segue.core.ids import new_uuid
+from segue.core.ids import checked_uuid
 
 OWN = frozenset({"logs"})
 """What a runner's home has for itself."""
@@ -96,7 +96,7 @@ def _point(link: Path, target: Path) -> None:
 
 def fetch_session(session: str, home: Path, homes: list[Path]) -> None:
     """Copy a session here from where it was written: resuming leaves the original as it is, and forks."""
-    name = f"*_{new_uuid(session)[:8]}"
+    name = f"*_{checked_uuid(session)[:8]}"
     if any((home / SESSIONS).glob(name)):
         return
     for folder in (found for other in homes for found in (other / SESSIONS).glob(name)):

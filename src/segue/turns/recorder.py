@@ -10,7 +10,6 @@ has it. Fragments of texts that arrive whole are left out.
 from __future__ import annotations
 
 import threading
-import time
 from collections import deque
 from itertools import islice
 from typing import Any
@@ -21,6 +20,7 @@ from segue.core import events as ev
 from segue.core.prompt_parts import elide
 from segue.runner.attempt import Listener
 from segue.store.store import Store
+from segue.system import clock
 
 FIELD_BYTES = 4_000
 """Of one text, one input: several times what is ever shown of it to another voice."""
@@ -118,7 +118,7 @@ class Recorder:
             self._add(seq, recorded(said))
 
     def _add(self, seq: int, json: str) -> None:
-        self._rows.append((seq, time.time_ns() // 1_000_000, json))
+        self._rows.append((seq, clock.now_ms(), json))
         self._size += len(json)
 
     def _write(self) -> None:

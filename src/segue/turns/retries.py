@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Awaitable, Callable
 
 import anyio
@@ -13,6 +12,7 @@ from segue.core.turn import Turn
 from segue.store.database import storable
 from segue.store.records import TurnRow
 from segue.store.store import Store
+from segue.system import clock
 from segue.turns.prepare import Prepared
 
 RECENT = 20
@@ -101,7 +101,7 @@ async def persist(
 
     turn, earlier = first, list[str]()
     while len(earlier) < retries:
-        pause = pause_s(turn, len(earlier), time.time_ns() // 1_000_000, SystemRandom().random())
+        pause = pause_s(turn, len(earlier), clock.now_ms(), SystemRandom().random())
         if pause is None and _in_doubt(turn):
             notice("not tried again: whether it did anything is not known")
         if pause is None or given_up():
@@ -122,8 +122,8 @@ async def persist(
 
 
 async def _waited(seconds: float, given_up: Callable[[], bool]) -> bool:
-    until = time.time() + seconds  # by the clock on the wall: a machine that slept has waited too
-    while (left := until - time.time()) > 0:
+    until = clock.now_s() + seconds  # by the clock on the wall: a machine that slept has waited too
+    while (left := until - clock.now_s()) > 0:
         if given_up():
             return False
         await anyio.sleep(min(STEP_S, left))

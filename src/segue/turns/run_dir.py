@@ -11,7 +11,6 @@ from __future__ import annotations
 import gzip
 import os
 import shutil
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -26,6 +25,7 @@ from segue.core.request import Grant, Request, Runtime, Terms
 from segue.core.turn import Check, Mode, Sent
 from segue.core.usage import Totals
 from segue.store.leases import native_lease
+from segue.system import clock
 
 STREAMS = ("stdout", "stderr")
 PROCESS = "process.json"
@@ -120,7 +120,7 @@ def _bound(runs: Path) -> None:
 
 
 def _age_s(path: Path) -> float:
-    return time.time() - path.stat().st_mtime
+    return clock.now_s() - path.stat().st_mtime
 
 
 def _private(path: str, flags: int) -> int:

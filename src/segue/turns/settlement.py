@@ -8,15 +8,12 @@ Writes down what became of a turn, in one transaction: the answer, the session, 
 
 from __future__ import annotations
 
-import os
-import time
 from collections.abc import Sequence
 
 import msgspec
 
 from segue.agents.base import Agent, Found
 from segue.core.cut import embody
-from segue.core.ids import new_id
 from segue.core.model import Ended, Held, Instructions, Message, Pin, ViewFigures
 from segue.core.outcome import CUT_SHORT, Failure, Outcome
 from segue.core.situation import FRAME_BYTES
@@ -25,6 +22,7 @@ from segue.core.turn import Sent, Turn, shown_failure, state_of
 from segue.core.usage import Context, Totals, Usage
 from segue.store.records import Claim, LineageRow, Remembered, SessionRow, Settlement, TurnRow
 from segue.store.store import Store
+from segue.system import clock
 from segue.turns.run_dir import Plan
 
 COUNTED = frozenset({"session_rejected", "crashed", "protocol"})
@@ -404,8 +402,8 @@ def _lineage(plan: Plan, result: Result, session: SessionRow | None, now: int) -
 
 
 def _id() -> str:
-    return new_id(_now(), os.urandom(10))
+    return clock.new_id(_now())
 
 
 def _now() -> int:
-    return time.time_ns() // 1_000_000
+    return clock.now_ms()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -22,6 +21,7 @@ from segue.store import copies
 from segue.store.copies import KeptRow
 from segue.store.records import TurnRow
 from segue.store.store import Store
+from segue.system import clock
 from segue.turns.prepare import Prepared
 
 RECENT = 20
@@ -154,7 +154,7 @@ def _situation(
         host=prepared.host,
         window=window,
         busy=busy,
-        now_ms=time.time_ns() // 1_000_000,
+        now_ms=clock.now_ms(),
     )
 
 

@@ -7,7 +7,6 @@ message ─▶ store ─▶ lease ─▶ decide ─▶ compose ─▶ launch ─
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -17,7 +16,6 @@ import msgspec
 from anyio.to_thread import run_sync
 
 from segue.core.errors import NotInstalled
-from segue.core.ids import new_id
 from segue.core.model import Message
 from segue.core.outcome import Failure
 from segue.core.turn import Turn
@@ -25,6 +23,7 @@ from segue.runner.attempt import Answerer, Cancel, Guarded, Listener, Replies
 from segue.store.leases import LeaseBusy, WaitingTurn, hold, lease_name
 from segue.store.records import TurnRow
 from segue.store.store import Store
+from segue.system import clock
 from segue.system.processes import this_process
 from segue.turns import changes, recovery, retries
 from segue.turns.attempts import Attempts, Callbacks
@@ -148,9 +147,9 @@ async def _in_turn(
 
 def _heard(prepared: Prepared, store: Store, again: str | None) -> tuple[Prepared, TurnRow]:
     """Store the message before anything else happens; it gets its place once the turn begins."""
-    now_ms = time.time_ns() // 1_000_000
+    now_ms = clock.now_ms()
     voice, account = prepared.voice, prepared.account_name
-    message = _message(prepared, again or new_id(now_ms, os.urandom(10)))
+    message = _message(prepared, again or clock.new_id(now_ms))
     row = TurnRow(
         id=prepared.run,
         conversation=prepared.conversation.id,

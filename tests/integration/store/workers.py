@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from segue.core.ids import new_id as sortable_id
+from segue.core.ids import id_of as sortable_id
 from segue.core.model import Held, Message, Owner
 from segue.store import lease_rows
 from segue.store.records import Conversation, LeaseRow, SessionRow, Settlement, TurnRow

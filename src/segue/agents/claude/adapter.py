@@ -15,7 +15,7 @@ from segue.agents.claude import stream, tools, verdict
 from segue.agents.claude.format import FORMAT
 from segue.core.errors import Misuse
 from segue.core.events import Event, Permission, Question
-from segue.core.ids import flag, new_uuid, version_parts
+from segue.core.ids import checked_uuid, flag, version_parts
 from segue.core.outcome import Outcome
 from segue.core.request import Capabilities, Command, Posture, Request, RunPlace, Runtime
 from segue.core.stream import TurnState
@@ -203,17 +203,17 @@ def _is_at_least(version: str | None, least: tuple[int, ...]) -> bool:
 
 def _start(request: Request) -> list[str]:
     start = request.start
-    chosen = [flag("session-id", new_uuid(start.new_id))] if start.new_id else []
+    chosen = [flag("session-id", checked_uuid(start.new_id))] if start.new_id else []
     match start.mode:
         case "fresh":
             return chosen + ([] if request.save else ["--no-session-persistence"])
         case "resume":
-            return [flag("resume", new_uuid(start.session or ""))]
+            return [flag("resume", checked_uuid(start.session or ""))]
         case "fork":
-            return [flag("resume", new_uuid(start.session or "")), "--fork-session", *chosen]
+            return [flag("resume", checked_uuid(start.session or "")), "--fork-session", *chosen]
         case "branch":
-            at = flag("resume-session-at", new_uuid(start.at or ""))
-            return [flag("resume", new_uuid(start.session or "")), at, "--fork-session", *chosen]
+            at = flag("resume-session-at", checked_uuid(start.at or ""))
+            return [flag("resume", checked_uuid(start.session or "")), at, "--fork-session", *chosen]
 
 
 def _options(request: Request) -> list[str]:

@@ -34,7 +34,7 @@ from segue.agents.claude import brief
 from segue.agents.claude import entries as lines
 from segue.agents.claude.prompts import count_prompts_in
 from segue.core.errors import Broken, Misuse
-from segue.core.ids import new_uuid
+from segue.core.ids import checked_uuid
 from segue.core.json_values import decode
 from segue.core.transcript import Brief, Entry
 
@@ -100,7 +100,7 @@ class ClaudeArchive(JsonlArchive):
 
     def find(self, home: Path, session: str) -> StoredSession | None:
         try:
-            name = f"{new_uuid(session)}{SUFFIX}"
+            name = f"{checked_uuid(session)}{SUFFIX}"
         except Misuse:
             return None
         found = ((_stat(path), path) for path in (os.path.join(at, name) for at in _folders(home)))

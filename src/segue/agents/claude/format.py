@@ -38,7 +38,7 @@ import msgspec
 from segue.agents.base import Found, RepairedCopy, RepairOptions
 from segue.agents.claude.schema import Record, newest_first, read_record
 from segue.core.errors import Misuse
-from segue.core.ids import new_uuid
+from segue.core.ids import checked_uuid
 from segue.core.request import Request, Runtime, Start
 
 if TYPE_CHECKING:
@@ -195,7 +195,7 @@ def project_folder(home: Path, cwd: Path) -> Path:
 def find_file(home: Path, session: str, cwd: Path) -> Path | None:
     """The file of a session: the directory's own, else the newest that another directory has."""
     try:
-        name = f"{new_uuid(session)}.jsonl"
+        name = f"{checked_uuid(session)}.jsonl"
     except Misuse:
         return None
     own = project_folder(home, cwd) / name
@@ -319,7 +319,7 @@ def _follows(anchor: Record, later: list[Record]) -> bool:
 
 def _is_uuid(text: str) -> bool:
     try:
-        return bool(new_uuid(text))
+        return bool(checked_uuid(text))
     except Misuse:
         return False
 

@@ -18,7 +18,6 @@ behind: they are of the session that was.
 from __future__ import annotations
 
 import os
-import uuid
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
@@ -33,6 +32,7 @@ from segue.agents.claude.schema import Fields, Piece, piece
 from segue.agents.jsonl import forwards
 from segue.core.errors import Broken
 from segue.core.json_values import as_items, as_table, as_text
+from segue.system import clock
 
 LEFT_OUT = "[The output of this tool call, {} bytes, was left out.]"
 IMAGE_LEFT_OUT = "[An image of {} bytes was left out.]"
@@ -166,7 +166,7 @@ class Chain:
     def closed(self) -> Iterator[Fields]:
         """The results that are missing for the answer that has just ended."""
         for record, call in self._pending:
-            own, after = str(uuid.uuid4()), self._last[False]
+            own, after = clock.new_uuid(), self._last[False]
             block = {"type": "tool_result", "tool_use_id": call, "content": INTERRUPTED, "is_error": True}
             fields: Fields = {
                 "parentUuid": _raw(after),
@@ -206,7 +206,7 @@ class Chain:
 
     def _tied(self, new: Piece, parent: str | None) -> Fields:
         fields = dict(new.fields)
-        own = new.uuid or str(uuid.uuid4())
+        own = new.uuid or clock.new_uuid()
         fields["uuid"], fields["parentUuid"] = _raw(own), _raw(parent)
         self._time = _text(fields.get("timestamp")) or self._later()
         fields["timestamp"] = _raw(self._time)

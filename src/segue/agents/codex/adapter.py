@@ -19,7 +19,7 @@ from segue.agents.codex import stream, trace, verdict
 from segue.agents.codex.format import FORMAT
 from segue.core.errors import Misuse
 from segue.core.events import Event, Permission, Question
-from segue.core.ids import flag, new_uuid, version_parts
+from segue.core.ids import checked_uuid, flag, version_parts
 from segue.core.outcome import Outcome
 from segue.core.request import Capabilities, Command, Posture, Request, RunPlace, Runtime, Start
 from segue.core.stream import TurnState
@@ -175,9 +175,9 @@ def _start(start: Start, can: Capabilities) -> tuple[list[str], list[str]]:
         case "fresh":
             return [], []
         case "resume" if can.resume:
-            return ["resume"], [new_uuid(start.session or "")]
+            return ["resume"], [checked_uuid(start.session or "")]
         case "fork" if can.fork:
-            return ["fork"], [new_uuid(start.session or "")]
+            return ["fork"], [checked_uuid(start.session or "")]
         case "branch":
             raise Misuse("Codex cannot go on from the middle of a session by itself")
     raise Misuse(f"this version of Codex cannot {start.mode} a session; update it")

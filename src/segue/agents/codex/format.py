@@ -30,7 +30,7 @@ from segue.agents.base import Found, RepairedCopy, RepairOptions
 from segue.agents.codex import rollouts, trace
 from segue.agents.codex.rollouts import ancestry
 from segue.agents.codex.schema import Record, backwards, forwards, last_record, read_record
-from segue.core.ids import new_uuid
+from segue.core.ids import checked_uuid
 from segue.core.request import Request, Runtime, Start
 
 if TYPE_CHECKING:
@@ -178,14 +178,14 @@ class CodexFormat:
         home: Path,
         runtime: Runtime,
     ) -> Start | None:
-        target = rollouts.rollout_path(home, new_uuid(new_id), datetime.now())
+        target = rollouts.rollout_path(home, checked_uuid(new_id), datetime.now())
         try:
             for path, end in ancestry(home, found.path):
                 with rollouts.opened(path) as file:
                     place = locate(file, rollouts.thread_of(path), anchor)
                     if place is not None and (end is None or place.offset <= end):
                         rollouts.write_rollout(
-                            target, _copied(file, place, rollouts.thread_of(path), new_uuid(new_id))
+                            target, _copied(file, place, rollouts.thread_of(path), checked_uuid(new_id))
                         )
                         return Start("resume", new_id)
         except OSError:

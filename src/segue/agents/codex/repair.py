@@ -29,7 +29,7 @@ from segue.agents.codex.rollouts import ancestry
 from segue.agents.codex.schema import ERRORS, Item, Line, is_inserted, item_of, line_of, message_text
 from segue.agents.jsonl import forwards
 from segue.core.errors import Broken
-from segue.core.ids import new_uuid
+from segue.core.ids import checked_uuid
 
 
 class WholeRollout(NamedTuple):
@@ -299,7 +299,7 @@ _DONE = {
 
 
 def repair(stored: StoredSession, new_id: str, mending: RepairOptions) -> RepairedCopy:
-    target = rollouts.rollout_path(stored.home, new_uuid(new_id), datetime.now())
+    target = rollouts.rollout_path(stored.home, checked_uuid(new_id), datetime.now())
     if rollouts.newest_of(stored.home, new_id) is not None:
         raise Broken(f"there is already a session {new_id}")
     done: Counter[str] = Counter()

@@ -16,7 +16,7 @@ import msgspec
 from segue.agents.codex import rollouts
 from segue.agents.codex.stream import Tokens
 from segue.core.errors import Misuse
-from segue.core.ids import new_uuid
+from segue.core.ids import checked_uuid
 from segue.core.tools import DeniedTools
 from segue.core.usage import Usage, since
 
@@ -93,7 +93,7 @@ class Trace(msgspec.Struct):
 def find_trace(home: Path, session: str | None) -> Path | None:
     """The rollout of a session."""
     try:
-        key = new_uuid(session or "")
+        key = checked_uuid(session or "")
     except Misuse:
         return None
     return rollouts.newest_of(home, key)

@@ -23,7 +23,7 @@ from segue.agents.gemini.format import FORMAT
 from segue.agents.gemini.verdict import evidence
 from segue.core.errors import Misuse
 from segue.core.events import Event, Permission, Question
-from segue.core.ids import flag, new_uuid
+from segue.core.ids import checked_uuid, flag
 from segue.core.outcome import Outcome
 from segue.core.request import Capabilities, Command, Posture, Request, RunPlace, Runtime
 from segue.core.stream import TurnState
@@ -242,8 +242,8 @@ def _refuse(request: Request, runtime: Runtime, place: RunPlace) -> None:
 def _start(request: Request) -> list[str]:
     start = request.start
     if start.mode == "resume":
-        return [flag("resume", new_uuid(start.session or ""))]
-    return [flag("session-id", new_uuid(start.new_id))] if start.new_id else []
+        return [flag("resume", checked_uuid(start.session or ""))]
+    return [flag("session-id", checked_uuid(start.new_id))] if start.new_id else []
 
 
 def _message(prompt: str) -> bytes:

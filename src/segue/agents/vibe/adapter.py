@@ -25,7 +25,7 @@ from segue.agents.vibe import folder, run_files, stream, verdict
 from segue.agents.vibe.format import FORMAT
 from segue.core.errors import Misuse
 from segue.core.events import Event, Permission, Question
-from segue.core.ids import flag, new_uuid
+from segue.core.ids import checked_uuid, flag
 from segue.core.outcome import Outcome
 from segue.core.request import Capabilities, Command, Posture, Request, RunPlace, Runtime
 from segue.core.stream import TurnState
@@ -306,7 +306,7 @@ def _start(request: Request) -> list[str]:
     """On 2.x every resume is a fork: a new id, and the old session stays as it was."""
     if request.start.mode == "fresh":
         return []
-    return [flag("resume", new_uuid(request.start.session or ""))]
+    return [flag("resume", checked_uuid(request.start.session or ""))]
 
 
 def _model(request: Request) -> dict[str, str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import textwrap
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -17,6 +16,7 @@ from segue.core.turn import Turn, status_of
 from segue.core.usage import count_in_words, tokens_in_words
 from segue.core.view import has_walls
 from segue.store.records import LogRow, TurnRow
+from segue.system import clock
 
 TEXT_ROOM = 24
 """Rather than give the text less room than this, the age is left out, and then the tokens."""
@@ -34,7 +34,7 @@ def dialogue_lines(
     rows: Sequence[LogRow], width: int, *, full: bool = False, now_ms: int | None = None
 ) -> Iterator[str]:
     """One line per message; with ``full`` its whole text below it."""
-    now = time.time_ns() // 1_000_000 if now_ms is None else now_ms
+    now = clock.now_ms() if now_ms is None else now_ms
     heads, tails = _heads(rows, width), _tails(rows, now, width)
     for row, head, tail in zip(rows, heads, tails, strict=True):
         room = width - columns(head) - len(tail) - 4

@@ -13,6 +13,7 @@ from segue.core.outcome import CUT_SHORT
 from segue.core.request import Terms
 from segue.core.turn import Turn, retry_command
 from segue.core.usage import tokens_in_words
+from segue.system import clock as system_clock
 
 _TELLING = (
     "command",
@@ -74,7 +75,7 @@ def moment(ms: int) -> str:
         return "an unknown time"
     if time.strftime("%Y-%m-%d", then) == time.strftime("%Y-%m-%d"):
         return time.strftime("%H:%M", then)
-    soon = 0 <= ms / 1000 - time.time() < 6 * 24 * 3600
+    soon = 0 <= ms / 1000 - system_clock.now_s() < 6 * 24 * 3600
     return time.strftime("%a %H:%M" if soon else "%Y-%m-%d %H:%M", then)
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+
+from segue.system import clock
 
 if TYPE_CHECKING:
     from segue.sessions.summary import SessionShown
@@ -79,7 +80,7 @@ def lines(
 ) -> Iterator[str]:
     from segue.cli.render import table
 
-    now = time.time_ns() // 1_000_000 if now_ms is None else now_ms
+    now = clock.now_ms() if now_ms is None else now_ms
     rows = [HEAD, *(_cells(each, now, size_limit, names) for each in sessions)]
     if not everywhere:
         rows = [(*row[:DIRECTORY], "", *row[DIRECTORY + 1 :]) for row in rows]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +13,7 @@ import click
 from segue.cli.options import Amount
 from segue.cli.render.output import agreed, say, say_json, width_of
 from segue.core.usage import count_in_words
+from segue.system import clock
 
 if TYPE_CHECKING:
     from segue.sessions.prune import IdleHome, Prunable, Pruned
@@ -172,7 +172,7 @@ def lines(
     """A table of them; nothing where there are none."""
     from segue.cli.render import table
 
-    now = time.time_ns() // 1_000_000 if now_ms is None else now_ms
+    now = clock.now_ms() if now_ms is None else now_ms
     rows = [HEAD, *(_cells(each, now, names) for each in sessions)]
     yield from table.table_lines(rows, width, right=RIGHT, least=LEAST) if sessions else ()
 

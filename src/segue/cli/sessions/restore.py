@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+
+from segue.system import clock
 
 if TYPE_CHECKING:
     from segue.config.schema import Config
@@ -96,7 +97,7 @@ def _list(store: Store, config: Config, as_json: bool) -> None:
 def lines(copies: Sequence[CopyShown], width: int, now_ms: int | None = None) -> Iterator[str]:
     from segue.cli.render import table
 
-    now = time.time_ns() // 1_000_000 if now_ms is None else now_ms
+    now = clock.now_ms() if now_ms is None else now_ms
     rows = [HEAD, *(_cells(each, now) for each in copies)]
     yield from table.table_lines(rows, width, right=RIGHT, least=LEAST, room=KEY_ROOM)
 

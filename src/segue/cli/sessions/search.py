@@ -24,6 +24,7 @@ from segue.sessions.agent_homes import AgentHome
 from segue.sessions.search.index import Index
 from segue.sessions.search.search import Hit
 from segue.sessions.summary import title_of
+from segue.system import clock
 
 if TYPE_CHECKING:
     from segue.sessions.catalog import SessionCatalog
@@ -37,7 +38,7 @@ def match_lines(
     hits: Sequence[Hit], index: Index, places: Sequence[AgentHome], now_ms: int | None = None
 ) -> Iterator[str]:
     """Session by session: which it is, then each match and how to get there."""
-    now = time.time_ns() // 1_000_000 if now_ms is None else now_ms
+    now = clock.now_ms() if now_ms is None else now_ms
     colour, width = coloured(sys.stdout), width_of(sys.stdout)
     names = _Names(index, places)
     before: tuple[str, str] | None = None
@@ -154,7 +155,7 @@ def command(
     wanted = Wanted(
         text=" ".join(words),
         agents=agents,
-        since_ms=since_ms(since, time.time()) if since is not None else None,
+        since_ms=since_ms(since, clock.now_s()) if since is not None else None,
         where=where,
         here=Path.cwd() if here else None,
         limit=limit,

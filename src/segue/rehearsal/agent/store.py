@@ -12,7 +12,6 @@ the session unusable.
 import fcntl
 import os
 import re
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
@@ -21,6 +20,7 @@ import msgspec
 from msgspec import Struct
 
 from segue.rehearsal.types import Item
+from segue.system import clock
 
 SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 
@@ -74,12 +74,12 @@ def default_home(env: Mapping[str, str]) -> Path:
 
 
 def new_id() -> str:
-    digits = os.urandom(16).hex()
+    digits = clock.random_hex(16)
     return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
 
 
 def now_ms() -> int:
-    return time.time_ns() // 1_000_000
+    return clock.now_ms()
 
 
 class Session:

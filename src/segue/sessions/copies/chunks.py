@@ -9,7 +9,6 @@ What a copy of a session is made up of: its files, and the pieces of each. Froze
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from hashlib import sha256
@@ -22,6 +21,7 @@ import msgspec
 from segue.core.json_values import decode
 from segue.store import copies
 from segue.store.store import Store
+from segue.system import clock
 
 SUFFIX = ".zst"
 LEVEL = 3
@@ -121,7 +121,7 @@ class ChunkFiles:
 
     def delete(self, names: Iterable[str], unused_s: float) -> None:
         """It is put aside first: whoever began to use it in the same moment gets it back."""
-        before = time.time() - unused_s
+        before = clock.now_s() - unused_s
         for name in names:
             path = self._path(name)
             aside = path if name.startswith(".") else self._path(f".{name}.gone")

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import stat
-import time
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
@@ -26,6 +25,7 @@ from segue.store import copies
 from segue.store import copies as kept
 from segue.store.copies import KeptRow
 from segue.store.store import Store
+from segue.system import clock
 
 MB = 1024 * 1024
 DAY_S = 24 * 3600
@@ -40,7 +40,7 @@ MARK = "swept"
 
 def bound_copies(store: Store, chunks: Chunks, limits: Keep, directory: Path) -> None:
     """After each copy. Mostly that is one look at sums."""
-    now_ms = time.time_ns() // 1_000_000
+    now_ms = clock.now_ms()
     most, oldest_ms = limits.max_mb * MB, now_ms - limits.days * DAY_S * 1000
     sums = kept.totals(store.db)
     too_old = sums.oldest_ms is not None and sums.oldest_ms < oldest_ms
@@ -67,7 +67,7 @@ def collect_garbage(store: Store, chunks: Chunks, directory: Path, unused_s: flo
 def _due(mark: Path) -> bool:
     """Once a day at most; for a store that was just made, tomorrow."""
     try:
-        return time.time() - os.stat(mark).st_mtime > DAY_S
+        return clock.now_s() - os.stat(mark).st_mtime > DAY_S
     except OSError:
         _mark(mark)
         return False
@@ -187,7 +187,7 @@ def _stored(reader: SessionArchive, session: SessionFiles, before: Manifest | No
 
 
 def _row(session: SessionFiles, made: Manifest, before: KeptRow | None) -> KeptRow:
-    now_ms = time.time_ns() // 1_000_000
+    now_ms = clock.now_ms()
     return KeptRow(
         agent=session.agent,
         account=session.account,

@@ -27,6 +27,7 @@ from segue.sessions.copies.pieces import open_regular
 from segue.store import copies as kept
 from segue.store.copies import KeptRow
 from segue.store.store import Store
+from segue.system import clock
 
 LEAST = 4
 """So many characters of an id are needed."""
@@ -167,7 +168,7 @@ class _Restoring:
     def __init__(self, manifest: Manifest, chunks: Chunks, home: Path, behind: bool) -> None:
         self._manifest, self._chunks, self._home, self._behind = manifest, chunks, home, behind
         self._root = home / _below(manifest.root)
-        self._beside = self._root.with_name(f".{self._root.name}.{os.urandom(4).hex()}.part")
+        self._beside = self._root.with_name(f".{self._root.name}.{clock.random_hex(4)}.part")
         """Where the files are put together."""
         self._placed: dict[Path, _Identity] = {}
         self._outdated: dict[Path, _Identity] = {}

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -35,6 +34,7 @@ from segue.sessions.search.query import (
     wording,
 )
 from segue.sessions.search.snippets import Found, find_words, shown_text
+from segue.system import clock
 
 CANDIDATES = 600
 """So many of the newest matches are looked at in the index,"""
@@ -217,7 +217,7 @@ class _Match(msgspec.Struct, frozen=True):
 def search(index: Index, places: Sequence[AgentHome], wanted: Wanted, now_ms: int | None = None) -> list[Hit]:
     """The best matches first; those of one session stand together."""
     terms = parsed(wanted.text)
-    now = time.time_ns() // 1_000_000 if now_ms is None else now_ms
+    now = clock.now_ms() if now_ms is None else now_ms
     try:
         rows = candidates(index, terms, wanted)
         scale = scale_of(index, terms)

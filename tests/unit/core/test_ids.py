@@ -42,7 +42,7 @@ def test_an_empty_key_is_not_suggested_as_a_prompt() -> None:
 
 
 def test_a_uuid_is_made_canonical() -> None:
-    assert ids.new_uuid("0199A0B1-0000-7000-8000-0123456789AB") == "0199a0b1-0000-7000-8000-0123456789ab"
+    assert ids.checked_uuid("0199A0B1-0000-7000-8000-0123456789AB") == "0199a0b1-0000-7000-8000-0123456789ab"
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_a_uuid_is_made_canonical() -> None:
 )
 def test_what_is_no_uuid_is_refused(text: str) -> None:
     with pytest.raises(Misuse):
-        ids.new_uuid(text)
+        ids.checked_uuid(text)
 
 
 @pytest.mark.parametrize("text", ["abc", "2026:01:02-x.y", "A" * 200])
@@ -72,19 +72,19 @@ def test_a_flag_holds_its_value() -> None:
 
 
 def test_ids_sort_by_time_and_differ_by_chance() -> None:
-    early, late = ids.new_id(1_700_000_000_000, b"\xff" * 10), ids.new_id(1_700_000_000_001, b"\0" * 10)
+    early, late = ids.id_of(1_700_000_000_000, b"\xff" * 10), ids.id_of(1_700_000_000_001, b"\0" * 10)
     assert early < late
     assert len(early) == 26
     assert ids.conversation_key(early) == early == early.lower()
-    assert ids.new_id(5, b"\0" * 10) != ids.new_id(5, b"\0" * 9 + b"\1")
-    assert ids.new_id(0, b"\0" * 10) == "0" * 26
-    assert ids.new_id((1 << 48) - 1, b"\xff" * 10) == "7" + "z" * 25
+    assert ids.id_of(5, b"\0" * 10) != ids.id_of(5, b"\0" * 9 + b"\1")
+    assert ids.id_of(0, b"\0" * 10) == "0" * 26
+    assert ids.id_of((1 << 48) - 1, b"\xff" * 10) == "7" + "z" * 25
 
 
 @pytest.mark.parametrize(("now", "size"), [(-1, 10), (1 << 48, 10), (0, 9), (0, 11)])
 def test_an_id_takes_just_so_many_bits(now: int, size: int) -> None:
     with pytest.raises(ValueError, match="48 bits"):
-        ids.new_id(now, b"\0" * size)
+        ids.id_of(now, b"\0" * size)
 
 
 def test_a_session_is_shown_by_a_short_hash() -> None:

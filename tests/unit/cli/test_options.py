@@ -13,7 +13,7 @@ from typing import IO
 import pytest
 
 GATHER = (
-    "import sys; from segue.cli import options; prompt.SILENCE_S = 0.7;"
+    "import sys; from segue.cli import options; options.SILENCE_S = 0.7;"
     "sys.stdout.write(options.gather_prompt(*sys.argv[1:] or [None]))"
 )
 SHOW = (

@@ -1,0 +1,33 @@
+"""The only clock and the only dice: whatever needs the time or something random asks here."""
+
+from __future__ import annotations
+
+import os
+import time
+from uuid import uuid4
+
+from segue.core.ids import id_of
+
+
+def now_s() -> float:
+    """Seconds since 1970."""
+    return time.time()
+
+
+def now_ms() -> int:
+    """Milliseconds since 1970."""
+    return time.time_ns() // 1_000_000
+
+
+def new_id(at_ms: int | None = None) -> str:
+    """An id of ours, which sorts by its time: now, unless another one is given."""
+    return id_of(now_ms() if at_ms is None else at_ms, os.urandom(10))
+
+
+def new_uuid() -> str:
+    return str(uuid4())
+
+
+def random_hex(size: int) -> str:
+    """So many random bytes, in hexadecimal."""
+    return os.urandom(size).hex()

@@ -1,0 +1,76 @@
+"""What is written whole is there whole, or as it was before."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from segue.system.files import whole_file, whole_tree, write_whole
+
+
+def test_a_file_takes_the_place_of_an_older_one_and_is_private(tmp_path: Path) -> None:
+    file = tmp_path / "deep" / "file"
+    write_whole(file, b"one")
+    write_whole(file, b"two", durable=False)
+    assert file.read_bytes() == b"two"
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert os.listdir(file.parent) == ["file"]
+
+
+def test_a_file_that_breaks_off_leaves_the_old_one(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    write_whole(file, b"old")
+    with pytest.raises(RuntimeError), whole_file(file) as new:
+        new.write(b"half")
+        raise RuntimeError
+    assert file.read_bytes() == b"old"
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_a_file_is_left_alone_if_something_speaks_against_it_at_the_last_moment(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    write_whole(file, b"old")
+    with whole_file(file, unless=lambda: True) as new:
+        new.write(b"new")
+    assert file.read_bytes() == b"old"
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_two_writers_at_once_do_not_meet(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    with whole_file(file) as first, whole_file(file) as second:
+        first.write(b"first")
+        second.write(b"second")
+    assert file.read_bytes() == b"first"
+
+
+def test_a_tree_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    with pytest.raises(RuntimeError), whole_tree(tree) as part:
+        (part / "half").write_bytes(b"x")
+        raise RuntimeError
+    assert os.listdir(tmp_path) == []
+    with whole_tree(tree) as part:
+        (part / "below").mkdir()
+        (part / "below" / "file").write_bytes(b"x")
+    assert (tree / "below" / "file").read_bytes() == b"x"
+    assert tree.stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("durable", [True, False])
+def test_what_is_durable_is_synced_before_it_takes_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, durable: bool
+) -> None:
+    seen: list[bool] = []
+    file = tmp_path / "file"
+    real = os.fsync
+
+    def fsync(fd: int) -> None:
+        seen.append(file.exists())
+        real(fd)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    write_whole(file, b"x", durable=durable)
+    assert seen == ([False, True] if durable else [])
