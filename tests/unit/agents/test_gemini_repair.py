@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.unit.agents.test_gemini_archive import FIXTURES, VERSIONS, only, only_of
 from tests.unit.agents.test_gemini_format import (
     CONTEXT,
     HEADER,
@@ -30,7 +31,6 @@ from tests.unit.agents.test_gemini_format import (
     user,
     whole,
 )
-from tests.unit.agents.test_gemini_reader import FIXTURES, VERSIONS, only, only_of
 
 from segue.agents.base import RepairedCopy, RepairOptions, StoredSession
 from segue.agents.gemini.archive import ARCHIVE
