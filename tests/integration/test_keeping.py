@@ -19,7 +19,7 @@ from segue.store.store import open_store
 from tests.integration.conftest import Program, Result
 from tests.integration.talk import Talk, rehearsing, replayed, resumed
 from tests.postgres import postgres_server, postgres_url
-from tests.unit.sessions.test_keeping import Shelf
+from tests.unit.sessions.test_copies import Shelf
 
 __all__ = ["postgres_server", "postgres_url"]
 
