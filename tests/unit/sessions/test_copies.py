@@ -636,7 +636,7 @@ KILLED = """
 import sys
 from pathlib import Path
 from segue.store.store import open_store
-from tests.unit.sessions.test_keeping import Shelf
+from tests.unit.sessions.test_copies import Shelf
 place = Path(sys.argv[1])
 with open_store(None, place / "segue.db") as store:
     shelf = Shelf(place, store)
