@@ -23,17 +23,17 @@ ROOT = Path(__file__).parents[2]
 BUILD = """
 import sys
 from pathlib import Path
-from segue.sessions import index_reading, index_writer
+from segue.sessions.search import index as indexes, update as updates
 from segue.sessions.search.index import open_index
 from segue.sessions.search.update import update
-from segue.sessions.agent_homes import Place
+from segue.sessions.agent_homes import AgentHome
 from tests.unit.sessions.made import MadeReader
-index_reading.BATCH_BYTES = 20_000
-index_writer.COMMIT_BYTES = 100_000
+updates.BATCH_BYTES = 20_000
+indexes.COMMIT_BYTES = 100_000
 home = Path(sys.argv[1])
 with open_index(Path(sys.argv[2])) as index:
     print("ready", flush=True)
-    update(index, [Place("made", None, home, MadeReader())])
+    update(index, [AgentHome("made", None, home, MadeReader())])
 """
 
 

@@ -23,9 +23,9 @@ SLOW_WORK = WORK.replace("echo two >> effects", f"echo two >> effects; {GATE.rep
 DOWN_S = 3.0
 HASTY = """
 from segue.store import database, sqlite
-from segue.turns import patience
+from segue.turns import store_outage
 database.WAIT_S = sqlite.WAIT_S = 1
-patience.LIMIT_S, patience.SAID_S = {limit_s}, 0.5
+store_outage.LIMIT_S, store_outage.SAID_S = {limit_s}, 0.5
 from segue.__main__ import main
 main()
 """

@@ -268,5 +268,5 @@ def test_only_one_module_writes() -> None:
     written = re.compile(
         r"(?<![\w.])print\(|\becho\(|std(?:out|err)(?:\.buffer)?\.write|\bConsole\(|\.confirm\(|\.prompt\("
     )
-    doors = [path.name for path in cli.glob("*.py") if written.search(path.read_text())]
+    doors = [path.name for path in cli.rglob("*.py") if written.search(path.read_text())]
     assert doors == ["output.py"]
