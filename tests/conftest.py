@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import signal
+from types import FrameType
 
 import pytest
 from hypothesis import core
@@ -21,14 +22,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if (
-        signal.getsignal(signal.SIGINT) is signal.SIG_IGN
-    ):  # started in the background: programs would not hear it
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM):
+        if signal.getsignal(number) is signal.SIG_IGN:  # in the background, or under nohup
+            signal.signal(number, _ignore)
     given = config.getoption("--seed")
     seed = given if given is not None else int(os.environ.get("SEGUE_TEST_SEED") or random.randrange(2**32))
     os.environ["SEGUE_TEST_SEED"] = str(seed)
     vars(core)["global_force_seed"] = seed
+
+
+def _ignore(number: int, frame: FrameType | None) -> None:
+    """An ignored signal is inherited by the programs that the tests start; a handled one is not."""
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

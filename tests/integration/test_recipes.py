@@ -100,9 +100,7 @@ def test_a_ci_job_passes_its_key_by_the_account(shell: Program) -> None:
     )
     agent.chmod(0o700)
     shell.config(f'[agents.other]\ncommand = ["{agent}"]\nstdin = "prompt"\noutput = "text"\n')
-    ours = {
-        name.replace("CLAUDE", "CLAUDE2"): value.replace("claude", "claude2") for name, value in said.items()
-    }
+    ours = {k.replace("CLAUDE", "OTHER"): v.replace("claude", "other") for k, v in said.items()}
     for env, key in (({}, "none"), (ours, "sk-x")):
         done = shell("run", key, "hi", "--agent", "other", "--quiet", ANTHROPIC_API_KEY="sk-x", **env)
         assert (done.code, done.stderr, seen.read_text().strip()) == (0, "", key)
