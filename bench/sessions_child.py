@@ -20,6 +20,7 @@ from pathlib import Path
 import msgspec
 
 from segue.agents.claude.adapter import AGENT
+from segue.agents.claude.format import FORMAT
 from segue.sessions.agent_homes import AgentHome
 from segue.sessions.listing import list_sessions
 from segue.sessions.reading import newest_page as page
@@ -33,9 +34,9 @@ QUERIES = 100
 
 
 def places(home: Path) -> list[AgentHome]:
-    reader = AGENT.reader()
+    reader = AGENT.archive()
     assert reader is not None
-    return [AgentHome("claude", None, home, reader)]
+    return [AgentHome("claude", None, home, FORMAT, reader)]
 
 
 def seconds(work: Callable[[], object]) -> float:
@@ -53,7 +54,7 @@ def listing(home: Path) -> dict[str, float]:
 
 
 def newest_page(home: Path) -> dict[str, float]:
-    reader = AGENT.reader()
+    reader = AGENT.archive()
     assert reader is not None
     (stored,) = reader.stored(home)
     taken = statistics.median(seconds(lambda: page(reader, stored)) for _ in range(5))
@@ -94,7 +95,7 @@ def _grown(index: Index, home: Path) -> float:
 
 def _queries(home: Path, rng: random.Random) -> list[Wanted]:
     """What people may look for: words, phrases and beginnings that stand somewhere, some of them narrowed."""
-    reader = AGENT.reader()
+    reader = AGENT.archive()
     assert reader is not None
     stored = sorted(reader.stored(home), key=lambda each: each.id)
     made: list[Wanted] = []

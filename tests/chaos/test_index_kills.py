@@ -13,10 +13,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from segue.sessions.agent_homes import AgentHome
 from segue.sessions.search.index import Index, open_index
 from segue.sessions.search.update import update
-from tests.unit.sessions.made import MadeReader, write
+from tests.unit.sessions.made import MadeReader, made_home, write
 
 FILES, LINES, KILLS = 40, 120, 12
 ROOT = Path(__file__).parents[2]
@@ -40,7 +39,7 @@ with open_index(Path(sys.argv[2])) as index:
 def test_killed_at_random_moments(tmp_path: Path, request: pytest.FixtureRequest) -> None:
     rng = random.Random(11)
     home, path = tmp_path / "home", tmp_path / "index.db"
-    places = [AgentHome("made", None, home, MadeReader())]
+    places = [made_home(home, MadeReader())]
     corpus(home)
     whole = timed(home, tmp_path / "whole.db")
     kills = KILLS * (10 if request.config.getoption("--soak") else 1)
@@ -63,7 +62,7 @@ def test_killed_at_random_moments(tmp_path: Path, request: pytest.FixtureRequest
 def test_many_at_once(tmp_path: Path) -> None:
     """One of them does the work; the others wait for it or go on with what is there."""
     home, path = tmp_path / "home", tmp_path / "index.db"
-    places = [AgentHome("made", None, home, MadeReader())]
+    places = [made_home(home, MadeReader())]
     corpus(home)
     running = [
         subprocess.Popen(

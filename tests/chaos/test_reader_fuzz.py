@@ -42,7 +42,7 @@ def memory(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.mark.parametrize("agent", list(registry.BUILT_IN))
 def test_no_damage_is_fatal(agent: str, memory: Path, seed: int, soak: bool) -> None:
-    reader = registry.get(agent, Config()).reader()
+    reader = registry.get(agent, Config()).archive()
     assert reader is not None
     recorded = sorted({*FIXTURES.glob(f"{agent}*"), *FIXTURES.glob(f"{agent}*/*")})
     homes = [home for home in recorded if any(reader.stored(home))]

@@ -19,7 +19,7 @@ FIXTURES = Path(__file__).parents[1] / "fixtures" / "sessions"
 
 
 def recorded(agent: str) -> tuple[SessionArchive, list[StoredSession]]:
-    reader = registry.get(agent, Config()).reader()
+    reader = registry.get(agent, Config()).archive()
     assert reader is not None
     homes = sorted({*FIXTURES.glob(f"{agent}*"), *FIXTURES.glob(f"{agent}*/*")})
     return reader, [stored for home in homes for stored in reader.stored(home)] * 3

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from segue.agents.base import Found
+from segue.agents.base import CutRequest, StoredSession
 from segue.agents.rehearsal.adapter import AGENT
 from segue.agents.rehearsal.format import FORMAT
 from segue.core.request import Command, Request, RunPlace, Start
@@ -32,15 +32,16 @@ class Talk:
         return self.root / "home"
 
     @property
-    def found(self) -> Found:
-        found = FORMAT.look(self.home, self.session, self.root)
+    def found(self) -> StoredSession:
+        found = FORMAT.find(self.home, self.session, self.root)
         assert found is not None
         return found
 
     @property
     def end(self) -> str:
-        assert self.found.end is not None
-        return self.found.end
+        end = FORMAT.end(self.found)
+        assert end is not None
+        return end
 
     @property
     def texts(self) -> list[str]:
@@ -66,7 +67,7 @@ class Talk:
     def say(self, prompt: str, code: int = 0) -> str:
         start = Start("resume", self.session) if self.session else Start(new_id=new_id())
         if self.session:
-            FORMAT.mend(self.found, self.session, RUNTIME)
+            FORMAT.make_resumable(self.found, RUNTIME)
         answer = self.run(prompt, start, code)
         self.session = self.session or start.new_id or ""
         self.anchors.append(self.end)
@@ -77,7 +78,10 @@ class Talk:
         whole = self.found.path.read_bytes()
         request, new = Request(prompt="", cwd=self.root), new_id()
         anchor = self.anchors[turn]
-        start = FORMAT.cut(self.found, self.session, anchor, new, request, self.home, RUNTIME)
+        start = FORMAT.cut(
+            self.found,
+            CutRequest(anchor=anchor, new_id=new, home=self.home, request=request, runtime=RUNTIME),
+        )
         assert start is not None
         answer = self.run(prompt, start)
         other = Talk(self.root, new, self.anchors[: turn + 1])
@@ -188,7 +192,7 @@ def test_a_long_session_is_looked_at_as_fast_as_a_shorter_one(talk: Talk) -> Non
         times = []
         for _ in range(100):
             began = time.perf_counter()
-            FORMAT.look(talk.home, talk.session, talk.root)
+            FORMAT.find(talk.home, talk.session, talk.root)
             times.append(time.perf_counter() - began)
         return min(times)
 

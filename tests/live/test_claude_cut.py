@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from segue.agents.base import Found
+from segue.agents.base import CutRequest, StoredSession
 from segue.agents.claude.format import FORMAT
 from segue.core import events as ev
 from segue.core.request import Request, Runtime, Start
@@ -35,21 +35,22 @@ class Talk:
     anchors: list[str] = field(default_factory=list)
 
     @property
-    def found(self) -> Found:
-        found = FORMAT.look(self.bench.home, self.session, self.bench.cwd)
+    def found(self) -> StoredSession:
+        found = FORMAT.find(self.bench.home, self.session, self.bench.cwd)
         assert found is not None
         return found
 
     @property
     def end(self) -> str:
-        assert self.found.end is not None
-        return self.found.end
+        end = FORMAT.end(self.found)
+        assert end is not None
+        return end
 
     def say(self, prompt: str, **more: Any) -> Ran:
         """One turn that goes well, or is let go wrong by ``failing=True``."""
         start = Start(new_id=str(uuid.uuid4()))
         if self.session:
-            FORMAT.mend(self.found, self.session, self.bench.runtime)
+            FORMAT.make_resumable(self.found, self.bench.runtime)
             start = Start("resume", self.session)
         failing = more.pop("failing", False)
         ran = self.bench.attempt(prompt, start=start, **more)
@@ -62,7 +63,10 @@ class Talk:
         bench = bench or self.bench
         request = Request(prompt="", cwd=bench.cwd)
         new_id = str(uuid.uuid4())
-        start = FORMAT.cut(self.found, self.session, anchor, new_id, request, bench.home, bench.runtime)
+        start = FORMAT.cut(
+            self.found,
+            CutRequest(anchor=anchor, new_id=new_id, home=bench.home, request=request, runtime=bench.runtime),
+        )
         assert start is not None
         assert new_id in (start.new_id, start.session)
         return start

@@ -32,7 +32,7 @@ print(json.dumps([dataclasses.asdict(session) for session in list_sessions()]))
 
 def stored(bench: Bench, session: str | None) -> StoredSession:
     assert session is not None
-    found = ARCHIVE.find(bench.home, session)
+    found = FORMAT.find(bench.home, session)
     assert found is not None
     return found
 
@@ -54,7 +54,7 @@ def talk(bench: Bench) -> StoredSession:
 
 
 def repair(bench: Bench, of: StoredSession, **mending: Any) -> tuple[str, tuple[str, ...]]:
-    mended = FORMAT.repair(of, str(uuid.uuid4()), RepairOptions(**mending))
+    mended = ARCHIVE.repair(of, str(uuid.uuid4()), RepairOptions(**mending))
     return mended.session, mended.done
 
 
@@ -176,7 +176,7 @@ def test_repaired_from_a_later_place_it_knows_only_what_follows(bench: Bench) ->
 @live("claude")
 def test_a_removed_session_is_gone_and_the_others_resume(bench: Bench) -> None:
     gone, kept = (bench.attempt(f"remember number {n}").outcome.session_id for n in (1, 2))
-    FORMAT.remove(stored(bench, gone))
+    ARCHIVE.remove(stored(bench, gone))
     assert not any(str(gone) in str(path) for path in bench.home.rglob("*"))
     refused = bench.resume(gone, "what number?").outcome.failure
     assert refused is not None

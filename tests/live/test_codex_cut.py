@@ -12,7 +12,7 @@ import msgspec
 import pytest
 import zstandard
 
-from segue.agents.base import Found
+from segue.agents.base import CutRequest, StoredSession
 from segue.agents.codex.format import FORMAT
 from segue.core import events as ev
 from segue.core.request import Request, Start
@@ -20,18 +20,24 @@ from tests.clis import CLIS, install
 from tests.live.harness import Bench, Ran, live
 from tests.live.wire import accounted, carried, said
 
+
+def facts(stored: StoredSession | None) -> tuple[Path, int, str | None]:
+    assert stored is not None
+    return stored.path, stored.size, FORMAT.end(stored)
+
+
 NEW, OLD = "0.166.0", "0.104.0"
 TOOL = "[[shell echo tool-two-ran]] [[say done-2]]"
 
 
-def look(bench: Bench, session: str) -> Found:
-    found = FORMAT.look(bench.home, session, bench.cwd)
+def look(bench: Bench, session: str) -> StoredSession:
+    found = FORMAT.find(bench.home, session, bench.cwd)
     assert found is not None
     return found
 
 
 def end(bench: Bench, session: str) -> str:
-    anchor = look(bench, session).end
+    anchor = FORMAT.end(look(bench, session))
     assert anchor is not None
     return anchor
 
@@ -39,14 +45,17 @@ def end(bench: Bench, session: str) -> str:
 def cut(bench: Bench, session: str, anchor: str) -> str:
     """The id of a branch that ends at the anchor."""
     mine, request = str(uuid.uuid4()), Request(prompt="x", cwd=bench.cwd)
-    start = FORMAT.cut(look(bench, session), session, anchor, mine, request, bench.home, bench.runtime)
+    start = FORMAT.cut(
+        look(bench, session),
+        CutRequest(anchor=anchor, new_id=mine, home=bench.home, request=request, runtime=bench.runtime),
+    )
     assert start == Start("resume", mine)
     return mine
 
 
 def resume(bench: Bench, session: str, prompt: str, **more: Any) -> Ran:
     """As a turn does it: mended before."""
-    FORMAT.mend(look(bench, session), session, bench.runtime)
+    FORMAT.make_resumable(look(bench, session), bench.runtime)
     ran = bench.resume(session, prompt, permission="full", **more)
     assert ran.outcome.failure is None, ran.outcome.failure
     assert ran.outcome.session_id == session
@@ -309,7 +318,7 @@ def test_a_packed_session_is_read_cut_and_mended(bench: Bench) -> None:
     packed = plain.path.with_name(plain.path.name + ".zst")
     packed.write_bytes(zstandard.compress(plain.path.read_bytes()))
     plain.path.unlink()
-    assert look(bench, session) == Found(packed, plain.size, plain.end)
+    assert facts(look(bench, session)) == (packed, plain.size, FORMAT.end(plain))
     ran = resume(bench, cut(bench, session, anchors[1]), "what number?")
     assert (ran.outcome.text, seen(ran)) == ("111", (1, 1, 0, 0, 1, 1))
     assert packed.exists()
@@ -337,7 +346,13 @@ def test_anchors_of_a_session_are_found_in_what_codex_forked_from_it(bench: Benc
         assert (ran.outcome.text, seen(ran)) == (number, expected)
     request, mine = Request(prompt="x", cwd=bench.cwd), str(uuid.uuid4())
     found = look(bench, forked)
-    assert FORMAT.cut(found, forked, later, mine, request, bench.home, bench.runtime) is None
+    assert (
+        FORMAT.cut(
+            found,
+            CutRequest(anchor=later, new_id=mine, home=bench.home, request=request, runtime=bench.runtime),
+        )
+        is None
+    )
 
 
 @live("codex")
@@ -379,7 +394,7 @@ def test_a_huge_session_is_looked_at_quickly(bench: Bench) -> None:
     found = look(bench, session)
     assert time.monotonic() - began < 1
     assert found.size > 59_000_000
-    assert found.end not in (None, anchors[-1])
+    assert FORMAT.end(found) not in (None, anchors[-1])
     assert resume(bench, cut(bench, session, anchors[1]), "what number?").outcome.text == "111"
 
 
@@ -389,12 +404,20 @@ def test_an_empty_or_missing_session_has_no_end(bench: Bench) -> None:
     path, request = look(bench, session).path, Request(prompt="x", cwd=bench.cwd)
     found = look(bench, session)
     path.write_bytes(b"")
-    assert look(bench, session) == Found(path, 0, None)
+    assert facts(look(bench, session)) == (path, 0, None)
     path.unlink()
-    assert FORMAT.look(bench.home, session, bench.cwd) is None
+    assert FORMAT.find(bench.home, session, bench.cwd) is None
     mine = str(uuid.uuid4())
-    assert FORMAT.cut(found, session, anchors[0], mine, request, bench.home, bench.runtime) is None
-    FORMAT.mend(found, session, bench.runtime)
+    assert (
+        FORMAT.cut(
+            found,
+            CutRequest(
+                anchor=anchors[0], new_id=mine, home=bench.home, request=request, runtime=bench.runtime
+            ),
+        )
+        is None
+    )
+    FORMAT.make_resumable(found, bench.runtime)
     assert not FORMAT.continues(found, anchors[0])
     assert not Path(path).exists()
 

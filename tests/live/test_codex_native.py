@@ -32,7 +32,7 @@ ONE, TWO = "remember number 111 [[think hm]] [[say done-1]]", "[[shell echo tool
 
 
 def stored(bench: Bench, session: str | None) -> StoredSession:
-    found = ARCHIVE.find(bench.home, session or "")
+    found = FORMAT.find(bench.home, session or "")
     assert found is not None
     return found
 
@@ -146,7 +146,7 @@ def test_a_fork_shows_what_it_goes_on_from(bench: Bench) -> None:
     assert set(ARCHIVE.files(found)) == {found.path, stored(bench, session).path}
     keep(bench, "fork", session, forked)
     with pytest.raises(Misuse, match="goes on from this one"):
-        FORMAT.remove(stored(bench, session))
+        ARCHIVE.remove(stored(bench, session))
 
 
 @live("codex", NEW)
@@ -158,7 +158,7 @@ def test_an_archived_session_is_read_but_not_resumed(bench: Bench) -> None:
     subprocess.run(archive, env=bench.env, cwd=bench.cwd, capture_output=True, check=True, timeout=60)
     assert stored(bench, session).path.parent.name == "archived_sessions"
     assert ARCHIVE.brief(stored(bench, session)).messages == 4
-    assert FORMAT.look(bench.home, session, bench.cwd) is None
+    assert FORMAT.find(bench.home, session, bench.cwd) is None
     refused = bench.resume(session, "what number?").outcome.failure
     assert refused is not None
     assert "is archived" in refused.message
@@ -182,7 +182,7 @@ def test_a_damaged_session_resumes_once_it_is_repaired(bench: Bench) -> None:
     session = talk(bench)
     damage(stored(bench, session).path)
     before = stored(bench, session).path.read_bytes()
-    mended = FORMAT.repair(stored(bench, session), str(uuid.uuid4()), RepairOptions())
+    mended = ARCHIVE.repair(stored(bench, session), str(uuid.uuid4()), RepairOptions())
     assert mended.done == (
         "a damaged line was dropped",
         "a call without a result was closed",
@@ -209,13 +209,13 @@ def test_a_trimmed_session_and_a_later_part_resume(bench: Bench) -> None:
     session = talk(bench)
     bench.resume(session, "third [[say done-3]]", permission="full")
     found = stored(bench, session)
-    trimmed = FORMAT.repair(found, str(uuid.uuid4()), RepairOptions(trim=True))
+    trimmed = ARCHIVE.repair(found, str(uuid.uuid4()), RepairOptions(trim=True))
     assert trimmed.done == ("the output of a tool was left out",)
     ran = bench.resume(trimmed.session, "what number?", permission="full")
     assert (ran.outcome.text, tools(ran)) == ("111", (1, 1))
     assert (carried(ran, "[output left out:"), carried(ran, "Process exited")) == (1, 0)
     third = next(entry.id for entry in entries(bench, session) if entry.text.startswith("third"))
-    later = FORMAT.repair(found, str(uuid.uuid4()), RepairOptions(since=third))
+    later = ARCHIVE.repair(found, str(uuid.uuid4()), RepairOptions(since=third))
     ran = bench.resume(later.session, "and now? [[say done-4]]", permission="full")
     assert ran.outcome.failure is None
     assert [said(ran, f"done-{number}") for number in (1, 2, 3)] == [0, 0, 1]
@@ -233,7 +233,7 @@ def test_a_killed_turn_is_closed(bench: Bench) -> None:
 
     bench.resume(session, "sleepy [[shell sleep 20]] [[say never]]", permission="full", on_event=kill)
     keep(bench, "killed", session)
-    mended = FORMAT.repair(stored(bench, session), str(uuid.uuid4()), RepairOptions())
+    mended = ARCHIVE.repair(stored(bench, session), str(uuid.uuid4()), RepairOptions())
     assert mended.done == ("a call without a result was closed",)
     ran = bench.resume(mended.session, "[[say went on]]", permission="full")
     assert (tools(ran), carried(ran, INTERRUPTED), carried(ran, "aborted")) == ((1, 1), 1, 0)
@@ -243,9 +243,9 @@ def test_a_killed_turn_is_closed(bench: Bench) -> None:
 def test_a_repaired_fork_stands_alone(bench: Bench) -> None:
     session = talk(bench)
     forked = bench.attempt("forked [[say done-3]]", start=Start("fork", session)).outcome.session_id
-    mended = FORMAT.repair(stored(bench, forked), str(uuid.uuid4()), RepairOptions())
+    mended = ARCHIVE.repair(stored(bench, forked), str(uuid.uuid4()), RepairOptions())
     for one in (forked, session):
-        FORMAT.remove(stored(bench, one))
+        ARCHIVE.remove(stored(bench, one))
     ran = bench.resume(mended.session, "what number?")
     assert (ran.outcome.text, tools(ran)) == ("111", (1, 1))
     assert [said(ran, f"done-{number}") for number in (1, 2, 3)] == [1, 1, 1]
@@ -278,8 +278,8 @@ def test_a_removed_session_is_gone_and_the_others_resume(bench: Bench) -> None:
         )
     before = stored(bench, other).path.read_bytes(), rows(bench.home, other)
     assert (rows(bench.home, gone) > 0) == (bench.version == NEW)
-    FORMAT.remove(stored(bench, gone))
-    assert ARCHIVE.find(bench.home, gone) is None
+    ARCHIVE.remove(stored(bench, gone))
+    assert FORMAT.find(bench.home, gone) is None
     assert rows(bench.home, gone) == 0
     assert (stored(bench, other).path.read_bytes(), rows(bench.home, other)) == before
     assert gone not in (bench.home / "session_index.jsonl").read_text()
@@ -297,7 +297,7 @@ def test_a_session_that_runs_is_not_removed(bench: Bench) -> None:
 
     def try_it() -> None:
         try:
-            FORMAT.remove(stored(bench, session))
+            ARCHIVE.remove(stored(bench, session))
         except InUse as error:
             raised.append(error)
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from segue.agents import probe
-from segue.agents.base import Found
+from segue.agents.base import CutRequest, StoredSession
 from segue.agents.gemini.format import FORMAT
 from segue.core.request import Request, Start
 from tests.clis import CLIS, install
@@ -26,15 +26,15 @@ from tests.live.wire import carried, said
 FULL = "full"
 
 
-def look(bench: Bench, session: str | None) -> Found:
+def look(bench: Bench, session: str | None) -> StoredSession:
     assert session is not None
-    found = FORMAT.look(bench.home, session, bench.cwd)
+    found = FORMAT.find(bench.home, session, bench.cwd)
     assert found is not None
     return found
 
 
 def end(bench: Bench, session: str | None) -> str:
-    anchor = look(bench, session).end
+    anchor = FORMAT.end(look(bench, session))
     assert anchor is not None
     return anchor
 
@@ -49,14 +49,17 @@ def begin(bench: Bench, prompt: str) -> tuple[str, str]:
 def resume(bench: Bench, session: str | None, prompt: str, **more: Any) -> Ran:
     """A turn on a session that was mended before, as every one is."""
     assert session is not None
-    FORMAT.mend(look(bench, session), session, bench.runtime)
+    FORMAT.make_resumable(look(bench, session), bench.runtime)
     return ask(bench, prompt, start=Start("resume", session), permission=FULL, **more)
 
 
 def cut(bench: Bench, session: str, anchor: str) -> str:
     new_id = str(uuid.uuid4())
     request = Request(prompt="x", cwd=bench.cwd)
-    start = FORMAT.cut(look(bench, session), session, anchor, new_id, request, bench.home, bench.runtime)
+    start = FORMAT.cut(
+        look(bench, session),
+        CutRequest(anchor=anchor, new_id=new_id, home=bench.home, request=request, runtime=bench.runtime),
+    )
     assert start == Start("resume", new_id)
     return new_id
 
@@ -101,7 +104,7 @@ def test_each_turn_moves_the_end_and_nothing_else_does(bench: Bench) -> None:
     resume(bench, session, "three [[say done-3]]")
     third = end(bench, session)
     assert len({first, second, third}) == 3
-    FORMAT.mend(look(bench, session), session, bench.runtime)
+    FORMAT.make_resumable(look(bench, session), bench.runtime)
     assert end(bench, session) == third
     failure(resume(bench, session, "refused [[error 400]]"))
     assert (end(bench, session) == third) == (bench.version == NEW)  # the older one keeps a failed prompt
@@ -182,7 +185,7 @@ def test_a_twin_that_nobody_cleared_away_is_removed_before_the_next_resume(bench
     files = sorted(look(bench, session).path.parent.iterdir())
     assert len(files) == 2
     assert end(bench, session) in files[0].read_text()
-    FORMAT.mend(look(bench, session), session, bench.runtime)
+    FORMAT.make_resumable(look(bench, session), bench.runtime)
     bare(bench, "another session")
     assert resume(bench, session, "what number?").outcome.text == "456"
 

@@ -18,7 +18,7 @@ from tests.live.wire import carried, last_prompt, said
 
 
 def stored(bench: Bench, session: str | None) -> StoredSession:
-    found = ARCHIVE.find(bench.home, session or "")
+    found = FORMAT.find(bench.home, session or "")
     assert found is not None
     return found
 
@@ -87,7 +87,7 @@ def broken(bench: Bench) -> list[dict[str, Any]]:
 def test_a_broken_session_is_sent_broken_and_its_repaired_copy_is_not(bench: Bench) -> None:
     old = write(bench, broken(bench))
     original = old.path.read_bytes()
-    mended = FORMAT.repair(old, str(uuid.uuid4()), RepairOptions())
+    mended = ARCHIVE.repair(old, str(uuid.uuid4()), RepairOptions())
     assert old.path.read_bytes() == original
     strays = ("1 result without a call was left out",) if bench.version == NEW else ()
     assert mended.done == (
@@ -121,7 +121,7 @@ def test_a_torn_session_is_repaired_trimmed_and_shortened(bench: Bench) -> None:
     whole = old.path.read_bytes()
     old.path.write_bytes(whole[: whole.rindex(b"a torn") + 3])
     (second,) = (entry.id for entry in entries(old) if entry.text.startswith("BETA!"))
-    mended = FORMAT.repair(old, str(uuid.uuid4()), RepairOptions(trim=True, since=second))
+    mended = ARCHIVE.repair(old, str(uuid.uuid4()), RepairOptions(trim=True, since=second))
     assert mended.done[1:] == (
         "1 output of tools was replaced by a note",
         "2 messages before the chosen one were left out",
@@ -141,13 +141,13 @@ def test_a_removed_session_is_gone_and_the_others_stay(bench: Bench) -> None:
     second = ask(bench, "remember number 222")
     gone = stored(bench, first.outcome.session_id)
     before = tree(bench.home)
-    FORMAT.remove(gone)
+    ARCHIVE.remove(gone)
     assert before.keys() - tree(bench.home).keys() == {gone.path}
     assert all(before[path] == data for path, data in tree(bench.home).items())
     code, _, stderr = bare(bench, "what number?", f"--resume={gone.id}")
     assert (code, "Invalid session identifier" in stderr) == (42, True)
     assert go_on(bench, second, "what number?").outcome.text == "222"
-    FORMAT.remove(gone)
+    ARCHIVE.remove(gone)
 
 
 def tree(home: Path) -> dict[Path, bytes]:

@@ -19,7 +19,7 @@ import msgspec
 import pytest
 
 from segue.agents import probe
-from segue.agents.base import Found
+from segue.agents.base import CutRequest, StoredSession
 from segue.agents.vibe.format import FORMAT
 from segue.core.request import Request, Start
 from segue.turns.private_homes import runner_home
@@ -32,42 +32,47 @@ VARYING = re.compile(r"Today's date is [^\n]*|/tmp/vibe-scratchpad-[\w-]+")
 """What is new in 2.x's system prompt on every run, also without a cut; and the day."""
 
 
-def look(bench: Bench, session: str | None) -> Found:
-    found = FORMAT.look(bench.home, session or "", bench.cwd)
+def look(bench: Bench, session: str | None) -> StoredSession:
+    found = FORMAT.find(bench.home, session or "", bench.cwd)
     assert found is not None
     return found
 
 
 def end(bench: Bench, session: str | None) -> str:
-    anchor = look(bench, session).end
+    anchor = FORMAT.end(look(bench, session))
     assert anchor is not None
     return anchor
 
 
 def resume(bench: Bench, session: str | None, prompt: str, **more: Any) -> Ran:
     """As a turn does it: what is wrong with the session is put right before."""
-    FORMAT.mend(look(bench, session), session or "", bench.runtime)
+    FORMAT.make_resumable(look(bench, session), bench.runtime)
     return bench.resume(session, prompt, **more)
 
 
 def cut(bench: Bench, session: str | None, anchor: str, model: str | None = None) -> Start | None:
     request = Request(prompt="", cwd=bench.cwd, model=model)
     found = look(bench, session)
-    return FORMAT.cut(found, session or "", anchor, str(uuid4()), request, bench.home, bench.runtime)
+    return FORMAT.cut(
+        found,
+        CutRequest(
+            anchor=anchor, new_id=str(uuid4()), home=bench.home, request=request, runtime=bench.runtime
+        ),
+    )
 
 
 def branch(bench: Bench, session: str | None, anchor: str, prompt: str, **more: Any) -> Ran:
     """Cut the session, go on from there, and see that Vibe really did."""
-    before, whole = files(look(bench, session).path), anchor == look(bench, session).end
+    before, whole = files(look(bench, session).path), anchor == FORMAT.end(look(bench, session))
     start = cut(bench, session, anchor, more.get("model"))
     assert start is not None
     ran = bench.attempt(prompt, start=start, **more)
     assert files(look(bench, session).path) == before
     assert ran.outcome.session_id not in (None, session)
-    left = FORMAT.look(bench.home, start.session or "", bench.cwd)
+    left = FORMAT.find(bench.home, start.session or "", bench.cwd)
     assert left is None or start.session == ran.outcome.session_id  # else it has done its duty
     assert FORMAT.continues(look(bench, ran.outcome.session_id), anchor)
-    assert whole or look(bench, ran.outcome.session_id).end != look(bench, session).end
+    assert whole or FORMAT.end(look(bench, ran.outcome.session_id)) != FORMAT.end(look(bench, session))
     return ran
 
 
@@ -261,7 +266,12 @@ def test_a_session_is_cut_from_the_home_it_lies_in_into_the_one_that_is_used(
         anchor = end(there, first.outcome.session_id)
         second = there.resume(first.outcome.session_id, "remember number 222")
         found, request = look(there, second.outcome.session_id), Request(prompt="", cwd=bench.cwd)
-        start = FORMAT.cut(found, "", anchor, str(uuid4()), request, here.home, here.runtime)
+        start = FORMAT.cut(
+            found,
+            CutRequest(
+                anchor=anchor, new_id=str(uuid4()), home=here.home, request=request, runtime=here.runtime
+            ),
+        )
         assert start is not None
         ran = here.attempt("what number?", start=start)
         assert (ran.outcome.text, said(ran, "222")) == ("111", [0])
@@ -276,7 +286,7 @@ def test_a_session_with_a_damaged_end_can_still_be_cut_before_it(bench: Bench) -
     session = second.outcome.session_id
     messages = old_folder(bench, session) / "messages.jsonl"
     messages.write_bytes(messages.read_bytes()[:-10])
-    assert look(bench, session).end is None
+    assert FORMAT.end(look(bench, session)) is None
     start = cut(bench, session, anchor)
     assert start is not None
     ran = bench.attempt("what number?", start=start)

@@ -29,7 +29,7 @@ Items = list[dict[str, Any]]
 
 
 def find(bench: Bench, session: str | None) -> StoredSession:
-    found = ARCHIVE.find(bench.home, session or "")
+    found = FORMAT.find(bench.home, session or "")
     assert found is not None
     return found
 
@@ -90,7 +90,7 @@ def test_a_session_is_read_as_it_was_and_one_that_was_damaged_can_be_repaired(be
 
     break_it(bench, stored)
     before = files(stored.path)
-    mended = FORMAT.repair(find(bench, stored.id), str(uuid4()), RepairOptions())
+    mended = ARCHIVE.repair(find(bench, stored.id), str(uuid4()), RepairOptions())
     assert mended.done[-1] == "a call without a result was closed"
     assert files(stored.path) == before
     refused = bench.resume(stored.id, "ORIGINAL [[say hm]]")
@@ -117,7 +117,7 @@ def test_a_turn_that_was_killed_is_taken_along_as_far_as_it_came(bench: Bench) -
         [],
         ["result"],
     )  # a part of Vibe that outlived the kill may have noted that it failed
-    mended = FORMAT.repair(stored, str(uuid4()), RepairOptions(trim=True))
+    mended = ARCHIVE.repair(stored, str(uuid4()), RepairOptions(trim=True))
     assert ("a call without a result was closed" in mended.done) is (kinds[6:] == [])
     ran = bench.resume(mended.session, "what number?")
     assert (ran.outcome.failure, ran.outcome.text, closed(ran)) == (None, "111", True)
@@ -132,7 +132,7 @@ def test_a_removed_session_is_gone_and_another_goes_on_also_from_a_copy(bench: B
     kept = bench.attempt("remember number 222").outcome.session_id
     again = bench.resume(kept, "[[say again]]").outcome.session_id  # 3.x writes what it knows of the others
     stored = find(bench, gone)
-    FORMAT.remove(stored)
+    ARCHIVE.remove(stored)
     assert not stored.path.exists()
     assert not [path for path in bench.home.rglob("*") if (gone or "") in path.name]
     index = bench.home / "logs/session/unified/.session-index.json"

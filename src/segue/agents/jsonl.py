@@ -6,11 +6,48 @@ for them. A file may grow or shrink meanwhile; what is gone is passed over.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import IO, NamedTuple
+
+from segue.agents.base import Record, SessionArchive, StoredSession, damaged, unreadable
+from segue.core.transcript import Entry
 
 LONGEST = 64 * 1024 * 1024
 _FIRST, _MOST = 64 * 1024, 4 * 1024 * 1024
+
+
+class JsonlArchive(SessionArchive):
+    """The archive of a format with one record a line: ``read`` and ``back`` in terms of ``entries``."""
+
+    def entries(self, text: bytes, start: int) -> Sequence[Entry]:
+        """Pure: what one line holds. Never raises."""
+        raise NotImplementedError
+
+    def opened(self, stored: StoredSession) -> AbstractContextManager[IO[bytes]]:
+        return stored.path.open("rb")
+
+    def read(self, stored: StoredSession, start: int = 0) -> Iterator[Record]:
+        try:
+            with self.opened(stored) as file:
+                for line in forwards(file, start):
+                    if line.whole:
+                        yield self._record(line.start, line.next, line.text)
+        except OSError as error:
+            yield unreadable(start, error)
+
+    def back(self, stored: StoredSession, end: int | None = None) -> Iterator[Record]:
+        try:
+            with self.opened(stored) as file:
+                for line in backwards(file, end):
+                    yield self._record(line.start, line.next, line.text)
+        except OSError as error:
+            yield unreadable(0, error)
+
+    def _record(self, start: int, following: int, text: bytes | None) -> Record:
+        if text is None:
+            return Record(start, following, (damaged(start, f"a line of over {LONGEST >> 20} MB"),))
+        return Record(start, following, self.entries(text, start))
 
 
 class Line(NamedTuple):

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from segue.agents import registry
-from segue.agents.base import SessionArchive
+from segue.agents.base import SessionArchive, SessionFormat, StoredSession
 from segue.config.home import Home
 from segue.config.schema import Config
 from segue.store.records import SessionRow
@@ -21,7 +21,11 @@ class AgentHome(msgspec.Struct, frozen=True):
     agent: str
     account: str | None
     home: Path
+    format: SessionFormat
     reader: SessionArchive
+
+    def find(self, session: str) -> StoredSession | None:
+        return self.format.find(self.home, session)
 
 
 def agent_homes(
@@ -30,14 +34,14 @@ def agent_homes(
     """Every home once: those of accounts, the agents' own, private ones of runners, and those of sessions
     that the store knows on this host."""
     found: dict[tuple[str, str], AgentHome] = {}
-    readers: dict[str, SessionArchive | None] = {}
+    formats: dict[str, tuple[SessionFormat, SessionArchive] | None] = {}
     for agent, account, path in _named(env, config, home, known):
-        if agent not in readers:
-            readers[agent] = _reader(agent, config)
-        reader = readers[agent]
+        if agent not in formats:
+            formats[agent] = _format(agent, config)
+        known_format = formats[agent]
         key = (agent, os.path.realpath(path))
-        if reader is not None and key not in found and path.is_dir():
-            found[key] = AgentHome(agent, account, path, reader)
+        if known_format is not None and key not in found and path.is_dir():
+            found[key] = AgentHome(agent, account, path, *known_format)
     return list(found.values())
 
 
@@ -64,11 +68,12 @@ def _default_account(agent: str, config: Config) -> str | None:
     return names[0] if len(names) == 1 else None
 
 
-def _reader(agent: str, config: Config) -> SessionArchive | None:
-    if agent not in registry.BUILT_IN and agent not in registry.names(config):
+def _format(name: str, config: Config) -> tuple[SessionFormat, SessionArchive] | None:
+    if name not in registry.BUILT_IN and name not in registry.names(config):
         return None
-    reader = getattr(registry.get(agent, config), "reader", None)
-    return reader() if reader is not None else None
+    agent = registry.get(name, config)
+    archive = agent.archive()
+    return (agent.format, archive) if agent.format is not None and archive is not None else None
 
 
 def _directories(folder: Path) -> list[Path]:

@@ -105,7 +105,7 @@ def _cores() -> int:
 
 
 def main() -> None:
-    reader = registry.get(sys.argv[1], Config()).reader()
+    reader = registry.get(sys.argv[1], Config()).archive()
     assert reader is not None, "only an agent with sessions is asked for"
     given = map(_unwired, _sessions.decode(sys.stdin.buffer.read()))
     sys.stdout.buffer.write(msgspec.msgpack.encode([reader.brief(each) for each in given]))

@@ -15,7 +15,7 @@ from typing import Literal
 import msgspec
 
 from segue.agents import probe, registry
-from segue.agents.base import Agent, Found, SessionArchive, StoredSession
+from segue.agents.base import Agent, SessionArchive, StoredSession
 from segue.core.errors import SegueError
 from segue.core.model import Pin
 from segue.core.transcript import IMAGE_BYTES, Brief, Entry
@@ -278,9 +278,7 @@ def facts_of(shelf: SessionCatalog, found: Listed) -> Facts:
     known = shelf.known(place.agent, found.id)
     pin = _pin(shelf, known)
     cwd = Path(brief.cwd) if brief.cwd else None
-    look: Found | None = None
-    if agent.sessions is not None and pin is not None:
-        look = agent.sessions.look(place.home, found.id, cwd or shelf.here)
+    resumable = place.format.find(place.home, found.id, cwd or shelf.here) if pin is not None else None
     window = known.row.context.window if known.row is not None else None
     return Facts(
         id=found.id,
@@ -292,13 +290,13 @@ def facts_of(shelf: SessionCatalog, found: Listed) -> Facts:
         max_bytes=shelf.config.continuity.max_session_mb * 1024 * 1024,
         directory_there=cwd is not None and cwd.is_dir(),
         anywhere=_anywhere(shelf, agent),
-        load=context_load(brief, place.reader.allowance, window),
+        load=context_load(brief, place.reader.window_rules, window),
         expires_ms=place.reader.expires_ms(found.stored, brief),
         kept=shelf.is_kept(place.agent, found.id),
-        end=look.end if look is not None else None,
+        end=place.format.end(resumable) if resumable is not None else None,
         left_at=pin.end if pin is not None else None,
         conversation=known.conversation,
-        tried=place.reader.allowance.tried,
+        tried=place.reader.window_rules.tried,
         now_ms=clock.now_ms(),
     )
 

@@ -72,13 +72,13 @@ def tally_of(entries: Iterable[Entry], whole: bool = True) -> Tally:
     )
 
 
-def context_load(brief: Brief, allowance: WindowRules, window: int | None = None) -> Load:
+def context_load(brief: Brief, rules: WindowRules, window: int | None = None) -> Load:
     """The last request's input and what came after it, plus what is kept free for the answer."""
-    window = brief.window or window or allowance.window
+    window = brief.window or window or rules.window
     tokens = brief.context + brief.after if brief.context is not None else None
     compacts = None
     if tokens is not None and window:
-        share = allowance.compacts_at
-        limit = min(window - allowance.reserved, window * (share or 1)) - allowance.margin
+        share = rules.compacts_at
+        limit = min(window - rules.reserved, window * (share or 1)) - rules.margin
         compacts = share is not None and tokens >= limit
-    return Load(tokens=tokens, reserved=allowance.reserved, window=window, compacts=compacts)
+    return Load(tokens=tokens, reserved=rules.reserved, window=window, compacts=compacts)

@@ -88,11 +88,12 @@ def _is_countable(each: Listed) -> bool:
 
 
 def _counted(each: Listed) -> Listed:
-    """A reader that can count without decoding everything has a ``count``."""
+    """Without decoding everything, where the format allows that."""
     reader, stored = each.place.reader, each.stored
-    count = getattr(reader, "count", None)
     try:
-        found = count(stored) if count is not None else sum(map(is_message, entries_of(reader, stored)))
+        found = reader.count(stored)
+        if found is None:
+            found = sum(map(is_message, entries_of(reader, stored)))
     except OSError:
         return each
     brief = msgspec.structs.replace(each.brief, messages=found, messages_estimated=False)
@@ -101,7 +102,7 @@ def _counted(each: Listed) -> Listed:
 
 def _remember_counts(counted: Sequence[Listed], memory: Path) -> None:
     for place in {id(each.place): each.place for each in counted}.values():
-        file, stamp = _file(place, memory), _stamp(place)
+        file, stamp = _file(place, memory), place.reader.stamp(place.home)
         rows = {row.path: row for row in _remembered(file, stamp)}
         for each in counted:
             stored = each.stored
@@ -126,7 +127,7 @@ def in_directory(sessions: Iterable[Listed], here: Path) -> Iterator[Listed]:
 
 def _in_place(place: AgentHome, memory: Path | None) -> list[Listed]:
     file = _file(place, memory) if memory is not None else None
-    stamp = _stamp(place)
+    stamp = place.reader.stamp(place.home)
     known = {row.path: row for row in _remembered(file, stamp)} if file is not None else {}
     all_here = list(place.reader.stored(place.home))
     unknown = [stored for stored in all_here if not _is_known(stored, known.get(stored.file))]
@@ -157,12 +158,6 @@ def _identity(path: str) -> tuple[int, int] | None:
 def _file(place: AgentHome, memory: Path) -> Path:
     name = sha256(os.path.realpath(place.home).encode("utf-8", "surrogateescape")).hexdigest()[:16]
     return memory / f"{place.agent}-{name}.msgpack"
-
-
-def _stamp(place: AgentHome) -> str:
-    """A reader whose briefs come from more than a session's own files says by ``stamp`` when that changed."""
-    stamp = getattr(place.reader, "stamp", None)
-    return str(stamp(place.home)) if stamp is not None else ""
 
 
 def _remembered(file: Path, stamp: str) -> Sequence[_Row]:

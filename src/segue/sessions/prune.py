@@ -21,7 +21,6 @@ from pathlib import Path
 
 import msgspec
 
-from segue.agents import registry
 from segue.agents.base import StoredSession, entries_of
 from segue.core.errors import SegueError
 from segue.core.transcript import Brief, Entry
@@ -313,21 +312,18 @@ async def prune(
 def _delete(shelf: SessionCatalog, store: Store, each: Listed) -> str | None:
     """Not if it was gone on with since it was looked at; nor if it is needed after all: why, then."""
     place = each.place
-    seen = place.reader.find(place.home, each.id)
+    seen = place.find(each.id)
     if seen is None:
         return None
     why = _needed(store, each, seen)
     if why is not None:
         return why
-    now = place.reader.find(place.home, each.id)  # to read all of it has taken its time
+    now = place.find(each.id)  # to read all of it has taken its time
     if now is None:
         return None
     if (now.path, now.changed_ns) != (each.stored.path, each.stored.changed_ns):
         raise SegueError("it was used just now")
-    sessions = registry.get(place.agent, shelf.config).sessions
-    if sessions is None:
-        raise SegueError("its format is not known")
-    sessions.remove(now)
+    place.reader.remove(now)
     if os.path.lexists(now.path):
         raise SegueError(f"{now.path} could not be deleted")
     return None

@@ -17,6 +17,7 @@ from segue.agents.base import Record, SessionArchive, StoredSession, entry_id
 from segue.core.errors import Misuse
 from segue.core.prompt_parts import user_words
 from segue.core.transcript import Entry
+from segue.sessions.agent_homes import AgentHome
 from segue.sessions.counts import is_message
 
 
@@ -96,7 +97,7 @@ EVERY_S = 0.25
 
 
 def follow_session(
-    reader: SessionArchive,
+    place: AgentHome,
     stored: StoredSession,
     start: int,
     shown: Iterable[str],
@@ -111,13 +112,13 @@ def follow_session(
     at, seen = start, set(shown)
     stored = msgspec.structs.replace(stored, changed_ns=0)  # what came since it was found is new
     while not stop():
-        now = reader.find(stored.home, stored.id)
+        now = place.find(stored.id)
         if now is None:
             return
         if now.changed_ns != stored.changed_ns or now.size != stored.size:
             if now.size < at and now.appends:  # somebody wrote it anew
                 at = 0
-            for record in reader.read(now, at if now.appends else 0):
+            for record in place.reader.read(now, at if now.appends else 0):
                 at = record.next
                 for entry in record.entries:
                     if entry.id not in seen:

@@ -24,7 +24,7 @@ from segue.agents import probe, registry
 from segue.agents.base import Agent, RepairedCopy, RepairOptions, entries_of
 from segue.config.schema import Config
 from segue.core.environment import child_environment
-from segue.core.errors import Broken, InUse, Misuse, NotInstalled
+from segue.core.errors import Broken, InUse, NotInstalled
 from segue.core.model import Pin
 from segue.core.request import Request, RunPlace, Runtime, Start
 from segue.rehearsal.log import LoggedRequest as Asked
@@ -175,14 +175,12 @@ async def repair_session(
 ) -> Repaired:
     """Write the copy and verify it. A copy that turns out not to work is taken away again: ``Broken``."""
     agent = registry.get(found.place.agent, shelf.config)
-    if agent.sessions is None:
-        raise Misuse(f"the sessions of {agent.label} cannot be repaired: their format is not known")
     owner = _owner(shelf, store, found)
     if owner is not None:
         found = _where_pinned(found, owner.pin)
     async with _alone(shelf, store, found, owner):
-        more = owner is not None and await run_sync(_has_more, agent, found, owner.pin)
-        mended = await run_sync(agent.sessions.repair, found.stored, clock.new_uuid(), mending)
+        more = owner is not None and await run_sync(_has_more, found, owner.pin)
+        mended = await run_sync(found.place.reader.repair, found.stored, clock.new_uuid(), mending)
         copy: Listed | None = None
         try:
             copy = _read_back(found, mended)
@@ -192,18 +190,18 @@ async def repair_session(
                 raise Broken(f"the copy was taken away again, because {agent.label} refused it: {tried.why}")
         except BaseException:
             if copy is not None:
-                agent.sessions.remove(copy.stored)
+                found.place.reader.remove(copy.stored)
             raise
         stays = None
         if not (mended.done or mending.trim or mending.since):
-            agent.sessions.remove(copy.stored)
+            found.place.reader.remove(copy.stored)
             return _sound(found, findings)
         if owner is None:
             store.note_session(_row(shelf, found, copy))
         else:
             stays = await run_sync(_why_it_stays, store, owner, copy, more, mending)
             if stays is None:
-                _hand_over(store, agent, owner, copy, mended)
+                _hand_over(store, owner, copy, mended)
             else:
                 store.note_session(_row(shelf, found, copy))
     key = owner.conversation.key if owner is not None and stays is None else None
@@ -256,7 +254,7 @@ def _owner(shelf: SessionCatalog, store: Store, found: Listed) -> _Owner | None:
 def _where_pinned(found: Listed, pin: Pin) -> Listed:
     """The same session may lie in several private homes: the one that the conversation goes on with."""
     home = Path(pin.home)
-    stored = found.place.reader.find(home, found.id)
+    stored = found.place.format.find(home, found.id)
     if stored is None or os.path.realpath(home) == os.path.realpath(found.place.home):
         return found
     place = msgspec.structs.replace(found.place, home=home)
@@ -282,18 +280,18 @@ async def _alone(
         raise InUse(f"the session {found.id} cannot be repaired now: {busy}") from None
 
 
-def _has_more(agent: Agent, found: Listed, pin: Pin) -> bool:
+def _has_more(found: Listed, pin: Pin) -> bool:
     """Whether anything was said behind the place where we left the session; or that place is not known."""
-    if agent.sessions is None or pin.end is None:
+    if pin.end is None:
         return True
-    behind = agent.sessions.behind(pin.end)
+    behind = found.place.reader.after(pin.end)
     entries = entries_of(found.place.reader, found.stored)
     more = [entry for entry in entries if behind(entry) and entry.kind in SPOKEN and not entry.again]
     return bool(more) or not behind.found
 
 
 def _read_back(found: Listed, mended: RepairedCopy) -> Listed:
-    stored = found.place.reader.find(found.place.home, mended.session)
+    stored = found.place.find(mended.session)
     if stored is None:
         raise Broken(f"the copy {mended.session} was written, but is not found")
     return Listed(found.place, stored, found.place.reader.brief(stored))
@@ -327,16 +325,16 @@ def _why_it_stays(
     return "a message that the conversation has was in a part that could not be read"
 
 
-def _hand_over(store: Store, agent: Agent, owner: _Owner, copy: Listed, mended: RepairedCopy) -> None:
+def _hand_over(store: Store, owner: _Owner, copy: Listed, mended: RepairedCopy) -> None:
     """The conversation goes on with the copy; the old session keeps its id, and the reason."""
     now, pin = clock.now_ms(), owner.pin
-    assert agent.sessions is not None
-    look = agent.sessions.look(copy.place.home, copy.id, Path(pin.workdir.path))
+    sessions = copy.place.format
+    resumable = sessions.find(copy.place.home, copy.id, Path(pin.workdir.path))
     successor = Successor(
         session=clock.new_id(now),
         native_id=copy.id,
         home=str(copy.place.home),
-        end=look.end if look is not None else None,
+        end=sessions.end(resumable) if resumable is not None else None,
         how="repair",
         reason="it was repaired: the conversation goes on with the copy",
         changed=bool(mended.done),

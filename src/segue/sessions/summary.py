@@ -56,7 +56,7 @@ class SessionShown(msgspec.Struct, frozen=True, kw_only=True):
 def shown_session(each: Listed, shelf: SessionCatalog) -> SessionShown:
     brief, known = each.brief, shelf.known(each.place.agent, each.id)
     messages, estimated = _messages(each, shelf)
-    loaded = context_load(brief, each.place.reader.allowance, _window(known))
+    loaded = context_load(brief, each.place.reader.window_rules, _window(known))
     return SessionShown(
         id=each.id,
         agent=each.place.agent,

@@ -46,7 +46,7 @@ class Sample(Struct, frozen=True):
     def _branches(self, start: Start) -> bool:
         """Whether it branches by itself; an adapter that writes cut sessions may leave that to its writer."""
         made = call(self.agent.command, self.request(start), self.runtime, RunPlace(Path("/nonexistent/run")))
-        return self.agent.sessions is None or not isinstance(made, Misuse)
+        return self.agent.format is None or not isinstance(made, Misuse)
 
     def request(self, start: Start | None = None, prompt: str = PROMPT, **more: Any) -> Request:
         chosen = start if start is not None else next(self.starts)

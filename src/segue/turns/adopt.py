@@ -92,24 +92,26 @@ def adopt_session(prepared: Prepared, store: Store, session: Listed) -> str:
 
 def _read(prepared: Prepared, session: Listed) -> tuple[list[Entry], str | None]:
     """All that stands in it, and the anchor at its end, of one and the same moment."""
-    sessions, reader = prepared.agent.sessions, session.place.reader
+    place = session.place
     for _ in range(TRIES):
-        before = reader.find(session.place.home, session.id)
-        look = sessions.look(session.place.home, session.id, _cwd(prepared, session)) if sessions else None
-        if before is None or look is None:
+        before = place.find(session.id)
+        resumable = place.format.find(place.home, session.id, _cwd(prepared, session))
+        if before is None or resumable is None:
             raise Misuse(f"the session {session.id} is gone")
-        entries = list(entries_of(reader, before))
-        after = reader.find(session.place.home, session.id)
+        end = place.format.end(resumable)
+        entries = list(entries_of(place.reader, before))
+        after = place.find(session.id)
         if after is not None and (after.changed_ns, after.size) == (before.changed_ns, before.size):
-            return entries, look.end
+            return entries, end
     raise InUse(f"the session {session.id} is being written to just now; try again when its agent is done")
 
 
 def _since(prepared: Prepared, entries: Iterable[Entry], pin: Pin) -> list[SessionMessage]:
     """What came behind the place where we left it."""
-    if prepared.agent.sessions is None or pin.end is None:
+    archive = prepared.agent.archive()
+    if archive is None or pin.end is None:
         raise Misuse("it cannot be told what is new in the session; adopt it under another key")
-    behind = prepared.agent.sessions.behind(pin.end)
+    behind = archive.after(pin.end)
     new = [entry for entry in in_force(list(entries)) if behind(entry)]
     if not behind.found:
         raise Misuse(

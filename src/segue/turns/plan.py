@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from segue.agents.base import CutRequest
 from segue.core.forecast import predict
 from segue.core.ladder import Decision
 from segue.core.model import Instructions, Message, Pin, Voice
@@ -250,20 +251,23 @@ class Planner:
 
     def _start(self, mode: Mode, home: Path, request: Request) -> tuple[Start, Totals]:
         prepared, pin, found = self.prepared, self.surveyed.pin, self.surveyed.found
-        sessions = prepared.agent.sessions
+        sessions = prepared.agent.format
         if mode not in NATIVE or pin is None:
             chosen = prepared.runtime.capabilities.choose_id and prepared.ask.save
             return Start("fresh", new_id=clock.new_uuid() if chosen else None), ZERO
         if home != prepared.home and sessions is not None:  # a private home has a copy of the session
-            found = sessions.look(home, pin.native_id, request.cwd) or found
+            found = sessions.find(home, pin.native_id, request.cwd) or found
         if mode == "resume":
             if sessions is not None and found is not None:
-                sessions.mend(found, pin.native_id, prepared.runtime)
+                sessions.make_resumable(found, prepared.runtime)
             return Start("resume", pin.native_id), pin.totals
         anchor = self.situation.cut.anchor
         if sessions is None or found is None or anchor is None:
             raise NoPlace
-        start = sessions.cut(found, pin.native_id, anchor, clock.new_uuid(), request, home, prepared.runtime)
+        wanted = CutRequest(
+            anchor=anchor, new_id=clock.new_uuid(), home=home, request=request, runtime=prepared.runtime
+        )
+        start = sessions.cut(found, wanted)
         if start is None:
             raise NoPlace
         return start, pin.totals if start.mode == "branch" else ZERO

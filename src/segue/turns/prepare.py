@@ -273,7 +273,7 @@ def as_of_now(prepared: Prepared, store: Store) -> Prepared:
 
 
 def _login(agent: Agent, home: Path, env: Mapping[str, str]) -> str:
-    seen = agent.sessions.login(home, env) if agent.sessions is not None else None
+    seen = agent.format.login(home, env) if agent.format is not None else None
     return seen or UNKNOWN
 
 

@@ -33,13 +33,13 @@ def bring_back(prepared: Prepared, store: Store, pin: Pin, copy: KeptRow) -> str
     label, here = prepared.agent.label, prepared.host.has(pin)
     home = Path(pin.home) if here else prepared.home
     restore_copy(copy, chunks_of(store, prepared.segue_home.kept), home, behind=not here)
-    sessions = prepared.agent.sessions
-    found = sessions.look(home, pin.native_id, prepared.request.cwd) if sessions is not None else None
-    if found is None:
+    sessions = prepared.agent.format
+    found = sessions.find(home, pin.native_id, prepared.request.cwd) if sessions is not None else None
+    if found is None or sessions is None:
         raise SegueError(f"{label} does not find it there")
     if here:
         return f"{label}'s session was gone from disk; restored from our copy"
-    if pin.end is not None and found.end != pin.end:
+    if pin.end is not None and sessions.end(found) != pin.end:
         raise SegueError("it is older than the session")
     copies.move(store.db, prepared.conversation.id, pin, prepared.host, str(home))
     return f"{label}'s session was on {pin.host}; restored here from our copy"
@@ -71,7 +71,7 @@ async def restore_if_gone(store: Store, row: KeptRow, home: Path, segue_home: Ho
 def get_ready(prepared: Prepared) -> None:
     """Load what keeping a copy needs while the agent is at work, so that nobody waits for it in the end."""
     with suppress(Exception):
-        if prepared.config.keep.enabled and prepared.agent.reader() is not None:
+        if prepared.config.keep.enabled and prepared.agent.archive() is not None:
             import zstandard  # noqa: F401 - to have it loaded is all
 
             from segue.sessions.copies import keep as keeping  # noqa: F401 - likewise
@@ -79,7 +79,7 @@ def get_ready(prepared: Prepared) -> None:
 
 def keep_copy(prepared: Prepared, store: Store, plan: Plan, native_id: str) -> str | None:
     """Copy what is new of the session that this turn has pinned. Trouble is told, and fails nothing."""
-    if not prepared.config.keep.enabled or (reader := prepared.agent.reader()) is None:
+    if not prepared.config.keep.enabled or prepared.agent.archive() is None:
         return None
     from segue.sessions.copies import keep as keeping
 
@@ -93,7 +93,7 @@ def keep_copy(prepared: Prepared, store: Store, plan: Plan, native_id: str) -> s
         cwd=plan.request.cwd,
     )
     try:
-        keeping.keep_copy(store, prepared.segue_home.kept, prepared.config.keep, reader, session)
+        keeping.keep_copy(store, prepared.segue_home.kept, prepared.config.keep, prepared.agent, session)
     except OSError as error:
         return f"{UNKEPT}: {error.strerror or error}"
     except SegueError as error:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from segue.agents.base import Agent, Found
+from segue.agents.base import Agent, StoredSession
 from segue.core.cut import embody
 from segue.core.model import Ended, Held, Instructions, Message, Pin, ViewFigures
 from segue.core.outcome import CUT_SHORT, Failure, Outcome
@@ -51,16 +51,17 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 def settle(
     plan: Plan,
     outcome: Outcome,
-    found: Found | None,
+    found: StoredSession | None,
     kept: Sequence[Held],
     *,
+    end: str | None = None,
     known_format: bool,
     continued: bool,
     answer_id: str,
     now_ms: int,
 ) -> Result:
     """``kept``: the deliveries that the plan keeps (none, if only what is added matters).
-    ``found``: the session's file now."""
+    ``found``: the session on disk now, ``end``: the anchor at its end."""
     answer = _answer(plan, outcome, answer_id) if outcome.failure is None else None
     if answer is None and (outcome.tools_run == 0 or not (known_format or _worth_keeping(plan, outcome))):
         return Result(pin=_marked(plan, outcome))
@@ -68,7 +69,7 @@ def settle(
     if native_id is None or (known_format and found is None) or not plan.request.save:
         pin = _marked(plan, outcome)
         return Result(answer=answer, pin=pin, notices=_unpinned(plan, native_id, answer))
-    if found is not None and found.end is not None and found.end == _left_at(plan):
+    if end is not None and end == _left_at(plan):
         # Killed before the CLI had written anything of it down: the session holds nothing of this turn.
         return Result(answer=answer, pin=_marked(plan, outcome))
     if not continued:
@@ -77,7 +78,7 @@ def settle(
             switch_off="branch",
             notices=("the agent did not go on from the place it was told to: the session is not kept",),
         )
-    anchor = found.end if found is not None else UNKNOWN_PLACE + plan.turn
+    anchor = end if found is not None else UNKNOWN_PLACE + plan.turn
     marks = (answer.id, answer.revision) if answer is not None else None
     held = embody(kept, plan.text, plan.corrections, plan.voice, answer=marks, anchor=anchor)
     pin = msgspec.structs.replace(
@@ -238,11 +239,13 @@ def _unpinned(plan: Plan, native_id: str | None, answer: Message | None) -> tupl
 
 def interpret(agent: Agent, plan: Plan, outcome: Outcome, kept: Sequence[Held]) -> Result:
     """What an attempt's outcome means, with a look at the session it left on disk."""
-    sessions = agent.sessions
-    found: Found | None = None
-    if sessions is not None and outcome.session_id is not None:
-        found = sessions.look(plan.home, outcome.session_id, plan.request.cwd)
+    sessions = agent.format
+    found: StoredSession | None = None
+    end: str | None = None
     continued = True
+    if sessions is not None and outcome.session_id is not None:
+        found = sessions.find(plan.home, outcome.session_id, plan.request.cwd)
+        end = sessions.end(found) if found is not None else None
     if sessions is not None and found is not None and plan.anchor is not None:
         continued = sessions.continues(found, plan.anchor)
     return settle(
@@ -250,6 +253,7 @@ def interpret(agent: Agent, plan: Plan, outcome: Outcome, kept: Sequence[Held]) 
         outcome,
         found,
         kept,
+        end=end,
         known_format=sessions is not None,
         continued=continued,
         answer_id=_id(),

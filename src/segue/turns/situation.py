@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from segue.agents.base import Found
+from segue.agents.base import StoredSession
 from segue.config.schema import Config
 from segue.core import view as history
 from segue.core.cut import Cut, HeldIndex, ViewIndex, cut
@@ -35,7 +35,7 @@ class Survey(msgspec.Struct, frozen=True, kw_only=True):
     view: tuple[Message, ...]
     """What this voice should know; of a quick survey only what was said since its session was pinned."""
     pin: Pin | None
-    found: Found | None
+    found: StoredSession | None
     copy: KeptRow | None = None
     """Our copy of the session, where the session itself is not here."""
     epoch: int
@@ -276,25 +276,30 @@ def _offers(prepared: Prepared, pin: Pin | None) -> tuple[str, ...] | None:
         return None
 
 
-def _look(prepared: Prepared, pin: Pin | None) -> Found | None:
-    sessions = prepared.agent.sessions
+def _look(prepared: Prepared, pin: Pin | None) -> StoredSession | None:
+    sessions = prepared.agent.format
     if pin is None or sessions is None or not prepared.host.has(pin):
         return None
-    return sessions.look(Path(pin.home), pin.native_id, prepared.request.cwd)
+    return sessions.find(Path(pin.home), pin.native_id, prepared.request.cwd)
 
 
 def _copy(prepared: Prepared, store: Store, pin: Pin | None) -> KeptRow | None:
-    if pin is None or prepared.agent.sessions is None or not prepared.config.keep.enabled:
+    if pin is None or prepared.agent.format is None or not prepared.config.keep.enabled:
         return None
     return copies.find(store.db, pin.voice.agent, pin.account, pin.native_id)
 
 
 def _file(
-    prepared: Prepared, pin: Pin | None, found: Found | None, copy: KeptRow | None, unrestored: str | None
+    prepared: Prepared,
+    pin: Pin | None,
+    found: StoredSession | None,
+    copy: KeptRow | None,
+    unrestored: str | None,
 ) -> File:
-    if found is not None:
-        return File(True, found.size, found.end)
-    if pin is None or prepared.agent.sessions is None:
+    sessions = prepared.agent.format
+    if found is not None and sessions is not None:
+        return File(True, found.size, sessions.end(found))
+    if pin is None or sessions is None:
         return File()
     gone = False if prepared.host.has(pin) else None
     return File(gone, kept=copy is not None, unrestored=unrestored)

@@ -25,17 +25,18 @@ def test_nothing_that_was_said_stands_behind_the_end_and_all_of_a_later_turn_doe
     name = next(name for name in registry.BUILT_IN if name in f"{recorded.parent.name} {recorded.name}")
     agent, home = registry.get(name, Config()), tmp_path / "home"
     shutil.copytree(recorded, home)
-    reader, sessions = agent.reader(), agent.sessions
+    reader, sessions = agent.archive(), agent.format
     assert reader is not None
     assert sessions is not None
     looked = 0
     for stored in reader.stored(home):
-        found = sessions.look(home, stored.id, CWD)
+        found = sessions.find(home, stored.id, CWD)
         entries = list(entries_of(reader, stored))
-        if found is None or found.end is None or not any(map(is_message, entries)):
+        end = sessions.end(found) if found is not None else None
+        if end is None or not any(map(is_message, entries)):
             continue
         looked += 1
-        behind = sessions.behind(found.end)
+        behind = reader.after(end)
         assert [entry for entry in entries if behind(entry) and is_message(entry)] == []
         if recorded.name == "gemini-0.61.0" and entries[-1].kind == "result":
             assert not behind.found  # named by a message without words: what is behind it is never guessed

@@ -11,6 +11,7 @@ import pytest
 
 from segue.agents.base import Record, StoredSession, entries_of
 from segue.agents.claude.archive import ARCHIVE
+from segue.agents.claude.format import FORMAT
 from segue.core.transcript import Brief, Entry
 from segue.sessions.counts import is_message
 
@@ -22,7 +23,7 @@ ID = "11111111-2222-4333-8444-555555555555"
 
 
 def found(home: Path, session: str) -> StoredSession:
-    there = ARCHIVE.find(home, session)
+    there = FORMAT.find(home, session)
     assert there is not None
     return there
 
@@ -369,7 +370,7 @@ def test_only_sessions_are_found_links_among_them_and_the_newer_of_two(tmp_path:
 
 @pytest.mark.parametrize("session", ["../../etc", "", "agent-abc", "99999999-2222-4333-8444-555555555555"])
 def test_what_is_not_there_is_not_found(tmp_path: Path, session: str) -> None:
-    assert ARCHIVE.find(tmp_path, session) is None
+    assert FORMAT.find(tmp_path, session) is None
     assert list(ARCHIVE.stored(tmp_path)) == []
 
 

@@ -10,13 +10,19 @@ import msgspec
 import pytest
 from tests.unit.streams import concluded
 
-from segue.agents.base import Found, SessionFormat
+from segue.agents.base import CutRequest, SessionFormat, StoredSession
 from segue.agents.claude import format as session_format
 from segue.agents.claude.adapter import AGENT
 from segue.agents.claude.format import FORMAT
 from segue.core.outcome import Outcome
 from segue.core.request import Capabilities, Request, Runtime, Start
 from segue.core.usage import Totals
+
+
+def facts(stored: StoredSession | None) -> tuple[Path, int, str | None]:
+    assert stored is not None
+    return stored.path, stored.size, FORMAT.end(stored)
+
 
 OLD_ID = "11111111-1111-4111-8111-111111111111"
 NEW_ID = "22222222-2222-4222-8222-222222222222"
@@ -90,11 +96,11 @@ class Home:
         data = [line if isinstance(line, bytes) else msgspec.json.encode(line) + b"\n" for line in lines]
         self.path.write_bytes(b"".join(data))
 
-    def look(self, session: str = OLD_ID) -> Found | None:
-        return FORMAT.look(self.home, session, self.cwd)
+    def look(self, session: str = OLD_ID) -> StoredSession | None:
+        return FORMAT.find(self.home, session, self.cwd)
 
     @property
-    def found(self) -> Found:
+    def found(self) -> StoredSession:
         found = self.look()
         assert found is not None
         return found
@@ -109,7 +115,9 @@ class Home:
         )
         at = key(anchor) if isinstance(anchor, int) else anchor
         request = Request(prompt="", cwd=self.cwd)
-        return FORMAT.cut(self.found, OLD_ID, at, NEW_ID, request, self.home, runtime)
+        return FORMAT.cut(
+            self.found, CutRequest(anchor=at, new_id=NEW_ID, home=self.home, request=request, runtime=runtime)
+        )
 
     def copied(self) -> list[Any]:
         path = self.folder / f"{NEW_ID}.jsonl"
@@ -127,7 +135,7 @@ def home(tmp_path: Path) -> Home:
 
 
 def test_the_adapter_has_the_format() -> None:
-    sessions: SessionFormat | None = AGENT.sessions
+    sessions: SessionFormat | None = AGENT.format
     assert sessions is FORMAT
 
 
@@ -153,23 +161,23 @@ def test_the_adapter_has_the_format() -> None:
 )
 def test_the_end_is_the_last_message_of_the_conversation_itself(home: Home, later: Any, end: int) -> None:
     home.write(*TWO_TURNS, *later)
-    assert home.found == Found(home.path, home.path.stat().st_size, key(end))
+    assert facts(home.found) == (home.path, home.path.stat().st_size, key(end))
 
 
 @pytest.mark.parametrize("size", [1, 60_000, 65_536, 70_000, 400_000, 20_000_000])
 def test_a_message_of_any_length_is_found_from_the_end(home: Home, size: int) -> None:
     home.write(prompt(1), answer(2, "x" * size), costs(1.0))
-    assert home.found.end == key(2)
+    assert FORMAT.end(home.found) == key(2)
     home.write(prompt(1), answer(2), {"type": "filler", "text": "x" * size})
-    assert home.found.end == key(2)
+    assert FORMAT.end(home.found) == key(2)
 
 
 def test_files_without_an_end(home: Home) -> None:
     assert home.look() is None
     home.write()
-    assert home.found == Found(home.path, 0, None)
+    assert facts(home.found) == (home.path, 0, None)
     home.write(b"\x00" * 100_000)
-    assert home.found == Found(home.path, 100_000, None)
+    assert facts(home.found) == (home.path, 100_000, None)
     assert not FORMAT.continues(home.found, key(1))
     assert home.cut(1) is None
 
@@ -188,7 +196,7 @@ def test_only_the_end_of_a_huge_file_is_read(home: Home) -> None:
         file.seek(50_000_000_000)
         file.write(ending)
     began = time.monotonic()
-    assert home.found.end == key(4)
+    assert FORMAT.end(home.found) == key(4)
     assert home.found.size > 50_000_000_000
     assert time.monotonic() - began < 5
 
@@ -198,9 +206,9 @@ def test_a_session_is_found_in_another_folder_but_the_own_one_comes_first(home: 
     away.mkdir()
     home.write(prompt(1))
     home.path.rename(away / home.path.name)
-    assert (home.found.path.parent, home.found.end) == (away, key(1))
+    assert (home.found.path.parent, FORMAT.end(home.found)) == (away, key(1))
     home.write(*TWO_TURNS)
-    assert (home.found.path, home.found.end) == (home.path, key(4))
+    assert (home.found.path, FORMAT.end(home.found)) == (home.path, key(4))
 
 
 @pytest.mark.parametrize(
@@ -252,7 +260,12 @@ def test_a_file_that_went_away(home: Home) -> None:
     assert not FORMAT.continues(found, key(2))
     runtime = AGENT.runtime(("claude",), ["2.1.325 (Claude Code)", "--resume --fork-session"])
     request = Request(prompt="", cwd=home.cwd)
-    assert FORMAT.cut(found, OLD_ID, key(2), NEW_ID, request, home.home, runtime) is None
+    assert (
+        FORMAT.cut(
+            found, CutRequest(anchor=key(2), new_id=NEW_ID, home=home.home, request=request, runtime=runtime)
+        )
+        is None
+    )
 
 
 def test_a_copy_has_the_lines_up_to_the_cut_under_the_new_id(home: Home) -> None:
@@ -325,10 +338,15 @@ def test_a_folder_that_cannot_be_written_to_is_no_cut(home: Home) -> None:
     away = home.folder.with_name("-away")
     home.folder.rename(away)
     home.folder.write_text("a file stands where the folder should be")
-    moved = Found(away / found.path.name, found.size, found.end)
+    moved = msgspec.structs.replace(found, file=str(away / found.path.name))
     runtime = AGENT.runtime(("claude",), ["2.1.325 (Claude Code)", "--resume --fork-session"])
     request = Request(prompt="", cwd=home.cwd)
-    assert FORMAT.cut(moved, OLD_ID, key(2), NEW_ID, request, home.home, runtime) is None
+    assert (
+        FORMAT.cut(
+            moved, CutRequest(anchor=key(2), new_id=NEW_ID, home=home.home, request=request, runtime=runtime)
+        )
+        is None
+    )
 
 
 # --- continues -------------------------------------------------------------------------------------
@@ -380,7 +398,7 @@ def test_a_call_without_a_result_may_be_completed_or_left_out(home: Home) -> Non
 def test_nothing_is_mended(home: Home) -> None:
     home.write(*TWO_TURNS, b'{"torn')
     before = home.path.read_bytes()
-    FORMAT.mend(home.found, OLD_ID, AGENT.runtime(("claude",), ["", ""]))
+    FORMAT.make_resumable(home.found, AGENT.runtime(("claude",), ["", ""]))
     assert home.path.read_bytes() == before
 
 

@@ -70,14 +70,14 @@ class Story:
 
 
 def stored(home: Path, session: str) -> StoredSession:
-    found = ARCHIVE.find(home, session)
+    found = FORMAT.find(home, session)
     assert found is not None
     return found
 
 
 def repaired(of: StoredSession, **mending: Any) -> tuple[RepairedCopy, list[Entry]]:
     before = of.path.read_bytes()
-    mended = FORMAT.repair(of, NEW_ID, RepairOptions(**mending))
+    mended = ARCHIVE.repair(of, NEW_ID, RepairOptions(**mending))
     assert of.path.read_bytes() == before
     assert (mended.session, mended.path) == (NEW_ID, of.path.with_name(f"{NEW_ID}.jsonl"))
     assert mended.path.stat().st_mode & 0o777 == 0o600
@@ -245,7 +245,7 @@ def test_where_nothing_was_said_nothing_is_written(tmp_path: Path, since: str | 
     story = Story().raw(b"torn").raw(b'{"type":"mode","mode":"normal"}')
     of = (story if since is None else story.user("hello")).write(tmp_path)
     with pytest.raises(Broken):
-        FORMAT.repair(of, NEW_ID, RepairOptions(since=since))
+        ARCHIVE.repair(of, NEW_ID, RepairOptions(since=since))
     assert [path.name for path in of.path.parent.iterdir()] == [of.path.name]
 
 
@@ -255,7 +255,7 @@ def test_a_long_session_is_not_held_in_memory(tmp_path: Path) -> None:
         story.returns(f"t{n}", "x" * 500_000)
     of = story.write(tmp_path)
     tracemalloc.start()
-    FORMAT.repair(of, NEW_ID, RepairOptions(trim=True))
+    ARCHIVE.repair(of, NEW_ID, RepairOptions(trim=True))
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert of.size > 50_000_000
@@ -284,9 +284,9 @@ def test_a_removed_session_takes_with_it_what_is_its_own_and_nothing_else(
     (home / "debug" / f"{session}.txt").write_text("x")
     rest = {name: data for name, data in contents(home).items() if session not in name}
     assert len(rest) < len(contents(home))
-    FORMAT.remove(stored(home, session))
+    ARCHIVE.remove(stored(home, session))
     assert contents(home) == rest
-    assert ARCHIVE.find(home, session) is None
+    assert FORMAT.find(home, session) is None
     assert not any(session in str(path) for path in home.rglob("*"))
 
 
@@ -303,10 +303,10 @@ def test_the_lists_of_the_cli_lose_its_entries_alone(tmp_path: Path) -> None:
     index = of.path.parent / "sessions-index.json"
     entry = '{\n  "sessionId": "%s"\n}'
     index.write_text(f'{{"version": 1, "entries": [{entry % "other"}, {entry % ID}, {entry % "third"}]}}')
-    FORMAT.remove(of)
+    ARCHIVE.remove(of)
     assert history.read_text() == "".join(others)
     assert index.read_text() == f'{{"version": 1, "entries": [{entry % "other"}, {entry % "third"}]}}'
-    FORMAT.remove(of)
+    ARCHIVE.remove(of)
 
 
 @pytest.mark.parametrize("at", [0, 1])
@@ -316,7 +316,7 @@ def test_the_first_and_the_last_entry_of_the_index_can_go(tmp_path: Path, at: in
     entries = [{"sessionId": "other"}]
     entries.insert(at, {"sessionId": ID})
     index.write_bytes(msgspec.json.encode({"entries": entries}))
-    FORMAT.remove(of)
+    ARCHIVE.remove(of)
     assert msgspec.json.decode(index.read_bytes()) == {"entries": [{"sessionId": "other"}]}
 
 
@@ -335,7 +335,7 @@ def test_links_are_deleted_and_not_followed(tmp_path: Path) -> None:
     (home / "todos").symlink_to(outside / "todos")
     (home / "tasks").symlink_to(outside / "tasks")
     before = contents(outside)
-    FORMAT.remove(stored(home, ID))
+    ARCHIVE.remove(stored(home, ID))
     assert (contents(outside), (outside / "tasks" / ID).is_dir()) == (before, True)
     assert list(of.path.parent.iterdir()) == []
 
@@ -345,5 +345,5 @@ def test_a_folder_outside_of_the_home_is_not_touched(tmp_path: Path) -> None:
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "projects").symlink_to(tmp_path / "outside" / "projects")
     with pytest.raises(Broken, match="leads out of"):
-        FORMAT.remove(stored(tmp_path / "home", ID))
+        ARCHIVE.remove(stored(tmp_path / "home", ID))
     assert of.path.exists()

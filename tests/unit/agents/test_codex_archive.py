@@ -12,6 +12,7 @@ import zstandard
 
 from segue.agents.base import Record, StoredSession
 from segue.agents.codex.archive import ARCHIVE
+from segue.agents.codex.format import FORMAT
 from segue.core.transcript import Entry
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "sessions"
@@ -50,7 +51,7 @@ def put(
 
 
 def found(home: Path, thread: str = MINE) -> StoredSession:
-    stored = ARCHIVE.find(home, thread)
+    stored = FORMAT.find(home, thread)
     assert stored is not None
     return stored
 
@@ -199,7 +200,7 @@ def test_what_is_no_session_is_passed_over(tmp_path: Path) -> None:
     (tmp_path / "sessions" / "note").write_text("x")
     assert [one.id for one in ARCHIVE.stored(tmp_path)] == [MINE]
     assert list(ARCHIVE.stored(tmp_path / "nowhere")) == []
-    assert ARCHIVE.find(tmp_path, "../../x") is None
+    assert FORMAT.find(tmp_path, "../../x") is None
 
 
 def test_links_are_followed_and_dead_ones_passed_over(tmp_path: Path) -> None:

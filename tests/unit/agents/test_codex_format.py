@@ -12,7 +12,7 @@ import msgspec
 import pytest
 import zstandard
 
-from segue.agents.base import Ended, Found
+from segue.agents.base import CutRequest, Ended, StoredSession
 from segue.agents.codex import format as session_format
 from segue.agents.codex import rollouts
 from segue.agents.codex import trace as rollout
@@ -23,6 +23,12 @@ from segue.core.outcome import Exit
 from segue.core.request import Request, Start
 from segue.core.stream import TurnState
 from segue.core.usage import Usage
+
+
+def facts(stored: StoredSession | None) -> tuple[Path, int, str | None]:
+    assert stored is not None
+    return stored.path, stored.size, FORMAT.end(stored)
+
 
 ONE = "01a1e0cb-9715-7cb1-a5f1-99ffe42ffa2c"
 TWO = "01a1e0d0-7b2c-7750-9ce3-f5afa0e5cdcc"
@@ -63,14 +69,14 @@ def put(home: Path, text: bytes, thread: str = ONE, suffix: str = ".jsonl", day:
     return path
 
 
-def look(home: Path, thread: str = ONE) -> Found:
-    found = FORMAT.look(home, thread, HERE)
+def look(home: Path, thread: str = ONE) -> StoredSession:
+    found = FORMAT.find(home, thread, HERE)
     assert found is not None
     return found
 
 
 def end(home: Path, thread: str = ONE) -> str:
-    anchor = look(home, thread).end
+    anchor = FORMAT.end(look(home, thread))
     assert anchor is not None
     return anchor
 
@@ -85,9 +91,12 @@ def anchors_of(home: Path, *parts: bytes) -> list[str]:
     return found
 
 
-def cut(home: Path, anchor: str, thread: str = ONE, found: Found | None = None) -> Path | None:
+def cut(home: Path, anchor: str, thread: str = ONE, found: StoredSession | None = None) -> Path | None:
     request = Request(prompt="x", cwd=HERE)
-    start = FORMAT.cut(found or look(home, thread), thread, anchor, MINE, request, home, RUNTIME)
+    start = FORMAT.cut(
+        found or look(home, thread),
+        CutRequest(anchor=anchor, new_id=MINE, home=home, request=request, runtime=RUNTIME),
+    )
     if start is None:
         assert rollout.find_trace(home, MINE) is None
         return None
@@ -167,19 +176,21 @@ def test_a_last_line_without_a_line_break_counts_if_it_is_whole(tmp_path: Path) 
 )
 def test_what_holds_no_record_has_no_end(tmp_path: Path, text: bytes) -> None:
     path = put(tmp_path, text)
-    assert look(tmp_path) == Found(path, len(text), None)
+    assert facts(look(tmp_path)) == (path, len(text), None)
     assert cut(tmp_path, f"{len(text)}:{'0' * 16}:t1") is None
 
 
 def test_what_is_not_there_is_not_found(tmp_path: Path) -> None:
-    assert FORMAT.look(tmp_path, ONE, HERE) is None
-    assert FORMAT.look(tmp_path, "../*", HERE) is None
+    assert FORMAT.find(tmp_path, ONE, HERE) is None
+    assert FORMAT.find(tmp_path, "../*", HERE) is None
     put(tmp_path, head(ONE)).unlink()
-    (tmp_path / "sessions/2026/01/02" / f"rollout-2026-01-02T03-04-05-{ONE}.jsonl").mkdir()
-    found = look(tmp_path)
-    assert found.end is None
+    folder = tmp_path / "sessions/2026/01/02" / f"rollout-2026-01-02T03-04-05-{ONE}.jsonl"
+    folder.mkdir()
+    assert FORMAT.find(tmp_path, ONE, HERE) is None
+    found = StoredSession(id=ONE, home=tmp_path, file=str(folder), size=0, changed_ns=0)
+    assert FORMAT.end(found) is None
     assert cut(tmp_path, "5:0000000000000000:t1", found=found) is None
-    FORMAT.mend(found, ONE, RUNTIME)
+    FORMAT.make_resumable(found, RUNTIME)
     assert not FORMAT.continues(found, "5:0000000000000000:t1")
 
 
@@ -193,7 +204,7 @@ def test_a_large_rollout_is_read_at_its_end_only(tmp_path: Path) -> None:
     began = time.monotonic()
     found = look(tmp_path)
     assert time.monotonic() - began < 5
-    assert found.end not in (None, before)
+    assert FORMAT.end(found) not in (None, before)
 
 
 def test_a_line_of_megabytes_is_a_line(tmp_path: Path) -> None:
@@ -269,7 +280,10 @@ def test_anchors_hold_while_a_session_grows_and_in_its_branches(tmp_path: Path) 
     assert cut(tmp_path, found[2]) is not None
     assert end(tmp_path, MINE) == found[2]
     again = FORMAT.cut(
-        look(tmp_path, MINE), MINE, found[1], TWO, Request(prompt="x", cwd=HERE), tmp_path, RUNTIME
+        look(tmp_path, MINE),
+        CutRequest(
+            anchor=found[1], new_id=TWO, home=tmp_path, request=Request(prompt="x", cwd=HERE), runtime=RUNTIME
+        ),
     )
     assert again == Start("resume", TWO)
     assert end(tmp_path, TWO) == found[1]
@@ -328,7 +342,7 @@ def test_lines_an_old_version_added_without_numbers_end_the_numbering(tmp_path: 
         assert mode in path.read_bytes()
         assert end(tmp_path, MINE) == anchor
         path.unlink()
-    FORMAT.mend(look(tmp_path), ONE, RUNTIME)
+    FORMAT.make_resumable(look(tmp_path), RUNTIME)
     first = look(tmp_path).path.read_bytes().splitlines()[0]
     assert msgspec.json.decode(first)["payload"]["history_mode"] == "legacy"
     assert end(tmp_path) == plain
@@ -396,7 +410,16 @@ def test_a_cut_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytes
 def test_an_id_that_is_none_is_refused(tmp_path: Path) -> None:
     (anchor,) = anchors_of(tmp_path, head(ONE) + turn("t1"))
     with pytest.raises(Misuse):
-        FORMAT.cut(look(tmp_path), ONE, anchor, "../x", Request(prompt="x", cwd=HERE), tmp_path, RUNTIME)
+        FORMAT.cut(
+            look(tmp_path),
+            CutRequest(
+                anchor=anchor,
+                new_id="../x",
+                home=tmp_path,
+                request=Request(prompt="x", cwd=HERE),
+                runtime=RUNTIME,
+            ),
+        )
 
 
 # --- packed ----------------------------------------------------------------------------------------
@@ -409,12 +432,12 @@ def test_a_packed_rollout_is_read_cut_and_unpacked(tmp_path: Path) -> None:
     plain.unlink()
     frames = zstandard.compress(text[:100]) + zstandard.compress(text[100:])
     packed = put(tmp_path, frames, suffix=".jsonl.zst")
-    assert look(tmp_path) == Found(packed, len(text), last)
+    assert facts(look(tmp_path)) == (packed, len(text), last)
     path = cut(tmp_path, first)
     assert path is not None
     assert (path.suffix, end(tmp_path, MINE)) == (".jsonl", first)
     assert packed.exists()
-    FORMAT.mend(look(tmp_path), ONE, RUNTIME)
+    FORMAT.make_resumable(look(tmp_path), RUNTIME)
     assert (plain.read_bytes(), packed.exists()) == (text, False)
 
 
@@ -424,7 +447,7 @@ def test_a_broken_packed_rollout_stays_as_it_is(tmp_path: Path, text: bytes) -> 
     found = look(tmp_path)
     assert found.path == packed
     assert cut(tmp_path, "5:0000000000000000:t1") is None
-    FORMAT.mend(found, ONE, RUNTIME)
+    FORMAT.make_resumable(found, RUNTIME)
     assert packed.read_bytes() == text
     assert [path.name for path in packed.parent.iterdir()] == [packed.name]
 
@@ -432,8 +455,8 @@ def test_a_broken_packed_rollout_stays_as_it_is(tmp_path: Path, text: bytes) -> 
 def test_what_is_packed_too_large_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rollouts, "UNPACKED_BYTES", 1_000_000)
     packed = put(tmp_path, zstandard.compress(b"\n" * 3_000_000), suffix=".jsonl.zst")
-    assert look(tmp_path) == Found(packed, packed.stat().st_size, None)
-    FORMAT.mend(look(tmp_path), ONE, RUNTIME)
+    assert facts(look(tmp_path)) == (packed, packed.stat().st_size, None)
+    FORMAT.make_resumable(look(tmp_path), RUNTIME)
     assert [path.name for path in packed.parent.iterdir()] == [packed.name]
 
 
@@ -476,7 +499,7 @@ def test_a_turn_that_is_only_spoken_of_is_none(tmp_path: Path) -> None:
 )
 def test_a_line_that_was_not_finished_is_ended(tmp_path: Path, text: bytes, mended: bytes) -> None:
     path = put(tmp_path, text)
-    FORMAT.mend(look(tmp_path), ONE, RUNTIME)
+    FORMAT.make_resumable(look(tmp_path), RUNTIME)
     assert path.read_bytes() == mended
 
 
@@ -493,7 +516,7 @@ def test_a_line_that_was_not_finished_is_ended(tmp_path: Path, text: bytes, mend
 def test_what_is_well_stays_as_it_is(tmp_path: Path, text: bytes) -> None:
     path = put(tmp_path, text)
     before = path.stat().st_mtime_ns
-    FORMAT.mend(look(tmp_path), ONE, RUNTIME)
+    FORMAT.make_resumable(look(tmp_path), RUNTIME)
     assert (path.read_bytes(), path.stat().st_mtime_ns) == (text, before)
 
 

@@ -62,14 +62,14 @@ def put(home: Path, *lines: bytes, thread: str = MINE) -> StoredSession:
 
 
 def found(home: Path, thread: str) -> StoredSession:
-    stored = ARCHIVE.find(home, thread)
+    stored = FORMAT.find(home, thread)
     assert stored is not None
     return stored
 
 
 def repair(stored: StoredSession, **mending: Any) -> tuple[RepairedCopy, list[Entry]]:
     before = stored.path.read_bytes()
-    mended = FORMAT.repair(stored, NEW, RepairOptions(**mending))
+    mended = ARCHIVE.repair(stored, NEW, RepairOptions(**mending))
     assert stored.path.read_bytes() == before
     assert mended.path.stat().st_mode & 0o777 == 0o600
     assert ARCHIVE.brief(found(stored.home, NEW)).trouble is None
@@ -186,7 +186,7 @@ def test_images_that_are_too_large_become_words(tmp_path: Path) -> None:
 
 
 def repair_again(stored: StoredSession, image_bytes: int) -> tuple[str, ...]:
-    return FORMAT.repair(stored, NEW[:-1] + "9", RepairOptions(image_bytes=image_bytes)).done
+    return ARCHIVE.repair(stored, NEW[:-1] + "9", RepairOptions(image_bytes=image_bytes)).done
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -253,8 +253,8 @@ def test_a_damaged_head_is_written_anew(tmp_path: Path) -> None:
 def test_what_cannot_be_saved(tmp_path: Path, lines: tuple[bytes, ...]) -> None:
     stored = put(tmp_path, *lines)
     with pytest.raises(Broken):
-        FORMAT.repair(stored, NEW, RepairOptions())
-    assert ARCHIVE.find(tmp_path, NEW) is None
+        ARCHIVE.repair(stored, NEW, RepairOptions())
+    assert FORMAT.find(tmp_path, NEW) is None
 
 
 def test_a_fork_is_written_out_whole(tmp_path: Path) -> None:
@@ -266,7 +266,7 @@ def test_a_fork_is_written_out_whole(tmp_path: Path) -> None:
     assert ARCHIVE.files(found(tmp_path, NEW)) == (mended.path,)
     since = next(e.id for e in entries(stored) if e.text.startswith("[[shell"))
     assert since.startswith("-")
-    later = FORMAT.repair(stored, OTHER, RepairOptions(since=since))
+    later = ARCHIVE.repair(stored, OTHER, RepairOptions(since=since))
     assert [e.text for e in entries(found(tmp_path, later.session)) if e.kind == "assistant"] == [
         "done-2",
         "done-3",
@@ -287,7 +287,7 @@ def test_memory_stays_flat(tmp_path: Path) -> None:
     stored = put(tmp_path, HEAD, chunk * 1_500)
     assert stored.size > 37_000_000
     tracemalloc.start()
-    FORMAT.repair(stored, NEW, RepairOptions())
+    ARCHIVE.repair(stored, NEW, RepairOptions())
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 16_000_000
@@ -343,14 +343,14 @@ def test_all_that_belongs_to_a_session_goes_and_nothing_else(tmp_path: Path) -> 
     (tmp_path / "session_index.jsonl").write_text(names(MINE, OTHER, MINE) + "odd line")
     (tmp_path / "history.jsonl").write_text(f'{{"session_id":"{MINE}","text":"hi"}}\n')
     database = index(tmp_path, MINE, OTHER)
-    FORMAT.remove(found(tmp_path, MINE))
+    ARCHIVE.remove(found(tmp_path, MINE))
     assert [one.path for one in ARCHIVE.stored(tmp_path)] == [other.path]
     assert [path.name for path in shots.iterdir()] == [f"{OTHER}.sh"]
     assert list(archive.iterdir()) == []
     assert (tmp_path / "session_index.jsonl").read_text() == names(OTHER) + "odd line"
     assert "hi" in (tmp_path / "history.jsonl").read_text()
     assert rows(database) == {"threads": 1, "thread_tools": 1, "thread_spawn_edges": 0, "sections": 1}
-    FORMAT.remove(mine)
+    ARCHIVE.remove(mine)
 
 
 def test_indexes_that_know_nothing_of_it_stay_as_they_are(tmp_path: Path) -> None:
@@ -359,7 +359,7 @@ def test_indexes_that_know_nothing_of_it_stay_as_they_are(tmp_path: Path) -> Non
     (tmp_path / "session_index.jsonl").write_text(names(OTHER))
     (tmp_path / "mine_1.sqlite").write_bytes(b"not Codex's")
     before = {path: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
-    FORMAT.remove(stored)
+    ARCHIVE.remove(stored)
     assert {path: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()} == before
     assert database in before
 
@@ -370,7 +370,7 @@ def test_nothing_goes_while_the_index_is_locked(tmp_path: Path, monkeypatch: pyt
     database = sqlite3.connect(index(tmp_path, MINE, OTHER))
     database.execute("BEGIN EXCLUSIVE")
     with pytest.raises(InUse, match=r"state_5.sqlite of Codex cannot be written to now"):
-        FORMAT.remove(stored)
+        ARCHIVE.remove(stored)
     database.rollback()
     database.close()
     assert stored.path.exists()
@@ -384,9 +384,9 @@ def test_nothing_goes_while_codex_writes_to_it(tmp_path: Path) -> None:
     with lock.open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         with pytest.raises(InUse, match="is running the session"):
-            FORMAT.remove(stored)
+            ARCHIVE.remove(stored)
         assert stored.path.exists()
-    FORMAT.remove(stored)
+    ARCHIVE.remove(stored)
     assert not stored.path.exists()
 
 
@@ -394,7 +394,7 @@ def test_a_damaged_index_stops_it(tmp_path: Path) -> None:
     stored = put(tmp_path, HEAD)
     (tmp_path / "state_5.sqlite").write_bytes(b"x" * 5_000)
     with pytest.raises(Broken, match="damaged"):
-        FORMAT.remove(stored)
+        ARCHIVE.remove(stored)
     assert stored.path.exists()
 
 
@@ -402,9 +402,9 @@ def test_what_another_goes_on_from_stays(tmp_path: Path) -> None:
     shutil.copytree(FIXTURES / "codex-0.166.0" / "fork", tmp_path, dirs_exist_ok=True)
     parent, fork = sorted(ARCHIVE.stored(tmp_path), key=lambda one: one.path.name)
     with pytest.raises(Misuse, match=f"{fork.id} goes on from this one"):
-        FORMAT.remove(parent)
-    FORMAT.remove(fork)
-    FORMAT.remove(parent)
+        ARCHIVE.remove(parent)
+    ARCHIVE.remove(fork)
+    ARCHIVE.remove(parent)
     assert list(ARCHIVE.stored(tmp_path)) == []
 
 
@@ -414,11 +414,11 @@ def test_nothing_outside_of_the_home_is_touched(tmp_path: Path) -> None:
     real = put(outside, HEAD)
     (home / "sessions").symlink_to(outside / "sessions")
     with pytest.raises(Broken, match="outside of its home"):
-        FORMAT.remove(found(home, MINE))
+        ARCHIVE.remove(found(home, MINE))
     assert real.path.exists()
     (home / "sessions").unlink()
     linked = put(home, HEAD)
     linked.path.unlink()
     linked.path.symlink_to(real.path)
-    FORMAT.remove(found(home, MINE))
+    ARCHIVE.remove(found(home, MINE))
     assert (real.path.exists(), linked.path.is_symlink()) == (True, False)

@@ -34,6 +34,7 @@ from tests.unit.agents.test_gemini_format import (
 from segue.agents.base import Record, StoredSession
 from segue.agents.gemini.adapter import AGENT
 from segue.agents.gemini.archive import ARCHIVE
+from segue.agents.gemini.format import FORMAT
 from segue.core.transcript import Entry
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "sessions"
@@ -83,7 +84,7 @@ def recorded(version: str) -> dict[str, StoredSession]:
 
 class TestRecorded:
     def test_the_adapter_has_it(self) -> None:
-        assert AGENT.reader() is ARCHIVE
+        assert AGENT.archive() is ARCHIVE
 
     @pytest.mark.parametrize(
         ("version", "wanted"),
@@ -96,7 +97,7 @@ class TestRecorded:
         found = recorded(version)
         assert sorted(found) == wanted
         for one in found.values():
-            assert ARCHIVE.find(one.home, one.id) == one
+            assert FORMAT.find(one.home, one.id) == one
             assert (len(one.id), one.size, one.appends) == (36, one.path.stat().st_size, version == "0.61.0")
 
     @pytest.mark.parametrize(("version", "count", "tokens"), [("0.61.0", 4, 35470), ("0.29.0", 6, 36753)])
@@ -208,7 +209,7 @@ class TestStored:
         home.put(lines(*OPENING, *TALK))
         home.put(lines(HEADER | {"sessionId": ID[:-1] + "0"}, *TALK), "2026-01-02T03-06")
         assert sorted(one.id for one in ARCHIVE.stored(home.path)) == [ID[:-1] + "0", ID]
-        found = ARCHIVE.find(home.path, ID)
+        found = FORMAT.find(home.path, ID)
         assert found is not None
         assert found.id == ID
 
@@ -229,14 +230,14 @@ class TestStored:
     def test_one_without_a_beginning_is_known_by_its_name(self, home: Home) -> None:
         home.put(lines(*TALK))
         found = only(home.path)
-        assert (found.id, ARCHIVE.find(home.path, ID)) == (ID[:8], None)
-        assert ARCHIVE.find(home.path, found.id) == found
+        assert (found.id, FORMAT.find(home.path, ID)) == (ID[:8], None)
+        assert FORMAT.find(home.path, found.id) == found
         assert ARCHIVE.brief(found).trouble == "its beginning is damaged or missing"
 
     def test_where_there_is_nothing(self, tmp_path: Path) -> None:
         assert list(ARCHIVE.stored(tmp_path)) == []
         for session in ("", "*", "../../x", ID):
-            assert ARCHIVE.find(tmp_path, session) is None
+            assert FORMAT.find(tmp_path, session) is None
         (tmp_path / ".gemini").mkdir()
         (tmp_path / ".gemini/tmp").write_text("a file")
         assert list(ARCHIVE.stored(tmp_path)) == []
@@ -578,6 +579,6 @@ class TestExpiry:
 
 
 def only_of(home: Home, session: str) -> StoredSession:
-    found = ARCHIVE.find(home.path, session)
+    found = FORMAT.find(home.path, session)
     assert found is not None
     return found

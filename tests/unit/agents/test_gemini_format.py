@@ -13,12 +13,18 @@ from typing import Any
 
 import pytest
 
-from segue.agents.base import Found
+from segue.agents.base import CutRequest, StoredSession
 from segue.agents.gemini.format import FORMAT
 from segue.agents.gemini.forms import as_lines, as_object
 from segue.agents.gemini.verdict import evidence
 from segue.core.request import Capabilities, Request, RunPlace, Runtime, Start
 from segue.core.stream import TurnState
+
+
+def facts(stored: StoredSession | None) -> tuple[Path, int, str | None]:
+    assert stored is not None
+    return stored.path, stored.size, FORMAT.end(stored)
+
 
 ID = "11111111-2222-4333-8444-555555555555"
 NEW_ID = "99999999-2222-4333-8444-555555555555"
@@ -95,17 +101,23 @@ class Home:
         path.write_bytes(data)
         return path
 
-    def look(self, key: str = ID) -> Found | None:
-        return FORMAT.look(self.path, key, self.cwd)
+    def look(self, key: str = ID) -> StoredSession | None:
+        return FORMAT.find(self.path, key, self.cwd)
 
-    def found(self) -> Found:
+    def found(self) -> StoredSession:
         found = self.look()
         assert found is not None
         return found
 
+    def stored(self, path: Path) -> StoredSession:
+        return StoredSession(id=ID, home=self.path, file=str(path), size=0, changed_ns=0)
+
     def cut(self, anchor: str, program: Runtime = NEW, new_id: str = NEW_ID) -> Start | None:
         request = Request(prompt="x", cwd=self.cwd)
-        return FORMAT.cut(self.found(), ID, anchor, new_id, request, self.path, program)
+        return FORMAT.cut(
+            self.found(),
+            CutRequest(anchor=anchor, new_id=new_id, home=self.path, request=request, runtime=program),
+        )
 
     def copy(self, suffix: str = ".jsonl") -> Path:
         (path,) = self.chats.glob(f"session-*-{NEW_ID[:8]}{suffix}")
@@ -116,7 +128,7 @@ class Home:
         return sorted(path for path in self.chats.iterdir() if not path.name.startswith("."))
 
     def mend(self, program: Runtime = NEW) -> None:
-        FORMAT.mend(self.found(), ID, program)
+        FORMAT.make_resumable(self.found(), program)
 
 
 @pytest.fixture
@@ -165,25 +177,25 @@ class TestLook:
     @pytest.mark.parametrize(("name", "data", "end"), ENDS, ids=[name for name, _, _ in ENDS])
     def test_where_a_session_ends(self, home: Home, name: str, data: bytes, end: str | None) -> None:
         path = home.put(data)
-        assert home.look() == Found(path, len(data), end)
+        assert facts(home.look()) == (path, len(data), end)
 
     def test_the_older_form(self, home: Home) -> None:
         home.put(whole(*TALK), suffix=".json")
-        assert home.found().end == "g2"
+        assert FORMAT.end(home.found()) == "g2"
         home.put(whole(*TALK)[:-20], suffix=".json")
-        assert home.found().end is None
+        assert FORMAT.end(home.found()) is None
 
     def test_where_there_is_nothing(self, home: Home) -> None:
         assert home.look() is None
         assert home.look("*") is None
-        assert FORMAT.look(home.path / "gone", ID, home.cwd) is None
+        assert FORMAT.find(home.path / "gone", ID, home.cwd) is None
 
     def test_a_session_belongs_to_its_directory(self, home: Home, tmp_path: Path) -> None:
         home.put(lines(*OPENING, *TALK))
         link = tmp_path / "link"
         link.symlink_to(home.cwd)
-        assert FORMAT.look(home.path, ID, link) == home.found()
-        assert FORMAT.look(home.path, ID, tmp_path) is None
+        assert FORMAT.find(home.path, ID, link) == home.found()
+        assert FORMAT.find(home.path, ID, tmp_path) is None
 
     def test_a_folder_named_by_the_hash_of_its_directory(self, home: Home) -> None:
         project = home.chats.parent
@@ -191,7 +203,7 @@ class TestLook:
         home.put(lines(*OPENING, *TALK))
         assert home.look() is None
         project.rename(project.with_name(sha256(os.path.realpath(home.cwd).encode()).hexdigest()))
-        assert home.found().end == "g2"
+        assert FORMAT.end(home.found()) == "g2"
 
     def test_empty_twins_and_others_of_the_same_eight_characters_are_not_it(self, home: Home) -> None:
         path = home.put(lines(*OPENING, *TALK))
@@ -199,7 +211,7 @@ class TestLook:
         home.put(lines(HEADER | {"sessionId": ID[:-1] + "0"}, *TALK, user("u9", "x")), "2026-01-02T03-06")
         home.put(b"", "2026-01-02T03-07")
         home.put(lines(*OPENING, user("u9", "x")), "2026-01-02T03-08", ".jsonl.unreadable-1")
-        assert (home.found().path, home.found().end) == (path, "g2")
+        assert (home.found().path, FORMAT.end(home.found())) == (path, "g2")
 
     def test_of_two_forms_the_one_written_last_is_the_session(self, home: Home) -> None:
         older = home.put(whole(*TALK), suffix=".json")
@@ -216,7 +228,7 @@ class TestLook:
         home.put(data, suffix=suffix)
         tracemalloc.start()
         try:
-            assert home.found().end == "g2"
+            assert FORMAT.end(home.found()) == "g2"
             assert tracemalloc.get_traced_memory()[1] < 16_000_000
         finally:
             tracemalloc.stop()
@@ -240,19 +252,21 @@ class TestCut:
         copy = home.copy(".json")
         assert json.loads(copy.read_text())["sessionId"] == NEW_ID
         assert messages_in(copy) == TALK[:2]
-        assert FORMAT.look(home.path, NEW_ID, home.cwd) == Found(copy, copy.stat().st_size, "g1")
+        assert facts(FORMAT.find(home.path, NEW_ID, home.cwd)) == (copy, copy.stat().st_size, "g1")
 
     def test_it_can_be_cut_again_and_an_anchor_of_before_still_holds(self, home: Home) -> None:
         home.put(lines(*OPENING, *TALK))
         home.cut("g2")
         again = "88888888" + NEW_ID[8:]
-        copy = FORMAT.look(home.path, NEW_ID, home.cwd)
+        copy = FORMAT.find(home.path, NEW_ID, home.cwd)
         assert copy is not None
         request = Request(prompt="x", cwd=home.cwd)
-        assert FORMAT.cut(copy, NEW_ID, "g1", again, request, home.path, NEW) == Start("resume", again)
-        found = FORMAT.look(home.path, again, home.cwd)
+        assert FORMAT.cut(
+            copy, CutRequest(anchor="g1", new_id=again, home=home.path, request=request, runtime=NEW)
+        ) == Start("resume", again)
+        found = FORMAT.find(home.path, again, home.cwd)
         assert found is not None
-        assert found.end == "g1"
+        assert FORMAT.end(found) == "g1"
 
     def test_an_anchor_from_before_a_summary_is_found_where_it_stood(self, home: Home) -> None:
         summary = [user("s", "what was said"), gemini("sg", "I see"), *TALK[2:]]
@@ -286,9 +300,27 @@ class TestCut:
         for damaged in (b"", lines(*TALK), b"\0" * 100, b"{" * 100_000, whole(*TALK)[:-20]):
             path.write_bytes(damaged)
             request = Request(prompt="x", cwd=home.cwd)
-            assert FORMAT.cut(found, ID, "g1", NEW_ID, request, home.path, NEW) is None
+            assert (
+                FORMAT.cut(
+                    found,
+                    CutRequest(anchor="g1", new_id=NEW_ID, home=home.path, request=request, runtime=NEW),
+                )
+                is None
+            )
         path.unlink()
-        assert FORMAT.cut(found, ID, "g1", NEW_ID, Request(prompt="x", cwd=home.cwd), home.path, NEW) is None
+        assert (
+            FORMAT.cut(
+                found,
+                CutRequest(
+                    anchor="g1",
+                    new_id=NEW_ID,
+                    home=home.path,
+                    request=Request(prompt="x", cwd=home.cwd),
+                    runtime=NEW,
+                ),
+            )
+            is None
+        )
         assert home.files() == []
 
 
@@ -311,11 +343,11 @@ class TestContinues:
     def test_whether_a_turn_came_after_the_anchor(
         self, home: Home, name: str, data: bytes, anchor: str, does: bool
     ) -> None:
-        found = Found(home.put(data), len(data), None)
+        found = home.stored(home.put(data))
         assert FORMAT.continues(found, anchor) is does
 
     def test_without_a_file_it_does_not(self, home: Home) -> None:
-        assert FORMAT.continues(Found(home.chats / "gone.jsonl", 0, None), "g1") is False
+        assert FORMAT.continues(home.stored(home.chats / "gone.jsonl"), "g1") is False
 
 
 SPOKEN = gemini("g3", "I look", toolCalls=[done("c1", result())], tokens=TOKENS, thoughts=[], model="m")
@@ -457,7 +489,7 @@ class TestMend:
             CONTEXT,
             *as_lines([*TALK, SPOKEN, user("r3", result()), gemini("g4", "seen")]),
         ]
-        assert (home.found().end, path.stat().st_mode & 0o777) == ("g4", 0o600)
+        assert (FORMAT.end(home.found()), path.stat().st_mode & 0o777) == ("g4", 0o600)
         home.mend()
         assert (path.read_bytes(), home.files()) == (mended, [path])
 
@@ -478,10 +510,10 @@ class TestMend:
         older = home.put(whole(*TALK, spoken), suffix=".json")
         home.mend(NEW)
         newer = older.with_suffix(".jsonl")
-        assert (home.files(), home.found().end) == ([newer], "g3")
+        assert (home.files(), FORMAT.end(home.found())) == ([newer], "g3")
         assert messages_in(newer) == as_lines([*TALK, spoken])
         home.mend(OLD)
-        assert (home.files(), home.found().end) == ([older], "g3")
+        assert (home.files(), FORMAT.end(home.found())) == ([older], "g3")
         assert messages_in(older) == [*TALK, spoken]
 
     @pytest.mark.parametrize(
@@ -511,7 +543,7 @@ class TestMend:
     def test_what_lacks_its_beginning_is_not_made_a_session(self, home: Home, data: bytes) -> None:
         path = home.put(data)
         home.mend()
-        FORMAT.mend(Found(home.chats / "gone.jsonl", 0, None), ID, NEW)
+        FORMAT.make_resumable(home.stored(home.chats / "gone.jsonl"), NEW)
         assert (path.read_bytes(), home.files()) == (data, [path])
 
 
@@ -535,7 +567,7 @@ class TestKeeping:
         path.write_bytes(self.REST)
         if settled:
             self.settle(home)
-        assert home.found().end == "g3"
+        assert FORMAT.end(home.found()) == "g3"
         assert path.read_bytes() == lines(*OPENING, *TALK, user("x", "said before")) + self.REST
         assert list(home.chats.iterdir()) == [path]
 
@@ -543,7 +575,7 @@ class TestKeeping:
         path = home.put(lines(*OPENING, *TALK))
         home.mend()
         path.unlink()
-        assert home.found().end == "g2"
+        assert FORMAT.end(home.found()) == "g2"
 
     def test_a_cut_copy_is_kept_too(self, home: Home) -> None:
         home.put(lines(*OPENING, *TALK))
@@ -554,7 +586,7 @@ class TestKeeping:
     def test_nothing_of_it_stays_after_a_run(self, home: Home) -> None:
         path = home.put(lines(*OPENING, *TALK))
         home.mend()
-        assert (len(list(home.chats.iterdir())), home.found().end) == (2, "g2")
+        assert (len(list(home.chats.iterdir())), FORMAT.end(home.found())) == (2, "g2")
         assert len(list(home.chats.iterdir())) == 2
         self.settle(home)
         assert (list(home.chats.iterdir()), path.read_bytes()) == ([path], lines(*OPENING, *TALK))
@@ -572,7 +604,7 @@ class TestKeeping:
         home.mend()
         path.unlink()
         home.put(lines(*OPENING), "2026-01-02T03-05")
-        assert (home.found().path, home.found().end) == (path, "g2")
+        assert (home.found().path, FORMAT.end(home.found())) == (path, "g2")
 
     def test_a_session_that_went_back_to_the_older_form_does_not_rise_again(self, home: Home) -> None:
         path = home.put(lines(*OPENING, *TALK))

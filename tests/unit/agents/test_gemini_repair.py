@@ -55,7 +55,7 @@ def home(tmp_path: Path) -> Home:
 
 
 def repair(home: Home, **mending: Any) -> RepairedCopy:
-    return FORMAT.repair(only_of(home, ID), NEW_ID, RepairOptions(**mending))
+    return ARCHIVE.repair(only_of(home, ID), NEW_ID, RepairOptions(**mending))
 
 
 def heads(messages: list[dict[str, Any]]) -> list[str]:
@@ -128,7 +128,7 @@ class TestLines:
         header = json.loads(mended.path.read_text().splitlines()[0])
         assert (header["sessionId"], header["projectHash"]) == (NEW_ID, "any")
         assert sorted(home.files()) == sorted([path, mended.path])
-        again = FORMAT.repair(only_of(home, NEW_ID), "77777777" + ID[8:], RepairOptions())
+        again = ARCHIVE.repair(only_of(home, NEW_ID), "77777777" + ID[8:], RepairOptions())
         assert (messages_in(again.path), again.done) == (new, ())
 
     def test_torn_and_damaged_lines(self, home: Home) -> None:
@@ -139,7 +139,7 @@ class TestLines:
 
     def test_a_lost_header(self, home: Home) -> None:
         home.put(b'{"sess\n' + lines(*TALK))
-        mended = FORMAT.repair(only(home.path), NEW_ID, RepairOptions())
+        mended = ARCHIVE.repair(only(home.path), NEW_ID, RepairOptions())
         assert (ARCHIVE.brief(only_of(home, NEW_ID)).messages, len(mended.done)) == (4, 1)
         assert '"projectHash":"project"' in mended.path.read_text()
 
@@ -214,13 +214,13 @@ class TestLines:
     def test_where_nothing_can_be_saved(self, home: Home, data: bytes) -> None:
         home.put(data)
         with pytest.raises(Broken):
-            FORMAT.repair(only(home.path), NEW_ID, RepairOptions())
+            ARCHIVE.repair(only(home.path), NEW_ID, RepairOptions())
         assert len(list(home.chats.iterdir())) == 1
 
     def test_an_id_that_is_taken(self, home: Home) -> None:
         home.put(lines(HEADER, *TALK))
         with pytest.raises(Broken, match="another id"):
-            FORMAT.repair(only(home.path), ID[:8] + NEW_ID[8:], RepairOptions())
+            ARCHIVE.repair(only(home.path), ID[:8] + NEW_ID[8:], RepairOptions())
 
     def test_a_large_file_is_never_held_whole(self, home: Home) -> None:
         path = home.put(lines(HEADER))
@@ -274,8 +274,8 @@ def test_recorded_sessions_come_through(version: str, tmp_path: Path) -> None:
         before = ARCHIVE.brief(old)
         if before.empty:
             continue
-        mended = FORMAT.repair(old, f"{number:08d}{ID[8:]}", RepairOptions())
-        new = ARCHIVE.find(home, mended.session)
+        mended = ARCHIVE.repair(old, f"{number:08d}{ID[8:]}", RepairOptions())
+        new = FORMAT.find(home, mended.session)
         assert new is not None
         after = ARCHIVE.brief(new)
         assert (after.last_prompt, after.cwd) == (before.last_prompt, before.cwd)
@@ -293,14 +293,14 @@ def test_no_damage_makes_anything_fail_otherwise_than_by_saying_so(home: Home) -
         home.put(data[:at] + chance.choice([b"", b"{", b'"\n{', b"\xff", b"null"]) + data[other - 5 :])
         for old in list(ARCHIVE.stored(home.path)):
             with suppress(Broken):
-                FORMAT.repair(old, NEW_ID, RepairOptions(trim=True)).path.unlink()
+                ARCHIVE.repair(old, NEW_ID, RepairOptions(trim=True)).path.unlink()
             assert len(list(home.chats.iterdir())) == 1
 
 
 class TestRemove:
     def remove(self, home: Home) -> StoredSession:
         found = only_of(home, ID)
-        FORMAT.remove(found)
+        ARCHIVE.remove(found)
         return found
 
     def test_everything_of_it_goes_and_nothing_else(self, home: Home) -> None:
@@ -374,7 +374,7 @@ class TestRemove:
 
     def test_what_is_gone_already_is_no_trouble(self, home: Home) -> None:
         home.put(lines(*OPENING, *TALK))
-        FORMAT.remove(self.remove(home))
+        ARCHIVE.remove(self.remove(home))
         assert list(ARCHIVE.stored(home.path)) == []
 
     @pytest.mark.parametrize("stem", [".", "..", "chats", "another", "5ab5ab5"])

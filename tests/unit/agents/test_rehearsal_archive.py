@@ -13,6 +13,7 @@ import pytest
 
 from segue.agents.base import Record, RepairOptions, SessionArchive, StoredSession
 from segue.agents.rehearsal.adapter import AGENT
+from segue.agents.rehearsal.archive import ARCHIVE
 from segue.agents.rehearsal.format import FORMAT
 from segue.core.errors import Broken
 
@@ -23,7 +24,7 @@ HEADER = {"type": "session", "id": "old", "cwd": "/work", "model": "rehearsal-1"
 
 
 def reader() -> SessionArchive:
-    found = AGENT.reader()
+    found = AGENT.archive()
     assert found is not None
     return found
 
@@ -38,7 +39,7 @@ def home(tmp_path: Path) -> Path:
 
 
 def find(home: Path, session: str) -> StoredSession:
-    found = READER.find(home, session)
+    found = FORMAT.find(home, session)
     assert found is not None
     return found
 
@@ -85,8 +86,8 @@ def test_all_sessions_of_a_home_are_listed_and_nothing_else(home: Path, tmp_path
     (folder / "linked.jsonl").symlink_to(folder / f"{WHOLE}.jsonl")
     assert {stored.id for stored in READER.stored(home)} == {WHOLE, KILLED, "linked"}
     assert list(READER.stored(tmp_path / "nowhere")) == []
-    assert READER.find(home, "../sessions/x") is None
-    assert READER.find(home, "none") is None
+    assert FORMAT.find(home, "../sessions/x") is None
+    assert FORMAT.find(home, "none") is None
 
 
 def test_a_brief_tells_what_a_session_is(home: Path) -> None:
@@ -163,7 +164,7 @@ def test_a_killed_session_is_repaired_into_one_that_the_agent_resumes(home: Path
     stored.path.write_bytes(stored.path.read_bytes() + b'damaged\n{"type":"mess')
     before = stored.path.read_bytes()
     assert ask(home, KILLED, "what now?")["error"]["reason"] == "corrupt"
-    mended = FORMAT.repair(stored, NEW, RepairOptions())
+    mended = ARCHIVE.repair(stored, NEW, RepairOptions())
     assert mended.done == ("2 damaged lines were dropped", "a call without a result was closed")
     assert (mended.session, mended.path.stat().st_mode & 0o777) == (NEW, 0o600)
     assert stored.path.read_bytes() == before
@@ -180,7 +181,7 @@ def test_what_belongs_to_nothing_is_dropped(home: Path) -> None:
         message(4, "call", "assistant", "{}", call_id="c1"),
         message(5, "text", "user", "two"),
     )
-    mended = FORMAT.repair(write(home, HEADER, *lines), NEW, RepairOptions())
+    mended = ARCHIVE.repair(write(home, HEADER, *lines), NEW, RepairOptions())
     assert mended.done == (
         "a call without a result was closed",
         "a result without a call was dropped",
@@ -190,7 +191,7 @@ def test_what_belongs_to_nothing_is_dropped(home: Path) -> None:
 
 
 def test_trimming_keeps_the_dialogue_and_leaves_out_the_output(home: Path) -> None:
-    mended = FORMAT.repair(find(home, WHOLE), NEW, RepairOptions(trim=True))
+    mended = ARCHIVE.repair(find(home, WHOLE), NEW, RepairOptions(trim=True))
     assert mended.done == ("the output of a tool was left out",)
     old, new = told(home, WHOLE), told(home, NEW)
     assert [kind for kind, _ in old] == [kind for kind, _ in new]
@@ -199,7 +200,7 @@ def test_trimming_keeps_the_dialogue_and_leaves_out_the_output(home: Path) -> No
 
 def test_a_repaired_copy_can_begin_at_a_later_prompt(home: Path) -> None:
     third = list(READER.read(find(home, WHOLE)))[2]
-    mended = FORMAT.repair(find(home, WHOLE), NEW, RepairOptions(since=third.entries[0].id))
+    mended = ARCHIVE.repair(find(home, WHOLE), NEW, RepairOptions(since=third.entries[0].id))
     assert mended.done == ("2 messages before the place were left out",)
     assert [kind for kind, _ in told(home, NEW)] == ["state", "user", "call", "result", "assistant"]
 
@@ -212,15 +213,15 @@ def test_a_place_that_leaves_nothing_is_refused_and_nothing_is_written(
 ) -> None:
     before = sorted((home / "sessions").iterdir())
     with pytest.raises(Broken, match=why):
-        FORMAT.repair(find(home, WHOLE), NEW, RepairOptions(since=since))
+        ARCHIVE.repair(find(home, WHOLE), NEW, RepairOptions(since=since))
     assert sorted((home / "sessions").iterdir()) == before
 
 
 def test_a_session_without_a_header_and_a_taken_id_are_refused(home: Path) -> None:
     with pytest.raises(Broken, match="header"):
-        FORMAT.repair(write(home, b"nothing\n"), NEW, RepairOptions())
+        ARCHIVE.repair(write(home, b"nothing\n"), NEW, RepairOptions())
     with pytest.raises(Broken, match="already"):
-        FORMAT.repair(find(home, WHOLE), KILLED, RepairOptions())
+        ARCHIVE.repair(find(home, WHOLE), KILLED, RepairOptions())
 
 
 # --- removing ------------------------------------------------------------------------------------------
@@ -229,8 +230,8 @@ def test_a_session_without_a_header_and_a_taken_id_are_refused(home: Path) -> No
 def test_a_removed_session_is_gone_with_its_lock_and_the_others_stay(home: Path) -> None:
     (home / "sessions" / f"{WHOLE}.lock").touch()
     stored = find(home, WHOLE)
-    FORMAT.remove(stored)
-    FORMAT.remove(stored)
+    ARCHIVE.remove(stored)
+    ARCHIVE.remove(stored)
     assert [path.name for path in (home / "sessions").iterdir()] == [f"{KILLED}.jsonl"]
     assert ask(home, WHOLE, "hello")["error"]["reason"] == "not_found"
 
@@ -239,10 +240,10 @@ def test_a_link_is_removed_and_what_it_points_to_stays(home: Path, tmp_path: Pat
     outside = tmp_path / "outside.jsonl"
     (home / "sessions" / f"{WHOLE}.jsonl").rename(outside)
     (home / "sessions" / f"{WHOLE}.jsonl").symlink_to(outside)
-    FORMAT.remove(find(home, WHOLE))
+    ARCHIVE.remove(find(home, WHOLE))
     assert outside.is_file()
-    assert READER.find(home, WHOLE) is None
+    assert FORMAT.find(home, WHOLE) is None
     (home / "sessions").rename(tmp_path / "elsewhere")
     (home / "sessions").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(Broken, match="outside"):
-        FORMAT.remove(find(home, KILLED))
+        ARCHIVE.remove(find(home, KILLED))

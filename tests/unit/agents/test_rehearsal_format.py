@@ -7,10 +7,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from segue.agents.base import Found, SessionFormat
+from segue.agents.base import CutRequest, SessionFormat, StoredSession
 from segue.agents.rehearsal.adapter import AGENT
 from segue.agents.rehearsal.format import FORMAT
 from segue.core.request import Request, Start
+
+
+def facts(stored: StoredSession | None) -> tuple[Path, int, str | None]:
+    assert stored is not None
+    return stored.path, stored.size, FORMAT.end(stored)
+
 
 RUNTIME = AGENT.runtime(AGENT.builtin, ())
 HEADER = {"type": "session", "id": "old", "cwd": "/work", "model": "rehearsal-1", "created_ms": 1}
@@ -51,19 +57,21 @@ class Home:
         data = [line if isinstance(line, bytes) else msgspec.json.encode(line) + b"\n" for line in lines]
         self.path.write_bytes(b"".join(data))
 
-    def look(self, session: str = "old") -> Found | None:
-        return FORMAT.look(self.home, session, Path("/work"))
+    def look(self, session: str = "old") -> StoredSession | None:
+        return FORMAT.find(self.home, session, Path("/work"))
 
     @property
-    def found(self) -> Found:
+    def found(self) -> StoredSession:
         found = self.look()
         assert found is not None
         return found
 
     def cut(self, anchor: str) -> Start | None:
         request = Request(prompt="", cwd=Path("/work"))
-        found = Found(self.path, 0, None)
-        return FORMAT.cut(found, "old", anchor, "new", request, self.home, RUNTIME)
+        found = StoredSession(id=self.path.stem, home=self.home, file=str(self.path), size=0, changed_ns=0)
+        return FORMAT.cut(
+            found, CutRequest(anchor=anchor, new_id="new", home=self.home, request=request, runtime=RUNTIME)
+        )
 
 
 @pytest.fixture
@@ -72,7 +80,7 @@ def home(tmp_path: Path) -> Home:
 
 
 def test_the_adapter_has_the_format() -> None:
-    sessions: SessionFormat | None = AGENT.sessions
+    sessions: SessionFormat | None = AGENT.format
     assert sessions is FORMAT
 
 
@@ -92,14 +100,14 @@ def test_the_adapter_has_the_format() -> None:
 )
 def test_the_end_is_the_last_message_that_is_whole(home: Home, later: Any, end: str | None) -> None:
     home.write(*TWO_TURNS, *later)
-    assert home.found == Found(home.path, home.path.stat().st_size, end)
+    assert facts(home.found) == (home.path, home.path.stat().st_size, end)
 
 
 def test_files_without_an_end(home: Home) -> None:
     assert home.look() is None
     for lines in ((), (HEADER,), (b"torn",), (b"\x00" * 100_000,)):
         home.write(*lines)
-        assert home.found == Found(home.path, home.path.stat().st_size, None)
+        assert facts(home.found) == (home.path, home.path.stat().st_size, None)
         assert not FORMAT.continues(home.found, "m1")
         assert home.cut("m1") is None
 
@@ -118,7 +126,7 @@ def test_only_the_end_of_a_huge_file_is_read(home: Home) -> None:
         file.seek(50_000_000_000)
         file.write(ending)
     began = time.monotonic()
-    assert home.found.end == "m6"
+    assert FORMAT.end(home.found) == "m6"
     assert time.monotonic() - began < 5
 
 
@@ -168,7 +176,7 @@ def test_whether_the_newest_turn_came_behind_the_anchor(home: Home, later: Any, 
 def test_nothing_is_mended(home: Home) -> None:
     home.write(*TWO_TURNS, b'{"torn')
     before = home.path.read_bytes()
-    FORMAT.mend(home.found, "old", RUNTIME)
+    FORMAT.make_resumable(home.found, RUNTIME)
     assert home.path.read_bytes() == before
 
 

@@ -13,6 +13,7 @@ from tests.unit.agents.test_vibe_format import ID, MAKERS, TURNS, begun, old_ses
 
 from segue.agents.base import Record, SessionArchive, StoredSession
 from segue.agents.vibe.adapter import AGENT
+from segue.agents.vibe.format import FORMAT
 from segue.core.transcript import Entry
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "sessions"
@@ -26,7 +27,7 @@ DIALOGUE = ["user", "assistant", "user", "call", "result", "assistant"]
 
 
 def reader() -> SessionArchive:
-    found = AGENT.reader()
+    found = AGENT.archive()
     assert found is not None
     return found
 
@@ -35,7 +36,7 @@ READER = reader()
 
 
 def find(home: Path, session: str = ID) -> StoredSession:
-    found = READER.find(home, session)
+    found = FORMAT.find(home, session)
     assert found is not None
     return found
 
@@ -56,7 +57,7 @@ def test_all_sessions_of_a_home_are_listed_in_both_forms() -> None:
     listed = {stored.id: stored.appends for stored in READER.stored(NEW)}
     assert listed == {STORE: False, ORPHAN: False, COMPACTED: False, IMPORT: False, IMPORTED: True}
     for home in (OLD, NEW):
-        assert all(READER.find(home, stored.id) == stored for stored in READER.stored(home))
+        assert all(FORMAT.find(home, stored.id) == stored for stored in READER.stored(home))
 
 
 def test_a_directory_of_the_old_version_at_a_glance() -> None:
@@ -334,7 +335,7 @@ def test_links_are_followed_and_what_is_no_session_is_passed_over(tmp_path: Path
     (root / "session_1_2_66666666").symlink_to(tmp_path / "nowhere")
     assert [stored.id for stored in READER.stored(home)] == [ID]
     assert list(READER.stored(tmp_path / "nowhere")) == []
-    assert READER.find(home, "../../x") is None
+    assert FORMAT.find(home, "../../x") is None
 
 
 def test_a_newer_store_is_read_and_named(tmp_path: Path) -> None:

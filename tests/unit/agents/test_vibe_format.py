@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from segue.agents.base import Found
+from segue.agents.base import CutRequest, StoredSession
 from segue.agents.vibe import folder
 from segue.agents.vibe.format import FORMAT
 from segue.core.request import Capabilities, Request, Runtime, Start
@@ -181,14 +181,14 @@ def begun(text: str) -> bytes:
 MAKERS = pytest.mark.parametrize("make", [old_session, store], ids=["2.x", "3.x"])
 
 
-def look(home: Path, session: str = ID) -> Found:
-    found = FORMAT.look(home, session, CWD)
+def look(home: Path, session: str = ID) -> StoredSession:
+    found = FORMAT.find(home, session, CWD)
     assert found is not None
     return found
 
 
 def end(home: Path, session: str = ID) -> str:
-    anchor = look(home, session).end
+    anchor = FORMAT.end(look(home, session))
     assert anchor is not None
     return anchor
 
@@ -207,7 +207,12 @@ def cut(
     home: Path, anchor: str, *, old: bool = False, model: str | None = None, into: Path | None = None
 ) -> Any:
     request = Request(prompt="", cwd=CWD, model=model)
-    return FORMAT.cut(look(home), ID, anchor, NEW_ID, request, into or home, runtime(old=old))
+    return FORMAT.cut(
+        look(home),
+        CutRequest(
+            anchor=anchor, new_id=NEW_ID, home=into or home, request=request, runtime=runtime(old=old)
+        ),
+    )
 
 
 def written(home: Path) -> list[dict[str, Any]]:
@@ -227,8 +232,8 @@ def test_each_turn_has_an_end_of_its_own(tmp_path: Path, make: Any) -> None:
     found = anchors(tmp_path, make, [*TURNS, TURNS[2]])
     assert len(set(found)) == 4
     assert all(len(anchor) <= 200 for anchor in found)
-    assert FORMAT.look(tmp_path, ID, CWD) is None
-    assert FORMAT.look(tmp_path, "../../etc", CWD) is None
+    assert FORMAT.find(tmp_path, ID, CWD) is None
+    assert FORMAT.find(tmp_path, "../../etc", CWD) is None
 
 
 def test_both_forms_of_one_conversation_have_the_same_anchors(tmp_path: Path) -> None:
@@ -241,7 +246,7 @@ def test_both_forms_of_one_conversation_have_the_same_anchors(tmp_path: Path) ->
 def test_the_whole_id_counts_where_the_short_one_is_shared(tmp_path: Path) -> None:
     other = ID[:8] + NEW_ID[8:]
     old_session(tmp_path, TURNS[:1], other, name=f"session_20250101_120000_{ID[:8]}")
-    assert FORMAT.look(tmp_path, ID, CWD) is None
+    assert FORMAT.find(tmp_path, ID, CWD) is None
     old_session(tmp_path, TURNS)
     assert look(tmp_path).path.name.startswith("session_2026")
     assert look(tmp_path, other).path.name.startswith("session_2025")
@@ -423,10 +428,10 @@ def test_a_turn_that_was_killed_continues_as_well(tmp_path: Path) -> None:
 
 def harmless(home: Path, anchor: str) -> Any:
     """Nothing raises, whatever lies there; what a cut says."""
-    found = FORMAT.look(home, ID, CWD)
+    found = FORMAT.find(home, ID, CWD)
     if found is None:
         return None
-    FORMAT.mend(found, ID, runtime(old=True))
+    FORMAT.make_resumable(found, runtime(old=True))
     FORMAT.continues(found, anchor)
     return cut(home, anchor)
 
@@ -448,7 +453,7 @@ def test_a_damaged_old_session_has_no_end_and_is_cut_before_the_damage(
     one, *_ = anchors(tmp_path, old_session)
     file = old_session(tmp_path, TURNS) / "messages.jsonl"
     file.write_bytes(damage(file.read_bytes()))
-    assert look(tmp_path).end is None
+    assert FORMAT.end(look(tmp_path)) is None
     assert (harmless(tmp_path, one) is not None) is can_be_cut
 
 
@@ -459,7 +464,7 @@ def test_an_old_session_whose_meta_is_lost_can_still_be_cut(tmp_path: Path, meta
     file.unlink() if meta is None else file.write_bytes(meta)
     assert harmless(tmp_path, one) == Start("resume", NEW_ID)
     (file.parent / "messages.jsonl").unlink()
-    assert FORMAT.look(tmp_path, ID, CWD) is None
+    assert FORMAT.find(tmp_path, ID, CWD) is None
 
 
 @pytest.mark.parametrize(
@@ -471,9 +476,9 @@ def test_a_damaged_store_has_no_end(tmp_path: Path, name: str, body: bytes | Non
     source = store(tmp_path, TURNS)
     for file in source.glob(name):
         file.unlink() if body is None else file.write_bytes(body)
-    found = FORMAT.look(tmp_path, ID, CWD)
+    found = FORMAT.find(tmp_path, ID, CWD)
     assert found is None if (name, body) == ("CURRENT", None) else found is not None
-    assert found is None or found.end is None
+    assert found is None or FORMAT.end(found) is None
     assert harmless(tmp_path, one) is None
     assert list(source.parent.iterdir()) == [source]
 
@@ -484,7 +489,7 @@ def test_messages_of_a_shape_nobody_knows_have_no_end(tmp_path: Path, content: b
     source = store(tmp_path, TURNS)
     for file in source.glob("chunks/*.json"):
         file.write_bytes(file.read_bytes().replace(b'[{"text":"one","type":"text"}]', content))
-    assert look(tmp_path).end is None
+    assert FORMAT.end(look(tmp_path)) is None
     assert harmless(tmp_path, one) is None
 
 
@@ -494,7 +499,7 @@ def test_a_huge_session_is_looked_at_quickly(tmp_path: Path, make: Any) -> None:
     make(tmp_path, [[user(f"prompt {n}"), answer(filler)] for n in range(1_000)])
     began = time.monotonic()
     found = look(tmp_path)
-    assert found.end is not None
+    assert FORMAT.end(found) is not None
     assert found.size > 60_000_000
     assert time.monotonic() - began < 5  # some tenths of a second, on a machine that has other things to do
 

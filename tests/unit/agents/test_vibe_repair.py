@@ -44,7 +44,7 @@ def home(tmp_path: Path) -> Path:
 
 
 def find(home: Path, session: str = ID) -> StoredSession:
-    found = ARCHIVE.find(home, session)
+    found = FORMAT.find(home, session)
     assert found is not None
     return found
 
@@ -68,7 +68,7 @@ def tree(home: Path) -> dict[str, bytes]:
 def repair(home: Path, session: str = ID, **mending: Any) -> RepairedCopy:
     """The original and all around it stay as they are; nothing half written is left."""
     before = tree(home)
-    mended = FORMAT.repair(find(home, session), NEW_ID, RepairOptions(**mending))
+    mended = ARCHIVE.repair(find(home, session), NEW_ID, RepairOptions(**mending))
     after = tree(home)
     assert {name: after[name] for name in before} == before
     assert all(str(home / name).startswith(str(mended.path)) for name in after.keys() - before.keys())
@@ -134,7 +134,7 @@ def test_what_is_broken_is_put_right_and_counted(
     assert kinds(home) == (left or kinds(home, ID))
     calls = [entry.call for entry in entries(home) if entry.kind == "call"]
     assert calls == [entry.call for entry in entries(home) if entry.kind == "result"]
-    assert not FORMAT.repair(find(home, NEW_ID), THIRD_ID, RepairOptions()).done
+    assert not ARCHIVE.repair(find(home, NEW_ID), THIRD_ID, RepairOptions()).done
 
 
 @MAKERS
@@ -183,7 +183,7 @@ def test_a_repaired_copy_can_begin_at_a_later_prompt(home: Path, make: Any) -> N
     for since, why in ((last.id, "said nothing after"), ("yesterday", "no place in a session")):
         before = tree(home)
         with pytest.raises(Broken, match=why):
-            FORMAT.repair(find(home), THIRD_ID, RepairOptions(since=since))
+            ARCHIVE.repair(find(home), THIRD_ID, RepairOptions(since=since))
         assert tree(home) == before
 
 
@@ -192,7 +192,7 @@ def test_an_id_that_is_taken_is_refused(home: Path, make: Any) -> None:
     make(home, TURNS)
     repair(home)
     with pytest.raises(Broken, match="already"):
-        FORMAT.repair(find(home), NEW_ID, RepairOptions())
+        ARCHIVE.repair(find(home), NEW_ID, RepairOptions())
 
 
 def test_torn_and_damaged_lines_are_dropped(home: Path) -> None:
@@ -209,7 +209,7 @@ def test_the_meta_goes_along_and_is_made_up_where_it_is_damaged(home: Path) -> N
     (path / "meta.json").write_bytes(b"{")
     shutil.rmtree(find(home, NEW_ID).path)
     (stored,) = ARCHIVE.stored(home)
-    mended = FORMAT.repair(stored, NEW_ID, RepairOptions())
+    mended = ARCHIVE.repair(stored, NEW_ID, RepairOptions())
     assert ARCHIVE.brief(find(home, NEW_ID)).trouble is None
     assert msgspec.json.decode((mended.path / "meta.json").read_bytes())["session_id"] == NEW_ID
 
@@ -222,7 +222,7 @@ def test_pictures_beside_an_old_session_are_found_beside_the_new_one(home: Path)
     shown = {"source": {"kind": "file", "path": str(picture)}, "alias": "a", "mime_type": "image/png"}
     with (path / "messages.jsonl").open("ab") as file:
         file.write(msgspec.json.encode(user("see", images=[shown])) + b"\n")
-    mended = FORMAT.repair(find(home), NEW_ID, RepairOptions())
+    mended = ARCHIVE.repair(find(home), NEW_ID, RepairOptions())
     last = (mended.path / "messages.jsonl").read_bytes().splitlines()[-1]
     found = Path(msgspec.json.decode(last)["images"][0]["source"]["path"])
     assert (found.parent, found.read_bytes()) == (mended.path / "attachments", b"png")
@@ -234,7 +234,7 @@ def test_memory_stays_flat_whatever_the_size(home: Path) -> None:
         file.writelines([msgspec.json.encode(user("x" * 1_000_000)) + b"\n"] * 60)
     tracemalloc.start()
     try:
-        FORMAT.repair(find(home), NEW_ID, RepairOptions())
+        ARCHIVE.repair(find(home), NEW_ID, RepairOptions())
         assert tracemalloc.get_traced_memory()[1] < 25_000_000
     finally:
         tracemalloc.stop()
@@ -278,7 +278,7 @@ def test_an_older_generation_serves_where_the_newest_cannot_be_read(home: Path) 
     assert texts(home) == ["one", "first", "two", "second", "three", "third"]
     shutil.rmtree(path / "generations")
     with pytest.raises(Broken, match="nothing of it can be saved"):
-        FORMAT.repair(find(home), THIRD_ID, RepairOptions())
+        ARCHIVE.repair(find(home), THIRD_ID, RepairOptions())
 
 
 @pytest.mark.parametrize("content", [b"", b"\n\n", b"nothing\n"])
@@ -286,7 +286,7 @@ def test_a_session_of_which_nothing_is_left_is_refused(home: Path, content: byte
     path = old_session(home, TURNS)
     (path / "messages.jsonl").write_bytes(content)
     with pytest.raises(Broken, match="nothing of it can be saved"):
-        FORMAT.repair(find(home), NEW_ID, RepairOptions())
+        ARCHIVE.repair(find(home), NEW_ID, RepairOptions())
     assert os.listdir(path.parent) == [path.name]
 
 
@@ -305,7 +305,7 @@ def test_a_store_goes_with_its_entry_in_the_index_and_its_plugins_data(home: Pat
     both = index.read_bytes()[:-3] + b"," + other[entries + 1 :]
     index.write_bytes(both)
     before = tree(home)
-    FORMAT.remove(find(home, STORE))
+    ARCHIVE.remove(find(home, STORE))
     after = tree(home)
     assert index.read_bytes() == other
     assert not [name for name in after if STORE in name]
@@ -325,12 +325,12 @@ def test_a_directory_goes_with_what_points_to_it(home: Path) -> None:
     (root / ".last_session" / "pts1").write_text(f"{IMPORTED}\n")
     (root / ".last_session" / "pts2").write_text(f"{IMPORT}\n")
     stored = find(home, IMPORTED)
-    FORMAT.remove(stored)
-    FORMAT.remove(stored)
+    ARCHIVE.remove(stored)
+    ARCHIVE.remove(stored)
     assert (root / ".session_index.json").read_bytes() == b'{"session_1": {"a":  1}, "session_2": {}}'
     assert [path.name for path in (root / ".last_session").iterdir()] == ["pts2"]
     assert not (root / name).exists()
-    assert ARCHIVE.find(home, IMPORT) is not None
+    assert FORMAT.find(home, IMPORT) is not None
 
 
 @MAKERS
@@ -341,7 +341,7 @@ def test_an_index_that_cannot_be_read_is_left_alone(home: Path, make: Any, index
     for path in paths:
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(index)
-    FORMAT.remove(find(home))
+    ARCHIVE.remove(find(home))
     assert [path.read_bytes() for path in paths] == [index, index]
     assert list(ARCHIVE.stored(home)) == []
 
@@ -353,11 +353,11 @@ def test_a_link_is_removed_and_what_it_points_to_stays(home: Path, tmp_path: Pat
     there.rename(real)
     there.symlink_to(real)
     before = tree(real)
-    FORMAT.remove(find(home))
+    ARCHIVE.remove(find(home))
     assert (there.is_symlink(), tree(real)) == (False, before)
     make(home, TURNS)
     (home / "logs").rename(tmp_path / "logs")
     (home / "logs").symlink_to(tmp_path / "logs")
     with pytest.raises(Broken, match="outside"):
-        FORMAT.remove(find(home))
+        ARCHIVE.remove(find(home))
     assert find(home).path.exists()

@@ -36,7 +36,14 @@ ROOT = Path(__file__).parents[3]
 
 
 class Folder:
-    """A reader of sessions that are a file, or a directory with files, ``home/sessions/<id>``."""
+    """An agent whose sessions are a file, or a directory with files, ``home/sessions/<id>``."""
+
+    @property
+    def format(self) -> Folder:
+        return self
+
+    def archive(self) -> Folder:
+        return self
 
     def find(self, home: Path, session: str) -> StoredSession | None:
         path = home / "sessions" / session

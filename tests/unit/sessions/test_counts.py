@@ -61,6 +61,6 @@ def test_what_comes_back_is_counted_apart_from_what_does_not() -> None:
 
 @pytest.mark.parametrize("agent", CLIS)
 def test_the_versions_that_were_tried_are_those_of_the_live_tests(agent: str) -> None:
-    reader = registry.get(agent, Config()).reader()
+    reader = registry.get(agent, Config()).archive()
     assert reader is not None
-    assert reader.allowance.tried == (CLIS[agent].older, CLIS[agent].newest)
+    assert reader.window_rules.tried == (CLIS[agent].older, CLIS[agent].newest)

@@ -11,11 +11,11 @@ from segue.core.errors import Misuse
 from segue.sessions.agent_homes import AgentHome
 from segue.sessions.catalog import find_session, newest_of
 from segue.sessions.listing import in_directory, list_sessions
-from tests.unit.sessions.made import MadeReader, write
+from tests.unit.sessions.made import MadeReader, made_home, write
 
 
 def place(home: Path, reader: MadeReader, agent: str = "made") -> AgentHome:
-    return AgentHome(agent, None, home, reader)
+    return made_home(home, reader, agent)
 
 
 def test_the_last_used_comes_first_whatever_home_it_is_in(tmp_path: Path) -> None:

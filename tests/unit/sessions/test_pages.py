@@ -10,7 +10,7 @@ import pytest
 from segue.agents.base import StoredSession
 from segue.core.errors import Misuse
 from segue.sessions.reading import Page, newest_page, page_around
-from tests.unit.sessions.made import MadeReader, write
+from tests.unit.sessions.made import MadeFormat, MadeReader, write
 
 READER = MadeReader()
 
@@ -18,7 +18,7 @@ READER = MadeReader()
 def session(tmp_path: Path, count: int = 250) -> StoredSession:
     lines = [{"kind": "user", "text": f"word {n}", "native": f"n{n}"} for n in range(count)]
     write(tmp_path, "one", *lines)
-    stored = READER.find(tmp_path, "one")
+    stored = MadeFormat(READER).find(tmp_path, "one")
     assert stored is not None
     return stored
 
@@ -52,7 +52,7 @@ def test_an_event_may_be_named_by_the_agents_own_id(tmp_path: Path) -> None:
 def test_a_record_of_many_events_is_not_torn_apart(tmp_path: Path) -> None:
     block = [{"kind": "call", "text": str(n)} for n in range(4)]
     write(tmp_path, "one", *[block for _ in range(10)])
-    stored = READER.find(tmp_path, "one")
+    stored = MadeFormat(READER).find(tmp_path, "one")
     assert stored is not None
     newest = newest_page(READER, stored, size=10)
     assert newest.size == 8
@@ -63,7 +63,7 @@ def test_a_record_of_many_events_is_not_torn_apart(tmp_path: Path) -> None:
 def test_what_was_asked_for_alone_is_counted(tmp_path: Path) -> None:
     lines = [{"kind": "user" if n % 2 else "state", "text": str(n)} for n in range(20)]
     write(tmp_path, "one", *lines)
-    stored = READER.find(tmp_path, "one")
+    stored = MadeFormat(READER).find(tmp_path, "one")
     assert stored is not None
     one = newest_page(READER, stored, size=5, wanted=lambda event: event.kind == "user")
     assert texts(one) == ["11", "13", "15", "17", "19"]
@@ -89,6 +89,6 @@ def test_the_end_of_a_huge_session_is_read_alone(tmp_path: Path) -> None:
         file.seek(0, 2)
         for n in range(100):
             file.write(b"\n" * (n == 0) + msgspec.json.encode({"kind": "user", "text": f"word {n}"}) + b"\n")
-    stored = READER.find(tmp_path, "one")
+    stored = MadeFormat(READER).find(tmp_path, "one")
     assert stored is not None
     assert texts(newest_page(READER, stored, size=50)) == [f"word {n}" for n in range(50, 100)]

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from segue.agents.codex.archive import ARCHIVE
+from segue.agents.codex.format import FORMAT
 from segue.core.transcript import Brief, Entry
 from segue.sessions.agent_homes import AgentHome
 from segue.sessions.catalog import KnownSessions
@@ -103,7 +104,7 @@ def test_a_name_that_is_given_beside_a_session_is_not_missed(tmp_path: Path) -> 
     file = home / "sessions" / "2026" / "01" / "02" / f"rollout-2026-01-02T03-04-05-{thread}.jsonl"
     file.parent.mkdir(parents=True)
     file.write_text(json.dumps({"type": "session_meta", "payload": {"id": thread, "cwd": "/w"}}) + "\n")
-    places = [AgentHome("codex", None, home, ARCHIVE)]
+    places = [AgentHome("codex", None, home, FORMAT, ARCHIVE)]
     assert [each.brief.title_by for each in list_sessions(places, tmp_path / "memory")] == [None]
     (home / "session_index.jsonl").write_text(json.dumps({"id": thread, "thread_name": "mine"}) + "\n")
     assert [each.brief.title_by for each in list_sessions(places, tmp_path / "memory")] == ["user"]

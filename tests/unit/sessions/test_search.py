@@ -12,11 +12,10 @@ import pytest
 
 from segue.agents.base import Record, StoredSession
 from segue.core.transcript import Entry
-from segue.sessions.agent_homes import AgentHome
 from segue.sessions.search.index import Index, locked, open_index
 from segue.sessions.search.search import Hit, Wanted, search
 from segue.sessions.search.update import Updated, update, updated
-from tests.unit.sessions.made import MadeReader, write
+from tests.unit.sessions.made import MadeReader, made_home, write
 
 DAY_MS = 24 * 3_600_000
 NOW_MS = 1_790_000_000_000
@@ -46,7 +45,7 @@ class Scene:
         self.home = tmp_path / "home"
         self.home.mkdir()
         self.reader = reader or Counting()
-        self.places = [AgentHome("made", "mine", self.home, self.reader)]
+        self.places = [made_home(self.home, self.reader, account="mine")]
         self.index: Index = open_index(tmp_path / "segue" / "index.db")
 
     def update(self) -> Updated:
@@ -264,7 +263,7 @@ def test_narrowing_down(tmp_path: Path) -> None:
     write(scene.home, "s2", user("needle below"), brief={"cwd": str(below)})
     write(scene.home, "s3", user("needle other", at_ms=NOW_MS - 30 * DAY_MS), brief={"cwd": str(other)})
     write(scene.home, "s4", {"kind": "result", "text": "needle nowhere", "at_ms": NOW_MS})
-    scene.places.append(AgentHome("else", None, tmp_path / "empty", scene.reader))
+    scene.places.append(made_home(tmp_path / "empty", scene.reader, "else"))
     scene.update()
     assert scene.texts("needle", here=here) == ["needle below", "needle here"]
     assert scene.texts("needle", here=tmp_path / "elsewhere") == []

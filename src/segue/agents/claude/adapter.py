@@ -82,13 +82,13 @@ class Claude:
         ]
     )
     login_check: Sequence[str] = ("auth", "status")
-    sessions: SessionFormat | None = FORMAT
+    format: SessionFormat | None = FORMAT
     notes: Sequence[str] = (
         "without --permission, Claude refuses edits and commands that its settings do not allow",
         "as root, Claude accepts --permission full only if IS_SANDBOX=1 is set",
     )
 
-    def reader(self) -> SessionArchive | None:
+    def archive(self) -> SessionArchive | None:
         from segue.agents.claude.archive import ARCHIVE  # a turn does not need it, and starts faster without
 
         return ARCHIVE

@@ -29,12 +29,12 @@ from typing import Any
 
 import msgspec
 
-from segue.agents.base import JsonlArchive, StoredSession, WindowRules
+from segue.agents.base import RepairedCopy, RepairOptions, StoredSession, WindowRules
 from segue.agents.claude import brief
 from segue.agents.claude import entries as lines
 from segue.agents.claude.prompts import count_prompts_in
-from segue.core.errors import Broken, Misuse
-from segue.core.ids import checked_uuid
+from segue.agents.jsonl import JsonlArchive
+from segue.core.errors import Broken
 from segue.core.json_values import decode
 from segue.core.transcript import Brief, Entry
 
@@ -84,7 +84,7 @@ class ClaudeArchive(JsonlArchive):
     """A session that lies in several folders is the one that changed last, as for the CLI's own list."""
 
     # 2.1.50 keeps 20,000 tokens free for the answer and compacts 13,000 before that: 167k of 200k.
-    allowance = WindowRules(
+    window_rules = WindowRules(
         reserved=20_000, compacts_at=1.0, margin=13_000, window=200_000, tried=("2.1.50", "2.1.325")
     )
 
@@ -98,22 +98,10 @@ class ClaudeArchive(JsonlArchive):
         for session, (changed, size, path) in newest.items():
             yield StoredSession(id=session, home=home, file=path, size=size, changed_ns=changed)
 
-    def find(self, home: Path, session: str) -> StoredSession | None:
-        try:
-            name = f"{checked_uuid(session)}{SUFFIX}"
-        except Misuse:
-            return None
-        found = ((_stat(path), path) for path in (os.path.join(at, name) for at in _folders(home)))
-        there = [(*seen, path) for seen, path in found if seen is not None]
-        if not there:
-            return None
-        changed, size, path = max(there)
-        return StoredSession(id=name[: -len(SUFFIX)], home=home, file=path, size=size, changed_ns=changed)
-
     def brief(self, stored: StoredSession) -> Brief:
         return brief.brief(stored)
 
-    def count(self, stored: StoredSession) -> int:
+    def count(self, stored: StoredSession) -> int | None:
         """All messages, found by searching for bytes: five times as fast as to decode them."""
         with open(stored.file, "rb", buffering=0) as file:
             return count_prompts_in(file.read())
@@ -143,6 +131,14 @@ class ClaudeArchive(JsonlArchive):
     def expires_ms(self, stored: StoredSession, brief: Brief) -> int | None:
         """By the file's own time, as the CLI does at its start."""
         return stored.changed_ns // 1_000_000 + round(_kept_days(stored.home) * DAY_MS)
+
+    def repair(self, stored: StoredSession, new_id: str, options: RepairOptions) -> RepairedCopy:
+        from segue.agents.claude.repair import repair  # a list does not need it, and starts faster without
+
+        return repair(stored, new_id, options)
+
+    def remove(self, stored: StoredSession) -> None:
+        remove(stored)
 
 
 def _folders(home: Path) -> list[str]:

@@ -31,18 +31,14 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 
-from segue.agents.base import Found, RepairedCopy, RepairOptions
+from segue.agents.base import CutRequest, StoredSession
 from segue.agents.claude.schema import Record, newest_first, read_record
 from segue.core.errors import Misuse
 from segue.core.ids import checked_uuid
-from segue.core.request import Request, Runtime, Start
-
-if TYPE_CHECKING:
-    from segue.agents.base import AfterAnchor, StoredSession
+from segue.core.request import Runtime, Start
 
 
 class Cut(msgspec.Struct, frozen=True):
@@ -192,14 +188,14 @@ def project_folder(home: Path, cwd: Path) -> Path:
     return home / "projects" / name
 
 
-def find_file(home: Path, session: str, cwd: Path) -> Path | None:
+def find_file(home: Path, session: str, cwd: Path | None) -> Path | None:
     """The file of a session: the directory's own, else the newest that another directory has."""
     try:
         name = f"{checked_uuid(session)}.jsonl"
     except Misuse:
         return None
-    own = project_folder(home, cwd) / name
-    if own.is_file():
+    own = project_folder(home, cwd) / name if cwd is not None else None
+    if own is not None and own.is_file():
         return own
     others = [path for path in home.glob(f"projects/*/{name}") if path.is_file()]
     return max(others, key=_changed, default=None)
@@ -232,46 +228,44 @@ def _hash(units: list[int]) -> str:
 class ClaudeFormat:
     """The format of Claude's sessions."""
 
-    def look(self, home: Path, session: str, cwd: Path) -> Found | None:
+    def find(self, home: Path, session: str, cwd: Path | None = None) -> StoredSession | None:
+        """With a directory, its own file comes first; else the newest of all that have the id."""
         path = find_file(home, session, cwd)
-        if path is None:
-            return None
         try:
-            end = next((record.uuid for record in newest_first(path) if record.is_message), None)
-            return Found(path, path.stat().st_size, end)
-        except FileNotFoundError:
-            return None
+            status = path.stat() if path is not None else None
         except OSError:
-            return Found(path, 0, None)
+            return None
+        if path is None or status is None:
+            return None
+        return StoredSession(
+            id=path.stem, home=home, file=str(path), size=status.st_size, changed_ns=status.st_mtime_ns
+        )
 
-    def cut(
-        self,
-        found: Found,
-        session: str,
-        anchor: str,
-        new_id: str,
-        request: Request,
-        home: Path,
-        runtime: Runtime,
-    ) -> Start | None:
+    def end(self, stored: StoredSession) -> str | None:
         try:
-            place = find_cut(found.path, anchor)
+            return next((record.uuid for record in newest_first(stored.path) if record.is_message), None)
+        except OSError:
+            return None
+
+    def cut(self, stored: StoredSession, wanted: CutRequest) -> Start | None:
+        try:
+            place = find_cut(stored.path, wanted.anchor)
             if place is None:
                 return None
-            own = project_folder(home, request.cwd)
-            native = runtime.capabilities.fork and place.is_answer and not place.compacted
-            if native and found.path.parent == own and _is_uuid(place.at):
-                return Start("branch", session, place.at, new_id)
-            copy_cut(found.path, place, new_id, own / f"{new_id}.jsonl")
+            own = project_folder(wanted.home, wanted.request.cwd)
+            native = wanted.runtime.capabilities.fork and place.is_answer and not place.compacted
+            if native and stored.path.parent == own and _is_uuid(place.at):
+                return Start("branch", stored.id, place.at, wanted.new_id)
+            copy_cut(stored.path, place, wanted.new_id, own / f"{wanted.new_id}.jsonl")
         except OSError:
             return None
-        return Start("resume", new_id)
+        return Start("resume", wanted.new_id)
 
-    def continues(self, found: Found, anchor: str) -> bool:
+    def continues(self, stored: StoredSession, anchor: str) -> bool:
         """By the file's order and by the chain. A session that still ends at its anchor has not strayed."""
         later: list[Record] = []
         try:
-            for record in newest_first(found.path):
+            for record in newest_first(stored.path):
                 if record.uuid == anchor:
                     return _follows(record, later[::-1])
                 later.append(record)
@@ -279,23 +273,8 @@ class ClaudeFormat:
             pass
         return False
 
-    def mend(self, found: Found, session: str, runtime: Runtime) -> None:
+    def make_resumable(self, stored: StoredSession, runtime: Runtime) -> None:
         """Claude resumes its sessions as they are."""
-
-    def behind(self, anchor: str) -> AfterAnchor:
-        from segue.agents.base import after_named
-
-        return after_named(anchor)
-
-    def repair(self, stored: StoredSession, new_id: str, mending: RepairOptions) -> RepairedCopy:
-        from segue.agents.claude.repair import repair
-
-        return repair(stored, new_id, mending)
-
-    def remove(self, stored: StoredSession) -> None:
-        from segue.agents.claude.archive import remove
-
-        remove(stored)
 
     def login(self, home: Path, env: Mapping[str, str]) -> str | None:
         return login_fingerprint(home, env)

@@ -59,14 +59,14 @@ class Codex:
         )
     )
     login_check: Sequence[str] = ("login", "status")
-    sessions: SessionFormat | None = FORMAT
+    format: SessionFormat | None = FORMAT
     notes: Sequence[str] = (
         "a command that Codex's sandbox stops at once is not in its output, so it is not shown here either",
         "without --permission, Codex runs in a read-only sandbox, whatever its own settings say",
         "with --permission edit or full in a git repository, Codex marks it as trusted in its config.toml",
     )
 
-    def reader(self) -> SessionArchive | None:
+    def archive(self) -> SessionArchive | None:
         from segue.agents.codex.archive import ARCHIVE
 
         return ARCHIVE

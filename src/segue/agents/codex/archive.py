@@ -15,26 +15,34 @@ from __future__ import annotations
 import fcntl
 import os
 import sqlite3
-import stat
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import IO
 
-from segue.agents.base import JsonlArchive, Record, SessionArchive, StoredSession, WindowRules, damaged
+from segue.agents.base import (
+    AfterAnchor,
+    Record,
+    RepairedCopy,
+    RepairOptions,
+    SessionArchive,
+    StoredSession,
+    WindowRules,
+    damaged,
+)
 from segue.agents.codex import brief as names
 from segue.agents.codex import rollouts
 from segue.agents.codex.brief import brief
 from segue.agents.codex.entries import entries
 from segue.agents.codex.rollouts import GENERATIONS, base_of
-from segue.agents.jsonl import backwards, forwards
+from segue.agents.jsonl import JsonlArchive, backwards, forwards
 from segue.core.errors import Broken, InUse, Misuse
 from segue.core.transcript import Brief, Entry
 
 
 class CodexArchive(JsonlArchive):
-    allowance = WindowRules(reserved=0, compacts_at=0.947, window=258_400, tried=("0.104.0", "0.166.0"))
+    window_rules = WindowRules(reserved=0, compacts_at=0.947, window=258_400, tried=("0.104.0", "0.166.0"))
     """Codex tells a window of which 5 % were kept free for the answer already, and compacts at 90 % of the
     whole one: 0.9 / 0.95. The window is that of models it knows nothing of: 272,000 tokens less 5 %."""
 
@@ -45,14 +53,9 @@ class CodexArchive(JsonlArchive):
             if known is None or named.rank > known.rank:
                 newest[named.thread] = named
         for named in newest.values():
-            found = _stored(home, named)
+            found = rollouts.stored(home, named.thread, named.path)
             if found is not None:
                 yield found
-
-    def find(self, home: Path, session: str) -> StoredSession | None:
-        of_it = (named for named in rollouts.list_rollouts(home) if named.thread == session)
-        newest = max(of_it, key=lambda named: named.rank, default=None)
-        return _stored(home, newest) if newest is not None else None
 
     def brief(self, stored: StoredSession) -> Brief:
         return brief(stored)
@@ -90,9 +93,18 @@ class CodexArchive(JsonlArchive):
         """The rollout, and those it goes on from: without them Codex does not resume it."""
         return (stored.path, *(path for path, _, _ in _origins(stored) if path is not None))
 
-    def expires_ms(self, stored: StoredSession, brief: Brief) -> int | None:
-        """Codex packs what has not been used for days, but takes no session away."""
-        return None
+    def after(self, anchor: str) -> AfterAnchor:
+        """An anchor is the number of bytes before it."""
+        offset = int(anchor.split(":")[0])
+        return AfterAnchor(lambda entry: int(entry.id.split(".")[0]) < offset)
+
+    def repair(self, stored: StoredSession, new_id: str, options: RepairOptions) -> RepairedCopy:
+        from segue.agents.codex.repair import repair
+
+        return repair(stored, new_id, options)
+
+    def remove(self, stored: StoredSession) -> None:
+        remove(stored)
 
     def _part(self, path: Path | None, length: int, before: int, start: int) -> Iterator[Record]:
         """The lines of a rollout that comes before, from a place on."""
@@ -121,23 +133,6 @@ class CodexArchive(JsonlArchive):
 
 
 ARCHIVE: SessionArchive = CodexArchive()
-
-
-def _stored(home: Path, named: rollouts.Named) -> StoredSession | None:
-    try:
-        found = os.stat(named.path)
-    except OSError:
-        return None
-    if not stat.S_ISREG(found.st_mode):
-        return None
-    return StoredSession(
-        id=named.thread,
-        home=home,
-        file=named.path,
-        size=found.st_size,
-        changed_ns=found.st_mtime_ns,
-        appends=not named.path.endswith(rollouts.PACKED),
-    )
 
 
 def _origins(stored: StoredSession) -> list[tuple[Path | None, int, int]]:

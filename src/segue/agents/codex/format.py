@@ -22,20 +22,16 @@ from datetime import datetime
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO
 
 import msgspec
 
-from segue.agents.base import Found, RepairedCopy, RepairOptions
+from segue.agents.base import CutRequest, StoredSession
 from segue.agents.codex import rollouts, trace
 from segue.agents.codex.rollouts import ancestry
 from segue.agents.codex.schema import Record, backwards, forwards, last_record, read_record
 from segue.core.ids import checked_uuid
-from segue.core.request import Request, Runtime, Start
-
-if TYPE_CHECKING:
-    from segue.agents.base import AfterAnchor, StoredSession
-
+from segue.core.request import Runtime, Start
 
 IDLE = frozenset(("thread_settings_applied", "thread_name_updated"))
 """What Codex notes when it only opens a session, or somebody names it: nobody has spoken."""
@@ -157,86 +153,62 @@ _BASE = re.compile(rb'("history_base"\s*:\s*\{[^{}]*\})')
 class CodexFormat:
     """Rollouts, found by their thread's id under the home."""
 
-    def look(self, home: Path, session: str, cwd: Path) -> Found | None:
+    def find(self, home: Path, session: str, cwd: Path | None = None) -> StoredSession | None:
+        """What was archived is found too, but not to go on with: Codex does not resume it there. The size of
+        what is packed is, to go on with it, what it comes to when unpacked."""
         path = trace.find_trace(home, session)
-        if path is None:
-            return None
-        try:
-            with rollouts.opened(path) as file:
-                end = at_end(file, rollouts.thread_of(path))
-                return Found(path, file.seek(0, 2), end)
-        except OSError:
-            return _unreadable(path)
+        if path is None and cwd is None:
+            path = rollouts.archived(home, session)
+        stored = rollouts.stored(home, session, str(path)) if path is not None else None
+        if stored is None or stored.appends or cwd is None:
+            return stored
+        with suppress(OSError), rollouts.opened(stored.path) as file:
+            stored = msgspec.structs.replace(stored, size=file.seek(0, 2))
+        return stored
 
-    def cut(
-        self,
-        found: Found,
-        session: str,
-        anchor: str,
-        new_id: str,
-        request: Request,
-        home: Path,
-        runtime: Runtime,
-    ) -> Start | None:
-        target = rollouts.rollout_path(home, checked_uuid(new_id), datetime.now())
+    def end(self, stored: StoredSession) -> str | None:
         try:
-            for path, end in ancestry(home, found.path):
+            with rollouts.opened(stored.path) as file:
+                return at_end(file, rollouts.thread_of(stored.path))
+        except OSError:
+            return None
+
+    def cut(self, stored: StoredSession, wanted: CutRequest) -> Start | None:
+        new_id = checked_uuid(wanted.new_id)
+        target = rollouts.rollout_path(wanted.home, new_id, datetime.now())
+        try:
+            for path, end in ancestry(wanted.home, stored.path):
                 with rollouts.opened(path) as file:
-                    place = locate(file, rollouts.thread_of(path), anchor)
+                    thread = rollouts.thread_of(path)
+                    place = locate(file, thread, wanted.anchor)
                     if place is not None and (end is None or place.offset <= end):
-                        rollouts.write_rollout(
-                            target, _copied(file, place, rollouts.thread_of(path), checked_uuid(new_id))
-                        )
+                        rollouts.write_rollout(target, _copied(file, place, thread, new_id))
                         return Start("resume", new_id)
         except OSError:
             return None
         return None
 
-    def continues(self, found: Found, anchor: str) -> bool:
+    def continues(self, stored: StoredSession, anchor: str) -> bool:
         """Exactly one turn follows the anchor, with those that Codex began out of it by itself."""
         try:
-            with rollouts.opened(found.path) as file:
-                place = locate(file, rollouts.thread_of(found.path), anchor)
+            with rollouts.opened(stored.path) as file:
+                place = locate(file, rollouts.thread_of(stored.path), anchor)
                 return place is not None and len(_roots(file, place)) == 1
         except OSError:
             return False
 
-    def mend(self, found: Found, session: str, runtime: Runtime) -> None:
+    def make_resumable(self, stored: StoredSession, runtime: Runtime) -> None:
         """Old versions cannot read what new ones packed, and add to a line that was not finished; new ones
         refuse a rollout with numbered lines to which an old one added some without a number."""
         with suppress(OSError):
-            packed = found.path.suffix == rollouts.PACKED
-            path = rollouts.unpack(found.path) if packed else found.path
+            packed = stored.path.suffix == rollouts.PACKED
+            path = rollouts.unpack(stored.path) if packed else stored.path
             with path.open("r+b") as file:
                 _end_last_line(file)
                 _stop_numbering(file)
 
-    def behind(self, anchor: str) -> AfterAnchor:
-        """An anchor is the number of bytes before it."""
-        from segue.agents.base import AfterAnchor
-
-        offset = int(anchor.split(":")[0])
-        return AfterAnchor(lambda entry: int(entry.id.split(".")[0]) < offset)
-
-    def repair(self, stored: StoredSession, new_id: str, mending: RepairOptions) -> RepairedCopy:
-        from segue.agents.codex.repair import repair
-
-        return repair(stored, new_id, mending)
-
-    def remove(self, stored: StoredSession) -> None:
-        from segue.agents.codex.archive import remove
-
-        remove(stored)
-
     def login(self, home: Path, env: Mapping[str, str]) -> str | None:
         return login_fingerprint(home / "auth.json")
-
-
-def _unreadable(path: Path) -> Found | None:
-    try:
-        return Found(path, path.stat().st_size, None)
-    except OSError:
-        return None
 
 
 def _copied(file: IO[bytes], place: Offset, thread: str, new_id: str) -> Iterator[bytes]:

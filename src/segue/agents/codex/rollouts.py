@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -23,6 +24,8 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 import msgspec
+
+from segue.agents.base import StoredSession
 
 PACKED = ".zst"
 UNPACKED_BYTES = 1 << 30
@@ -61,6 +64,30 @@ def newest_of(home: Path, thread: str) -> Path | None:
     """The file in which a thread goes on; where both are there, the plain one counts, as for Codex."""
     found = (path for path in _named(home, thread) if thread_of(path) == thread)
     return max(found, key=_rank, default=None)
+
+
+def archived(home: Path, thread: str) -> Path | None:
+    """The file of a thread that was archived."""
+    found = (path for path in _named(home, thread, ARCHIVED) if thread_of(path) == thread)
+    return max(found, key=_rank, default=None)
+
+
+def stored(home: Path, thread: str, path: str) -> StoredSession | None:
+    """A rollout as a session; None where it is gone, or no file. A packed one never grows."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    if not stat.S_ISREG(status.st_mode):
+        return None
+    return StoredSession(
+        id=thread,
+        home=home,
+        file=path,
+        size=status.st_size,
+        changed_ns=status.st_mtime_ns,
+        appends=not path.endswith(PACKED),
+    )
 
 
 def of_rollout(home: Path, rollout: str) -> Path | None:

@@ -101,7 +101,7 @@ class Declared:
     """The adapter of one declared agent."""
 
     login_check: Sequence[str] = ()
-    sessions: SessionFormat | None = None
+    format: SessionFormat | None = None
     notes: Sequence[str] = ("what a declared agent may do unasked is decided by its own settings",)
 
     def __init__(self, name: str, spec: DeclaredAgent) -> None:
@@ -116,7 +116,7 @@ class Declared:
         self._spec = spec
         self._output = Output(spec)
 
-    def reader(self) -> SessionArchive | None:
+    def archive(self) -> SessionArchive | None:
         return None
 
     def runtime(self, command: tuple[str, ...], outputs: Sequence[str]) -> Runtime:

@@ -118,7 +118,7 @@ class Gemini:
     # one process instead of two: half the start, and signals reach the one that works
     every_start: Mapping[str, str] = MappingProxyType({"GEMINI_CLI_NO_RELAUNCH": "1"})
     login_check: Sequence[str] = ()
-    sessions: SessionFormat | None = FORMAT
+    format: SessionFormat | None = FORMAT
     notes: Sequence[str] = (
         "without --permission, Gemini is not even shown tools that write or run commands",
         "in a directory it does not trust, Gemini will not run: trust it there once, or add: -- --skip-trust",
@@ -126,7 +126,7 @@ class Gemini:
         "policies in ~/.gemini/policies still apply; those named by policyPaths in its settings do not",
     )
 
-    def reader(self) -> SessionArchive | None:
+    def archive(self) -> SessionArchive | None:
         from segue.agents.gemini.archive import ARCHIVE
 
         return ARCHIVE

@@ -23,7 +23,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from segue.agents.base import Record, SessionArchive, StoredSession, WindowRules, damaged
+from segue.agents.base import (
+    Record,
+    RepairedCopy,
+    RepairOptions,
+    SessionArchive,
+    StoredSession,
+    WindowRules,
+    unreadable,
+)
 from segue.agents.gemini import brief, entries, files, walk
 from segue.agents.gemini import files as listing
 from segue.agents.gemini.files import SECOND_NAME, folders, short_id
@@ -203,18 +211,15 @@ def _entries(text: str, session: str) -> tuple[list[str], int]:
     return kept, gone
 
 
-class GeminiArchive:
+class GeminiArchive(SessionArchive):
     """Sessions of lines, and of one object as versions before 0.39 wrote them."""
 
     # Both versions compact at half of their table of windows, by the last request's input
     # (``DEFAULT_COMPRESSION_TOKEN_THRESHOLD``); they ask for no length of an answer and keep nothing free.
-    allowance = WindowRules(reserved=0, compacts_at=0.5, window=1_048_576, tried=("0.29.0", "0.61.0"))
+    window_rules = WindowRules(reserved=0, compacts_at=0.5, window=1_048_576, tried=("0.29.0", "0.61.0"))
 
     def stored(self, home: Path) -> Iterator[StoredSession]:
         return listing.stored_sessions(home)
-
-    def find(self, home: Path, session: str) -> StoredSession | None:
-        return listing.find_stored(home, session)
 
     def brief(self, stored: StoredSession) -> Brief:
         return brief.brief(stored)
@@ -227,7 +232,7 @@ class GeminiArchive:
             with stored.path.open("rb") as file:
                 yield from walk.forward(file, start)
         except OSError as error:
-            yield _unreadable(start, error)
+            yield unreadable(start, error)
 
     def back(self, stored: StoredSession, end: int | None = None) -> Iterator[Record]:
         if not stored.appends:
@@ -237,7 +242,7 @@ class GeminiArchive:
             with stored.path.open("rb") as file:
                 yield from walk.backward(file, end)
         except OSError as error:
-            yield _unreadable(0, error)
+            yield unreadable(0, error)
 
     def side(self, stored: StoredSession) -> Sequence[StoredSession]:
         """New versions keep a subagent's session below its parent's id."""
@@ -266,9 +271,13 @@ class GeminiArchive:
     def expires_ms(self, stored: StoredSession, brief: Brief) -> int | None:
         return expires_ms(stored, brief)
 
+    def repair(self, stored: StoredSession, new_id: str, options: RepairOptions) -> RepairedCopy:
+        from segue.agents.gemini.repair import repair
 
-def _unreadable(start: int, error: OSError) -> Record:
-    return Record(start, start, (damaged(start, f"it cannot be read: {error.strerror or error}"),))
+        return repair(stored, new_id, options)
+
+    def remove(self, stored: StoredSession) -> None:
+        remove(stored)
 
 
 ARCHIVE: SessionArchive = GeminiArchive()

@@ -202,18 +202,22 @@ def stored_sessions(home: Path) -> Iterator[StoredSession]:
         yield _stored(home, session, path, status)
 
 
-def find_stored(home: Path, session: str) -> StoredSession | None:
+def find_stored(home: Path, session: str, cwd: Path | None) -> StoredSession | None:
+    """With a directory: in its project's folder alone, and even if the file has lost its beginning."""
     if not session or "/" in session:
         return None
+    candidates = find_file(home, session)
+    if cwd is not None:
+        candidates = (file for file in candidates if belongs(file, cwd))
     try:
-        path = newest(find_file(home, session), session)
+        path = newest(candidates, session)
         status = path.stat() if path is not None else None
     except OSError:
         return None
     if path is None or status is None or not stat.S_ISREG(status.st_mode):
         return None
-    known = owner_of(path)
-    return _stored(home, session, str(path), status) if known == session or len(session) == 8 else None
+    its_own = cwd is not None or len(session) == 8 or owner_of(path) == session
+    return _stored(home, session, str(path), status) if its_own else None
 
 
 def folders(home: Path) -> Iterator[str]:

@@ -15,22 +15,18 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from segue.agents import probe
-from segue.agents.base import Found, RepairedCopy, RepairOptions
+from segue.agents.base import CutRequest, StoredSession
 from segue.agents.gemini import files, history
 from segue.agents.gemini.forms import form_of
 from segue.agents.gemini.history import History, read_history
 from segue.agents.gemini.schema import is_context, is_prompt
 from segue.core.json_values import decode
-from segue.core.request import Request, Runtime, Start
-
-if TYPE_CHECKING:
-    from segue.agents.base import AfterAnchor, StoredSession
-
+from segue.core.request import Runtime, Start
 
 AGAIN_S = 0.05
 BY_VARIABLE = {
@@ -119,37 +115,26 @@ _LATER = ("summary", "memoryScratchpad")
 class GeminiFormat:
     """The session files of Gemini CLI, of all versions."""
 
-    def look(self, home: Path, session: str, cwd: Path) -> Found | None:
-        files.restore_from_second_name(home, session)
-        here = [file for file in files.find_file(home, session) if files.belongs(file, cwd)]
-        path = files.newest(here, session)
-        try:
-            size = path.stat().st_size if path is not None else 0
-        except OSError:
-            return None
-        if path is None:
-            return None
-        return Found(path, size, history.last_id(path) if files.owner_of(path) == session else None)
+    def find(self, home: Path, session: str, cwd: Path | None = None) -> StoredSession | None:
+        """With a directory, only what lies in its project's folder: Gemini resumes nothing else there. A
+        session that Gemini deleted during a run is first made whole again."""
+        if cwd is not None:
+            files.restore_from_second_name(home, session)
+        return files.find_stored(home, session, cwd)
 
-    def cut(
-        self,
-        found: Found,
-        session: str,
-        anchor: str,
-        new_id: str,
-        request: Request,
-        home: Path,
-        runtime: Runtime,
-    ) -> Start | None:
-        story = _of(found, session)
-        kept = story.upto(anchor) if story is not None else None
+    def end(self, stored: StoredSession) -> str | None:
+        return history.last_id(stored.path) if files.owner_of(stored.path) == stored.id else None
+
+    def cut(self, stored: StoredSession, wanted: CutRequest) -> Start | None:
+        story, new_id = _of(stored), wanted.new_id
+        kept = story.upto(wanted.anchor) if story is not None else None
         # names that end alike are deleted together
-        if story is None or kept is None or any(files.find_file(home, new_id)):
+        if story is None or kept is None or any(files.find_file(wanted.home, new_id)):
             return None
-        form, now = form_of(runtime, found.path), datetime.now(UTC)
-        copy = found.path.with_name(f"session-{now:%Y-%m-%dT%H-%M}-{new_id[:8]}{form.suffix}")
+        form, now = form_of(wanted.runtime, stored.path), datetime.now(UTC)
+        copy = stored.path.with_name(f"session-{now:%Y-%m-%dT%H-%M}-{new_id[:8]}{form.suffix}")
         stamp = now.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        header = {key: value for key, value in _header(story, found).items() if key not in _LATER}
+        header = {key: value for key, value in _header(story, stored).items() if key not in _LATER}
         header |= {"sessionId": new_id, "startTime": stamp, "lastUpdated": stamp}
         try:
             files.write_file(copy, files.encoded(form.suffix, header, [form.shape(kept)]))
@@ -158,56 +143,41 @@ class GeminiFormat:
         files.add_second_name(copy)
         return Start("resume", session=new_id)
 
-    def continues(self, found: Found, anchor: str) -> bool:
-        story = read_history(found.path)
+    def continues(self, stored: StoredSession, anchor: str) -> bool:
+        story = read_history(stored.path)
         ids = [message["id"] for message in story.messages] if story is not None else []
         if story is None or anchor not in ids:
             return False
         return any(map(is_prompt, story.messages[ids.index(anchor) + 1 :]))
 
-    def mend(self, found: Found, session: str, runtime: Runtime) -> None:
+    def make_resumable(self, stored: StoredSession, runtime: Runtime) -> None:
         """Leave one file, in the form that this version reads, with each call and each result once."""
-        story = _of(found, session)
+        story = _of(stored)
         if story is None:
             return
-        form = form_of(runtime, found.path)
-        path, messages = found.path.with_suffix(form.suffix), form.shape(story.messages)
+        form = form_of(runtime, stored.path)
+        path, messages = stored.path.with_suffix(form.suffix), form.shape(story.messages)
         with suppress(OSError, ValueError, RecursionError):
             rough = story.torn or story.repeated > REPEATS
-            if path != found.path or messages != story.messages or rough:
+            if path != stored.path or messages != story.messages or rough:
                 states = [*story.earlier, messages]
-                files.write_file(path, files.encoded(form.suffix, _header(story, found), states))
-            _drop_twins(path, session)
+                files.write_file(path, files.encoded(form.suffix, _header(story, stored), states))
+            _drop_twins(path, stored.id)
             files.add_second_name(path)
-
-    def behind(self, anchor: str) -> AfterAnchor:
-        from segue.agents.base import after_named
-
-        return after_named(anchor)
-
-    def repair(self, stored: StoredSession, new_id: str, mending: RepairOptions) -> RepairedCopy:
-        from segue.agents.gemini.repair import repair
-
-        return repair(stored, new_id, mending)
-
-    def remove(self, stored: StoredSession) -> None:
-        from segue.agents.gemini.archive import remove
-
-        remove(stored)
 
     def login(self, home: Path, env: Mapping[str, str]) -> str | None:
         return login(home)
 
 
-def _of(found: Found, session: str) -> History | None:
+def _of(stored: StoredSession) -> History | None:
     """What a file of this session tells; nothing, where it lacks its beginning or has only that."""
-    story = read_history(found.path) if files.owner_of(found.path) == session else None
+    story = read_history(stored.path) if files.owner_of(stored.path) == stored.id else None
     return None if story is None or all(map(is_context, story.messages)) else story
 
 
-def _header(story: History, found: Found) -> dict[str, Any]:
+def _header(story: History, stored: StoredSession) -> dict[str, Any]:
     """Without a project's hash, Gemini does not take a file for a session."""
-    return story.header | {"projectHash": story.header.get("projectHash") or found.path.parents[1].name}
+    return story.header | {"projectHash": story.header.get("projectHash") or stored.path.parents[1].name}
 
 
 def _drop_twins(path: Path, session: str) -> None:

@@ -63,12 +63,12 @@ class Rehearsal:
         | {"--version", "--help", "-h"}
     )
     login_check: Sequence[str] = ()
-    sessions: SessionFormat | None = FORMAT
+    format: SessionFormat | None = FORMAT
     notes: Sequence[str] = (
         "the rehearsal agent runs commands only with --permission edit or full, and without a sandbox",
     )
 
-    def reader(self) -> SessionArchive | None:
+    def archive(self) -> SessionArchive | None:
         from segue.agents.rehearsal.archive import ARCHIVE
 
         return ARCHIVE

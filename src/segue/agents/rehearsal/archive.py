@@ -11,7 +11,6 @@ A session of the rehearsal agent written anew without what is broken in it, line
 from __future__ import annotations
 
 import os
-import stat
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -23,7 +22,6 @@ import msgspec
 from segue.agents.base import (
     HEAD,
     TAIL,
-    JsonlArchive,
     RepairedCopy,
     RepairOptions,
     SessionArchive,
@@ -32,10 +30,9 @@ from segue.agents.base import (
     damaged,
     entry_id,
 )
-from segue.agents.jsonl import forwards
+from segue.agents.jsonl import JsonlArchive, forwards
 from segue.agents.rehearsal import format as session_format
-from segue.core.errors import Broken, Misuse
-from segue.core.ids import native_id
+from segue.core.errors import Broken
 from segue.core.transcript import Brief, Entry
 
 ERRORS = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
@@ -77,7 +74,7 @@ def decoded(text: bytes) -> ArchiveLine | None:
 
 
 class RehearsalArchive(JsonlArchive):
-    allowance = WindowRules(reserved=0, compacts_at=None, window=200_000)
+    window_rules = WindowRules(reserved=0, compacts_at=None, window=200_000)
     """The window of ``segue.rehearsal.agent.tools``, restated so that looking does not load the agent."""
 
     def stored(self, home: Path) -> Iterator[StoredSession]:
@@ -85,17 +82,11 @@ class RehearsalArchive(JsonlArchive):
             with os.scandir(home / "sessions") as listing:
                 for item in listing:
                     if item.name.endswith(".jsonl") and not item.name.startswith("."):
-                        found = _stored(home, Path(item.path), item.name.removesuffix(".jsonl"))
+                        found = session_format.stored_file(home, Path(item.path))
                         if found is not None:
                             yield found
         except OSError:
             return
-
-    def find(self, home: Path, session: str) -> StoredSession | None:
-        try:
-            return _stored(home, home / "sessions" / f"{native_id(session)}.jsonl", session)
-        except Misuse:
-            return None
 
     def brief(self, stored: StoredSession) -> Brief:
         try:
@@ -119,7 +110,7 @@ class RehearsalArchive(JsonlArchive):
             last_used_ms=_newest(tail) or stored.changed_ns // 1_000_000,
             model=header.model,
             parent=header.parent,
-            window=self.allowance.window,
+            window=self.window_rules.window,
             empty=count == 0 and not estimated,
         )
 
@@ -138,24 +129,14 @@ class RehearsalArchive(JsonlArchive):
     def files(self, stored: StoredSession) -> Sequence[Path]:
         return (stored.path,)
 
-    def expires_ms(self, stored: StoredSession, brief: Brief) -> int | None:
-        """The agent never takes a session away."""
-        return None
+    def repair(self, stored: StoredSession, new_id: str, options: RepairOptions) -> RepairedCopy:
+        return repair(stored, new_id, options)
+
+    def remove(self, stored: StoredSession) -> None:
+        remove(stored)
 
 
 ARCHIVE: SessionArchive = RehearsalArchive()
-
-
-def _stored(home: Path, path: Path, session: str) -> StoredSession | None:
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    if not stat.S_ISREG(found.st_mode):
-        return None
-    return StoredSession(
-        id=session, home=home, file=str(path), size=found.st_size, changed_ns=found.st_mtime_ns
-    )
 
 
 def _ends(path: Path) -> tuple[bytes, bytes]:

@@ -9,23 +9,20 @@ was interrupted, the session is copied up to the cut. A last line that was torn 
 from __future__ import annotations
 
 import os
+import stat
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
-from segue.agents.base import Found, RepairedCopy, RepairOptions
+from segue.agents.base import CutRequest, StoredSession
 from segue.core.errors import Misuse
 from segue.core.ids import native_id
 from segue.core.json_values import decode
-from segue.core.request import Request, Runtime, Start
-
-if TYPE_CHECKING:
-    from segue.agents.base import AfterAnchor, StoredSession
-
+from segue.core.request import Runtime, Start
 
 REREAD_SECONDS = 0.05
 
@@ -131,41 +128,33 @@ FIRST_BYTES = 4 * 1024
 class RehearsalFormat:
     """The format of the rehearsal agent's sessions."""
 
-    def look(self, home: Path, session: str, cwd: Path) -> Found | None:
+    def find(self, home: Path, session: str, cwd: Path | None = None) -> StoredSession | None:
         try:
-            path = home / "sessions" / f"{native_id(session)}.jsonl"
-            size = path.stat().st_size
-        except (Misuse, OSError):
+            return stored_file(home, home / "sessions" / f"{native_id(session)}.jsonl")
+        except Misuse:
             return None
-        messages = _newest(path, bool)
-        return Found(path, size, messages[-1].id if messages else None)
 
-    def cut(
-        self,
-        found: Found,
-        session: str,
-        anchor: str,
-        new_id: str,
-        request: Request,
-        home: Path,
-        runtime: Runtime,
-    ) -> Start | None:
+    def end(self, stored: StoredSession) -> str | None:
+        messages = _newest(stored.path, bool)
+        return messages[-1].id if messages else None
+
+    def cut(self, stored: StoredSession, wanted: CutRequest) -> Start | None:
         try:
-            header, *lines = found.path.read_bytes().split(b"\n")[:-1]
-            kept = lines_up_to(lines, anchor)
+            header, *lines = stored.path.read_bytes().split(b"\n")[:-1]
+            kept = lines_up_to(lines, wanted.anchor)
             if kept and read_lines(kept[-1]).is_answer:
-                return Start("branch", session, anchor, new_id)
+                return Start("branch", stored.id, wanted.anchor, wanted.new_id)
             if kept:
-                copied = renamed(header, id=new_id, parent=session, at=anchor)
-                write_lines(found.path.with_name(f"{new_id}.jsonl"), [copied, *kept])
-                return Start("resume", new_id)
+                copied = renamed(header, id=wanted.new_id, parent=stored.id, at=wanted.anchor)
+                write_lines(stored.path.with_name(f"{wanted.new_id}.jsonl"), [copied, *kept])
+                return Start("resume", wanted.new_id)
         except (OSError, ValueError, msgspec.MsgspecError):
             pass
         return None
 
-    def continues(self, found: Found, anchor: str) -> bool:
+    def continues(self, stored: StoredSession, anchor: str) -> bool:
         """Nothing but one turn stands behind the anchor, or nothing at all."""
-        messages = _newest(found.path, lambda some: any(message.id == anchor for message in some))
+        messages = _newest(stored.path, lambda some: any(message.id == anchor for message in some))
         ids = [message.id for message in messages]
         if anchor not in ids:
             return False
@@ -173,26 +162,24 @@ class RehearsalFormat:
         prompts = [message for message in later if message.is_prompt]
         return later[:1] == prompts
 
-    def mend(self, found: Found, session: str, runtime: Runtime) -> None:
+    def make_resumable(self, stored: StoredSession, runtime: Runtime) -> None:
         """The agent resumes its sessions as they are."""
-
-    def behind(self, anchor: str) -> AfterAnchor:
-        from segue.agents.base import after_named
-
-        return after_named(anchor)
-
-    def repair(self, stored: StoredSession, new_id: str, mending: RepairOptions) -> RepairedCopy:
-        from segue.agents.rehearsal import archive
-
-        return archive.repair(stored, new_id, mending)
-
-    def remove(self, stored: StoredSession) -> None:
-        from segue.agents.rehearsal import archive
-
-        archive.remove(stored)
 
     def login(self, home: Path, env: Mapping[str, str]) -> str | None:
         return login(home / "login.json")
+
+
+def stored_file(home: Path, path: Path) -> StoredSession | None:
+    """The session in a file; None where it is gone, or no file."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    if not stat.S_ISREG(status.st_mode):
+        return None
+    return StoredSession(
+        id=path.stem, home=home, file=str(path), size=status.st_size, changed_ns=status.st_mtime_ns
+    )
 
 
 def _newest(path: Path, enough: Callable[[list[Line]], bool]) -> list[Line]:

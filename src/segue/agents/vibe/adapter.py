@@ -159,7 +159,7 @@ class Vibe:
         )
     )
     login_check: Sequence[str] = ()
-    sessions: SessionFormat | None = FORMAT
+    format: SessionFormat | None = FORMAT
     notes: Sequence[str] = (
         "without --permission, Vibe 3 reads files and runs commands it takes for harmless (ls, cat, …), but"
         " accepts no edits as it would by itself; Vibe 2 reads files and runs no command at all",
@@ -169,7 +169,7 @@ class Vibe:
         "Vibe 3 goes on with the model a session began with, whatever --model says later",
     )
 
-    def reader(self) -> SessionArchive | None:
+    def archive(self) -> SessionArchive | None:
         from segue.agents.vibe.archive import ARCHIVE
 
         return ARCHIVE

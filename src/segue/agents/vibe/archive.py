@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import stat
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
@@ -25,12 +24,21 @@ from typing import IO
 
 import msgspec
 
-from segue.agents.base import JsonlArchive, Record, SessionArchive, StoredSession, WindowRules
-from segue.agents.vibe import brief, folder, meta, store, walk
+from segue.agents.base import (
+    AfterAnchor,
+    Record,
+    RepairedCopy,
+    RepairOptions,
+    SessionArchive,
+    StoredSession,
+    WindowRules,
+)
+from segue.agents.jsonl import JsonlArchive
+from segue.agents.vibe import anchors, brief, folder, store, walk
 from segue.agents.vibe import brief as unified_brief
+from segue.agents.vibe.format import listed, stored_folder, stored_store
 from segue.agents.vibe.store import STORES, is_store
-from segue.core.errors import Broken, Misuse
-from segue.core.ids import native_id
+from segue.core.errors import Broken
 from segue.core.json_values import decode
 from segue.core.transcript import Brief, Entry
 
@@ -38,31 +46,21 @@ PREFIX = "session_"
 
 
 class VibeArchive(JsonlArchive):
-    allowance = WindowRules(reserved=4096, compacts_at=0.8, window=250_000, tried=("2.18.4", "3.0.2"))
+    window_rules = WindowRules(reserved=4096, compacts_at=0.8, window=250_000, tried=("2.18.4", "3.0.2"))
     """3.x keeps ``output_token_reserve`` free and compacts at 80 % of a window that the model's settings
     declare; without one, as 2.x always, at 200,000 tokens."""
 
     def stored(self, home: Path) -> Iterator[StoredSession]:
         root = folder.root_of(home)
-        for item in _listed(root):
+        for item in listed(root):
             if item.name.startswith(PREFIX):
-                found = _folder(home, item.path)
+                found = stored_folder(home, item.path)
                 if found is not None:
                     yield found
-        for item in _listed(root / store.STORES):
-            found = None if item.name.startswith(".") else _store(home, item.path)
+        for item in listed(root / store.STORES):
+            found = None if item.name.startswith(".") else stored_store(home, item.path)
             if found is not None:
                 yield found
-
-    def find(self, home: Path, session: str) -> StoredSession | None:
-        try:
-            found = _store(home, str(folder.root_of(home) / store.STORES / native_id(session)))
-        except Misuse:
-            return None
-        if found is not None:
-            return found
-        path = folder.find_folder(home, session)
-        return _folder(home, str(path)) if path is not None else None
 
     def brief(self, stored: StoredSession) -> Brief:
         return (
@@ -104,58 +102,27 @@ class VibeArchive(JsonlArchive):
         ]
         return tuple(path for path in wanted if path.is_file())
 
-    def expires_ms(self, stored: StoredSession, brief: Brief) -> int | None:
-        """Neither version ever takes a session away."""
-        return None
+    def after(self, anchor: str) -> AfterAnchor:
+        """An anchor is the number of the user's messages before it."""
+        mark, heard = anchors.read_messages(anchor), 0
+
+        def upto(entry: Entry) -> bool:
+            nonlocal heard
+            heard += entry.restored and entry.kind in ("user", "boundary")
+            return mark is not None and heard <= mark.users
+
+        return AfterAnchor(upto)
+
+    def repair(self, stored: StoredSession, new_id: str, options: RepairOptions) -> RepairedCopy:
+        from segue.agents.vibe import repair as repairing
+
+        return repairing.repair(stored, new_id, options)
+
+    def remove(self, stored: StoredSession) -> None:
+        remove(stored)
 
 
 ARCHIVE: SessionArchive = VibeArchive()
-
-
-def _listed(path: Path) -> Iterator[os.DirEntry[str]]:
-    try:
-        with os.scandir(path) as listing:
-            yield from listing
-    except OSError:
-        return
-
-
-def _folder(home: Path, path: str) -> StoredSession | None:
-    try:
-        messages = os.stat(f"{path}/{folder.MESSAGES}")
-    except OSError:
-        return None
-    if not stat.S_ISREG(messages.st_mode):
-        return None
-    changed = max(messages.st_mtime_ns, _changed(f"{path}/{folder.META}"))
-    session = meta.session_id(path, path[-8:])
-    return StoredSession(id=session, home=home, file=path, size=messages.st_size, changed_ns=changed)
-
-
-def _store(home: Path, path: str) -> StoredSession | None:
-    """Its messages, what is shown of them, and the journal; the rest is small and does not grow with them."""
-    try:
-        current = os.stat(f"{path}/{store.CURRENT}")
-    except OSError:
-        return None
-    size, changed = 0, max(current.st_mtime_ns, _changed(f"{path}/{folder.META}"))
-    for name in ("chunks", "journal"):
-        for item in _listed(Path(path, name)):
-            try:
-                found = item.stat()
-            except OSError:
-                continue
-            size += found.st_size
-            changed = max(changed, found.st_mtime_ns) if name == "journal" and found.st_size else changed
-    session = os.path.basename(path)
-    return StoredSession(id=session, home=home, file=path, size=size, changed_ns=changed, appends=False)
-
-
-def _changed(path: str) -> int:
-    try:
-        return os.stat(path).st_mtime_ns
-    except OSError:
-        return 0
 
 
 def _files(path: Path) -> Iterator[Path]:

@@ -10,24 +10,21 @@ directory has then done its duty.
 
 from __future__ import annotations
 
+import os
+import stat
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from segue.agents import probe
-from segue.agents.base import Found, RepairedCopy, RepairOptions, SessionFormat
-from segue.agents.vibe import anchors, folder, store_writer
+from segue.agents.base import CutRequest, SessionFormat, StoredSession
+from segue.agents.vibe import anchors, folder, meta, store_writer
 from segue.agents.vibe import store as unified
 from segue.agents.vibe.store_writer import Cut
 from segue.core.errors import Misuse
 from segue.core.ids import native_id
 from segue.core.request import Request, Runtime, Start
-
-if TYPE_CHECKING:
-    from segue.agents.base import AfterAnchor, StoredSession
-    from segue.core.transcript import Entry
-
 
 DEFAULT_KEY = "MISTRAL_API_KEY"
 
@@ -75,73 +72,51 @@ READABLE = 256 * 1024 * 1024
 class VibeFormat:
     """The directories of 2.x and the stores of 3.x, told apart by what lies in them."""
 
-    def look(self, home: Path, session: str, cwd: Path) -> Found | None:
+    def find(self, home: Path, session: str, cwd: Path | None = None) -> StoredSession | None:
         """A session is found wherever it was begun: to Vibe the directory does not matter."""
-        path = _find(home, session)
-        if path is None:
+        try:
+            store = stored_store(home, str(folder.root_of(home) / STORES / native_id(session)))
+        except Misuse:
             return None
-        size = _size(path)
-        return Found(path, size, _end(path) if size <= READABLE else None)
+        path = folder.find_folder(home, session) if store is None else None
+        return store if path is None else stored_folder(home, str(path))
 
-    def cut(
-        self,
-        found: Found,
-        session: str,
-        anchor: str,
-        new_id: str,
-        request: Request,
-        home: Path,
-        runtime: Runtime,
-    ) -> Start | None:
-        mark = anchors.read_messages(anchor)
-        kept = _kept(found.path, mark) if mark is not None else None
+    def end(self, stored: StoredSession) -> str | None:
+        if stored.size > READABLE:
+            return None
+        try:
+            anchor = anchors.end_of(_messages(stored.path))
+        except anchors.Damaged:
+            return None
+        return str(anchor) if anchor is not None else None
+
+    def cut(self, stored: StoredSession, wanted: CutRequest) -> Start | None:
+        mark = anchors.read_messages(wanted.anchor)
+        kept = _kept(stored.path, mark) if mark is not None else None
         if kept is None:
             return None
-        stores = folder.root_of(home) / STORES
-        native = found.path.parent == stores and not runtime.capabilities.id_on_disk_only
-        written = native and _store(found.path, len(kept), new_id, request)
-        written = written or _folder(found.path, kept, new_id, request, home)
-        return Start("resume", new_id) if written else None
+        stores = folder.root_of(wanted.home) / STORES
+        native = stored.path.parent == stores and not wanted.runtime.capabilities.id_on_disk_only
+        written = native and _store(stored.path, len(kept), wanted.new_id, wanted.request)
+        written = written or _folder(stored.path, kept, wanted.new_id, wanted.request, wanted.home)
+        return Start("resume", wanted.new_id) if written else None
 
-    def continues(self, found: Found, anchor: str) -> bool:
+    def continues(self, stored: StoredSession, anchor: str) -> bool:
         """One turn, and no more, came after the anchor; after a compaction nobody can tell any more."""
         mark = anchors.read_messages(anchor)
         if mark is None:
             return False
         try:
-            messages = list(_messages(found.path))
+            messages = list(_messages(stored.path))
             kept = anchors.upto(messages, mark)
         except anchors.Damaged:
             return False
         if kept is None:
-            return _compacted(found.path)
+            return _compacted(stored.path)
         return sum(message.opens for message in messages[len(kept) :]) == 1
 
-    def mend(self, found: Found, session: str, runtime: Runtime) -> None:
+    def make_resumable(self, stored: StoredSession, runtime: Runtime) -> None:
         """Vibe sends a resumed history as it was."""
-
-    def behind(self, anchor: str) -> AfterAnchor:
-        """An anchor is the number of the user's messages before it."""
-        from segue.agents.base import AfterAnchor
-
-        mark, heard = anchors.read_messages(anchor), 0
-
-        def upto(entry: Entry) -> bool:
-            nonlocal heard
-            heard += entry.restored and entry.kind in ("user", "boundary")
-            return mark is not None and heard <= mark.users
-
-        return AfterAnchor(upto)
-
-    def repair(self, stored: StoredSession, new_id: str, mending: RepairOptions) -> RepairedCopy:
-        from segue.agents.vibe import repair as repairing
-
-        return repairing.repair(stored, new_id, mending)
-
-    def remove(self, stored: StoredSession) -> None:
-        from segue.agents.vibe import archive
-
-        archive.remove(stored)
 
     def login(self, home: Path, env: Mapping[str, str]) -> str | None:
         """Vibe's files say nothing openly of who is logged in."""
@@ -151,24 +126,54 @@ class VibeFormat:
 FORMAT: SessionFormat = VibeFormat()
 
 
-def _find(home: Path, session: str) -> Path | None:
+def stored_folder(home: Path, path: str) -> StoredSession | None:
     try:
-        store = folder.root_of(home) / STORES / native_id(session)
-    except Misuse:
+        messages = os.stat(f"{path}/{folder.MESSAGES}")
+    except OSError:
         return None
-    return store if unified.lies_in_store(store) else folder.find_folder(home, session)
+    if not stat.S_ISREG(messages.st_mode):
+        return None
+    changed = max(messages.st_mtime_ns, _changed(f"{path}/{folder.META}"))
+    session = meta.session_id(path, path[-8:])
+    return StoredSession(id=session, home=home, file=path, size=messages.st_size, changed_ns=changed)
+
+
+def stored_store(home: Path, path: str) -> StoredSession | None:
+    """Its messages, what is shown of them, and the journal; the rest is small and does not grow with them."""
+    try:
+        current = os.stat(f"{path}/{unified.CURRENT}")
+    except OSError:
+        return None
+    size, changed = 0, max(current.st_mtime_ns, _changed(f"{path}/{folder.META}"))
+    for name in ("chunks", "journal"):
+        for item in listed(Path(path, name)):
+            try:
+                found = item.stat()
+            except OSError:
+                continue
+            size += found.st_size
+            changed = max(changed, found.st_mtime_ns) if name == "journal" and found.st_size else changed
+    session = os.path.basename(path)
+    return StoredSession(id=session, home=home, file=path, size=size, changed_ns=changed, appends=False)
+
+
+def _changed(path: str) -> int:
+    try:
+        return os.stat(path).st_mtime_ns
+    except OSError:
+        return 0
+
+
+def listed(path: Path) -> Iterator[os.DirEntry[str]]:
+    try:
+        with os.scandir(path) as listing:
+            yield from listing
+    except OSError:
+        return
 
 
 def _messages(path: Path) -> Iterator[anchors.Messages]:
     return unified.messages_in(path) if unified.lies_in_store(path) else folder.messages_file(path)
-
-
-def _end(path: Path) -> str | None:
-    try:
-        anchor = anchors.end_of(_messages(path))
-    except anchors.Damaged:
-        return None
-    return str(anchor) if anchor is not None else None
 
 
 def _kept(path: Path, anchor: anchors.Anchor) -> list[anchors.Messages] | None:
@@ -215,13 +220,3 @@ def _known(path: Path, request: Request, count: int) -> dict[str, Any]:
 
 def _compacted(path: Path) -> bool:
     return unified.compacted(path) if unified.lies_in_store(path) else folder.compacted(path)
-
-
-def _size(path: Path) -> int:
-    total = 0
-    for file in path.rglob("*"):
-        try:
-            total += file.stat().st_size if file.is_file() else 0
-        except OSError:
-            continue
-    return total

@@ -150,7 +150,7 @@ def ending(
     if counts.side:
         side = count_in_words(counts.side, "entry", "entries")
         yield from _dimmed(f"apart from the dialogue: {side} of side chains", ink)
-    loaded = context_load(found.brief, found.place.reader.allowance, window)
+    loaded = context_load(found.brief, found.place.reader.window_rules, window)
     if loaded.tokens is not None:
         room = (
             f" of {tokens_in_words(loaded.window)} ({loaded.share:.0%})" if loaded.share is not None else ""

@@ -99,7 +99,7 @@ class _Names:
     def _title(self, hit: Hit) -> str:
         for (agent, home), place in self._places.items():
             if agent == hit.agent and hit.path.startswith(home):
-                stored = place.reader.find(place.home, hit.session)
+                stored = place.find(hit.session)
                 if stored is not None:
                     return title_of(place.reader.brief(stored)) or ""
         return ""

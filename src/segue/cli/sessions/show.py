@@ -155,7 +155,7 @@ def _follow(found: Listed, start: int, shown: list[str], full: bool, as_json: bo
     from segue.sessions.reading import follow_session
 
     ink = transcript.ink(sys.stdout)
-    for entry in follow_session(found.place.reader, found.stored, start, shown, stop=lambda: False):
+    for entry in follow_session(found.place, found.stored, start, shown, stop=lambda: False):
         if as_json:
             say_json(entry)
         else:

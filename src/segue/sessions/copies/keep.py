@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 
 import msgspec
 
-from segue.agents.base import SessionArchive, StoredSession
+from segue.agents.base import Agent, SessionArchive, SessionFormat, StoredSession
 from segue.config.schema import Keep
 from segue.core.model import Host
 from segue.sessions.copies import chunks as manifests
@@ -94,15 +94,13 @@ class SessionFiles(msgspec.Struct, frozen=True, kw_only=True):
     cwd: Path
 
 
-def keep_copy(
-    store: Store, directory: Path, limits: Keep, reader: SessionArchive, session: SessionFiles
-) -> bool:
+def keep_copy(store: Store, directory: Path, limits: Keep, agent: Agent, session: SessionFiles) -> bool:
     """Copy what is new of the session. False: it is too large, or not there. ``directory``: our own."""
     chunks = chunks_of(store, directory)
     for _ in range(TRIES):
         row = copies.find(store.db, session.agent, session.account, session.native_id)
         before = _before(row, session)
-        made = _copy(reader, session, before, chunks, min(limits.max_session_mb, limits.max_mb) * MB)
+        made = _copy(agent, session, before, chunks, min(limits.max_session_mb, limits.max_mb) * MB)
         if made is None:
             return False
         if copies.save(store.db, _row(session, made, row), row):
@@ -123,13 +121,13 @@ def _before(row: KeptRow | None, session: SessionFiles) -> Manifest | None:
 
 
 def _copy(
-    reader: SessionArchive, session: SessionFiles, before: Manifest | None, chunks: Chunks, most: int
+    agent: Agent, session: SessionFiles, before: Manifest | None, chunks: Chunks, most: int
 ) -> Manifest | None:
-    stored = _stored(reader, session, before)
-    if stored is None:
+    archive, stored = agent.archive(), _stored(agent.format, session, before)
+    if archive is None or stored is None:
         return None
     known = {file.path: file for file in before.files} if before is not None else {}
-    there = _there(reader, stored, session.home)
+    there = _there(archive, stored, session.home)
     if not there or sum(now.st_size for _, now in there.values()) > most:
         return None
     lost = (
@@ -148,14 +146,14 @@ def _copy(
 
 
 def _there(
-    reader: SessionArchive, stored: StoredSession, home: Path
+    archive: SessionArchive, stored: StoredSession, home: Path
 ) -> dict[str, tuple[Path, os.stat_result]]:
     """The session's files by their names below the home. There may be many: each is looked at once.
 
     The session's own file may be a link to one; any other link may lead to what is none of the session's.
     """
     above, found = f"{home}{os.sep}", {}
-    for path in reader.files(stored):
+    for path in archive.files(stored):
         with suppress(OSError):
             now = os.stat(path, follow_symlinks=path == stored.path)
             if str(path).startswith(above) and stat.S_ISREG(now.st_mode):
@@ -163,8 +161,10 @@ def _there(
     return found
 
 
-def _stored(reader: SessionArchive, session: SessionFiles, before: Manifest | None) -> StoredSession | None:
-    """Where it was the last time, or wherever the reader finds it. Whoever shares the store could name any
+def _stored(
+    sessions: SessionFormat | None, session: SessionFiles, before: Manifest | None
+) -> StoredSession | None:
+    """Where it was the last time, or wherever it is found. Whoever shares the store could name any
     file of the home, such as a login: every agent's files of a session have the beginning of its id in their
     names."""
     if before is not None and session.native_id[:8] in PurePosixPath(before.root).name:
@@ -182,7 +182,7 @@ def _stored(reader: SessionArchive, session: SessionFiles, before: Manifest | No
                 changed_ns=now.st_mtime_ns,
                 appends=before.appends,
             )
-    found = reader.find(session.home, session.native_id)
+    found = sessions.find(session.home, session.native_id) if sessions is not None else None
     return found if found is not None and found.path.is_relative_to(session.home) else None
 
 
