@@ -626,12 +626,12 @@ HOLDER = """
 import sys, anyio
 from pathlib import Path
 from segue.core.request import Command
-from segue.turns.private_homes import claimed
+from segue.turns.private_homes import claimed_home
 from segue.runner.launch import launch
 
 async def main():
     root, here = Path(sys.argv[1]), Path(sys.argv[2])
-    with claimed(root, here) as claim:
+    with claimed_home(root, here) as claim:
         command = Command(argv=("sleep", "300"), cwd=here)
         env = {"PATH": sys.argv[3]}
         async with launch(command, env=env, run_dir=here / "run", claims=(claim.lock,)) as running:
