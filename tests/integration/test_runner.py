@@ -140,12 +140,7 @@ def test_lines_arrive_live(tmp_path: Path) -> None:
     assert max(delays) < 0.2
 
 
-def test_lines_arrive_without_the_systems_help(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refused(paths: object) -> None:
-        raise OSError(24, "no more instances")
-
-    monkeypatch.setattr("segue.system.file_watch.SystemWatch", refused)
-
+def test_lines_in_a_row_arrive_in_order(tmp_path: Path) -> None:
     async def main() -> None:
         async with started(tmp_path, *sh("for i in 1 2 3; do echo $i; sleep 0.1; done")) as running:
             assert await all_lines(running) == [b"1", b"2", b"3"]

@@ -208,7 +208,7 @@ async def launch(
     run_mark = process_mark(run_dir)
     with ExitStack() as stack:
         capture = stack.enter_context(closing(Capture(run_dir)))
-        growth = stack.enter_context(closing(FileWatch(capture.stdout, capture.stderr)))
+        growth = FileWatch(capture.stdout, capture.stderr)
         stdin = stack.enter_context(closing(Stdin()))
         try:
             process = await spawn(command, {**env, **command.env, MARK: run_mark}, stdin, capture, claims)

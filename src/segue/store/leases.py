@@ -1,14 +1,11 @@
-"""Takes a lease: the file lock of this machine first, then the row that all machines see.
+"""One writer: holds a lease for as long as a turn needs it, or waits for whoever holds it.
 
-A turn that waits for another one shows that it does: by a lease of its own, renewed as long as it waits.
+A lease is a row in the store that all machines see, renewed in the background, and on this machine also a
+file lock. It passes on when its holder is dead. What the holder had started may live on: whoever takes the
+conversation over adopts it; whoever only wants its native session waits for it.
 
-So whoever shares the store, wherever they are, can tell it from one whose process or host is dead.
-
-One writer: holds a lease for as long as a turn needs it, or waits for whoever holds it.
-
-A lease is a row in the store, renewed in the background, and on this machine also a file lock. It passes on
-when its holder is dead. What the holder had started may live on: who takes the conversation over adopts it;
-who only wants its native session waits for it.
+A turn that waits shows that it does by a lease of its own, so that everybody who shares the store can tell
+it from one whose process or host is dead.
 """
 
 from __future__ import annotations
@@ -31,6 +28,7 @@ from segue.core.model import Host, Owner
 from segue.store import lease_rows
 from segue.store.lease_rows import Verdict
 from segue.store.records import Claim, LeaseRow, TurnRow
+from segue.store.renewer import Renewal
 from segue.store.store import Store
 from segue.system import processes
 from segue.system.processes import machine_id, this_process
@@ -87,7 +85,7 @@ class Acquiring:
         self._seen_at = self._looked_at = 0.0
         self._turn = threading.Lock()
         self._left = False
-        self._grip: LeaseLock | None = None
+        self._lock: LeaseLock | None = None
 
     def __enter__(self) -> None:
         pass
@@ -97,8 +95,8 @@ class Acquiring:
     ) -> None:
         with self._turn:
             self._left = True
-            if self._grip is not None:
-                self._grip.let_go()
+            if self._lock is not None:
+                self._lock.let_go()
 
     def take(self) -> LeaseLock | str:
         """The lease, or who holds it."""
@@ -106,14 +104,14 @@ class Acquiring:
             if self._left:
                 return "nobody"
             got = self._try()
-            self._grip = got if isinstance(got, LeaseLock) else None
+            self._lock = got if isinstance(got, LeaseLock) else None
             return got
 
     def kept(self) -> LeaseLock:
         """It is the caller's from now on."""
-        grip, self._grip = self._grip, None
-        assert grip is not None
-        return grip
+        lock, self._lock = self._lock, None
+        assert lock is not None
+        return lock
 
     def _try(self) -> LeaseLock | str:
         self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -159,27 +157,23 @@ class WaitingTurn:
 
     def __init__(self, store: Store, run: str, owner: Owner) -> None:
         self._store, self._name, self._owner = store, lease_rows.waiting(run), owner
-        self._over = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._claim: Claim | None = None
+        self._renewal: Renewal | None = None
 
-    def begin(self) -> None:
+    def begin(self, on_beat: Callable[[], object] | None = None) -> None:
         with suppress(Exception):  # the store may be away; whoever waits waits all the same
             got = lease_rows.take(self._store, self._name, self._owner, lambda _: "dead")
             if isinstance(got, lease_rows.Taken):
-                self._thread = threading.Thread(target=self._renew, args=(got.claim,), daemon=True)
-                self._thread.start()
+                claim = self._claim = got.claim
+                self._renewal = Renewal(lambda: lease_rows.renew(self._store, claim), on_beat=on_beat)
+                self._store.renewer.add(self._renewal)
 
     def end(self) -> None:
-        self._over.set()
-        if self._thread is not None:
-            self._thread.join()
-
-    def _renew(self, claim: Claim) -> None:
-        while not self._over.wait(lease_rows.RENEW_S):
+        if self._renewal is not None:
+            self._store.renewer.remove(self._renewal)
+        if self._claim is not None:
             with suppress(Exception):
-                lease_rows.renew(self._store, claim)
-        with suppress(Exception):
-            lease_rows.release(self._store, claim)
+                lease_rows.release(self._store, self._claim)
 
 
 def is_waiting(store: Store, run: TurnRow, host: Host) -> bool:
@@ -210,17 +204,22 @@ class LeaseBusy(Exception):  # noqa: N818 - it is an answer, not an error
 class Lease:
     """A lease that is held. ``on_loss`` is called if somebody took it from us: we had not renewed it."""
 
-    def __init__(self, store: Store, grip: LeaseLock, on_loss: Callable[[], None]) -> None:
-        self._store, self._grip, self._on_loss = store, grip, on_loss
+    def __init__(
+        self,
+        store: Store,
+        lock: LeaseLock,
+        on_loss: Callable[[], None],
+        on_beat: Callable[[], object] | None = None,
+    ) -> None:
+        self._store, self._lock = store, lock
         self.lost = False
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._renew_often, daemon=True)
-        self._thread.start()
+        self._renewal = Renewal(self.renew, on_loss, on_beat)
+        store.renewer.add(self._renewal)
 
     @property
     def claim(self) -> Claim:
         """What we show for it wherever something is written that only its holder may write."""
-        return self._grip.claim
+        return self._lock.claim
 
     def working_in(self, run_dir: Path) -> None:
         """Note where the attempt is that now runs under the lease."""
@@ -233,16 +232,8 @@ class Lease:
         return not self.lost
 
     def release(self) -> None:
-        self._over.set()
-        self._thread.join()
-        self._grip.let_go()
-
-    def _renew_often(self) -> None:
-        while not self._over.wait(lease_rows.RENEW_S):
-            with suppress(Exception):  # the store may be busy or away for a moment; the next try will tell
-                if not self.renew():
-                    self._on_loss()
-                    return
+        self._store.renewer.remove(self._renewal)
+        self._lock.let_go()
 
 
 @asynccontextmanager
@@ -256,16 +247,19 @@ async def hold(
     on_wait: Callable[[str], None],
     given_up: Callable[[], bool],
     on_loss: Callable[[], None],
+    on_beat: Callable[[], object] | None = None,
     adopts: bool = True,
     waiting: WaitingTurn | None = None,
 ) -> AsyncIterator[Lease]:
-    """Take the lease, waiting for its holder up to the moment ``until`` (monotonic). Raises ``Busy``.
+    """Take the lease, waiting for its holder up to the moment ``until`` (monotonic). Raises ``LeaseBusy``.
 
     ``adopts``: the caller looks after what a dead holder has left running. ``waiting``: the sign to show
-    meanwhile.
+    meanwhile. ``on_loss`` and ``on_beat``, which is called every second, are called in the renewer's thread;
+    the latter while the lease is held, and with ``waiting`` also while it is waited for.
     """
-    grip = await _grip(Acquiring(store, name, owner, locks, adopts), until, on_wait, given_up, waiting)
-    lease = Lease(store, grip, on_loss)
+    acquiring = Acquiring(store, name, owner, locks, adopts)
+    lock = await _acquire(acquiring, until, on_wait, given_up, waiting, on_beat)
+    lease = Lease(store, lock, on_loss, on_beat)
     try:
         yield lease
     finally:
@@ -273,19 +267,20 @@ async def hold(
             await run_sync(lease.release)
 
 
-async def _grip(
-    taking: Acquiring,
+async def _acquire(
+    acquiring: Acquiring,
     until: float,
     on_wait: Callable[[str], None],
     given_up: Callable[[], bool],
     waiting: WaitingTurn | None,
+    on_beat: Callable[[], object] | None,
 ) -> LeaseLock:
     pause, holder, heard_at = POLL_S[0], "", 0.0
-    with taking:
+    with acquiring:
         try:
             while True:
                 try:
-                    got = await run_sync(taking.take)
+                    got = await run_sync(acquiring.take)
                 except StoreAway:  # who waits anyway waits for the store, too
                     if not holder or time.monotonic() > heard_at + AWAY_S:
                         raise
@@ -293,13 +288,13 @@ async def _grip(
                 else:
                     heard_at = time.monotonic()
                 if isinstance(got, LeaseLock):
-                    return taking.kept()
+                    return acquiring.kept()
                 if time.monotonic() >= until or given_up():
                     raise LeaseBusy(got)
                 if not holder:
                     on_wait(got)
                     if waiting is not None:
-                        await run_sync(waiting.begin)
+                        await run_sync(waiting.begin, on_beat)
                 holder = got
                 await anyio.sleep(pause)
                 pause = min(pause * 1.5, POLL_S[1])

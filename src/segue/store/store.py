@@ -22,6 +22,7 @@ from segue.store.database import Database, Queries, Row, Section
 from segue.store.messages import Messages, read_facts
 from segue.store.migrate import migrate
 from segue.store.records import Conversation, LogRow, TurnRow
+from segue.store.renewer import Renewer
 from segue.store.sessions import Sessions
 from segue.store.turns import Settling, Turns, whole
 
@@ -123,6 +124,10 @@ def _row(n: int, row: Row, turn: TurnRow | None) -> LogRow:
 
 class Store(Conversations, Messages, Turns, Sessions, Settling, History, Events):
     """Everything that is remembered, by subject; each method is one transaction."""
+
+    def __init__(self, db: Database) -> None:
+        super().__init__(db)
+        self.renewer = Renewer()
 
     def fork(
         self,

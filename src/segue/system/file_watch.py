@@ -1,134 +1,62 @@
-"""Waits until one of some files has grown: the system says so, nobody asks again and again.
+"""Waits until one of some files has grown, by looking at their sizes again and again.
 
-Linux tells through inotify, macOS and the BSDs through kqueue; where neither can be had (another
-system, or all inotify instances are taken) a short timer stands in. Some file systems never tell; that
-is what the backstop is for.
+The pause between two looks is short after something was written and gets longer from look to look. A model
+takes longer for a word than the longest of them. Looking works on every file system and needs nothing from
+the operating system that could run out.
 
-No wake-up is lost if the order is: make a ``Growth``, read to the end, ``wait``, read to the end, …
-What grew between two waits makes the next one return at once.
+Nothing that is written is missed if the order is: make a ``FileWatch``, read to the end, ``wait``, read to
+the end, … What grew between two waits is seen by the first look of the next one.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
-import select
-import sys
-import threading
-from typing import TYPE_CHECKING, Protocol
+import time
+from pathlib import Path
 
 import anyio
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-TIMER_S = 0.05
+FIRST_PAUSE_S = 0.005
+LONGER_BY = 1.3
+PAUSE_S = 0.02
+"""The longest pause while the files are being written to."""
+IDLE_PAUSE_S = 0.05
+"""The longest pause when nothing was written for ``IDLE_AFTER_S`` seconds."""
+IDLE_AFTER_S = 2.0
 BACKSTOP_S = 1.0
+"""After so long ``wait`` returns in any case. A file may have been emptied and filled again meanwhile."""
 
-
-class Source(Protocol):
-    """A descriptor that becomes readable when a file grew."""
-
-    def fileno(self) -> int: ...
-    def drain(self) -> None: ...
-    def close(self) -> None: ...
+State = list[tuple[int, int] | None]
 
 
 class FileWatch:
-    """Watches ``paths``, which must exist, from now on until ``close``."""
+    """Watches ``paths`` from now on."""
 
     def __init__(self, *paths: Path) -> None:
-        self._source = _source(paths)
+        self._paths = paths
+        self._state = self._look()
+        self._grew_at = time.monotonic()
+        self._pause = FIRST_PAUSE_S
 
     async def wait(self) -> None:
         """Return when a file was written to since the last return; at times also for nothing."""
-        if self._source is None:
-            await anyio.sleep(TIMER_S)
-            return
-        with anyio.move_on_after(BACKSTOP_S):
-            await anyio.wait_readable(self._source.fileno())
-            self._source.drain()
+        until = time.monotonic() + BACKSTOP_S
+        while time.monotonic() < until:
+            await anyio.sleep(self._pause)
+            state, now = self._look(), time.monotonic()
+            if state != self._state:
+                self._state, self._grew_at, self._pause = state, now, FIRST_PAUSE_S
+                return
+            longest = PAUSE_S if now - self._grew_at < IDLE_AFTER_S else IDLE_PAUSE_S
+            self._pause = min(self._pause * LONGER_BY, longest)
 
-    def close(self) -> None:
-        if self._source is not None:
-            self._source.close()
-            self._source = None
+    def _look(self) -> State:
+        return [_size_and_time(path) for path in self._paths]
 
 
-def _source(paths: Sequence[Path]) -> Source | None:
+def _size_and_time(path: Path) -> tuple[int, int] | None:
     try:
-        return SystemWatch(paths)
-    except (OSError, AttributeError):
+        status = os.stat(path)
+    except OSError:
         return None
-
-
-if sys.platform == "linux":
-    import ctypes
-
-    IN_MODIFY, IN_CLOSE_WRITE = 0x002, 0x008
-
-    class SystemWatch:
-        """inotify. The standard library has no binding; two calls of libc are enough."""
-
-        def __init__(self, paths: Sequence[Path]) -> None:
-            libc = ctypes.CDLL(None, use_errno=True)
-            self._fd = _checked(libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC))
-            try:
-                for path in paths:
-                    _checked(libc.inotify_add_watch(self._fd, os.fsencode(path), IN_MODIFY | IN_CLOSE_WRITE))
-            except OSError:
-                self.close()
-                raise
-
-        def fileno(self) -> int:
-            return self._fd
-
-        def drain(self) -> None:
-            with contextlib.suppress(BlockingIOError):
-                os.read(self._fd, 65_536)
-
-        def close(self) -> None:
-            # The kernel takes 5 to 20 ms to take an instance down; nobody needs to wait for that.
-            threading.Thread(target=os.close, args=(self._fd,), daemon=True).start()
-
-    def _checked(result: int) -> int:
-        if result < 0:
-            number = ctypes.get_errno()
-            raise OSError(number, os.strerror(number))
-        return result
-
-else:
-
-    class SystemWatch:
-        """kqueue. Holds each file open for reading: kqueue watches descriptors, not names."""
-
-        def __init__(self, paths: Sequence[Path]) -> None:
-            self._files: list[int] = []
-            self._queue = select.kqueue()
-            try:
-                for path in paths:
-                    self._files.append(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
-                self._queue.control([_grows(fd) for fd in self._files], 0, 0)
-            except OSError:
-                self.close()
-                raise
-
-        def fileno(self) -> int:
-            return self._queue.fileno()
-
-        def drain(self) -> None:
-            self._queue.control(None, 16, 0)
-
-        def close(self) -> None:
-            self._queue.close()
-            for fd in self._files:
-                os.close(fd)
-
-    def _grows(fd: int) -> select.kevent:
-        return select.kevent(
-            fd,
-            select.KQ_FILTER_VNODE,
-            select.KQ_EV_ADD | select.KQ_EV_CLEAR,
-            select.KQ_NOTE_WRITE | select.KQ_NOTE_EXTEND,
-        )
+    return status.st_size, status.st_mtime_ns

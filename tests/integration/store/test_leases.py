@@ -1,17 +1,22 @@
 from __future__ import annotations
 
+import threading
 import time
 from collections import Counter
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
+import anyio
 import msgspec
 import pytest
 
-from segue.core.model import Owner
-from segue.store import lease_rows
+from segue.core.model import Host, Owner
+from segue.store import lease_rows, leases
 from segue.store.lease_rows import Busy, Judge, Taken, Verdict
+from segue.store.leases import Lease, LeaseBusy, WaitingTurn
 from segue.store.records import Claim, LeaseRow, Settlement
 from segue.store.store import Store
+from segue.system.processes import this_process
 from tests.integration.store.talking import Talk
 from tests.integration.store.where import Where
 from tests.integration.store.workers import DEAD
@@ -200,3 +205,34 @@ def test_eight_processes_never_hold_it_together(store: Store, where: Where, tmp_
     printed = where.run_all(*[("guard", tmp_path / "door", 12)] * 8)
     assert [len(lines) for lines in printed] == [12] * 8
     assert lease_rows.find(store, "door") is None
+
+
+def test_all_leases_of_a_process_are_renewed_by_one_thread(where: Where, tmp_path: Path) -> None:
+    """And their holders are called, also while they wait."""
+    beats, owner = Counter[str](), this_process(Host("here"))
+
+    def hold(store: Store, name: str, who: str, until: float) -> AbstractAsyncContextManager[Lease]:
+        return leases.hold(
+            store,
+            name,
+            owner=owner,
+            locks=tmp_path,
+            until=until,
+            on_wait=lambda _: None,
+            given_up=lambda: beats["waiting"] > 0,
+            on_loss=lambda: None,
+            on_beat=lambda: beats.update([who]),
+            waiting=WaitingTurn(store, "run", owner),
+        )
+
+    async def main(store: Store) -> int:
+        async with hold(store, "a", "a", 0), hold(store, "b", "b", 0):
+            with pytest.raises(LeaseBusy):
+                async with hold(store, "a", "waiting", time.monotonic() + 60):
+                    pass
+            return sum(thread.name == "lease-renewer" for thread in threading.enumerate())
+
+    with where.open() as store:
+        assert anyio.run(main, store) == 1
+        assert lease_rows.find(store, lease_rows.waiting("run")) is None
+    assert set(beats) == {"a", "b", "waiting"}

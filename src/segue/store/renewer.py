@@ -1,0 +1,116 @@
+"""Renews all the leases of a store in one thread, and calls their holders once a second.
+
+The thread runs while there is a lease to renew. It belongs to a store and not to the whole process, because
+a database that does not answer must not cost the leases of another one; a process has one store as a rule.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+from segue.store.lease_rows import RENEW_S
+
+BEAT_S = 1
+"""How often a holder is called that wants to be."""
+
+
+class Renewal:
+    """One lease that is to be renewed, and whom to call.
+
+    ``renew`` answers whether the lease is still held. If it is not, ``on_loss`` is called, and that is the
+    end of it. ``on_beat`` is called every ``beat_s`` seconds. All three are called in the renewer's thread
+    and must be short. What they raise is ignored: the store may be away for a moment.
+    """
+
+    def __init__(
+        self,
+        renew: Callable[[], bool],
+        on_loss: Callable[[], object] | None = None,
+        on_beat: Callable[[], object] | None = None,
+        *,
+        renew_s: float = RENEW_S,
+        beat_s: float = BEAT_S,
+    ) -> None:
+        self._renew, self._on_loss, self._on_beat = renew, on_loss, on_beat
+        self._renew_s, self._beat_s = renew_s, beat_s
+        now = time.monotonic()
+        self._renew_at = now + renew_s
+        self._beat_at = now + beat_s if on_beat is not None else float("inf")
+
+    @property
+    def due_at(self) -> float:
+        """When it is to be called next, on the monotonic clock."""
+        return min(self._renew_at, self._beat_at)
+
+    def call(self) -> bool:
+        """Do what is due. False: the lease is lost."""
+        held = True
+        if time.monotonic() >= self._renew_at:
+            held = self._held()
+            self._renew_at = time.monotonic() + self._renew_s
+        if held and self._on_beat is not None and time.monotonic() >= self._beat_at:
+            with suppress(BaseException):
+                self._on_beat()
+            self._beat_at = time.monotonic() + self._beat_s
+        return held
+
+    def _held(self) -> bool:
+        held = True
+        with suppress(BaseException):  # the next try will tell
+            held = self._renew()
+        if not held and self._on_loss is not None:
+            with suppress(BaseException):
+                self._on_loss()
+        return held
+
+
+class Renewer:
+    """The renewals of one store. It may be used from any thread."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._renewals: list[Renewal] = []
+        self._calling: Renewal | None = None
+        self._thread: threading.Thread | None = None
+
+    def add(self, renewal: Renewal) -> None:
+        with self._changed:
+            self._renewals.append(renewal)
+            if self._thread is None or not self._thread.is_alive():
+                self._thread = threading.Thread(target=self._work, name="lease-renewer", daemon=True)
+                self._thread.start()
+            self._changed.notify_all()
+
+    def remove(self, renewal: Renewal) -> None:
+        """Nothing of it is called any more once this returns."""
+        with self._changed:
+            if renewal in self._renewals:
+                self._renewals.remove(renewal)
+            self._changed.notify_all()
+            while self._calling is renewal and threading.current_thread() is not self._thread:
+                self._changed.wait()
+
+    def _work(self) -> None:
+        while (renewal := self._next()) is not None:
+            held = renewal.call()
+            with self._changed:
+                self._calling = None
+                if not held and renewal in self._renewals:
+                    self._renewals.remove(renewal)
+                self._changed.notify_all()
+
+    def _next(self) -> Renewal | None:
+        """The next one that is due, when it is; None when none is left."""
+        with self._changed:
+            while self._renewals:
+                first = min(self._renewals, key=lambda each: each.due_at)
+                pause = first.due_at - time.monotonic()
+                if pause <= 0:
+                    self._calling = first
+                    return first
+                self._changed.wait(pause)
+            self._thread = None
+            return None
