@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: help demo install dev check lint types unit packages clis test live live-latest soak bench clean
+.PHONY: help demo install dev check lint types unit packages clis test live live-latest soak bench dist clean
 
 help:  ## what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -57,12 +57,18 @@ live-latest: dev packages  ## the live tests on whatever is newest in the regist
 	$(BIN)/python -m tests.clis --latest
 	$(BIN)/python -m pytest tests/live -q -n auto --latest
 
-soak: check clis  ## the long part: all versions, many kills, deep fuzzing
+soak: check clis  ## the long part: all versions, many kills, deep fuzzing, every Python
+	sh scripts/pythons.sh 3.11 3.12 3.13
 	$(BIN)/python -m pytest tests -q -n auto --soak
 
 bench: dev clis  ## the measurements, as ratios within one run
 	$(BIN)/python -m bench
 
+dist: dev  ## the wheel, in dist/
+	rm -rf dist
+	$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
+	@ls dist/*.whl
+
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
+	rm -rf $(VENV) .venv-3.* .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

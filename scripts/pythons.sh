@@ -1,0 +1,29 @@
+#!/bin/sh
+# The unit and integration tests on every Python that Segue supports, each in a venv of its own.
+# usage: pythons.sh VERSION…
+set -eu
+cd "$(dirname "$0")/.."
+
+find_python() {
+  if command -v "python$1" >/dev/null 2>&1; then
+    command -v "python$1"
+    return
+  fi
+  for program in "${PYENV_ROOT:-$HOME/.pyenv}/versions/$1".*/bin/python; do
+    if [ -x "$program" ]; then
+      echo "$program"
+      return
+    fi
+  done
+  echo "make soak needs Python $1: install it, or put python$1 on the PATH" >&2
+  return 1
+}
+
+for version in "$@"; do
+  python=$(find_python "$version")
+  venv=".venv-$version"
+  echo "== Python $version"
+  [ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
+  "$venv/bin/python" -m pip install --quiet --editable '.[dev]'
+  "$venv/bin/python" -m pytest tests/unit tests/integration -q -n auto
+done
