@@ -109,6 +109,15 @@ def words(entries: list[Entry]) -> list[str]:
     return [entry.text or entry.call for entry in entries if entry.kind != "state"]
 
 
+@pytest.mark.parametrize("broken", [b"\xff", b"\\ud83d"])
+def test_text_that_is_no_text_is_left_out(tmp_path: Path, broken: bytes) -> None:
+    story = Story().user("one").says("HERE").says("two")
+    story.lines[1] = story.lines[1].replace(b"HERE", broken)
+    mended, entries = repaired(story.write(tmp_path))
+    assert words(entries) == ["one", "two"]
+    assert mended.done[0] == "1 damaged line was left out"
+
+
 def test_a_whole_session_is_copied_under_its_new_id(tmp_path: Path) -> None:
     story = Story().user("hello").calls("t1").returns("t1").says("bye")
     mended, entries = repaired(story.write(tmp_path))

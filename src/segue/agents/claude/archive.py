@@ -31,8 +31,9 @@ import msgspec
 
 from segue.agents.base import RepairedCopy, RepairOptions, StoredSession, WindowRules
 from segue.agents.claude import brief
-from segue.agents.claude import entries as lines
-from segue.agents.claude.prompts import count_prompts_in
+from segue.agents.claude.entries import entries
+from segue.agents.claude.prompts import count_all_messages
+from segue.agents.claude.schema import DAMAGE, HistoryLine, SessionIndex
 from segue.agents.jsonl import JsonlArchive
 from segue.core.errors import Broken
 from segue.core.json_values import decode
@@ -104,10 +105,10 @@ class ClaudeArchive(JsonlArchive):
     def count(self, stored: StoredSession) -> int | None:
         """All messages, found by searching for bytes: five times as fast as to decode them."""
         with open(stored.file, "rb", buffering=0) as file:
-            return count_prompts_in(file.read())
+            return count_all_messages(file.read())
 
     def entries(self, text: bytes, start: int) -> Sequence[Entry]:
-        return lines.entries(text, start)
+        return entries(text, start)
 
     def side(self, stored: StoredSession) -> Sequence[StoredSession]:
         found = []
@@ -186,17 +187,6 @@ TRIES = 20
 """So often a list is read again that a running Claude has just written to."""
 
 
-class _Named(msgspec.Struct, frozen=True, rename="camel"):
-    session_id: str | None = None
-
-
-class _Index(msgspec.Struct, frozen=True):
-    entries: list[msgspec.Raw] = []
-
-
-_BROKEN = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-
-
 def remove(stored: StoredSession) -> None:
     home, session = stored.home, stored.id
     if not _is_within(home, stored.path):
@@ -270,8 +260,8 @@ def _without_lines(data: bytes, session: str) -> bytes:
 def _without_entry(data: bytes, session: str) -> bytes:
     """The entry is cut out with one comma beside it."""
     try:
-        entries = decode(data, _Index).entries
-    except _BROKEN:
+        entries = decode(data, SessionIndex).entries
+    except DAMAGE:
         return data
     for entry in entries:
         if _names(bytes(entry), session):
@@ -286,6 +276,6 @@ def _without_entry(data: bytes, session: str) -> bytes:
 
 def _names(text: bytes, session: str) -> bool:
     try:
-        return decode(text, _Named).session_id == session
-    except _BROKEN:
+        return decode(text, HistoryLine).session_id == session
+    except DAMAGE:
         return False

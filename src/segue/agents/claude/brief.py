@@ -13,78 +13,37 @@ import msgspec
 from segue.agents.base import StoredSession
 from segue.agents.claude import prompts
 from segue.agents.claude.entries import milliseconds
-from segue.agents.claude.prompts import (
-    EXACT,
+from segue.agents.claude.scan import (
     Windows,
-    count_prompts,
-    first_prompt,
     first_value,
-    is_side,
-    last_prompt,
+    is_spaced,
+    last_notes,
     last_value,
     line_at,
+    look_at,
     places_back,
 )
+from segue.agents.claude.schema import DAMAGE, SYNTHETIC, Answer, Boundary, CostState, Usage
 from segue.core.prompt_parts import user_words
 from segue.core.situation import tokens_of
 from segue.core.transcript import Brief, TitleBy
 
-_ANSWER = b'"role":"assistant"'
+_ANSWER = (b'"role":"assistant"', b'"role": "assistant"')
 _TITLES: tuple[tuple[bytes, str, TitleBy], ...] = (
     (b'custom-title"', "customTitle", "user"),
     (b'ai-title"', "aiTitle", "agent"),
 )
-_NOTED, _SPENT, _TAG, _NAME = b'last-prompt"', b'cost-state"', b'tag"', b'agent-name"'
+_LAST_PROMPT, _COST, _TAG, _NAME = b'last-prompt"', b'cost-state"', b'tag"', b'agent-name"'
 _IN_HEAD = tuple(kind for kind, _, _ in _TITLES)
-_WANTED = (*_IN_HEAD, _NOTED, _SPENT, _TAG, _NAME)
+_IN_TAIL = (*_IN_HEAD, _LAST_PROMPT, _COST, _TAG, _NAME)
 
-
-class _Spent(msgspec.Struct, frozen=True, rename="camel"):
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cache_read_input_tokens: int = 0
-    cache_creation_input_tokens: int = 0
-
-    @property
-    def all(self) -> int:
-        mine = self.input_tokens + self.output_tokens
-        return mine + self.cache_read_input_tokens + self.cache_creation_input_tokens
-
-
-class _Cost(msgspec.Struct, frozen=True):
-    total: float | None = msgspec.field(name="totalCostUSD", default=None)
-    by_model: dict[str, _Spent] = msgspec.field(name="modelUsage", default_factory=dict)
-
-
-class _Usage(msgspec.Struct, frozen=True):
-    input_tokens: int = 0
-    cache_read_input_tokens: int = 0
-    cache_creation_input_tokens: int = 0
-    output_tokens: int = 0
-
-
-class _Said(msgspec.Struct, frozen=True):
-    model: str | None = None
-    usage: _Usage | None = None
-    content: msgspec.Raw = msgspec.Raw()
-
-
-class _Answer(msgspec.Struct, frozen=True):
-    type: str = ""
-    version: str | None = None
-    message: _Said = _Said()
-
-
-class _Compacted(msgspec.Struct, frozen=True, rename="camel"):
-    post_tokens: int | None = None
-
-
-class _Boundary(msgspec.Struct, frozen=True, rename="camel"):
-    compact_metadata: _Compacted = _Compacted()
+_answer = msgspec.json.Decoder(Answer)
+_boundary = msgspec.json.Decoder(Boundary)
+_cost = msgspec.json.Decoder(CostState)
 
 
 class _Load(msgspec.Struct, frozen=True):
-    """What the last request took in, by which model, and what came behind."""
+    """What the last request took in, by which model, and how much came after it."""
 
     version: str | None = None
     model: str | None = None
@@ -92,33 +51,27 @@ class _Load(msgspec.Struct, frozen=True):
     after: int = 0
 
 
-_BROKEN = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-_answer = msgspec.json.Decoder(_Answer)
-_boundary = msgspec.json.Decoder(_Boundary)
-_cost = msgspec.json.Decoder(_Cost)
-
-
 def brief(stored: StoredSession) -> Brief:
     try:
-        seen = prompts.look_at(stored.file)
+        windows = look_at(stored.file)
     except OSError as error:
         return Brief(
             last_used_ms=stored.changed_ns // 1_000_000,
             trouble=f"it cannot be read: {error.strerror or error}",
         )
-    head, tail = seen.head, seen.tail
-    spaced = prompts.is_spaced(seen)
-    opening, parent = first_prompt(head, spaced)
-    notes = prompts.notes(tail, _WANTED)
-    noted = _value(notes, _NOTED, "lastPrompt")
-    closing = user_words(noted or "") or last_prompt(tail, spaced)
-    title, title_by = _title(seen, notes, noted, opening, spaced)
+    head, tail = windows.head, windows.tail
+    spaced = is_spaced(windows)
+    opening, parent = prompts.first_prompt(head, spaced)
+    notes = last_notes(tail, _IN_TAIL)
+    noted = _value(notes, _LAST_PROMPT, "lastPrompt")
+    closing = user_words(noted or "") or prompts.last_prompt(tail, spaced)
+    title, title_by = _title(windows, notes, noted, opening, spaced)
     load = _load(tail, spaced)
-    cost = _spent(notes[_SPENT]) if _SPENT in notes else None
+    cost = _cost_state(notes.get(_COST))
     tag = last_value(notes[_TAG], "tag") if _TAG in notes else None
-    messages = count_prompts(seen, spaced)
-    estimated = seen.size > EXACT
-    if estimated:  # an estimate, but never below what is known
+    messages = prompts.count_messages(windows, spaced)
+    estimated = windows.size > prompts.EXACT
+    if estimated:  # never below what is known
         messages = max(messages, bool(opening or closing) + bool(load.model))
     return Brief(
         cwd=first_value(head, "cwd", spaced),
@@ -140,31 +93,31 @@ def brief(stored: StoredSession) -> Brief:
         tags=(tag,) if tag else (),
         agent_name=last_value(notes[_NAME], "agentName") if _NAME in notes else None,
         parent=parent,
-        side=is_side(head),
+        side=prompts.is_side(head),
         empty=not (opening or closing or messages),
     )
 
 
 def _value(notes: Mapping[bytes, bytes], kind: bytes, key: str) -> str | None:
-    """What a note says; or a line that another than the CLI wrote."""
+    """What a note says; or a line that another program wrote."""
     lines = (notes[name] for name in (kind, b"") if name in notes)
     return next((value for line in lines if (value := last_value(line, key))), None)
 
 
 def _title(
-    seen: Windows, notes: Mapping[bytes, bytes], noted: str | None, opening: str | None, spaced: bool
+    windows: Windows, notes: Mapping[bytes, bytes], noted: str | None, opening: str | None, spaced: bool
 ) -> tuple[str | None, TitleBy | None]:
     ends = [notes]
-    if seen.whole is None:
-        ends.append(prompts.notes(seen.head, _IN_HEAD))
+    if windows.whole is None:
+        ends.append(last_notes(windows.head, _IN_HEAD))
     for kind, key, by in _TITLES:
-        for found in ends:
-            title = _value(found, kind, key)
+        for end in ends:
+            title = _value(end, kind, key)
             if title:
                 return title, by
     if noted:
         return noted, "prompt"
-    summary = last_value(seen.tail, "summary", spaced)
+    summary = last_value(windows.tail, "summary", spaced)
     if summary:
         return summary, "agent"
     return (opening, "prompt") if opening else (None, None)
@@ -172,48 +125,46 @@ def _title(
 
 def _load(tail: bytes, spaced: bool) -> _Load:
     """From the newest answer of the model's own that tells its usage."""
-    for pattern in (_ANSWER, b'"role": "assistant"') if spaced else (_ANSWER,):
+    for pattern in _ANSWER[: 1 + spaced]:
         for at in places_back(tail, pattern):
             start, end = line_at(tail, at)
             try:
-                found = _answer.decode(tail[start:end])
-            except _BROKEN:
+                record = _answer.decode(tail[start:end])
+            except DAMAGE:
                 continue
-            said = found.message
-            if found.type == "assistant" and said.usage is not None and said.model != "<synthetic>":
-                return _behind(tail, end, found, said, said.usage)
+            usage = record.message.usage
+            if record.type == "assistant" and usage is not None and record.message.model != SYNTHETIC:
+                return _load_of(record, usage, tail, end)
     return _Load()
 
 
-def _behind(tail: bytes, end: int, found: _Answer, said: _Said, usage: _Usage) -> _Load:
-    """What came after an answer; a compaction there has changed all that came before."""
-    context: int | None = (
-        usage.input_tokens + usage.cache_read_input_tokens + usage.cache_creation_input_tokens
-    )
-    after = max(usage.output_tokens, tokens_of(len(bytes(said.content))))
+def _load_of(record: Answer, usage: Usage, tail: bytes, end: int) -> _Load:
+    """With what came after an answer; a compaction there has changed all that came before."""
+    context: int | None = usage.prompt
+    after = max(usage.output_tokens or 0, tokens_of(len(bytes(record.message.content))))
     at = tail.rfind(b'"subtype":"compact_boundary"', end)
     if at >= 0:
         start, end = line_at(tail, at)
         try:
             context = _boundary.decode(tail[start:end]).compact_metadata.post_tokens
-        except _BROKEN:
+        except DAMAGE:
             context = None
         after = 0
-    after += tokens_of(sum(map(_heard, tail[end + 1 :].split(b"\n"))))
-    return _Load(found.version, said.model, context, after)
+    after += tokens_of(sum(map(_user_bytes, tail[end + 1 :].split(b"\n"))))
+    return _Load(record.version, record.message.model, context, after)
 
 
-def _heard(text: bytes) -> int:
+def _user_bytes(line: bytes) -> int:
     """The bytes of a user's record that reach the model: those of its message."""
-    at = text.find(b'"role":"user","content":')
-    if at < 0 or text.startswith(b'{"type":"api-'):
+    at = line.find(b'"role":"user","content":')
+    if at < 0 or line.startswith(b'{"type":"api-'):
         return 0
-    end = text.find(b',"uuid":"', at)
-    return (len(text) if end < 0 else end) - at
+    end = line.find(b',"uuid":"', at)
+    return (len(line) if end < 0 else end) - at
 
 
-def _spent(note: bytes) -> _Cost | None:
+def _cost_state(note: bytes | None) -> CostState | None:
     try:
-        return _cost.decode(note)
-    except _BROKEN:
+        return _cost.decode(note) if note is not None else None
+    except DAMAGE:
         return None

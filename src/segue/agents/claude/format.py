@@ -29,16 +29,16 @@ import os
 import re
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
 from segue.agents.base import CutRequest, StoredSession
-from segue.agents.claude.schema import Record, newest_first, read_record
+from segue.agents.claude.schema import DAMAGE, Record, Settings, fields_of, newest_first, raw, read_record
 from segue.core.errors import Misuse
 from segue.core.ids import checked_uuid
 from segue.core.request import Runtime, Start
+from segue.system.files import whole_file
 
 
 class Cut(msgspec.Struct, frozen=True):
@@ -89,36 +89,22 @@ def copy_cut(source: Path, cut: Cut, new_id: str, target: Path) -> None:
 
     The running totals stay behind, so that every copy counts from nothing.
     """
-    target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    beside = target.with_name(f".{new_id}.{os.getpid()}.part")
-    try:
-        with source.open("rb") as old, open(beside, "wb", opener=_private) as new:
-            left = cut.end
-            for line in old:
-                if left <= 0:
-                    break
-                left -= len(line)
-                new.write(_renamed(line, new_id))
-        beside.rename(target)
-    finally:
-        with suppress(FileNotFoundError):
-            beside.unlink()
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
+    with source.open("rb") as old, whole_file(target) as new:
+        left = cut.end
+        for line in old:
+            if left <= 0:
+                break
+            left -= len(line)
+            new.write(_renamed(line, new_id))
 
 
 def _renamed(line: bytes, new_id: str) -> bytes:
     """The line with the new session's id, all else byte for byte; nothing for what should stay behind."""
-    try:
-        fields = msgspec.json.decode(line, type=dict[str, msgspec.Raw])
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return b""
-    if fields.get("type") == msgspec.Raw(b'"cost-state"'):
+    fields = fields_of(line)
+    if fields is None or fields.get("type") == raw("cost-state"):
         return b""
     if "sessionId" in fields:
-        fields["sessionId"] = msgspec.Raw(msgspec.json.encode(new_id))
+        fields["sessionId"] = raw(new_id)
         return msgspec.json.encode(fields) + b"\n"
     return line.rstrip(b"\r\n") + b"\n"
 
@@ -126,16 +112,7 @@ def _renamed(line: bytes, new_id: str) -> bytes:
 REREAD_SECONDS = 0.05
 
 
-class _Account(msgspec.Struct, frozen=True, rename="camel"):
-    account_uuid: str = ""
-    organization_uuid: str | None = None
-
-
-class _Settings(msgspec.Struct, frozen=True, rename="camel"):
-    oauth_account: _Account | None = None
-
-
-_settings = msgspec.json.Decoder(_Settings)
+_settings = msgspec.json.Decoder(Settings)
 
 
 def login_fingerprint(home: Path, env: Mapping[str, str]) -> str | None:
@@ -146,7 +123,7 @@ def login_fingerprint(home: Path, env: Mapping[str, str]) -> str | None:
             account = _settings.decode(path.read_bytes()).oauth_account
         except OSError:
             return None
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        except DAMAGE:
             time.sleep(pause)
             continue
         if account is None or not account.account_uuid:

@@ -1,26 +1,15 @@
-"""What becomes of a message's blocks in a repaired Claude session: nothing empty, nothing without its other
-half, no image that the provider would refuse; and, where asked for, no tool output at all.
+"""A copy of a Claude session that the CLI resumes: read twice, record by record, never held in memory.
 
-The chain of parents in a repaired Claude session, tied as its records go by.
-
-A parent that was left out is replaced by its own; one that was never there by the record before. A record
-that says itself that it has none stays a beginning: that is how the CLI marks a compaction, and a prompt
-that replaced the first one.
-
-A copy of a Claude session that the CLI resumes: read twice, record by record, never held in memory.
-
-The first pass notes which calls have a result. The second writes: what is torn or said twice is left out, a
-record whose parent is missing is tied to the one before it, and a call without a result gets one that says
-so, behind the answer it stands in. Notes of what earlier requests looked like, and the running totals, stay
-behind: they are of the session that was.
+The first pass notes which calls have a result. The second writes: what is damaged or there twice is left out,
+a record whose parent is missing is tied to the one before it, and a call without a result gets one that says
+so, after the answer it belongs to. Notes about earlier requests, and the running totals, are not copied: they
+belong to the old session.
 """
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import IO, Any
@@ -28,48 +17,146 @@ from typing import IO, Any
 import msgspec
 
 from segue.agents.base import RepairedCopy, RepairOptions, StoredSession
-from segue.agents.claude.schema import Fields, Piece, piece
+from segue.agents.claude.schema import Fields, RawRecord, raw
 from segue.agents.jsonl import forwards
 from segue.core.errors import Broken
 from segue.core.json_values import as_items, as_table, as_text
 from segue.system import clock
+from segue.system.files import whole_file
 
-LEFT_OUT = "[The output of this tool call, {} bytes, was left out.]"
+INTERRUPTED = "[This call was interrupted before it returned a result. Look before repeating it.]"
+OUTPUT_LEFT_OUT = "[The output of this tool call, {} bytes, was left out.]"
 IMAGE_LEFT_OUT = "[An image of {} bytes was left out.]"
+_NOT_COPIED = frozenset({"cost-state", "api-request", "api-request-blob", "api-request-shape"})
+_OF_THE_WHOLE = frozenset({"custom-title", "ai-title", "agent-name", "agent-color", "tag", "mode"})
+"""Notes that hold for the whole session, wherever they stand."""
+_COPIED_FIELDS = ("userType", "entrypoint", "cwd", "version", "gitBranch", "slug")
+_NO_TIME = "2000-01-01T00:00:00.000Z"
+_DONE = {
+    "damaged": ("{} damaged line was left out", "{} damaged lines were left out"),
+    "again": (
+        "{} record that was there twice was left out",
+        "{} records that were there twice were left out",
+    ),
+    "linked": (
+        "{} broken link between records was tied anew",
+        "{} broken links between records were tied anew",
+    ),
+    "closed": ("{} call without a result was closed", "{} calls without a result were closed"),
+    "orphans": ("{} result without a call was left out", "{} results without a call were left out"),
+    "empty": ("{} empty answer was left out", "{} empty answers were left out"),
+    "images": ("{} image was replaced by a line of text", "{} images were replaced by a line of text"),
+    "outputs": ("the output of {} tool call was left out", "the output of {} tool calls was left out"),
+    "before": ("{} earlier record was left out", "{} earlier records were left out"),
+}
 
 
-class Mender:
-    """Goes through the records in their order, and counts what it does."""
+def repair(stored: StoredSession, new_id: str, options: RepairOptions) -> RepairedCopy:
+    start = _since(options)
+    calls, results, first = _survey(stored.path, start)
+    if first is None:
+        where = "after that place" if start else "in it"
+        raise Broken(f"session {stored.id} cannot be repaired: nobody said anything {where}")
+    counts: Counter[str] = Counter()
+    chain = _Chain(new_id, calls - results, counts)
+    messages = _Messages(calls, options, counts)
+    target = stored.path.with_name(f"{new_id}.jsonl")
+    try:
+        with stored.path.open("rb") as old, whole_file(target) as new:
+            _copy(old, new, (start, first), chain, messages, counts)
+    except OSError as error:
+        raise Broken(f"session {stored.id} cannot be repaired: {error.strerror or error}") from error
+    done = (words[counts[what] != 1].format(counts[what]) for what, words in _DONE.items() if counts[what])
+    return RepairedCopy(session=new_id, path=target, done=tuple(done))
 
-    def __init__(self, calls: set[str], mending: RepairOptions, counts: Counter[str]) -> None:
+
+def _since(options: RepairOptions) -> int:
+    try:
+        return int((options.since or "0").partition(".")[0])
+    except ValueError:
+        raise Broken(f'"{options.since}" is no place in a session') from None
+
+
+def _survey(path: Path, start: int) -> tuple[set[str], set[str], int | None]:
+    """The ids of calls and of results from a place on, and where the copy begins: with a user's words."""
+    calls: set[str] = set()
+    results: set[str] = set()
+    first: int | None = None
+    try:
+        with path.open("rb") as file:
+            for at, record in _records(file):
+                if record is None or at < start or record.is_side:
+                    continue
+                if first is None and (record.is_prompt or (not start and record.is_link)):
+                    first = at
+                if first is not None:
+                    calls |= record.calls
+                    results |= record.results
+    except OSError as error:
+        raise Broken(f"the session cannot be read: {error.strerror or error}") from error
+    return calls, results, first
+
+
+def _copy(
+    old: IO[bytes],
+    new: IO[bytes],
+    begin: tuple[int, int],
+    chain: _Chain,
+    messages: _Messages,
+    counts: Counter[str],
+) -> None:
+    start, first = begin
+    for at, record in _records(old):
+        if record is None:
+            counts["damaged"] += at >= start
+        elif at < first and record.type not in _OF_THE_WHOLE:
+            counts["before"] += record.is_link
+        elif record.type not in _NOT_COPIED:
+            repaired = messages.repaired(record) if record.is_link else record
+            for fields in chain.linked(record, repaired):
+                new.write(msgspec.json.encode(fields) + b"\n")
+    for fields in chain.closed():
+        new.write(msgspec.json.encode(fields) + b"\n")
+
+
+def _records(file: IO[bytes]) -> Iterator[tuple[int, RawRecord | None]]:
+    """Every record and its place; None for what is no record."""
+    for line in forwards(file):
+        yield line.start, None if line.text is None else RawRecord.read(line.text)
+
+
+class _Messages:
+    """What becomes of a message's blocks: nothing empty, no result without its call, no image that the
+    provider would refuse; and, where asked for, no tool output at all. Records are given in their order."""
+
+    def __init__(self, calls: set[str], options: RepairOptions, counts: Counter[str]) -> None:
         self._calls = calls
-        self._mending = mending
+        self._options = options
         self._counts = counts
         self._returned: set[str] = set()
 
-    def mended(self, found: Piece) -> Piece | None:
+    def repaired(self, record: RawRecord) -> RawRecord | None:
         """The record as it is to be written; None where nothing of it is left."""
-        if not found.is_message or found.is_side:
-            return found
-        if found.type == "assistant":
-            return found if self._says_something(found) else None
-        return self._user(found)
+        if not record.is_message or record.is_side:
+            return record
+        if record.type == "assistant":
+            return record if self._says_something(record) else None
+        return self._user(record)
 
-    def _says_something(self, found: Piece) -> bool:
-        content = found.content
+    def _says_something(self, record: RawRecord) -> bool:
+        content = record.content
         blocks = [content] if isinstance(content, str) else content
         says = any(_is_something(block) for block in blocks)
         self._counts["empty"] += not says
         return says
 
-    def _user(self, found: Piece) -> Piece | None:
-        if isinstance(found.content, str) or not found.content:
-            return found
-        blocks = [block for block in found.content if self._belongs(block)]
-        new = [self._block(block) for block in blocks]
-        if not new:
+    def _user(self, record: RawRecord) -> RawRecord | None:
+        if isinstance(record.content, str) or not record.content:
+            return record
+        blocks = [self._block(block) for block in record.content if self._belongs(block)]
+        if not blocks:
             return None
-        return found if new == found.content else found.with_content(new)
+        return record if blocks == record.content else record.with_content(blocks)
 
     def _belongs(self, block: Any) -> bool:
         """Whether it is no result, or the first one of a call."""
@@ -82,30 +169,30 @@ class Mender:
         return fits
 
     def _block(self, block: Any) -> Any:
-        found = as_table(block)
-        if found.get("type") == "tool_result":
-            return self._result(found)
-        return self._image(block) if found.get("type") == "image" else block
+        fields = as_table(block)
+        if fields.get("type") == "tool_result":
+            return self._result(fields)
+        return self._image(block)
 
     def _result(self, block: dict[str, Any]) -> dict[str, Any]:
         content = block.get("content")
-        if not self._mending.trim:
+        if not self._options.trim:
             if isinstance(content, str) or content is None:
                 return block
             return {**block, "content": [self._image(part) for part in as_items(content)]}
         size = _size(content)
-        note = LEFT_OUT.format(size)
+        note = OUTPUT_LEFT_OUT.format(size)
         if size <= len(note):
             return block
         self._counts["outputs"] += 1
         return {**block, "content": note}
 
     def _image(self, block: Any) -> Any:
-        found = as_table(block)
-        if found.get("type") != "image":
+        fields = as_table(block)
+        if fields.get("type") != "image":
             return block
-        size = len(as_text(as_table(found.get("source")).get("data")))
-        if not self._mending.trim and size <= self._mending.image_bytes:
+        size = _image_size(fields)
+        if not self._options.trim and size <= self._options.image_bytes:
             return block
         self._counts["images"] += 1
         return {"type": "text", "text": IMAGE_LEFT_OUT.format(size)}
@@ -114,25 +201,29 @@ class Mender:
 def _is_something(block: Any) -> bool:
     if isinstance(block, str):
         return bool(block.strip())
-    found = as_table(block)
-    return bool(found) and (found.get("type") != "text" or bool(as_text(found.get("text")).strip()))
+    fields = as_table(block)
+    return bool(fields) and (fields.get("type") != "text" or bool(as_text(fields.get("text")).strip()))
 
 
 def _size(content: Any) -> int:
     if isinstance(content, str):
         return len(content.encode("utf-8", "replace"))
     parts = [as_table(part) for part in as_items(content)]
-    return sum(
-        len(as_text(part.get("text"))) + len(as_text(as_table(part.get("source")).get("data")))
-        for part in parts
-    )
+    return sum(len(as_text(part.get("text"))) + _image_size(part) for part in parts)
 
 
-INTERRUPTED = "[This call was interrupted before it returned a result. Look before repeating it.]"
-_COPIED = ("userType", "entrypoint", "cwd", "version", "gitBranch", "slug")
+def _image_size(part: dict[str, Any]) -> int:
+    return len(as_text(as_table(part.get("source")).get("data")))
 
 
-class Chain:
+class _Chain:
+    """The chain of parents, tied as the records go by.
+
+    A parent that was left out is replaced by its own; one that was never there by the record before. A record
+    that says itself that it has none stays a beginning: that is how the CLI marks a compaction, and a prompt
+    that replaced the first one.
+    """
+
     def __init__(self, session: str, open_calls: set[str], counts: Counter[str]) -> None:
         self._session = session
         self._open = open_calls
@@ -142,11 +233,11 @@ class Chain:
         self._seen: set[str] = set()
         self._last: dict[bool, str | None] = {False: None, True: None}
         """The newest record of the dialogue, and of side chains."""
-        self._pending: list[tuple[Piece, str]] = []
+        self._pending: list[tuple[RawRecord, str]] = []
         """Calls that wait for the end of their answer, each with its record."""
         self._time: str | None = None
 
-    def linked(self, old: Piece, new: Piece | None) -> Iterator[Fields]:
+    def linked(self, old: RawRecord, new: RawRecord | None) -> Iterator[Fields]:
         """A record as it is to be written, and before it what closes the answer that it follows."""
         if not old.is_link:
             yield self._named(dict(old.fields))
@@ -169,14 +260,14 @@ class Chain:
             own, after = clock.new_uuid(), self._last[False]
             block = {"type": "tool_result", "tool_use_id": call, "content": INTERRUPTED, "is_error": True}
             fields: Fields = {
-                "parentUuid": _raw(after),
-                "isSidechain": _raw(False),
-                **{name: record.fields[name] for name in _COPIED if name in record.fields},
-                "sessionId": _raw(self._session),
-                "type": _raw("user"),
-                "message": _raw({"role": "user", "content": [block]}),
-                "uuid": _raw(own),
-                "timestamp": _raw(self._later()),
+                "parentUuid": raw(after),
+                "isSidechain": raw(False),
+                **{name: record.fields[name] for name in _COPIED_FIELDS if name in record.fields},
+                "sessionId": raw(self._session),
+                "type": raw("user"),
+                "message": raw({"role": "user", "content": [block]}),
+                "uuid": raw(own),
+                "timestamp": raw(self._later()),
             }
             if after:
                 self._instead[after] = own
@@ -186,11 +277,11 @@ class Chain:
             yield fields
         self._pending = []
 
-    def _goes_on(self, old: Piece) -> bool:
+    def _goes_on(self, old: RawRecord) -> bool:
         """Whether it is another block of the answer whose calls are waiting."""
         return bool(self._pending) and bool(old.answer) and self._pending[0][0].answer == old.answer
 
-    def _parent(self, old: Piece) -> str | None:
+    def _parent(self, old: RawRecord) -> str | None:
         last = self._last[old.is_side]
         if old.has_parent_field and not old.parent and old.uuid:
             return None
@@ -204,12 +295,12 @@ class Chain:
         self._counts["linked"] += last is not None
         return last
 
-    def _tied(self, new: Piece, parent: str | None) -> Fields:
+    def _tied(self, new: RawRecord, parent: str | None) -> Fields:
         fields = dict(new.fields)
         own = new.uuid or clock.new_uuid()
-        fields["uuid"], fields["parentUuid"] = _raw(own), _raw(parent)
-        self._time = _text(fields.get("timestamp")) or self._later()
-        fields["timestamp"] = _raw(self._time)
+        fields["uuid"], fields["parentUuid"] = raw(own), raw(parent)
+        self._time = new.timestamp or self._later()
+        fields["timestamp"] = raw(self._time)
         self._seen.add(own)
         self._last[new.is_side] = own
         if not new.is_side:
@@ -218,128 +309,14 @@ class Chain:
 
     def _named(self, fields: Fields) -> Fields:
         if "sessionId" in fields:
-            fields["sessionId"] = _raw(self._session)
+            fields["sessionId"] = raw(self._session)
         return fields
 
     def _later(self) -> str:
         """A little after the record before: older versions sort by time."""
         try:
-            now = datetime.fromisoformat(self._time or "2000-01-01T00:00:00.000Z")
+            now = datetime.fromisoformat(self._time or _NO_TIME)
         except ValueError:
-            now = datetime.fromisoformat("2000-01-01T00:00:00.000Z")
+            now = datetime.fromisoformat(_NO_TIME)
         self._time = (now + timedelta(milliseconds=1)).isoformat(timespec="milliseconds")[:23] + "Z"
         return self._time
-
-
-def _raw(value: object) -> msgspec.Raw:
-    return msgspec.Raw(msgspec.json.encode(value))
-
-
-def _text(raw: msgspec.Raw | None) -> str:
-    value = None if raw is None else msgspec.json.decode(raw)
-    return value if isinstance(value, str) else ""
-
-
-LEFT_BEHIND = frozenset({"cost-state", "api-request", "api-request-blob", "api-request-shape"})
-KEPT_FROM_BEFORE = frozenset({"custom-title", "ai-title", "agent-name", "agent-color", "tag", "mode"})
-"""Notes that hold for the whole session, wherever they stand."""
-_DONE = {
-    "damaged": ("{} damaged line was left out", "{} damaged lines were left out"),
-    "again": (
-        "{} record that was there twice was left out",
-        "{} records that were there twice were left out",
-    ),
-    "linked": (
-        "{} broken link between records was tied anew",
-        "{} broken links between records were tied anew",
-    ),
-    "closed": ("{} call without a result was closed", "{} calls without a result were closed"),
-    "orphans": ("{} result without a call was left out", "{} results without a call were left out"),
-    "empty": ("{} empty answer was left out", "{} empty answers were left out"),
-    "images": ("{} image was replaced by a line of text", "{} images were replaced by a line of text"),
-    "outputs": ("the output of {} tool call was left out", "the output of {} tool calls was left out"),
-    "before": ("{} earlier record was left out", "{} earlier records were left out"),
-}
-
-
-def repair(stored: StoredSession, new_id: str, mending: RepairOptions) -> RepairedCopy:
-    start = _since(mending)
-    calls, results, first = _survey(stored.path, start)
-    if first is None:
-        where = "after that place" if start else "in it"
-        raise Broken(f"session {stored.id} cannot be repaired: nobody said anything {where}")
-    counts: Counter[str] = Counter()
-    chain = Chain(new_id, calls - results, counts)
-    mender = Mender(calls, mending, counts)
-    target = stored.path.with_name(f"{new_id}.jsonl")
-    beside = target.with_name(f".{new_id}.{os.getpid()}.part")
-    try:
-        with stored.path.open("rb") as old, open(beside, "wb", opener=_private) as new:
-            _copy(old, new, (start, first), chain, mender, counts)
-        beside.rename(target)
-    except OSError as error:
-        raise Broken(f"session {stored.id} cannot be repaired: {error.strerror or error}") from error
-    finally:
-        with suppress(OSError):
-            beside.unlink(missing_ok=True)
-    return RepairedCopy(session=new_id, path=target, done=_told(counts))
-
-
-def _since(mending: RepairOptions) -> int:
-    try:
-        return int((mending.since or "0").partition(".")[0])
-    except ValueError:
-        raise Broken(f'"{mending.since}" is no place in a session') from None
-
-
-def _survey(path: Path, start: int) -> tuple[set[str], set[str], int | None]:
-    """The ids of calls and of results from a place on, and where the copy begins: with a user's words."""
-    calls: set[str] = set()
-    results: set[str] = set()
-    first: int | None = None
-    try:
-        with path.open("rb") as file:
-            for at, found in _pieces(file):
-                if found is None or at < start or found.is_side:
-                    continue
-                if first is None and (found.is_prompt or (not start and found.is_link)):
-                    first = at
-                if first is not None:
-                    calls |= found.calls
-                    results |= found.results
-    except OSError as error:
-        raise Broken(f"the session cannot be read: {error.strerror or error}") from error
-    return calls, results, first
-
-
-def _copy(
-    old: IO[bytes], new: IO[bytes], begin: tuple[int, int], chain: Chain, mender: Mender, counts: Counter[str]
-) -> None:
-    start, first = begin
-    for at, found in _pieces(old):
-        if found is None:
-            counts["damaged"] += at >= start
-        elif at < first and found.type not in KEPT_FROM_BEFORE:
-            counts["before"] += found.is_link
-        elif found.type not in LEFT_BEHIND:
-            kept = mender.mended(found) if found.is_link else found
-            for fields in chain.linked(found, kept):
-                new.write(msgspec.json.encode(fields) + b"\n")
-    for fields in chain.closed():
-        new.write(msgspec.json.encode(fields) + b"\n")
-
-
-def _pieces(file: IO[bytes]) -> Iterator[tuple[int, Piece | None]]:
-    """Every record and its place; None for what is no record."""
-    for line in forwards(file):
-        yield line.start, None if line.text is None else piece(line.text)
-
-
-def _told(counts: Counter[str]) -> tuple[str, ...]:
-    return tuple(
-        words[counts[what] != 1].format(counts[what]) for what, words in _DONE.items() if counts[what]
-    )
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)

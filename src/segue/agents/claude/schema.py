@@ -1,10 +1,8 @@
-"""A record of a Claude session to be written again: its fields as they stand, and what its blocks are.
+"""The records of a Claude session file as types, and those of the other files in which sessions are named.
 
-The lines of a Claude session file, as far as Segue looks at them.
-
-Each line is one record. Those that have a ``uuid`` form a chain by their ``parentUuid``; the messages among
-them are of type ``user`` and ``assistant``. There are many other types, and more with every version: they
-are passed over, as is what cannot be read.
+A session file has one record a line. Records with a ``uuid`` form a chain by their ``parentUuid``; those of
+type ``user`` and ``assistant`` are the messages. There are many other types, and more with every version.
+Where only a part of a record is used, that part has a type of its own, so that the rest is not decoded.
 """
 
 from __future__ import annotations
@@ -18,14 +16,245 @@ import msgspec
 from segue.agents.jsonl import backwards
 from segue.core.json_values import as_items, as_table, as_text
 
+DAMAGE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+SYNTHETIC = "<synthetic>"
+"""The model's name in messages that the CLI wrote itself."""
+
+
+class Link(msgspec.Struct, frozen=True, rename="camel"):
+    """What every record of the chain has."""
+
+    type: str = ""
+    subtype: str | None = None
+    uuid: str | None = None
+    parent_uuid: str | None = None
+    is_sidechain: bool | None = None
+    is_meta: bool | None = None
+    is_compact_summary: bool | None = None
+
+    @property
+    def is_boundary(self) -> bool:
+        """Here the CLI replaced what came before by a summary."""
+        return self.type == "system" and (self.subtype or "").endswith("compact_boundary")
+
+
+class Attachment(msgspec.Struct, frozen=True):
+    type: Any = None
+
+
+class Record(Link, frozen=True, rename="camel"):
+    """A record whose message is decoded only when somebody asks about it."""
+
+    permission_mode: str | None = None
+    attachment: Attachment | None = None
+    message: msgspec.Raw = msgspec.Raw()
+
+    @property
+    def is_message(self) -> bool:
+        """Part of the conversation itself, not of a subagent's."""
+        return self.type in ("user", "assistant") and not self.is_sidechain and bool(self.uuid)
+
+    @property
+    def is_snapshot(self) -> bool:
+        """The system prompt and the tools as they were sent: what a resume sends again, byte for byte."""
+        return self.attachment is not None and self.attachment.type == "prompt_snapshot"
+
+    @property
+    def is_said(self) -> bool:
+        """A message in somebody's words: no tool result, and not inserted by the CLI itself."""
+        inserted = self.is_meta or self._message.get("model") == SYNTHETIC
+        return self.is_message and not inserted and "tool_result" not in self.blocks
+
+    @property
+    def is_prompt(self) -> bool:
+        """What a user asked, as opposed to a summary."""
+        return self.type == "user" and self.is_said and not self.is_compact_summary
+
+    @property
+    def blocks(self) -> frozenset[str]:
+        """The kinds of blocks a message is made of."""
+        content = self._message.get("content")
+        if isinstance(content, str):
+            return frozenset({"text"})
+        return frozenset(str(block.get("type")) for block in as_items(content) if isinstance(block, dict))
+
+    @property
+    def _message(self) -> dict[str, Any]:
+        return as_table(value_of(self.message))
+
+
+_record = msgspec.json.Decoder(Record)
+
+
+def read_record(line: bytes) -> Record | None:
+    """A line as a record; None for what is damaged or no record."""
+    try:
+        return _record.decode(line)
+    except DAMAGE:
+        return None
+
+
+def newest_first(path: Path) -> Iterator[Record]:
+    """The records from the end of a file, read no further back than they are asked for."""
+    with path.open("rb") as file:
+        for line in backwards(file):
+            record = read_record(line.text) if line.text is not None else None
+            if record is not None:
+                yield record
+
+
+def value_of(raw: msgspec.Raw) -> Any:
+    """What a part of a record holds that was left undecoded; None for nothing, and for what is damaged."""
+    try:
+        return msgspec.json.decode(raw) if len(bytes(raw)) else None
+    except DAMAGE:
+        return None
+
+
+class Source(msgspec.Struct, frozen=True):
+    """An image's data: never decoded, only its length is of interest."""
+
+    data: msgspec.Raw = msgspec.Raw()
+
+    @property
+    def size(self) -> int:
+        return max(len(bytes(self.data)) - 2, 0)
+
+
+class OutputPart(msgspec.Struct, frozen=True):
+    """A part of a tool's output."""
+
+    type: str = ""
+    text: str | None = None
+    source: Source | None = None
+
+
+class Block(msgspec.Struct, frozen=True):
+    """A part of a message."""
+
+    type: str = ""
+    text: str | None = None
+    thinking: str | None = None
+    id: str | None = None
+    name: str | None = None
+    input: Any = None
+    tool_use_id: str | None = None
+    content: str | list[OutputPart] | None = None
+    is_error: bool | None = None
+    source: Source | None = None
+
+
+class Usage(msgspec.Struct, frozen=True):
+    input_tokens: int | None = None
+    cache_read_input_tokens: int | None = None
+    cache_creation_input_tokens: int | None = None
+    output_tokens: int | None = None
+
+    @property
+    def prompt(self) -> int:
+        """All that the request took in."""
+        cached = (self.cache_read_input_tokens or 0) + (self.cache_creation_input_tokens or 0)
+        return (self.input_tokens or 0) + cached
+
+
+class MessageHead(msgspec.Struct, frozen=True):
+    model: str | None = None
+    usage: Usage | None = None
+
+
+class Message(MessageHead, frozen=True):
+    content: str | list[Block] | None = None
+
+
+class FullRecord(Link, frozen=True, rename="camel"):
+    timestamp: str | None = None
+    is_api_error_message: bool | None = None
+    message: Message | None = None
+    attachment: msgspec.Raw = msgspec.Raw()
+    content: msgspec.Raw = msgspec.Raw()
+    custom_title: str | None = None
+    ai_title: str | None = None
+    agent_name: str | None = None
+    last_prompt: str | None = None
+    summary: str | None = None
+    tag: str | None = None
+
+    @property
+    def words(self) -> str:
+        """What a note says."""
+        named = self.custom_title or self.ai_title or self.agent_name
+        return named or self.last_prompt or self.summary or self.tag or ""
+
+
+class UndecodedMessage(MessageHead, frozen=True):
+    content: msgspec.Raw = msgspec.Raw()
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """A record of the assistant's, for its usage."""
+
+    type: str = ""
+    version: str | None = None
+    message: UndecodedMessage = UndecodedMessage()
+
+
+class CompactMetadata(msgspec.Struct, frozen=True, rename="camel"):
+    post_tokens: int | None = None
+
+
+class Boundary(msgspec.Struct, frozen=True, rename="camel"):
+    compact_metadata: CompactMetadata = CompactMetadata()
+
+
+class ModelUsage(msgspec.Struct, frozen=True, rename="camel"):
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_input_tokens: int = 0
+    cache_creation_input_tokens: int = 0
+
+    @property
+    def all(self) -> int:
+        own = self.input_tokens + self.output_tokens
+        return own + self.cache_read_input_tokens + self.cache_creation_input_tokens
+
+
+class CostState(msgspec.Struct, frozen=True):
+    """The running totals of a session."""
+
+    total: float | None = msgspec.field(name="totalCostUSD", default=None)
+    by_model: dict[str, ModelUsage] = msgspec.field(name="modelUsage", default_factory=dict)
+
+
+class LooseRecord(msgspec.Struct, frozen=True, rename="camel"):
+    type: Any = None
+    uuid: Any = None
+    parent_uuid: Any = None
+    is_sidechain: Any = None
+
+
+class LoosePrompt(LooseRecord, frozen=True, rename="camel"):
+    message: Any = None
+    forked_from: Any = None
+
+
 Fields = dict[str, msgspec.Raw]
-
 _fields = msgspec.json.Decoder(Fields)
-_BROKEN = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
-class Piece:
-    """One record. Its message is decoded when it is first asked for, the rest is copied byte for byte."""
+def fields_of(line: bytes) -> Fields | None:
+    """The fields of a record as they are written; None for a damaged line."""
+    try:
+        return _fields.decode(line)
+    except DAMAGE:
+        return None
+
+
+def raw(value: object) -> msgspec.Raw:
+    return msgspec.Raw(msgspec.json.encode(value))
+
+
+class RawRecord:
+    """A record to be copied: what is not changed stays as it is, byte for byte."""
 
     def __init__(self, fields: Fields, kind: str) -> None:
         self.fields = fields
@@ -35,18 +264,23 @@ class Piece:
         self.is_side = self._is("isSidechain")
         self._message: dict[str, Any] | None = None
 
+    @classmethod
+    def read(cls, line: bytes) -> RawRecord | None:
+        """A line as a record; None for what is no record, or cannot be read to its last value."""
+        try:
+            kind = as_table(msgspec.json.decode(line)).get("type")
+            return cls(_fields.decode(line), kind) if kind and isinstance(kind, str) else None
+        except DAMAGE:
+            return None
+
     @property
     def is_link(self) -> bool:
         """Part of the chain: it has an id, or is a message that should have one."""
-        return bool(self.uuid) or self.type in ("user", "assistant")
+        return bool(self.uuid) or self.is_message
 
     @property
     def is_message(self) -> bool:
         return self.type in ("user", "assistant")
-
-    @property
-    def is_boundary(self) -> bool:
-        return self.type == "system" and self._string("subtype").endswith("compact_boundary")
 
     @property
     def is_prompt(self) -> bool:
@@ -60,9 +294,13 @@ class Piece:
         return "parentUuid" in self.fields
 
     @property
+    def timestamp(self) -> str:
+        return self._string("timestamp")
+
+    @property
     def message(self) -> dict[str, Any]:
         if self._message is None:
-            self._message = as_table(_value(self.fields.get("message")))
+            self._message = as_table(_json(self.fields.get("message")))
         return self._message
 
     @property
@@ -83,114 +321,47 @@ class Piece:
     def results(self) -> set[str]:
         return self._ids("user", "tool_result", "tool_use_id")
 
-    def with_content(self, content: list[Any]) -> Piece:
+    def with_content(self, content: list[Any]) -> RawRecord:
         """The same with other blocks. What the CLI noted of a tool's output goes with the old ones."""
         fields = {name: value for name, value in self.fields.items() if name != "toolUseResult"}
-        fields["message"] = msgspec.Raw(msgspec.json.encode({**self.message, "content": content}))
-        return Piece(fields, self.type)
+        fields["message"] = raw({**self.message, "content": content})
+        return RawRecord(fields, self.type)
 
     def _ids(self, kind: str, block_type: str, key: str) -> set[str]:
         if self.type != kind or isinstance(self.content, str):
             return set()
-        found = (as_table(block) for block in self.content)
-        return {as_text(block.get(key)) for block in found if block.get("type") == block_type} - {""}
+        blocks = (as_table(block) for block in self.content)
+        return {as_text(block.get(key)) for block in blocks if block.get("type") == block_type} - {""}
 
     def _string(self, name: str) -> str:
-        return as_text(_value(self.fields.get(name)))
+        return as_text(_json(self.fields.get(name)))
 
     def _is(self, name: str) -> bool:
         return bytes(self.fields.get(name, b"")) == b"true"
 
 
-def piece(line: bytes) -> Piece | None:
-    """A line as a record; None for what is none."""
-    try:
-        fields = _fields.decode(line)
-    except _BROKEN:
-        return None
-    kind = as_text(_value(fields.get("type")))
-    return Piece(fields, kind) if kind else None
+def _json(value: msgspec.Raw | None) -> Any:
+    return None if value is None else msgspec.json.decode(value)
 
 
-def _value(raw: msgspec.Raw | None) -> Any:
-    return None if raw is None else msgspec.json.decode(raw)
+class OauthAccount(msgspec.Struct, frozen=True, rename="camel"):
+    account_uuid: str = ""
+    organization_uuid: str | None = None
 
 
-class _Attachment(msgspec.Struct, frozen=True):
-    type: str = ""
+class Settings(msgspec.Struct, frozen=True, rename="camel"):
+    """``.claude.json``: who is logged in."""
+
+    oauth_account: OauthAccount | None = None
 
 
-class Record(msgspec.Struct, frozen=True, rename="camel"):
-    """One line. What a message says is decoded only when it is asked for."""
+class HistoryLine(msgspec.Struct, frozen=True, rename="camel"):
+    """A line of ``history.jsonl``, and an entry of the index."""
 
-    type: str = ""
-    subtype: str | None = None
-    uuid: str | None = None
-    parent_uuid: str | None = None
-    is_sidechain: bool | None = None
-    is_meta: bool | None = None
-    is_compact_summary: bool | None = None
-    permission_mode: str | None = None
-    attachment: _Attachment | None = None
-    message: msgspec.Raw = msgspec.Raw()
-
-    @property
-    def is_message(self) -> bool:
-        """Part of the conversation itself, not of a subagent's."""
-        return self.type in ("user", "assistant") and not self.is_sidechain and bool(self.uuid)
-
-    @property
-    def is_boundary(self) -> bool:
-        """Here the CLI replaced what came before by a summary."""
-        return self.type == "system" and (self.subtype or "").endswith("compact_boundary")
-
-    @property
-    def is_snapshot(self) -> bool:
-        """The system prompt and the tools as they were sent: what a resume sends again, byte for byte."""
-        return self.attachment is not None and self.attachment.type == "prompt_snapshot"
-
-    @property
-    def is_said(self) -> bool:
-        """A message in somebody's words: no tool's result, and not put in by the CLI itself."""
-        inserted = self.is_meta or self._message.get("model") == "<synthetic>"
-        return self.is_message and not inserted and "tool_result" not in self.blocks
-
-    @property
-    def is_prompt(self) -> bool:
-        """What a user asked, as opposed to a summary."""
-        return self.type == "user" and self.is_said and not self.is_compact_summary
-
-    @property
-    def blocks(self) -> frozenset[str]:
-        """The kinds of blocks a message is made of."""
-        content = self._message.get("content")
-        if isinstance(content, str):
-            return frozenset({"text"})
-        return frozenset(str(block.get("type")) for block in as_items(content) if isinstance(block, dict))
-
-    @property
-    def _message(self) -> dict[str, Any]:
-        try:
-            return as_table(msgspec.json.decode(self.message)) if bytes(self.message) else {}
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            return {}
+    session_id: str | None = None
 
 
-_decoder = msgspec.json.Decoder(Record)
+class SessionIndex(msgspec.Struct, frozen=True):
+    """``sessions-index.json``."""
 
-
-def read_record(line: bytes) -> Record | None:
-    """A line as a record; None for what is none, torn or unknown."""
-    try:
-        return _decoder.decode(line)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return None
-
-
-def newest_first(path: Path) -> Iterator[Record]:
-    """The records from the end of a file, read no further back than they are asked for."""
-    with path.open("rb") as file:
-        for line in backwards(file):
-            record = read_record(line.text) if line.text is not None else None
-            if record is not None:
-                yield record
+    entries: list[msgspec.Raw] = []

@@ -1,0 +1,147 @@
+"""Single values in a part of a session's file, found by searching for their keys instead of decoding.
+
+A window may begin or end in the middle of a line. A key is known by its quotes and its colon: in what
+somebody said, quotes are escaped, so only a field can be found. Titles and directories come out as in the
+list of Claude's own SDK, which searches the same windows: the last value written with a space after its colon
+counts before one without.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import NamedTuple
+
+import msgspec
+
+from segue.agents.base import HEAD, TAIL
+
+GLANCE = 2048
+_TYPED, _MESSAGE = b'{"type":"', b'{"parentUuid":'
+"""How the CLI's own lines begin: notes, and records of the chain."""
+_ESCAPE = ord("\\")
+
+
+class Windows(NamedTuple):
+    """A file's two ends. Where they meet, both are the ``whole`` of it: copying them would cost more than
+    searching them."""
+
+    head: bytes
+    tail: bytes
+    whole: bytes | None
+    size: int
+
+
+def look_at(path: str) -> Windows:
+    opened = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        size = os.fstat(opened).st_size
+        if size <= HEAD + TAIL:
+            whole = os.pread(opened, HEAD + TAIL, 0)
+            return Windows(whole, whole, whole, len(whole))
+        return Windows(os.pread(opened, HEAD, 0), os.pread(opened, TAIL, size - TAIL), None, size)
+    finally:
+        os.close(opened)
+
+
+def is_spaced(windows: Windows) -> bool:
+    """Whether there is JSON with spaces after its colons, written by another program; a glance must do."""
+    head, tail, mark = windows.head, windows.tail, b'": "'
+    if head.find(mark, 0, GLANCE) >= 0 or tail.find(mark, max(len(tail) - GLANCE, 0)) >= 0:
+        return True
+    return tail is not head and tail.find(mark, 0, GLANCE) >= 0
+
+
+def last_notes(window: bytes, kinds: Sequence[bytes]) -> dict[bytes, bytes]:
+    """The last line of each kind of note; lines with no known beginning are under ``b""``.
+
+    Looking at the beginnings of lines is ten times as fast as searching for a key that is not there: messages
+    are long, notes are short.
+    """
+    notes: dict[bytes, bytes] = {}
+    others: list[bytes] = []
+    end = len(window)
+    while end > 0:
+        start = window.rfind(b"\n", 0, end) + 1
+        if window.startswith(_MESSAGE, start):
+            pass
+        elif window.startswith(_TYPED, start):
+            for kind in kinds:
+                if kind not in notes and window.startswith(kind, start + len(_TYPED)):
+                    notes[kind] = window[start:end]
+        elif end > start:
+            others.append(window[start:end])
+        end = start - 1
+    if others:
+        notes[b""] = b"\n".join(reversed(others))
+    return notes
+
+
+def first_value(window: bytes, key: str, spaced: bool = True) -> str | None:
+    for pattern in _patterns(key, spaced):
+        at = window.find(pattern)
+        if at >= 0:
+            value = _string(window, at + len(pattern))
+            if value is not None:
+                return value or None
+    return None
+
+
+def last_value(window: bytes, key: str, spaced: bool = True) -> str | None:
+    """None also where the last value is empty."""
+    for pattern in _patterns(key, spaced)[::-1]:
+        for at in places_back(window, pattern):
+            value = _string(window, at + len(pattern))
+            if value is not None:
+                return value or None
+    return None
+
+
+def line_at(window: bytes, at: int) -> tuple[int, int]:
+    """Where the line around a place begins and ends."""
+    end = window.find(b"\n", at)
+    return window.rfind(b"\n", 0, at) + 1, len(window) if end < 0 else end
+
+
+def places_of(window: bytes, pattern: bytes) -> Iterator[int]:
+    at = window.find(pattern)
+    while at >= 0:
+        yield at
+        at = window.find(pattern, at + len(pattern))
+
+
+def places_back(window: bytes, pattern: bytes) -> Iterator[int]:
+    """The same from the end, which is also the faster way through a window."""
+    at = window.rfind(pattern)
+    while at >= 0:
+        yield at
+        at = window.rfind(pattern, 0, at)
+
+
+@cache
+def _patterns(key: str, spaced: bool) -> tuple[bytes, ...]:
+    patterns = (f'"{key}":"'.encode(), f'"{key}": "'.encode())
+    return patterns if spaced else patterns[:1]
+
+
+def _string(window: bytes, start: int) -> str | None:
+    """The string that begins there; None where its end is not in the window."""
+    end = window.find(b'"', start)
+    while end >= 0:
+        before = end
+        while before > start and window[before - 1] == _ESCAPE:
+            before -= 1
+        if (end - before) % 2 == 0:
+            return _unescaped(window[start:end])
+        end = window.find(b'"', end + 1)
+    return None
+
+
+def _unescaped(text: bytes) -> str:
+    if b"\\" in text:
+        try:
+            return msgspec.json.decode(b'"' + text + b'"', type=str)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            pass
+    return text.decode("utf-8", "replace")
