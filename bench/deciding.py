@@ -17,7 +17,7 @@ from bench.measure import Row, compile_bytecode, plain_environment
 from segue.app.segue import Segue
 from segue.core.cut import HeldIndex, ViewIndex, cut
 from segue.core.ladder import decide
-from segue.core.model import Held, Host, Message, Sender, ViewFigures, Voice
+from segue.core.model import Held, Host, Message, Sender, Voice
 from segue.store.records import Conversation, Settlement, TurnRow
 from segue.store.store import Store
 from segue.system import clock
@@ -26,7 +26,7 @@ from segue.turns.prepare import Prepared, prepare
 from segue.turns.request import request_from_options
 from segue.turns.situation import gather
 
-SHORT, LONG = 10, 10_000
+SHORT, LONG = 10, 1_000
 VOICE = Voice("rehearsal")
 ROUNDS = 15
 
@@ -83,7 +83,7 @@ async def _measure(env: dict[str, str], folder: Path) -> list[Row]:
 def _decision(store: Store, prepared: Prepared) -> float:
     """The median of deciding what the loaded conversation comes to."""
     new = Message(id="new", sender="user", voice=VOICE, under=("rehearsal/",), size=1)
-    surveyed = gather(prepared, store, prepared.conversation.id, new=new)
+    surveyed = gather(prepared, store, new=new)
     assert surveyed.pin is not None
     held, seen = HeldIndex(surveyed.pin.held), ViewIndex(surveyed.view)
     cut(held, seen)
@@ -117,9 +117,8 @@ def _lengthen(store: Store, key: str, count: int) -> None:
     """Another conversation of the same kind, as long as wanted, all of it held by the first one's session."""
     first = store.conversation(f"{key}-first")
     assert first is not None
-    pin = store.pin(first.id, VOICE, "")
+    (pin,) = store.pins(first.id)
     (session,) = store.sessions(first.id)
-    assert pin is not None
     long = msgspec.structs.replace(first, id=_id(), key=key)
     store.add(long, [(_message(number), f"text of message {number}") for number in range(count - 2)])
     said, turn = _message(0), _turn(long)
@@ -127,16 +126,14 @@ def _lengthen(store: Store, key: str, count: int) -> None:
     store.place(turn.id)
     answer = _message(1)
     rows = [Held(message.id, 1, pin.end) for message in (*store.messages(long.id), answer)]
-    many = len(rows)
-    standing = ViewFigures(rewrites=0, last=answer.id, rows=many, kept=many, messages=many, bytes=44 * many)
     mine = msgspec.structs.replace(session, id=_id(), conversation=long.id)
     store.settle(
         Settlement(
-            turn=msgspec.structs.replace(turn, message=said.id, status="ok"),
+            turn=msgspec.structs.replace(turn, message=said.id, state="done"),
             answer=(answer, "hello"),
             session=mine,
             held=tuple(rows),
-            pin=msgspec.structs.replace(pin, session=mine.id, standing=standing),
+            pin=msgspec.structs.replace(pin, session=mine.id),
         )
     )
 

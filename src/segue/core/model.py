@@ -121,27 +121,6 @@ class Ended(msgspec.Struct, frozen=True):
     message: str = ""
 
 
-class ViewFigures(msgspec.Struct, frozen=True, kw_only=True):
-    """How the conversation stood when a session was pinned that held all of it.
-
-    As long as nothing that was said is changed, the next turn needs to look only at what was said since.
-    """
-
-    rewrites: int
-    """How often something that was said had been changed by then."""
-    last: str
-    """The last message that the session holds."""
-    rows: int
-    """How many deliveries it holds."""
-    kept: int
-    """How many messages."""
-    messages: int
-    """Of the view, and their size as text."""
-    bytes: int
-    under: tuple[str, ...] = ()
-    hidden: int = 0
-
-
 class Pin(msgspec.Struct, frozen=True, kw_only=True):
     """The pointer (conversation, role, agent, account, login) → native session, and how it was made."""
 
@@ -184,5 +163,4 @@ class Pin(msgspec.Struct, frozen=True, kw_only=True):
     """The key of the conversation that the session belongs to, when this one is a fork of it."""
     succeeded_ms: int = 0
     """The end of the last turn that went well."""
-    standing: ViewFigures | None = None
     held: tuple[Held, ...] = ()

@@ -7,7 +7,7 @@ One attempt: start the CLI, follow its stream to the end, and say what happened.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -98,6 +98,40 @@ class ReplayFilter:
         self._waiting = False
         for event in self._held:
             self(event)
+
+
+class StreamFold:
+    """Reads the lines of a run to their end: what they say, without secrets, is told and added up."""
+
+    def __init__(
+        self,
+        agent: Agent,
+        request: Request,
+        runtime: Runtime,
+        redactor: Redactor,
+        listener: Listener | None = None,
+    ) -> None:
+        self.state = TurnState()
+        self._agent, self._redact = agent, StreamRedactor(redactor)
+        self._tell = ReplayFilter(listener, request, runtime)
+
+    def feed(self, line: bytes | Oversize) -> Iterator[ev.Event]:
+        """The events of a line as they were read: unaltered, so that what they ask can be answered."""
+        raw = None if isinstance(line, Oversize) else line
+        for event in events_of(self._agent, line):
+            for shown in self._redact(event, raw):
+                self._add(shown)
+            yield event
+
+    def close(self) -> None:
+        """No more lines come."""
+        for shown in self._redact.rest():
+            self._add(shown)
+        self._tell.end()
+
+    def _add(self, shown: ev.Event) -> None:
+        self.state.add(shown)
+        self._tell(shown)
 
 
 Answerer = Callable[[Question | Permission], Awaitable[Answer]]
@@ -195,6 +229,8 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     place: RunPlace
     env: Mapping[str, str]
     home: Path
+    command: Command | None = None
+    """The agent's command for this request, if it has been built already."""
     base: Totals = Totals()
     limits: Limits = Limits()
     redactor: Redactor = Redactor(())
@@ -210,10 +246,9 @@ async def attempt(
     cancel: Cancel | None = None,
 ) -> Outcome:
     """Run it. A failure of the CLI is an outcome; only misuse raises."""
-    command = task.agent.command(task.request, task.runtime, task.place)
+    command = task.command or task.agent.command(task.request, task.runtime, task.place)
     _prepare(task.place, command)
-    reading, cleaning = TurnState(), StreamRedactor(task.redactor)
-    tell = ReplayFilter(on_event, task.request, task.runtime)
+    fold = StreamFold(task.agent, task.request, task.runtime, task.redactor, on_event)
     env = {**task.env, **command.env, "PWD": str(command.cwd)}
     async with (
         launch(
@@ -224,20 +259,13 @@ async def attempt(
         if cancel is not None:
             cancel.follow(running)
         async for line in running.lines():
-            raw = None if isinstance(line, Oversize) else line
-            for event in events_of(task.agent, line):
-                for shown in cleaning(event, raw):
-                    reading.add(shown)
-                    tell(shown)
+            for event in fold.feed(line):
                 if isinstance(event, ev.End):
                     await running.finish()
                 elif isinstance(event, ev.Question | ev.Permission):
                     answering.take(event)
-        for shown in cleaning.rest():
-            reading.add(shown)
-            tell(shown)
-    tell.end()
-    return _concluded(task, reading, running)
+        fold.close()
+    return _concluded(task, fold.state, running)
 
 
 def _concluded(task: Task, reading: TurnState, running: Running) -> Outcome:

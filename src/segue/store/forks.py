@@ -96,7 +96,6 @@ def _fresh(pin: Pin, successor: Successor) -> Pin:
         failures=0,
         poisoned=None if successor.changed else pin.poisoned,
         ended=None,
-        standing=None,
     )
 
 

@@ -58,11 +58,6 @@ class Messages(Section):
         """Those that stand and have their place, in order, without their texts."""
         return standing(self.db, conversation_id)
 
-    def messages_after(self, conversation_id: str, message_id: str) -> list[Message]:
-        """The same, but only those behind that one."""
-        rows = self.db.all(_SQL.after, conversation=conversation_id, message=message_id)
-        return _light(self.db, conversation_id, rows)
-
     def texts(self, ids: Sequence[str]) -> dict[str, str]:
         """The texts as they read now; messages that are not there are left out."""
         return dict(self.db.among(_SQL.texts, ids))

@@ -1,7 +1,4 @@
-"""Changes of a conversation: a turn begins, is given up; a message is edited, dropped, asked again.
-
-Forks: conversations that begin with a copy of another, made on purpose or because that one is busy.
-"""
+"""Changes of a conversation: a message is found, edited, dropped, asked again; the conversation is forked."""
 
 from __future__ import annotations
 
@@ -14,16 +11,13 @@ import msgspec
 from segue.config.home import Home
 from segue.core.errors import InUse, Misuse
 from segue.core.model import Host, Message, Voice
-from segue.core.turn import Turn
 from segue.core.view import risen
 from segue.store import lease_rows
-from segue.store.leases import OVERTAKEN, LeaseBusy, alone, judge, lease_name
-from segue.store.records import ChangeRow, Claim, Conversation, Settlement, TurnRow
+from segue.store.leases import LeaseBusy, alone, judge, lease_name
+from segue.store.records import ChangeRow, Conversation
 from segue.store.store import Store
 from segue.system import clock
-from segue.turns import follow, retries
-from segue.turns import follow as orphans
-from segue.turns.liveness import liveness_of
+from segue.turns import follow
 from segue.turns.prepare import Prepared
 from segue.turns.request import NONE, Options
 
@@ -71,7 +65,7 @@ def _fork(store: Store, conversation: Conversation, key: str, upto: str | None) 
         if not settled:  # nothing was answered yet: there is nothing to copy
             empty = msgspec.structs.replace(
                 conversation,
-                id=_new_id(),
+                id=clock.new_id(),
                 key=key,
                 created_ms=now_ms,
                 updated_ms=now_ms,
@@ -80,7 +74,7 @@ def _fork(store: Store, conversation: Conversation, key: str, upto: str | None) 
             store.add(empty, [])
             return empty
         upto = settled[-1].id
-    return store.fork(conversation, key, upto, now_ms, _new_id)
+    return store.fork(conversation, key, upto, now_ms, clock.new_id)
 
 
 def _is_busy(store: Store, conversation: str, host: Host) -> bool:
@@ -91,53 +85,12 @@ def _is_busy(store: Store, conversation: str, host: Host) -> bool:
     return follow.attempt_runs(store, conversation, host)
 
 
-def _new_id() -> str:
-    return clock.new_id(clock.now_ms())
-
-
-def begin(
-    prepared: Prepared, store: Store, row: TurnRow, lease: Claim, again: str | None, before: TurnRow | None
-) -> TurnRow:
-    """Under the lease: the message gets its place, or what was said after it goes if it is run again.
-
-    ``before``: the run that had failed with the same words when these were heard. If nothing was said since,
-    this is another run of that message.
-    """
-    with store.fenced(lease) as ours:
-        if not ours:
-            raise LeaseBusy(OVERTAKEN)
-        if before is not None and retries.still_last(store, before):
-            row, again = store.merge(row, before), before.message
-        if again is not None:
-            may_rerun(store, prepared.conversation.id, again, prepared.ask.cut)
-        store.place(row.id, _dead(prepared, store, row))
-        if again is not None:
-            _rerun(prepared, store, row, again)
-    return row
-
-
-def _dead(prepared: Prepared, store: Store, row: TurnRow) -> list[str]:
-    """The runs that waited before this one and whose process has died."""
-    waiting = (each for each in store.unsettled(prepared.conversation.id) if each.state == "queued")
-    others = (each for each in waiting if each.id != row.id)
-    return [each.id for each in others if liveness_of(store, each, prepared.host) == "dead"]
-
-
-def _rerun(prepared: Prepared, store: Store, row: TurnRow, again: str) -> None:
-    conversation = prepared.conversation.id
-    messages = store.messages(conversation)
-    at = _index(messages, again)
-    removed = [message.id for message in messages[at + 1 :]]
-    moved = risen(messages, messages[: at + 1], _voices(messages)) if removed else []
-    store.rerun(conversation, addressed(messages[at], prepared), row.id, removed, _now(), moved)
-
-
 def may_rerun(store: Store, conversation: str, message: str, cut: bool) -> None:
     """``Misuse`` if more than the message's own answer follows it, unless that may be cut off."""
     messages = store.messages(conversation)
     if cut or message not in {each.id for each in messages}:
         return
-    at = _index(messages, message)
+    at = message_index(messages, message)
     after = messages[at + 1 :]
     if after and after[0].sender == "assistant":  # its own, though a fork does not know by which run
         del after[0]
@@ -150,55 +103,34 @@ def may_rerun(store: Store, conversation: str, message: str, cut: bool) -> None:
         )
 
 
-def addressed(message: Message, prepared: Prepared) -> Message:
-    """The message as it is said now: to whom, and under which account."""
-    return msgspec.structs.replace(
-        message,
-        voice=prepared.voice,
-        account=prepared.account_name,
-        under=(prepared.mark,),
-        blank=prepared.ask.blank,
-    )
-
-
-def given_up(store: Store, turn: Turn) -> None:
-    """The turn never began: its message is kept, but nobody is told of it until it is run again.
-
-    One that had begun is left as it is: the next turn looks into what it did.
-    """
-    row = store.turn(turn.run)
-    if row is not None and row.state == "queued":
-        ended_ms = row.started_ms + turn.duration_ms
-        withdrawn = msgspec.structs.replace(row, state="withdrawn", told=turn, ended_ms=ended_ms)
-        store.settle(Settlement(turn=withdrawn))
-
-
 def edit(store: Store, conversation: Conversation, message: str, text: str, *, cut: bool) -> list[str]:
     """Change one message; with ``cut`` what follows is dropped too. The ids of what was dropped."""
     if not text.strip():
         raise Misuse("the new text is empty; to drop a message use segue truncate")
     messages = store.messages(conversation.id)
-    at = _index(messages, message)
+    at = message_index(messages, message)
     changed = msgspec.structs.replace(messages[at], revision=messages[at].revision + 1)
     after = [*messages[:at], changed, *([] if cut else messages[at + 1 :])]
     removed = [each.id for each in messages[at + 1 :]] if cut else []
-    moved = risen(messages, after, _voices(messages))
-    store.edit(message, text, _now(), removed, moved)
+    moved = risen(messages, after, voices_of(messages))
+    store.edit(message, text, clock.now_ms(), removed, moved)
     return removed
 
 
 def truncate(store: Store, conversation: Conversation, message: str) -> list[str]:
     """Drop a message and all after it. The ids of what was dropped."""
     messages = store.messages(conversation.id)
-    at = _index(messages, message)
+    at = message_index(messages, message)
     removed = [each.id for each in messages[at:]]
-    store.truncate(conversation.id, removed, _now(), risen(messages, messages[:at], _voices(messages)))
+    store.truncate(
+        conversation.id, removed, clock.now_ms(), risen(messages, messages[:at], voices_of(messages))
+    )
     return removed
 
 
 def undo(store: Store, conversation: Conversation) -> ChangeRow:
     """Take back the last edit, truncation or retry."""
-    done = store.undo(conversation.id, _now(), lambda a, b: risen(a, b, _voices([*a, *b])))
+    done = store.undo(conversation.id, clock.now_ms(), lambda a, b: risen(a, b, voices_of([*a, *b])))
     if done is None:
         raise Misuse(
             f"{conversation.key} has no change to undo: something was said since the last one, or"
@@ -253,7 +185,7 @@ async def changing(
     try:
         name = lease_name(conversation.id)
         async with alone(store, name, host=host, locks=home.locks, wait_s=wait_s, adopts=True):
-            if orphans.attempt_runs(store, conversation.id, host):
+            if follow.attempt_runs(store, conversation.id, host):
                 raise LeaseBusy("one whose Segue was killed; segue run reads it to its end")
             yield
     except LeaseBusy as busy:
@@ -302,16 +234,14 @@ def _unheard(store: Store, conversation: str) -> list[Message]:
     ]
 
 
-def _voices(messages: Sequence[Message]) -> list[Voice]:
+def voices_of(messages: Sequence[Message]) -> list[Voice]:
+    """Who said these messages, or was spoken to."""
     return sorted({message.voice for message in messages})
 
 
-def _index(messages: Sequence[Message], message: str) -> int:
+def message_index(messages: Sequence[Message], message: str) -> int:
+    """Where a message stands; ``Misuse`` if it does not any more."""
     for at, each in enumerate(messages):
         if each.id == message:
             return at
     raise Misuse("the message is not in the conversation any more")
-
-
-def _now() -> int:
-    return clock.now_ms()

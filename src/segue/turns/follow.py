@@ -12,9 +12,9 @@ from segue.agents.base import Agent
 from segue.core import events as ev
 from segue.core.model import Host
 from segue.core.outcome import EndedBy
-from segue.core.redact import Redactor, StreamRedactor
-from segue.core.stream import LineSplitter, Oversize, StreamLine, TurnState
-from segue.runner.attempt import ReplayFilter, events_of
+from segue.core.redact import Redactor
+from segue.core.stream import LineSplitter, StreamLine, TurnState
+from segue.runner.attempt import StreamFold
 from segue.runner.supervisor import Limits
 from segue.store.store import Store
 from segue.system import clock, processes
@@ -30,21 +30,24 @@ CHUNK = 1 << 20
 
 
 class FollowedRun:
-    """An attempt that may still run. ``reading`` is what it said; ``ended_by`` is set if we ended it."""
+    """An attempt that may still run. ``ended_by`` is set if we ended it."""
 
     def __init__(
         self, plan: Plan, agent: Agent, redactor: Redactor, listen: Callable[[ev.Event], None]
     ) -> None:
-        self.plan, self._agent = plan, agent
-        self.reading = TurnState()
+        self.plan = plan
         self.ended_by: EndedBy | None = None
-        self._cleaning = StreamRedactor(redactor)
-        self._tell = ReplayFilter(listen, plan.request, plan.runtime)
+        self._fold = StreamFold(agent, plan.request, plan.runtime, redactor, listen)
         self._framer = LineSplitter()
         self._offset = 0
         self._asked_at: float | None = None
         self._said_at: float | None = None
         """When we read its final word."""
+
+    @property
+    def state(self) -> TurnState:
+        """What it said so far."""
+        return self._fold.state
 
     @property
     def lives(self) -> bool:
@@ -117,23 +120,14 @@ class FollowedRun:
 
     def _close(self) -> None:
         self._take(self._framer.finish())
-        for shown in self._cleaning.rest():
-            self._note(shown)
-        self._tell.end()
+        self._fold.close()
 
     def _take(self, lines: list[StreamLine]) -> None:
         for line in lines:
-            raw = None if isinstance(line, Oversize) else line
-            for event in events_of(self._agent, line):
+            for event in self._fold.feed(line):
                 asks, now = isinstance(event, ev.Question | ev.Permission), time.monotonic()
                 self._asked_at = now if asks else None
                 self._said_at = now if isinstance(event, ev.End) else self._said_at
-                for shown in self._cleaning(event, raw):
-                    self._note(shown)
-
-    def _note(self, event: ev.Event) -> None:
-        self.reading.add(event)
-        self._tell(event)
 
 
 async def gone(run_dirs: Iterable[Path], given_up: Callable[[], bool]) -> bool:

@@ -13,25 +13,25 @@ from segue.core.turn import Mode, Saved, Turn
 from segue.core.usage import Price
 from segue.turns.prepare import Prepared
 from segue.turns.run_dir import Plan
-from segue.turns.situation import Survey
+from segue.turns.situation import Gathered
 
 REMEMBERED = 10
 """So many of the last turns let expect what the next will be like."""
 
 
-def forecast(surveyed: Survey, prepared: Prepared) -> Outlook:
-    situation, pin, agent = surveyed.situation, surveyed.pin, prepared.agent.name
-    told = [turn for turn in surveyed.recent if turn.agent == agent and turn.failure is None][-REMEMBERED:]
+def forecast(gathered: Gathered, prepared: Prepared) -> Outlook:
+    situation, pin, agent = gathered.situation, gathered.pin, prepared.agent.name
+    told = [turn for turn in gathered.recent if turn.agent == agent and turn.failure is None][-REMEMBERED:]
     model = prepared.request.model or (pin.model_used if pin else None) or (told[-1].model if told else None)
     habits = HABITS.get(agent, OTHERS)
-    last_ms = max((ms for name, ms in surveyed.last_used.items() if name == agent), default=0)
+    last_ms = max((ms for name, ms in gathered.last_used.items() if name == agent), default=0)
     return Outlook(
         agent=agent,
         can=prepared.runtime.capabilities,
-        text_bytes=_sizes(surveyed, prepared.config.recap.max_bytes),
+        text_bytes=_sizes(gathered, prepared.config.recap.max_bytes),
         context=pin.context.used if pin is not None else None,
-        idle_ms=_idle_ms(surveyed),
-        kept_share=_kept_share(surveyed),
+        idle_ms=_idle_ms(gathered),
+        kept_share=_kept_share(gathered),
         overhead=_overhead(told),
         overhead_warm=situation.now_ms - last_ms < habits.cache_ms,
         repeated=tokens_of(told[-1].sent.bytes) if told and told[-1].mode == "replay" else 0,
@@ -41,26 +41,26 @@ def forecast(surveyed: Survey, prepared: Prepared) -> Outlook:
     )
 
 
-def _idle_ms(surveyed: Survey) -> int | None:
+def _idle_ms(gathered: Gathered) -> int | None:
     """Since the session's last success; None where no cache would serve it, because its tools changed."""
-    pin, now = surveyed.pin, surveyed.situation
+    pin, now = gathered.pin, gathered.situation
     if pin is None or (None not in (pin.offers, now.offers) and pin.offers != now.offers):
         return None
     return now.now_ms - pin.succeeded_ms
 
 
-def _sizes(surveyed: Survey, recap_bytes: int) -> dict[Mode, int]:
+def _sizes(gathered: Gathered, recap_bytes: int) -> dict[Mode, int]:
     """What each rung would send as text; a rung that has nothing to send or to go on from is left out.
 
     A resume is reckoned as it would be if the whole session still held: so one that is barred shows what
     was lost by that.
     """
-    now, cut = surveyed.situation, surveyed.situation.cut
+    now, cut = gathered.situation, gathered.situation.cut
     text = sum(message.size + FRAME_BYTES for message in cut.text) if len(cut.text) > 1 else now.new_bytes
     sizes: dict[Mode, int] = {"fresh": now.new_bytes}
     if now.earlier:
         sizes |= {"replay": now.view_bytes, "recap": min(now.view_bytes, recap_bytes + now.new_bytes)}
-    if surveyed.pin is not None:
+    if gathered.pin is not None:
         sizes["resume"] = text if cut.whole else now.new_bytes
     if cut.anchor is not None:
         sizes["branch"] = text
@@ -100,9 +100,9 @@ def _overhead(told: list[Turn]) -> int | None:
     return None
 
 
-def _kept_share(surveyed: Survey) -> float | None:
+def _kept_share(gathered: Gathered) -> float | None:
     """How much of what was said a branch would keep, by its bytes."""
-    text = {message.id for message in surveyed.situation.cut.text}
-    whole = sum(message.size for message in surveyed.view)
-    kept = sum(message.size for message in surveyed.view if message.id not in text)
-    return kept / whole if whole and surveyed.pin is not None else None
+    text = {message.id for message in gathered.situation.cut.text}
+    whole = sum(message.size for message in gathered.view)
+    kept = sum(message.size for message in gathered.view if message.id not in text)
+    return kept / whole if whole and gathered.pin is not None else None

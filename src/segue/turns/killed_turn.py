@@ -36,9 +36,10 @@ from segue.system.processes import is_near
 from segue.turns import run_dir as plans
 from segue.turns.follow import FollowedRun
 from segue.turns.prepare import Prepared
-from segue.turns.report import priced, refused, told
+from segue.turns.report import priced, refused, report
+from segue.turns.result import Result
 from segue.turns.run_dir import Plan
-from segue.turns.settlement import Result, abandon, commit, interpret
+from segue.turns.settlement import FinishedAttempt, abandon, commit, interpret, note_end
 
 KILLED = -9
 
@@ -87,17 +88,17 @@ def concluded(attempt: AttemptRow, agent: Agent, orphan: FollowedRun) -> Outcome
     ended = Ended(
         request=plan.request,
         runtime=plan.runtime,
-        reading=orphan.reading,
+        reading=orphan.state,
         exit=Exit(0, orphan.ended_by, stderr),
-        evidence=agent.evidence(plan.request, place, plan.home, orphan.reading),
+        evidence=agent.evidence(plan.request, place, plan.home, orphan.state),
         base=plan.base,
         now_ms=clock.now_ms(),
     )
     outcome = agent.conclude(ended)
-    whole = orphan.reading.end is not None or (outcome.failure is None and outcome.session_id is not None)
+    whole = orphan.state.end is not None or (outcome.failure is None and outcome.session_id is not None)
     if not whole:
         outcome = agent.conclude(msgspec.structs.replace(ended, exit=Exit(KILLED, orphan.ended_by, stderr)))
-    return _explained(marked(outcome, orphan.reading), attempt, orphan)
+    return _explained(marked(outcome, orphan.state), attempt, orphan)
 
 
 def noted(attempt: AttemptRow) -> Outcome:
@@ -215,35 +216,31 @@ class KilledTurn:
 
     def finish(self, made: Conclusion, agent: Agent, outcome: Outcome, seen: Traces | None = None) -> bool:
         """``seen``: all that is known of what it did, where its own words are lost. False: overtaken."""
-        earlier = [(plan, noted(attempt)) for attempt, plan in made[:-1]]
+        earlier = [self._finished(agent, plan, noted(attempt)) for attempt, plan in made[:-1]]
         _, plan = made[-1]
         outcome = priced(outcome, plan, self.here.config.prices)
-        standing = {message.id for message in self.store.messages(plan.conversation)}
-        if plan.message not in standing:
-            outcome, result = dropped(outcome), Result()
-        elif seen is None:
-            result = self._weigh(agent, plan, outcome)
-        else:
-            result = self._doubted(agent, plan, outcome, seen)
-        marked = self._weigh(agent, *earlier[0]).pin if earlier else None
-        now_ms = clock.now_ms()
-        turn = told(
-            [*earlier, (plan, outcome)],
+        last = self._last(agent, plan, outcome, seen)
+        attempts = [*earlier, last]
+        turn = report(
+            [(each.plan, each.outcome) for each in attempts],
             saved=Saved(),
-            notices=(*([] if self.why else [LATER]), *result.notices, *refused([outcome])),
-            duration_ms=now_ms - self.row.started_ms,
+            notices=(*([] if self.why else [LATER]), *last.result.notices, *refused([last.outcome])),
+            duration_ms=clock.now_ms() - self.row.started_ms,
             retry_of=self.row.retry_of,
         )
-        self.store.attempted(
-            plan.attempt,
-            outcome="ok" if outcome.failure is None else outcome.failure.kind,
-            native_id=outcome.session_id,
-            usage=outcome.usage,
-            cost_usd=outcome.cost_usd,
-            tools_run=outcome.tools_run,
-            ended_ms=now_ms,
-        )
-        return commit(self.store, self.row, plan, outcome, result, marked, turn, self.claim)
+        note_end(self.store, last)
+        return commit(self.store, self.row, attempts, turn, self.claim)
+
+    def _last(self, agent: Agent, plan: Plan, outcome: Outcome, seen: Traces | None) -> FinishedAttempt:
+        standing = {message.id for message in self.store.messages(plan.conversation)}
+        if plan.message not in standing:
+            return FinishedAttempt(plan, dropped(outcome), Result())
+        if seen is None:
+            return self._finished(agent, plan, outcome)
+        return FinishedAttempt(plan, outcome, self._doubted(agent, plan, outcome, seen))
+
+    def _finished(self, agent: Agent, plan: Plan, outcome: Outcome) -> FinishedAttempt:
+        return FinishedAttempt(plan, outcome, self._interpret(agent, plan, outcome))
 
     def conclude(self, agent: Agent | None) -> bool:
         """From what the store was told. False: somebody else has taken the conversation over."""
@@ -294,12 +291,12 @@ class KilledTurn:
     def _doubted(self, agent: Agent, plan: Plan, outcome: Outcome, seen: Traces) -> Result:
         """It may have done something: so its session is held up to where it ends now, and not cut before."""
         at_least = msgspec.structs.replace(outcome, tools_run=max(1, seen.calls))
-        result = self._weigh(agent, plan, at_least)
+        result = self._interpret(agent, plan, at_least)
         pin = result.pin or self.store.pin(plan.conversation, plan.voice, plan.account, plan.login)
         if pin is None or outcome.failure is None:
             return result
         return msgspec.structs.replace(result, pin=doubted(pin, outcome.failure, seen))
 
-    def _weigh(self, agent: Agent, plan: Plan, outcome: Outcome) -> Result:
+    def _interpret(self, agent: Agent, plan: Plan, outcome: Outcome) -> Result:
         pin = self.store.pin(plan.conversation, plan.voice, plan.account, plan.login)
         return interpret(agent, plan, outcome, pin.held[: plan.kept_rows] if pin is not None else ())

@@ -1,7 +1,4 @@
-"""Messages with their words, and with what their tools showed, as the store has them.
-
-Makes a plan of a decision: what is sent, and how the CLI is started on which session.
-"""
+"""Makes a plan of a decision: what is sent, and how the CLI is started on which session."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ from segue.core.ladder import Decision
 from segue.core.model import Instructions, Message, Pin, Voice
 from segue.core.prompt import Carry, compose, instructions_due, route
 from segue.core.prompt_messages import MessageText, ToolShown, Unanswered, speaker_name
-from segue.core.request import Request, RunPlace, Start
+from segue.core.request import Command, Request, RunPlace, Start
 from segue.core.situation import tokens_of
 from segue.core.turn import Mode, Sent
 from segue.core.usage import Totals
@@ -27,9 +24,9 @@ from segue.system import clock
 from segue.turns import forecast
 from segue.turns.prepare import Prepared
 from segue.turns.request import too_long
+from segue.turns.result import UNKNOWN_PLACE
 from segue.turns.run_dir import Plan
-from segue.turns.settlement import UNKNOWN_PLACE
-from segue.turns.situation import Survey, going_on
+from segue.turns.situation import Gathered, going_on
 
 
 def load_texts(store: Store, messages: Sequence[Message]) -> dict[str, MessageText]:
@@ -121,13 +118,16 @@ class TooLong(Exception):  # noqa: N818 - it is an answer, not an error
 class Planner:
     """Everything of one turn that does not change from attempt to attempt."""
 
-    def __init__(self, prepared: Prepared, store: Store, surveyed: Survey, decision: Decision) -> None:
-        self.prepared, self.store, self.surveyed, self.decision = prepared, store, surveyed, decision
-        self.situation = surveyed.situation
-        self.outlook = forecast.forecast(surveyed, prepared)
+    def __init__(self, prepared: Prepared, store: Store, gathered: Gathered, decision: Decision) -> None:
+        self.prepared, self.store, self.gathered, self.decision = prepared, store, gathered, decision
+        self.situation = gathered.situation
+        self.outlook = forecast.forecast(gathered, prepared)
 
-    def plan(self, mode: Mode, seq: int, home: Path, refused: str | None = None) -> Plan:
-        """``refused``: why the attempt before was turned away. Raises ``NoPlace`` and ``TooLong``."""
+    def plan(self, mode: Mode, seq: int, home: Path, refused: str | None = None) -> tuple[Plan, Command]:
+        """The plan of an attempt, and the command that it runs. Raises ``NoPlace`` and ``TooLong``.
+
+        ``refused``: why the attempt before was turned away.
+        """
         prepared, situation, native = self.prepared, self.situation, mode in NATIVE
         text = self._text(mode)
         request, instructed, told = self._request(mode, text, refused)
@@ -139,13 +139,13 @@ class Planner:
         run_dir = prepared.segue_home.make(prepared.segue_home.runs) / name
         started_ms = clock.now_ms()
         command = prepared.agent.command(request, prepared.runtime, RunPlace(run_dir, home, started_ms))
-        return Plan(
+        plan = Plan(
             turn=prepared.run,
             attempt=name,
             seq=seq,
             conversation=prepared.conversation.id,
             key=prepared.conversation.key,
-            message=self.surveyed.view[-1].id,
+            message=self.gathered.view[-1].id,
             voice=prepared.voice,
             account=prepared.account_name,
             model=prepared.request.model,
@@ -168,10 +168,9 @@ class Planner:
             text=text,
             corrections=situation.cut.corrections if native else (),
             anchor=situation.cut.anchor if mode == "branch" else None,
-            under=self.surveyed.under,
-            standing=self.surveyed.standing,
+            under=self.gathered.under,
             instructions=instructed,
-            epoch=self.surveyed.epoch,
+            epoch=self.gathered.epoch,
             sent=Sent(situation.cut.kept if native else 0, told, len(request.prompt.encode())),
             terms=prepared.terms(request),
             grant=prepared.granted.grant,
@@ -184,11 +183,12 @@ class Planner:
             overhead_warm=self.outlook.overhead_warm,
             predicted_usd=next((each.usd for each in predict(self.outlook) if each.mode == mode), None),
         )
+        return plan, command
 
     def _text(self, mode: Mode) -> tuple[Message, ...]:
         if mode in NATIVE:
             return self.situation.cut.text
-        return self.surveyed.view if mode != "fresh" else self.surveyed.view[-1:]
+        return self.gathered.view if mode != "fresh" else self.gathered.view[-1:]
 
     def _request(
         self, mode: Mode, text: Sequence[Message], refused: str | None
@@ -198,7 +198,7 @@ class Planner:
         native = mode in NATIVE
         wanted = prepared.instructions if prepared.instructions and prepared.instructions.strip() else None
         digest = _digest(wanted) if wanted else None
-        pin = self.surveyed.pin if native else None
+        pin = self.gathered.pin if native else None
         given = pin.instructions if pin is not None else None
         due = instructions_due(digest, given, situation.cut.rows, False) if native else wanted is not None
         placed = route(wanted if due else None, prepared.runtime.capabilities, fresh=not native)
@@ -207,8 +207,8 @@ class Planner:
             self.store, situation.cut.corrections if native else ()
         )
         # A message that is run again after tools had run for it stands in the session already.
-        new = words[text[-1].id] if text else MessageText(self.surveyed.view[-1], GO_ON)
-        last = self.surveyed.pin.ended if self.surveyed.pin is not None else None
+        new = words[text[-1].id] if text else MessageText(self.gathered.view[-1], GO_ON)
+        last = self.gathered.pin.ended if self.gathered.pin is not None else None
         ended = last if native else None
         carried = compose(
             Carry(
@@ -235,22 +235,22 @@ class Planner:
             # a system prompt stays with the session whatever is cut off it: it counts as given at the start
             at = situation.cut.rows if native else 0
             given = Instructions(digest, -1 if placed.system_prompt is not None else at)
-        same = going_on(prepared, self.surveyed.pin) if native and self.surveyed.pin else prepared.request
+        same = going_on(prepared, self.gathered.pin) if native and self.gathered.pin else prepared.request
         request = msgspec.structs.replace(same, prompt=carried.prompt, system_prompt=placed.system_prompt)
         return request, given, carried.text_messages
 
     def _unsure(self) -> tuple[Message, ...]:
         """The message that the session was interrupted in, where nobody can see whether the CLI kept it."""
-        pin, cut = self.surveyed.pin, self.situation.cut
+        pin, cut = self.gathered.pin, self.situation.cut
         if pin is None or pin.ended is None or pin.ended.tools_run is not None:
             return ()
         if cut.anchor is None or not cut.anchor.startswith(UNKNOWN_PLACE):
             return ()
         last = pin.held[cut.rows - 1].message
-        return tuple(each for each in self.surveyed.view if each.id == last and each.sender == "user")
+        return tuple(each for each in self.gathered.view if each.id == last and each.sender == "user")
 
     def _start(self, mode: Mode, home: Path, request: Request) -> tuple[Start, Totals]:
-        prepared, pin, found = self.prepared, self.surveyed.pin, self.surveyed.found
+        prepared, pin, found = self.prepared, self.gathered.pin, self.gathered.found
         sessions = prepared.agent.format
         if mode not in NATIVE or pin is None:
             chosen = prepared.runtime.capabilities.choose_id and prepared.ask.save
@@ -273,12 +273,12 @@ class Planner:
         return start, pin.totals if start.mode == "branch" else ZERO
 
     def _pin(self) -> Pin | None:
-        pin = self.surveyed.pin
+        pin = self.gathered.pin
         return msgspec.structs.replace(pin, held=()) if pin is not None else None
 
     def _lost(self, mode: Mode, refused: str | None) -> str | None:
         """The agent is told once that a session it would have had is gone."""
-        if mode in NATIVE or mode == "fresh" or self.surveyed.pin is None:
+        if mode in NATIVE or mode == "fresh" or self.gathered.pin is None:
             return None
         if refused is not None:
             return refused
@@ -287,7 +287,7 @@ class Planner:
 
     def _left(self, mode: Mode, text: Sequence[Message]) -> tuple[str, int | None] | None:
         """Who was interrupted before, where neither the session nor what is carried as text tells of it."""
-        told, pin = self.surveyed.interrupted, self.surveyed.pin
+        told, pin = self.gathered.interrupted, self.gathered.pin
         if told is None:
             return None
         voice = Voice(told.agent, told.role or "")
@@ -301,7 +301,7 @@ class Planner:
         """What the user should know beside the mode: what was left, and why."""
         failed = {c.check: c.detail for c in self.decision.checks if c.verdict == "fail" and c.detail}
         if mode in NATIVE:
-            grown = "end" in failed and self.surveyed.pin is not None and self.surveyed.pin.ended is None
+            grown = "end" in failed and self.gathered.pin is not None and self.gathered.pin.ended is None
             told = [failed["pressure"]] if "pressure" in failed else []
             return (*told, f"{failed['end']}; went on from where we left it") if grown else tuple(told)
         if mode == "fresh" and self.situation.earlier and self.situation.blank is None:
@@ -312,8 +312,8 @@ class Planner:
         how = INSTEAD.get(mode, "")
         left = (c for c in self.decision.checks if c.check in (*LOST, "pressure") and "resume" in c.bars)
         said = [f"{check.detail}; {how}" for check in left]
-        if "size" in failed and self.surveyed.pin is not None:
-            name = self.surveyed.pin.native_id[:8]
+        if "size" in failed and self.gathered.pin is not None:
+            name = self.gathered.pin.native_id[:8]
             said.append(f"a smaller copy of it: segue sessions repair {name} --trim")
         return tuple(said)
 
@@ -326,7 +326,7 @@ class Planner:
 
     def _echoes(self) -> bool:
         """After a question, a failure or a fork an agent may answer what it was asked before."""
-        pin = self.surveyed.pin
+        pin = self.gathered.pin
         if pin is not None and (pin.ended is not None or pin.foreign is not None):
             return True
         return pin is not None and pin.asked

@@ -27,7 +27,7 @@ from segue.turns.recorder import Recorder
 from segue.turns.run_dir import Plan, session_lease_name
 
 if TYPE_CHECKING:
-    from segue.turns.attempts import Callbacks
+    from segue.turns.live_turn import Callbacks
 
 ORPHANED = "an earlier turn whose Segue was killed"
 RECORD_S = 10.0
@@ -39,7 +39,7 @@ async def recover(
     store: Store,
     lease: Lease,
     own: str | None,
-    company: Callbacks,
+    callbacks: Callbacks,
     until: float,
     why: Failure | None = None,
 ) -> None:
@@ -50,12 +50,12 @@ async def recover(
     """
 
     def given_up() -> bool:
-        return company.cancel.asked > 0 or time.monotonic() >= until
+        return callbacks.cancel.asked > 0 or time.monotonic() >= until
 
     for row in await run_sync(store.unsettled, prepared.conversation.id):
         if row.id != own and row.state == "running":
             left = KilledTurn(row, store, RecoveryPlace.of(prepared), lease.claim, why)
-            await _Recovery(left, prepared, given_up, company.notice).settle()
+            await _Recovery(left, prepared, given_up, callbacks.notice).settle()
 
 
 class _Recovery:

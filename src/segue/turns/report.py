@@ -1,4 +1,4 @@
-"""What is told of a turn: its outcome with a price, with advice, as the object for the outside."""
+"""The turn as it is reported: its outcome with a price and advice, as the object for the outside."""
 
 from __future__ import annotations
 
@@ -7,10 +7,22 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from segue.core.environment import login_hint
+from segue.core.model import Voice
 from segue.core.outcome import Failure, Outcome
 from segue.core.prices import price_for
+from segue.core.request import Terms
 from segue.core.tools import DeniedTools
-from segue.core.turn import AttemptShown, Saved, Sent, Turn, next_command, shown_failure, state_of
+from segue.core.turn import (
+    AttemptShown,
+    Check,
+    Mode,
+    Saved,
+    Sent,
+    Turn,
+    next_command,
+    shown_failure,
+    state_of,
+)
 from segue.core.usage import Price, Usage
 from segue.store.records import TurnRow
 from segue.turns.prepare import Prepared
@@ -21,6 +33,145 @@ Made = Sequence[tuple[Plan, Outcome]]
 LEFT_ALONE = (
     "whether it did anything is not known, so it was not run again with the conversation as text instead"
 )
+
+
+class TurnFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What a turn is about, whatever comes of it."""
+
+    run: str
+    key: str
+    message: str | None
+    voice: Voice
+    account: str
+    model: str | None
+    mode: Mode = "fresh"
+    terms: Terms = Terms()
+    checks: tuple[Check, ...] = ()
+    resumed_from: str | None = None
+    sent: Sent = Sent()
+    predicted_usd: float | None = None
+    retry_of: str | None = None
+
+    @classmethod
+    def of_plan(cls, plan: Plan, retry_of: str | None) -> TurnFacts:
+        native = plan.mode in ("resume", "branch")
+        return cls(
+            run=plan.turn,
+            key=plan.key,
+            message=plan.message,
+            voice=plan.voice,
+            account=plan.account,
+            model=plan.model,
+            mode=plan.mode,
+            terms=plan.terms,
+            checks=plan.checks,
+            resumed_from=plan.pin.native_id if native and plan.pin is not None else None,
+            sent=plan.sent,
+            predicted_usd=plan.predicted_usd,
+            retry_of=retry_of,
+        )
+
+    @classmethod
+    def of_row(cls, row: TurnRow, key: str) -> TurnFacts:
+        return cls(
+            run=row.id,
+            key=key,
+            message=row.message,
+            voice=row.voice,
+            account=row.account,
+            model=row.model,
+            mode=row.mode or "fresh",
+            retry_of=row.retry_of,
+        )
+
+    @classmethod
+    def of_prepared(cls, prepared: Prepared, row: TurnRow | None) -> TurnFacts:
+        return cls(
+            run=prepared.run,
+            key=prepared.conversation.key,
+            message=row.message if row is not None else None,
+            voice=prepared.voice,
+            account=prepared.account_name,
+            model=prepared.request.model,
+            terms=prepared.terms(),
+            retry_of=row.retry_of if row is not None else None,
+        )
+
+
+def build_turn(
+    facts: TurnFacts,
+    outcome: Outcome,
+    made: Made = (),
+    *,
+    duration_ms: int,
+    saved: Saved | None = None,
+    notices: Sequence[str] = (),
+    way_on: str | None = None,
+) -> Turn:
+    """The turn as ``segue run --json`` prints it: ``outcome`` in words, and the sum of all attempts' costs.
+
+    ``way_on``: the command that goes on from a failure.
+    """
+    outcomes = [each for _, each in made]
+    return Turn(
+        run=facts.run,
+        conversation=facts.key,
+        message=facts.message,
+        agent=facts.voice.agent,
+        account=facts.account or None,
+        model=outcome.model or facts.model,
+        role=facts.voice.role or None,
+        terms=facts.terms,
+        mode=facts.mode,
+        resumed=facts.resumed_from is not None,
+        why=facts.checks,
+        session_id=outcome.session_id,
+        resumed_from=facts.resumed_from,
+        sent=facts.sent,
+        text=outcome.text,
+        state=state_of(outcome),
+        status=outcome.status,
+        failure=shown_failure(outcome),
+        retry_of=facts.retry_of,
+        next=way_on,
+        usage=sum((each.usage for each in outcomes), Usage()),
+        cost_usd=_sum(each.cost_usd for each in outcomes),
+        cost_estimated=any(each.cost_estimated for each in outcomes),
+        predicted_usd=facts.predicted_usd,
+        saved=saved or Saved(),
+        context=outcome.context,
+        model_turns=outcome.model_turns,
+        tools_run=_tools_run(outcomes or [outcome]),
+        tools_denied=_denied(outcomes or [outcome]),
+        attempts=tuple(_shown(*each) for each in made),
+        notices=tuple(notices),
+        duration_ms=duration_ms,
+    )
+
+
+def report(
+    made: Made, *, saved: Saved, notices: Sequence[str], duration_ms: int, retry_of: str | None
+) -> Turn:
+    """A turn that had attempts."""
+    plan, outcome = made[-1]
+    tools = _tools_run([each for _, each in made])
+    return build_turn(
+        TurnFacts.of_plan(plan, retry_of),
+        outcome,
+        made,
+        duration_ms=duration_ms,
+        saved=saved,
+        notices=notices,
+        way_on=next_command(plan.key, plan.message, outcome.failure, tools != 0, plan.named),
+    )
+
+
+def report_withdrawn(prepared: Prepared, failure: Failure, duration_ms: int, row: TurnRow | None) -> Turn:
+    """A turn that never began. ``row``: what is stored of it, if anything is."""
+    facts = TurnFacts.of_prepared(prepared, row)
+    way_on = next_command(facts.key, facts.message, failure, False, prepared.named)
+    turn = build_turn(facts, Outcome(failure=failure), duration_ms=duration_ms, way_on=way_on)
+    return msgspec.structs.replace(turn, state="withdrawn", status="failed")
 
 
 def priced(outcome: Outcome, plan: Plan, prices: Mapping[str, Price]) -> Outcome:
@@ -54,50 +205,6 @@ def left_alone(outcome: Outcome) -> Outcome:
     return msgspec.structs.replace(outcome, failure=msgspec.structs.replace(failure, message=said))
 
 
-def told(
-    made: Made, *, saved: Saved, notices: Sequence[str], duration_ms: int, retry_of: str | None = None
-) -> Turn:
-    """The turn as ``segue run --json`` prints it: the last attempt's words, the sum of all costs."""
-    plan, outcome = made[-1]
-    native = plan.mode in ("resume", "branch")
-    calls = [each.tools_run for _, each in made]
-    tools = None if None in calls else sum(filter(None, calls))
-    return Turn(
-        run=plan.turn,
-        conversation=plan.key,
-        message=plan.message,
-        agent=plan.voice.agent,
-        account=plan.account or None,
-        model=outcome.model or plan.model,
-        role=plan.voice.role or None,
-        terms=plan.terms,
-        mode=plan.mode,
-        resumed=native,
-        why=plan.checks,
-        session_id=outcome.session_id,
-        resumed_from=plan.pin.native_id if native and plan.pin is not None else None,
-        sent=plan.sent,
-        text=outcome.text,
-        state=state_of(outcome),
-        status=outcome.status,
-        failure=shown_failure(outcome),
-        retry_of=retry_of,
-        next=next_command(plan.key, plan.message, outcome.failure, tools != 0, plan.named),
-        usage=sum((each.usage for _, each in made), Usage()),
-        cost_usd=_sum(each.cost_usd for _, each in made),
-        cost_estimated=any(each.cost_estimated for _, each in made),
-        predicted_usd=plan.predicted_usd,
-        saved=saved,
-        context=outcome.context,
-        model_turns=outcome.model_turns,
-        tools_run=tools,
-        tools_denied=_denied([each for _, each in made]),
-        attempts=tuple(_shown(*each) for each in made),
-        notices=tuple(notices),
-        duration_ms=duration_ms,
-    )
-
-
 def refused(attempts: Sequence[Outcome]) -> tuple[str, ...]:
     """The notice that tools were refused, if any were."""
     denied = _denied(attempts)
@@ -122,38 +229,10 @@ def failed_if_denied(turn: Turn, cwd: str | None) -> Turn:
     )
 
 
-def told_without(prepared: Prepared, failure: Failure, duration_ms: int, row: TurnRow | None) -> Turn:
-    """A turn that never began. ``row``: what is stored of it, if anything is."""
-    outcome, message = Outcome(failure=failure), row.message if row is not None else None
-    return Turn(
-        run=prepared.run,
-        conversation=prepared.conversation.key,
-        message=message,
-        agent=prepared.agent.name,
-        account=prepared.account,
-        model=prepared.request.model,
-        role=prepared.role or None,
-        terms=prepared.terms(),
-        mode="fresh",
-        resumed=False,
-        session_id=None,
-        sent=Sent(),
-        text="",
-        state="withdrawn",
-        status="failed",
-        failure=shown_failure(outcome),
-        retry_of=row.retry_of if row is not None else None,
-        next=next_command(prepared.conversation.key, message, failure, False, prepared.named),
-        usage=Usage(),
-        cost_usd=None,
-        cost_estimated=False,
-        context=outcome.context,
-        model_turns=None,
-        tools_run=0,
-        tools_denied=DeniedTools(),
-        attempts=(),
-        duration_ms=duration_ms,
-    )
+def _tools_run(attempts: Sequence[Outcome]) -> int | None:
+    """Of all attempts; None where nobody knows."""
+    calls = [each.tools_run for each in attempts]
+    return None if None in calls else sum(filter(None, calls))
 
 
 def _denied(attempts: Sequence[Outcome]) -> DeniedTools | None:

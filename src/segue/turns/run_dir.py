@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 
 from segue.core.json_values import decode
-from segue.core.model import Host, Instructions, Message, Pin, ViewFigures, Voice, Workdir
+from segue.core.model import Host, Instructions, Message, Pin, Voice, Workdir
 from segue.core.redact import Redactor
 from segue.core.request import Grant, Request, Runtime, Terms
 from segue.core.turn import Check, Mode, Sent
@@ -172,8 +172,6 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     instructions: Instructions | None = None
     """Those the session has once this attempt went well."""
     epoch: int = 0
-    standing: ViewFigures | None = None
-    """How the conversation stands, the message that is sent included; None where that is not kept."""
     terms: Terms = Terms()
     grant: Grant | None = None
     """What the voice remembers of that."""

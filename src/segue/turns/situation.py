@@ -1,4 +1,4 @@
-"""Gathers the situation of a turn: what the store knows, what stands on disk, what was asked."""
+"""Gathers the situation of a turn: what the store knows, what is on disk, what was asked."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from segue.config.schema import Config
 from segue.core import view as history
 from segue.core.cut import Cut, HeldIndex, ViewIndex, cut
 from segue.core.errors import Misuse
-from segue.core.model import Held, Message, Pin, ViewFigures, Voice, Workdir
+from segue.core.model import Held, Message, Pin, Voice, Workdir
 from segue.core.request import Request, RunPlace, Start
 from segue.core.situation import FRAME_BYTES, File, Policy, Situation
 from segue.core.turn import Mode, Turn
@@ -25,26 +25,38 @@ from segue.system import clock
 from segue.turns.prepare import Prepared
 
 RECENT = 20
-"""So many turns are looked back on."""
+"""How many of the last turns are looked at."""
 
 
-class Survey(msgspec.Struct, frozen=True, kw_only=True):
+class Obstacles(msgspec.Struct, frozen=True, kw_only=True):
+    """What trying has shown: ways that turned out to be closed."""
+
+    closed: dict[str, str] = {}
+    """Capabilities that do not help in this turn, each with the reason."""
+    too_long: frozenset[Mode] = frozenset()
+    """Modes whose prompt turned out to be longer than the CLI takes."""
+    unrestored: str | None = None
+    """Why our copy of the session could not be restored."""
+
+
+NO_OBSTACLES = Obstacles()
+
+
+class Gathered(msgspec.Struct, frozen=True, kw_only=True):
     """The situation, and the things behind it that the rest of the turn needs."""
 
     situation: Situation
     view: tuple[Message, ...]
-    """What this voice should know; of a quick survey only what was said since its session was pinned."""
+    """What this voice should know; the new message is the last."""
     pin: Pin | None
     found: StoredSession | None
     copy: KeptRow | None = None
     """Our copy of the session, where the session itself is not here."""
     epoch: int
-    standing: ViewFigures | None
     under: tuple[str, ...]
     """Whose words an answer may repeat."""
-    quick: bool = False
     recent: tuple[Turn, ...] = ()
-    """The last turns of the conversation, as they were told."""
+    """The last turns of the conversation, as they were reported."""
     last_used: dict[str, int] = {}
     """When each agent last ended a turn here."""
     interrupted: Turn | None = None
@@ -52,67 +64,53 @@ class Survey(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def kept(self) -> tuple[Held, ...]:
-        """The deliveries of the pinned session that still hold; none after a quick survey."""
+        """The deliveries of the pinned session that still hold."""
         return self.pin.held[: self.situation.cut.rows] if self.pin is not None else ()
 
 
-class Gathered(msgspec.Struct, frozen=True, kw_only=True):
+class VoiceView(msgspec.Struct, frozen=True, kw_only=True):
     """What the messages of a conversation come to, for one voice."""
 
+    messages: tuple[Message, ...]
+    """What it should know."""
     pin: Pin | None
     cut: Cut
-    view: tuple[Message, ...]
-    standing: ViewFigures | None
     under: tuple[str, ...]
-    messages: int
     bytes: int
     hidden: int
-    spoke: bool = False
-    broken: str = ""
-    quick: bool = False
-    in_front: frozenset[str] = frozenset()
-    """Of the messages on this side of the wall, those from before a blank start included, what nobody has
-    answered since."""
+    spoke: bool
+    broken: str
+    in_front: frozenset[str]
+    """The messages on this side of the wall that nobody has answered, those from before a blank start
+    included."""
 
 
 def gather(
     prepared: Prepared,
     store: Store,
-    conversation: str,
     *,
     new: Message | None = None,
     busy: str | None = None,
-    switched_off: dict[str, str] | None = None,
-    quick: bool = False,
-    unrestored: str | None = None,
-    too_long: frozenset[Mode] = frozenset(),
-) -> Survey:
-    """``new``: the message as it would be, for a turn that is only thought of. ``quick``: look only at what
-    was said since the session was pinned, where that is enough to resume it. ``unrestored``: why our copy of
-    the session is of no use. ``too_long``: ways whose prompt turned out to be longer than the CLI takes."""
-    got = (_since(prepared, store, conversation) if quick else None) or _all(
-        prepared, store, conversation, new
-    )
-    voice, pin = prepared.voice, got.pin
+    obstacles: Obstacles = NO_OBSTACLES,
+) -> Gathered:
+    """``new``: the message as it would be, for a turn that is only planned."""
+    conversation, voice = prepared.conversation.id, prepared.voice
+    seen = _voice_view(prepared, store, new)
+    pin = seen.pin
     found = _look(prepared, pin)
-    copy = _copy(prepared, store, pin) if found is None and unrestored is None else None
+    copy = _copy(prepared, store, pin) if found is None and obstacles.unrestored is None else None
     recent = store.turns(conversation, RECENT)
-    file = _file(prepared, pin, found, copy, unrestored)
-    window = _window(recent, pin, voice)
-    situation = _situation(prepared, store, conversation, got, file, window, busy, switched_off or {})
-    situation = msgspec.structs.replace(situation, too_long=too_long)
-    return Survey(
-        situation=situation,
-        view=got.view,
+    file = _file(prepared, pin, found, copy, obstacles.unrestored)
+    return Gathered(
+        situation=_situation(prepared, store, seen, file, _window(recent, pin, voice), busy, obstacles),
+        view=seen.messages,
         pin=pin,
         found=found,
         copy=copy,
         epoch=store.epochs(conversation).get(voice, 0),
-        standing=got.standing,
-        under=got.under,
-        quick=got.quick,
+        under=seen.under,
         recent=tuple(row.told for row in recent if row.told is not None),
-        interrupted=_interrupted(recent, got.in_front),
+        interrupted=_interrupted(recent, seen.in_front),
         last_used={row.voice.agent: row.ended_ms for row in recent if row.ended_ms is not None},
     )
 
@@ -120,32 +118,32 @@ def gather(
 def _situation(
     prepared: Prepared,
     store: Store,
-    conversation: str,
-    got: Gathered,
+    seen: VoiceView,
     file: File,
     window: int | None,
     busy: str | None,
-    switched_off: dict[str, str],
+    obstacles: Obstacles,
 ) -> Situation:
-    voice, pin = prepared.voice, got.pin
+    voice, pin = prepared.voice, seen.pin
     return Situation(
         policy=policy_of(prepared.config),
         label=prepared.agent.label,
         voice=voice,
         account=prepared.account_name,
         runtime=prepared.runtime,
-        switched_off=store.switched_off(prepared.runtime.identity) | switched_off,
+        switched_off=store.switched_off(prepared.runtime.identity) | obstacles.closed,
         blank="--blank: nothing is carried over" if prepared.ask.blank else None,
         fresh_session=prepared.ask.fresh_session or not prepared.ask.save,
         pin=pin,
-        spoke=got.spoke,
-        others=_others(store, conversation, voice) if pin is None else (),
-        hidden=got.hidden,
-        broken=got.broken,
-        cut=got.cut,
-        view_messages=got.messages,
-        view_bytes=got.bytes,
-        new_bytes=got.view[-1].size,
+        spoke=seen.spoke,
+        others=_others(store, prepared.conversation.id, voice) if pin is None else (),
+        hidden=seen.hidden,
+        broken=seen.broken,
+        cut=seen.cut,
+        view_messages=len(seen.messages),
+        view_bytes=seen.bytes,
+        new_bytes=seen.messages[-1].size,
+        too_long=obstacles.too_long,
         file=file,
         workdir=workdir_of(prepared.request.cwd),
         model=prepared.request.model,
@@ -158,97 +156,50 @@ def _situation(
     )
 
 
-def _all(prepared: Prepared, store: Store, conversation: str, new: Message | None) -> Gathered:
-    """Every message is looked at."""
+def _voice_view(prepared: Prepared, store: Store, new: Message | None) -> VoiceView:
+    conversation = prepared.conversation.id
     voice, account, login = prepared.voice, prepared.account_name, prepared.login
-    told = prepared.config.continuity.history
+    scope = prepared.config.continuity.history
     messages = store.messages(conversation)
     if new is not None:
         messages.append(new)
     visible = history.visible(messages, voice, account, login)
-    view = history.view(visible, voice, told)
+    view = history.view(visible, voice, scope)
     pin = store.pin(conversation, voice, account, login)
-    parted = (
-        cut(HeldIndex(pin.held), ViewIndex(view), told, ViewIndex(visible)) if pin else Cut(text=tuple(view))
-    )
-    hidden, size = history.hidden(messages, voice, account, login), _size(view)
-    under = history.under(visible, voice.agent, account, login)
-    standing = ViewFigures(
-        rewrites=store.rewrites(conversation),
-        last="",
-        rows=0,
-        kept=0,
-        messages=len(view),
-        bytes=size,
-        hidden=hidden,
-    )
-    return Gathered(
+    parted = Cut(text=tuple(view))
+    if pin is not None:
+        parted = cut(HeldIndex(pin.held), ViewIndex(view), scope, ViewIndex(visible))
+    return VoiceView(
+        messages=tuple(view),
         pin=pin,
         cut=parted,
-        view=tuple(view),
-        standing=standing if told == "all" else None,
-        under=under,
-        messages=len(view),
-        bytes=size,
-        hidden=hidden,
+        under=history.under(visible, voice.agent, account, login),
+        bytes=sum(message.size for message in view) + FRAME_BYTES * len(view),
+        hidden=history.hidden(messages, voice, account, login),
         spoke=pin is None and any(m.sender == "assistant" and m.voice == voice for m in view),
         broken=_broken(parted, messages),
         in_front=_unanswered(history.in_front(messages, voice, account, login)),
     )
 
 
-def _since(prepared: Prepared, store: Store, conversation: str) -> Gathered | None:
-    """Only what was said since the session was pinned: all before it stands, for nothing was changed."""
-    voice, account, login = prepared.voice, prepared.account_name, prepared.login
-    pin = store.pin(conversation, voice, account, login, held=False)
-    stood = pin.standing if pin is not None else None
-    if pin is None or stood is None or pin.foreign is not None or prepared.config.continuity.history != "all":
-        return None
-    if pin.ended is not None:  # what was interrupted before may have to be told
-        return None
-    if stood.rewrites != store.rewrites(conversation) or prepared.runtime.capabilities.id_on_disk_only:
-        return None
-    since = store.messages_after(conversation, stood.last)
-    if not since or any(message.blank and message.voice == voice for message in since):
-        return None
-    view = tuple(history.visible(since, voice, account, login))
-    hidden = stood.hidden + len(since) - len(view)
-    messages, size = stood.messages + len(view), stood.bytes + _size(view)
-    return Gathered(
-        pin=pin,
-        cut=Cut(stood.rows, pin.end or stood.last, True, stood.kept, view),
-        view=view,
-        standing=msgspec.structs.replace(stood, messages=messages, bytes=size, hidden=hidden),
-        under=tuple(sorted({*stood.under, *history.under(view, voice.agent, account, login)})),
-        messages=messages,
-        bytes=size,
-        hidden=hidden,
-        quick=True,
-    )
-
-
 def going_on(prepared: Prepared, pin: Pin) -> Request:
-    """The request as a session has it that goes on: whether the agent may ask was settled when it began."""
+    """The request for a session that goes on: whether the agent may ask was decided when it began."""
     asks = prepared.runtime.capabilities.questions and pin.questions is not False
     return msgspec.structs.replace(prepared.request, questions=asks)
 
 
-def _size(view: Sequence[Message]) -> int:
-    return sum(message.size for message in view) + FRAME_BYTES * len(view)
-
-
 def policy_of(config: Config) -> Policy:
-    said = config.continuity
+    section = config.continuity
     return Policy(
-        enabled=said.enabled,
-        modes=said.modes,
-        graft=said.graft,
-        history=said.history,
-        ttl_ms=said.ttl_minutes * 60_000,
-        context_threshold=said.context_threshold,
-        max_session_bytes=said.max_session_mb * 1024 * 1024,
-        retire_after=said.retire_after,
-        on_model_change=said.on_model_change,
+        enabled=section.enabled,
+        modes=section.modes,
+        graft=section.graft,
+        history=section.history,
+        ttl_ms=section.ttl_minutes * 60_000,
+        context_threshold=section.context_threshold,
+        max_session_bytes=section.max_session_mb * 1024 * 1024,
+        retire_after=section.retire_after,
+        on_model_change=section.on_model_change,
     )
 
 

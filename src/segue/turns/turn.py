@@ -9,27 +9,29 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, suppress
+from functools import partial
 
 import anyio
-import msgspec
 from anyio.to_thread import run_sync
 
 from segue.core.errors import NotInstalled
-from segue.core.model import Message
 from segue.core.outcome import Failure
 from segue.core.turn import Turn
 from segue.runner.attempt import Answerer, Cancel, Guarded, Listener, Replies
-from segue.store.leases import LeaseBusy, WaitingTurn, hold, lease_name
+from segue.store.leases import Lease, LeaseBusy, WaitingTurn, hold, lease_name
 from segue.store.records import TurnRow
 from segue.store.store import Store
-from segue.system import clock
-from segue.system.processes import this_process
-from segue.turns import changes, recovery, retries
-from segue.turns.attempts import Attempts, Callbacks
-from segue.turns.changes import forked_if_busy
+from segue.turns import changes, retries
+from segue.turns.attempts import decide, restore, step_down, stepped_words, try_once
+from segue.turns.live_turn import Callbacks, LiveTurn
+from segue.turns.message import Again, hear, place, readdress, withdraw
 from segue.turns.prepare import Prepared, as_of_now, once_more
-from segue.turns.report import told_without
+from segue.turns.recovery import recover
+from segue.turns.reply import settle, unsettled
+from segue.turns.report import report_withdrawn
+from segue.turns.settlement import FinishedAttempt, note_end
+from segue.turns.store_outage import StoreStillAway
 
 WAIT_S = 600.0
 """How long a turn waits for another one of its conversation, unless told otherwise."""
@@ -45,13 +47,14 @@ async def run(
     on_notice: Callable[[str], None] | None = None,
     again: str | None = None,
 ) -> Turn:
-    """Take the turn, and as often again as is wanted while it fails in a way that may pass."""
+    """Take the turn, and again as often as is wanted while it fails in a way that may pass.
+
+    ``again``: the message to answer once more, instead of a new one.
+    """
     cancel, notice = cancel or Cancel(), Guarded("on_notice", on_notice)
 
     async def once(wanted: Prepared, message: str | None) -> Turn:
-        return await take(
-            wanted, store, on_event=on_event, answer=answer, cancel=cancel, on_notice=notice, again=message
-        )
+        return await take(wanted, store, Callbacks(on_event, Replies(answer), cancel, notice), message)
 
     async def once_again(failed: Turn) -> Turn:
         wanted = await run_sync(once_more, prepared, store, failed)
@@ -66,134 +69,94 @@ async def run(
     return await retries.persist(first, count, once_again, given_up=lambda: cancel.asked > 0, notice=notice)
 
 
-async def take(
-    prepared: Prepared,
-    store: Store,
-    *,
-    on_event: Listener | None = None,
-    answer: Answerer | None = None,
-    cancel: Cancel | None = None,
-    on_notice: Guarded[str] | None = None,
-    again: str | None = None,
-) -> Turn:
-    """One run of the turn, to its end. ``again``: the message to answer once more."""
-    began, cancel = time.monotonic_ns(), cancel or Cancel()
-    company = Callbacks(on_event, Replies(answer), cancel, on_notice or Guarded("on_notice", None))
+async def take(prepared: Prepared, store: Store, callbacks: Callbacks, message: str | None = None) -> Turn:
+    """One run of the turn, to its end. ``message``: the one to answer once more."""
+    began_ns, until, row = time.monotonic_ns(), 0.0, None
+
+    def never_began(failure: Failure) -> Turn:
+        duration_ms = (time.monotonic_ns() - began_ns) // 1_000_000
+        return report_withdrawn(prepared, failure, duration_ms, row)
+
     if prepared.ask.fork:
-        prepared, again = await run_sync(forked_if_busy, prepared, store, company.notice, again)
-    row: TurnRow | None = None
-
-    def without(failure: Failure) -> Turn:
-        return told_without(prepared, failure, (time.monotonic_ns() - began) // 1_000_000, row)
-
+        prepared, message = await run_sync(changes.forked_if_busy, prepared, store, callbacks.notice, message)
     try:
-        before = await run_sync(retries.repeated, prepared, store) if again is None else None
-        prepared, heard = await run_sync(_heard, prepared, store, again)
-        row = heard
-        return await _in_turn(prepared, store, heard, company, began, again, before)
+        again = Again(message, None if message else await run_sync(retries.repeated, prepared, store))
+        prepared, row = await run_sync(hear, prepared, store, again)
+        until = time.monotonic() + _wait_s(prepared)
+        async with _lease(prepared, store, row, callbacks, until) as lease:
+            await recover(prepared, store, lease, row.id, callbacks, until)
+            try:
+                prepared, row = await _begin(prepared, store, row, lease, callbacks, again)
+                return await answer_message(LiveTurn(prepared, store, row, lease, callbacks, began_ns))
+            except (Exception, anyio.get_cancelled_exc_class()) as error:
+                # Nobody of the attempt lives any more, but what it did must be known to the next turn.
+                with suppress(Exception), anyio.CancelScope(shield=True):
+                    await recover(prepared, store, lease, None, callbacks, until, _failure(error))
+                raise
     except LeaseBusy as busy:
         unheard = Failure("cancelled", "the turn was cancelled before it began")
-        turn = without(unheard if cancel.asked else Failure("session_busy", str(busy)))
-        await run_sync(changes.given_up, store, turn)
+        turn = never_began(unheard if callbacks.cancel.asked else Failure("session_busy", str(busy)))
+        await run_sync(withdraw, store, turn)
         return turn
     except BaseException as error:
         with suppress(Exception):
-            changes.given_up(store, without(_failure(error)))
+            withdraw(store, never_began(_failure(error)))
         raise
 
 
-async def _in_turn(
-    prepared: Prepared,
-    store: Store,
-    row: TurnRow,
-    company: Callbacks,
-    began: int,
-    again: str | None,
-    before: TurnRow | None,
-) -> Turn:
-    """Wait for the conversation, settle what others left there, then do it.
+async def answer_message(live: LiveTurn) -> Turn:
+    """Decide, try, step down at most once; then settle, pin and reply."""
+    for notice in live.prepared.granted.notices:
+        live.say(notice)
+    attempts: list[FinishedAttempt] = []
+    try:
+        decided = await restore(live, await run_sync(decide, live.prepared, live.store))
+        decided, first = await try_once(live, decided, 1)
+        attempts.append(first)
+        await live.outage(partial(note_end, live.store, first))
+        if first.lower is not None and first.outcome.failure is not None and not live.cancelled:
+            live.say(stepped_words(live.prepared.agent.label, first.outcome.failure, first.lower))
+            decided = await live.outage(partial(step_down, live.prepared, live.store, decided, first))
+            decided, second = await try_once(live, decided, 2)
+            attempts.append(second)
+            await live.outage(partial(note_end, live.store, second))
+        return await settle(live, attempts)
+    except StoreStillAway as away:
+        return unsettled(live, attempts, away)
+    finally:
+        live.recorder.give_up()
 
-    ``before``: the run that had failed with the same words when these were heard.
-    """
-    until, cancel = time.monotonic() + _wait_s(prepared), company.cancel
-    async with hold(
+
+def _lease(
+    prepared: Prepared, store: Store, row: TurnRow, callbacks: Callbacks, until: float
+) -> AbstractAsyncContextManager[Lease]:
+    """The conversation, for this turn alone; other turns of it are waited for."""
+    cancel, notice = callbacks.cancel, callbacks.notice
+    return hold(
         store,
         lease_name(prepared.conversation.id),
         owner=row.owner,
         locks=prepared.segue_home.locks,
         until=until,
-        on_wait=lambda holder: company.notice(f"waiting for another turn of {prepared.ask.key} ({holder})"),
+        on_wait=lambda holder: notice(f"waiting for another turn of {prepared.ask.key} ({holder})"),
         given_up=lambda: cancel.asked > 0,
         on_loss=cancel,
         waiting=WaitingTurn(store, row.id, row.owner),
-    ) as lease:
-        await recovery.recover(prepared, store, lease, row.id, company, until)
-        heard, prepared = prepared, await run_sync(as_of_now, prepared, store)
-        try:
-            if prepared.adopted is not None:
-                from segue.turns.adopt import adopt_session
-
-                company.notice(await run_sync(adopt_session, prepared, store, prepared.adopted))
-            if heard.mark != prepared.mark and again is None:
-                await run_sync(store.address, _message(prepared, row.message))
-            row = await run_sync(changes.begin, prepared, store, row, lease.claim, again, before)
-            return await Attempts(prepared, store, row, lease, company).run(began)
-        except (Exception, anyio.get_cancelled_exc_class()) as error:
-            # Nobody of the attempt lives any more, but what it did must be known to the next turn.
-            with suppress(Exception), anyio.CancelScope(shield=True):
-                await recovery.recover(prepared, store, lease, None, company, until, _failure(error))
-            raise
-
-
-def _heard(prepared: Prepared, store: Store, again: str | None) -> tuple[Prepared, TurnRow]:
-    """Store the message before anything else happens; it gets its place once the turn begins."""
-    now_ms = clock.now_ms()
-    voice, account = prepared.voice, prepared.account_name
-    message = _message(prepared, again or clock.new_id(now_ms))
-    row = TurnRow(
-        id=prepared.run,
-        conversation=prepared.conversation.id,
-        message=message.id,
-        voice=voice,
-        account=account,
-        model=prepared.model,
-        cwd=str(prepared.request.cwd),
-        host=prepared.host.name,
-        owner=this_process(prepared.host),
-        started_ms=now_ms,
-        via=prepared.ask.via,
-    )
-    if again is not None:
-        runs = store.runs_of([again]).get(again)
-        row = msgspec.structs.replace(row, retry_of=runs[-1].id if runs else None)
-        store.again(row)
-        return prepared, row
-    # A conversation that is new is remembered with what it began with, should this turn never end.
-    conversation = msgspec.structs.replace(
-        prepared.conversation,
-        agent=voice.agent,
-        account=account,
-        model=prepared.model,
-        role=voice.role,
-        cwd=row.cwd,
-    )
-    stored = store.hear(conversation, message, prepared.ask.prompt, row)
-    return (
-        msgspec.structs.replace(prepared, conversation=stored),
-        msgspec.structs.replace(row, conversation=stored.id),
     )
 
 
-def _message(prepared: Prepared, message_id: str) -> Message:
-    return Message(
-        id=message_id,
-        sender="user",
-        voice=prepared.voice,
-        account=prepared.account_name,
-        under=(prepared.mark,),
-        blank=prepared.ask.blank,
-        size=len(prepared.ask.prompt.encode()),
-    )
+async def _begin(
+    prepared: Prepared, store: Store, row: TurnRow, lease: Lease, callbacks: Callbacks, again: Again
+) -> tuple[Prepared, TurnRow]:
+    """The turn as it holds now that it may begin, its message in its place."""
+    heard, prepared = prepared, await run_sync(as_of_now, prepared, store)
+    if prepared.adopted is not None:
+        from segue.turns.adopt import adopt_session
+
+        callbacks.notice(await run_sync(adopt_session, prepared, store, prepared.adopted))
+    if heard.mark != prepared.mark and again.message is None:
+        await run_sync(readdress, prepared, store, row)
+    return prepared, await run_sync(place, prepared, store, row, lease.claim, again)
 
 
 def _failure(error: BaseException) -> Failure:

@@ -19,7 +19,7 @@ from segue.system import processes
 from segue.turns import forecast, projection
 from segue.turns.killed_turn import RecoveryPlace
 from segue.turns.prepare import Prepared
-from segue.turns.situation import Survey, gather, going_on
+from segue.turns.situation import Gathered, gather, going_on
 
 
 class RungShown(msgspec.Struct, frozen=True):
@@ -87,11 +87,11 @@ def why(prepared: Prepared, store: Store, new_bytes: int) -> Why:
     changed = [then.changed.get(row.id, row) for row in rows] if then is not None else []
     recovery, new = projection.first_recovery(changed), _message(prepared, new_bytes)
     busy = _busy(prepared, store, recovery)
-    surveyed = gather(prepared, then or store, conversation, new=new, busy=busy)
+    gathered = gather(prepared, then or store, new=new, busy=busy)
     if busy is not None:
-        surveyed = _undisturbed(surveyed)
-    pin, decision = surveyed.pin, decide(surveyed.situation)
-    outlook = forecast.forecast(surveyed, prepared)
+        gathered = _undisturbed(gathered)
+    pin, decision = gathered.pin, decide(gathered.situation)
+    outlook = forecast.forecast(gathered, prepared)
     costs = {each.mode: each for each in predict(outlook)}
     return Why(
         conversation=prepared.conversation.key,
@@ -103,14 +103,14 @@ def why(prepared: Prepared, store: Store, new_bytes: int) -> Why:
             going_on(prepared, pin) if pin is not None and decision.mode in ("resume", "branch") else None
         ),
         mode=decision.mode,
-        sends=_sends(decision.mode, surveyed, outlook.text_bytes[decision.mode]),
+        sends=_sends(decision.mode, gathered, outlook.text_bytes[decision.mode]),
         rungs=tuple(_shown(rung, decision.mode, costs.get(rung.mode)) for rung in decision.rungs),
         checks=decision.checks,
-        epoch=surveyed.epoch,
-        cwd=surveyed.situation.workdir.path,
+        epoch=gathered.epoch,
+        cwd=gathered.situation.workdir.path,
         session_id=pin.native_id if pin is not None else None,
         session_cwd=pin.workdir.path if pin is not None else None,
-        context_window=surveyed.situation.window,
+        context_window=gathered.situation.window,
         recovery=recovery,
         first=tuple(filter(None, map(_settles, changed))),
         notices=prepared.granted.notices,
@@ -146,14 +146,14 @@ def _message(prepared: Prepared, size: int) -> Message:
     )
 
 
-def _undisturbed(surveyed: Survey) -> Survey:
+def _undisturbed(gathered: Gathered) -> Gathered:
     """A turn that runs writes to the session: that its end has moved says nothing then."""
-    file = msgspec.structs.replace(surveyed.situation.file, end=None)
-    return msgspec.structs.replace(surveyed, situation=msgspec.structs.replace(surveyed.situation, file=file))
+    file = msgspec.structs.replace(gathered.situation.file, end=None)
+    return msgspec.structs.replace(gathered, situation=msgspec.structs.replace(gathered.situation, file=file))
 
 
-def _sends(mode: Mode, surveyed: Survey, size: int) -> Sends:
-    cut, view = surveyed.situation.cut, surveyed.view
+def _sends(mode: Mode, gathered: Gathered, size: int) -> Sends:
+    cut, view = gathered.situation.cut, gathered.view
     if mode in ("resume", "branch"):
         return Sends(cut.kept, len(cut.text), size, tokens_of(size), len(cut.corrections))
     return Sends(0, 1 if mode == "fresh" else len(view), size, tokens_of(size))

@@ -16,13 +16,6 @@ WHERE id = :id AND place IS NULL;
 -- name: address(id, facts)^
 UPDATE messages SET facts = :facts WHERE id = :id RETURNING conversation;
 
--- name: after(conversation, message)
-SELECT id, facts, revision, size
-FROM messages
-WHERE conversation = :conversation AND removed_ms IS NULL
-    AND place > (SELECT o.place FROM messages AS o WHERE o.id = :message)
-ORDER BY place;
-
 -- name: standing(conversation)
 SELECT id, facts, revision, size
 FROM messages WHERE conversation = :conversation AND removed_ms IS NULL AND place IS NOT NULL

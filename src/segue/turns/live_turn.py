@@ -1,0 +1,60 @@
+"""A turn that is being taken: what its steps share from the lease to the reply."""
+
+from __future__ import annotations
+
+import time
+
+import msgspec
+
+from segue.core.redact import Redactor
+from segue.runner.attempt import Cancel, Guarded, Listener, Replies
+from segue.store.leases import Lease
+from segue.store.records import TurnRow
+from segue.store.store import Store
+from segue.turns.prepare import Prepared
+from segue.turns.recorder import Recorder
+from segue.turns.store_outage import StoreOutage
+
+
+class Callbacks(msgspec.Struct, frozen=True):
+    """The caller's side of a turn: it listens, answers, may cancel, and is told notices."""
+
+    listener: Listener | None
+    answerer: Replies
+    cancel: Cancel
+    notice: Guarded[str]
+
+
+class LiveTurn:
+    """Held while a turn is taken, under the conversation's lease."""
+
+    def __init__(
+        self,
+        prepared: Prepared,
+        store: Store,
+        row: TurnRow,
+        lease: Lease,
+        callbacks: Callbacks,
+        began_ns: int,
+    ) -> None:
+        self.prepared, self.store, self.row, self.lease = prepared, store, row, lease
+        self.callbacks, self._began_ns = callbacks, began_ns
+        self.redactor = Redactor(prepared.child.secrets)
+        self.audience = Guarded("on_event", callbacks.listener)
+        self.recorder = Recorder(store, row.id, self.audience)
+        self.outage = StoreOutage(callbacks.notice, callbacks.cancel)
+        """Calls what writes to the store, and waits while that is away."""
+        self.notices: list[str] = [*prepared.mentions]
+
+    @property
+    def cancelled(self) -> bool:
+        return self.callbacks.cancel.asked > 0
+
+    @property
+    def duration_ms(self) -> int:
+        return (time.monotonic_ns() - self._began_ns) // 1_000_000
+
+    def say(self, notice: str) -> None:
+        """Tell the caller now, and in the reply."""
+        self.notices.append(notice)
+        self.callbacks.notice(notice)

@@ -1,0 +1,127 @@
+"""The end of a turn: everything is written down, in order, and the caller gets the turn."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import partial
+
+import msgspec
+from anyio.to_thread import run_sync
+
+from segue.core.errors import Broken
+from segue.core.turn import FailureShown, Saved, Turn
+from segue.store.leases import OVERTAKEN
+from segue.store.store import FORGET_AT_ONCE
+from segue.system import clock
+from segue.turns import forecast, run_dir, session_copies
+from segue.turns.live_turn import LiveTurn
+from segue.turns.report import Made, failed_if_denied, refused, report
+from segue.turns.result import paid_again
+from segue.turns.settlement import FinishedAttempt, commit
+from segue.turns.store_outage import StoreStillAway
+
+UNSETTLED = (
+    "it went well, but the store could not be written; do not run it again: the next run writes it down"
+)
+EVENTS_S = 1.0
+"""How long writing the last events may take before the store counts as away."""
+FORGET_S = 1.0
+"""How long a finished turn may delete old events; the rest waits for the next one."""
+DAY_MS = 24 * 3_600_000
+
+
+async def settle(live: LiveTurn, attempts: Sequence[FinishedAttempt]) -> Turn:
+    """Write it all down, in its order. Once that is done, nothing makes a failure of a success."""
+    with suppress(StoreStillAway):  # whatever is wrong with the events, the turn itself is worth a try
+        await live.outage(partial(_write_events, live))
+    last = attempts[-1]
+    for notice in (*last.plan.notices, *last.result.notices, *paid_again(last.plan, last.outcome)):
+        live.say(notice)
+    for guard in (live.audience, live.callbacks.answerer, live.callbacks.notice):
+        if (raised := guard.told()) is not None:
+            live.say(raised)
+    if (trouble := await run_sync(_keep_copy, live, last)) is not None:
+        live.say(trouble)
+    for notice in refused([each.outcome for each in attempts]):
+        live.say(notice)
+    turn = _turn(live, attempts)
+    if not await live.outage(partial(_pin, live, attempts, turn)):
+        why = FailureShown("cancelled", None, f"this turn is over: {OVERTAKEN}", False)
+        turn = msgspec.structs.replace(turn, state="cancelled", status="cancelled", failure=why, text="")
+    await run_sync(_clear_up, live, attempts)
+    return msgspec.structs.replace(turn, notices=tuple(live.notices))
+
+
+def unsettled(live: LiveTurn, attempts: Sequence[FinishedAttempt], away: StoreStillAway) -> Turn:
+    """All that was done is on disk, and the turn is stored as begun: so the next run settles it."""
+    key = attempts[-1].plan.key
+    live.say(f"this turn is not written down ({away}); the next run of {key} does that")
+    turn = report(
+        _made(attempts),
+        saved=Saved(),
+        notices=live.notices,
+        duration_ms=live.duration_ms,
+        retry_of=live.row.retry_of,
+    )
+    if turn.failure is not None:
+        return turn
+    why, read = FailureShown("unsettled", None, UNSETTLED, False), f"segue last {turn.conversation}"
+    return msgspec.structs.replace(turn, state="failed", status="failed", failure=why, next=read)
+
+
+def _turn(live: LiveTurn, attempts: Sequence[FinishedAttempt]) -> Turn:
+    last, prepared = attempts[-1], live.prepared
+    turn = report(
+        _made(attempts),
+        saved=forecast.saved_by(last.plan, last.outcome, prepared.config.prices),
+        notices=live.notices,
+        duration_ms=live.duration_ms,
+        retry_of=live.row.retry_of,
+    )
+    return failed_if_denied(turn, prepared.named) if prepared.ask.fail_on_denied else turn
+
+
+def _made(attempts: Sequence[FinishedAttempt]) -> Made:
+    return [(each.plan, each.outcome) for each in attempts]
+
+
+def _keep_copy(live: LiveTurn, last: FinishedAttempt) -> str | None:
+    """A copy of the session, if this turn has pinned one; None, or what went wrong."""
+    native_id = last.result.native_id
+    if native_id is None or live.lease.lost:
+        return None
+    return session_copies.keep_copy(live.prepared, live.store, last.plan, native_id)
+
+
+def _pin(live: LiveTurn, attempts: Sequence[FinishedAttempt], turn: Turn) -> bool:
+    """False: somebody else has taken the turn over and settled it."""
+    if commit(live.store, live.row, attempts, turn, live.lease.claim):
+        return True
+    # The store may have gone away in the very moment in which it had written it all.
+    row = live.store.turn(live.row.id)
+    before = row.told if row is not None else None
+    return before is not None and (before.status, before.duration_ms) == (turn.status, turn.duration_ms)
+
+
+def _write_events(live: LiveTurn) -> None:
+    if not live.recorder.finish(EVENTS_S):
+        raise Broken(f"the store does not take events: {live.recorder.trouble or 'it is slow'}")
+
+
+def _clear_up(live: LiveTurn, attempts: Sequence[FinishedAttempt]) -> None:
+    if not live.recorder.finish(EVENTS_S):
+        live.say(f"{live.recorder.give_up():,} events of this turn are not recorded: the store was away")
+    for each in attempts:
+        if (trouble := run_dir.archive(each.plan.run_dir, live.redactor)) is not None:
+            live.say(trouble)
+    with suppress(Exception):  # the next turn does it, too
+        _forget(live, time.monotonic() + FORGET_S)
+
+
+def _forget(live: LiveTurn, until: float) -> None:
+    """Delete old events. A turn may leave more than are deleted at once, so that one call would not do."""
+    before_ms = clock.now_ms() - live.prepared.config.retention.days * DAY_MS
+    while live.store.forget_events(before_ms) == FORGET_AT_ONCE and time.monotonic() < until:
+        pass
