@@ -13,8 +13,11 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_the_wheel_is_whole_and_works(segue: Program, tmp_path: Path) -> None:
-    build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--no-index"]
-    subprocess.run([*build, "--wheel-dir", str(tmp_path), str(ROOT)], check=True, env=segue.env, timeout=120)
+    build = [sys.executable, "-m", "pip", "wheel", "--quiet"]
+    offline = ["--no-deps", "--no-build-isolation", "--no-index"]
+    subprocess.run(
+        [*build, *offline, "--wheel-dir", str(tmp_path), str(ROOT)], check=True, env=segue.env, timeout=120
+    )
     (wheel,) = tmp_path.glob("segue-*.whl")
     installed = tmp_path / "installed"
     with zipfile.ZipFile(wheel) as archive:
