@@ -10,9 +10,9 @@ import pytest
 from tests.unit import streams
 
 from segue.agents.base import Ended
-from segue.agents.vibe import run_files
+from segue.agents.vibe import run_files, store
 from segue.agents.vibe.adapter import AGENT
-from segue.agents.vibe.run_files import Error, Export, RunMeta, RunStats, Tokens
+from segue.agents.vibe.meta import Error, Export, Meta, Stats, Tokens
 from segue.core import events as ev
 from segue.core.errors import Misuse
 from segue.core.outcome import Exit, Kind, Outcome, Reason
@@ -419,7 +419,7 @@ def test_a_limit_says_when_it_ends() -> None:
 
 def test_what_the_assistant_says_is_no_failure() -> None:
     said = "Error: Session not found: RateLimitError, Invalid API key, maximum context length"
-    for version, evidence in ((NEW, export()), (OLD, {"written": [RunMeta(ONE)]})):
+    for version, evidence in ((NEW, export()), (OLD, {"written": [Meta(ONE)]})):
         outcome = conclude(version, events=[ev.Heard("hi"), ev.Text(said)], evidence=evidence)
         assert (outcome.failure, outcome.text) == (None, said)
 
@@ -434,12 +434,12 @@ def test_a_killed_run_is_known_from_its_journal(tmp_path: Path) -> None:
         },
         {"type": "action_intent", "payload": {"kind": "tool"}},
     ]
-    folder = run_files.folder(tmp_path, ONE) / "journal"
+    folder = store.store_path(tmp_path, ONE) / "journal"
     folder.mkdir(parents=True)
     (folder / "0001.jsonl").write_text("not of this turn\n")
     encoded = b"".join(msgspec.json.encode(line) + b"\n" for line in lines)
     (folder / "0007.jsonl").write_bytes(encoded + b'{"half')
-    trace = run_files.trace(run_files.folder(tmp_path, ONE))
+    trace = run_files.trace(tmp_path, ONE)
     assert (trace.tools, trace.requests, trace.usage.prompt) == (1, 1, 9)
     outcome = conclude(NEW, events=ANSWER[:2], code=-9, evidence={"trace": trace})
     assert outcome.failure is not None
@@ -453,8 +453,17 @@ CRASH = 'Traceback (most recent call last):\n  File "x", line 1\nvibe.core.types
 
 
 def test_a_run_of_the_old_version_takes_its_figures_from_the_disk() -> None:
-    stats = RunStats(3, 100, 7, 60, 0.5, tool_calls_agreed=1, tool_calls_rejected=1, tool_calls_hook_denied=1)
-    outcome = conclude(OLD, events=ANSWER[1:], evidence={"written": [RunMeta(TWO, stats=stats)]})
+    stats = Stats(
+        steps=3,
+        session_prompt_tokens=100,
+        session_completion_tokens=7,
+        last_turn_prompt_tokens=60,
+        session_cost=0.5,
+        tool_calls_agreed=1,
+        tool_calls_rejected=1,
+        tool_calls_hook_denied=1,
+    )
+    outcome = conclude(OLD, events=ANSWER[1:], evidence={"written": [Meta(TWO, stats=stats)]})
     assert (outcome.failure, outcome.text, outcome.session_id) == (None, "hello", TWO)
     assert outcome.usage == Usage(input=100, output=7)
     assert (outcome.cost_usd, outcome.model_turns, outcome.context.used) == (0.5, 2, 60)
@@ -462,7 +471,7 @@ def test_a_run_of_the_old_version_takes_its_figures_from_the_disk() -> None:
 
 
 def test_two_sessions_that_fit_are_no_id() -> None:
-    outcome = conclude(OLD, events=ANSWER[1:], evidence={"written": [RunMeta(ONE), RunMeta(TWO)]})
+    outcome = conclude(OLD, events=ANSWER[1:], evidence={"written": [Meta(ONE), Meta(TWO)]})
     assert (outcome.failure, outcome.session_id, outcome.usage) == (None, None, Usage())
 
 
@@ -503,7 +512,7 @@ def test_a_session_the_old_version_does_not_find_is_corrupt_where_it_exists(
 
 @pytest.mark.parametrize("version", [NEW, OLD])
 def test_an_empty_answer_is_a_failure(version: str) -> None:
-    evidence = export() if version == NEW else {"written": [RunMeta(ONE)]}
+    evidence = export() if version == NEW else {"written": [Meta(ONE)]}
     failure = conclude(version, events=[ev.Heard("hi"), ev.Text(" ")], evidence=evidence).failure
     assert failure is not None
     assert failure.kind == "model_error"

@@ -1,14 +1,12 @@
-"""How Vibe is found and called.
+"""How Vibe is found and called, and what a run of it may do.
 
 ``--trust`` is never passed: it would let the directory's own ``.vibe/config.toml`` grant the agent whatever
 it likes (and, on 2.x, take the place of the user's). Directories the user trusted in Vibe stay trusted.
 
-What a run of Vibe may do: an agent profile, tool switches and settings, named anew on every call.
-
-Three things make that necessary. A 3.x session remembers the profile it began under and takes it up again
-whatever ``--agent`` says, unless that profile is disabled for the run. 3.x on its own accepts edits. And 2.x
-runs any command line that begins with a harmless word, ``echo x > file`` included, under every profile: so
-its list of harmless words is emptied.
+The agent profile, tool switches and settings are named anew on every call, for three reasons. A 3.x session
+remembers the profile it began under and takes it up again whatever ``--agent`` says, unless that profile is
+disabled for the run. 3.x on its own accepts edits. And 2.x runs any command line that begins with a harmless
+word, ``echo x > file`` included, under every profile: so its list of harmless words is emptied.
 """
 
 from __future__ import annotations
@@ -232,7 +230,7 @@ class Vibe:
         broken_off = wrote is not None and export is None
         found: Evidence = {
             "export": export,
-            "trace": run_files.trace(run_files.folder(home, wrote or "")) if broken_off else None,
+            "trace": run_files.trace(home, wrote or "") if broken_off else None,
             "written": [] if wrote else run_files.written(home, request, place),
             "asked_exists": run_files.exists(home, asked),
             "imported": wrote != asked and run_files.imported(home, wrote, asked),

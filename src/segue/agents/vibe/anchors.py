@@ -1,4 +1,4 @@
-"""What a session of Vibe tells, message by message, whichever version wrote it; and the anchors in it.
+"""The anchors in a session of Vibe, whichever version wrote it.
 
 An anchor names a turn by how many messages of the user's there are up to it, and checks itself by the texts
 of the first of them and of the last. That much every version keeps through a resume, a fork, an import and a
@@ -22,8 +22,8 @@ class Damaged(Exception):  # noqa: N818 - it is an answer, not an error
     """The session cannot be read any further."""
 
 
-class Messages(Protocol):
-    """One message."""
+class AnchoredMessage(Protocol):
+    """One message of a session, of either version."""
 
     @property
     def role(self) -> str: ...
@@ -52,12 +52,12 @@ class Anchor(msgspec.Struct, frozen=True):
         return f"{self.users}.{self.check}"
 
 
-def read_messages(text: str) -> Anchor | None:
+def parse_anchor(text: str) -> Anchor | None:
     found = _ANCHOR.fullmatch(text)
     return Anchor(int(found[1]), found[2]) if found is not None else None
 
 
-def end_of(messages: Iterable[Messages]) -> Anchor | None:
+def end_of(messages: Iterable[AnchoredMessage]) -> Anchor | None:
     """The anchor behind the last message; None when the user has said nothing."""
     users, first, last = 0, None, None
     for message in messages:
@@ -66,9 +66,9 @@ def end_of(messages: Iterable[Messages]) -> Anchor | None:
     return _anchor(users, first, last) if first is not None and last is not None else None
 
 
-def upto(messages: Iterable[Messages], anchor: Anchor) -> list[Messages] | None:
+def upto(messages: Iterable[AnchoredMessage], anchor: Anchor) -> list[AnchoredMessage] | None:
     """All messages up to the anchor, none read beyond the next; None when the anchor is not there."""
-    kept: list[Messages] = []
+    kept: list[AnchoredMessage] = []
     users, first, stands = 0, None, False
     for message in messages:
         if message.role == "user":
@@ -80,6 +80,6 @@ def upto(messages: Iterable[Messages], anchor: Anchor) -> list[Messages] | None:
     return kept if stands else None
 
 
-def _anchor(users: int, first: Messages, last: Messages) -> Anchor:
+def _anchor(users: int, first: AnchoredMessage, last: AnchoredMessage) -> Anchor:
     texts = f"{first.text()}\0{last.text()}".encode("utf-8", "surrogatepass")
     return Anchor(users, sha256(texts).hexdigest()[:16])

@@ -1,16 +1,7 @@
-"""Vibe's sessions, for those who only look: the directories of 2.x and the stores of 3.x.
+"""Vibe's sessions, listed, walked through and taken away: the directories of 2.x and the stores of 3.x.
 
 3.x takes a directory of 2.x in when it is asked to resume it. Both are then there and both can be resumed,
 the old one by 2.x; the new one names the old one its parent.
-
-Taking a session of Vibe away: its directory, and exactly what Vibe's own indexes say of it.
-
-    logs/session/.session_index.json           3.x of the directories of 2.x: their names as keys
-    logs/session/.last_session/<terminal>      2.x: the id of the session last used there
-    logs/session/unified/.session-index.json   3.x of its stores: a list of entries
-    logs/session/plugins/data/<id>/            3.x: what its plugins wrote for a session
-
-An index that cannot be read is left alone: Vibe makes it anew by itself.
 """
 
 from __future__ import annotations
@@ -35,12 +26,12 @@ from segue.agents.base import (
 )
 from segue.agents.jsonl import JsonlArchive
 from segue.agents.vibe import anchors, brief, folder, store, walk
-from segue.agents.vibe import brief as unified_brief
-from segue.agents.vibe.format import listed, stored_folder, stored_store
-from segue.agents.vibe.store import STORES, is_store
+from segue.agents.vibe.meta import DAMAGE, PluginLock, PluginManifest
+from segue.agents.vibe.store import is_store
 from segue.core.errors import Broken
-from segue.core.json_values import decode
+from segue.core.json_values import as_table
 from segue.core.transcript import Brief, Entry
+from segue.system.files import write_whole
 
 PREFIX = "session_"
 
@@ -52,20 +43,17 @@ class VibeArchive(JsonlArchive):
 
     def stored(self, home: Path) -> Iterator[StoredSession]:
         root = folder.root_of(home)
-        for item in listed(root):
-            if item.name.startswith(PREFIX):
-                found = stored_folder(home, item.path)
-                if found is not None:
-                    yield found
-        for item in listed(root / store.STORES):
-            found = None if item.name.startswith(".") else stored_store(home, item.path)
-            if found is not None:
-                yield found
+        for item in folder.listed(str(root)):
+            stored = folder.stored_folder(home, item.path) if item.name.startswith(PREFIX) else None
+            if stored is not None:
+                yield stored
+        for item in folder.listed(str(root / store.STORES)):
+            stored = None if item.name.startswith(".") else store.stored_store(home, item.path)
+            if stored is not None:
+                yield stored
 
     def brief(self, stored: StoredSession) -> Brief:
-        return (
-            unified_brief.store_brief(stored) if store.is_store(stored.path) else brief.folder_brief(stored)
-        )
+        return brief.store_brief(stored) if is_store(stored.path) else brief.folder_brief(stored)
 
     def entries(self, text: bytes, start: int) -> Sequence[Entry]:
         return folder.entries(text, start)
@@ -74,37 +62,32 @@ class VibeArchive(JsonlArchive):
         return (stored.path / folder.MESSAGES).open("rb")
 
     def read(self, stored: StoredSession, start: int = 0) -> Iterator[Record]:
-        return walk.walk_on(stored.path) if store.is_store(stored.path) else super().read(stored, start)
+        return walk.forward(stored.path) if is_store(stored.path) else super().read(stored, start)
 
     def back(self, stored: StoredSession, end: int | None = None) -> Iterator[Record]:
-        return walk.walk_back(stored.path, end) if store.is_store(stored.path) else super().back(stored, end)
+        return walk.backward(stored.path, end) if is_store(stored.path) else super().back(stored, end)
 
     def files(self, stored: StoredSession) -> Sequence[Path]:
         """Of a store the newest generation only (the older ones are Vibe's own way back), and its plugins."""
-        if not store.is_store(stored.path):
+        if not is_store(stored.path):
             return tuple(_files(stored.path))
         try:
-            newest = store.opened(stored.path)
+            opened = store.opened(stored.path)
         except store.ERRORS:
             return tuple(_files(stored.path))
-        named = newest.manifest
-        digests = {
-            digest
-            for part in (named.checkpoint, named.projection_state, named.runtime_state)
-            for digest in part.chunks or ()
-        }
+        digests = {digest for file in opened.manifest.files() for digest in file.chunks or ()}
         wanted = [
             *(path for path in stored.path.iterdir() if path.is_file()),
-            *_files(Path(newest.generation)),
-            *(Path(newest.chunk(digest)) for digest in sorted(digests)),
-            *([Path(newest.journal)] if newest.journal is not None else ()),
-            *store.plugin_files(stored.home, newest, stored.id),
+            *_files(Path(opened.generation)),
+            *(Path(opened.chunk(digest)) for digest in sorted(digests)),
+            *([Path(opened.journal)] if opened.journal is not None else ()),
+            *_plugin_files(stored.home, opened, stored.id),
         ]
         return tuple(path for path in wanted if path.is_file())
 
     def after(self, anchor: str) -> AfterAnchor:
         """An anchor is the number of the user's messages before it."""
-        mark, heard = anchors.read_messages(anchor), 0
+        mark, heard = anchors.parse_anchor(anchor), 0
 
         def upto(entry: Entry) -> bool:
             nonlocal heard
@@ -130,19 +113,52 @@ def _files(path: Path) -> Iterator[Path]:
         yield from (Path(where, name) for name in sorted(names))
 
 
-_ERRORS = (OSError, KeyError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+# --- plugins ---------------------------------------------------------------------------------------
+#
+#    logs/session/plugins/manifests/<2>/<digest>   a plugin's files, each by its digest
+#    logs/session/plugins/blobs/<2>/<digest>       the files, and the catalogue of what the plugins offer
 
 
-class _Entry(msgspec.Struct, frozen=True):
-    session_id: str = ""
+def _plugin_files(home: Path, opened: store.Store, session: str) -> Iterator[Path]:
+    """The plugins that a session was begun with. All sessions share them, and none is resumed without its."""
+    root = folder.root_of(home) / "plugins"
+    yield from (path for path in (root / "data" / session).rglob("*") if path.is_file())
+    try:
+        lock = opened.runtime().plugin_lock or PluginLock()
+    except store.ERRORS:
+        return
+    yield from _named(root / "blobs", lock.snapshot_digest)
+    for plugin in lock.plugins:
+        for manifest in _named(root / "manifests", plugin.content_digest):
+            yield manifest
+            try:
+                files = store.read(str(manifest), PluginManifest).entries
+            except store.ERRORS:
+                continue
+            for file in files:
+                yield from _named(root / "blobs", file.sha256)
+
+
+def _named(where: Path, digest: str | None) -> Iterator[Path]:
+    if digest and digest.isalnum() and (where / digest[:2] / digest).is_file():
+        yield where / digest[:2] / digest
+
+
+# --- taking one away -------------------------------------------------------------------------------
+#
+#    logs/session/.session_index.json           3.x of the directories of 2.x: their names as keys
+#    logs/session/.last_session/<terminal>      2.x: the id of the session last used there
+#    logs/session/unified/.session-index.json   3.x of its stores: a list of entries
+#    logs/session/plugins/data/<id>/            3.x: what its plugins wrote for a session
 
 
 def remove(stored: StoredSession) -> None:
+    """Its directory, and exactly what Vibe's own indexes say of it."""
     root = folder.root_of(stored.home)
     if not stored.path.parent.resolve().is_relative_to(stored.home.resolve()):
         raise Broken(f"{stored.path} lies outside of its home: it is left alone")
     if is_store(stored.path):
-        _edit(root / STORES / ".session-index.json", lambda body: _without_entry(body, stored.id))
+        _edit(root / store.STORES / ".session-index.json", lambda body: _without_entry(body, stored.id))
         _drop(root / "plugins" / "data" / stored.path.name)
     else:
         _edit(root / ".session_index.json", lambda body: _without_key(body, stored.path.name))
@@ -171,17 +187,11 @@ def _forget(pointers: Path, session: str) -> None:
 
 
 def _edit(index: Path, without: Callable[[bytes], bytes | None]) -> None:
-    beside = index.with_name(f"{index.name}.{os.getpid()}.part")
-    try:
+    """An index that cannot be read is left alone: Vibe makes it anew by itself."""
+    with suppress(OSError, KeyError, *DAMAGE):
         body = without(index.read_bytes())
-        if body is None:
-            return
-        with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-            file.write(body)
-        beside.rename(index)
-    except _ERRORS:
-        with suppress(FileNotFoundError):
-            beside.unlink()
+        if body is not None:
+            write_whole(index, body)
 
 
 def _without_key(body: bytes, name: str) -> bytes | None:
@@ -196,7 +206,7 @@ def _without_key(body: bytes, name: str) -> bytes | None:
 def _without_entry(body: bytes, session: str) -> bytes | None:
     index = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
     entries = msgspec.json.decode(index["entries"], type=list[msgspec.Raw])
-    kept = [one for one in entries if decode(one, _Entry).session_id != session]
+    kept = [one for one in entries if as_table(msgspec.json.decode(one)).get("session_id") != session]
     if len(kept) == len(entries):
         return None
     index["entries"] = msgspec.Raw(b"[" + b",".join(map(bytes, kept)) + b"]")

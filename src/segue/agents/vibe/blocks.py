@@ -1,9 +1,6 @@
-"""A message of 3.x, made of blocks, and the same message as 2.x writes it: one text.
+"""The messages of a 3.x store, made of blocks: as types, as entries, and as lines of 2.x.
 
-Blocks are joined here as Vibe itself joins them for the model, so that a session that was cut and taken in
-again sends the bytes it sent before.
-
-The messages of a 3.x store as entries. A message is made of blocks, a chunk of messages.
+The same blocks stand in what a terminal shows of a session, and in the journal (see ``store``).
 """
 
 from __future__ import annotations
@@ -17,13 +14,20 @@ import msgspec
 from segue.agents.base import damaged, entry_id
 from segue.agents.vibe.anchors import Damaged
 from segue.agents.vibe.folder import arguments, summary_of
+from segue.agents.vibe.meta import DAMAGE
+from segue.core.json_values import as_items, as_table
 from segue.core.transcript import Entry
 
+HISTORY = "history"
+"""The source of what was said in a turn; a message that Vibe put in has another one."""
 _SEPARATOR = "\n\n"
+_EMPTY_TEXT, _EMPTY_LIST = msgspec.Raw(b'""'), msgspec.Raw(b"[]")
+_PREVIOUS = "<previous_user_messages>"
+"""After a compaction: here prompts are said once more."""
 
 
 class _Arguments(msgspec.Struct, frozen=True):
-    raw: str = ""
+    raw: str | None = None
 
 
 class _Resource(msgspec.Struct, frozen=True):
@@ -31,156 +35,56 @@ class _Resource(msgspec.Struct, frozen=True):
     text: str | None = None
 
 
-class _Block(msgspec.Struct, frozen=True):
-    """Any block: text, a file that was mentioned, a picture, reasoning, a tool call."""
-
-    type: str
-    text: str | None = None
-    uri: str = ""
-    resource: _Resource = _Resource()
-    data: str = ""
-    mime_type: str = msgspec.field(name="mimeType", default="")
-    content: list[dict[str, Any]] = []
-    meta: dict[str, Any] | None = msgspec.field(name="_meta", default=None)
-    id: str = ""
-    name: str = ""
-    arguments: _Arguments = _Arguments()
-
-
-class BlockMessage(msgspec.Struct, frozen=True):
-    role: str
-    content: msgspec.Raw = msgspec.Raw(b"[]")
-    name: str | None = None
-    tool_call_id: str | None = None
-
-
-_blocks = msgspec.json.Decoder(list[_Block])
-
-
-def text_of(message: BlockMessage) -> str:
-    """What the message says in words."""
-    return _text(_parts(message))
-
-
-def as_line(message: BlockMessage) -> bytes | None:
-    """None for a picture that a tool or the model showed: 2.x has no place for one."""
-    parts = _parts(message)
-    pictures = [part for part in parts if part.type == "image"]
-    if pictures and message.role != "user":
-        return None
-    match message.role:
-        case "user":
-            written = {"content": _text(parts), **_images(pictures)}
-        case "assistant":
-            written = {"content": _text(parts) or None, **_thought(parts), **_calls(parts)}
-        case "tool":
-            written = {"content": _text(parts), "name": message.name, "tool_call_id": message.tool_call_id}
-        case _:
-            return None
-    return msgspec.json.encode({"role": message.role, **written}) + b"\n"
-
-
-def _parts(message: BlockMessage) -> list[_Block]:
-    try:
-        return _blocks.decode(message.content)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise Damaged from error
-
-
-def _text(parts: list[_Block]) -> str:
-    return _SEPARATOR.join(found for part in parts if (found := _words(part)) is not None)
-
-
-def _words(part: _Block) -> str | None:
-    if part.type == "text":
-        return part.text
-    if part.type == "resource_link":
-        return f"[resource: {part.uri}]"
-    if part.type != "resource" or part.resource.text is None:
-        return None
-    fence = "````"
-    while fence in part.resource.text:
-        fence += "`"
-    return f"Resource: {escape(part.resource.uri, quote=True)}\n{fence}\n{part.resource.text}\n{fence}"
-
-
-def _images(pictures: list[_Block]) -> dict[str, Any]:
-    images = [
-        {"source": {"kind": "inline", "data": one.data}, "alias": "image", "mime_type": one.mime_type}
-        for one in pictures
-    ]
-    return {"images": images} if images else {}
-
-
-def _thought(parts: list[_Block]) -> dict[str, Any]:
-    """Reasoning, and what a provider sent along with it that only the provider can read."""
-    said: list[str] = []
-    sealed: list[Any] = []
-    for part in parts:
-        if part.type == "reasoning":
-            said += [str(piece.get("text") or "") for piece in part.content]
-            sealed += (part.meta or {}).get("vibe_reasoning_payloads") or []
-    thought: dict[str, Any] = {"reasoning_content": "".join(said)} if any(said) else {}
-    return thought | ({"reasoning_payloads": sealed} if sealed else {})
-
-
-def _calls(parts: list[_Block]) -> dict[str, Any]:
-    calls = [
-        {
-            "id": part.id,
-            "index": index,
-            "function": {"name": part.name, "arguments": part.arguments.raw},
-            "type": "function",
-        }
-        for index, part in enumerate(part for part in parts if part.type == "tool_call")
-    ]
-    return {"tool_calls": calls} if calls else {}
-
-
-ERRORS = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
-NOTHING = msgspec.Raw(b"")
-PREVIOUS = "<previous_user_messages>"
-"""After a compaction: here prompts are said once more."""
-
-
-class Arguments(msgspec.Struct, frozen=True):
-    raw: str | None = None
-
-
 class _Thought(msgspec.Struct, frozen=True):
     text: str | None = None
 
 
 class Block(msgspec.Struct, frozen=True):
-    """Any block; in the journal a call has its arguments under another name."""
+    """Text, a file that was mentioned, a picture, reasoning, or a tool call."""
 
     type: str = ""
     text: str | None = None
     uri: str = ""
-    data: msgspec.Raw = NOTHING
+    data: msgspec.Raw = _EMPTY_TEXT
+    mime_type: str | None = msgspec.field(name="mimeType", default=None)
     resource: _Resource | None = None
     content: list[_Thought] | None = None
+    meta: Any = msgspec.field(name="_meta", default=None)
     id: str = ""
     name: str = ""
-    arguments: Arguments | None = None
+    arguments: _Arguments | None = None
     arguments_json: str | None = None
+    """In the journal, instead of ``arguments``."""
 
 
 class Message(msgspec.Struct, frozen=True):
     role: str = ""
-    content: list[Block] = []
+    content: msgspec.Raw = _EMPTY_LIST
     name: str | None = None
     tool_call_id: str | None = None
-    outcome: str | None = None
+    outcome: Any = None
 
 
 class Item(msgspec.Struct, frozen=True):
+    """A message as it stands in a chunk."""
+
     message: Message
-    source: str = "history"
+    source: str = HISTORY
+    turn_index: Any = None
+
+    @property
+    def role(self) -> str:
+        return self.message.role
 
     @property
     def opens(self) -> bool:
-        return self.message.role == "user" and self.source == "history"
+        return self.role == "user" and self.source == HISTORY
+
+    def text(self) -> str:
+        return sent_text(self.message.content)
+
+    def line(self) -> bytes | None:
+        return as_line(self.message)
 
 
 class _Context(msgspec.Struct, frozen=True):
@@ -193,84 +97,187 @@ class _Inline(msgspec.Struct, frozen=True):
     context: _Context = _Context()
 
 
-_items = msgspec.json.Decoder(list[Item])
+_blocks = msgspec.json.Decoder(list[Block])
 _raws = msgspec.json.Decoder(list[msgspec.Raw])
 _item = msgspec.json.Decoder(Item)
+_items = msgspec.json.Decoder(list[Item])
 _inline = msgspec.json.Decoder(_Inline)
+
+
+def raws_of(body: bytes) -> list[msgspec.Raw]:
+    """The messages of a chunk, or of a checkpoint that holds them itself. Raises one of ``DAMAGE``."""
+    if body.lstrip()[:1] == b"{":
+        return _inline.decode(body).context.messages
+    return _raws.decode(body)
+
+
+def items_of(body: bytes) -> list[Item]:
+    """The same, decoded."""
+    return [_item.decode(raw) for raw in raws_of(body)] if body.lstrip()[:1] == b"{" else _items.decode(body)
+
+
+def item_of(raw: msgspec.Raw | bytes) -> Item | None:
+    try:
+        return _item.decode(raw)
+    except DAMAGE:
+        return None
+
+
+def blocks_of(content: msgspec.Raw) -> list[Block] | None:
+    """None: they cannot be read."""
+    try:
+        return _blocks.decode(content)
+    except DAMAGE:
+        return None
+
+
+# --- as the model is sent them ---------------------------------------------------------------------
+
+
+def sent_text(content: msgspec.Raw) -> str:
+    """Joined as Vibe joins blocks for the model, so that a session that was cut sends the same bytes."""
+    return _joined(_decoded(content))
+
+
+def as_line(message: Message) -> bytes | None:
+    """The message as 2.x writes it. None: 2.x has no place for a picture that a tool or the model showed."""
+    content = _decoded(message.content)
+    pictures = [block for block in content if block.type == "image"]
+    if pictures and message.role != "user":
+        return None
+    match message.role:
+        case "user":
+            written = {"content": _joined(content), **_images(pictures)}
+        case "assistant":
+            written = {"content": _joined(content) or None, **_thought(content), **_calls(content)}
+        case "tool":
+            named = {"name": message.name, "tool_call_id": message.tool_call_id}
+            written = {"content": _joined(content), **named}
+        case _:
+            return None
+    return msgspec.json.encode({"role": message.role, **written}) + b"\n"
+
+
+def _decoded(content: msgspec.Raw) -> list[Block]:
+    blocks = blocks_of(content)
+    if blocks is None or not all(block.type for block in blocks):
+        raise Damaged
+    return blocks
+
+
+def _joined(blocks: Sequence[Block]) -> str:
+    return _SEPARATOR.join(text for block in blocks if (text := _sent(block)) is not None)
+
+
+def _sent(block: Block) -> str | None:
+    if block.type == "text":
+        return block.text
+    if block.type == "resource_link":
+        return f"[resource: {block.uri}]"
+    if block.type != "resource" or block.resource is None or block.resource.text is None:
+        return None
+    fence = "````"
+    while fence in block.resource.text:
+        fence += "`"
+    return f"Resource: {escape(block.resource.uri, quote=True)}\n{fence}\n{block.resource.text}\n{fence}"
+
+
+def _images(pictures: Sequence[Block]) -> dict[str, Any]:
+    images = [
+        {"source": {"kind": "inline", "data": one.data}, "alias": "image", "mime_type": one.mime_type or ""}
+        for one in pictures
+    ]
+    return {"images": images} if images else {}
+
+
+def _thought(blocks: Sequence[Block]) -> dict[str, Any]:
+    """Reasoning, and what a provider sent along with it that only the provider can read."""
+    said: list[str] = []
+    sealed: list[Any] = []
+    for block in blocks:
+        if block.type == "reasoning":
+            said += [piece.text or "" for piece in block.content or ()]
+            sealed += as_items(as_table(block.meta).get("vibe_reasoning_payloads"))
+    thought: dict[str, Any] = {"reasoning_content": "".join(said)} if any(said) else {}
+    return thought | ({"reasoning_payloads": sealed} if sealed else {})
+
+
+def _calls(blocks: Sequence[Block]) -> dict[str, Any]:
+    calls = [
+        {
+            "id": block.id,
+            "index": index,
+            "function": {"name": block.name, "arguments": (block.arguments or _Arguments()).raw or ""},
+            "type": "function",
+        }
+        for index, block in enumerate(block for block in blocks if block.type == "tool_call")
+    ]
+    return {"tool_calls": calls} if calls else {}
+
+
+# --- as entries ------------------------------------------------------------------------------------
 
 
 def of_chunk(body: bytes, start: int) -> list[tuple[int, Sequence[Entry]]]:
     """The messages of a chunk (or of a checkpoint that holds them itself), each with its place."""
     try:
         items: Sequence[Item | None] = _items.decode(body)
-    except ERRORS:
+    except DAMAGE:
         try:
-            items = [item_of(raw) for raw in raws(body)]
-        except ERRORS as error:
+            items = [item_of(raw) for raw in raws_of(body)]
+        except DAMAGE as error:
             return [(start, (damaged(start, f"a chunk that cannot be read: {error}"),))]
-    found = []
+    placed: list[tuple[int, Sequence[Entry]]] = []
     again = False
-    for n, one in enumerate(items):
-        found.append((start + n, entries(one, start + n, again=again)))
-        if one is not None and one.message.role == "user" and one.source != "history":
-            again = any(PREVIOUS in (block.text or "") for block in one.message.content)
-    return found
+    for place, item in enumerate(items, start):
+        content = blocks_of(item.message.content) if item is not None else None
+        if item is None or content is None:
+            placed.append((place, (damaged(place, "not a message of Vibe"),)))
+            continue
+        placed.append((place, _entries(item, content, place, again)))
+        if item.role == "user" and not item.opens:
+            again = any(_PREVIOUS in (block.text or "") for block in content)
+    return placed
 
 
-def raws(body: bytes) -> list[msgspec.Raw]:
-    """Raises one of ``ERRORS``."""
-    if body.lstrip()[:1] == b"{":
-        return _inline.decode(body).context.messages
-    return _raws.decode(body)
-
-
-def item_of(raw: msgspec.Raw | bytes) -> Item | None:
-    try:
-        return _item.decode(raw)
-    except ERRORS:
-        return None
-
-
-def entries(one: Item | None, start: int, *, again: bool = False) -> Sequence[Entry]:
-    if one is None:
-        return (damaged(start, "not a message of Vibe"),)
-    message = one.message
+def _entries(item: Item, content: Sequence[Block], start: int, again: bool) -> Sequence[Entry]:
+    message = item.message
     if message.role == "user":
-        return (_prompt(one, start, again),)
+        return (_prompt(item, content, start, again),)
     if message.role == "assistant":
-        return tuple(answer_entries(message.content, start))
+        return tuple(answer_entries(content, start))
     if message.role == "tool":
         return (
             Entry(
                 id=entry_id(start),
                 kind="result",
-                text=words_of(message.content),
+                text=words_of(content),
                 tool=message.name or "",
                 call=message.tool_call_id or "",
                 failed=message.outcome not in (None, "success"),
-                images=images_of(message.content),
+                images=images_of(content),
             ),
         )
     return (Entry(id=entry_id(start), kind="unknown", label=message.role, restored=False),)
 
 
-def _prompt(one: Item, start: int, again: bool) -> Entry:
-    said = words_of(one.message.content)
-    left = summary_of(said) if not one.opens else None
+def _prompt(item: Item, content: Sequence[Block], start: int, again: bool) -> Entry:
+    words = words_of(content)
+    summary = summary_of(words) if not item.opens else None
     return Entry(
         id=entry_id(start),
-        kind="user" if left is None else "boundary",
-        text=said if left is None else left,
-        inserted=not one.opens,
-        again=again and left is None,
-        images=images_of(one.message.content),
+        kind="user" if summary is None else "boundary",
+        text=words if summary is None else summary,
+        inserted=not item.opens,
+        again=again and summary is None,
+        images=images_of(content),
     )
 
 
 def answer_entries(blocks: Sequence[Block], start: int, at_ms: int | None = None) -> Iterator[Entry]:
     n = 0
     for block in blocks:
-        entry = _piece(block, entry_id(start, n), at_ms)
+        entry = _answer_entry(block, entry_id(start, n), at_ms)
         if entry is not None:
             yield entry
             n += 1
@@ -278,7 +285,7 @@ def answer_entries(blocks: Sequence[Block], start: int, at_ms: int | None = None
         yield Entry(id=entry_id(start), kind="assistant", at_ms=at_ms)
 
 
-def _piece(block: Block, where: str, at_ms: int | None) -> Entry | None:
+def _answer_entry(block: Block, where: str, at_ms: int | None) -> Entry | None:
     if block.type == "text":
         return Entry(id=where, kind="assistant", text=block.text, at_ms=at_ms) if block.text else None
     if block.type == "reasoning":
@@ -290,26 +297,32 @@ def _piece(block: Block, where: str, at_ms: int | None) -> Entry | None:
             id=where, kind="call", tool=block.name, input=arguments(given), call=block.id, at_ms=at_ms
         )
     if block.type == "image":
-        return Entry(id=where, kind="assistant", images=(len(block.data),), at_ms=at_ms)
+        return Entry(id=where, kind="assistant", images=(image_size(block),), at_ms=at_ms)
     return Entry(id=where, kind="unknown", label=block.type, at_ms=at_ms)
 
 
 def words_of(blocks: Sequence[Block]) -> str:
+    """What blocks say, as it is shown."""
     if len(blocks) == 1 and blocks[0].type == "text":
         return blocks[0].text or ""
-    return "\n\n".join(said for block in blocks if (said := _said(block)))
+    return _SEPARATOR.join(text for block in blocks if (text := _shown(block)))
 
 
-def _said(block: Block) -> str | None:
+def _shown(block: Block) -> str | None:
     if block.type == "resource_link":
         return f"[resource: {block.uri}]"
     return block.resource.text if block.resource is not None else block.text
 
 
 def images_of(blocks: Sequence[Block]) -> tuple[int, ...]:
-    return tuple(len(block.data) for block in blocks if block.type == "image")
+    return tuple(image_size(block) for block in blocks if block.type == "image")
 
 
-def as_told(value: Any) -> str:
+def image_size(block: Block) -> int:
+    """The data is text in the file: its size there, less the quotes."""
+    return len(block.data) - 2
+
+
+def output_text(value: Any) -> str:
     """A tool's structured output as text."""
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()

@@ -1,332 +1,234 @@
-"""A 2.x session at a glance: what its ``meta.json`` says, and the beginning and the end of its messages.
-
-A 3.x store at a glance: its small files, and the ends of its messages, found by searching for bytes.
-
-The store is written in canonical JSON (sorted keys, no blanks), so what a message is can be told without
-decoding it: within a string every quotation mark is escaped.
-"""
+"""A session of either version at a glance: what Vibe noted of it, and both ends of its messages."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 import msgspec
 
 from segue.agents.base import HEAD, TAIL, StoredSession
-from segue.agents.vibe import blocks, folder, meta
-from segue.agents.vibe.folder import MESSAGES, META
-from segue.agents.vibe.meta import META_MOST, Config, Meta, Stats, moment, read_meta
-from segue.agents.vibe.store import ERRORS, Store, content, ends, opened
-from segue.agents.vibe.store_writer import KNOWN
-from segue.core.transcript import Brief, TitleBy
-
-
-def _both(*beginnings: bytes) -> tuple[bytes, ...]:
-    """As Vibe writes it, and as we do: without blanks."""
-    return (*beginnings, *(one.replace(b" ", b"") for one in beginnings))
-
-
-_ASKED = _both(b'{"role": "user", "content": "')
-_SAID = _both(b'{"role": "assistant", "content": "')
-_SILENT = _both(b'{"role": "assistant", "content": ""')
-_OTHERS = _both(b'{"role": "tool"', b'{"role": "system"', b'{"role": "assistant", "content": null')
-_PUT_IN = _both(b'"injected": true')
-"""How the lines of a session begin, and the mark of a message that nobody said."""
-
-
-def folder_brief(stored: StoredSession) -> Brief:
-    known, trouble = meta.known(stored.file)
-    try:
-        seen, size = ends(f"{stored.file}/{MESSAGES}", HEAD, TAIL)
-    except OSError as error:
-        return Brief(trouble=f"it cannot be read: {error.strerror or error}")
-    whole = size <= HEAD + TAIL
-    count = _count(seen)
-    first, last = _first(seen[: size if whole else HEAD]), _last(seen if whole else seen[HEAD:])
-    stats, config = known.stats or Stats(), known.config or Config()
-    title, by = title_of(known, first)
-    return Brief(
-        cwd=known.environment.working_directory if known.environment is not None else None,
-        title=title,
-        title_by=by,
-        first_prompt=first,
-        last_prompt=last or first,
-        messages=count if whole else round(count * size / len(seen)),
-        messages_estimated=not whole,
-        tokens=total_of(stats.session_prompt_tokens, stats.session_completion_tokens),
-        cost_usd=stats.session_cost,
-        branch=known.git_branch,
-        created_ms=meta.moment(known.start_time),
-        last_used_ms=meta.moment(known.end_time) or stored.changed_ns // 1_000_000,
-        model=config.active_model,
-        context=stats.last_turn_prompt_tokens or None,
-        after=stats.last_turn_completion_tokens or 0,
-        window=config.window,
-        tags=known.tags,
-        agent_name=known.agent_profile.name if known.agent_profile is not None else None,
-        parent=known.parent_session_id,
-        empty=whole and count == 0,
-        trouble=trouble,
-    )
-
-
-def title_of(known: Meta, first: str | None) -> tuple[str | None, TitleBy | None]:
-    """What the user called it; else what Vibe did, which may be just the beginning of the first prompt."""
-    if not known.title:
-        return (first, "prompt") if first else (None, None)
-    if known.title_source == "manual":
-        return known.title, "user"
-    begins = first is not None and first.startswith(known.title.rstrip("….")[:40])
-    return known.title, "prompt" if begins else "agent"
-
-
-def total_of(*parts: int | None) -> int | None:
-    known = [part for part in parts if part is not None]
-    return sum(known) if known else None
-
-
-def _count(seen: bytes) -> int:
-    """Prompts and answers with words. Lines of the usual form are counted without being decoded."""
-    count, at, size = 0, 0, len(seen)
-    while at < size:
-        end = seen.find(b"\n", at)
-        end = end if end >= 0 else size
-        if seen.startswith(_SAID, at):
-            count += not seen.startswith(_SILENT, at)
-        elif seen.startswith(_ASKED, at):
-            count += seen.find(_PUT_IN[0], at, end) < 0 and seen.find(_PUT_IN[1], at, end) < 0
-        elif not seen.startswith(_OTHERS, at):
-            line = folder.decoded(seen[at:end])
-            count += line is not None and (line.opens or (line.role == "assistant" and bool(line.words)))
-        at = end + 1
-    return count
-
-
-def _first(window: bytes) -> str | None:
-    at = 0
-    while 0 <= at < len(window):
-        end = window.find(b"\n", at)
-        found = _prompt(window[at : end if end >= 0 else len(window)])
-        if found is not None or end < 0:
-            return found
-        at = end + 1
-    return None
-
-
-def _last(window: bytes) -> str | None:
-    end = len(window)
-    while end > 0:
-        at = window.rfind(b"\n", 0, end)
-        found = _prompt(window[at + 1 : end])
-        if found is not None:
-            return found
-        end = at
-    return None
-
-
-def _prompt(text: bytes) -> str | None:
-    if text.startswith((*_SAID, *_OTHERS)):
-        return None
-    line = folder.decoded(text)
-    return line.words.strip() if line is not None and line.opens else None
-
+from segue.agents.vibe import blocks, folder, store, walk
+from segue.agents.vibe.folder import MESSAGES
+from segue.agents.vibe.meta import (
+    Config,
+    Meta,
+    RuntimeState,
+    Session,
+    SessionTokens,
+    Stats,
+    meta_or_trouble,
+    moment,
+)
+from segue.agents.vibe.store import ERRORS, KNOWN_MINOR, Store
+from segue.core.transcript import Brief, Entry, TitleBy
 
 T = TypeVar("T")
-_BEGIN = b'{"message":{"content":'
-_PROMPT = b'"role":"user"},"source":"history"'
-_STORE_SAID = (b'"type":"text"}],"role":"assistant"', b'"type":"text"},{"arguments":')
-_STORE_SILENT = b'{"text":"","type":"text"}],"role":"assistant"'
-_STORE_ASKED = b'"method":"turn/start"'
-_SHRUNK, _SHRUNK_WITHIN = b"<previous_user_messages>", 1024
-"""A compaction puts this at the beginning: the prompts before it are no longer among the messages."""
+_NEXT = b',{"message":{"content":'
+"""Where a message begins inside a chunk: Vibe writes JSON with sorted keys and no blanks."""
 
 
-class _Usage(msgspec.Struct, frozen=True, rename="camel"):
-    input_tokens: int | None = None
-    output_tokens: int | None = None
+class _Window(msgspec.Struct, frozen=True):
+    """A part of the messages: what stands there, and in how many bytes."""
 
-
-class _Session(msgspec.Struct, frozen=True, rename="camel"):
-    title: str | None = None
-    title_source: str | None = None
-    preview: str | None = None
-    created_at: int | None = None
-    updated_at: int | None = None
-    context_usage: _Usage | None = None
-    token_usage: _Usage | None = None
-
-
-class _Snapshot(msgspec.Struct, frozen=True):
-    session: _Session = _Session()
-
-
-class _Projection(msgspec.Struct, frozen=True):
-    snapshot: _Snapshot = _Snapshot()
-
-
-class _Pins(msgspec.Struct, frozen=True):
-    active_model: str | None = None
-    agent_name: str | None = None
-    cwd: str | None = None
-
-
-class _Identity(msgspec.Struct, frozen=True):
-    depth: int = 0
-    parent_session_id: str | None = None
-
-
-class _Source(msgspec.Struct, frozen=True):
-    session_id: str | None = None
-
-
-class _Origin(msgspec.Struct, frozen=True):
-    source: _Source = _Source()
-
-
-class _Runtime(msgspec.Struct, frozen=True):
-    session_metadata: _Pins = _Pins()
-    identity: _Identity = _Identity()
-    import_provenance: _Origin | None = None
-
-
-class _Params(msgspec.Struct, frozen=True):
-    message: list[blocks.Block] = []
-
-
-class _Payload(msgspec.Struct, frozen=True):
-    params: _Params | None = None
-
-
-class _Reserved(msgspec.Struct, frozen=True):
-    payload: _Payload = _Payload()
-
-
-_projection = msgspec.json.Decoder(_Projection)
-_runtime = msgspec.json.Decoder(_Runtime)
-_reserved = msgspec.json.Decoder(_Reserved)
+    entries: Sequence[Entry] = ()
+    size: int = 0
 
 
 class _Dialogue(msgspec.Struct, frozen=True):
     first: str | None = None
     last: str | None = None
-    count: int = 0
+    messages: int = 0
     estimated: bool = False
+
+
+def folder_brief(stored: StoredSession) -> Brief:
+    meta, trouble = meta_or_trouble(stored.file)
+    try:
+        dialogue = _dialogue(_line_windows(f"{stored.file}/{MESSAGES}"), stored.size)
+    except OSError as error:
+        return Brief(trouble=f"it cannot be read: {error.strerror or error}")
+    stats, config = meta.stats or Stats(), meta.config or Config()
+    title, title_by = _title(meta, dialogue.first)
+    return Brief(
+        cwd=meta.directory,
+        title=title,
+        title_by=title_by,
+        first_prompt=dialogue.first,
+        last_prompt=dialogue.last or dialogue.first,
+        messages=dialogue.messages,
+        messages_estimated=dialogue.estimated,
+        tokens=_total(stats.session_prompt_tokens, stats.session_completion_tokens),
+        cost_usd=stats.session_cost,
+        branch=meta.git_branch,
+        created_ms=moment(meta.start_time),
+        last_used_ms=moment(meta.end_time) or stored.changed_ns // 1_000_000,
+        model=config.active_model,
+        context=stats.last_turn_prompt_tokens or None,
+        after=stats.last_turn_completion_tokens or 0,
+        window=config.window,
+        tags=meta.tags,
+        agent_name=meta.agent_profile.name if meta.agent_profile is not None else None,
+        parent=meta.parent_session_id,
+        empty=not dialogue.estimated and dialogue.messages == 0,
+        trouble=trouble,
+    )
 
 
 def store_brief(stored: StoredSession) -> Brief:
     try:
-        store = opened(stored.path)
+        opened = store.opened(stored.path)
     except ERRORS as error:
         why = (error.strerror if isinstance(error, OSError) else None) or str(error)
         return Brief(trouble=f"it cannot be read: {why}", last_used_ms=stored.changed_ns // 1_000_000)
-    known = _or(lambda: read_meta(f"{store.folder}/{META}"), Meta())
-    session = _or(
-        lambda: _projection.decode(content(store.part("projection_state"), META_MOST)), _Projection()
-    )
-    runtime = _or(lambda: _runtime.decode(content(store.part("runtime_state"), META_MOST)), _Runtime())
-    return _brief(store, known, session.snapshot.session, runtime, _dialogue(store), stored)
-
-
-def _brief(
-    store: Store, known: Meta, session: _Session, runtime: _Runtime, said: _Dialogue, stored: StoredSession
-) -> Brief:
-    pins, usage = runtime.session_metadata, session.context_usage or _Usage()
-    origin = runtime.import_provenance
-    first = _store_first(said, session)
-    named = Meta(title=session.title or known.title, title_source=session.title_source or known.title_source)
-    title, by = title_of(named, first)
-    spent = session.token_usage or _Usage()
+    meta, _ = meta_or_trouble(stored.file)
+    session = _or(opened.session, Session())
+    runtime = _or(opened.runtime, RuntimeState())
+    pins, identity = runtime.session_metadata, runtime.identity
+    used, spent = session.context_usage or SessionTokens(), session.token_usage or SessionTokens()
+    dialogue = _store_dialogue(opened)
+    first = _first_prompt(dialogue, session)
+    named = Meta(title=session.title or meta.title, title_source=session.title_source or meta.title_source)
+    title, title_by = _title(named, first)
     return Brief(
-        cwd=(known.environment.working_directory if known.environment is not None else None) or pins.cwd,
+        cwd=meta.directory or pins.cwd,
         title=title,
-        title_by=by,
+        title_by=title_by,
         first_prompt=first,
-        last_prompt=said.last or first,
-        messages=said.count,
-        messages_estimated=said.estimated,
-        tokens=total_of(spent.input_tokens, spent.output_tokens),
-        branch=known.git_branch,
-        created_ms=session.created_at or moment(known.start_time),
-        last_used_ms=_last_used(store, session, known) or stored.changed_ns // 1_000_000,
-        model=pins.active_model or (known.config.active_model if known.config is not None else None),
-        context=usage.input_tokens,
-        after=usage.output_tokens or 0,
-        tags=known.tags,
+        last_prompt=dialogue.last or first,
+        messages=dialogue.messages,
+        messages_estimated=dialogue.estimated,
+        tokens=_total(spent.input_tokens, spent.output_tokens),
+        branch=meta.git_branch,
+        created_ms=session.created_at or moment(meta.start_time),
+        last_used_ms=_last_used(opened, session, meta) or stored.changed_ns // 1_000_000,
+        model=pins.active_model or (meta.config.active_model if meta.config is not None else None),
+        context=used.input_tokens,
+        after=used.output_tokens or 0,
+        tags=meta.tags,
         agent_name=pins.agent_name,
-        parent=runtime.identity.parent_session_id
-        or known.parent_session_id
-        or (origin.source.session_id if origin is not None else None),
-        side=runtime.identity.depth > 0,
-        empty=said.count == 0 and not said.estimated,
-        trouble="its format is newer than any that is known" if store.minor > KNOWN else None,
+        parent=identity.parent_session_id or meta.parent_session_id or runtime.imported_from,
+        side=identity.depth > 0,
+        empty=dialogue.messages == 0 and not dialogue.estimated,
+        trouble="its format is newer than any that is known" if opened.minor > KNOWN_MINOR else None,
     )
 
 
-def _dialogue(store: Store) -> _Dialogue:
-    """From the first chunk and the last ones, never more than the two windows."""
-    files = store.messages()
-    head = _ends(files[0], HEAD, 0) if files else b""
-    tail = b""
-    for path in reversed(files[1:]):
-        tail = _ends(path, 0, TAIL - len(tail)) + tail
-        if len(tail) >= TAIL:
-            break
-    seen, everything = len(head) + len(tail), sum(map(_size, files))
-    count, pending = _store_count(head) + _store_count(tail), _pending(store)
-    first = _text(head, head.find(_PROMPT))
+def _title(meta: Meta, first: str | None) -> tuple[str | None, TitleBy | None]:
+    """What the user called it; else what Vibe did, which may be just the beginning of the first prompt."""
+    if not meta.title:
+        return (first, "prompt") if first else (None, None)
+    if meta.title_source == "manual":
+        return meta.title, "user"
+    begins = first is not None and first.startswith(meta.title.rstrip("….")[:40])
+    return meta.title, "prompt" if begins else "agent"
+
+
+def _total(*parts: int | None) -> int | None:
+    known = [part for part in parts if part is not None]
+    return sum(known) if known else None
+
+
+def _first_prompt(dialogue: _Dialogue, session: Session) -> str | None:
+    """The preview is the beginning of what was said first, also where a compaction took that away."""
+    preview = (session.preview or "").strip()
+    if dialogue.first is not None and dialogue.first.startswith(preview.rstrip("….")[:40]):
+        return dialogue.first
+    return preview or dialogue.first
+
+
+def _last_used(opened: Store, session: Session, meta: Meta) -> int | None:
+    journal = _or(lambda: os.stat(opened.journal or ""), None)
+    grown = journal.st_mtime_ns // 1_000_000 if journal is not None and journal.st_size else 0
+    return max(session.updated_at or 0, moment(meta.end_time) or 0, grown) or None
+
+
+# --- the dialogue ----------------------------------------------------------------------------------
+
+
+def _dialogue(windows: Sequence[_Window], size: int) -> _Dialogue:
+    """What is in the windows, carried over to a session of that size."""
+    entries = [entry for window in windows for entry in window.entries]
+    prompts = [entry.text.strip() for entry in entries if entry.kind == "user" and not entry.inserted]
+    count = len(prompts) + sum(entry.kind == "assistant" and bool(entry.text) for entry in entries)
+    seen = sum(window.size for window in windows)
     return _Dialogue(
-        first or pending,
-        pending or _text(tail, tail.rfind(_PROMPT)) or _text(head, head.rfind(_PROMPT)),
-        (count if seen >= everything else round(count * everything / seen)) + (pending is not None),
-        seen < everything or _SHRUNK in head[:_SHRUNK_WITHIN],
+        first=prompts[0] if prompts and windows[0].entries else None,
+        last=prompts[-1] if prompts else None,
+        messages=count if seen >= size else round(count * size / max(seen, 1)),
+        estimated=seen < size,
     )
 
 
-def _ends(path: str, head: int, tail: int) -> bytes:
-    return _or(lambda: ends(path, head, tail)[0], b"")
+def _line_windows(path: str) -> Sequence[_Window]:
+    head, tail, size = _ends(path)
+    if not tail:
+        return (_Window(_of_lines(head.split(b"\n")), size),)
+    *first, _ = head.split(b"\n")
+    _, *last = tail.split(b"\n")
+    return tuple(_Window(_of_lines(lines), sum(map(len, lines)) + len(lines)) for lines in (first, last))
+
+
+def _of_lines(lines: Iterable[bytes]) -> list[Entry]:
+    return [entry for line in lines if line for entry in folder.entries(line, 0)]
+
+
+def _store_dialogue(opened: Store) -> _Dialogue:
+    """From the first chunk and the last ones, and from the journal of a turn that did not end."""
+    files = opened.messages()
+    windows = [_chunk_window(files[0], HEAD, at_end=False)] if files else [_Window()]
+    room, last = TAIL, list[_Window]()
+    for path in reversed(files[1:]):
+        last.insert(0, _chunk_window(path, room, at_end=True))
+        room -= _size(path)
+        if room <= 0:
+            break
+    said = _dialogue([*windows, *last], sum(map(_size, files)))
+    pending = _dialogue([_Window(list(_pending(opened)))], 0)
+    compacted = any(entry.kind == "boundary" for entry in windows[0].entries)
+    return _Dialogue(
+        first=said.first or pending.first,
+        last=pending.last or said.last,
+        messages=said.messages + pending.messages,
+        estimated=said.estimated or compacted,
+    )
+
+
+def _chunk_window(path: str, most: int, *, at_end: bool) -> _Window:
+    head, tail, size = _or(lambda: _ends(path, 0 if at_end else most, most if at_end else 0), (b"", b"", 0))
+    body = head or tail
+    if len(body) < size and at_end:
+        body = b"[" + body[body.find(_NEXT) + 1 :] if _NEXT in body else b""
+    elif len(body) < size:
+        body = body[body.find(b"[{") : body.rfind(_NEXT)] + b"]" if _NEXT in body else b""
+    entries = [entry for _, found in blocks.of_chunk(body, 0) for entry in found] if body else []
+    return _Window(entries, len(body))
+
+
+def _pending(opened: Store) -> Iterable[Entry]:
+    if opened.journal is None:
+        return
+    head, _, _ = _or(lambda: _ends(opened.journal or "", HEAD, 0), (b"", b"", 0))
+    for record in map(store.journal_record, head.split(b"\n")[:-1]):
+        yield from walk.journal_entries(record) if record is not None else ()
+
+
+def _ends(path: str, head: int = HEAD, tail: int = TAIL) -> tuple[bytes, bytes, int]:
+    """The beginning of a file, its end (nothing, where the beginning is all there is), and its size."""
+    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        size = os.fstat(file).st_size
+        if size <= head + tail:
+            return os.read(file, size), b"", size
+        first = os.read(file, head) if head else b""
+        return first, os.pread(file, tail, size - tail), size
+    finally:
+        os.close(file)
 
 
 def _size(path: str) -> int:
     return _or(lambda: os.stat(path).st_size, 0)
-
-
-def _store_count(window: bytes) -> int:
-    return window.count(_PROMPT) + sum(map(window.count, _STORE_SAID)) - window.count(_STORE_SILENT)
-
-
-def _text(window: bytes, at: int) -> str | None:
-    """The prompt that ends at this place."""
-    begin = window.rfind(_BEGIN, 0, at) if at >= 0 else -1
-    if begin < 0:
-        return None
-    found = blocks.item_of(window[begin:at] + b'"role":"user"}}')
-    return blocks.words_of(found.message.content).strip() if found is not None else None
-
-
-def _pending(store: Store) -> str | None:
-    """The prompt of a turn that did not end: the journal begins with it."""
-    path = store.journal
-    line, found, _ = _ends(path, HEAD, 0).partition(b"\n") if path is not None else (b"", b"", b"")
-    if not found or _STORE_ASKED not in line:
-        return None
-    asked = _or(lambda: _reserved.decode(line), _Reserved()).payload.params
-    return blocks.words_of(asked.message).strip() if asked is not None else None
-
-
-def _store_first(said: _Dialogue, session: _Session) -> str | None:
-    """The preview is the beginning of what was said first, also where a compaction took that away."""
-    preview = (session.preview or "").strip()
-    if said.first is not None and said.first.startswith(preview.rstrip("….")[:40]):
-        return said.first
-    return preview or said.first
-
-
-def _last_used(store: Store, session: _Session, known: Meta) -> int | None:
-    journal = _or(lambda: os.stat(store.journal or ""), None)
-    grown = journal.st_mtime_ns // 1_000_000 if journal is not None and journal.st_size else 0
-    return max(session.updated_at or 0, moment(known.end_time) or 0, grown) or None
 
 
 def _or(read: Callable[[], T], otherwise: T) -> T:

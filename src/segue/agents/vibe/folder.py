@@ -1,133 +1,32 @@
 """The session directory of 2.x: ``session_<date>_<time>_<8 of the id>/{meta.json,messages.jsonl}``.
 
-3.x takes such a directory in under a new id when it is asked to resume it, so this is also the form in which
-every cut is written. 2.x refuses a directory with a single damaged line, and 3.x an import of it.
-
-A line of a 2.x session as entries: one message of the chat, in the form in which the model is sent it.
+A line is one message of the chat, in the form in which the model is sent it. 3.x takes such a directory in
+under a new id when it is asked to resume it, so a cut may be written as one, too. 2.x refuses a directory
+with a single damaged line, and 3.x an import of it.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
+import stat
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from segue.agents.base import damaged, entry_id
+from segue.agents.base import StoredSession, damaged, entry_id
 from segue.agents.vibe.anchors import Damaged
+from segue.agents.vibe.meta import DAMAGE, META, session_id
+from segue.core.errors import Broken
 from segue.core.transcript import Entry
+from segue.system.files import whole_tree
 
-MESSAGES, META, ATTACHMENTS = "messages.jsonl", "meta.json", "attachments"
+MESSAGES, ATTACHMENTS = "messages.jsonl", "attachments"
 OURS = "written_by"
 """The key in ``meta.json`` that marks a directory as a cut of ours."""
-
-
-class PlainLine(msgspec.Struct, frozen=True):
-    """One message, and the line it stands in."""
-
-    role: str
-    content: Any = None
-    injected: Any = False
-    raw: bytes = b""
-
-    @property
-    def opens(self) -> bool:
-        return self.role == "user" and not self.injected
-
-    def text(self) -> str:
-        return self.content if isinstance(self.content, str) else ""
-
-    def line(self) -> bytes | None:
-        return self.raw
-
-
-_line = msgspec.json.Decoder(PlainLine)
-
-
-def root_of(home: Path) -> Path:
-    return home / "logs" / "session"
-
-
-def find_folder(home: Path, session: str) -> Path | None:
-    """The directory of a session: eight characters of the id are in its name, the rest in its meta."""
-    unclear = None
-    for folder in sorted(root_of(home).glob(f"session_*_{session[:8]}")):
-        if not (folder / MESSAGES).is_file():
-            continue
-        known = meta_of(folder)
-        if known is not None and known.get("session_id") == session:
-            return folder
-        unclear = folder if known is None else unclear
-    return unclear
-
-
-def meta_of(folder: Path) -> dict[str, Any] | None:
-    try:
-        return msgspec.json.decode((folder / META).read_bytes(), type=dict[str, Any])
-    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return None
-
-
-def messages_file(folder: Path) -> Iterator[PlainLine]:
-    try:
-        with (folder / MESSAGES).open("rb") as lines:
-            for raw in lines:
-                yield msgspec.structs.replace(_line.decode(raw), raw=raw)
-    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise Damaged from error
-
-
-def compacted(folder: Path) -> bool:
-    """2.x goes on in a new session when it has compacted one, and names the old one its parent."""
-    return bool((meta_of(folder) or {}).get("parent_session_id"))
-
-
-def write_folder(
-    home: Path, session: str, known: dict[str, Any], lines: Sequence[bytes], source: Path
-) -> bool:
-    """A session of these lines, whole or not at all; False when another one has taken its short id.
-
-    ``source`` is where it was cut from: pictures that messages show lie there as files.
-    """
-    if any(root_of(home).glob(f"session_*_{session[:8]}")):
-        return False
-    name = f"session_{time.strftime('%Y%m%d_%H%M%S', time.gmtime())}_{session[:8]}"
-    target = root_of(home) / name
-    part = target.with_name(f".{name}.part")
-    shutil.rmtree(part, ignore_errors=True)
-    part.mkdir(parents=True, mode=0o700)
-    try:
-        _put(part / MESSAGES, lines)
-        _put(part / META, [msgspec.json.encode(known | {"session_id": session, OURS: "segue"})])
-        with suppress(FileNotFoundError):
-            shutil.copytree(source / ATTACHMENTS, part / ATTACHMENTS)
-        part.rename(target)
-    except BaseException:
-        shutil.rmtree(part, ignore_errors=True)
-        raise
-    return True
-
-
-def discard(home: Path, session: str) -> None:
-    """Take away a cut of ours once the CLI has taken it in; never anything else."""
-    folder = find_folder(home, session)
-    if folder is not None and (meta_of(folder) or {}).get(OURS) == "segue":
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _put(path: Path, pieces: Sequence[bytes]) -> None:
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.writelines(pieces)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-ERRORS = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 SUMMARY, SUMMARY_END = "<compaction_summary>", "</compaction_summary>"
 FAILED = ("<tool_error>", "<user_cancellation>")
 """How the result of a tool begins that failed, or was never run to its end."""
@@ -138,13 +37,12 @@ class _Function(msgspec.Struct, frozen=True):
     arguments: str | None = None
 
 
-class Call(msgspec.Struct, frozen=True):
+class _Call(msgspec.Struct, frozen=True):
     id: str | None = None
     function: _Function = _Function()
 
 
-class Source(msgspec.Struct, frozen=True):
-    kind: str = ""
+class _Source(msgspec.Struct, frozen=True):
     path: str = ""
     data: msgspec.Raw = msgspec.Raw(b"")
 
@@ -152,24 +50,27 @@ class Source(msgspec.Struct, frozen=True):
 class Image(msgspec.Struct, frozen=True):
     """A picture: a file beside the session, or its data in the line."""
 
-    source: Source = Source()
+    source: _Source = _Source()
     data: msgspec.Raw = msgspec.Raw(b"")
 
     @property
     def size(self) -> int:
-        return max(len(self.source.data), len(self.data))
+        """The data is text in the file: its size there, less the quotes."""
+        return max(len(self.source.data) - 2, len(self.data) - 2, 0)
 
 
 class _Part(msgspec.Struct, frozen=True):
     text: str = ""
 
 
-class FolderLine(msgspec.Struct, frozen=True):
+class Line(msgspec.Struct, frozen=True):
+    """One message."""
+
     role: str
     content: str | list[_Part] | None = None
     injected: bool = False
     reasoning_content: str | list[_Part] | None = None
-    tool_calls: list[Call] | None = None
+    tool_calls: list[_Call] | None = None
     name: str | None = None
     tool_call_id: str | None = None
     message_id: str | None = None
@@ -184,21 +85,115 @@ class FolderLine(msgspec.Struct, frozen=True):
         return self.role == "user" and not self.injected
 
 
-_folder_line = msgspec.json.Decoder(FolderLine)
+class FolderMessage(msgspec.Struct, frozen=True):
+    """A message together with the line it stands in."""
+
+    message: Line
+    raw: bytes
+
+    @property
+    def role(self) -> str:
+        return self.message.role
+
+    @property
+    def opens(self) -> bool:
+        return self.message.opens
+
+    def text(self) -> str:
+        return self.message.content if isinstance(self.message.content, str) else ""
+
+    def line(self) -> bytes | None:
+        return self.raw
+
+
+_line = msgspec.json.Decoder(Line)
 _any = msgspec.json.Decoder()
 
 
-def decoded(text: bytes) -> FolderLine | None:
+# --- where directories lie -------------------------------------------------------------------------
+
+
+def root_of(home: Path) -> Path:
+    return home / "logs" / "session"
+
+
+def find_folder(home: Path, session: str) -> Path | None:
+    """The directory of a session: eight characters of the id are in its name, the rest in its meta."""
+    unclear = None
+    for folder in sorted(root_of(home).glob(f"session_*_{session[:8]}")):
+        if not (folder / MESSAGES).is_file():
+            continue
+        meta = meta_of(folder)
+        if meta is not None and meta.get("session_id") == session:
+            return folder
+        unclear = folder if meta is None else unclear
+    return unclear
+
+
+def stored_folder(home: Path, path: str) -> StoredSession | None:
+    """Its size is that of its messages."""
     try:
-        return _folder_line.decode(text)
-    except ERRORS:
+        messages = os.stat(f"{path}/{MESSAGES}")
+    except OSError:
+        return None
+    if not stat.S_ISREG(messages.st_mode):
+        return None
+    changed = max(messages.st_mtime_ns, changed_ns(f"{path}/{META}"))
+    session = session_id(path, path[-8:])
+    return StoredSession(id=session, home=home, file=path, size=messages.st_size, changed_ns=changed)
+
+
+def listed(path: str) -> Iterator[os.DirEntry[str]]:
+    try:
+        with os.scandir(path) as listing:
+            yield from listing
+    except OSError:
+        return
+
+
+def changed_ns(path: str) -> int:
+    try:
+        return os.stat(path).st_mtime_ns
+    except OSError:
+        return 0
+
+
+# --- reading ---------------------------------------------------------------------------------------
+
+
+def meta_of(folder: Path) -> dict[str, Any] | None:
+    """All of the meta, to be written again."""
+    try:
+        return msgspec.json.decode((folder / META).read_bytes(), type=dict[str, Any])
+    except (OSError, *DAMAGE):
+        return None
+
+
+def messages_in(folder: Path) -> Iterator[FolderMessage]:
+    try:
+        with (folder / MESSAGES).open("rb") as lines:
+            for raw in lines:
+                yield FolderMessage(_line.decode(raw), raw)
+    except (OSError, *DAMAGE) as error:
+        raise Damaged from error
+
+
+def compacted(folder: Path) -> bool:
+    """2.x goes on in a new session when it has compacted one, and names the old one its parent."""
+    return bool((meta_of(folder) or {}).get("parent_session_id"))
+
+
+def line_of(text: bytes) -> Line | None:
+    try:
+        return _line.decode(text)
+    except DAMAGE:
         return None
 
 
 def entries(text: bytes, start: int) -> Sequence[Entry]:
     try:
-        line = _folder_line.decode(text)
-    except ERRORS as error:
+        line = _line.decode(text)
+    except DAMAGE as error:
         return (damaged(start, f"not a message of Vibe: {error}"),)
     native = line.message_id or ""
     match line.role:
@@ -241,23 +236,23 @@ def arguments(text: str | None) -> Any:
     """The input of a call, as an object where it is one."""
     try:
         return _any.decode(text or "{}")
-    except ERRORS:
+    except DAMAGE:
         return text
 
 
-def _prompt(line: FolderLine, start: int, native: str) -> Entry:
-    said = summary_of(line.words) if line.injected else None
+def _prompt(line: Line, start: int, native: str) -> Entry:
+    summary = summary_of(line.words) if line.injected else None
     return Entry(
         id=entry_id(start),
-        kind="user" if said is None else "boundary",
-        text=line.words if said is None else said,
+        kind="user" if summary is None else "boundary",
+        text=line.words if summary is None else summary,
         native=native,
         inserted=line.injected,
         images=_sizes(line),
     )
 
 
-def _answer(line: FolderLine, start: int, native: str) -> Iterator[Entry]:
+def _answer(line: Line, start: int, native: str) -> Iterator[Entry]:
     """What it thought, said and asked for; an answer without any of it is an empty one."""
     thought, said = _words(line.reasoning_content), line.words
     n = 0
@@ -279,7 +274,7 @@ def _answer(line: FolderLine, start: int, native: str) -> Iterator[Entry]:
         n += 1
 
 
-def _sizes(line: FolderLine) -> tuple[int, ...]:
+def _sizes(line: Line) -> tuple[int, ...]:
     return tuple(image.size for image in line.images) if line.images else ()
 
 
@@ -287,3 +282,42 @@ def _words(content: str | list[_Part] | None) -> str:
     if content is None or isinstance(content, str):
         return content or ""
     return "".join(part.text for part in content)
+
+
+# --- writing ---------------------------------------------------------------------------------------
+
+
+def new_folder(home: Path, session: str) -> Path | None:
+    """Where a new session would lie; None: another one has taken its short id."""
+    root = root_of(home)
+    if any(root.glob(f"session_*_{session[:8]}")):
+        return None
+    return root / f"session_{time.strftime('%Y%m%d_%H%M%S', time.gmtime())}_{session[:8]}"
+
+
+def write_folder(target: Path, meta: dict[str, Any], lines: Iterable[bytes], source: Path) -> None:
+    """A session of these lines, whole or not at all. ``source`` is where the pictures lie that they show."""
+    with whole_tree(target) as part:
+        count = _put(part / MESSAGES, lines)
+        if not count:
+            raise Broken("nothing of it can be saved")
+        told = msgspec.json.encode(meta | {"total_messages": count})
+        _put(part / META, [msgspec.json.format(told, indent=2)])
+        if (source / ATTACHMENTS).is_dir():
+            shutil.copytree(source / ATTACHMENTS, part / ATTACHMENTS)
+
+
+def discard(home: Path, session: str) -> None:
+    """Take away a cut of ours once the CLI has taken it in; never anything else."""
+    folder = find_folder(home, session)
+    if folder is not None and (meta_of(folder) or {}).get(OURS) == "segue":
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _put(path: Path, lines: Iterable[bytes]) -> int:
+    count = 0
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        for line in lines:
+            file.write(line.rstrip(b"\n") + b"\n")
+            count += 1
+    return count

@@ -1,4 +1,6 @@
-"""``meta.json`` of either version: what Vibe notes of a session beside its messages."""
+"""What Vibe notes beside the messages, as types: ``meta.json`` of either version, the states in a 3.x store,
+and the export of a 3.x run.
+"""
 
 from __future__ import annotations
 
@@ -7,21 +9,29 @@ from datetime import datetime
 
 import msgspec
 
-from segue.agents.vibe.folder import META
-from segue.agents.vibe.store import ERRORS, content
+from segue.agents.jsonl import LONGEST
 from segue.core.errors import Misuse
 from segue.core.ids import native_id
+from segue.core.usage import Usage, disjoint
 
+META = "meta.json"
+META_BYTES = 4 * 1024 * 1024
+DAMAGE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 _BULK, _MODEL, _PROFILE = b'"tools_available": [', b'"active_model": "', b'"agent_profile": {'
-META_MOST = 4 * 1024 * 1024
 
 
 class Stats(msgspec.Struct, frozen=True):
+    """2.x: the figures of a run; each resume is a new session that begins at zero."""
+
+    steps: int | None = None
     session_prompt_tokens: int | None = None
     session_completion_tokens: int | None = None
     last_turn_prompt_tokens: int | None = None
     last_turn_completion_tokens: int | None = None
     session_cost: float | None = None
+    tool_calls_agreed: int | None = None
+    tool_calls_rejected: int | None = None
+    tool_calls_hook_denied: int | None = None
 
 
 class _Environment(msgspec.Struct, frozen=True):
@@ -65,17 +75,124 @@ class Meta(msgspec.Struct, frozen=True):
     agent_profile: _Profile | None = None
 
     @property
+    def directory(self) -> str | None:
+        return self.environment.working_directory if self.environment is not None else None
+
+    @property
     def tags(self) -> tuple[str, ...]:
         marks = (("pinned", self.pinned_at), ("archived", self.archived_at))
         return tuple(name for name, at in marks if at)
+
+
+class Tokens(msgspec.Struct, frozen=True):
+    """3.x: what one request used, or all of them."""
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cached_input_tokens: int | None = None
+
+    def plain(self) -> Usage:
+        return disjoint(self.input_tokens, self.cached_input_tokens, self.output_tokens)
+
+
+class Error(msgspec.Struct, frozen=True):
+    message: str = ""
+    code: str | None = None
+
+
+class Export(msgspec.Struct, frozen=True):
+    """3.x ``export.json``: how the run ended, in the CLI's own words."""
+
+    outcome: str
+    error: Error | None = None
+    session_id: str | None = None
+    usage: Tokens | None = None
+    cost_usd: float | None = None
+    steps: int | None = None
+    config: Config = Config()
+
+
+class _Pins(msgspec.Struct, frozen=True):
+    active_model: str | None = None
+    agent_name: str | None = None
+    cwd: str | None = None
+
+
+class _Identity(msgspec.Struct, frozen=True):
+    depth: int = 0
+    parent_session_id: str | None = None
+
+
+class _Source(msgspec.Struct, frozen=True):
+    session_id: str | None = None
+
+
+class _Import(msgspec.Struct, frozen=True):
+    source: _Source = _Source()
+
+
+class _Plugin(msgspec.Struct, frozen=True):
+    content_digest: str = ""
+
+
+class PluginLock(msgspec.Struct, frozen=True):
+    plugins: tuple[_Plugin, ...] = ()
+    snapshot_digest: str | None = None
+
+
+class RuntimeState(msgspec.Struct, frozen=True):
+    """What the session is made under, and where it came from."""
+
+    session_metadata: _Pins = _Pins()
+    identity: _Identity = _Identity()
+    import_provenance: _Import | None = None
+    plugin_lock: PluginLock | None = None
+
+    @property
+    def imported_from(self) -> str | None:
+        return self.import_provenance.source.session_id if self.import_provenance is not None else None
+
+
+class _PluginFile(msgspec.Struct, frozen=True):
+    sha256: str | None = None
+
+
+class PluginManifest(msgspec.Struct, frozen=True):
+    entries: tuple[_PluginFile, ...] = ()
+
+
+class SessionTokens(msgspec.Struct, frozen=True, rename="camel"):
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+
+
+class Session(msgspec.Struct, frozen=True, rename="camel"):
+    title: str | None = None
+    title_source: str | None = None
+    preview: str | None = None
+    created_at: int | None = None
+    updated_at: int | None = None
+    context_usage: SessionTokens | None = None
+    token_usage: SessionTokens | None = None
+
+
+class _Snapshot(msgspec.Struct, frozen=True):
+    session: Session = Session()
+
+
+class ProjectionState(msgspec.Struct, frozen=True):
+    snapshot: _Snapshot = _Snapshot()
 
 
 _meta = msgspec.json.Decoder(Meta)
 
 
 def read_meta(path: str) -> Meta:
-    """Raises one of ``ERRORS``. The tools and the system prompt, most of a file of 2.x, are not decoded."""
-    body = content(path, META_MOST)
+    """For a glance: the tools and the system prompt, most of a file of 2.x, are not decoded.
+
+    Raises ``OSError``, ``ValueError`` or one of ``DAMAGE``.
+    """
+    body = content(path, META_BYTES)
     at = body.find(_BULK)
     if at < 0:
         return _meta.decode(body)
@@ -84,6 +201,15 @@ def read_meta(path: str) -> Meta:
     profile = body.rfind(_PROFILE)
     name = _named(body, body.find(b'"name"', profile)) if profile > at else None
     return msgspec.structs.replace(known, config=config, agent_profile=_Profile(name))
+
+
+def meta_or_trouble(folder: str) -> tuple[Meta, str | None]:
+    """Nothing, and why, where it cannot be read."""
+    try:
+        return read_meta(f"{folder}/{META}"), None
+    except (OSError, ValueError, *DAMAGE) as error:
+        why = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        return Meta(), f"its {META} cannot be read: {why}"
 
 
 def _named(body: bytes, at: int) -> str | None:
@@ -106,11 +232,15 @@ def session_id(folder: str, short: str) -> str:
     at = begin.find(b'"session_id": "')
     found = begin[at + 15 : at + 51] if 0 <= at < 8 else b""
     closed = begin[at + 51 : at + 52] == b'"'
-    whole = found.decode("ascii", "replace") if closed and found else known(folder)[0].session_id or ""
+    whole = found.decode("ascii", "replace") if closed and found else _decoded_id(folder)
     try:
         return native_id(whole) if whole[:8] == short else short
     except Misuse:
         return short
+
+
+def _decoded_id(folder: str) -> str:
+    return meta_or_trouble(folder)[0].session_id or ""
 
 
 def moment(text: str | None) -> int | None:
@@ -120,9 +250,13 @@ def moment(text: str | None) -> int | None:
         return None
 
 
-def known(folder: str) -> tuple[Meta, str | None]:
+def content(path: str, most: int = LONGEST) -> bytes:
+    """A file, unless it is larger than anything that is read at once."""
+    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        return read_meta(f"{folder}/{META}"), None
-    except ERRORS as error:
-        why = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        return Meta(), f"its {META} cannot be read: {why}"
+        size = os.fstat(file).st_size
+        if size > most:
+            raise ValueError(f"larger than {most >> 20} MB")
+        return os.read(file, size)
+    finally:
+        os.close(file)

@@ -1,21 +1,8 @@
-"""A 3.x store, opened for reading: its newest generation, and where the pieces of it lie.
+"""A 3.x store, ``unified/<id>``, opened for reading: its newest generation, and where the pieces of it lie.
 
 ``CURRENT`` names a generation, its manifest the files and chunks (JSON lists, named by their content) that
-make it up. Nothing here checks a digest: what can be read is read.
-
-What a 3.x session needs beside its store: the plugins it was begun with, by their content.
-
-    logs/session/plugins/manifests/<2>/<digest>   a plugin's files, each by its digest
-    logs/session/plugins/blobs/<2>/<digest>       the files, and the catalogue of what the plugins offer
-
-All sessions share them. A resume without them is refused; the packages themselves are unpacked anew.
-
-The session store of 3.x: ``unified/<id>``, as far as its messages go.
-
-``CURRENT`` names a generation, its manifest the chunks that hold the messages of all turns that ended, and a
-journal. The journal is empty but for a turn that was killed: of that one it holds every step. A resume plays
-them again, and where a tool had run, finishes the dead turn before it begins the new one. What the turn will
-then hold cannot be told before; that there is one, and what its prompt was, can.
+make it up, and a journal. The journal is empty but for a turn that was killed: of that one it holds every
+step. Nothing here checks a digest: what can be read is read.
 """
 
 from __future__ import annotations
@@ -23,19 +10,23 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
-from segue.agents.jsonl import LONGEST
+from segue.agents.base import StoredSession
+from segue.agents.jsonl import LONGEST, forwards
 from segue.agents.vibe import blocks, folder
 from segue.agents.vibe.anchors import Damaged
+from segue.agents.vibe.blocks import Block
+from segue.agents.vibe.meta import DAMAGE, META, ProjectionState, RuntimeState, Session, Tokens, content
 from segue.core.json_values import decode
 
 T = TypeVar("T")
-STORES = "unified"
-CURRENT = "CURRENT"
-ERRORS = (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError)
+STORES, CURRENT = "unified", "CURRENT"
+FORMAT, KNOWN_MINOR = "mistral.vibe.unified-session-store/v1", 9
+ERRORS = (OSError, ValueError, *DAMAGE)
+"""What opening or reading a store raises where it is damaged."""
 
 
 class _Current(msgspec.Struct, frozen=True):
@@ -43,7 +34,7 @@ class _Current(msgspec.Struct, frozen=True):
     store_format_minor: int = 0
 
 
-class _File(msgspec.Struct, frozen=True):
+class File(msgspec.Struct, frozen=True):
     path: str = ""
     chunks: tuple[str, ...] | None = None
 
@@ -53,17 +44,114 @@ class _Segment(msgspec.Struct, frozen=True):
 
 
 class Manifest(msgspec.Struct, frozen=True):
-    checkpoint: _File = _File()
-    projection_state: _File = _File()
-    runtime_state: _File = _File()
+    checkpoint: File = File()
+    projection_state: File = File()
+    runtime_state: File = File()
     recovery_journal_segment: _Segment = _Segment()
 
     def __post_init__(self) -> None:
         """Names in a damaged store must not lead out of it."""
         _inside(self.recovery_journal_segment.path)
-        for file in (self.checkpoint, self.projection_state, self.runtime_state):
+        for file in self.files():
             for name in (file.path, *(file.chunks or ())):
                 _inside(name)
+
+    def files(self) -> tuple[File, File, File]:
+        return self.checkpoint, self.projection_state, self.runtime_state
+
+
+class Checkpoint(msgspec.Struct, frozen=True):
+    compaction_count: int = 0
+
+
+class _Effect(msgspec.Struct, frozen=True):
+    tool: str = msgspec.field(name="toolName", default="")
+    input: Any = None
+
+
+class _Output(msgspec.Struct, frozen=True):
+    structured: Any = msgspec.field(name="structured_content", default=None)
+
+
+class _State(msgspec.Struct, frozen=True):
+    status: str = ""
+    text: str = msgspec.field(name="outputText", default="")
+    output: _Output | None = None
+
+
+class Shown(msgspec.Struct, frozen=True):
+    """What a terminal shows: a message, an effect (a tool that ran), or a checkpoint."""
+
+    type: str = ""
+    id: str = ""
+    role: str = ""
+    kind: str = ""
+    message: str = ""
+    content: list[Block] = []
+    detail: _Effect | None = None
+    state: _State | None = None
+    created_ms: int | None = msgspec.field(name="createdAt", default=None)
+
+
+class Result(msgspec.Struct, frozen=True):
+    """What a request (its parts and its usage) or a tool gave."""
+
+    parts: list[Block] = []
+    content: list[Block] = []
+    structured_content: Any = None
+    error: Any = None
+    usage: Tokens | None = None
+
+
+class _Command(msgspec.Struct, frozen=True):
+    type: str = ""
+    content: msgspec.Raw = msgspec.Raw(b"[]")
+    result: Result | None = None
+    call_id: str = ""
+
+
+class _Determinism(msgspec.Struct, frozen=True):
+    time_unix_ms: int | None = None
+
+
+class _Input(msgspec.Struct, frozen=True):
+    command: _Command = _Command()
+    determinism: _Determinism = _Determinism()
+
+
+class _Payload(msgspec.Struct, frozen=True):
+    kind: str | None = None
+    input: _Input | None = None
+    """What was told to the agent's core."""
+    result: _Command | None = None
+
+
+class JournalRecord(msgspec.Struct, frozen=True):
+    """One step of a turn that has not ended. Copies of the whole history, in some, are not decoded."""
+
+    type: str = ""
+    payload: _Payload = _Payload()
+
+
+class Pending(msgspec.Struct, frozen=True):
+    """The prompt of a turn that was killed: in the journal alone.
+
+    A resume plays the journal again, and where a tool had run, finishes that turn before it begins a new one.
+    What the turn will then hold cannot be told before.
+    """
+
+    content: msgspec.Raw
+    role: str = "user"
+    opens: bool = True
+
+    def text(self) -> str:
+        return blocks.sent_text(self.content)
+
+    def line(self) -> bytes | None:
+        return None
+
+
+_journal_record = msgspec.json.Decoder(JournalRecord)
 
 
 class Store(msgspec.Struct, frozen=True):
@@ -71,24 +159,22 @@ class Store(msgspec.Struct, frozen=True):
     generation: str
     """The generation's folder."""
     manifest: Manifest
-    minor: int
+    minor: int = 0
 
     def chunk(self, digest: str) -> str:
         return f"{self.folder}/chunks/{digest}.json"
 
     def messages(self) -> list[str]:
         """The files that hold the messages, in their order."""
-        checkpoint = self.manifest.checkpoint
-        if checkpoint.chunks is None:
-            return [self.part("checkpoint")]
-        return [self.chunk(digest) for digest in checkpoint.chunks]
+        chunks = self.manifest.checkpoint.chunks
+        return [self.part("checkpoint")] if chunks is None else list(map(self.chunk, chunks))
 
     def shown(self) -> list[str]:
         """The files that hold what a terminal shows."""
-        return [self.chunk(digest) for digest in self.manifest.projection_state.chunks or ()]
+        return list(map(self.chunk, self.manifest.projection_state.chunks or ()))
 
     def part(self, name: str) -> str:
-        file: _File = getattr(self.manifest, name)
+        file: File = getattr(self.manifest, name)
         return f"{self.generation}/{file.path or name.replace('_', '-') + '.json'}"
 
     @property
@@ -97,248 +183,109 @@ class Store(msgspec.Struct, frozen=True):
         path = self.manifest.recovery_journal_segment.path
         return f"{self.folder}/{path}" if path else None
 
+    def runtime(self) -> RuntimeState:
+        return read(self.part("runtime_state"), RuntimeState)
 
-def opened(folder: Path) -> Store:
+    def session(self) -> Session:
+        return read(self.part("projection_state"), ProjectionState).snapshot.session
+
+    def compacted(self) -> bool:
+        try:
+            return read(self.part("checkpoint"), Checkpoint).compaction_count > 0
+        except ERRORS:
+            return False
+
+
+def opened(path: Path) -> Store:
     """Raises one of ``ERRORS``."""
-    where = str(folder)
-    current = decoded(f"{where}/{CURRENT}", _Current)
+    where = str(path)
+    current = read(f"{where}/{CURRENT}", _Current)
     generation = f"{where}/generations/{_inside(current.generation)}"
-    manifest = decoded(f"{generation}/manifest.json", Manifest)
-    return Store(where, generation, manifest, current.store_format_minor)
+    return Store(where, generation, read(f"{generation}/manifest.json", Manifest), current.store_format_minor)
 
 
-def is_store(folder: Path) -> bool:
-    return folder.parent.name == STORES
-
-
-def decoded(path: str, kind: type[T]) -> T:
-    return decode(content(path), kind)
-
-
-def content(path: str, most: int = LONGEST) -> bytes:
-    """A file, unless it is larger than anything that is read at once."""
-    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+def newest(path: Path) -> Store | None:
+    """The newest generation that can be read; None: there is none."""
     try:
-        size = os.fstat(file).st_size
-        if size > most:
-            raise ValueError(f"larger than {most >> 20} MB")
-        return os.read(file, size)
-    finally:
-        os.close(file)
+        return opened(path)
+    except ERRORS:
+        pass
+    for manifest in sorted(path.glob("generations/*/manifest.json"), reverse=True):
+        try:
+            return Store(str(path), str(manifest.parent), read(str(manifest), Manifest))
+        except ERRORS:
+            continue
+    return None
 
 
-def ends(path: str, head: int, tail: int) -> tuple[bytes, int]:
-    """The first and the last bytes of a file as one, or all of it; and its size."""
-    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+def is_store(path: Path) -> bool:
+    """By its place, so that a damaged one counts as well."""
+    return path.parent.name == STORES
+
+
+def store_path(home: Path, session: str) -> Path:
+    return folder.root_of(home) / STORES / session
+
+
+def stored_store(home: Path, path: str) -> StoredSession | None:
+    """Its size is that of its messages, of what is shown of them and of the journal: the rest is small."""
     try:
-        size = os.fstat(file).st_size
-        if size <= head + tail:
-            return os.read(file, size), size
-        first = os.read(file, head)
-        return first + b"\n" + os.pread(file, tail, size - tail), size
-    finally:
-        os.close(file)
+        changed = max(os.stat(f"{path}/{CURRENT}").st_mtime_ns, folder.changed_ns(f"{path}/{META}"))
+    except OSError:
+        return None
+    size = 0
+    for name in ("chunks", "journal"):
+        for item in folder.listed(f"{path}/{name}"):
+            try:
+                status = item.stat()
+            except OSError:
+                continue
+            size += status.st_size
+            changed = max(changed, status.st_mtime_ns) if name == "journal" and status.st_size else changed
+    session = os.path.basename(path)
+    return StoredSession(id=session, home=home, file=path, size=size, changed_ns=changed, appends=False)
+
+
+def messages_in(path: Path) -> Iterator[blocks.Item | Pending]:
+    """All messages in order, the chunks one by one; at the end the prompts that only the journal has."""
+    try:
+        store = opened(path)
+        for file in store.messages():
+            for item in blocks.items_of(content(file)):
+                if not item.role:
+                    raise Damaged
+                yield item
+        for _, record in journal_records(store.journal):
+            command = record.payload.input.command if record.payload.input is not None else _Command()
+            if command.type == "user_message":
+                yield Pending(command.content)
+    except ERRORS as error:
+        raise Damaged from error
+
+
+def journal_records(path: str | None) -> Iterator[tuple[int, JournalRecord]]:
+    """What can be read of a journal, each with its number. A half-written last line does not count."""
+    if path is None or not os.path.isfile(path):
+        return
+    with open(path, "rb") as file:
+        for n, line in enumerate(forwards(file)):
+            record = journal_record(line.text) if line.text is not None else None
+            if record is not None:
+                yield n, record
+
+
+def journal_record(line: bytes) -> JournalRecord | None:
+    try:
+        return _journal_record.decode(line)
+    except DAMAGE:
+        return None
+
+
+def read(path: str, kind: type[T]) -> T:
+    return decode(content(path, LONGEST), kind)
 
 
 def _inside(path: str) -> str:
     if path.startswith("/") or "\0" in path or ".." in path.split("/"):
         raise ValueError(f"{path} leads out of the session")
     return path
-
-
-class _Plugin(msgspec.Struct, frozen=True):
-    content_digest: str = ""
-
-
-class _Lock(msgspec.Struct, frozen=True):
-    plugins: tuple[_Plugin, ...] = ()
-    snapshot_digest: str | None = None
-
-
-class _Runtime(msgspec.Struct, frozen=True):
-    plugin_lock: _Lock | None = None
-
-
-class _Entry(msgspec.Struct, frozen=True):
-    sha256: str | None = None
-
-
-class _Manifest(msgspec.Struct, frozen=True):
-    entries: tuple[_Entry, ...] = ()
-
-
-def plugin_files(home: Path, store: Store, session: str) -> Iterator[Path]:
-    root = folder.root_of(home) / "plugins"
-    yield from (path for path in (root / "data" / session).rglob("*") if path.is_file())
-    try:
-        lock = decoded(store.part("runtime_state"), _Runtime).plugin_lock or _Lock()
-    except ERRORS:
-        return
-    yield from _found(root / "blobs", lock.snapshot_digest)
-    for plugin in lock.plugins:
-        for manifest in _found(root / "manifests", plugin.content_digest):
-            yield manifest
-            try:
-                entries = decoded(str(manifest), _Manifest).entries
-            except ERRORS:
-                continue
-            for entry in entries:
-                yield from _found(root / "blobs", entry.sha256)
-
-
-def _found(where: Path, digest: str | None) -> Iterator[Path]:
-    if digest and digest.isalnum() and (where / digest[:2] / digest).is_file():
-        yield where / digest[:2] / digest
-
-
-_ERRORS = (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
-
-
-class _CurrentUnified(msgspec.Struct, frozen=True):
-    generation: str
-
-
-class _FileUnified(msgspec.Struct, frozen=True):
-    path: str
-    chunks: tuple[str, ...] | None = None
-
-
-class _ManifestUnified(msgspec.Struct, frozen=True):
-    checkpoint: _FileUnified
-    runtime_state: _FileUnified | None = None
-    recovery_journal_segment: _Segment = _Segment()
-
-
-class StoreFile(msgspec.Struct, frozen=True):
-    """One message of a turn that ended. One that was put into a turn has another source than history."""
-
-    message: blocks.BlockMessage
-    source: str = "history"
-
-    @property
-    def role(self) -> str:
-        return self.message.role
-
-    @property
-    def opens(self) -> bool:
-        return self.role == "user" and self.source == "history"
-
-    def text(self) -> str:
-        return blocks.text_of(self.message)
-
-    def line(self) -> bytes | None:
-        return blocks.as_line(self.message)
-
-
-class Pending(msgspec.Struct, frozen=True):
-    """The prompt of a turn that was killed: in the journal alone."""
-
-    content: msgspec.Raw
-    role: str = "user"
-    opens: bool = True
-
-    def text(self) -> str:
-        return blocks.text_of(blocks.BlockMessage(role="user", content=self.content))
-
-    def line(self) -> bytes | None:
-        """What else belongs to the turn is not known before a resume has settled it."""
-        return None
-
-
-class _Context(msgspec.Struct, frozen=True):
-    messages: list[StoreFile] = []
-
-
-class _Checkpoint(msgspec.Struct, frozen=True):
-    context: _Context = _Context()
-    compaction_count: int = 0
-
-
-class _Command(msgspec.Struct, frozen=True):
-    type: str = ""
-    content: msgspec.Raw = msgspec.Raw(b"[]")
-
-
-class _Input(msgspec.Struct, frozen=True):
-    command: _Command = _Command()
-
-
-class _Payload(msgspec.Struct, frozen=True):
-    input: _Input = _Input()
-
-
-class _Record(msgspec.Struct, frozen=True):
-    payload: _Payload
-
-
-class _Pins(msgspec.Struct, frozen=True):
-    active_model: str | None = None
-
-
-class _RuntimeUnified(msgspec.Struct, frozen=True):
-    session_metadata: _Pins = _Pins()
-
-
-_chunk = msgspec.json.Decoder(list[StoreFile])
-_record = msgspec.json.Decoder(_Record)
-
-
-def lies_in_store(folder: Path) -> bool:
-    return (folder / "CURRENT").is_file()
-
-
-def messages_in(folder: Path) -> Iterator[StoreFile | Pending]:
-    """All messages in order, the chunks one by one; at the end the prompts that only the journal has."""
-    try:
-        generation, manifest = _newest(folder)
-        if manifest.checkpoint.chunks is None:
-            yield from _read(generation / manifest.checkpoint.path, _Checkpoint).context.messages
-        for digest in manifest.checkpoint.chunks or ():
-            yield from _chunk.decode((folder / "chunks" / f"{digest}.json").read_bytes())
-        yield from _pending(folder / manifest.recovery_journal_segment.path)
-    except _ERRORS as error:
-        raise Damaged from error
-
-
-def model_of(folder: Path) -> str | None:
-    """The model that the session goes on with, whatever else is asked for."""
-    try:
-        generation, manifest = _newest(folder)
-        path = manifest.runtime_state.path if manifest.runtime_state is not None else "runtime-state.json"
-        return _read(generation / path, _RuntimeUnified).session_metadata.active_model
-    except _ERRORS:
-        return None
-
-
-def compacted(folder: Path) -> bool:
-    try:
-        generation, manifest = _newest(folder)
-        return _read(generation / manifest.checkpoint.path, _Checkpoint).compaction_count > 0
-    except _ERRORS:
-        return False
-
-
-def _newest(folder: Path) -> tuple[Path, _ManifestUnified]:
-    current = _read(folder / "CURRENT", _CurrentUnified)
-    generation = folder / "generations" / current.generation
-    return generation, _read(generation / "manifest.json", _ManifestUnified)
-
-
-def _pending(journal: Path) -> Iterator[Pending]:
-    """A last line that is half written counts as little here as it does for Vibe."""
-    if not journal.is_file():
-        return
-    with journal.open("rb") as lines:
-        for line in lines:
-            if b'"user_message"' not in line:
-                continue
-            try:
-                command = _record.decode(line).payload.input.command
-            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-                continue
-            if command.type == "user_message":
-                yield Pending(command.content)
-
-
-def _read(path: Path, kind: type[T]) -> T:
-    return decode(path.read_bytes(), kind)

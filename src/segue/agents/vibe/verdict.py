@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 
 from segue.agents.base import Ended
-from segue.agents.vibe.run_files import Export, RunMeta, RunStats, Trace
+from segue.agents.vibe.meta import Export, Meta, Stats
+from segue.agents.vibe.run_files import Trace
 from segue.core.outcome import Failure, Kind, Outcome, Reason, by_exit, by_status, fallen, unanswered
 from segue.core.tools import DeniedTools
 from segue.core.usage import Context, Usage
@@ -44,11 +45,11 @@ _CODES: dict[str, Kind] = {"invalid_api_key": "auth", "rate_limit": "rate_limite
 
 def conclude(ended: Ended) -> Outcome:
     export: Export | None = ended.evidence.get("export")
-    found: list[RunMeta] = ended.evidence.get("written") or []
+    found: list[Meta] = ended.evidence.get("written") or []
     meta = found[0] if len(found) == 1 else None
     failure = _failure(ended, export, meta)
     refused = failure is not None and failure.kind in ("session_rejected", "session_busy")
-    stats = meta.stats if meta is not None else None
+    stats = (meta.stats or Stats()) if meta is not None else None
     trace: Trace | None = ended.evidence.get("trace")
     config = export.config if export is not None else meta.config if meta is not None else None
     return Outcome(
@@ -65,7 +66,7 @@ def conclude(ended: Ended) -> Outcome:
     )
 
 
-def _failure(ended: Ended, export: Export | None, meta: RunMeta | None) -> Failure | None:
+def _failure(ended: Ended, export: Export | None, meta: Meta | None) -> Failure | None:
     ended_by_us = by_exit(ended.exit)
     if ended_by_us is not None:
         return ended_by_us
@@ -97,7 +98,7 @@ def _new(ended: Ended, export: Export) -> Failure:
     return Failure("crashed" if export.session_id is None else "model_error", message)
 
 
-def _old(ended: Ended, meta: RunMeta | None) -> Failure | None:
+def _old(ended: Ended, meta: Meta | None) -> Failure | None:
     """2.x: exit 0 and an answer is all there is of success; the id must be on disk as well."""
     refusal = ended.reading.end.message if ended.reading.end is not None else ""
     if ended.exit.code != 0:
@@ -180,13 +181,13 @@ def _status(text: str) -> int | None:
     return int(found[1] or found[2]) if found is not None else None
 
 
-def _session(ended: Ended, export: Export | None, meta: RunMeta | None) -> str | None:
+def _session(ended: Ended, export: Export | None, meta: Meta | None) -> str | None:
     if meta is not None:
         return meta.session_id
     return ended.reading.session_id or (export.session_id if export is not None else None)
 
 
-def _usage(export: Export | None, stats: RunStats | None) -> Usage:
+def _usage(export: Export | None, stats: Stats | None) -> Usage:
     """2.x does not say what the cache served: all of the prompt counts as input, the rest is not known."""
     if export is not None and export.usage is not None:
         return export.usage.plain()
@@ -195,13 +196,13 @@ def _usage(export: Export | None, stats: RunStats | None) -> Usage:
     return Usage()
 
 
-def _cost(export: Export | None, stats: RunStats | None) -> float | None:
+def _cost(export: Export | None, stats: Stats | None) -> float | None:
     """A cost of nothing means that Vibe's settings have no price for the model."""
     cost = export.cost_usd if export is not None else stats.session_cost if stats is not None else None
     return cost or None
 
 
-def _used(ended: Ended, stats: RunStats | None, trace: Trace | None) -> int | None:
+def _used(ended: Ended, stats: Stats | None, trace: Trace | None) -> int | None:
     if stats is not None:
         return stats.last_turn_prompt_tokens or None
     if trace is not None and trace.last is not None:
@@ -210,25 +211,26 @@ def _used(ended: Ended, stats: RunStats | None, trace: Trace | None) -> int | No
     return used
 
 
-def _turns(export: Export | None, stats: RunStats | None) -> int | None:
+def _turns(export: Export | None, stats: Stats | None) -> int | None:
     """2.x counts the user's message as a step."""
     if export is not None:
         return export.steps
     return stats.steps - 1 if stats is not None and stats.steps else None
 
 
-def _ran(ended: Ended, stats: RunStats | None, trace: Trace | None) -> int:
+def _ran(ended: Ended, stats: Stats | None, trace: Trace | None) -> int:
     """A tool whose end nobody saw counts: it may have run."""
     if stats is not None and ended.exit.code == 0:
-        return stats.tool_calls_agreed
-    known = stats.tool_calls_agreed if stats is not None else 0
-    begun = trace.tools - ended.reading.tools_denied.count if trace is not None else known
+        return stats.tool_calls_agreed or 0
+    agreed = (stats.tool_calls_agreed or 0) if stats is not None else 0
+    begun = trace.tools - ended.reading.tools_denied.count if trace is not None else agreed
     return max(ended.reading.tools_run, begun)
 
 
-def _denied(ended: Ended, stats: RunStats | None) -> DeniedTools:
+def _denied(ended: Ended, stats: Stats | None) -> DeniedTools:
     """2.x counts those as well that a hook refused: the stream does not tell them from others that failed."""
     seen = ended.reading.tools_denied
     if stats is None:
         return seen
-    return DeniedTools(stats.tool_calls_rejected + stats.tool_calls_hook_denied, seen.names)
+    count = (stats.tool_calls_rejected or 0) + (stats.tool_calls_hook_denied or 0)
+    return DeniedTools(count, seen.names)
