@@ -156,9 +156,9 @@ def lease_of(scene: Scene, owner: Owner, silent_s: float = 0) -> None:
     """A row in the store as that owner would have left it."""
     ((conversation,),) = scene.rows("SELECT id FROM conversations")
     with open_store(None, scene.segue.home / "segue.db") as store:
-        got = lease_rows.take(store, f"conversation:{conversation}", owner, lambda _: "dead")
+        got = store.take_lease(f"conversation:{conversation}", owner, lambda _: "dead")
         assert isinstance(got, lease_rows.Taken)
-        store.db.run("UPDATE leases SET renewed_ms = renewed_ms - :ms", ms=round(silent_s * 1000))
+        store._db.run("UPDATE leases SET renewed_ms = renewed_ms - :ms", ms=round(silent_s * 1000))
 
 
 def dead_process(host: Host) -> Owner:
@@ -274,9 +274,9 @@ def test_a_session_waits_for_the_orphan_that_writes_to_it(tmp_path: Path) -> Non
     me = this_process(here)
     with open_store(None, tmp_path / "segue.db") as store:
         dead = dead_process(here)
-        got = lease_rows.take(store, "session", dead, lambda _: "dead")
+        got = store.take_lease("session", dead, lambda _: "dead")
         assert isinstance(got, lease_rows.Taken)
-        lease_rows.note_group(store, got.claim, str(tmp_path))
+        store.note_group(got.claim, str(tmp_path))
         wants, adopts = (
             Acquiring(store, "session", me, tmp_path / "locks", adopts) for adopts in (False, True)
         )
@@ -284,7 +284,7 @@ def test_a_session_waits_for_the_orphan_that_writes_to_it(tmp_path: Path) -> Non
         grip = adopts.take()
         assert isinstance(grip, LeaseLock)
         grip.let_go()
-        assert lease_rows.find(store, "session") is None
+        assert store.lease("session") is None
     child.kill()
     child.wait()
 
@@ -429,17 +429,17 @@ def test_who_lost_the_lease_before_the_start_starts_nothing(hosts: Scene, postgr
     with open_store(postgres_url, hosts.segue.home) as store:
         first = hosts.start(f"remember number 9 [[shell {GATE}]]", key="other", **machine("a", hosts))
         hosts.agent()
-        ((mine,),) = store.db.all("SELECT owner FROM leases")  # a process of that machine, and alive
+        ((mine,),) = store._db.all("SELECT owner FROM leases")  # a process of that machine, and alive
         a = msgspec.json.decode(mine, type=Owner)
         name = f"session:rehearsal:{a.machine or a.host_id}:{session}"
-        held = lease_rows.take(store, name, a, lambda _: "alive")
+        held = store.take_lease(name, a, lambda _: "alive")
         assert isinstance(held, lease_rows.Taken)
         second = hosts.start("remember number 2 [[shell echo two >> effects]]", **machine("a", hosts))
         second.says("waiting for the session")
         second.signal(signal.SIGSTOP)
-        store.db.run("UPDATE leases SET renewed_ms = renewed_ms - 3600000 WHERE name LIKE 'conversation:%'")
+        store._db.run("UPDATE leases SET renewed_ms = renewed_ms - 3600000 WHERE name LIKE 'conversation:%'")
         hosts.run("what numbers?", **machine("b", hosts))
-        lease_rows.release(store, held.claim)
+        store.release_lease(held.claim)
     second.signal(signal.SIGCONT)
     done = second.end()
     assert (done.code, done.turn["status"]) == (130, "cancelled")

@@ -243,7 +243,7 @@ def test_what_the_agent_had_not_written_down_is_sent_again(scene: Scene, branch:
 def holding(scene: Scene, name: str) -> Iterator[None]:
     """Hold a lease as another living process does."""
     with open_store(None, scene.segue.home / "segue.db") as store:
-        got = lease_rows.take(store, name, this_process(scene.host), lambda _: "alive")
+        got = store.take_lease(name, this_process(scene.host), lambda _: "alive")
         assert isinstance(got, lease_rows.Taken)
         yield
-        lease_rows.release(store, got.claim)
+        store.release_lease(got.claim)

@@ -13,7 +13,6 @@ import pytest
 
 from segue.config.schema import Keep
 from segue.sessions.copies import keep
-from segue.store import copies as kept
 from segue.store.records import Conversation
 from segue.store.store import open_store
 from tests.integration.conftest import Program, Result
@@ -252,12 +251,12 @@ def test_forgetting_a_fork_leaves_the_copy_to_the_conversation(talk: Talk) -> No
 
 def test_what_a_conversation_would_go_on_with_is_not_too_old(talk: Talk) -> None:
     with open_store(None, talk.segue.home / "segue.db") as store:
-        store.db.run("UPDATE kept SET used_ms = used_ms - 200 * 86400000")
+        store._db.run("UPDATE kept SET used_ms = used_ms - 200 * 86400000")
     Talk(talk.segue, "another").run("hello")
     assert {copy["conversation"] for copy in copies(talk)} == {"t", "another"}
     with open_store(None, talk.segue.home / "segue.db") as store:
-        store.db.run("UPDATE kept SET used_ms = used_ms - 200 * 86400000")
-        store.db.run("DELETE FROM pins WHERE conversation = (SELECT id FROM conversations WHERE key = 't')")
+        store._db.run("UPDATE kept SET used_ms = used_ms - 200 * 86400000")
+        store._db.run("DELETE FROM pins WHERE conversation = (SELECT id FROM conversations WHERE key = 't')")
     Talk(talk.segue, "another").run("hello")
     assert {copy["conversation"] for copy in copies(talk)} == {"another"}
 
@@ -368,7 +367,7 @@ def test_copies_in_the_database_are_bounded_as_well(postgres_url: str, tmp_path:
         for n in range(3):
             shelf.path(str(n)).write_bytes(random.Random(n).randbytes(400_000))
             shelf.keep(str(n))
-        assert [row.native_id for row in kept.every(store.db)] == ["2", "1"]
+        assert [row.native_id for row in store.session_copies()] == ["2", "1"]
         shelf.path("2").write_bytes(b"other")
         shelf.keep("2")
         assert len(shelf.stored()) == 4, "somebody may just be about to name them"
@@ -389,7 +388,7 @@ def test_two_hosts_that_keep_at_once_leave_a_whole_copy(postgres_url: str, tmp_p
         seen = mine.row()
         mine.path().write_bytes(b"first\nsecond\n")
         theirs.keep()
-        assert not kept.save(one.db, seen, seen)
+        assert not one.save_copy(seen, seen)
         mine.keep()
         assert mine.row().version == 3
         assert mine.back(tmp_path / "back").read_bytes() == b"first\nsecond\n"
@@ -404,8 +403,8 @@ def test_a_copy_that_another_host_renews_in_the_same_moment_is_not_dropped(
         for name in ("old", "older"):
             mine.path(name).write_bytes(b"first\n")
             mine.keep(name)
-        one.db.run("UPDATE kept SET used_ms = used_ms - 7862400000")
-        look = one.db.all
+        one._db.run("UPDATE kept SET used_ms = used_ms - 7862400000")
+        look = one._db.all
 
         def meanwhile(sql: str, **values: Any) -> Any:
             found = look(sql, **values)
@@ -413,11 +412,11 @@ def test_a_copy_that_another_host_renews_in_the_same_moment_is_not_dropped(
             theirs.keep("old")
             return found
 
-        monkeypatch.setattr(one.db, "all", meanwhile)
+        monkeypatch.setattr(one._db, "all", meanwhile)
         now_ms = time.time_ns() // 1_000_000
-        assert kept.drop_oldest(one.db, now_ms - 90 * 86_400_000, 0, now_ms - 86_400_000) == 1
+        assert one.drop_oldest_copies(now_ms - 90 * 86_400_000, 0, now_ms - 86_400_000) == 1
         monkeypatch.undo()
-        assert [row.native_id for row in kept.every(one.db)] == ["old"]
+        assert [row.native_id for row in one.session_copies()] == ["old"]
 
 
 def test_a_host_whose_clock_is_ahead_takes_no_piece_from_another(
@@ -439,7 +438,7 @@ def test_a_piece_that_the_database_lost_is_stored_again(postgres_url: str, tmp_p
             with shelf.path().open("ab") as file:
                 file.write(b"said\n")
             shelf.keep()
-            store.db.run(harm)
+            store._db.run(harm)
             with shelf.path().open("ab") as file:
                 file.write(b"more\n")
             shelf.keep()

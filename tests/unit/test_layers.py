@@ -131,3 +131,18 @@ def test_the_public_names_are_these() -> None:
         "__version__",
     ]
     assert all(hasattr(segue, name) for name in segue.__all__)
+
+
+def test_the_connection_to_the_database_is_the_stores_own() -> None:
+    """``store`` is methods on ``Store``: nobody else sees the connection, and no function is given it."""
+    for path in sorted(SOURCE.rglob("*.py")):
+        tree, inside = ast.parse(path.read_text()), path.parent == SOURCE / "store"
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Attribute) and node.attr in ("db", "_db"):
+                assert (inside, node.attr) == (True, "_db"), f"{path}:{node.lineno}"
+        if not inside or path.name == "migrate.py":  # there is no store yet when it is migrated
+            continue
+        for node in tree.body:
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                given = [ast.unparse(arg.annotation) for arg in node.args.args if arg.annotation is not None]
+                assert "Database" not in given, f"{path}: {node.name}"

@@ -20,7 +20,6 @@ from segue.core.errors import Misuse, SegueError
 from segue.core.model import Host
 from segue.sessions.agent_homes import AgentHome, agent_homes
 from segue.sessions.listing import Listed, count_exactly, in_directory, list_sessions
-from segue.store import copies
 from segue.store.records import SessionRow
 from segue.store.store import Store
 
@@ -157,7 +156,7 @@ class SessionCatalog:
 
     @cached_property
     def _kept(self) -> set[tuple[str, str]]:
-        return {(row.agent, row.native_id) for row in copies.every(self.store.db)}
+        return {(row.agent, row.native_id) for row in self.store.session_copies()}
 
     def known(self, agent: str, native_id: str) -> KnownSessions:
         return self._known.get((agent, native_id), NOTHING)

@@ -27,7 +27,6 @@ from segue.core.transcript import Brief, Entry
 from segue.core.usage import count_in_words
 from segue.sessions.catalog import KnownSessions, SessionCatalog
 from segue.sessions.listing import Listed, in_directory
-from segue.store import lease_rows
 from segue.store.leases import LeaseBusy, alone, native_lease
 from segue.store.leases import judge as judge_lease
 from segue.store.store import Store
@@ -347,5 +346,5 @@ def _lease(shelf: SessionCatalog, each: Listed) -> str:
 def _runs(shelf: SessionCatalog, store: Store, each: Listed, now: int) -> bool:
     if now - each.stored.changed_ns // 1_000_000 < QUIET_MS:
         return True
-    row = lease_rows.find(store, _lease(shelf, each))
+    row = store.lease(_lease(shelf, each))
     return row is not None and judge_lease(row, shelf.host) != "dead"

@@ -1,6 +1,6 @@
 """Conversations: found by key, made by first use, listed with what their turns add up to.
 
-Changes to what was said: edits and cuts, the epochs they raise, and which turn came out of which.
+Also the changes of what was said (edits, cuts, the epochs they raise), and which turn came out of which.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from segue.core.ids import LONGEST, numbered
 from segue.core.model import Message, Voice
 from segue.core.request import Grant
 from segue.core.usage import Usage
-from segue.store import copies, messages
-from segue.store.database import Database, Queries, Row, Section, from_json, storable, to_json
-from segue.store.messages import readdress, standing
+from segue.store.copies import Copies
+from segue.store.database import Queries, Row, from_json, storable, to_json
+from segue.store.messages import read_facts
 from segue.store.records import ChangeRow, Conversation, LineageRow, Summary
 from segue.system import clock
 
@@ -26,23 +26,28 @@ _SESSIONS = Queries("sessions")
 TITLE_LENGTH = 200
 _ROOM = 10
 """No number behind a key takes more, so what is left of the longest key is common to all of them."""
+_HISTORY = Queries("history")
+_MESSAGES = Queries("messages")
+_TURNS = Queries("turns")
 
 
-class Conversations(Section):
+class Conversations(Copies):
+    """Conversations as a whole."""
+
     def conversation(self, key: str) -> Conversation | None:
-        row = self.db.one(_SQL.by_key, key=key)
+        row = self._db.one(_SQL.by_key, key=key)
         return None if row is None else conversation_of(row)
 
     def conversations(self) -> list[Summary]:
         """All of them, the one that was used last first."""
-        with self.db.reading():
-            found = {row[0]: conversation_of(row) for row in self.db.all(_SQL.every)}
-            counts = _message_counts(self.db)
-            spent = {row[0]: row[1:] for row in self.db.all(_SQL.spent)}
-            states = {row[0]: row[1] for row in self.db.all(_SQL.newest_states)}
-            unfinished = {row[0] for row in self.db.all(_SQL.unfinished)}
-            titles = _beginnings(self.db)
-            estimated = {row[0] for row in self.db.all(_SQL.estimated)}
+        with self._db.reading():
+            found = {row[0]: conversation_of(row) for row in self._db.all(_SQL.every)}
+            counts = self._message_counts()
+            spent = {row[0]: row[1:] for row in self._db.all(_SQL.spent)}
+            states = {row[0]: row[1] for row in self._db.all(_SQL.newest_states)}
+            unfinished = {row[0] for row in self._db.all(_SQL.unfinished)}
+            titles = self._beginnings()
+            estimated = {row[0] for row in self._db.all(_SQL.estimated)}
         summaries = []
         for conversation in found.values():
             count, agents = counts.get(conversation.id, (0, ()))
@@ -66,12 +71,12 @@ class Conversations(Section):
 
     def rewrites(self, conversation_id: str) -> int:
         """How often something that was said was changed: while this stays, all that was said stands."""
-        row = self.db.one(_SQL.rewrites, id=conversation_id)
+        row = self._db.one(_SQL.rewrites, id=conversation_id)
         return 0 if row is None else int(row[0])
 
     def grant(self, conversation_id: str, voice: Voice) -> Grant:
         """What a voice was told it may do. What cannot be understood any more grants nothing."""
-        row = self.db.one(_SQL.granted, conversation=conversation_id, agent=voice.agent, role=voice.role)
+        row = self._db.one(_SQL.granted, conversation=conversation_id, agent=voice.agent, role=voice.role)
         return Grant() if row is None else from_json(row[0], Grant) or Grant()
 
     def add(
@@ -83,85 +88,75 @@ class Conversations(Section):
         """A whole conversation at once. ``times``: when each was said, where that is known."""
         when = times or [conversation.created_ms] * len(said)
         rows = [(message, text, ms) for (message, text), ms in zip(said, when, strict=True)]
-        with self.db.writing():
-            create(self.db, conversation)
-            messages.insert(self.db, conversation.id, rows, first_place=1)
+        with self._db.writing():
+            self._create(conversation)
+            self._insert_messages(conversation.id, rows, first_place=1)
 
     def free_key(self, key: str) -> str:
         """``KEY~2``, or the first number after it that is free."""
         prefix = f"{key}~"[: LONGEST - _ROOM]
-        taken = {row[0] for row in self.db.all(_SQL.keys_like, prefix=prefix, length=len(prefix))}
+        taken = {row[0] for row in self._db.all(_SQL.keys_like, prefix=prefix, length=len(prefix))}
         return next(name for number in itertools.count(2) if (name := numbered(key, number)) not in taken)
 
     def remove(self, conversation_id: str) -> None:
         """All of it but the rows of its sessions, which belong to no conversation then, and the copies of
         sessions that another conversation would go on with."""
-        with self.db.writing():
-            copies.forget(self.db, conversation_id)
-            self.db.run(_SESSIONS.let_all_go, conversation=conversation_id)
-            self.db.run(_SQL.remove, id=conversation_id)
+        with self._db.writing():
+            self._forget_copies(conversation_id)
+            self._db.run(_SESSIONS.let_all_go, conversation=conversation_id)
+            self._db.run(_SQL.remove, id=conversation_id)
+
+    def _create(self, conversation: Conversation) -> None:
+        """Raises ``Misuse`` where the key is taken."""
+        if not self._db.run(_SQL.create, **msgspec.structs.asdict(conversation)):
+            raise Misuse(f'there is a conversation "{conversation.key}" already; choose another key')
+
+    def _create_or_find(self, conversation: Conversation) -> Conversation:
+        """Whoever comes first makes it."""
+        self._db.run(_SQL.create, **msgspec.structs.asdict(conversation))
+        row = self._db.one(_SQL.by_key, key=conversation.key)
+        assert row is not None
+        return conversation_of(row)
+
+    def _remember_grant(self, conversation_id: str, voice: Voice, grant: Grant) -> None:
+        self._db.run(
+            _SQL.grant,
+            conversation=conversation_id,
+            agent=voice.agent,
+            role=voice.role,
+            granted=to_json(grant),
+        )
+
+    def _rewrite(self, conversation_id: str) -> None:
+        self._db.run(_SQL.rewrite, id=conversation_id)
+
+    def _touch(self, conversation_id: str, now_ms: int = 0) -> bool:
+        """Note that it was used, and keep other writers of it out until the end of the transaction."""
+        return self._db.run(_SQL.touch, id=conversation_id, now_ms=now_ms) == 1
+
+    def _message_counts(self) -> dict[str, tuple[int, tuple[str, ...]]]:
+        """How many messages a conversation has, and its agents by their first one."""
+        counts: dict[str, int] = {}
+        first: dict[str, dict[str, int]] = {}
+        for conversation_id, facts, count, place in self._db.all(_SQL.message_counts):
+            counts[conversation_id] = counts.get(conversation_id, 0) + count
+            agents = first.setdefault(conversation_id, {})
+            agent = read_facts(facts).agent
+            agents[agent] = min(place, agents.get(agent, place))
+        return {key: (counts[key], tuple(sorted(first[key], key=first[key].__getitem__))) for key in counts}
+
+    def _beginnings(self) -> dict[str, str]:
+        """How each conversation begins: the first words of the user, on one line."""
+        found: dict[str, str] = {}
+        for conversation_id, facts, text in self._db.all(_SQL.beginnings, length=2 * TITLE_LENGTH):
+            if conversation_id not in found and read_facts(facts).sender == "user":
+                found[conversation_id] = " ".join(text.split())[:TITLE_LENGTH]
+        return found
 
 
-def create(db: Database, conversation: Conversation) -> None:
-    """Raises ``Misuse`` where the key is taken."""
-    if not db.run(_SQL.create, **msgspec.structs.asdict(conversation)):
-        raise Misuse(f'there is a conversation "{conversation.key}" already; choose another key')
+class History(Conversations):
+    """What was changed after it was said."""
 
-
-def create_or_find(db: Database, conversation: Conversation) -> Conversation:
-    """Whoever comes first makes it."""
-    db.run(_SQL.create, **msgspec.structs.asdict(conversation))
-    row = db.one(_SQL.by_key, key=conversation.key)
-    assert row is not None
-    return conversation_of(row)
-
-
-def remember_grant(db: Database, conversation_id: str, voice: Voice, grant: Grant) -> None:
-    db.run(
-        _SQL.grant, conversation=conversation_id, agent=voice.agent, role=voice.role, granted=to_json(grant)
-    )
-
-
-def rewrite(db: Database, conversation_id: str) -> None:
-    db.run(_SQL.rewrite, id=conversation_id)
-
-
-def touch(db: Database, conversation_id: str, now_ms: int = 0) -> bool:
-    """Note that it was used, and keep other writers of it out until the end of the transaction."""
-    return db.run(_SQL.touch, id=conversation_id, now_ms=now_ms) == 1
-
-
-def conversation_of(row: Row) -> Conversation:
-    return Conversation(**dict(zip(Conversation.__struct_fields__, row, strict=True)))
-
-
-def _message_counts(db: Database) -> dict[str, tuple[int, tuple[str, ...]]]:
-    """How many messages a conversation has, and its agents by their first one."""
-    counts: dict[str, int] = {}
-    first: dict[str, dict[str, int]] = {}
-    for conversation_id, facts, count, place in db.all(_SQL.message_counts):
-        counts[conversation_id] = counts.get(conversation_id, 0) + count
-        agents = first.setdefault(conversation_id, {})
-        agent = messages.read_facts(facts).agent
-        agents[agent] = min(place, agents.get(agent, place))
-    return {key: (counts[key], tuple(sorted(first[key], key=first[key].__getitem__))) for key in counts}
-
-
-def _beginnings(db: Database) -> dict[str, str]:
-    """How each conversation begins: the first words of the user, on one line."""
-    found: dict[str, str] = {}
-    for conversation_id, facts, text in db.all(_SQL.beginnings, length=2 * TITLE_LENGTH):
-        if conversation_id not in found and messages.read_facts(facts).sender == "user":
-            found[conversation_id] = " ".join(text.split())[:TITLE_LENGTH]
-    return found
-
-
-_HISTORY = Queries("history")
-_MESSAGES = Queries("messages")
-_TURNS = Queries("turns")
-
-
-class History(Section):
     def edit(
         self,
         message_id: str,
@@ -172,28 +167,28 @@ class History(Section):
     ) -> int:
         """A new revision of a message; its number. ``removed``: the messages that go with it."""
         text = storable(text)
-        with self.db.writing():
+        with self._db.writing():
             conversation_id = self._conversation_of(message_id)
-            touch(self.db, conversation_id, now_ms)
-            _note(self.db, conversation_id, "edit", message_id, removed, now_ms)
-            row = self.db.one(_MESSAGES.edit, id=message_id, size=len(text.encode()))
+            self._touch(conversation_id, now_ms)
+            self._note_change(conversation_id, "edit", message_id, removed, now_ms)
+            row = self._db.one(_MESSAGES.edit, id=message_id, size=len(text.encode()))
             if row is None:
                 raise Misuse(f"message {message_id} was removed")
             revision: int = row[1]
             fields = {"message": message_id, "revision": revision, "text": text, "created_ms": now_ms}
-            self.db.run(_MESSAGES.revise, **fields)
-            _drop(self.db, conversation_id, removed, now_ms, epochs)
+            self._db.run(_MESSAGES.revise, **fields)
+            self._drop_messages(conversation_id, removed, now_ms, epochs)
         return revision
 
     def truncate(
         self, conversation_id: str, removed: Sequence[str], now_ms: int, epochs: Sequence[Voice] = ()
     ) -> None:
         """These messages stand no longer. They are kept, marked with the time."""
-        with self.db.writing():
-            touch(self.db, conversation_id, now_ms)
+        with self._db.writing():
+            self._touch(conversation_id, now_ms)
             if removed:
-                _note(self.db, conversation_id, "truncate", removed[0], removed, now_ms)
-            _drop(self.db, conversation_id, removed, now_ms, epochs)
+                self._note_change(conversation_id, "truncate", removed[0], removed, now_ms)
+            self._drop_messages(conversation_id, removed, now_ms, epochs)
 
     def rerun(
         self,
@@ -205,11 +200,11 @@ class History(Section):
         epochs: Sequence[Voice] = (),
     ) -> None:
         """A message is run again, said as ``message`` says now; what came after it stands no longer."""
-        with self.db.writing():
-            touch(self.db, conversation_id, now_ms)
-            _note(self.db, conversation_id, "retry", message.id, removed, now_ms, run)
-            readdress(self.db, message)
-            _drop(self.db, conversation_id, removed, now_ms, epochs)
+        with self._db.writing():
+            self._touch(conversation_id, now_ms)
+            self._note_change(conversation_id, "retry", message.id, removed, now_ms, run)
+            self._readdress(message)
+            self._drop_messages(conversation_id, removed, now_ms, epochs)
 
     def undo(
         self,
@@ -221,26 +216,26 @@ class History(Section):
 
         Revisions get their old numbers back, so that what native sessions hold is compared as before.
         """
-        with self.db.writing():
-            touch(self.db, conversation_id, now_ms)
+        with self._db.writing():
+            self._touch(conversation_id, now_ms)
             change = self._last_change(conversation_id)
             if change is None:
                 return None
-            rows = self.db.all(_MESSAGES.said_since, conversation=conversation_id, place=change.last_place)
+            rows = self._db.all(_MESSAGES.said_since, conversation=conversation_id, place=change.last_place)
             since = {row[0] for row in rows}
             answers = self._answers(change)
             if since - answers:
                 return None
-            before = standing(self.db, conversation_id)
-            _revert(self.db, conversation_id, change, answers, now_ms)
-            after = standing(self.db, conversation_id)
-            rewrite(self.db, conversation_id)
-            raise_epochs(self.db, conversation_id, risen(before, after))
-            self.db.run(_HISTORY.undone, id=change.id, now_ms=now_ms)
+            before = self._standing(conversation_id)
+            self._revert(conversation_id, change, answers, now_ms)
+            after = self._standing(conversation_id)
+            self._rewrite(conversation_id)
+            self._raise_epochs(conversation_id, risen(before, after))
+            self._db.run(_HISTORY.undone, id=change.id, now_ms=now_ms)
         return change
 
     def _last_change(self, conversation_id: str) -> ChangeRow | None:
-        row = self.db.one(_HISTORY.last_change, conversation=conversation_id)
+        row = self._db.one(_HISTORY.last_change, conversation=conversation_id)
         if row is None:
             return None
         fields = dict(zip(ChangeRow.__struct_fields__, row, strict=True))
@@ -249,78 +244,76 @@ class History(Section):
 
     def _answers(self, change: ChangeRow) -> set[str]:
         """What a retry was answered: that goes with it, and does not count as said since."""
-        row = self.db.one(_TURNS.answer_of, id=change.run) if change.run is not None else None
+        row = self._db.one(_TURNS.answer_of, id=change.run) if change.run is not None else None
         return {row[0]} if row is not None and row[0] is not None else set()
 
     def epochs(self, conversation_id: str) -> dict[Voice, int]:
         """How often each voice's slice has changed; a voice that is not in it: never."""
-        rows = self.db.all(_HISTORY.epochs, conversation=conversation_id)
+        rows = self._db.all(_HISTORY.epochs, conversation=conversation_id)
         return {Voice(agent, role): epoch for agent, role, epoch in rows}
 
     def lineage(self, conversation_id: str) -> list[LineageRow]:
         """Oldest first."""
-        rows = self.db.all(_HISTORY.lineage, conversation=conversation_id)
+        rows = self._db.all(_HISTORY.lineage, conversation=conversation_id)
         return [
             LineageRow(child=c, parent=p, kind=kind, session=s or None, parent_session=ps, ms=ms)
             for c, p, kind, s, ps, ms in rows
         ]
 
     def _conversation_of(self, message_id: str) -> str:
-        row = self.db.one(_MESSAGES.conversation_of, id=message_id)
+        row = self._db.one(_MESSAGES.conversation_of, id=message_id)
         if row is None:
             raise Misuse(f"there is no message {message_id}")
         return str(row[0])
 
+    def _note_change(
+        self,
+        conversation_id: str,
+        kind: str,
+        message_id: str,
+        removed: Sequence[str],
+        now_ms: int,
+        run: str | None = None,
+    ) -> None:
+        """How it was before a change, so that it can be taken back."""
+        was = self._db.one(_MESSAGES.as_it_is, id=message_id)
+        last = self._db.one(_MESSAGES.last_place, conversation=conversation_id)
+        if was is None or last is None:
+            raise Misuse(f"there is no message {message_id}")
+        self._db.run(
+            _HISTORY.changed,
+            id=clock.new_id(now_ms),
+            conversation=conversation_id,
+            kind=kind,
+            message=message_id,
+            revision=was[0],
+            facts=was[1],
+            removed=to_json(list(removed)),
+            last_place=last[0],
+            run=run,
+            ms=now_ms,
+        )
 
-def _note(
-    db: Database,
-    conversation_id: str,
-    kind: str,
-    message_id: str,
-    removed: Sequence[str],
-    now_ms: int,
-    run: str | None = None,
-) -> None:
-    """How it was before a change, so that it can be taken back."""
-    was = db.one(_MESSAGES.as_it_is, id=message_id)
-    last = db.one(_MESSAGES.last_place, conversation=conversation_id)
-    if was is None or last is None:
-        raise Misuse(f"there is no message {message_id}")
-    db.run(
-        _HISTORY.changed,
-        id=clock.new_id(now_ms),
-        conversation=conversation_id,
-        kind=kind,
-        message=message_id,
-        revision=was[0],
-        facts=was[1],
-        removed=to_json(list(removed)),
-        last_place=last[0],
-        run=run,
-        ms=now_ms,
-    )
+    def _drop_messages(
+        self, conversation_id: str, removed: Sequence[str], now_ms: int, epochs: Sequence[Voice]
+    ) -> None:
+        self._rewrite(conversation_id)
+        fields = {"conversation": conversation_id, "now_ms": now_ms}
+        self._db.many(_MESSAGES.drop, [{"id": message_id, **fields} for message_id in removed])
+        self._raise_epochs(conversation_id, epochs)
+
+    def _revert(self, conversation_id: str, change: ChangeRow, answers: Iterable[str], now_ms: int) -> None:
+        back = {"conversation": conversation_id}
+        self._db.many(_MESSAGES.drop, [{"id": each, "now_ms": now_ms, **back} for each in answers])
+        self._db.many(_MESSAGES.restore, [{"id": each, **back} for each in change.removed])
+        self._db.run(_MESSAGES.revert, id=change.message, revision=change.revision, facts=change.facts)
+        for message_id, text in self._db.among(_MESSAGES.texts, [change.message]):
+            self._db.run(_MESSAGES.resize, id=message_id, size=len(text.encode()))
+
+    def _raise_epochs(self, conversation_id: str, voices: Sequence[Voice]) -> None:
+        rows = [{"conversation": conversation_id, "agent": v.agent, "role": v.role} for v in voices]
+        self._db.many(_HISTORY.raise_epoch, rows)
 
 
-def _drop(
-    db: Database, conversation_id: str, removed: Sequence[str], now_ms: int, epochs: Sequence[Voice]
-) -> None:
-    rewrite(db, conversation_id)
-    fields = {"conversation": conversation_id, "now_ms": now_ms}
-    db.many(_MESSAGES.drop, [{"id": message_id, **fields} for message_id in removed])
-    raise_epochs(db, conversation_id, epochs)
-
-
-def _revert(
-    db: Database, conversation_id: str, change: ChangeRow, answers: Iterable[str], now_ms: int
-) -> None:
-    back = {"conversation": conversation_id}
-    db.many(_MESSAGES.drop, [{"id": each, "now_ms": now_ms, **back} for each in answers])
-    db.many(_MESSAGES.restore, [{"id": each, **back} for each in change.removed])
-    db.run(_MESSAGES.revert, id=change.message, revision=change.revision, facts=change.facts)
-    for message_id, text in db.among(_MESSAGES.texts, [change.message]):
-        db.run(_MESSAGES.resize, id=message_id, size=len(text.encode()))
-
-
-def raise_epochs(db: Database, conversation_id: str, voices: Sequence[Voice]) -> None:
-    rows = [{"conversation": conversation_id, "agent": v.agent, "role": v.role} for v in voices]
-    db.many(_HISTORY.raise_epoch, rows)
+def conversation_of(row: Row) -> Conversation:
+    return Conversation(**dict(zip(Conversation.__struct_fields__, row, strict=True)))

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from segue.core.model import Host, Pin
-from segue.store import sessions
 from segue.store.database import Database, Queries, Row
+from segue.store.sessions import Sessions
 
 _SQL = Queries("kept")
 _EVER_MS = 1 << 62
@@ -42,69 +42,6 @@ class Totals(msgspec.Struct, frozen=True):
     oldest_ms: int | None
 
 
-def find(db: Database, agent: str, account: str, native_id: str) -> KeptRow | None:
-    row = db.one(_SQL.find, agent=agent, account=account, native_id=native_id)
-    return None if row is None else _kept_of(row)
-
-
-def every(db: Database) -> list[KeptRow]:
-    """All copies, the one that was used last first."""
-    return [_kept_of(row) for row in db.all(_SQL.every)]
-
-
-def save(db: Database, row: KeptRow, seen: KeptRow | None) -> bool:
-    """Instead of the copy that was seen. False: somebody else kept or dropped it meanwhile."""
-    fields = msgspec.structs.asdict(row)
-    if seen is None:
-        return db.run(_SQL.add, **fields) == 1
-    return db.run(_SQL.change, **fields | {"version": seen.version + 1}, seen=seen.version) == 1
-
-
-def totals(db: Database) -> Totals:
-    row = db.one(_SQL.totals)
-    assert row is not None
-    return Totals(int(row[0]), int(row[1]), row[2])
-
-
-def drop_oldest(db: Database, used_before_ms: int, too_much: int, recent_ms: int) -> int:
-    """Drop what no conversation would go on with and nobody used since, and more until so many bytes are
-    saved: the oldest first, and last those that are needed or were used recently. How many."""
-    dropped, saved = 0, 0
-    before_ms = _EVER_MS if too_much > 0 else used_before_ms
-    for row in db.all(_SQL.oldest_first, before_ms=before_ms, recent_ms=recent_ms):
-        agent, account, native_id, version, packed, used_ms, needed = row
-        if saved >= too_much and (needed or used_ms >= used_before_ms):
-            break
-        if db.run(_SQL.drop, agent=agent, account=account, native_id=native_id, seen=version):
-            dropped, saved = dropped + 1, saved + packed
-    return dropped
-
-
-def forget(db: Database, conversation: str) -> None:
-    """Before a conversation goes: its copies go too, but not those that another one would go on with."""
-    with db.writing():
-        db.run(_SQL.forget, conversation=conversation)
-        db.run(_SQL.hand_on, conversation=conversation)
-
-
-def manifests(db: Database) -> list[str]:
-    return [text for (text,) in db.all(_SQL.manifests)]
-
-
-def no_garbage(db: Database) -> None:
-    """It was collected."""
-    db.run(_SQL.no_garbage)
-
-
-def move(db: Database, conversation: str, pin: Pin, host: Host, home: str) -> None:
-    """The pinned session is on this host from now on."""
-    with db.writing():
-        row, here = sessions.session_by_id(db, pin.session), {"host": host.name, "host_id": host.id}
-        if row is not None:
-            sessions.save_session(db, msgspec.structs.replace(row, **here, home=home))
-        sessions.save_pin(db, conversation, msgspec.structs.replace(pin, **here, home=home))
-
-
 class ChunkTable:
     """The pieces of copies in the database, for every host that shares it."""
 
@@ -132,6 +69,68 @@ class ChunkTable:
 
     def sizes(self) -> dict[str, int]:
         return dict(self._db.all(_SQL.chunk_sizes))
+
+
+class Copies(Sessions):
+    """Our own copies of native sessions. Each is known by its agent, account and native id."""
+
+    def session_copy(self, agent: str, account: str, native_id: str) -> KeptRow | None:
+        row = self._db.one(_SQL.find, agent=agent, account=account, native_id=native_id)
+        return None if row is None else _kept_of(row)
+
+    def session_copies(self) -> list[KeptRow]:
+        """All copies, the one that was used last first."""
+        return [_kept_of(row) for row in self._db.all(_SQL.every)]
+
+    def save_copy(self, row: KeptRow, seen: KeptRow | None) -> bool:
+        """Instead of the copy that was seen. False: somebody else kept or dropped it meanwhile."""
+        fields = msgspec.structs.asdict(row)
+        if seen is None:
+            return self._db.run(_SQL.add, **fields) == 1
+        return self._db.run(_SQL.change, **fields | {"version": seen.version + 1}, seen=seen.version) == 1
+
+    def copy_totals(self) -> Totals:
+        row = self._db.one(_SQL.totals)
+        assert row is not None
+        return Totals(int(row[0]), int(row[1]), row[2])
+
+    def drop_oldest_copies(self, used_before_ms: int, too_much: int, recent_ms: int) -> int:
+        """Drop what no conversation would go on with and nobody used since, and more until so many bytes are
+        saved: the oldest first, and last those that are needed or were used recently. How many."""
+        dropped, saved = 0, 0
+        before_ms = _EVER_MS if too_much > 0 else used_before_ms
+        for row in self._db.all(_SQL.oldest_first, before_ms=before_ms, recent_ms=recent_ms):
+            agent, account, native_id, version, packed, used_ms, needed = row
+            if saved >= too_much and (needed or used_ms >= used_before_ms):
+                break
+            if self._db.run(_SQL.drop, agent=agent, account=account, native_id=native_id, seen=version):
+                dropped, saved = dropped + 1, saved + packed
+        return dropped
+
+    def copy_manifests(self) -> list[str]:
+        return [text for (text,) in self._db.all(_SQL.manifests)]
+
+    def clear_copy_garbage(self) -> None:
+        """Note that it was collected."""
+        self._db.run(_SQL.no_garbage)
+
+    def move_session(self, conversation: str, pin: Pin, host: Host, home: str) -> None:
+        """The pinned session is on this host from now on."""
+        with self._db.writing():
+            row, here = self._session_by_id(pin.session), {"host": host.name, "host_id": host.id}
+            if row is not None:
+                self._save_session(msgspec.structs.replace(row, **here, home=home))
+            self._save_pin(conversation, msgspec.structs.replace(pin, **here, home=home))
+
+    def shared_chunks(self) -> ChunkTable | None:
+        """The pieces of copies, where hosts share the database. None: each host keeps them in files."""
+        return ChunkTable(self._db) if self._db.shared else None
+
+    def _forget_copies(self, conversation: str) -> None:
+        """Before a conversation goes: its copies go too, but not those that another one would go on with."""
+        with self._db.writing():
+            self._db.run(_SQL.forget, conversation=conversation)
+            self._db.run(_SQL.hand_on, conversation=conversation)
 
 
 def _kept_of(row: Row) -> KeptRow:

@@ -1,19 +1,15 @@
-"""One connection to a database, whichever it is: named parameters, rows as tuples, whole transactions.
-
-A connection serves one thread at a time; whoever comes second waits. Errors of the driver become
-``Broken``: one line that says which store, what is wrong and what to do.
-
-Values as the databases can hold them: texts that are UTF-8 without NUL, everything nested as JSON.
-
-Named SQL: one file per subject in ``sql/``, read when its first query is needed.
+"""One connection to a database, whichever it is: named queries, rows as tuples, whole transactions.
 
     _SQL = Queries("turns")
     db.one(_SQL.by_id, id=turn_id)
 
-The files are written for aiosql (``-- name: by_id(id)^``, parameters as ``:name``), and a test reads them
-with it. At run time they are only cut up: importing aiosql takes longer than all the rest of a turn's start.
+A connection serves one thread at a time; whoever comes second waits. Errors of the driver become
+``Broken``: one line that says which store, what is wrong and what to do. Texts are stored as UTF-8 without
+NUL, everything nested as JSON.
 
-What the parts of the store have in common: the connection.
+The queries stand in ``sql/``, one file per subject, read when the first of them is needed. The files are
+written for aiosql (``-- name: by_id(id)^``, parameters as ``:name``), and a test reads them with it. At run
+time they are only cut up: importing aiosql takes longer than all the rest of a turn's start.
 """
 
 from __future__ import annotations
@@ -58,7 +54,7 @@ def to_json(value: Any) -> str:
 
 
 def from_json(text: str | None, kind: type[T]) -> T | None:
-    """What ``pack`` wrote; None for what cannot be understood (any more)."""
+    """What ``to_json`` wrote; None for what cannot be understood (any more)."""
     if text is None:
         return None
     try:
@@ -133,6 +129,8 @@ class Database:
     """What the two databases share; each adds how to talk to its driver."""
 
     name: ClassVar[str]
+    shared: ClassVar[bool]
+    """Whether several hosts may use it."""
     BEGIN_WRITING: ClassVar[str]
     BEGIN_READING: ClassVar[str]
 
@@ -251,4 +249,4 @@ class Section:
     """One subject of the store; ``Store`` is all of them."""
 
     def __init__(self, db: Database) -> None:
-        self.db = db
+        self._db = db

@@ -1,6 +1,7 @@
-"""A conversation goes on with a session that no turn of it made: somebody else's, or a repaired copy.
+"""What a conversation begins with or takes in: a copy of another one, or a session no turn of it made.
 
-A fork: a conversation of its own that begins with a copy of another, and may use its native sessions.
+A fork is a conversation of its own that begins with a copy of another, and may use its native sessions. A
+session that no turn of the conversation made is somebody else's, or a repaired copy.
 """
 
 from __future__ import annotations
@@ -13,12 +14,21 @@ from segue.core.errors import Misuse
 from segue.core.model import Held, Message, Pin, Voice
 from segue.core.turn import Saved
 from segue.core.usage import Context, Usage
-from segue.store import messages, sessions
-from segue.store.conversations import create, touch
-from segue.store.database import Database, Queries, Row, to_json
+from segue.store.conversations import Conversations
+from segue.store.database import Queries, Row, to_json
 from segue.store.messages import read_facts
 from segue.store.records import Conversation, SessionRow, TurnRow, telling
+from segue.store.sessions import pin_of
 from segue.store.turns import turn_of
+
+_SQL = Queries("messages")
+_HISTORY = Queries("history")
+_SESSIONS = Queries("sessions")
+_CONVERSATIONS = Queries("conversations")
+_TURNS = Queries("turns")
+_EVENTS = Queries("events")
+COPIED = "fork"
+"""How a turn came about that is only the copy of another conversation's: it counts in no sum."""
 
 
 class Adoption(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,18 +39,6 @@ class Adoption(msgspec.Struct, frozen=True, kw_only=True):
     pin: Pin
     held: Sequence[Held]
     held_from: int = 0
-
-
-def adopt(db: Database, conversation_id: str, adoption: Adoption, now_ms: int) -> None:
-    """In one transaction: the messages get their places behind those that stand."""
-    with db.writing():
-        touch(db, conversation_id, now_ms)
-        messages.insert(db, conversation_id, adoption.said, first_place=None)
-        for message, _, _ in adoption.said:
-            messages.place(db, message.id)
-        sessions.save_session(db, adoption.session)
-        sessions.hold(db, adoption.session.id, adoption.held_from, adoption.held)
-        sessions.save_pin(db, conversation_id, adoption.pin)
 
 
 class Successor(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,32 +55,148 @@ class Successor(msgspec.Struct, frozen=True, kw_only=True):
     """It differs from the one before in more than its id."""
 
 
-def repin(db: Database, conversation_id: str, pin: Pin, successor: Successor, now_ms: int) -> None:
-    """The pinned session holds the same as before under another id; the old one is retired.
+class Forks(Conversations):
+    """What a conversation begins with or takes in. ``Store`` makes one when it is needed."""
 
-    Where its messages end is known of the last one only.
-    """
-    with db.writing():
-        row = sessions.session_by_id(db, pin.session)
-        held = [msgspec.structs.replace(each, anchor=None) for each in sessions.held_by(db, pin.session)]
-        if row is None or not held:
-            return
-        held[-1] = msgspec.structs.replace(held[-1], anchor=successor.end)
-        made = msgspec.structs.replace(
-            row,
-            id=successor.session,
-            native_id=successor.native_id,
-            home=successor.home,
-            path=None,
-            created_ms=now_ms,
-            last_used_ms=now_ms,
-            parent=row.id,
-            how=successor.how,
+    def adopt(self, conversation_id: str, adoption: Adoption, now_ms: int) -> None:
+        """In one transaction: the messages get their places behind those that stand."""
+        with self._db.writing():
+            self._touch(conversation_id, now_ms)
+            self._insert_messages(conversation_id, adoption.said, first_place=None)
+            for message, _, _ in adoption.said:
+                self._place_message(message.id)
+            self._save_session(adoption.session)
+            self._hold(adoption.session.id, adoption.held_from, adoption.held)
+            self._save_pin(conversation_id, adoption.pin)
+
+    def repin(self, conversation_id: str, pin: Pin, successor: Successor, now_ms: int) -> None:
+        """The pinned session holds the same as before under another id; the old one is retired.
+
+        Where its messages end is known of the last one only.
+        """
+        with self._db.writing():
+            row = self._session_by_id(pin.session)
+            held = [msgspec.structs.replace(each, anchor=None) for each in self.held_by(pin.session)]
+            if row is None or not held:
+                return
+            held[-1] = msgspec.structs.replace(held[-1], anchor=successor.end)
+            made = msgspec.structs.replace(
+                row,
+                id=successor.session,
+                native_id=successor.native_id,
+                home=successor.home,
+                path=None,
+                created_ms=now_ms,
+                last_used_ms=now_ms,
+                parent=row.id,
+                how=successor.how,
+            )
+            self._save_session(made)
+            self._hold(made.id, 0, held)
+            self._save_pin(conversation_id, _fresh(pin, successor))
+            self._retire_session(row.id, successor.reason, now_ms)
+
+    def fork(
+        self,
+        conversation: Conversation,
+        new_key: str,
+        upto: str | None,
+        now_ms: int,
+        ids: Callable[[], str],
+    ) -> Conversation:
+        """See ``Store.fork``."""
+        with self._db.writing():
+            rows = _upto(self._db.all(_SQL.whole, conversation=conversation.id), upto)
+            new = msgspec.structs.replace(
+                conversation,
+                id=ids(),
+                key=new_key,
+                created_ms=now_ms,
+                updated_ms=now_ms,
+                forked_from=conversation.key,
+                forked_at=rows[-1][0] if rows else None,
+            )
+            self._create(new)
+            renamed = {row[0]: ids() for row in rows}
+            copies = [(self._copy(conversation.id, row, renamed), row[5], row[4]) for row in rows]
+            self._insert_messages(new.id, copies, first_place=1)
+            for agent, role, epoch in self._db.all(_HISTORY.epochs, conversation=conversation.id):
+                self._db.run(_HISTORY.set_epoch, conversation=new.id, agent=agent, role=role, epoch=epoch)
+            for agent, role, granted in self._db.all(
+                _CONVERSATIONS.all_granted, conversation=conversation.id
+            ):
+                self._db.run(
+                    _CONVERSATIONS.grant, conversation=new.id, agent=agent, role=role, granted=granted
+                )
+            self._fork_failures(conversation, new, renamed, ids)
+            for row in self._db.all(_SESSIONS.pins, conversation=conversation.id):
+                self._fork_pin(pin_of(row), conversation.key, new, renamed, ids)
+        return new
+
+    def _copy(self, conversation_id: str, row: Row, renamed: dict[str, str]) -> Message:
+        """Its number of revision stays, so that it can be compared with what a session holds."""
+        message_id, facts, revision = row[:3]
+        known = read_facts(facts)
+        return Message(
+            id=renamed[message_id],
+            sender=known.sender,
+            voice=Voice(known.agent, known.role),
+            revision=revision,
+            account=known.account,
+            under=self._login_marks(conversation_id, known.under),
+            blank=known.blank,
         )
-        sessions.save_session(db, made)
-        sessions.hold(db, made.id, 0, held)
-        sessions.save_pin(db, conversation_id, _fresh(pin, successor))
-        sessions.retire(db, row.id, successor.reason, now_ms)
+
+    def _fork_failures(
+        self, old: Conversation, new: Conversation, renamed: dict[str, str], ids: Callable[[], str]
+    ) -> None:
+        """What came of the messages that have no answer: whoever goes on in the fork is told of it too."""
+        failed: dict[str, list[TurnRow]] = {}
+        for row in map(turn_of, self._db.all(_TURNS.came_to_nothing, conversation=old.id)):
+            failed.setdefault(row.message, []).append(row)
+        for turn in (telling(runs) for message, runs in failed.items() if message in renamed):
+            if turn is None or turn.told is None:
+                continue
+            told = msgspec.structs.replace(
+                turn.told,
+                run=ids(),
+                conversation=new.key,
+                usage=Usage(),
+                cost_usd=None,
+                cost_estimated=False,
+                saved=Saved(),
+            )
+            where = {"conversation": new.id, "message": renamed[turn.message]}
+            self._db.run(_TURNS.copy, id=told.run, old=turn.id, told=to_json(told), via=COPIED, **where)
+            self._db.run(_EVENTS.copy_tools, turn=told.run, old=turn.id)
+
+    def _fork_pin(
+        self,
+        pin: Pin | None,
+        key: str,
+        new: Conversation,
+        renamed: dict[str, str],
+        ids: Callable[[], str],
+    ) -> None:
+        """The fork's own row for a session it shares, with what the fork knows of it; none if nothing."""
+        session = None if pin is None else self._session_by_id(pin.session)
+        if pin is None or session is None:
+            return
+        held = _known(self.held_by(session.id), renamed)
+        if not held:
+            return
+        mine = msgspec.structs.replace(
+            session,
+            id=ids(),
+            conversation=new.id,
+            parent=session.id,
+            how="fork",
+            created_ms=new.created_ms,
+            last_used_ms=new.created_ms,
+        )
+        self._save_session(mine)
+        self._hold(mine.id, 0, held)
+        self._save_pin(new.id, msgspec.structs.replace(pin, session=mine.id, foreign=pin.foreign or key))
 
 
 def _fresh(pin: Pin, successor: Successor) -> Pin:
@@ -99,50 +213,6 @@ def _fresh(pin: Pin, successor: Successor) -> Pin:
     )
 
 
-_SQL = Queries("messages")
-_HISTORY = Queries("history")
-_SESSIONS = Queries("sessions")
-_CONVERSATIONS = Queries("conversations")
-_TURNS = Queries("turns")
-_EVENTS = Queries("events")
-COPIED = "fork"
-"""How a turn came about that is only the copy of another conversation's: it counts in no sum."""
-
-
-def fork(
-    db: Database,
-    conversation: Conversation,
-    new_key: str,
-    upto: str | None,
-    now_ms: int,
-    ids: Callable[[], str],
-) -> Conversation:
-    """See ``Store.fork``."""
-    with db.writing():
-        rows = _upto(db.all(_SQL.whole, conversation=conversation.id), upto)
-        new = msgspec.structs.replace(
-            conversation,
-            id=ids(),
-            key=new_key,
-            created_ms=now_ms,
-            updated_ms=now_ms,
-            forked_from=conversation.key,
-            forked_at=rows[-1][0] if rows else None,
-        )
-        create(db, new)
-        renamed = {row[0]: ids() for row in rows}
-        copies = [(_copy(db, conversation.id, row, renamed), row[5], row[4]) for row in rows]
-        messages.insert(db, new.id, copies, first_place=1)
-        for agent, role, epoch in db.all(_HISTORY.epochs, conversation=conversation.id):
-            db.run(_HISTORY.set_epoch, conversation=new.id, agent=agent, role=role, epoch=epoch)
-        for agent, role, granted in db.all(_CONVERSATIONS.all_granted, conversation=conversation.id):
-            db.run(_CONVERSATIONS.grant, conversation=new.id, agent=agent, role=role, granted=granted)
-        _fork_failures(db, conversation, new, renamed, ids)
-        for row in db.all(_SESSIONS.pins, conversation=conversation.id):
-            _fork_pin(db, sessions.pin_of(row), conversation.key, new, renamed, ids)
-    return new
-
-
 def _upto(rows: list[Row], upto: str | None) -> list[Row]:
     if upto is None:
         return rows
@@ -150,74 +220,6 @@ def _upto(rows: list[Row], upto: str | None) -> list[Row]:
         if row[0] == upto:
             return rows[:n]
     raise Misuse(f"message {upto} does not stand in this conversation")
-
-
-def _copy(db: Database, conversation_id: str, row: Row, renamed: dict[str, str]) -> Message:
-    """Its number of revision stays, so that it can be compared with what a session holds."""
-    message_id, facts, revision = row[:3]
-    known = read_facts(facts)
-    return Message(
-        id=renamed[message_id],
-        sender=known.sender,
-        voice=Voice(known.agent, known.role),
-        revision=revision,
-        account=known.account,
-        under=messages.login_marks(db, conversation_id, known.under),
-        blank=known.blank,
-    )
-
-
-def _fork_failures(
-    db: Database, old: Conversation, new: Conversation, renamed: dict[str, str], ids: Callable[[], str]
-) -> None:
-    """What came of the messages that have no answer: whoever goes on in the fork is told of it as well."""
-    failed: dict[str, list[TurnRow]] = {}
-    for row in map(turn_of, db.all(_TURNS.came_to_nothing, conversation=old.id)):
-        failed.setdefault(row.message, []).append(row)
-    for turn in (telling(runs) for message, runs in failed.items() if message in renamed):
-        if turn is None or turn.told is None:
-            continue
-        told = msgspec.structs.replace(
-            turn.told,
-            run=ids(),
-            conversation=new.key,
-            usage=Usage(),
-            cost_usd=None,
-            cost_estimated=False,
-            saved=Saved(),
-        )
-        where = {"conversation": new.id, "message": renamed[turn.message]}
-        db.run(_TURNS.copy, id=told.run, old=turn.id, told=to_json(told), via=COPIED, **where)
-        db.run(_EVENTS.copy_tools, turn=told.run, old=turn.id)
-
-
-def _fork_pin(
-    db: Database,
-    pin: Pin | None,
-    key: str,
-    new: Conversation,
-    renamed: dict[str, str],
-    ids: Callable[[], str],
-) -> None:
-    """The fork's own row for a session it shares, with what the fork knows of it; none if that is nothing."""
-    session = None if pin is None else sessions.session_by_id(db, pin.session)
-    if pin is None or session is None:
-        return
-    held = _known(sessions.held_by(db, session.id), renamed)
-    if not held:
-        return
-    mine = msgspec.structs.replace(
-        session,
-        id=ids(),
-        conversation=new.id,
-        parent=session.id,
-        how="fork",
-        created_ms=new.created_ms,
-        last_used_ms=new.created_ms,
-    )
-    sessions.save_session(db, mine)
-    sessions.hold(db, mine.id, 0, held)
-    sessions.save_pin(db, new.id, msgspec.structs.replace(pin, session=mine.id, foreign=pin.foreign or key))
 
 
 def _known(held: tuple[Held, ...], renamed: dict[str, str]) -> list[Held]:

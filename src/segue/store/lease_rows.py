@@ -7,17 +7,14 @@ all that try to take a lease at the same moment, in whatever process or host, ex
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import msgspec
 
 from segue.core.model import Owner
-from segue.store.database import Database, Queries, Row, from_json, to_json
+from segue.store.database import Queries, Row, Section, from_json, to_json
 from segue.store.records import Claim, LeaseRow
 from segue.system import clock
-
-if TYPE_CHECKING:
-    from segue.store.store import Store
 
 RENEW_S = 5
 """How often its owner renews it."""
@@ -27,7 +24,6 @@ DEAD_S = 20
 Verdict = Literal["alive", "dead", "orphan"]
 Judge = Callable[[LeaseRow], Verdict]
 """``orphan``: the owner is dead, but the process group that wrote for it lives."""
-
 _SQL = Queries("leases")
 _TRIES = 100
 
@@ -45,77 +41,64 @@ class Busy(msgspec.Struct, frozen=True):
     holder: LeaseRow
 
 
-def take(store: Store, name: str, owner: Owner, judge: Judge) -> Taken | Busy:
-    """Take the lease if it is free, or its owner is dead by ``judge``."""
-    held = None
-    for _ in range(_TRIES):
-        held = find(store, name)
-        if held is not None and judge(held) == "alive":
-            return Busy(held)
-        claim = _take(store.db, name, owner, held)
-        if claim is not None:
-            return Taken(claim, held)
-    assert held is not None
-    return Busy(held)
+class Leases(Section):
+    """The rows of all leases."""
 
+    def take_lease(self, name: str, owner: Owner, judge: Judge) -> Taken | Busy:
+        """Take the lease if it is free, or its owner is dead by ``judge``."""
+        held = None
+        for _ in range(_TRIES):
+            held = self.lease(name)
+            if held is not None and judge(held) == "alive":
+                return Busy(held)
+            claim = self._swap(name, owner, held)
+            if claim is not None:
+                return Taken(claim, held)
+        assert held is not None
+        return Busy(held)
 
-def find(store: Store, name: str) -> LeaseRow | None:
-    """Who has it now."""
-    return _find(store.db, name)
+    def lease(self, name: str) -> LeaseRow | None:
+        """Who has it now."""
+        row = self._db.one(_SQL.find, name=name)
+        return None if row is None else _lease_of(row)
+
+    def clock_ms(self) -> int:
+        """The time by the clock that ages are told by."""
+        row = self._db.one(_SQL.now)
+        return int(row[0]) if row is not None else 0
+
+    def renew_lease(self, claim: Claim) -> bool:
+        """Whether it is still theirs. Within a transaction nobody can take it before that is over."""
+        return self._db.run(_SQL.renew, **msgspec.structs.asdict(claim)) == 1
+
+    def note_group(self, claim: Claim, group: str | None) -> bool:
+        """Note the run directory of what writes under this lease. It outlives a take-over."""
+        return self._db.run(_SQL.note_group, **msgspec.structs.asdict(claim), process_group=group) == 1
+
+    def release_lease(self, claim: Claim) -> bool:
+        """Give it back. False: it was not ours any more."""
+        return self._db.run(_SQL.release, **msgspec.structs.asdict(claim)) == 1
+
+    def _swap(self, name: str, owner: Owner, held: LeaseRow | None) -> Claim | None:
+        """None: somebody was faster."""
+        mine = {"name": name, "token": clock.random_hex(16), "owner": to_json(owner)}
+        with self._db.writing():
+            self._db.run(_SQL.next_generation)
+            if held is None:
+                got = self._db.run(_SQL.take, **mine)
+            else:
+                got = self._db.run(_SQL.take_over, **mine, seen_token=held.token, seen_ms=held.renewed_ms)
+            row = self.lease(name) if got else None
+        return None if row is None else row.claim
+
+    def _drop_lease(self, name: str) -> None:
+        """Whoever had it is dead, and nobody takes it over."""
+        self._db.run(_SQL.drop, name=name)
 
 
 def waiting(run: str) -> str:
     """The name of the lease by which a run shows that it waits."""
     return f"waiting:{run}"
-
-
-def drop(db: Database, name: str) -> None:
-    """Whoever had it is dead, and nobody takes it over."""
-    db.run(_SQL.drop, name=name)
-
-
-def now_ms(store: Store) -> int:
-    """The time by the clock that ages are told by."""
-    row = store.db.one(_SQL.now)
-    return int(row[0]) if row is not None else 0
-
-
-def renew(store: Store, claim: Claim) -> bool:
-    """False: it is somebody else's by now."""
-    return confirm(store.db, claim)
-
-
-def confirm(db: Database, claim: Claim) -> bool:
-    """Whether it is theirs; within a transaction nobody can take it from them until that is over."""
-    return db.run(_SQL.renew, **msgspec.structs.asdict(claim)) == 1
-
-
-def note_group(store: Store, claim: Claim, group: str | None) -> bool:
-    """Note the run directory of what writes under this lease. It outlives a take-over."""
-    return store.db.run(_SQL.note_group, **msgspec.structs.asdict(claim), process_group=group) == 1
-
-
-def release(store: Store, claim: Claim) -> bool:
-    """Give it back. False: it was not ours any more."""
-    return store.db.run(_SQL.release, **msgspec.structs.asdict(claim)) == 1
-
-
-def _take(db: Database, name: str, owner: Owner, held: LeaseRow | None) -> Claim | None:
-    """None: somebody was faster."""
-    mine = {"name": name, "token": clock.random_hex(16), "owner": to_json(owner)}
-    with db.writing():
-        db.run(_SQL.next_generation)
-        if held is None:
-            got = db.run(_SQL.take, **mine)
-        else:
-            got = db.run(_SQL.take_over, **mine, seen_token=held.token, seen_ms=held.renewed_ms)
-        row = _find(db, name) if got else None
-    return None if row is None else row.claim
-
-
-def _find(db: Database, name: str) -> LeaseRow | None:
-    row = db.one(_SQL.find, name=name)
-    return None if row is None else _lease_of(row)
 
 
 def _lease_of(row: Row) -> LeaseRow:

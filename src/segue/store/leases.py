@@ -69,7 +69,7 @@ class LeaseLock:
         _HELD.discard(self.claim.token)
         try:
             with suppress(Exception):
-                lease_rows.release(self._store, self.claim)
+                self._store.release_lease(self.claim)
         finally:
             os.close(self._lock)
 
@@ -118,10 +118,10 @@ class Acquiring:
         lock = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            got = lease_rows.take(self._store, self._name, self._owner, self._judge)
+            got = self._store.take_lease(self._name, self._owner, self._judge)
         except BlockingIOError:
             os.close(lock)
-            row = lease_rows.find(self._store, self._name)
+            row = self._store.lease(self._name)
             return processes.short_name(row.owner) if row is not None else "another process"
         except BaseException:
             os.close(lock)
@@ -162,10 +162,10 @@ class WaitingTurn:
 
     def begin(self, on_beat: Callable[[], object] | None = None) -> None:
         with suppress(Exception):  # the store may be away; whoever waits waits all the same
-            got = lease_rows.take(self._store, self._name, self._owner, lambda _: "dead")
+            got = self._store.take_lease(self._name, self._owner, lambda _: "dead")
             if isinstance(got, lease_rows.Taken):
                 claim = self._claim = got.claim
-                self._renewal = Renewal(lambda: lease_rows.renew(self._store, claim), on_beat=on_beat)
+                self._renewal = Renewal(lambda: self._store.renew_lease(claim), on_beat=on_beat)
                 self._store.renewer.add(self._renewal)
 
     def end(self) -> None:
@@ -173,13 +173,13 @@ class WaitingTurn:
             self._store.renewer.remove(self._renewal)
         if self._claim is not None:
             with suppress(Exception):
-                lease_rows.release(self._store, self._claim)
+                self._store.release_lease(self._claim)
 
 
 def is_waiting(store: Store, run: TurnRow, host: Host) -> bool:
     """Whether somebody still waits to begin this run."""
-    sign = lease_rows.find(store, lease_rows.waiting(run.id))
-    silent_ms = sign.silent_ms if sign is not None else max(0, lease_rows.now_ms(store) - run.started_ms)
+    sign = store.lease(lease_rows.waiting(run.id))
+    silent_ms = sign.silent_ms if sign is not None else max(0, store.clock_ms() - run.started_ms)
     alive = processes.owner_lives(run.owner, host, silent_ms)
     if alive is not None:
         return alive
@@ -223,11 +223,11 @@ class Lease:
 
     def working_in(self, run_dir: Path) -> None:
         """Note where the attempt is that now runs under the lease."""
-        lease_rows.note_group(self._store, self.claim, str(run_dir))
+        self._store.note_group(self.claim, str(run_dir))
 
     def renew(self) -> bool:
         """Whether it is still ours."""
-        if not self.lost and not lease_rows.renew(self._store, self.claim):
+        if not self.lost and not self._store.renew_lease(self.claim):
             self.lost = True
         return not self.lost
 

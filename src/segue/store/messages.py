@@ -1,6 +1,6 @@
-"""Messages: light in the order of the conversation, with their texts only where these are wanted.
+"""Messages, without their texts unless these are wanted; and the logins they were said under.
 
-Which login of an account was first seen: what was said before logins were told apart counts as its.
+What was said before logins were told apart counts as said under the first login of its account.
 """
 
 from __future__ import annotations
@@ -13,31 +13,9 @@ import msgspec
 from segue.core.json_values import decode
 from segue.core.model import Message, Sender, Voice
 from segue.core.view import mark_parts, told_apart
-from segue.store.database import Database, Queries, Row, Section, storable, to_json
+from segue.store.database import Queries, Row, Section, storable, to_json
 
 _LOGINS = Queries("logins")
-
-
-def see_logins(db: Database, marks: Iterable[str]) -> None:
-    """Something is said under these. The first login of an account takes over the pins from before."""
-    for each in marks:
-        agent, account, login = mark_parts(each)
-        fields = {"agent": agent, "account": account, "login": login}
-        if login is not None and db.run(_LOGINS.see, **fields):
-            db.run(_LOGINS.own_pins, **fields)
-
-
-def first_login(db: Database, conversation_id: str, agent: str, account: str) -> str | None:
-    """In the conversation, else anywhere."""
-    row = db.one(_LOGINS.first, conversation=conversation_id, agent=agent, account=account)
-    return None if row is None else str(row[0])
-
-
-def login_marks(db: Database, conversation_id: str, under: tuple[str, ...]) -> tuple[str, ...]:
-    """Those of a message, each with its login as far as one was seen."""
-    return told_apart(under, lambda agent, account: first_login(db, conversation_id, agent, account))
-
-
 _SQL = Queries("messages")
 _CONVERSATIONS = Queries("conversations")
 
@@ -51,25 +29,6 @@ class Facts(msgspec.Struct, frozen=True, array_like=True):
     account: str = ""
     under: tuple[str, ...] = ()
     blank: bool = False
-
-
-class Messages(Section):
-    def messages(self, conversation_id: str) -> list[Message]:
-        """Those that stand and have their place, in order, without their texts."""
-        return standing(self.db, conversation_id)
-
-    def texts(self, ids: Sequence[str]) -> dict[str, str]:
-        """The texts as they read now; messages that are not there are left out."""
-        return dict(self.db.among(_SQL.texts, ids))
-
-    def address(self, message: Message) -> None:
-        """It is said to this voice, under this account, from nothing or not."""
-        with self.db.writing():
-            readdress(self.db, message)
-
-    def revisions(self, message_id: str) -> list[tuple[int, str, int]]:
-        """All that a message ever said: revision, text, and since when."""
-        return [(n, text, ms) for n, text, ms in self.db.all(_SQL.revisions, message=message_id)]
 
 
 class _Seen(dict[str, tuple[Sender, Voice, str, tuple[str, ...], bool]]):
@@ -90,75 +49,107 @@ class _Seen(dict[str, tuple[Sender, Voice, str, tuple[str, ...], bool]]):
         return found
 
 
-def standing(db: Database, conversation_id: str) -> list[Message]:
-    return _light(db, conversation_id, db.all(_SQL.standing, conversation=conversation_id))
+class Messages(Section):
+    """What was said, in the order of the conversation."""
 
+    def messages(self, conversation_id: str) -> list[Message]:
+        """Those that stand and have their place, in order, without their texts."""
+        return self._standing(conversation_id)
 
-def _light(db: Database, conversation_id: str, rows: Iterable[Row]) -> list[Message]:
-    seen = _Seen(lambda under: login_marks(db, conversation_id, under))
-    made = []
-    for message_id, facts, revision, size in rows:
-        sender, voice, account, under, blank = seen[facts]
-        made.append(
-            Message(
-                id=message_id,
-                sender=sender,
-                voice=voice,
-                revision=revision,
-                account=account,
-                under=under,
-                blank=blank,
-                size=size,
+    def texts(self, ids: Sequence[str]) -> dict[str, str]:
+        """The texts as they read now; messages that are not there are left out."""
+        return dict(self._db.among(_SQL.texts, ids))
+
+    def address(self, message: Message) -> None:
+        """It is said to this voice, under this account, from nothing or not."""
+        with self._db.writing():
+            self._readdress(message)
+
+    def revisions(self, message_id: str) -> list[tuple[int, str, int]]:
+        """All that a message ever said: revision, text, and since when."""
+        return [(n, text, ms) for n, text, ms in self._db.all(_SQL.revisions, message=message_id)]
+
+    def _see_logins(self, marks: Iterable[str]) -> None:
+        """Something is said under these. The first login of an account takes over the pins from before."""
+        for each in marks:
+            agent, account, login = mark_parts(each)
+            fields = {"agent": agent, "account": account, "login": login}
+            if login is not None and self._db.run(_LOGINS.see, **fields):
+                self._db.run(_LOGINS.own_pins, **fields)
+
+    def _first_login(self, conversation_id: str, agent: str, account: str) -> str | None:
+        """In the conversation, else anywhere."""
+        row = self._db.one(_LOGINS.first, conversation=conversation_id, agent=agent, account=account)
+        return None if row is None else str(row[0])
+
+    def _login_marks(self, conversation_id: str, under: tuple[str, ...]) -> tuple[str, ...]:
+        """Those of a message, each with its login as far as one was seen."""
+        return told_apart(under, lambda agent, account: self._first_login(conversation_id, agent, account))
+
+    def _standing(self, conversation_id: str) -> list[Message]:
+        return self._light(conversation_id, self._db.all(_SQL.standing, conversation=conversation_id))
+
+    def _light(self, conversation_id: str, rows: Iterable[Row]) -> list[Message]:
+        seen = _Seen(lambda under: self._login_marks(conversation_id, under))
+        made = []
+        for message_id, facts, revision, size in rows:
+            sender, voice, account, under, blank = seen[facts]
+            made.append(
+                Message(
+                    id=message_id,
+                    sender=sender,
+                    voice=voice,
+                    revision=revision,
+                    account=account,
+                    under=under,
+                    blank=blank,
+                    size=size,
+                )
             )
-        )
-    return made
+        return made
 
+    def _readdress(self, message: Message) -> None:
+        self._see_logins(message.under)
+        row = self._db.one(_SQL.address, id=message.id, facts=to_json(_facts_of(message)))
+        if row is not None:
+            self._db.run(_CONVERSATIONS.rewrite, id=row[0])
 
-def readdress(db: Database, message: Message) -> None:
-    see_logins(db, message.under)
-    row = db.one(_SQL.address, id=message.id, facts=to_json(_facts_of(message)))
-    if row is not None:
-        db.run(_CONVERSATIONS.rewrite, id=row[0])
+    def _insert_messages(
+        self, conversation_id: str, said: Iterable[tuple[Message, str, int]], *, first_place: int | None
+    ) -> None:
+        """Messages with their texts and times; placed from ``first_place`` on, or not at all."""
+        rows: list[dict[str, Any]] = []
+        texts: list[dict[str, Any]] = []
+        for offset, (message, given, created_ms) in enumerate(said):
+            text = storable(given)
+            rows.append(
+                {
+                    "id": message.id,
+                    "conversation": conversation_id,
+                    "place": None if first_place is None else first_place + offset,
+                    "facts": to_json(_facts_of(message)),
+                    "revision": message.revision,
+                    "size": len(text.encode()),
+                    "created_ms": created_ms,
+                }
+            )
+            texts.append(
+                {"message": message.id, "revision": message.revision, "text": text, "created_ms": created_ms}
+            )
+        self._db.many(_SQL.insert, rows)
+        self._db.many(_SQL.revise, texts)
+
+    def _place_message(self, message_id: str) -> None:
+        """After all others, if it has no place yet."""
+        self._db.run(_SQL.place, id=message_id)
+
+    def _remove_unplaced(self, message_id: str) -> None:
+        """A message that never stood in the conversation."""
+        self._db.run(_SQL.remove_unplaced, id=message_id)
 
 
 def read_facts(text: str) -> Facts:
     return decode(text, Facts)
-
-
-def insert(
-    db: Database, conversation_id: str, said: Iterable[tuple[Message, str, int]], *, first_place: int | None
-) -> None:
-    """Messages with their texts and times; placed from ``first_place`` on, or not at all."""
-    rows: list[dict[str, Any]] = []
-    texts: list[dict[str, Any]] = []
-    for offset, (message, given, created_ms) in enumerate(said):
-        text = storable(given)
-        rows.append(
-            {
-                "id": message.id,
-                "conversation": conversation_id,
-                "place": None if first_place is None else first_place + offset,
-                "facts": to_json(_facts_of(message)),
-                "revision": message.revision,
-                "size": len(text.encode()),
-                "created_ms": created_ms,
-            }
-        )
-        texts.append(
-            {"message": message.id, "revision": message.revision, "text": text, "created_ms": created_ms}
-        )
-    db.many(_SQL.insert, rows)
-    db.many(_SQL.revise, texts)
-
-
-def place(db: Database, message_id: str) -> None:
-    """After all others, if it has no place yet."""
-    db.run(_SQL.place, id=message_id)
-
-
-def remove_unplaced(db: Database, message_id: str) -> None:
-    """A message that never stood in the conversation."""
-    db.run(_SQL.remove_unplaced, id=message_id)
 
 
 def _facts_of(message: Message) -> Facts:

@@ -66,6 +66,7 @@ class _Connection(psycopg.Connection[tuple[Any, ...]]):
 
 class Postgres(Database):
     name = "postgres"
+    shared = True
     BEGIN_WRITING = "BEGIN"
     BEGIN_READING = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY"
 

@@ -19,6 +19,7 @@ _AWAY = "move it away, or set SEGUE_HOME to another directory"
 
 class SQLite(Database):
     name = "sqlite"
+    shared = False
     BEGIN_WRITING = "BEGIN IMMEDIATE"
     BEGIN_READING = "BEGIN"
 

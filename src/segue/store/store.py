@@ -1,12 +1,10 @@
-"""The store as a whole, and how it is opened.
+"""The store as a whole, how it is opened, the events of turns, and the log of a conversation.
 
     with open_store(config.store.url, home.store) as store: ...
 
-Synchronous, one connection, safe to call from any thread (one after the other).
-
-What happened in a turn, event by event; and what was found not to work, runtime by runtime.
-
-The log of a conversation: each message with its text, and the turn that belongs to it.
+Synchronous, one connection, safe to call from any thread (one after the other). ``Store`` is made of
+sections, one per subject. Each inherits from those that it uses: messages, sessions, copies, conversations,
+turns. Nobody outside this package sees the connection.
 """
 
 from __future__ import annotations
@@ -17,80 +15,139 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from segue.core.model import Voice
-from segue.store.conversations import Conversations, History
 from segue.store.database import Database, Queries, Row, Section
-from segue.store.messages import Messages, read_facts
+from segue.store.messages import read_facts
 from segue.store.migrate import migrate
 from segue.store.records import Conversation, LogRow, TurnRow
 from segue.store.renewer import Renewer
-from segue.store.sessions import Sessions
-from segue.store.turns import Settling, Turns, whole
+from segue.store.turns import Settling
 
 if TYPE_CHECKING:
     from segue.core.model import Pin
     from segue.store.forks import Adoption, Successor
 
-
 _EVENTS = Queries("events")
 FORGET_AT_ONCE = 2_000
 """So that nobody waits long, however much there is to forget."""
-
-
-class Events(Section):
-    def record(self, turn_id: str, rows: Sequence[tuple[int, int, str]]) -> None:
-        """Each: its number in the turn, the time, the event as JSON. One that is there already stays."""
-        named = [{"turn": turn_id, "seq": seq, "ms": ms, "event": event} for seq, ms, event in rows]
-        self.db.many(_EVENTS.record, named)
-
-    def events(self, turn_id: str, after: int = 0) -> list[tuple[int, int, str]]:
-        """Those with a number above ``after``, in order."""
-        return [(seq, ms, event) for seq, ms, event in self.db.all(_EVENTS.after, turn=turn_id, seq=after)]
-
-    def tool_events(self, answers: Sequence[str]) -> dict[str, list[str]]:
-        """By answer: the calls and results of tools in the turn that gave it, in order, as JSON."""
-        found: dict[str, list[str]] = {}
-        for answer, event in self.db.among(_EVENTS.of_tools, answers):
-            found.setdefault(answer, []).append(event)
-        return found
-
-    def forget_events(self, before_ms: int) -> int:
-        """Drop what is older of turns that are over, but for what tools did; how many, some at a time."""
-        return self.db.run(_EVENTS.forget, before_ms=before_ms, count=FORGET_AT_ONCE)
-
-    def switch_off(self, runtime: str, capability: str, reason: str, ms: int) -> None:
-        """This program does not do what it says it can."""
-        self.db.run(_EVENTS.switch_off, runtime=runtime, capability=capability, reason=reason, ms=ms)
-
-    def switched_off(self, runtime: str) -> dict[str, str]:
-        """The capabilities that are not to be used, each with the reason."""
-        return dict(self.db.all(_EVENTS.switched_off, runtime=runtime))
-
-
 _SQL = Queries("messages")
 NO_PLACE = 0
 """The number of a message that never stood in the conversation."""
 
 
-def read_log(db: Database, conversation_id: str, turns: list[TurnRow]) -> list[LogRow]:
-    """See ``Store.log``. ``turns``: all of them, the newest last."""
-    rows = db.all(_SQL.whole, conversation=conversation_id)
-    standing = {row[0] for row in rows}
-    by_answer = {turn.answer: turn for turn in turns if turn.answer}
-    answered = {turn.message for turn in turns if turn.answer in standing}
-    unanswered = {turn.message: turn for turn in turns if turn.message not in answered}
-    answers = {
-        row[0]: whole(db, by_answer[row[0]], row[5] if row[2] == 1 else None)
-        for row in rows
-        if row[0] in by_answer
-    }
-    return [_row(n, row, answers.get(row[0]) or unanswered.get(row[0])) for n, row in enumerate(rows, 1)]
+class Events(Section):
+    """What happened in a turn, event by event; and what was found not to work, runtime by runtime."""
+
+    def record(self, turn_id: str, rows: Sequence[tuple[int, int, str]]) -> None:
+        """Each: its number in the turn, the time, the event as JSON. One that is there already stays."""
+        named = [{"turn": turn_id, "seq": seq, "ms": ms, "event": event} for seq, ms, event in rows]
+        self._db.many(_EVENTS.record, named)
+
+    def events(self, turn_id: str, after: int = 0) -> list[tuple[int, int, str]]:
+        """Those with a number above ``after``, in order."""
+        return [(seq, ms, event) for seq, ms, event in self._db.all(_EVENTS.after, turn=turn_id, seq=after)]
+
+    def tool_events(self, answers: Sequence[str]) -> dict[str, list[str]]:
+        """By answer: the calls and results of tools in the turn that gave it, in order, as JSON."""
+        found: dict[str, list[str]] = {}
+        for answer, event in self._db.among(_EVENTS.of_tools, answers):
+            found.setdefault(answer, []).append(event)
+        return found
+
+    def forget_events(self, before_ms: int) -> int:
+        """Drop what is older of turns that are over, but for what tools did; how many, some at a time."""
+        return self._db.run(_EVENTS.forget, before_ms=before_ms, count=FORGET_AT_ONCE)
+
+    def switch_off(self, runtime: str, capability: str, reason: str, ms: int) -> None:
+        """This program does not do what it says it can."""
+        self._db.run(_EVENTS.switch_off, runtime=runtime, capability=capability, reason=reason, ms=ms)
+
+    def switched_off(self, runtime: str) -> dict[str, str]:
+        """The capabilities that are not to be used, each with the reason."""
+        return dict(self._db.all(_EVENTS.switched_off, runtime=runtime))
 
 
-def read_withdrawn(db: Database, conversation_id: str, turns: list[TurnRow]) -> list[LogRow]:
-    """The messages without a place: their turn waits, or never began."""
-    newest = {turn.message: turn for turn in turns}
-    rows = db.all(_SQL.withdrawn, conversation=conversation_id)
-    return [_row(NO_PLACE, row, newest.get(row[0])) for row in rows]
+class Store(Settling, Events):
+    """Everything that is remembered, by subject; each method is one transaction."""
+
+    def __init__(self, source: Database | Store) -> None:
+        """``source``: the connection, or another store to share its connection with."""
+        super().__init__(source._db if isinstance(source, Store) else source)
+        self.renewer = Renewer()
+
+    def fork(
+        self,
+        conversation: Conversation,
+        new_key: str,
+        upto: str | None,
+        now_ms: int,
+        ids: Callable[[], str],
+    ) -> Conversation:
+        """A new conversation with copies of the messages up to and with ``upto`` (None: all that stand).
+
+        Its pins point to the same native sessions, as far as these hold what was copied. Raises ``Misuse``
+        where the key is taken.
+        """
+        from segue.store.forks import Forks
+
+        return Forks(self._db).fork(conversation, new_key, upto, now_ms, ids)
+
+    def adopt(self, conversation_id: str, adoption: Adoption, now_ms: int) -> None:
+        """Take a native session into a conversation: its messages stand behind those that are there."""
+        from segue.store.forks import Forks
+
+        Forks(self._db).adopt(conversation_id, adoption, now_ms)
+
+    def repin(self, conversation_id: str, pin: Pin, successor: Successor, now_ms: int) -> None:
+        """The pin points to another session that holds the same; the one before is retired."""
+        from segue.store.forks import Forks
+
+        Forks(self._db).repin(conversation_id, pin, successor, now_ms)
+
+    def log(self, conversation_id: str, *, withdrawn: bool = False) -> list[LogRow]:
+        """Each message that stands, with the turn that gave it, or the newest that left it unanswered.
+
+        ``withdrawn``: at their time also those that have no place, numbered 0.
+        """
+
+        with self._db.reading():
+            turns = self.turns(conversation_id)
+            placed = self._placed(conversation_id, turns)
+            return by_time(placed, self._unplaced_rows(conversation_id, turns)) if withdrawn else placed
+
+    def close(self) -> None:
+        self._db.close()
+
+    def leave(self) -> None:
+        """Instead of closing it, where the process ends anyway: nothing is lost, and it costs nothing."""
+        self._db.leave()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _placed(self, conversation_id: str, turns: list[TurnRow]) -> list[LogRow]:
+        """See ``Store.log``. ``turns``: all of them, the newest last."""
+        rows = self._db.all(_SQL.whole, conversation=conversation_id)
+        standing = {row[0] for row in rows}
+        by_answer = {turn.answer: turn for turn in turns if turn.answer}
+        answered = {turn.message for turn in turns if turn.answer in standing}
+        unanswered = {turn.message: turn for turn in turns if turn.message not in answered}
+        answers = {
+            row[0]: self._whole(by_answer[row[0]], row[5] if row[2] == 1 else None)
+            for row in rows
+            if row[0] in by_answer
+        }
+        return [_row(n, row, answers.get(row[0]) or unanswered.get(row[0])) for n, row in enumerate(rows, 1)]
+
+    def _unplaced_rows(self, conversation_id: str, turns: list[TurnRow]) -> list[LogRow]:
+        """The messages without a place: their turn waits, or never began."""
+        newest = {turn.message: turn for turn in turns}
+        rows = self._db.all(_SQL.withdrawn, conversation=conversation_id)
+        return [_row(NO_PLACE, row, newest.get(row[0])) for row in rows]
 
 
 def by_time(placed: Sequence[LogRow], unplaced: Sequence[LogRow]) -> list[LogRow]:
@@ -120,69 +177,6 @@ def _row(n: int, row: Row, turn: TurnRow | None) -> LogRow:
         edited_ms=revised_ms if revision > 1 else None,
         turn=turn,
     )
-
-
-class Store(Conversations, Messages, Turns, Sessions, Settling, History, Events):
-    """Everything that is remembered, by subject; each method is one transaction."""
-
-    def __init__(self, db: Database) -> None:
-        super().__init__(db)
-        self.renewer = Renewer()
-
-    def fork(
-        self,
-        conversation: Conversation,
-        new_key: str,
-        upto: str | None,
-        now_ms: int,
-        ids: Callable[[], str],
-    ) -> Conversation:
-        """A new conversation with copies of the messages up to and with ``upto`` (None: all that stand).
-
-        Its pins point to the same native sessions, as far as these hold what was copied. Raises ``Misuse``
-        where the key is taken.
-        """
-        from segue.store import forks
-
-        return forks.fork(self.db, conversation, new_key, upto, now_ms, ids)
-
-    def adopt(self, conversation_id: str, adoption: Adoption, now_ms: int) -> None:
-        """Take a native session into a conversation: its messages stand behind those that are there."""
-        from segue.store import forks
-
-        forks.adopt(self.db, conversation_id, adoption, now_ms)
-
-    def repin(self, conversation_id: str, pin: Pin, successor: Successor, now_ms: int) -> None:
-        """The pin points to another session that holds the same; the one before is retired."""
-        from segue.store import forks
-
-        forks.repin(self.db, conversation_id, pin, successor, now_ms)
-
-    def log(self, conversation_id: str, *, withdrawn: bool = False) -> list[LogRow]:
-        """Each message that stands, with the turn that gave it, or the newest that left it unanswered.
-
-        ``withdrawn``: at their time also those that have no place, numbered 0.
-        """
-
-        with self.db.reading():
-            turns = self.turns(conversation_id)
-            placed = read_log(self.db, conversation_id, turns)
-            return by_time(placed, read_withdrawn(self.db, conversation_id, turns)) if withdrawn else placed
-
-    def close(self) -> None:
-        self.db.close()
-
-    def leave(self) -> None:
-        """Instead of closing it, where the process ends anyway: nothing is lost, and it costs nothing."""
-        self.db.leave()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def open_store(url: str | None, path: Path) -> Store:

@@ -12,7 +12,6 @@ from segue.config.home import Home
 from segue.core.errors import InUse, Misuse
 from segue.core.model import Host, Message, Voice
 from segue.core.view import risen
-from segue.store import lease_rows
 from segue.store.leases import LeaseBusy, alone, judge, lease_name
 from segue.store.records import ChangeRow, Conversation
 from segue.store.store import Store
@@ -79,7 +78,7 @@ def _fork(store: Store, conversation: Conversation, key: str, upto: str | None) 
 
 def _is_busy(store: Store, conversation: str, host: Host) -> bool:
     """Whether a turn of it is running, be it one whose Segue was killed."""
-    holder = lease_rows.find(store, lease_name(conversation))
+    holder = store.lease(lease_name(conversation))
     if holder is not None and judge(holder, host) != "dead":
         return True
     return follow.attempt_runs(store, conversation, host)

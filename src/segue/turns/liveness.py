@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Literal
 
 from segue.core.model import Host
-from segue.store import lease_rows
 from segue.store.leases import is_waiting, judge, lease_name
 from segue.store.records import TurnRow
 from segue.store.store import Store
@@ -19,7 +18,7 @@ Liveness = Literal["alive", "orphan", "dead"]
 def liveness_of(store: Store, run: TurnRow, host: Host) -> Liveness:
     """Of a run that is queued or running. One that runs is looked after by whoever has the conversation's
     lease: where nobody who lives has it, the next run settles it, even if its process lives on."""
-    holder = lease_rows.find(store, lease_name(run.conversation))
+    holder = store.lease(lease_name(run.conversation))
     held = holder is not None and judge(holder, host) == "alive"
     if run.state == "queued":  # or about to begin, by whoever has the lease
         begins = held and holder is not None and holder.owner == run.owner

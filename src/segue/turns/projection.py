@@ -17,7 +17,6 @@ from segue.core.model import Held, Message, Pin, Voice
 from segue.core.turn import Recovery
 from segue.core.usage import Usage
 from segue.store.records import Conversation, LogRow, Settlement, Summary, TurnRow
-from segue.store.sessions import held_by
 from segue.store.store import Store
 from segue.turns.follow import FollowedRun
 from segue.turns.killed_turn import KilledTurn, RecoveryPlace
@@ -32,7 +31,7 @@ class ProjectedStore(Store):
     than they are stored, by their id."""
 
     def __init__(self, store: Store) -> None:
-        super().__init__(store.db)
+        super().__init__(store)
         self.changed: dict[str, TurnRow] = {}
         self._settled: list[Settlement] = []
         self._off: dict[str, dict[str, str]] = {}
@@ -98,7 +97,7 @@ class ProjectedStore(Store):
         return [each for each in reversed(self._settled) if each.turn.conversation == conversation_id]
 
     def _held(self, settlement: Settlement, pin: Pin) -> tuple[Held, ...]:
-        before = held_by(self.db, pin.session)
+        before = self.held_by(pin.session)
         if settlement.held is None:
             return before
         return (*before[: settlement.held_from], *settlement.held)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from segue.config.home import Home
 from segue.core.errors import InUse, Misuse, SegueError
 from segue.core.model import Host, Pin
-from segue.store import copies
 from segue.store.copies import KeptRow
 from segue.store.leases import LeaseBusy, alone, native_lease
 from segue.store.store import Store
@@ -41,7 +40,7 @@ def bring_back(prepared: Prepared, store: Store, pin: Pin, copy: KeptRow) -> str
         return f"{label}'s session was gone from disk; restored from our copy"
     if pin.end is not None and sessions.end(found) != pin.end:
         raise SegueError("it is older than the session")
-    copies.move(store.db, prepared.conversation.id, pin, prepared.host, str(home))
+    store.move_session(prepared.conversation.id, pin, prepared.host, str(home))
     return f"{label}'s session was on {pin.host}; restored here from our copy"
 
 
@@ -60,7 +59,7 @@ async def restore_if_gone(store: Store, row: KeptRow, home: Path, segue_home: Ho
     try:
         name = native_lease(row.agent, host, row.native_id)
         async with alone(store, name, host=host, locks=segue_home.locks):
-            newest = copies.find(store.db, row.agent, row.account, row.native_id)
+            newest = store.session_copy(row.agent, row.account, row.native_id)
             if newest is None:
                 raise Misuse(f"the copy of session {row.native_id} was dropped just now")
             return await run_sync(restore_copy, newest, chunks_of(store, segue_home.kept), home)

@@ -17,7 +17,6 @@ from segue.core.model import Held, Message, Pin, Voice, Workdir
 from segue.core.request import Request, RunPlace, Start
 from segue.core.situation import FRAME_BYTES, File, Policy, Situation
 from segue.core.turn import Mode, Turn
-from segue.store import copies
 from segue.store.copies import KeptRow
 from segue.store.records import TurnRow
 from segue.store.store import Store
@@ -237,7 +236,7 @@ def _look(prepared: Prepared, pin: Pin | None) -> StoredSession | None:
 def _copy(prepared: Prepared, store: Store, pin: Pin | None) -> KeptRow | None:
     if pin is None or prepared.agent.format is None or not prepared.config.keep.enabled:
         return None
-    return copies.find(store.db, pin.voice.agent, pin.account, pin.native_id)
+    return store.session_copy(pin.voice.agent, pin.account, pin.native_id)
 
 
 def _file(

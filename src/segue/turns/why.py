@@ -11,7 +11,6 @@ from segue.core.outcome import CUT_SHORT
 from segue.core.request import Terms
 from segue.core.situation import tokens_of
 from segue.core.turn import Check, Mode, Recovery
-from segue.store import lease_rows
 from segue.store.leases import judge, lease_name
 from segue.store.records import TurnRow
 from segue.store.store import Store
@@ -168,7 +167,7 @@ def _shown(rung: Rung, chosen: Mode, cost: Predicted | None) -> RungShown:
 
 def _busy(prepared: Prepared, store: Store, recovery: Recovery | None) -> str | None:
     """Whether another turn is running, in words; be it one whose Segue was killed."""
-    row = lease_rows.find(store, lease_name(prepared.conversation.id))
+    row = store.lease(lease_name(prepared.conversation.id))
     if row is not None and judge(row, prepared.host) == "alive":
         return f"another turn is running ({processes.short_name(row.owner)})"
     return "a turn whose Segue was killed still runs" if recovery == "adopt" else None

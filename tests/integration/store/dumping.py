@@ -12,7 +12,6 @@ import tempfile
 from pathlib import Path
 
 from segue.core.usage import Usage
-from segue.store import lease_rows
 from segue.store.migrate import known
 from segue.store.records import AttemptRow, LineageRow
 from segue.store.store import Store, open_store
@@ -45,7 +44,7 @@ def fill(store: Store) -> None:
     store.attempting(attempt)
     store.attempted(attempt.id, "ok", "n1", Usage(1, 2, 3, 4), 0.5, 2, 10)
     store.switch_off("claude 2.1 resume", "branch", "ignored the anchor", 7)
-    lease_rows.take(store, f"conversation:{talk.id}", OWNER, lambda row: "alive")
+    store.take_lease(f"conversation:{talk.id}", OWNER, lambda row: "alive")
     source = store.conversation("old")
     assert source is not None
     store.fork(source, "old~2", talk.ids[1], 9000, new_id)

@@ -82,10 +82,10 @@ def assert_settlements_are_whole(store: Store, conversation: Conversation) -> No
 
 
 def assert_whole(store: Store) -> None:
-    if store.db.name == "sqlite":
-        assert store.db.all("PRAGMA integrity_check") == [("ok",)]
-        assert store.db.all("PRAGMA foreign_key_check") == []
-    rows = store.db.all(
+    if store._db.name == "sqlite":
+        assert store._db.all("PRAGMA integrity_check") == [("ok",)]
+        assert store._db.all("PRAGMA foreign_key_check") == []
+    rows = store._db.all(
         "SELECT m.id FROM messages AS m LEFT JOIN revisions AS r"
         " ON r.message = m.id AND r.revision = m.revision WHERE r.text IS NULL"
     )

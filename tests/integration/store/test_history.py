@@ -43,10 +43,10 @@ def test_what_was_cut_is_kept_and_its_place_is_not_given_again(store: Store, tal
     talk.say("three", "3")
     assert talk.texts == ["one", "1", "three", "3"]
     assert store.texts(ids[2:]) == {ids[2]: "two", ids[3]: "2"}
-    removed = store.db.all("SELECT id, removed_ms FROM messages WHERE removed_ms IS NOT NULL ORDER BY place")
+    removed = store._db.all("SELECT id, removed_ms FROM messages WHERE removed_ms IS NOT NULL ORDER BY place")
     assert removed == [(ids[2], 5000), (ids[3], 5000)]
     store.truncate(talk.id, ids[2:], 7000)
-    assert store.db.all("SELECT DISTINCT removed_ms FROM messages WHERE removed_ms IS NOT NULL") == [(5000,)]
+    assert store._db.all("SELECT DISTINCT removed_ms FROM messages WHERE removed_ms IS NOT NULL") == [(5000,)]
 
 
 def test_only_messages_of_this_conversation_are_cut(store: Store, talk: Talk) -> None:

@@ -31,33 +31,33 @@ def always(verdict: Verdict) -> Judge:
 
 
 def taken(store: Store, owner: Owner = A, verdict: Verdict = "alive", name: str = "c") -> Taken:
-    got = lease_rows.take(store, name, owner, always(verdict))
+    got = store.take_lease(name, owner, always(verdict))
     assert isinstance(got, Taken)
     return got
 
 
 def found(store: Store) -> LeaseRow:
-    row = lease_rows.find(store, "c")
+    row = store.lease("c")
     assert row is not None
     return row
 
 
 def aged(store: Store, by_ms: int) -> None:
-    store.db.run("UPDATE leases SET renewed_ms = renewed_ms - :by", by=by_ms)
+    store._db.run("UPDATE leases SET renewed_ms = renewed_ms - :by", by=by_ms)
 
 
 def test_a_free_lease_is_taken_and_given_back(store: Store) -> None:
-    assert lease_rows.find(store, "c") is None
+    assert store.lease("c") is None
     first = taken(store)
     assert first.previous is None
     row = found(store)
     assert (row.claim, row.owner, row.group) == (first.claim, A, None)
-    busy = lease_rows.take(store, "c", B, always("alive"))
+    busy = store.take_lease("c", B, always("alive"))
     assert isinstance(busy, Busy)
     assert busy.holder.claim == first.claim
-    assert isinstance(lease_rows.take(store, "another", B, always("alive")), Taken)
-    assert lease_rows.release(store, first.claim)
-    assert lease_rows.find(store, "c") is None
+    assert isinstance(store.take_lease("another", B, always("alive")), Taken)
+    assert store.release_lease(first.claim)
+    assert store.lease("c") is None
     assert taken(store, B).claim.token != first.claim.token
 
 
@@ -66,14 +66,14 @@ def test_ages_are_told_by_the_databases_clock(store: Store, monkeypatch: pytest.
     claim = taken(store).claim
     before = found(store)
     assert 0 <= before.silent_ms < HOUR_MS
-    if store.db.name == "postgres":
+    if store._db.name == "postgres":
         ahead = time.time_ns() + 130 * 10**9
         monkeypatch.setattr(time, "time_ns", lambda: ahead)
         monkeypatch.setattr(time, "time", lambda: ahead / 10**9)
     assert found(store).silent_ms < 100_000
     aged(store, HOUR_MS)
     assert found(store).silent_ms >= HOUR_MS
-    assert lease_rows.renew(store, claim)
+    assert store.renew_lease(claim)
     row = found(store)
     assert row.renewed_ms >= before.renewed_ms
     assert row.silent_ms < 100_000
@@ -88,11 +88,11 @@ def test_a_lease_is_renewed_by_its_owner_only(store: Store) -> None:
         Claim("c", claim.token, claim.generation - 1),
         Claim("d", claim.token, claim.generation),
     ):
-        assert not lease_rows.renew(store, other)
-        assert not lease_rows.note_group(store, other, "/r")
-        assert not lease_rows.release(store, other)
+        assert not store.renew_lease(other)
+        assert not store.note_group(other, "/r")
+        assert not store.release_lease(other)
     assert (found(store).renewed_ms, found(store).group) == (silent, None)
-    assert lease_rows.renew(store, claim)
+    assert store.renew_lease(claim)
     assert found(store).renewed_ms > silent
 
 
@@ -104,16 +104,16 @@ def test_the_dead_are_judged_by_the_caller(store: Store) -> None:
         asked.append(row.owner)
         return "dead" if row.silent_ms > HOUR_MS / 2 else "alive"
 
-    assert isinstance(lease_rows.take(store, "c", B, judge), Busy)
+    assert isinstance(store.take_lease("c", B, judge), Busy)
     aged(store, HOUR_MS)
-    assert isinstance(lease_rows.take(store, "c", B, judge), Taken)
+    assert isinstance(store.take_lease("c", B, judge), Taken)
     assert asked == [A, A]
 
 
 @pytest.mark.parametrize("verdict", ["dead", "orphan"])
 def test_a_lease_is_taken_over_with_what_it_was(store: Store, verdict: Verdict) -> None:
     old = taken(store)
-    assert lease_rows.note_group(store, old.claim, "/runs/1")
+    assert store.note_group(old.claim, "/runs/1")
     held = found(store)
     new = taken(store, B, verdict)
     assert new.previous is not None
@@ -121,10 +121,10 @@ def test_a_lease_is_taken_over_with_what_it_was(store: Store, verdict: Verdict) 
     row = found(store)
     assert (row.claim, row.owner) == (new.claim, B)
     assert row.group == "/runs/1", "who takes over may die before it has noted anything"
-    assert not lease_rows.renew(store, old.claim)
-    assert not lease_rows.note_group(store, old.claim, None)
-    assert not lease_rows.release(store, old.claim)
-    assert lease_rows.note_group(store, new.claim, None)
+    assert not store.renew_lease(old.claim)
+    assert not store.note_group(old.claim, None)
+    assert not store.release_lease(old.claim)
+    assert store.note_group(new.claim, None)
     assert (found(store).owner, found(store).group) == (B, None)
 
 
@@ -135,7 +135,7 @@ def test_generations_only_rise(store: Store) -> None:
         claim = taken(store, A if n % 2 else B, "dead").claim
         seen.append(claim.generation)
         if n in (1, 3):
-            lease_rows.release(store, claim)
+            store.release_lease(claim)
             taken(store, A, "dead", name="another")
     assert seen == sorted(set(seen))
 
@@ -182,10 +182,10 @@ def test_an_owner_that_renews_at_the_last_moment_keeps_it(store: Store, where: W
         if row.silent_ms < HOUR_MS:
             return "alive"
         with where.open() as owners:
-            assert lease_rows.renew(owners, old.claim)
+            assert owners.renew_lease(old.claim)
         return "dead"
 
-    got = lease_rows.take(store, "c", B, judge)
+    got = store.take_lease("c", B, judge)
     assert isinstance(got, Busy)
     assert got.holder.owner == A
 
@@ -193,7 +193,7 @@ def test_an_owner_that_renews_at_the_last_moment_keeps_it(store: Store, where: W
 def test_of_eight_processes_exactly_one_inherits_from_the_dead(store: Store, where: Where) -> None:
     rounds = 150
     for n in range(rounds):
-        assert isinstance(lease_rows.take(store, f"dead-{n}", DEAD, always("alive")), Taken)
+        assert isinstance(store.take_lease(f"dead-{n}", DEAD, always("alive")), Taken)
     start = time.time() + 4
     printed = where.run_all(*[("inherit", start, rounds)] * 8)
     got = Counter(int(line) for lines in printed for line in lines)
@@ -204,7 +204,7 @@ def test_eight_processes_never_hold_it_together(store: Store, where: Where, tmp_
     """The store is open here too, so that it is made before they start."""
     printed = where.run_all(*[("guard", tmp_path / "door", 12)] * 8)
     assert [len(lines) for lines in printed] == [12] * 8
-    assert lease_rows.find(store, "door") is None
+    assert store.lease("door") is None
 
 
 def test_all_leases_of_a_process_are_renewed_by_one_thread(where: Where, tmp_path: Path) -> None:
@@ -234,5 +234,5 @@ def test_all_leases_of_a_process_are_renewed_by_one_thread(where: Where, tmp_pat
 
     with where.open() as store:
         assert anyio.run(main, store) == 1
-        assert lease_rows.find(store, lease_rows.waiting("run")) is None
+        assert store.lease(lease_rows.waiting("run")) is None
     assert set(beats) == {"a", "b", "waiting"}

@@ -53,14 +53,14 @@ def test_a_file_is_for_its_user_alone(tmp_path: Path) -> None:
 def test_eight_processes_make_it_at_once(where: Where) -> None:
     assert where.run_all(*[("open",)] * 8) == [["[]"]] * 8
     with where.open() as store:
-        assert [row[0] for row in store.db.all("SELECT version FROM segue_migrations")] == [
+        assert [row[0] for row in store._db.all("SELECT version FROM segue_migrations")] == [
             m.version for m in known()
         ]
 
 
 def test_an_older_program_stops_at_a_newer_store(where: Where) -> None:
     with where.open() as store:
-        store.db.run("INSERT INTO segue_migrations VALUES (:version, 'later', 'x', 1)", version=NEWEST + 1)
+        store._db.run("INSERT INTO segue_migrations VALUES (:version, 'later', 'x', 1)", version=NEWEST + 1)
     said = refusal(where)
     assert f"was made by a newer Segue (schema {NEWEST + 1}, this one knows {NEWEST})" in said
     assert "install a newer one" in said
@@ -68,7 +68,7 @@ def test_an_older_program_stops_at_a_newer_store(where: Where) -> None:
 
 def test_another_schema_under_the_same_number_is_seen(where: Where) -> None:
     with where.open() as store:
-        store.db.run("UPDATE segue_migrations SET checksum = '0000'")
+        store._db.run("UPDATE segue_migrations SET checksum = '0000'")
     assert "has another schema 1 than this Segue (checksum 0000); install the Segue that made it" in refusal(
         where
     )
@@ -88,14 +88,14 @@ def test_migrations_are_applied_in_order_and_once(where: Where, tmp_path: Path) 
     (later / f"{second}_notes.postgres.sql").write_text("INSERT INTO notes VALUES (1, 'postgres');\n")
     with where.open() as store:
         Talk(store).say("hello", "hi")
-        migrate(store.db, later)
+        migrate(store._db, later)
         (later / f"{third}_more.sql").write_text(
             "ALTER TABLE notes ADD COLUMN more REAL;\nUPDATE notes SET more = 2;\n"
         )
-        migrate(store.db, later)
-        migrate(store.db, later)
-        assert store.db.all("SELECT id, note, more FROM notes") == [(1, store.db.name, 2.0)]
-        assert store.db.all("SELECT version, name FROM segue_migrations ORDER BY version") == [
+        migrate(store._db, later)
+        migrate(store._db, later)
+        assert store._db.all("SELECT id, note, more FROM notes") == [(1, store._db.name, 2.0)]
+        assert store._db.all("SELECT version, name FROM segue_migrations ORDER BY version") == [
             *((migration.version, migration.name) for migration in known()),
             (NEWEST + 1, "notes"),
             (NEWEST + 2, "more"),
@@ -113,10 +113,10 @@ def test_a_migration_that_fails_changes_nothing(where: Where, tmp_path: Path) ->
     )
     with where.open() as store:
         with pytest.raises(Broken, match="nowhere"):
-            migrate(store.db, later)
+            migrate(store._db, later)
         with pytest.raises(Broken, match="notes"):
-            store.db.all("SELECT id FROM notes")
-        assert store.db.one("SELECT MAX(version) FROM segue_migrations") == (NEWEST,)
+            store._db.all("SELECT id FROM notes")
+        assert store._db.one("SELECT MAX(version) FROM segue_migrations") == (NEWEST,)
 
 
 @pytest.mark.parametrize(
@@ -192,7 +192,7 @@ def test_a_lost_connection_is_made_again(postgres_url: str, tmp_path: Path) -> N
         talk.say("hello", "hi")
 
         def cut() -> None:
-            other.db.all(
+            other._db.all(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
                 " WHERE application_name = 'segue' AND pid <> pg_backend_pid()"
             )
@@ -203,9 +203,9 @@ def test_a_lost_connection_is_made_again(postgres_url: str, tmp_path: Path) -> N
         talk.say("still there?", "yes")
 
         def interrupted() -> None:
-            with store.db.writing():
+            with store._db.writing():
                 cut()
-                store.db.one("SELECT 1")
+                store._db.one("SELECT 1")
 
         with pytest.raises(Broken, match="cannot be used"):
             interrupted()
@@ -235,7 +235,7 @@ def test_a_connection_that_is_lost_while_it_is_rolled_back_hides_nothing(
     with Where(postgres_url, tmp_path).open() as store, psycopg.connect(postgres_url) as admin:
 
         def mistaken() -> None:
-            with store.db.writing():
+            with store._db.writing():
                 admin.execute(
                     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'segue'"
                 )

@@ -9,7 +9,6 @@ import psycopg
 import pytest
 
 from segue.core.usage import Usage
-from segue.store import lease_rows
 from segue.store.migrate import MIGRATIONS, known, migrate
 from segue.store.postgres import Postgres
 from segue.store.store import Store
@@ -100,7 +99,7 @@ def assert_all_is_there(store: Store, conversation_id: str) -> None:
     assert [held.message for held in pin.held] == [row.id for row in rows[:3]]
     assert {s.retired_reason for s in store.sessions(conversation_id)} == {"2 failing resumes in a row", None}
     assert store.switched_off("claude 2.1 resume") == {"branch": "ignored the anchor"}
-    lease = lease_rows.find(store, f"conversation:{conversation_id}")
+    lease = store.lease(f"conversation:{conversation_id}")
     assert lease is not None
     assert lease.owner == OWNER
     fork = store.conversation("old~2")

@@ -201,5 +201,5 @@ def test_a_settlement_is_whole_or_not_at_all(store: Store, talk: Talk) -> None:
 
 def test_a_pin_that_cannot_be_read_any_more_counts_as_none(store: Store, talk: Talk) -> None:
     talk.pinned("one", "1")
-    store.db.run('UPDATE pins SET made_under = \'{"of": "another time"}\'')
+    store._db.run('UPDATE pins SET made_under = \'{"of": "another time"}\'')
     assert (store.pin(talk.id, CLAUDE, "work"), store.pins(talk.id)) == (None, [])

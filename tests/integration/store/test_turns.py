@@ -132,7 +132,7 @@ def test_what_was_told_of_a_turn_comes_back_as_it_was(store: Store, talk: Talk) 
 
 def test_a_turn_of_another_time_that_cannot_be_read_is_still_a_turn(store: Store, talk: Talk) -> None:
     settled = talk.say("hello")
-    store.db.run(
+    store._db.run(
         "UPDATE turns SET told = '{\"from\": 2040}', owner = '[]' WHERE id = :id", id=settled.turn.id
     )
     kept = store.turn(settled.turn.id)

@@ -91,7 +91,7 @@ def inherit(store: Store, start: float, rounds: int) -> None:
     """From a given moment on: one try for each of the leases of the dead."""
     time.sleep(max(0.0, start - time.time()))
     for n in range(rounds):
-        got = lease_rows.take(store, f"dead-{n}", ME, judge)
+        got = store.take_lease(f"dead-{n}", ME, judge)
         if isinstance(got, lease_rows.Taken):
             assert got.previous is not None
             assert got.previous.owner == DEAD
@@ -103,14 +103,14 @@ def guard(store: Store, door: Path, count: int) -> None:
     passed = 0
     until = time.monotonic() + 90
     while passed < count and time.monotonic() < until:
-        got = lease_rows.take(store, "door", ME, judge)
+        got = store.take_lease("door", ME, judge)
         if isinstance(got, lease_rows.Busy):
             time.sleep(0.001)
             continue
         os.close(os.open(door, os.O_CREAT | os.O_EXCL))
-        assert lease_rows.renew(store, got.claim)
+        assert store.renew_lease(got.claim)
         door.unlink()
-        assert lease_rows.release(store, got.claim)
+        assert store.release_lease(got.claim)
         passed += 1
         say(passed)
 

@@ -27,7 +27,6 @@ from segue.sessions.copies import pieces, restore
 from segue.sessions.copies.chunks import LARGEST, Manifest, chunks_of, name_of, pack, unpack
 from segue.sessions.copies.keep import SessionFiles, keep_copy
 from segue.sessions.copies.restore import choose_copy, home_on, restore_copy
-from segue.store import copies
 from segue.store.copies import KeptRow
 from segue.store.records import Conversation
 from segue.store.store import Store, open_store
@@ -85,7 +84,7 @@ class Shelf:
         return keep_copy(self.store, self.directory, self.limits, self.reader, session)  # type: ignore[arg-type]
 
     def row(self, name: str = "one") -> KeptRow:
-        row = copies.find(self.store.db, "folder", "", name)
+        row = self.store.session_copy("folder", "", name)
         assert row is not None
         return row
 
@@ -464,7 +463,7 @@ def test_of_two_accounts_with_the_same_session_one_must_be_named(shelf: Shelf) -
 def test_a_copy_of_an_account_that_is_not_known_here_has_no_home_here(shelf: Shelf) -> None:
     shelf.path().write_text("x")
     shelf.keep("one", "work")
-    row = copies.find(shelf.store.db, "folder", "work", "one")
+    row = shelf.store.session_copy("folder", "work", "one")
     assert row is not None
     mine = msgspec.structs.replace(row, agent="claude")
     assert home_on(mine, Host("here"), Config(), {}) == shelf.home
@@ -500,7 +499,7 @@ def test_a_copy_is_not_made_of_what_another_names(shelf: Shelf, tmp_path: Path, 
     (tmp_path / "one").write_text("of the session's own name, but outside")
     told = msgspec.structs.replace(shelf.manifest(), root=root.format(home=shelf.home))
     row = msgspec.structs.replace(shelf.row(), manifest=manifests.write_manifest(told))
-    assert copies.save(shelf.store.db, row, shelf.row())
+    assert shelf.store.save_copy(row, shelf.row())
     shelf.path().write_text("mine, and more")
     assert shelf.keep()
     assert [(file.path, file.size) for file in shelf.manifest().files] == [("sessions/one", 14)]
@@ -533,7 +532,7 @@ def test_a_copy_goes_on_from_one_whose_pieces_have_impossible_sizes(
     )
     told = msgspec.structs.replace(shelf.manifest(), files=(odd,))
     row = msgspec.structs.replace(shelf.row(), manifest=manifests.write_manifest(told))
-    assert copies.save(shelf.store.db, row, shelf.row())
+    assert shelf.store.save_copy(row, shelf.row())
     assert shelf.keep()
     assert shelf.back(tmp_path / "back").read_bytes() == b"x" * 5_000
 
@@ -542,7 +541,7 @@ def test_a_session_that_is_too_large_is_not_kept(shelf: Shelf) -> None:
     shelf.limits = Keep(max_session_mb=1)
     shelf.path().write_bytes(b"x" * (bounding.MB + 1))
     assert not shelf.keep()
-    assert copies.every(shelf.store.db) == []
+    assert shelf.store.session_copies() == []
 
 
 def test_the_oldest_copies_go_when_there_are_too_many(shelf: Shelf) -> None:
@@ -550,18 +549,18 @@ def test_the_oldest_copies_go_when_there_are_too_many(shelf: Shelf) -> None:
     for n in range(5):
         shelf.path(str(n)).write_bytes(random.Random(n).randbytes(bounding.MB // 2))
         shelf.keep(str(n))
-    left = [row.native_id for row in copies.every(shelf.store.db)]
+    left = [row.native_id for row in shelf.store.session_copies()]
     assert left == ["4", "3", "2"]
-    assert sum(row.packed for row in copies.every(shelf.store.db)) <= 2 * bounding.MB
+    assert sum(row.packed for row in shelf.store.session_copies()) <= 2 * bounding.MB
 
 
 def test_a_copy_that_was_not_used_for_long_goes(shelf: Shelf) -> None:
     for name in ("old", "new"):
         shelf.path(name).write_text(name)
         shelf.keep(name)
-    shelf.store.db.run("UPDATE kept SET used_ms = used_ms - 91 * 86400000 WHERE native_id = 'old'")
+    shelf.store._db.run("UPDATE kept SET used_ms = used_ms - 91 * 86400000 WHERE native_id = 'old'")
     shelf.keep("new")
-    assert [row.native_id for row in copies.every(shelf.store.db)] == ["new"]
+    assert [row.native_id for row in shelf.store.session_copies()] == ["new"]
 
 
 def test_pieces_that_no_copy_needs_are_collected_but_not_those_in_use(shelf: Shelf, tmp_path: Path) -> None:
@@ -598,7 +597,7 @@ def test_garbage_is_collected_by_itself(shelf: Shelf) -> None:
 def test_nothing_is_collected_while_a_copy_cannot_be_understood(shelf: Shelf) -> None:
     shelf.path().write_bytes(b"x")
     shelf.keep()
-    shelf.store.db.run("UPDATE kept SET manifest = '{\"form\": 2}'")
+    shelf.store._db.run("UPDATE kept SET manifest = '{\"form\": 2}'")
     bounding.collect_garbage(shelf.store, shelf.chunks, shelf.directory, unused_s=0)
     assert len(shelf.stored()) == 1
 
@@ -607,9 +606,9 @@ def test_a_forgotten_conversation_has_no_copies(shelf: Shelf) -> None:
     shelf.path().write_bytes(b"x")
     shelf.keep()
     shelf.store.remove("c")
-    assert copies.every(shelf.store.db) == []
+    assert shelf.store.session_copies() == []
     shelf.keep()
-    assert copies.every(shelf.store.db) == [], "the turn ended just after"
+    assert shelf.store.session_copies() == [], "the turn ended just after"
 
 
 def test_two_that_keep_at_once_leave_a_whole_copy(shelf: Shelf, tmp_path: Path) -> None:

@@ -81,10 +81,9 @@ def _restored(store: Store, config: Config, row: KeptRow) -> dict[str, Any]:
 def _list(store: Store, config: Config, as_json: bool) -> None:
     from segue.cli.render.output import say, say_json, width_of
     from segue.sessions.copies.restore import shown_copies
-    from segue.store import copies as kept
 
     keys = {each.conversation.id: each.conversation.key for each in store.conversations()}
-    copies = [shown_copies(row, _known_home(config, row), keys) for row in kept.every(store.db)]
+    copies = [shown_copies(row, _known_home(config, row), keys) for row in store.session_copies()]
     if as_json:
         say_json(copies)
     elif not copies:

@@ -19,7 +19,6 @@ from typing import Protocol
 import msgspec
 
 from segue.core.json_values import decode
-from segue.store import copies
 from segue.store.store import Store
 from segue.system import clock
 
@@ -56,7 +55,7 @@ class Chunks(Protocol):
 
 def chunks_of(store: Store, home: Path) -> Chunks:
     """Those of a store. ``home``: our own directory for copies."""
-    return copies.ChunkTable(store.db) if store.db.name == "postgres" else ChunkFiles(home / "chunks")
+    return store.shared_chunks() or ChunkFiles(home / "chunks")
 
 
 def name_of(plain: bytes) -> str:

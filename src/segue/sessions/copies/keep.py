@@ -21,8 +21,6 @@ from segue.core.model import Host
 from segue.sessions.copies import chunks as manifests
 from segue.sessions.copies.chunks import Chunks, KeptFile, Manifest, chunks_of
 from segue.sessions.copies.pieces import copy_file, untouched, whole_file
-from segue.store import copies
-from segue.store import copies as kept
 from segue.store.copies import KeptRow
 from segue.store.store import Store
 from segue.system import clock
@@ -42,12 +40,12 @@ def bound_copies(store: Store, chunks: Chunks, limits: Keep, directory: Path) ->
     """After each copy. Mostly that is one look at sums."""
     now_ms = clock.now_ms()
     most, oldest_ms = limits.max_mb * MB, now_ms - limits.days * DAY_S * 1000
-    sums = kept.totals(store.db)
+    sums = store.copy_totals()
     too_old = sums.oldest_ms is not None and sums.oldest_ms < oldest_ms
     dropped = 0
     if too_old or sums.packed > most:
         too_much = sums.packed - round(most * ROOM) if sums.packed > most else 0
-        dropped = kept.drop_oldest(store.db, oldest_ms, too_much, now_ms - DAY_S * 1000)
+        dropped = store.drop_oldest_copies(oldest_ms, too_much, now_ms - DAY_S * 1000)
     if dropped or sums.garbage > most * GARBAGE or _due(directory / MARK):
         collect_garbage(store, chunks, directory)
 
@@ -56,12 +54,12 @@ def collect_garbage(store: Store, chunks: Chunks, directory: Path, unused_s: flo
     """Delete the pieces that belong to no copy."""
     _mark(directory / MARK)
     there = chunks.sizes()  # before the copies are looked at: what comes later is none of ours
-    copies = [manifests.read_manifest(text) for text in kept.manifests(store.db)]
+    copies = [manifests.read_manifest(text) for text in store.copy_manifests()]
     needed = {chunk.name for copy in copies if copy is not None for chunk in copy.unique()}
     if None in copies:  # made by another version: nobody knows what it needs
         return
     chunks.delete([name for name in there if name not in needed], unused_s)
-    kept.no_garbage(store.db)
+    store.clear_copy_garbage()
 
 
 def _due(mark: Path) -> bool:
@@ -98,12 +96,12 @@ def keep_copy(store: Store, directory: Path, limits: Keep, agent: Agent, session
     """Copy what is new of the session. False: it is too large, or not there. ``directory``: our own."""
     chunks = chunks_of(store, directory)
     for _ in range(TRIES):
-        row = copies.find(store.db, session.agent, session.account, session.native_id)
+        row = store.session_copy(session.agent, session.account, session.native_id)
         before = _before(row, session)
         made = _copy(agent, session, before, chunks, min(limits.max_session_mb, limits.max_mb) * MB)
         if made is None:
             return False
-        if copies.save(store.db, _row(session, made, row), row):
+        if store.save_copy(_row(session, made, row), row):
             break
     bound_copies(store, chunks, limits, directory)
     return True

@@ -24,7 +24,6 @@ from segue.core.model import Host
 from segue.sessions.copies import chunks as manifests
 from segue.sessions.copies.chunks import Chunks, KeptFile, Manifest, unpack
 from segue.sessions.copies.pieces import open_regular
-from segue.store import copies as kept
 from segue.store.copies import KeptRow
 from segue.store.store import Store
 from segue.system import clock
@@ -76,7 +75,7 @@ def shown_copies(row: KeptRow, home: Path | None, keys: Mapping[str, str]) -> Co
 def choose_copy(store: Store, name: str) -> list[KeptRow]:
     """The copy of a session by its id or the beginning of it, ``AGENT:`` or ``AGENT/ACCOUNT:`` in front where
     several have the same; or by its conversation's key: those of the sessions that it goes on with."""
-    copies = kept.every(store.db)
+    copies = store.session_copies()
     if whole := [
         row for row in copies if name in (row.native_id, *(who + row.native_id for who in _who(row)))
     ]:
