@@ -102,7 +102,7 @@ async def _bare(env: dict[str, str], folder: Path) -> float:
 
     began = time.perf_counter()
     process = await asyncio.create_subprocess_exec(
-        *AGENT.builtin,
+        *AGENT.facts.builtin,
         env=env,
         cwd=folder,
         stdin=asyncio.subprocess.PIPE,

@@ -11,8 +11,13 @@ from tests.clis import CLIS, install
 from tests.live.harness import clean_environment
 
 from bench.measure import Row, alternating, compile_bytecode, run
+from segue.agents import registry
+from segue.config.schema import Config
+from segue.core.request import ModelAddress
 from segue.rehearsal.server import LoopbackModel
 from segue.rehearsal.stage import stage
+
+AGENTS = {name: registry.get(name, Config()).rehearse for name in registry.BUILT_IN}
 
 SEGUE = str(Path(sys.executable).with_name("segue"))
 PROMPT = "remember number 456"
@@ -29,7 +34,10 @@ def measure() -> list[Row]:
     with tempfile.TemporaryDirectory() as folder, LoopbackModel() as model:
         place, work = Path(folder) / "stage", Path(folder) / "project"
         work.mkdir()
-        env = {**clean_environment(place), **stage(model.url, model.key, place).env}
+        env = {
+            **clean_environment(place),
+            **stage(ModelAddress(model.url, model.key), place, AGENTS, registry.variables()).env,
+        }
         env["PATH"] = f"{cli.program(cli.newest).parent}:{env['PATH']}"
         bare_argv = [
             str(cli.program(cli.newest)),

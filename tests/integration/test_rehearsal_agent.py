@@ -63,7 +63,7 @@ class Bench:
     def start(self, *options: str) -> "subprocess.Popen[bytes]":
         pipe = subprocess.PIPE
         return subprocess.Popen(
-            [*AGENT.builtin, *options], cwd=self.cwd, env=self.env, stdin=pipe, stdout=pipe, stderr=pipe
+            [*AGENT.facts.builtin, *options], cwd=self.cwd, env=self.env, stdin=pipe, stdout=pipe, stderr=pipe
         )
 
     def run(self, prompt: str | bytes, *options: str) -> Ran:
@@ -392,8 +392,8 @@ def test_the_model_is_the_sessions_unless_another_is_asked_for(bench: Bench) -> 
 def question(bench: Bench, answer: Answer | None) -> Ran:
     """A turn that asks, driven by the adapter."""
     request = Request(prompt="[[ask Which colour? | Red | Blue]] [[result]]", cwd=bench.cwd)
-    made = AGENT.command(request, AGENT.runtime(AGENT.builtin, ()), RunPlace(bench.home))
-    process = bench.start(*made.argv[len(AGENT.builtin) :])
+    made = AGENT.command(request, AGENT.runtime(AGENT.facts.builtin, ()), RunPlace(bench.home))
+    process = bench.start(*made.argv[len(AGENT.facts.builtin) :])
     assert process.stdin is not None
     assert process.stdout is not None
     try:
@@ -475,10 +475,10 @@ def test_the_adapters_own_start_modes_work(bench: Bench) -> None:
     def turn(prompt: str, start: Start) -> Ran:
         made = AGENT.command(
             Request(prompt=prompt, cwd=bench.cwd, start=start),
-            AGENT.runtime(AGENT.builtin, ()),
+            AGENT.runtime(AGENT.facts.builtin, ()),
             RunPlace(bench.home),
         )
-        return bench.run(made.stdin, *made.argv[len(AGENT.builtin) :])
+        return bench.run(made.stdin, *made.argv[len(AGENT.facts.builtin) :])
 
     first = turn("remember number 1", Start(new_id="old"))
     turn("remember number 2", Start("resume", "old"))

@@ -14,7 +14,7 @@ from segue.agents.rehearsal.format import FORMAT
 from segue.core.request import Command, Request, RunPlace, Start
 from segue.rehearsal.agent.store import Message, new_id
 
-RUNTIME = AGENT.runtime(AGENT.builtin, ())
+RUNTIME = AGENT.runtime(AGENT.facts.builtin, ())
 SECONDS = 60
 TOOL = "[[shell echo tool-ran]] [[say done]]"
 

@@ -22,11 +22,10 @@ from segue.agents.base import Agent
 from segue.config.schema import Config
 from segue.core import events as ev
 from segue.core.outcome import Outcome
-from segue.core.request import Request, RunPlace, Runtime, Start
+from segue.core.request import ModelAddress, Request, RunPlace, Runtime, Start
 from segue.core.usage import Totals
 from segue.rehearsal.log import LoggedRequest as Asked
 from segue.rehearsal.server import LoopbackModel
-from segue.rehearsal.stage import point_at_model
 from segue.runner.attempt import Answerer, Cancel, Replies, Task, attempt
 from segue.runner.supervisor import Limits
 from tests.clis import CLIS
@@ -165,7 +164,7 @@ class Bench:
             text = text.replace(str(path), shown).replace(
                 re.sub(r"[^A-Za-z0-9]", "-", str(path)), "-home-me-x"
             )
-        target = FIXTURES / f"{self.agent.name}-{self.version}" / f"{name}.jsonl"
+        target = FIXTURES / f"{self.agent.facts.name}-{self.version}" / f"{name}.jsonl"
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text, encoding="utf-8")
 
@@ -185,7 +184,8 @@ def make(
     home, cwd, runs = (tmp / name for name in ("home", "project", "runs"))
     for folder in (home, cwd, runs):
         folder.mkdir(mode=0o700)
-    pointing = point_at_model(agent_name, model.url, home, key=model.key, retries=retries)
+    pointing = agent.rehearse(ModelAddress(model.url, model.key, retries), home)
+    assert pointing is not None
     for path, text in pointing.files.items():
         target = home / path
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -14,11 +14,16 @@ from typing import Any
 import msgspec
 import pytest
 
+from segue.agents import registry
+from segue.config.schema import Config
+from segue.core.request import ModelAddress
 from segue.rehearsal.log import LoggedRequest
 from segue.rehearsal.server import LoopbackModel
 from segue.rehearsal.stage import stage
 from tests.clis import CLIS
 from tests.live.harness import clean_environment
+
+AGENTS = {name: registry.get(name, Config()).rehearse for name in registry.BUILT_IN}
 
 SEGUE = [sys.executable, "-m", "segue"]
 SLOW = ("gemini", "vibe")
@@ -149,7 +154,7 @@ def talking(tmp: Path, versions: dict[str, str]) -> Iterator[Talk]:
     for agent, version in versions.items():
         (links / agent).symlink_to(CLIS[agent].program(version))
     with LoopbackModel() as model:
-        staged = stage(model.url, model.key, place)
+        staged = stage(ModelAddress(model.url, model.key), place, AGENTS, registry.variables())
         clean = clean_environment(tmp)
         env = {**clean, **staged.env, "PATH": f"{links}:{clean['PATH']}"}
         env["SEGUE_DEFAULTS_WAIT"] = "120"

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from segue.agents import registry
 from segue.agents.base import Answer
 from segue.core import events as ev
 from segue.core.environment import child_environment
@@ -570,7 +571,7 @@ def test_inside_another_session_it_refuses_to_start_unless_the_marks_are_taken_a
     refused = bare(bench, stdin="remember number 456", env=inside)
     assert (refused.code, refused.requests) == (1, [])
     assert "cannot be launched inside another Claude Code session" in refused.stderr
-    ours = child_environment(inside, pass_env=["ANTHROPIC_API_KEY"]).env
+    ours = child_environment(inside, registry.variables(), pass_env=["ANTHROPIC_API_KEY"]).env
     ran = bare(bench, stdin="remember number 456", env=ours)
     assert (ran.code, ran.stdout.strip()) == (0, "Noted: 456.")
 

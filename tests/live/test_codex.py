@@ -14,12 +14,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from segue.agents.codex.adapter import REHEARSED_MODEL
 from segue.core import events as ev
 from segue.core.errors import Misuse
 from segue.core.request import Start
 from segue.core.tools import DeniedTools
 from segue.core.usage import Totals
-from segue.rehearsal.stage import CODEX_MODEL
 from segue.runner.attempt import Cancel
 from segue.runner.supervisor import Limits
 from tests.live.harness import Bench, Ran, live
@@ -67,7 +67,7 @@ def test_a_turn_is_answered_and_its_session_resumed(bench: Bench) -> None:
     assert first.outcome.failure is None
     assert first.kinds[0] == "session"
     assert uuid.UUID(first.outcome.session_id).version == 7
-    assert (first.outcome.model, first.outcome.model_turns) == (CODEX_MODEL, 1)
+    assert (first.outcome.model, first.outcome.model_turns) == (REHEARSED_MODEL, 1)
     second = bench.resume(first.outcome.session_id, "what number?", record="resume")
     assert (second.outcome.text, second.outcome.session_id) == ("456", first.outcome.session_id)
     assert carried(second, "remember number 456") == 1
@@ -289,7 +289,7 @@ def test_the_model_is_chosen_read_back_and_not_kept(bench: Bench) -> None:
     second = bench.resume(first.outcome.session_id, "what number?", model="gpt-5-nano")
     assert (second.requests[-1].model, second.outcome.model) == ("gpt-5-nano", "gpt-5-nano")
     third = bench.resume(first.outcome.session_id, "what number?")
-    assert (third.requests[-1].model, third.outcome.text) == (CODEX_MODEL, "1")
+    assert (third.requests[-1].model, third.outcome.text) == (REHEARSED_MODEL, "1")
 
 
 @live("codex", NEW, OLD)

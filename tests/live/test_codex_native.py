@@ -15,6 +15,7 @@ import msgspec
 import pytest
 
 from segue.agents.base import RepairOptions, StoredSession
+from segue.agents.codex.adapter import REHEARSED_MODEL
 from segue.agents.codex.archive import ARCHIVE
 from segue.agents.codex.format import FORMAT
 from segue.agents.codex.repair import INTERRUPTED
@@ -22,7 +23,6 @@ from segue.core import events as ev
 from segue.core.errors import InUse, Misuse
 from segue.core.request import Start
 from segue.core.transcript import Entry
-from segue.rehearsal.stage import CODEX_MODEL
 from tests.live.harness import Bench, Ran, live
 from tests.live.wire import carried, last_prompt, said
 
@@ -111,7 +111,7 @@ def test_what_was_said_is_read(bench: Bench) -> None:
     brief = ARCHIVE.brief(stored(bench, session))
     assert (brief.cwd, brief.title, brief.title_by) == (str(bench.cwd), "My talk", "user")
     assert (brief.first_prompt, brief.last_prompt, brief.messages) == (ONE, "third [[say done-3]]", 6)
-    assert (brief.version, brief.model) == (bench.version, CODEX_MODEL)
+    assert (brief.version, brief.model) == (bench.version, REHEARSED_MODEL)
     assert (brief.context, brief.window) == (last_prompt(ran), ran.outcome.context.window)
     assert brief.trouble is None
     keep(bench, "talk", session)

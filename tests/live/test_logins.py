@@ -8,7 +8,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from segue.rehearsal.stage import point_at_model
+from segue.agents.claude.adapter import AGENT
+from segue.core.request import ModelAddress
 from tests import clis
 from tests.live.talk import Said, Talk, talking
 from tests.live.test_switching import ready
@@ -19,7 +20,9 @@ def talk(tmp_path: Path) -> Iterator[Talk]:
     newest = clis.CLIS["claude"].newest
     ready("claude", newest)
     with talking(tmp_path, {"claude": newest}) as made:
-        env = point_at_model("claude", made.model.url, tmp_path, key=made.model.key, retries=1).env
+        pointing = AGENT.rehearse(ModelAddress(made.model.url, made.model.key, 1), tmp_path)
+        assert pointing is not None
+        env = pointing.env
         del env["CLAUDE_CONFIG_DIR"], made.env["CLAUDE_CONFIG_DIR"]
         pairs = ", ".join(f"{name} = {msgspec.json.encode(value).decode()}" for name, value in env.items())
         config = f'[accounts.claude]\nagent = "claude"\nenv = {{ {pairs} }}\n[defaults]\nagent = "claude"\n'

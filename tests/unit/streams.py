@@ -41,9 +41,9 @@ def concluded(
         Ended(
             request=Request(prompt="hello", cwd=Path("/home/me/project"), start=start or Start()),
             runtime=Runtime(
-                agent=agent.name,
-                distribution=agent.name,
-                command=(agent.name,),
+                agent=agent.facts.name,
+                distribution=agent.facts.name,
+                command=(agent.facts.name,),
                 version=version,
                 capabilities=can or Capabilities(resume=True),
             ),

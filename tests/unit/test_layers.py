@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import segue
+from segue.agents import registry
 
 SOURCE = Path(segue.__file__).parent
 BELOW: dict[str, set[str]] = {
@@ -36,7 +38,7 @@ STILL: dict[str, set[str]] = {
     "cli/ls.py": {"store", "turns"},
     "cli/options.py": {"store", "sessions", "agents", "turns"},
     "cli/question.py": {"runner", "agents"},
-    "cli/rehearse.py": {"rehearsal"},
+    "cli/rehearse.py": {"rehearsal", "agents"},
     "cli/render/dialogue.py": {"store"},
     "cli/render/transcript.py": {"sessions"},
     "cli/render/why.py": {"turns"},
@@ -79,6 +81,50 @@ def test_imports_point_downwards(package: str) -> None:
 def test_every_package_has_its_place() -> None:
     packages = {path.name for path in SOURCE.iterdir() if (path / "__init__.py").exists()}
     assert packages == set(BELOW)
+
+
+NAMED = re.compile("|".join(name for name in registry.BUILT_IN if name != "rehearsal"), re.IGNORECASE)
+NAMED_ELSEWHERE = {
+    "core/prices.py",  # models
+    # one of the protocols that the loopback model speaks
+    *("rehearsal/cache.py", "rehearsal/server.py", "rehearsal/types.py", "rehearsal/wire/gemini.py"),
+}
+
+
+def written(path: Path) -> set[str]:
+    """The identifiers and texts of a file; what is only told (comments, docstrings) does not count."""
+    tree = ast.parse(path.read_text())
+    told = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in told:
+            found.add(node.value)
+        for field in ("id", "attr", "name", "arg", "module"):
+            found.add(str(getattr(node, field, None)))
+    return found
+
+
+def test_nobody_outside_of_its_folder_names_an_agent() -> None:
+    files = [path for path in SOURCE.rglob("*.py") if path.relative_to(SOURCE).parts[0] != "agents"]
+    files += SOURCE.glob("agents/*.py")
+    named = {
+        str(path.relative_to(SOURCE)): sorted(filter(NAMED.search, written(path)))
+        for path in files
+        if any(map(NAMED.search, written(path)))
+    }
+    assert named.pop("agents/registry.py") == sorted(
+        text for item in registry.BUILT_IN.items() if "rehearsal" not in item for text in item
+    )
+    assert set(named) == NAMED_ELSEWHERE, named
+
+
+@pytest.mark.parametrize("agent", registry.BUILT_IN)
+def test_an_agent_knows_no_other_agent(agent: str) -> None:
+    others = {f"segue.agents.{name}" for name in (*registry.BUILT_IN, "declared") if name != agent}
+    for path in (SOURCE / "agents" / agent).rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom):
+                assert not (node.module or "").startswith(tuple(others)), path
 
 
 @pytest.mark.parametrize("package", sorted(BELOW))

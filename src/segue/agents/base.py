@@ -15,9 +15,12 @@ from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
+from segue.core.environment import AgentVariables
 from segue.core.events import Event, Permission, Question
+from segue.core.forecast import Habits
 from segue.core.outcome import Exit, Outcome
-from segue.core.request import Command, Request, RunPlace, Runtime, Start
+from segue.core.request import Command, ModelAddress, Pointing, Request, RunPlace, Runtime, Start
+from segue.core.situation import FailingPair
 from segue.core.stream import TurnState
 from segue.core.transcript import IMAGE_BYTES, Brief, Entry
 from segue.core.usage import Totals
@@ -32,24 +35,7 @@ Evidence = Mapping[str, Any]
 class Agent(Protocol):
     """One coding-agent CLI: data and small functions, all of them pure but ``evidence``."""
 
-    name: str
-    label: str
-    """How it is called in sentences: "Claude"."""
-    programs: Sequence[str]
-    """Names to look for on PATH, in order."""
-    install: str
-    """The command that installs it."""
-    keys: Sequence[str]
-    """Environment keys that would override the CLI's own login."""
-    probes: Sequence[Sequence[str]]
-    """Arguments whose output tells version and capabilities, e.g. ``("--version",), ("--help",)``."""
-    owned_args: frozenset[str]
-    """Native options that Segue sets itself and therefore refuses from the caller."""
-    login_check: Sequence[str]
-    """Arguments whose exit code says whether the CLI is logged in; none where it cannot say."""
-    notes: Sequence[str]
-    """What a user should know about its permissions and habits; ``segue doctor`` prints them."""
-
+    facts: AgentFacts
     format: SessionFormat | None
     """Its session format; None where it is not known: then it is resumed by its id, and never cut."""
 
@@ -90,6 +76,10 @@ class Agent(Protocol):
 
     def conclude(self, ended: Ended) -> Outcome:
         """Pure: what happened. Structure first, text second, never what the assistant says."""
+        ...
+
+    def rehearse(self, model: ModelAddress, home: Path) -> Pointing | None:
+        """Pure: what makes the CLI, in this home, ask that model and nobody else; None: nobody knows how."""
         ...
 
 
@@ -218,6 +208,39 @@ class SessionArchive(Protocol):
     def remove(self, stored: StoredSession) -> None:
         """Delete a session and its entries in the CLI's own indexes; the rest of them stays as it was."""
         ...
+
+
+class AgentFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What there is to say about an agent once and for all."""
+
+    name: str
+    label: str
+    """How it is called in sentences: "Claude"."""
+    install: str
+    """The command that installs it."""
+    programs: tuple[str, ...] = ()
+    """Names to look for on PATH, in order."""
+    builtin: tuple[str, ...] = ()
+    """The command of an agent that comes with Segue, instead of ``programs``."""
+    rank: int | None = None
+    """When no agent is named, the installed one of the lowest rank is taken; None: never this one."""
+    keys: tuple[str, ...] = ()
+    """API keys in the environment that would override the CLI's own login."""
+    variables: AgentVariables = AgentVariables()
+    every_start: dict[str, str] = {}
+    """Variables that every start of the program gets."""
+    probes: tuple[tuple[str, ...], ...] = ()
+    """Arguments whose output tells version and capabilities, e.g. ``("--version",), ("--help",)``."""
+    owned_args: frozenset[str] = frozenset()
+    """Native options that Segue sets itself and therefore refuses from the caller."""
+    login_check: tuple[str, ...] = ()
+    """Arguments whose exit code says whether the CLI is logged in; none where it cannot say."""
+    notes: tuple[str, ...] = ()
+    """What a user should know about its permissions and habits; ``segue doctor`` prints them."""
+    expands_at: bool = False
+    """The CLI takes ``@name`` in a message for a file, and adds its content."""
+    habits: Habits = Habits()
+    failing_pairs: tuple[FailingPair, ...] = ()
 
 
 class Answer(msgspec.Struct, frozen=True):

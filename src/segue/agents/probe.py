@@ -74,18 +74,18 @@ def probe(
     command = find(agent, env=env, configured=configured)
     stamp = _stamp(command)
     known = _read(cache)
-    key = f"{agent.name} {' '.join(command)}"
+    key = f"{agent.facts.name} {' '.join(command)}"
     entry = known.entries.get(key)
     if entry is not None and entry.stamp == stamp:
         return entry.runtime
     with TemporaryDirectory(prefix="segue-probe-", ignore_cleanup_errors=True) as home:
-        elsewhere = {**env, **home_elsewhere(agent, Path(home)), **getattr(agent, "every_start", {})}
+        elsewhere = {**env, **home_elsewhere(agent, Path(home)), **agent.facts.every_start}
         asked = partial(_ask, command, env=elsewhere)
-        said = asked(agent.probes)
+        said = asked(agent.facts.probes)
         runtime = agent.runtime(command, [each.text for each in said])
         if not runtime.capabilities.resume or not all(each.is_answer for each in said):
             # To believe half an answer would replay every turn: once more, one by one on a busy machine.
-            said = [each for args in agent.probes for each in asked([args])]
+            said = [each for args in agent.facts.probes for each in asked([args])]
             runtime = agent.runtime(command, [each.text for each in said])
     if runtime.version is not None and all(each.is_answer for each in said):
         _write(cache, key, _Entry(stamp, runtime))
@@ -101,25 +101,24 @@ def home_elsewhere(agent: Agent, home: Path) -> dict[str, str]:
 
 def find(agent: Agent, *, env: Mapping[str, str], configured: Sequence[str] | None = None) -> tuple[str, ...]:
     """The command to start: the configured one, the built-in one, or the first known name on PATH."""
-    path = env.get("PATH", os.defpath)
+    facts, path = agent.facts, env.get("PATH", os.defpath)
     if configured:
         program = shutil.which(os.path.expanduser(configured[0]), path=path)
         if program is None:
             raise NotInstalled(
-                f'the command configured for {agent.name}, "{configured[0]}", is not an executable program'
-                f" (config.toml, [agents.{agent.name}] command)"
+                f'the command configured for {facts.name}, "{configured[0]}", is not an executable program'
+                f" (config.toml, [agents.{facts.name}] command)"
             )
         return (os.path.abspath(program), *configured[1:])
-    builtin: tuple[str, ...] | None = getattr(agent, "builtin", None)
-    if builtin:
-        return builtin
-    for name in agent.programs:
+    if facts.builtin:
+        return facts.builtin
+    for name in facts.programs:
         program = shutil.which(name, path=path)
         if program is not None:
             return (os.path.abspath(program),)
-    names = " or ".join(agent.programs)
+    names = " or ".join(facts.programs)
     raise NotInstalled(
-        f"{agent.label} is not installed (no {names} on PATH); install it with: {agent.install}"
+        f"{facts.label} is not installed (no {names} on PATH); install it with: {facts.install}"
     )
 
 

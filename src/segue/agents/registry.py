@@ -5,11 +5,13 @@ A built-in adapter is imported when it is asked for; installed packages are sear
 """
 
 from contextlib import suppress
+from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from segue.agents.base import Agent
 from segue.config.schema import Config
+from segue.core.environment import AgentVariables
 from segue.core.errors import Misuse, SegueError
 
 if TYPE_CHECKING:
@@ -47,6 +49,22 @@ def get(name: str, config: Config) -> Agent:
     raise Misuse(_nobody(name, names(config)))
 
 
+@cache
+def variables() -> AgentVariables:
+    """The environment variables of all built-in agents, told by their packages: no adapter is loaded."""
+    merged = AgentVariables()
+    for module in BUILT_IN.values():
+        merged |= import_module(module.rpartition(".")[0]).VARIABLES
+    return merged
+
+
+def preferred(config: Config) -> list[Agent]:
+    """The agents to choose from when none is named, the best first."""
+    agents = (get(name, config) for name in BUILT_IN)
+    ranked = [(agent.facts.rank, agent) for agent in agents if agent.facts.rank is not None]
+    return [agent for _, agent in sorted(ranked, key=lambda each: each[0])]
+
+
 def names(config: Config) -> tuple[str, ...]:
     """All agents there are; each name once, in the order in which ``get`` looks."""
     return tuple(dict.fromkeys((*BUILT_IN, *sorted(config.declared), *sorted(_brought()))))
@@ -77,8 +95,8 @@ def _load(entry: "EntryPoint") -> Agent:
         raise Misuse(f"{_where(entry)} cannot be loaded ({why}); update or uninstall it") from error
     if not isinstance(found, Agent):
         raise Misuse(f"{_where(entry)} is not an agent adapter; check it with segue.testing.check_adapter")
-    if found.name != entry.name:
-        raise Misuse(f'{_where(entry)} calls itself "{found.name}"; the two names must be the same')
+    if found.facts.name != entry.name:
+        raise Misuse(f'{_where(entry)} calls itself "{found.facts.name}"; the two names must be the same')
     return found
 
 

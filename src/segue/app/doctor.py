@@ -16,7 +16,7 @@ from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -28,7 +28,7 @@ from segue.cli.agents import probe_cache
 from segue.config.home import home_of
 from segue.config.load import load
 from segue.config.schema import Account, Config
-from segue.core.environment import child_environment, is_mark
+from segue.core.environment import child_environment
 from segue.core.errors import NotInstalled, SegueError
 from segue.core.request import Runtime
 
@@ -57,39 +57,44 @@ def logins(
 ) -> Iterator[Finding]:
     """What is to be said of one account, and the keys that the agent will not see under it."""
     child = child_environment(
-        env, keys_withheld=agent.keys, account_env=account.env, pass_env=account.pass_env
+        env,
+        registry.variables(),
+        keys_withheld=agent.facts.keys,
+        account_env=account.env,
+        pass_env=account.pass_env,
     )
     shown = f" (account {name})" if name else ""
-    withheld = [key for key in child.withheld if key in agent.keys]
+    withheld = [key for key in child.withheld if key in agent.facts.keys]
     way = f'pass_env = ["{withheld[0]}"] under [accounts.{name or "NAME"}] in config.toml' if withheld else ""
     if withheld:
-        what = f"{withheld[0]} is not passed to {agent.label}{shown}, which uses its own login"
-        yield Finding(agent.name, "note", what, way)
+        what = f"{withheld[0]} is not passed to {agent.facts.label}{shown}, which uses its own login"
+        yield Finding(agent.facts.name, "note", what, way)
     how = way or f"log in by running {runtime.command[0]} once"
     home = Path(account.home) if account.home else agent.default_home(child.env)
     theirs = {**child.env, **agent.home_env(home)} if account.home else child.env
-    if agent.login_check:
+    if agent.facts.login_check:
         says = _asked(agent, runtime, home, theirs)
-        how += f"; not needed for a provider with its own key in {agent.label}'s configuration"
-        what = f"{agent.label} {ASKED[says]}{shown}"
-        yield Finding(agent.name, "ok", what) if says else Finding(agent.name, "warn", what, how)
+        how += f"; not needed for a provider with its own key in {agent.facts.label}'s configuration"
+        what = f"{agent.facts.label} {ASKED[says]}{shown}"
+        yield Finding(agent.facts.name, "ok", what) if says else Finding(agent.facts.name, "warn", what, how)
     elif isinstance(agent, TellsLogin):
         says = agent.logged_in(home, theirs)
-        what = f"{agent.label} {SEEN[says]}{shown}"
+        what = f"{agent.facts.label} {SEEN[says]}{shown}"
         levels: dict[bool | None, Literal["ok", "note", "warn"]] = {True: "ok", None: "note", False: "warn"}
-        yield Finding(agent.name, levels[says], what, "" if says is not False else _or_a_key(agent, how))
+        todo = "" if says is not False else _or_a_key(agent, how)
+        yield Finding(agent.facts.name, levels[says], what, todo)
 
 
 def _or_a_key(agent: Agent, how: str) -> str:
-    if how.startswith("pass_env") or not agent.keys:
+    if how.startswith("pass_env") or not agent.facts.keys:
         return how
-    return f'{how}, or give an account its key: pass_env = ["{agent.keys[0]}"] under [accounts.NAME]'
+    return f'{how}, or give an account its key: pass_env = ["{agent.facts.keys[0]}"] under [accounts.NAME]'
 
 
 def _asked(agent: Agent, runtime: Runtime, home: Path, env: Mapping[str, str]) -> bool | None:
     """What the CLI says of its home. Where it was never started it says the same of an empty one, and leaves
     nothing behind."""
-    argv = [*runtime.command, *agent.login_check]
+    argv = [*runtime.command, *agent.facts.login_check]
     files = agent.login_files(home, env) if isinstance(agent, KeepsLogin) else (home,)
     if any(file.exists() for file in files):
         return _logged_in(argv, env)
@@ -172,7 +177,7 @@ def _config(env: Mapping[str, str], config: Config) -> Iterator[Finding]:
 
 
 def _surroundings(env: Mapping[str, str]) -> Iterator[Finding]:
-    marks = sorted(name for name in env if is_mark(name))
+    marks = sorted(name for name in env if registry.variables().is_mark(name))
     if marks:
         names = ", ".join(marks[:3])
         yield Finding(
@@ -193,43 +198,50 @@ def _agents(env: Mapping[str, str], config: Config) -> Iterator[Finding]:
     usable = False
     with ThreadPoolExecutor(AT_ONCE) as pool:
         names = registry.imported(config)
-        for name, found in zip(names, pool.map(lambda n: _look(n, env, config, cache), names), strict=True):
-            usable |= name != "rehearsal" and found[0].level in ("ok", "warn")
-            yield from found
+        for found in pool.map(lambda name: _look(name, env, config, cache), names):
+            usable |= found.usable
+            yield from found.findings
     if not usable:
-        how = "npm install -g @anthropic-ai/claude-code; meanwhile --agent rehearsal works without any"
+        install = registry.preferred(config)[0].facts.install
+        how = f"{install}; meanwhile --agent rehearsal works without any"
         yield Finding("agents", "warn", "no coding agent is installed", how)
 
 
-def _look(name: str, env: Mapping[str, str], config: Config, cache: Path | None) -> list[Finding]:
+class _Looked(NamedTuple):
+    findings: list[Finding]
+    usable: bool = False
+    """It is a coding agent, and it is there."""
+
+
+def _look(name: str, env: Mapping[str, str], config: Config, cache: Path | None) -> _Looked:
     try:
         agent = registry.get(name, config)
-        child = child_environment(env, keys_withheld=agent.keys).env
+        child = child_environment(env, registry.variables(), keys_withheld=agent.facts.keys).env
         runtime = probe.probe(agent, env=child, configured=config.commands.get(name), cache=cache)
     except NotInstalled as error:
         what, _, how = error.message.partition("; install it with: ")
-        return [Finding(name, "note", what, how)]
+        return _Looked([Finding(name, "note", what, how)])
     except SegueError as error:
-        return [Finding(name, "bad", error.message)]
-    return list(_agent(agent, runtime, env, config))
+        return _Looked([Finding(name, "bad", error.message)])
+    findings = list(_agent(agent, runtime, env, config))
+    return _Looked(findings, not agent.facts.builtin and findings[0].level in ("ok", "warn"))
 
 
 def _agent(agent: Agent, runtime: Runtime, env: Mapping[str, str], config: Config) -> Iterator[Finding]:
-    where = "built in" if getattr(agent, "builtin", None) else runtime.command[0]
-    known = runtime.version is not None or not agent.probes
+    where = "built in" if agent.facts.builtin else runtime.command[0]
+    known = runtime.version is not None or not agent.facts.probes
     yield Finding(
-        agent.name,
+        agent.facts.name,
         "ok" if known else "warn",
-        f"{agent.label} {runtime.version or 'of unknown version'}, {where}",
+        f"{agent.facts.label} {runtime.version or 'of unknown version'}, {where}",
     )
     if not runtime.capabilities.resume:
-        yield Finding(
-            agent.name, "note", f"{agent.label} cannot resume its sessions: the history is sent as text"
-        )
-    for note in agent.notes:
-        yield Finding(agent.name, "note", note)
-    accounts = {name: one for name, one in config.accounts.items() if one.agent == agent.name}
-    named = accounts or {"": Account(agent=agent.name)}
+        what = f"{agent.facts.label} cannot resume its sessions: the history is sent as text"
+        yield Finding(agent.facts.name, "note", what)
+    for note in agent.facts.notes:
+        yield Finding(agent.facts.name, "note", note)
+    accounts = {name: one for name, one in config.accounts.items() if one.agent == agent.facts.name}
+    named = accounts or {"": Account(agent=agent.facts.name)}
     with ThreadPoolExecutor(AT_ONCE) as pool:
         found = pool.map(lambda name: list(logins(agent, runtime, name, named[name], env)), named)
         yield from chain.from_iterable(found)

@@ -82,14 +82,14 @@ def _look(name: str, config: Config, cache: Path | None, env: Mapping[str, str])
         agent = registry.get(name, config)
     except SegueError as error:
         return Listed(name, name, None, None, None, None, accounts, error.message)
-    child = child_environment(env, keys_withheld=agent.keys).env
+    child = child_environment(env, registry.variables(), keys_withheld=agent.facts.keys).env
     try:
         runtime = probe.probe(agent, env=child, configured=config.commands.get(name), cache=cache)
     except SegueError as error:
-        return Listed(name, agent.label, None, None, None, None, accounts, error.message)
-    path = "built in" if getattr(agent, "builtin", None) else runtime.command[0]
+        return Listed(name, agent.facts.label, None, None, None, None, accounts, error.message)
+    path = "built in" if agent.facts.builtin else runtime.command[0]
     return Listed(
-        name, agent.label, path, runtime.version, runtime.distribution, runtime.capabilities, accounts
+        name, agent.facts.label, path, runtime.version, runtime.distribution, runtime.capabilities, accounts
     )
 
 

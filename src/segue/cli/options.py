@@ -122,7 +122,7 @@ WHO = (
         metavar="A",
         shell_complete=_complete_agents,
         help="The agent that answers. Default: the one used before, else the one in config.toml, else the "
-        "first installed of claude, codex, gemini and vibe.",
+        "first one installed, in the order of `segue agents`.",
     ),
     click.option(
         "--account",

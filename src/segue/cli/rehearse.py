@@ -183,7 +183,7 @@ def command(ctx: click.Context, port: int, scenario: Path | None, log: Path | No
     argv: list[str] | None = ctx.meta.get("segue.command")
     if argv == []:
         raise Misuse(
-            "there is no command after --; for example: segue rehearse -- segue run t1 hi --agent claude"
+            "there is no command after --; for example: segue rehearse -- segue run t1 hi --agent rehearsal"
         )
     with ExitStack() as stack:
         heard = stack.enter_context(Signals())
@@ -240,13 +240,18 @@ def _place(stack: ExitStack, home: Path | None) -> Path:
 
 def _staged(model: LoopbackModel, place: Path, scenario: Path | None) -> Staged:
     """With all that the user's own configuration says, as far as it does not lead away."""
+    from segue.agents import registry
     from segue.config.load import own_tables
+    from segue.config.schema import Config
+    from segue.core.request import ModelAddress
     from segue.rehearsal.stage import stage
 
     own = own_tables(os.environ)
     told = scenario.resolve() if scenario is not None else None
     try:
-        return stage(model.url, model.key, place, own=own, scenario=told)
+        agents = {name: registry.get(name, Config()).rehearse for name in registry.BUILT_IN}
+        address = ModelAddress(model.url, model.key, scenario=told)
+        return stage(address, place, agents, registry.variables(), own)
     except OSError as error:
         raise _unwritable(place, error) from error
 
@@ -266,10 +271,10 @@ def _serve(url: str, staged: Staged, heard: Signals) -> int:
 
 def _exports(staged: Staged, env: Mapping[str, str]) -> dict[str, list[str]]:
     """Lines for a shell: what must not be set, then what must be, for everybody and for each CLI."""
-    from segue.rehearsal.stage import leads_away
-
     own = {name for each in staged.by_agent.values() for name in each}
-    away = [name for name in env if leads_away(name) and name not in staged.env and name.isidentifier()]
+    away = [
+        name for name in env if staged.leads_away(name) and name not in staged.env and name.isidentifier()
+    ]
     groups = {
         "all": {name: value for name, value in staged.env.items() if name not in own},
         **staged.by_agent,

@@ -86,7 +86,7 @@ async def _entitle(screen: Screen, prepared: Prepared, store: Store) -> None:
     with suppress(SegueError):
         row = await run_sync(store.turn, prepared.run, abandon_on_cancel=True)
         mode = row.mode if row is not None else None
-        screen.entitle(" · ".join(filter(None, (prepared.agent.name, mode, prepared.ask.key))))
+        screen.entitle(" · ".join(filter(None, (prepared.agent.facts.name, mode, prepared.ask.key))))
 
 
 class Printer:
@@ -164,7 +164,7 @@ def _taken(
     prepared: Prepared, store: Store, message: str | None, *, as_json: bool, events: bool, quiet: bool
 ) -> int:
     """The exit code."""
-    title = f"{prepared.agent.name} · {prepared.ask.key}"
+    title = f"{prepared.agent.facts.name} · {prepared.ask.key}"
     screen = screens.open_screen(title, quiet=quiet, answer_on_stdout=not as_json)
     for notice in prepared.config.mentions:
         screen.note(f"segue: {notice}")
@@ -177,7 +177,7 @@ def _taken(
     elif turn.text and not screen.shown:
         trouble = _printed(partial(answer, turn.text + "\n"))
     if turn.failure is not None:
-        say(f"segue: {words.one_line(words.failure(turn, prepared.agent.label))}", err=True)
+        say(f"segue: {words.one_line(words.failure(turn, prepared.agent.facts.label))}", err=True)
         say(f"       {words.way_on(turn, _number(store, turn), prepared.named)}", err=True)
     screen.note(words.summary(turn, prepared.model_from))
     if trouble is None:

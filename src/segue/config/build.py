@@ -12,7 +12,7 @@ from segue.config import declared as template
 from segue.config.declared import DeclaredAgent
 from segue.config.explain import no_such, refused
 from segue.config.home import expand
-from segue.config.schema import BUILT_IN, FLAT, Account, Config, is_name
+from segue.config.schema import FLAT, Account, Config, built_in_agents, is_name
 from segue.core.usage import Price
 
 if TYPE_CHECKING:
@@ -81,14 +81,16 @@ def _account(tables: Tables, name: str, env: Mapping[str, str]) -> Account:
 def _agents(tables: Tables) -> tuple[dict[str, tuple[str, ...]], dict[str, DeclaredAgent]]:
     commands: dict[str, tuple[str, ...]] = {}
     declared: dict[str, DeclaredAgent] = {}
-    for name, entry in tables.values.get("agents", {}).items():
+    entries = tables.values.get("agents", {})
+    built_in = built_in_agents() if entries else frozenset()
+    for name, entry in entries.items():
         path = ("agents", name)
         _check_name(tables, path)
         table = {key: _as_list(tables, (*path, key), value) for key, value in entry.items()}
-        if name in BUILT_IN and (other := next((key for key in table if key != "command"), None)):
+        if name in built_in and (other := next((key for key in table if key != "command"), None)):
             said = f'[agents.{name}] has no key "{other}"; {name} is known already, only command can be set'
             raise tables.error((*path, other), said)
-        if name in BUILT_IN or (table.keys() == {"command"} and not _has_placeholder(table["command"])):
+        if name in built_in or (table.keys() == {"command"} and not _has_placeholder(table["command"])):
             commands[name] = _command(tables, path, table)
         else:
             declared[name] = _convert(tables, path, DeclaredAgent, table)

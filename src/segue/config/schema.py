@@ -17,8 +17,13 @@ Positive = Annotated[int, Meta(ge=1)]
 Seconds = Annotated[float, Meta(gt=0)]
 Dollars = Annotated[float, Meta(gt=0)]
 
-BUILT_IN = ("claude", "codex", "gemini", "vibe", "rehearsal")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+def built_in_agents() -> frozenset[str]:
+    """The agents that come with Segue: each has a folder, with an adapter in it that needs no declaration."""
+    folders = (path.parent.name for path in Path(__file__).parents[1].glob("agents/*/adapter.py"))
+    return frozenset(folders) - {"declared"}
 
 
 class Continuity(msgspec.Struct, frozen=True, kw_only=True):

@@ -274,9 +274,6 @@ CHECKS: tuple[Callable[[Situation], Check], ...] = (
     *(account, host, ttl, outcome, poisoned, retired, pressure, file, size, fits, busy),
 )
 
-FAILING_PAIRS = {("gemini-cli", "0.61", "0.29"): "Gemini 0.29 cannot read what 0.61 wrote"}
-"""(distribution, written by, to be resumed by): pairs of versions that are known to fail."""
-
 
 def _elsewhere(there: str, here: str) -> str:
     if there == here:
@@ -291,9 +288,10 @@ def _unrestored(now: Situation) -> str:
 
 def _failing_pair(now: Situation) -> str:
     wrote, reads = (now.pin.version if now.pin else None) or "", now.runtime.version or ""
-    for (distribution, writer, reader), why in FAILING_PAIRS.items():
-        if now.runtime.distribution == distribution and _is(wrote, writer) and _is(reads, reader):
-            return why
+    for pair in now.failing_pairs:
+        same = now.runtime.distribution == pair.distribution
+        if same and _is(wrote, pair.writer) and _is(reads, pair.reader):
+            return pair.why
     return ""
 
 

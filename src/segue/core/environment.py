@@ -2,7 +2,7 @@
 
 It is the caller's, because the agent's tools live on it, without three things: API keys that would
 override the agent's own login, our own variables, and the marks of an agent session that *we* may be
-running in (Claude refuses to start inside another; others would take themselves for its child). An
+running in (some CLIs refuse to start inside another; others would take themselves for its child). An
 account puts variables in (``env``, taken literally) or lets some of the caller's through (``pass_env``).
 """
 
@@ -16,69 +16,12 @@ import msgspec
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-KEYS = (
-    "ANTHROPIC_API_KEY",
-    "OPENAI_API_KEY",
-    "GOOGLE_API_KEY",
-    "GEMINI_API_KEY",
-    "GOOGLE_CLOUD_API_KEY",
-    "MISTRAL_API_KEY",
-)
-"""Withheld from every agent; an agent may add its own."""
 REHEARSAL_KEY = "REHEARSAL_API_KEY"
 """Set in a rehearsal: the key of its model."""
 
 OURS = "SEGUE_"
-
-MARKS = frozenset(
-    {
-        "AI_AGENT",
-        "CLAUDECODE",
-        "CLAUDE_AGENT_SDK_VERSION",
-        "CLAUDE_CODE_CHILD_SESSION",
-        "CLAUDE_CODE_CLOUD_SESSION_ID",
-        "CLAUDE_CODE_ENTRYPOINT",
-        "CLAUDE_CODE_EXECPATH",
-        "CLAUDE_CODE_HOST_SESSION_ID",
-        "CLAUDE_CODE_INVOKED_SKILLS",
-        "CLAUDE_CODE_REMOTE",
-        "CLAUDE_CODE_SSE_PORT",
-        "CLAUDE_CODE_TOOL_USE_ID",
-        "CLAUDE_EFFORT",
-        "CLAUDE_JOB_DIR",
-        "CLAUDE_PID",
-        "CLAUDE_PLUGIN_DATA",
-        "CLAUDE_PLUGIN_ROOT",
-        "CLAUDE_PROJECT_DIR",
-        "CLAUDE_SESSION_ID",
-        "CLAUDE_SKILL_DIR",
-        "CODEX_CI",
-        "CODEX_INTERNAL_ORIGINATOR_OVERRIDE",
-        "CODEX_PERMISSION_PROFILE",
-        "CODEX_SANDBOX",
-        "CODEX_SANDBOX_NETWORK_DISABLED",
-        "CODEX_SESSION_ID",
-        "CODEX_THREAD_ID",
-        "CODEX_TOOL_CALL_ID",
-        "GEMINI_CLI",
-        "GEMINI_CLI_NO_RELAUNCH",
-    }
-)
-"""What the CLIs set for the processes they start, read from their programs. Vibe sets nothing."""
-
-MARK_PREFIXES = (
-    "CLAUDE_BG_",
-    "CLAUDE_BRIDGE_",
-    "CLAUDE_CODE_BRIDGE_",
-    "CLAUDE_CODE_REMOTE_SESSION_",
-    "CLAUDE_CODE_SESSION_",
-    "CLAUDE_RUNNER_",
-    "CODEX_MANAGED_BY_",
-    "CODEX_NETWORK_PROXY_",
-    "GEMINI_CLI_IDE_",
-)
-MARK_SUFFIX = ("CLAUDE_CODE_", "_FILE_DESCRIPTOR")
-"""Numbers of open files, which a new process does not have."""
+ANY_AGENT = "AI_AGENT"
+"""A mark that several CLIs set."""
 
 SECRET_WORD = re.compile(
     r"(^|_)(AUTH|CREDENTIALS?|PASS|PASSPHRASE|PASSWD|PAT|\w*(KEY|PASSWORD|SECRET|TOKEN))(?=_|$)"
@@ -86,6 +29,38 @@ SECRET_WORD = re.compile(
 SECRET_LENGTH = 8
 INHERITED_SECRET_LENGTH = 16
 """For what merely stands in the caller's environment: a password such as ``postgres`` is also a word."""
+
+
+class AgentVariables(msgspec.Struct, frozen=True, kw_only=True):
+    """The environment variables that belong to an agent and its provider."""
+
+    keys: tuple[str, ...] = ()
+    """API keys that no agent is given."""
+    marks: frozenset[str] = frozenset()
+    """What the CLI sets for the processes it starts."""
+    mark_prefixes: tuple[str, ...] = ()
+    mark_affixes: tuple[tuple[str, str], ...] = ()
+    """How some marks begin and end."""
+    providers: tuple[str, ...] = ()
+    """How the CLI's own variables begin: keys, tokens, addresses, and switches to other clouds."""
+    tuned: tuple[str, ...] = ()
+    """Those of ``providers`` under which there are also variables that change only how the CLI works."""
+
+    def __or__(self, other: AgentVariables) -> AgentVariables:
+        return AgentVariables(
+            keys=tuple(dict.fromkeys((*self.keys, *other.keys))),
+            marks=self.marks | other.marks,
+            mark_prefixes=(*self.mark_prefixes, *other.mark_prefixes),
+            mark_affixes=(*self.mark_affixes, *other.mark_affixes),
+            providers=(*self.providers, *other.providers),
+            tuned=(*self.tuned, *other.tuned),
+        )
+
+    def is_mark(self, name: str) -> bool:
+        """Whether the variable marks an enclosing agent session."""
+        if name == ANY_AGENT or name in self.marks or name.startswith(self.mark_prefixes):
+            return True
+        return any(name.startswith(begin) and name.endswith(end) for begin, end in self.mark_affixes)
 
 
 class ChildEnvironment(msgspec.Struct, frozen=True):
@@ -98,32 +73,27 @@ class ChildEnvironment(msgspec.Struct, frozen=True):
 
 def child_environment(
     parent: Mapping[str, str],
+    variables: AgentVariables,
     *,
     keys_withheld: Iterable[str] = (),
     account_env: Mapping[str, str] | None = None,
     pass_env: Iterable[str] = (),
 ) -> ChildEnvironment:
-    """The caller's environment as an agent may see it.
+    """The caller's environment as an agent may see it. ``variables``: those of all agents.
 
     In a rehearsal the model's key stands in place of every other: it is what the agent is logged in with, and
     overrides nothing.
     """
     staged = parent.get(REHEARSAL_KEY)
-    keys = tuple(n for n in dict.fromkeys((*KEYS, *keys_withheld)) if not staged or parent.get(n) != staged)
+    named = dict.fromkeys((*variables.keys, *keys_withheld))
+    keys = tuple(name for name in named if not staged or parent.get(name) != staged)
     passed = frozenset(pass_env)
     own = dict(account_env or {})
-    env = {n: v for n, v in parent.items() if n in passed or not (n in keys or _is_ours(n) or is_mark(n))}
+    hidden = {name for name in parent if name in keys or _is_ours(name) or variables.is_mark(name)}
+    env = {name: value for name, value in parent.items() if name not in hidden or name in passed}
     env |= own
     withheld = tuple(n for n in keys if parent.get(n) and n not in env)
     return ChildEnvironment(env, withheld, _secrets(parent, env, keys, passed | own.keys()))
-
-
-def is_mark(name: str) -> bool:
-    """Whether the variable marks an enclosing agent session."""
-    prefix, suffix = MARK_SUFFIX
-    return (
-        name in MARKS or name.startswith(MARK_PREFIXES) or (name.startswith(prefix) and name.endswith(suffix))
-    )
 
 
 def looks_secret(name: str) -> bool:

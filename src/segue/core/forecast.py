@@ -6,7 +6,7 @@ several model requests sends all that came before again with each of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 import msgspec
 
@@ -21,30 +21,20 @@ EXPECTED_OUTPUT = 300
 
 
 class Habits(msgspec.Struct, frozen=True):
-    """What an agent and its provider do by themselves."""
+    """What an agent and its provider do by themselves; the defaults stand for one that nobody measured."""
 
-    cache_ms: int
+    cache_ms: int = 5 * MINUTE
     """How long after its last use a prompt is served from the cache; 0: no cache is known of."""
-    overhead: int
+    overhead: int = 10_000
     """Tokens of a fresh session before anything is said: system prompt and tools."""
     any_prefix: bool = False
     """The cache serves any identical beginning, so a text that only grew is served as far as it was."""
 
 
-HABITS: Mapping[str, Habits] = {
-    "claude": Habits(60 * MINUTE, 11_700),
-    "codex": Habits(10 * MINUTE, 9_800, any_prefix=True),
-    "gemini": Habits(5 * MINUTE, 8_000, any_prefix=True),
-    "vibe": Habits(0, 14_700),
-    "rehearsal": Habits(60 * MINUTE, 50),
-}
-OTHERS = Habits(5 * MINUTE, 10_000)
-
-
 class Outlook(msgspec.Struct, frozen=True, kw_only=True):
     """What is known before a turn runs."""
 
-    agent: str
+    habits: Habits
     can: Capabilities
     text_bytes: dict[Mode, int]
     """What each rung would send as text; a rung that is not named is not predicted."""
@@ -64,10 +54,6 @@ class Outlook(msgspec.Struct, frozen=True, kw_only=True):
     requests: int = 1
     """Model requests that a turn makes."""
     price: Price | None = None
-
-    @property
-    def habits(self) -> Habits:
-        return HABITS.get(self.agent, OTHERS)
 
 
 class Predicted(msgspec.Struct, frozen=True):

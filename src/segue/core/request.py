@@ -145,6 +145,29 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     stays the same, the prompt of a resumed session begins as before, and a cache can serve it."""
 
 
+class ModelAddress(msgspec.Struct, frozen=True):
+    """A model that an agent is pointed at for a rehearsal."""
+
+    url: str
+    key: str
+    """Opens this model and nothing else."""
+    retries: int | None = None
+    """How often a failed request is tried again; None: as often as the CLI does by itself."""
+    scenario: Path | None = None
+    """For an agent that asks no model: what it plays instead."""
+
+
+class Pointing(msgspec.Struct, frozen=True, kw_only=True):
+    """What points an agent at a model: variables, and files by their path under its home."""
+
+    env: dict[str, str]
+    files: dict[Path, str] = {}
+    fence: dict[str, str] = {}
+    """Variables that keep a project's own files (settings, ``.env``) from leading away: they win."""
+    asks_model: bool = True
+    """False: the agent needs no model, so that nothing can be learnt from what it would ask."""
+
+
 class Grant(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a voice was told it may do; its later turns go by it. What nobody said is left out."""
 

@@ -52,6 +52,15 @@ class File(msgspec.Struct, frozen=True):
     """Why that could not be done."""
 
 
+class FailingPair(msgspec.Struct, frozen=True):
+    """Two versions of a program: what one of them wrote, the other cannot resume."""
+
+    distribution: str
+    writer: str
+    reader: str
+    why: str
+
+
 class Situation(msgspec.Struct, frozen=True, kw_only=True):
     """The facts. Values only: no clock, no disk, no environment behind them."""
 
@@ -61,6 +70,8 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True):
     voice: Voice
     account: str = ""
     runtime: Runtime
+    failing_pairs: tuple[FailingPair, ...] = ()
+    """Of the agent's versions."""
     switched_off: dict[str, str] = {}
     """Capabilities that this runtime turned out not to have, with the reason."""
     blank: str | None = None

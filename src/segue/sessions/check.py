@@ -284,7 +284,7 @@ def facts_of(shelf: SessionCatalog, found: Listed) -> Facts:
         id=found.id,
         name=short_name(shelf.places, found.id),
         agent=place.agent,
-        label=agent.label,
+        label=agent.facts.label,
         brief=brief,
         size=found.stored.size,
         max_bytes=shelf.config.continuity.max_session_mb * 1024 * 1024,
@@ -313,7 +313,7 @@ def torn(reader: SessionArchive, stored: StoredSession) -> tuple[Entry, ...]:
 
 def _anywhere(shelf: SessionCatalog, agent: Agent) -> bool:
     """Whether the CLI that is installed here minds the directory; if none is, nobody minds."""
-    command = shelf.config.commands.get(agent.name)
+    command = shelf.config.commands.get(agent.facts.name)
     try:
         runtime = probe.probe(agent, env=shelf.env, configured=command, cache=shelf.home.probes)
     except SegueError:

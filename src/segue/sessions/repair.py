@@ -26,7 +26,7 @@ from segue.config.schema import Config
 from segue.core.environment import child_environment
 from segue.core.errors import Broken, InUse, NotInstalled
 from segue.core.model import Pin
-from segue.core.request import Request, RunPlace, Runtime, Start
+from segue.core.request import ModelAddress, Request, RunPlace, Runtime, Start
 from segue.rehearsal.log import LoggedRequest as Asked
 from segue.runner.attempt import Task, attempt
 from segue.runner.supervisor import Limits
@@ -72,10 +72,10 @@ async def rehearse(
 ) -> Rehearsal:
     """Whether the CLI resumes the session."""
     from segue.rehearsal.server import LoopbackModel
-    from segue.rehearsal.stage import AGENTS, on_stage, stage
+    from segue.rehearsal.stage import asks_model, on_stage, stage
 
-    if agent.name not in AGENTS:
-        return Rehearsal(None, f"{agent.label} cannot be rehearsed")
+    if not asks_model(agent.rehearse):
+        return Rehearsal(None, f"{agent.facts.label} cannot be rehearsed")
     cwd = _directory(found)
     if cwd is None:
         return Rehearsal(None, "the directory it was begun in is gone")
@@ -84,19 +84,20 @@ async def rehearse(
         tempfile.TemporaryDirectory(prefix="segue-trial-") as folder,
         LoopbackModel(kept=0, heard=sent) as model,
     ):
-        place = Path(folder)
-        staged = stage(model.url, model.key, place)
-        home = place / agent.name
+        place, name = Path(folder), agent.facts.name
+        address = ModelAddress(model.url, model.key)
+        home = place / name
+        staged = stage(address, place, {name: agent.rehearse}, registry.variables())
         child = child_environment(
-            on_stage(env, staged), keys_withheld=(), account_env=staged.by_agent[agent.name], pass_env=()
+            on_stage(env, staged), registry.variables(), account_env=staged.by_agent[name]
         )
         surroundings = {**child.env, **agent.home_env(home)}
         try:
             runtime = probe.probe(
-                agent, env=surroundings, configured=config.commands.get(agent.name), cache=cache
+                agent, env=surroundings, configured=config.commands.get(agent.facts.name), cache=cache
             )
         except NotInstalled:
-            return Rehearsal(None, f"{agent.label} is not installed here")
+            return Rehearsal(None, f"{agent.facts.label} is not installed here")
         _copy(found, home)
         outcome = await attempt(_task(agent, runtime, found, cwd, home, place / "run", surroundings))
     failure = outcome.failure
@@ -187,7 +188,8 @@ async def repair_session(
             findings = await run_sync(_examined, shelf, copy)
             tried = await rehearse(agent, shelf.config, env, shelf.home.probes, copy)
             if tried.resumed is False:
-                raise Broken(f"the copy was taken away again, because {agent.label} refused it: {tried.why}")
+                label = agent.facts.label
+                raise Broken(f"the copy was taken away again, because {label} refused it: {tried.why}")
         except BaseException:
             if copy is not None:
                 found.place.reader.remove(copy.stored)

@@ -89,7 +89,7 @@ def what_steers_is_owned(sample: Sample) -> Iterator[str]:
                 for argument in argv
                 if argument.startswith("--") and argument != "--"
             }
-            for option in sorted((long | set(_carriers(argv))) - sample.agent.owned_args):
+            for option in sorted((long | set(_carriers(argv))) - sample.agent.facts.owned_args):
                 yield f"owned_args: the adapter sets {option} itself ({start.mode}), so it must be owned"
 
 

@@ -35,13 +35,13 @@ def check_adapter(
     """The problems of an adapter; none: it conforms.
 
     ``recorded``: the stdout of real runs, a good one and a failed one at least. ``outputs``: what the program
-    printed for each of ``agent.probes``; without them only what needs no capability is checked.
+    printed for each of ``agent.facts.probes``; without them only what needs no capability is checked.
     """
     shape = list(faces.shape(agent))
     if shape:
         return shape
     before = dict(os.environ)
-    given = [""] * len(agent.probes) if outputs is None else list(outputs)
+    given = [""] * len(agent.facts.probes) if outputs is None else list(outputs)
     try:
         runtime = agent.runtime(("/opt/program",), given)
     except Exception as error:

@@ -20,16 +20,23 @@ def shape(agent: Any) -> Iterator[str]:
         wanted = [name for name in _MEMBERS if not hasattr(agent, name)]
         yield f"it is no adapter: it lacks {', '.join(wanted)}"
         return
-    if not _NAME.fullmatch(agent.name):
-        yield f'name: "{agent.name}" must be letters, digits, dots, dashes and underscores'
-    if not agent.label or not agent.install:
+    facts = agent.facts
+    if not _NAME.fullmatch(facts.name):
+        yield f'name: "{facts.name}" must be letters, digits, dots, dashes and underscores'
+    if not facts.label or not facts.install:
         yield "label, install: both are shown to users and must not be empty"
-    if not agent.programs and not getattr(agent, "builtin", None):
+    if not facts.programs and not facts.builtin:
         yield "programs: name at least one program to look for"
-    for option in sorted(agent.owned_args):
+    for option in sorted(facts.owned_args):
         if not _OPTION.fullmatch(option):
             yield f'owned_args: "{option}" is neither an option such as --resume nor a word such as resume'
-    for texts in (agent.programs, agent.keys, agent.login_check, agent.notes, *agent.probes):
+    for texts in (
+        facts.programs,
+        facts.keys,
+        facts.login_check,
+        facts.notes,
+        *facts.probes,
+    ):
         if isinstance(texts, str):
             yield f'programs, keys, login_check, notes, probes: "{texts}" is one text, not a list of texts'
 
@@ -42,7 +49,7 @@ def reads_any_output(sample: Sample) -> Iterator[str]:
             found = call(sample.agent.runtime, command, outputs)
             if not isinstance(found, Runtime):
                 yield f"runtime: {_broken(found)} when the probes print {outputs!r:.80}"
-            elif found.agent != sample.agent.name or found.command != command:
+            elif found.agent != sample.agent.facts.name or found.command != command:
                 yield f"runtime: it must carry the agent's name and the command as given, not {found.command}"
             elif found != call(sample.agent.runtime, command, outputs):
                 yield "runtime: two calls with the same values differ"
@@ -83,7 +90,7 @@ def _broken(found: Any) -> str:
 
 
 _MEMBERS = (
-    *("name", "label", "programs", "install", "keys", "probes", "owned_args", "notes", "runtime", "home_env"),
-    *("default_home", "login_check", "command", "parse", "reply", "evidence", "conclude"),
+    *("facts", "format", "archive", "runtime", "home_env", "default_home"),
+    *("command", "parse", "reply", "evidence", "conclude", "rehearse"),
 )
 CHECKS = (reads_any_output, homes_are_pure, default_home_is_the_given_environments)

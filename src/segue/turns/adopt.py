@@ -87,7 +87,7 @@ def adopt_session(prepared: Prepared, store: Store, session: Listed) -> str:
     now = clock.now_ms()
     store.adopt(prepared.conversation.id, _adoption(prepared, session, pin, taken, end, now), now)
     count = f"{len(taken.rows)} message" + ("" if len(taken.rows) == 1 else "s")
-    return f"took in {count} of the {prepared.agent.label} session {session.id}"
+    return f"took in {count} of the {prepared.agent.facts.label} session {session.id}"
 
 
 def _read(prepared: Prepared, session: Listed) -> tuple[list[Entry], str | None]:
@@ -183,11 +183,11 @@ def _directory(ask: TurnRequest, session: Listed) -> Path:
 def _same_home(prepared: Prepared, session: Listed) -> None:
     """The CLI must find it where it looks: in the account's home, or in a private one made from that."""
     there = session.place.home
-    private = prepared.segue_home.runners / f"{prepared.agent.name}-{prepared.account or 'default'}"
+    private = prepared.segue_home.runners / f"{prepared.agent.facts.name}-{prepared.account or 'default'}"
     if there.is_relative_to(private) or os.path.realpath(there) == os.path.realpath(prepared.home):
         return
     raise Misuse(
-        f"the session lies in {there}, and {prepared.agent.label} would look in {prepared.home};"
+        f"the session lies in {there}, and {prepared.agent.facts.label} would look in {prepared.home};"
         " name the account whose home that is with --account, or declare one in config.toml"
     )
 
@@ -212,7 +212,7 @@ def _adoption(
     held, first = taken.ending(end)
     row = SessionRow(
         id=ours,
-        agent=prepared.agent.name,
+        agent=prepared.agent.facts.name,
         account=prepared.account_name,
         native_id=session.id,
         host=prepared.host.name,

@@ -268,7 +268,7 @@ def _home(prepared: Prepared, pin: Pin | None) -> Iterator[tuple[Path, tuple[int
         return
     from segue.turns.private_homes import claimed_home
 
-    name = f"{prepared.agent.name}-{prepared.account or 'default'}"
+    name = f"{prepared.agent.facts.name}-{prepared.account or 'default'}"
     root = prepared.segue_home.make(runners) / name
     with claimed_home(root, prepared.home, session) as claim:
         yield claim.home, (claim.lock,)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from segue.core.forecast import HABITS, OTHERS, Outlook, expected
+from segue.core.forecast import Outlook, expected
 from segue.core.forecast import saved as saved_against
 from segue.core.outcome import Outcome
 from segue.core.prices import price_for
@@ -20,13 +20,13 @@ REMEMBERED = 10
 
 
 def forecast(gathered: Gathered, prepared: Prepared) -> Outlook:
-    situation, pin, agent = gathered.situation, gathered.pin, prepared.agent.name
+    situation, pin, agent = gathered.situation, gathered.pin, prepared.agent.facts.name
     told = [turn for turn in gathered.recent if turn.agent == agent and turn.failure is None][-REMEMBERED:]
     model = prepared.request.model or (pin.model_used if pin else None) or (told[-1].model if told else None)
-    habits = HABITS.get(agent, OTHERS)
+    habits = prepared.agent.facts.habits
     last_ms = max((ms for name, ms in gathered.last_used.items() if name == agent), default=0)
     return Outlook(
-        agent=agent,
+        habits=habits,
         can=prepared.runtime.capabilities,
         text_bytes=_sizes(gathered, prepared.config.recap.max_bytes),
         context=pin.context.used if pin is not None else None,

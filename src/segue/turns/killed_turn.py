@@ -202,7 +202,8 @@ class KilledTurn:
         account = self.here.config.accounts.get(plan.account)
         theirs = child_environment(
             self.here.env,
-            keys_withheld=agent.keys,
+            registry.variables(),
+            keys_withheld=agent.facts.keys,
             account_env=account.env if account is not None else None,
         )
         return Redactor((*self.here.secrets, *theirs.secrets))

@@ -93,8 +93,6 @@ def _asked(call: dict[str, Any], shown: bool) -> str:
     return f"{msgspec.json.encode(given).decode()}\n" if shown and given else ""
 
 
-EXPANDS_AT = frozenset({"claude", "gemini", "vibe"})
-"""Agents that take ``@word`` in a message for a file to read."""
 LOST = ("file", "host", "runtime", "size", "retired", "poisoned", "workdir", "ttl", "fits")
 """Checks whose barring of a resume means that a session that was expected is not there any more."""
 NATIVE = ("resume", "branch")
@@ -214,7 +212,7 @@ class Planner:
             Carry(
                 mode=mode,
                 voice=prepared.voice,
-                label=prepared.agent.label,
+                label=prepared.agent.facts.label,
                 new=new,
                 earlier=tuple(words[each.id] for each in text[:-1]),
                 corrections=tuple(words[each.id] for each in situation.cut.corrections) if native else (),
@@ -228,7 +226,7 @@ class Planner:
                 max_bytes=prepared.config.recap.max_bytes,
                 limit=prepared.runtime.capabilities.prompt_limit,
                 unit=prepared.runtime.capabilities.prompt_unit,
-                quiet_at=prepared.agent.name in EXPANDS_AT,
+                quiet_at=prepared.agent.facts.expands_at,
             )
         )
         if digest is not None and due:

@@ -84,10 +84,6 @@ def _last_of(
     return (same[-1].account, same[-1].model) if same else (None, None)
 
 
-PREFERRED = ("claude", "codex", "gemini", "vibe")
-"""The order in which an installed agent is taken when none is named."""
-
-
 def resolve_agent(
     wanted_agent: str | None, wanted_account: str | None, config: Config, env: Mapping[str, str]
 ) -> tuple[Agent, str | None, Account | None]:
@@ -101,9 +97,9 @@ def resolve_agent(
     wanted = wanted_agent or (account.agent if account else config.defaults.agent)
     agent = registry.get(wanted, config) if wanted is not None else _installed(config, env)
     if account is None:
-        return agent, *(_own_account(agent.name, config) if wanted_account is None else (None, None))
-    if agent.name != account.agent:
-        raise Misuse(f'the account "{named}" is of {account.agent}, not of {agent.name}')
+        return agent, *(_own_account(agent.facts.name, config) if wanted_account is None else (None, None))
+    if agent.facts.name != account.agent:
+        raise Misuse(f'the account "{named}" is of {account.agent}, not of {agent.facts.name}')
     return agent, named, account
 
 
@@ -123,16 +119,15 @@ def _own_account(agent: str, config: Config) -> tuple[str | None, Account | None
 
 
 def _installed(config: Config, env: Mapping[str, str]) -> Agent:
-    for name in PREFERRED:
-        agent = registry.get(name, config)
+    agents = registry.preferred(config)
+    for agent in agents:
         try:
-            probe.find(agent, env=env, configured=config.commands.get(name))
+            probe.find(agent, env=env, configured=config.commands.get(agent.facts.name))
         except NotInstalled:
             continue
         return agent
     raise NotInstalled(
-        "no agent is installed; install one (npm install -g @anthropic-ai/claude-code),"
-        " or try without: --agent rehearsal"
+        f"no agent is installed; install one ({agents[0].facts.install}), or try without: --agent rehearsal"
     )
 
 
@@ -167,7 +162,7 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def voice(self) -> Voice:
-        return Voice(self.agent.name, self.role)
+        return Voice(self.agent.facts.name, self.role)
 
     @property
     def account_name(self) -> str:
@@ -206,7 +201,7 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def mark(self) -> str:
         """Under whom the turn's message is said."""
-        return account_mark(self.agent.name, self.account_name, self.login)
+        return account_mark(self.agent.facts.name, self.account_name, self.login)
 
 
 def prepare(ask: TurnRequest, env: Mapping[str, str], store: Store, here: Path) -> Prepared:
@@ -221,17 +216,23 @@ def prepare(ask: TurnRequest, env: Mapping[str, str], store: Store, here: Path) 
     config = load(env, cwd)
     before = remembered_options(ask, store, known)
     agent, account_name, account = resolve_agent(before.agent, before.account, config, env)
-    mine = account or Account(agent=agent.name)
-    child = child_environment(env, keys_withheld=agent.keys, account_env=mine.env, pass_env=mine.pass_env)
+    mine = account or Account(agent=agent.facts.name)
+    child = child_environment(
+        env,
+        registry.variables(),
+        keys_withheld=agent.facts.keys,
+        account_env=mine.env,
+        pass_env=mine.pass_env,
+    )
     home = Path(mine.home) if mine.home else None
     if home is not None:
         child = msgspec.structs.replace(child, env={**child.env, **agent.home_env(home)})
     segue_home = home_of(env)
-    command = config.commands.get(agent.name)
+    command = config.commands.get(agent.facts.name)
     runtime = probe.probe(agent, env=child.env, configured=command, cache=segue_home.probes)
     home = home or agent.default_home(child.env)
     now_ms = clock.now_ms()
-    told = store.grant(known.id, Voice(agent.name, before.role)) if known is not None else Grant()
+    told = store.grant(known.id, Voice(agent.facts.name, before.role)) if known is not None else Grant()
     may = grant_terms(ask, told, config.defaults, runtime.capabilities, name_of(agent, runtime))
     return Prepared(
         run=clock.new_id(now_ms),

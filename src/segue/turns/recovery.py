@@ -115,7 +115,7 @@ class _Recovery:
 
     async def _follow(self, orphan: FollowedRun, agent: Agent) -> None:
         if orphan.lives:
-            self.notice(f"an earlier turn of {agent.label} still runs; reading it to its end")
+            self.notice(f"an earlier turn of {agent.facts.label} still runs; reading it to its end")
         if not await orphan.follow(self.given_up):
             raise LeaseBusy(ORPHANED)
 

@@ -189,8 +189,8 @@ def advised(outcome: Outcome, prepared: Prepared) -> Outcome:
     failure = outcome.failure
     if failure is None or failure.kind != "auth":
         return outcome
-    withheld = [key for key in prepared.child.withheld if key in prepared.agent.keys]
-    hint = login_hint(prepared.agent.label, withheld, prepared.account, prepared.agent.name)
+    withheld = [key for key in prepared.child.withheld if key in prepared.agent.facts.keys]
+    hint = login_hint(prepared.agent.facts.label, withheld, prepared.account, prepared.agent.facts.name)
     if hint is None:
         return outcome
     said = Failure("auth", f"{failure.message} ({hint})", failure.reason, failure.until, failure.status)

@@ -79,7 +79,7 @@ def request_of(
     granted: Granted,
 ) -> Request:
     """The request as far as it does not depend on how the past is carried."""
-    refuse_owned(agent.label, agent.owned_args, ask.native_args)
+    refuse_owned(agent.facts.label, agent.facts.owned_args, ask.native_args)
     request = Request(
         prompt=ask.prompt,
         cwd=cwd,
@@ -107,7 +107,7 @@ def may_ask(ask: TurnRequest, config: Config) -> bool:
 
 def name_of(agent: Agent, runtime: Runtime) -> str:
     """The agent with its version, for sentences."""
-    return " ".join(filter(None, (agent.label, runtime.version)))
+    return " ".join(filter(None, (agent.facts.label, runtime.version)))
 
 
 def instructions_of(ask: TurnRequest, config: Config) -> str | None:

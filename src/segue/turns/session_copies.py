@@ -29,7 +29,7 @@ def bring_back(prepared: Prepared, store: Store, pin: Pin, copy: KeptRow) -> str
     from segue.sessions.copies.chunks import chunks_of
     from segue.sessions.copies.restore import restore_copy
 
-    label, here = prepared.agent.label, prepared.host.has(pin)
+    label, here = prepared.agent.facts.label, prepared.host.has(pin)
     home = Path(pin.home) if here else prepared.home
     restore_copy(copy, chunks_of(store, prepared.segue_home.kept), home, behind=not here)
     sessions = prepared.agent.format

@@ -126,7 +126,8 @@ def _situation(
     voice, pin = prepared.voice, seen.pin
     return Situation(
         policy=policy_of(prepared.config),
-        label=prepared.agent.label,
+        label=prepared.agent.facts.label,
+        failing_pairs=prepared.agent.facts.failing_pairs,
         voice=voice,
         account=prepared.account_name,
         runtime=prepared.runtime,

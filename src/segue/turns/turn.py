@@ -115,7 +115,7 @@ async def answer_message(live: LiveTurn) -> Turn:
         attempts.append(first)
         await live.outage(partial(note_end, live.store, first))
         if first.lower is not None and first.outcome.failure is not None and not live.cancelled:
-            live.say(stepped_words(live.prepared.agent.label, first.outcome.failure, first.lower))
+            live.say(stepped_words(live.prepared.agent.facts.label, first.outcome.failure, first.lower))
             decided = await live.outage(partial(step_down, live.prepared, live.store, decided, first))
             decided, second = await try_once(live, decided, 2)
             attempts.append(second)

@@ -94,7 +94,7 @@ def why(prepared: Prepared, store: Store, new_bytes: int) -> Why:
     costs = {each.mode: each for each in predict(outlook)}
     return Why(
         conversation=prepared.conversation.key,
-        agent=prepared.agent.name,
+        agent=prepared.agent.facts.name,
         account=prepared.account,
         model=prepared.request.model,
         role=prepared.role or None,

@@ -11,7 +11,7 @@ import pytest
 
 from segue.agents.base import Ended, Evidence
 from segue.agents.declared.adapter import Declared
-from segue.agents.rehearsal.adapter import Rehearsal
+from segue.agents.rehearsal.adapter import FACTS, Rehearsal
 from segue.config.declared import DeclaredAgent, Where
 from segue.core import events as ev
 from segue.core.outcome import Outcome
@@ -132,7 +132,7 @@ class NativeLost(Rehearsal):
 
 
 class Unowned(Rehearsal):
-    owned_args = Rehearsal.owned_args - {"--resume"}
+    facts = msgspec.structs.replace(FACTS, owned_args=FACTS.owned_args - {"--resume"})
 
 
 class CommandWrites(Rehearsal):
@@ -191,7 +191,7 @@ class EvidenceWrites(Rehearsal):
 
 
 class RuntimeNeedsOutput(Rehearsal):
-    probes = (("--version",),)
+    facts = msgspec.structs.replace(FACTS, probes=(("--version",),))
 
     def runtime(self, command: tuple[str, ...], outputs: Sequence[str]) -> Runtime:
         made = super().runtime(command, outputs)
@@ -262,7 +262,7 @@ def test_a_changed_environment_is_found(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_what_is_no_adapter_is_told_what_it_lacks() -> None:
     assert check(object()) == [
-        problem for problem in check(object()) if "it is no adapter: it lacks name" in problem
+        problem for problem in check(object()) if "it is no adapter: it lacks facts" in problem
     ]
     assert len(check(object())) == 1
 
@@ -278,7 +278,7 @@ def test_what_is_no_adapter_is_told_what_it_lacks() -> None:
     ],
 )
 def test_what_an_adapter_says_of_itself_is_checked(member: str, value: Any, says: str) -> None:
-    agent = type("Odd", (Rehearsal,), {member: value})()
+    agent = type("Odd", (Rehearsal,), {"facts": msgspec.structs.replace(FACTS, **{member: value})})()
     assert [problem for problem in check(agent) if problem.startswith(says)] != []
 
 

@@ -167,7 +167,7 @@ class TestCommand:
             resume_command=("mytool", "--resume={session_id}", "{prompt}"),
             **JSONL,
         )
-        assert tool.owned_args == {"--json", "--model", "-p", "--resume"}
+        assert tool.facts.owned_args == {"--json", "--model", "-p", "--resume"}
 
 
 class TestHomeAndRuntime:
@@ -190,7 +190,7 @@ class TestHomeAndRuntime:
 
     def test_no_version_arguments_no_probe(self) -> None:
         tool = agent(version_args=())
-        assert tool.probes == ()
+        assert tool.facts.probes == ()
         assert tool.runtime(PROGRAM, ()).version is None
 
     def test_capabilities_come_from_the_declaration(self) -> None:

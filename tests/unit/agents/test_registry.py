@@ -10,7 +10,7 @@ from segue.agents import registry
 from segue.agents.base import Agent
 from segue.agents.declared.adapter import Declared
 from segue.config.declared import DeclaredAgent
-from segue.config.schema import BUILT_IN, Config
+from segue.config.schema import Config, built_in_agents
 from segue.core.errors import Misuse
 
 CONFIG = Config(declared={"mytool": DeclaredAgent(command=("mytool",), stdin="prompt")})
@@ -40,20 +40,20 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_built_in_names_are_those_the_configuration_knows() -> None:
-    assert tuple(registry.BUILT_IN) == BUILT_IN
+    assert set(registry.BUILT_IN) == built_in_agents()
 
 
 def test_a_built_in_agent() -> None:
     agent = registry.get("rehearsal", Config())
     assert isinstance(agent, Agent)
-    assert agent.name == "rehearsal"
+    assert agent.facts.name == "rehearsal"
 
 
 def test_a_declared_agent() -> None:
     agent = registry.get("mytool", CONFIG)
     assert isinstance(agent, Declared)
     assert isinstance(agent, Agent)
-    assert agent.name == "mytool"
+    assert agent.facts.name == "mytool"
 
 
 def test_an_unknown_name_gets_the_nearest_one_and_all() -> None:
@@ -71,11 +71,19 @@ def test_an_unknown_name_that_is_near_to_nothing() -> None:
 
 @pytest.mark.parametrize("name", ["good", "object"])
 def test_a_package_brings_an_agent(package: Path, name: str) -> None:
-    assert registry.get(name, Config()).name == name
+    assert registry.get(name, Config()).facts.name == name
 
 
 def test_all_names_each_once_in_the_order_of_looking(package: Path) -> None:
-    assert registry.names(CONFIG) == (*BUILT_IN, "mytool", "alias", "broken", "good", "object", "odd")
+    assert registry.names(CONFIG) == (
+        *registry.BUILT_IN,
+        "mytool",
+        "alias",
+        "broken",
+        "good",
+        "object",
+        "odd",
+    )
 
 
 def test_a_package_cannot_take_the_place_of_a_built_in_agent(package: Path) -> None:

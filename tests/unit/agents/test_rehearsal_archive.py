@@ -68,7 +68,7 @@ def write(home: Path, *lines: Any, session: str = "old") -> StoredSession:
 
 def ask(home: Path, session: str, prompt: str) -> dict[str, Any]:
     """The real agent goes on with a session; how it ended."""
-    command = [*AGENT.builtin, f"--resume={session}"]
+    command = [*AGENT.facts.builtin, f"--resume={session}"]
     env = {"PATH": os.environ["PATH"], "REHEARSAL_HOME": str(home)}
     ran = subprocess.run(command, input=prompt, env=env, capture_output=True, text=True, timeout=30)
     return msgspec.json.decode(ran.stdout.splitlines()[-1], type=dict[str, Any])

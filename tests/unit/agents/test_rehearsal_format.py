@@ -18,7 +18,7 @@ def facts(stored: StoredSession | None) -> tuple[Path, int, str | None]:
     return stored.path, stored.size, FORMAT.end(stored)
 
 
-RUNTIME = AGENT.runtime(AGENT.builtin, ())
+RUNTIME = AGENT.runtime(AGENT.facts.builtin, ())
 HEADER = {"type": "session", "id": "old", "cwd": "/work", "model": "rehearsal-1", "created_ms": 1}
 
 

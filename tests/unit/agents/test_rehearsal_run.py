@@ -18,7 +18,7 @@ from segue.core.tools import DeniedTools
 from segue.core.usage import Context, Usage
 from segue.rehearsal.agent import store
 
-RUNTIME = AGENT.runtime(AGENT.builtin, ())
+RUNTIME = AGENT.runtime(AGENT.facts.builtin, ())
 PLACE = RunPlace(Path("/run/1"))
 ERROR = {"kind": "rate_limited", "message": "the model answered 429", "status": 429, "until": 17}
 
@@ -29,7 +29,7 @@ def command(prompt: str = "hi", start: Start | None = None, **more: Any) -> Comm
 
 
 def options(made: Command) -> list[str]:
-    return list(made.argv[len(AGENT.builtin) :])
+    return list(made.argv[len(AGENT.facts.builtin) :])
 
 
 def conclude(
@@ -63,8 +63,8 @@ END = {
 
 def test_it_is_an_agent_that_needs_no_program_on_the_path() -> None:
     assert isinstance(AGENT, Agent)
-    assert AGENT.builtin == (sys.executable, "-P", "-m", "segue.rehearsal.agent")
-    assert RUNTIME.command == AGENT.builtin
+    assert AGENT.facts.builtin == (sys.executable, "-P", "-m", "segue.rehearsal.agent")
+    assert RUNTIME.command == AGENT.facts.builtin
     assert RUNTIME.version
 
 

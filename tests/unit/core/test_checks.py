@@ -9,6 +9,8 @@ import pytest
 from msgspec.structs import replace
 from tests.unit.core.situations import BREAKS, FULL, THREE_MODES, broken, situation
 
+from segue.agents import registry
+from segue.config.schema import Config
 from segue.core.checks import CHECKS
 from segue.core.ladder import decide
 from segue.core.model import Ended, Host, Voice, Workdir
@@ -191,7 +193,8 @@ def test_a_directory_whose_inode_nobody_knew_is_known_by_its_path() -> None:
 def test_a_pair_of_versions_known_to_fail(wrote: str | None, reads: str | None, verdict: str) -> None:
     gemini = replace(situation().runtime, distribution="gemini-cli", version=reads)
     now = situation(pinned={"runtime": gemini.identity, "version": wrote})
-    assert check("runtime", replace(now, runtime=gemini)).verdict == verdict
+    pairs = registry.get("gemini", Config()).facts.failing_pairs
+    assert check("runtime", replace(now, runtime=gemini, failing_pairs=pairs)).verdict == verdict
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,21 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from segue.core.environment import KEYS, child_environment, is_mark, login_hint, looks_secret
+from segue.agents.registry import variables
+from segue.core.environment import ChildEnvironment, login_hint, looks_secret
+from segue.core.environment import child_environment as environment_of
+
+KEYS = variables().keys
 
 LONG = "v" * 24
+
+
+def child_environment(parent: dict[str, str], **more: Any) -> ChildEnvironment:
+    """With the variables of the agents that come with Segue."""
+    return environment_of(parent, variables(), **more)
 
 
 def test_the_six_keys_are_always_withheld() -> None:
@@ -80,7 +91,7 @@ def test_marks_and_our_own_variables_do_not_reach_the_child(name: str) -> None:
     ],
 )
 def test_configuration_of_the_agents_stays(name: str) -> None:
-    assert not is_mark(name)
+    assert not variables().is_mark(name)
     assert child_environment({name: "1"}).env == {name: "1"}
 
 

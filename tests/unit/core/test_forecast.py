@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from segue.core.forecast import HABITS, MINUTE, Outlook, Predicted, expected, predict, saved
+from segue.agents import registry
+from segue.config.schema import Config
+from segue.core.forecast import MINUTE, Habits, Outlook, Predicted, expected, predict, saved
 from segue.core.request import Capabilities
 from segue.core.turn import Mode, Saved
 from segue.core.usage import Price, Usage
@@ -17,10 +19,14 @@ TEXT: dict[Mode, int] = {"resume": 350, "branch": 700, "replay": 35_000, "recap"
 """Which is 100, 200, 10,000, 2,000 and 100 tokens."""
 
 
+def habits_of(agent: str) -> Habits:
+    return registry.get(agent, Config()).facts.habits if agent in registry.BUILT_IN else Habits()
+
+
 def rungs(agent: str = "claude", **more: Any) -> dict[Mode, tuple[int, int]]:
     """New and cached tokens of each rung."""
     given: dict[str, Any] = {"context": 50_000, "idle_ms": MINUTE, "text_bytes": TEXT, "overhead": 10_000}
-    outlook = Outlook(agent=agent, can=Capabilities(resume=True), **(given | more))
+    outlook = Outlook(habits=habits_of(agent), can=Capabilities(resume=True), **(given | more))
     return {rung.mode: (rung.new_tokens, rung.cached_tokens) for rung in predict(outlook)}
 
 
@@ -67,7 +73,7 @@ def test_rungs_come_in_their_order_and_only_those_that_can_be_told() -> None:
 
 
 def test_what_cannot_resume_has_no_figures_for_it() -> None:
-    outlook = Outlook(agent="other", can=Capabilities(), context=9, text_bytes=TEXT)
+    outlook = Outlook(habits=Habits(), can=Capabilities(), context=9, text_bytes=TEXT)
     assert [rung.mode for rung in predict(outlook)] == ["replay", "recap", "fresh"]
 
 
@@ -84,7 +90,11 @@ COSTS: tuple[tuple[Price | None, Mode, float | None], ...] = (
 def test_cost(price: Price | None, mode: Mode, usd: float | None) -> None:
     given: dict[str, Any] = {"context": 50_000, "idle_ms": MINUTE, "overhead": 10_000}
     outlook = Outlook(
-        agent="claude", can=Capabilities(resume=True), price=price, text_bytes={mode: TEXT[mode]}, **given
+        habits=habits_of("claude"),
+        can=Capabilities(resume=True),
+        price=price,
+        text_bytes={mode: TEXT[mode]},
+        **given,
     )
     (rung,) = predict(outlook)
     assert isinstance(rung, Predicted)
@@ -93,7 +103,7 @@ def test_cost(price: Price | None, mode: Mode, usd: float | None) -> None:
 
 
 def test_every_agent_of_ours_has_habits() -> None:
-    assert set(HABITS) == {"claude", "codex", "gemini", "vibe", "rehearsal"}
+    assert all(habits_of(agent) != Habits() for agent in registry.BUILT_IN)
 
 
 @pytest.mark.parametrize(

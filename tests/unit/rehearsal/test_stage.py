@@ -6,11 +6,20 @@ from pathlib import Path
 
 import pytest
 
-from segue.rehearsal.stage import point_at_model
+from segue.agents import registry
+from segue.config.schema import Config
+from segue.core.request import ModelAddress, Pointing
+from segue.rehearsal.stage import stage
 
 URL = "http://127.0.0.1:8399"
 HOME = Path("/somewhere/home")
 KEY = "the-models-own-key"
+
+
+def point_at_model(agent: str, url: str, home: Path, *, key: str, retries: int | None = None) -> Pointing:
+    pointing = registry.get(agent, Config()).rehearse(ModelAddress(url, key, retries), home)
+    assert pointing is not None
+    return pointing
 
 
 @pytest.mark.parametrize(
@@ -23,7 +32,7 @@ KEY = "the-models-own-key"
     ],
 )
 def test_each_agent_lives_under_its_home(agent: str, variable: str) -> None:
-    pointing = point_at_model(agent, URL + "/", HOME, key=KEY)
+    pointing = point_at_model(agent, URL, HOME, key=KEY)
     assert pointing.env[variable] == str(HOME)
     assert all(not path.is_absolute() for path in pointing.files)
     everything = "".join((*pointing.env.values(), *pointing.files.values()))
@@ -59,11 +68,16 @@ def test_claude() -> None:
     assert "CLAUDE_CODE_MAX_RETRIES" not in point_at_model("claude", URL, HOME, key=KEY).env
 
 
-def test_an_unknown_agent_is_named() -> None:
-    with pytest.raises(ValueError, match="'tiger'"):
-        point_at_model("tiger", URL, HOME, key=KEY)
+def test_an_agent_that_nobody_can_point_at_a_model_is_left_out(tmp_path: Path) -> None:
+    staged = stage(
+        ModelAddress(URL, KEY), tmp_path, {"tiger": lambda model, home: None}, registry.variables()
+    )
+    assert staged.by_agent == {}
+    assert not (tmp_path / "tiger").exists()
 
 
 def test_files_are_written_under_the_home(tmp_path: Path) -> None:
-    point_at_model("gemini", URL, tmp_path, key=KEY).write(tmp_path)
-    assert json.loads((tmp_path / ".gemini/settings.json").read_text())
+    agents = {"gemini": registry.get("gemini", Config()).rehearse}
+    stage(ModelAddress(URL + "/", KEY), tmp_path, agents, registry.variables())
+    assert json.loads((tmp_path / "gemini/.gemini/settings.json").read_text())
+    assert URL + "/" not in (tmp_path / "segue/config.toml").read_text()

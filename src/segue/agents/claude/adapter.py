@@ -9,15 +9,25 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from segue.agents.base import Answer, Ended, Evidence, SessionFormat
+from segue.agents.base import AgentFacts, Answer, Ended, Evidence, SessionFormat
+from segue.agents.claude import VARIABLES, stream, tools, verdict
 from segue.agents.claude import format as session_format
-from segue.agents.claude import stream, tools, verdict
 from segue.agents.claude.format import FORMAT
 from segue.core.errors import Misuse
 from segue.core.events import Event, Permission, Question
+from segue.core.forecast import MINUTE, Habits
 from segue.core.ids import checked_uuid, flag, version_parts
 from segue.core.outcome import Outcome
-from segue.core.request import Capabilities, Command, Posture, Request, RunPlace, Runtime
+from segue.core.request import (
+    Capabilities,
+    Command,
+    ModelAddress,
+    Pointing,
+    Posture,
+    Request,
+    RunPlace,
+    Runtime,
+)
 from segue.core.stream import TurnState
 
 if TYPE_CHECKING:
@@ -34,16 +44,14 @@ _DEFERS = (2, 1, 325)
 """From this version on most tools are kept out of the prompt until the model looks for them."""
 
 
-class Claude:
-    """The adapter of Claude Code."""
-
-    name = "claude"
-    label = "Claude"
-    programs: Sequence[str] = ("claude", "openclaude")
-    install = "npm install -g @anthropic-ai/claude-code"
-    keys: Sequence[str] = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
-    probes: Sequence[Sequence[str]] = (("--version",), ("--help",))
-    owned_args = frozenset(
+FACTS = AgentFacts(
+    name="claude",
+    label="Claude",
+    programs=("claude", "openclaude"),
+    install="npm install -g @anthropic-ai/claude-code",
+    keys=("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"),
+    probes=(("--version",), ("--help",)),
+    owned_args=frozenset(
         [
             "-p",
             "--print",
@@ -80,13 +88,24 @@ class Claude:
             "--from-pr",
             "--cloud",
         ]
-    )
-    login_check: Sequence[str] = ("auth", "status")
-    format: SessionFormat | None = FORMAT
-    notes: Sequence[str] = (
+    ),
+    login_check=("auth", "status"),
+    notes=(
         "without --permission, Claude refuses edits and commands that its settings do not allow",
         "as root, Claude accepts --permission full only if IS_SANDBOX=1 is set",
-    )
+    ),
+    rank=1,
+    variables=VARIABLES,
+    expands_at=True,
+    habits=Habits(cache_ms=60 * MINUTE, overhead=11_700),
+)
+
+
+class Claude:
+    """The adapter of Claude Code."""
+
+    facts = FACTS
+    format: SessionFormat | None = FORMAT
 
     def archive(self) -> SessionArchive | None:
         from segue.agents.claude.archive import ARCHIVE  # a turn does not need it, and starts faster without
@@ -99,7 +118,7 @@ class Claude:
         version = found[1] if found else None
         name = found[2] if found else Path(command[0]).name
         return Runtime(
-            agent=self.name,
+            agent=self.facts.name,
             distribution=re.sub(r"[^a-z0-9]+", "-", name.lower()),
             command=command,
             version=version,
@@ -170,6 +189,20 @@ class Claude:
 
     def conclude(self, ended: Ended) -> Outcome:
         return verdict.conclude(ended)
+
+    def rehearse(self, model: ModelAddress, home: Path) -> Pointing | None:
+        env = {
+            "ANTHROPIC_BASE_URL": model.url,
+            "ANTHROPIC_API_KEY": model.key,
+            "CLAUDE_CONFIG_DIR": str(home),
+            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+            "DISABLE_AUTOUPDATER": "1",
+            "DISABLE_TELEMETRY": "1",
+            "IS_SANDBOX": "1",
+        }
+        if model.retries is not None:
+            env["CLAUDE_CODE_MAX_RETRIES"] = str(model.retries)
+        return Pointing(env=env, fence={"CLAUDE_CODE_PROVIDER_MANAGED_BY_HOST": "1"})
 
 
 def _capabilities(version: str | None, help_text: str) -> Capabilities:

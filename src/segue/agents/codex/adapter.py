@@ -14,14 +14,25 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from segue.agents.base import Answer, Ended, Evidence, SessionFormat
-from segue.agents.codex import stream, trace, verdict
+from segue.agents.base import AgentFacts, Answer, Ended, Evidence, SessionFormat
+from segue.agents.codex import VARIABLES, stream, trace, verdict
 from segue.agents.codex.format import FORMAT
 from segue.core.errors import Misuse
 from segue.core.events import Event, Permission, Question
+from segue.core.forecast import MINUTE, Habits
 from segue.core.ids import checked_uuid, flag, version_parts
 from segue.core.outcome import Outcome
-from segue.core.request import Capabilities, Command, Posture, Request, RunPlace, Runtime, Start
+from segue.core.request import (
+    Capabilities,
+    Command,
+    ModelAddress,
+    Pointing,
+    Posture,
+    Request,
+    RunPlace,
+    Runtime,
+    Start,
+)
 from segue.core.stream import TurnState
 
 if TYPE_CHECKING:
@@ -33,6 +44,9 @@ SANDBOX: Mapping[Posture, str] = {
     "edit": "workspace-write",
     "full": "danger-full-access",
 }
+REHEARSED_MODEL = "gpt-5.5"
+"""One that every version under test knows or takes without a warning, and that is told its tools in the way
+that the loopback model understands."""
 PROMPT_LIMIT = 1_048_576
 ARGUMENT_LIMIT = 131_071
 """What the kernel takes as one argument, in bytes."""
@@ -40,16 +54,32 @@ _UNLIMITED = (0, 104)
 """The newest version measured to take a prompt of any size."""
 
 
-class Codex:
-    """The adapter of Codex."""
+_REHEARSED = """\
+model = "{model}"
+model_provider = "rehearsal"
+check_for_update_on_startup = false
 
-    name = "codex"
-    label = "Codex"
-    programs: Sequence[str] = ("codex",)
-    install = "npm install -g @openai/codex"
-    keys: Sequence[str] = ("OPENAI_API_KEY", "CODEX_API_KEY")
-    probes: Sequence[Sequence[str]] = (("--version",), ("exec", "--help"))
-    owned_args = frozenset(
+[model_providers.rehearsal]
+name = "rehearsal"
+base_url = "{url}/v1"
+wire_api = "responses"
+env_key = "REHEARSAL_API_KEY"
+{limits}
+[analytics]
+enabled = false
+
+[features]
+plugins = false
+"""
+
+FACTS = AgentFacts(
+    name="codex",
+    label="Codex",
+    programs=("codex",),
+    install="npm install -g @openai/codex",
+    keys=("OPENAI_API_KEY", "CODEX_API_KEY"),
+    probes=(("--version",), ("exec", "--help")),
+    owned_args=frozenset(
         (
             *("--json", "--experimental-json", "-o", "--output-last-message", "--color"),
             *("-m", "--model", "-C", "--cd", "--worktree", "--ephemeral", "--skip-git-repo-check"),
@@ -57,14 +87,24 @@ class Codex:
             *("--dangerously-bypass-approvals-and-sandbox", "--last", "--all"),
             *("-h", "--help", "-V", "--version", "resume", "fork", "review", "help"),
         )
-    )
-    login_check: Sequence[str] = ("login", "status")
-    format: SessionFormat | None = FORMAT
-    notes: Sequence[str] = (
+    ),
+    login_check=("login", "status"),
+    notes=(
         "a command that Codex's sandbox stops at once is not in its output, so it is not shown here either",
         "without --permission, Codex runs in a read-only sandbox, whatever its own settings say",
         "with --permission edit or full in a git repository, Codex marks it as trusted in its config.toml",
-    )
+    ),
+    rank=2,
+    variables=VARIABLES,
+    habits=Habits(cache_ms=10 * MINUTE, overhead=9_800, any_prefix=True),
+)
+
+
+class Codex:
+    """The adapter of Codex."""
+
+    facts = FACTS
+    format: SessionFormat | None = FORMAT
 
     def archive(self) -> SessionArchive | None:
         from segue.agents.codex.archive import ARCHIVE
@@ -76,7 +116,7 @@ class Codex:
         found = re.search(r"^(codex[\w-]*) (\d+\.\d+\.\d+\S*)", said, re.M)
         version = found[2] if found else None
         return Runtime(
-            agent=self.name,
+            agent=self.facts.name,
             distribution=found[1] if found else Path(command[0]).name,
             command=command,
             version=version,
@@ -126,6 +166,13 @@ class Codex:
 
     def conclude(self, ended: Ended) -> Outcome:
         return verdict.conclude(ended)
+
+    def rehearse(self, model: ModelAddress, home: Path) -> Pointing | None:
+        tries = model.retries
+        limits = "" if tries is None else f"request_max_retries = {tries}\nstream_max_retries = {tries}\n"
+        config = _REHEARSED.format(model=REHEARSED_MODEL, url=model.url, limits=limits)
+        env = {"CODEX_HOME": str(home), "REHEARSAL_API_KEY": model.key}
+        return Pointing(env=env, files={Path("config.toml"): config})
 
 
 def _capabilities(version: str | None, help_text: str) -> Capabilities:

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from segue.agents.base import Answer, Ended, Evidence, SessionFormat
+from segue.agents.base import AgentFacts, Answer, Ended, Evidence, SessionFormat
 from segue.agents.declared import output
 from segue.agents.declared.output import Output, decoded
 from segue.config.declared import DeclaredAgent, Template, fill_template, placeholders
@@ -22,7 +22,7 @@ from segue.core import events as ev
 from segue.core.errors import Misuse
 from segue.core.ids import native_id
 from segue.core.outcome import Outcome
-from segue.core.request import Capabilities, Command, Request, RunPlace, Runtime
+from segue.core.request import Capabilities, Command, ModelAddress, Pointing, Request, RunPlace, Runtime
 from segue.core.stream import TurnState
 
 if TYPE_CHECKING:
@@ -100,19 +100,20 @@ DOCUMENT_BYTES = 64 * 1024 * 1024
 class Declared:
     """The adapter of one declared agent."""
 
-    login_check: Sequence[str] = ()
     format: SessionFormat | None = None
-    notes: Sequence[str] = ("what a declared agent may do unasked is decided by its own settings",)
 
     def __init__(self, name: str, spec: DeclaredAgent) -> None:
         first = spec.command[0]
-        self.name = name
-        self.label = spec.label or name
-        self.programs: Sequence[str] = (os.path.expanduser(first if isinstance(first, str) else first[0]),)
-        self.install = spec.install or f"(its declaration, [agents.{name}], does not say how)"
-        self.keys: Sequence[str] = spec.keys
-        self.probes: Sequence[Sequence[str]] = (spec.version_args,) if spec.version_args else ()
-        self.owned_args = option_arguments(spec.command, spec.resume_command or ())
+        self.facts = AgentFacts(
+            name=name,
+            label=spec.label or name,
+            programs=(os.path.expanduser(first if isinstance(first, str) else first[0]),),
+            install=spec.install or f"(its declaration, [agents.{name}], does not say how)",
+            keys=tuple(spec.keys),
+            probes=(tuple(spec.version_args),) if spec.version_args else (),
+            owned_args=option_arguments(spec.command, spec.resume_command or ()),
+            notes=("what a declared agent may do unasked is decided by its own settings",),
+        )
         self._spec = spec
         self._output = Output(spec)
 
@@ -138,8 +139,8 @@ class Declared:
         )
         version = found[0] if found else None
         return Runtime(
-            agent=self.name,
-            distribution=self.name,
+            agent=self.facts.name,
+            distribution=self.facts.name,
             command=command,
             version=version,
             capabilities=capabilities,
@@ -147,7 +148,8 @@ class Declared:
 
     def home_env(self, home: Path) -> dict[str, str]:
         if self._spec.home_env is None:
-            raise Misuse(f"{self.label} cannot be given a home: declare home_env in [agents.{self.name}]")
+            name, label = self.facts.name, self.facts.label
+            raise Misuse(f"{label} cannot be given a home: declare home_env in [agents.{name}]")
         return {self._spec.home_env: str(home)}
 
     def default_home(self, env: Mapping[str, str]) -> Path:
@@ -170,7 +172,7 @@ class Declared:
             "model": request.model,
             "cwd": str(request.cwd),
         }
-        argv = insert_values(prompt_arguments(self.label, template, values), request.native_args)
+        argv = insert_values(prompt_arguments(self.facts.label, template, values), request.native_args)
         return Command(
             argv=(*runtime.command, *argv),
             cwd=request.cwd,
@@ -182,7 +184,7 @@ class Declared:
         return self._output.parse(line)
 
     def reply(self, event: ev.Question | ev.Permission, answer: Answer) -> bytes:
-        raise Misuse(f"{self.label} asks no questions that Segue could answer")
+        raise Misuse(f"{self.facts.label} asks no questions that Segue could answer")
 
     def evidence(self, request: Request, place: RunPlace, home: Path, reading: TurnState) -> Evidence:
         """The end of stdout, for its errors; all of it where it is one document."""
@@ -198,15 +200,18 @@ class Declared:
         return {"tail": tail, "document": decoded(said) if whole else None}
 
     def conclude(self, ended: Ended) -> Outcome:
-        return output.conclude(ended, self._spec, self._output, self.label)
+        return output.conclude(ended, self._spec, self._output, self.facts.label)
+
+    def rehearse(self, model: ModelAddress, home: Path) -> Pointing | None:
+        return None
 
     def _can(self, request: Request) -> None:
         """``Misuse`` for what a declaration cannot express."""
-        mode = request.start.mode
+        mode, label = request.start.mode, self.facts.label
         if mode in ("fork", "branch") or (mode == "resume" and not self._spec.can_resume):
-            raise Misuse(f"{self.label} cannot {mode} a session: its declaration has no command for that")
+            raise Misuse(f"{label} cannot {mode} a session: its declaration has no command for that")
         if request.model and "model" not in placeholders(self._spec.command):
-            raise Misuse(f"{self.label} takes no model: its command has no {{model}}")
+            raise Misuse(f"{label} takes no model: its command has no {{model}}")
         wanted = {
             "--permission": request.permission != "default",
             "--allow-tool": request.allow_tools,
@@ -218,10 +223,10 @@ class Declared:
         }
         for option, given in wanted.items():
             if given:
-                raise Misuse(f"{self.label} is a declared agent and takes no {option}")
+                raise Misuse(f"{label} is a declared agent and takes no {option}")
         self._fits(request.prompt)
 
     def _fits(self, prompt: str) -> None:
         size, limit = len(prompt.encode("utf-8", "surrogateescape")), self._spec.prompt_limit
         if limit is not None and size > limit:
-            raise Misuse(f"the prompt has {size} bytes, and {self.label} takes {limit} (prompt_limit)")
+            raise Misuse(f"the prompt has {size} bytes, and {self.facts.label} takes {limit} (prompt_limit)")

@@ -11,21 +11,31 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from segue.agents.base import Answer, Ended, Evidence, SessionFormat
+from segue.agents.base import AgentFacts, Answer, Ended, Evidence, SessionFormat
+from segue.agents.gemini import VARIABLES, stream, tools, verdict
 from segue.agents.gemini import format as session_format
-from segue.agents.gemini import stream, tools, verdict
 from segue.agents.gemini.format import FORMAT
 from segue.agents.gemini.verdict import evidence
 from segue.core.errors import Misuse
 from segue.core.events import Event, Permission, Question
+from segue.core.forecast import MINUTE, Habits
 from segue.core.ids import checked_uuid, flag
 from segue.core.outcome import Outcome
-from segue.core.request import Capabilities, Command, Posture, Request, RunPlace, Runtime
+from segue.core.request import (
+    Capabilities,
+    Command,
+    ModelAddress,
+    Pointing,
+    Posture,
+    Request,
+    RunPlace,
+    Runtime,
+)
+from segue.core.situation import FailingPair
 from segue.core.stream import TurnState
 
 if TYPE_CHECKING:
@@ -101,30 +111,39 @@ _MODES: Mapping[Posture, tuple[str, ...]] = {
 }
 
 
-class Gemini:
-    """The adapter of Gemini CLI."""
-
-    name = "gemini"
-    label = "Gemini"
-    programs: Sequence[str] = ("gemini",)
-    install = "npm install -g @google/gemini-cli"
-    keys: Sequence[str] = ("GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_CLOUD_API_KEY")
-    probes: Sequence[Sequence[str]] = (("--version",), ("--help",))
-    owned_args = frozenset(
+FACTS = AgentFacts(
+    name="gemini",
+    label="Gemini",
+    programs=("gemini",),
+    install="npm install -g @google/gemini-cli",
+    keys=("GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_CLOUD_API_KEY"),
+    probes=(("--version",), ("--help",)),
+    owned_args=frozenset(
         "-p --prompt -i --prompt-interactive -r --resume --session-id --session-file "
         "--list-sessions --delete-session -o --output-format -m --model -y --yolo --approval-mode "
         "--allowed-tools --policy --acp --experimental-acp -w --worktree -l --list-extensions".split()
-    )
+    ),
     # one process instead of two: half the start, and signals reach the one that works
-    every_start: Mapping[str, str] = MappingProxyType({"GEMINI_CLI_NO_RELAUNCH": "1"})
-    login_check: Sequence[str] = ()
-    format: SessionFormat | None = FORMAT
-    notes: Sequence[str] = (
+    every_start={"GEMINI_CLI_NO_RELAUNCH": "1"},
+    notes=(
         "without --permission, Gemini is not even shown tools that write or run commands",
         "in a directory it does not trust, Gemini will not run: trust it there once, or add: -- --skip-trust",
         "a word such as @file in a message makes Gemini add that file's content to it",
         "policies in ~/.gemini/policies still apply; those named by policyPaths in its settings do not",
-    )
+    ),
+    rank=3,
+    variables=VARIABLES,
+    expands_at=True,
+    habits=Habits(cache_ms=5 * MINUTE, overhead=8_000, any_prefix=True),
+    failing_pairs=(FailingPair("gemini-cli", "0.61", "0.29", "Gemini 0.29 cannot read what 0.61 wrote"),),
+)
+
+
+class Gemini:
+    """The adapter of Gemini CLI."""
+
+    facts = FACTS
+    format: SessionFormat | None = FORMAT
 
     def archive(self) -> SessionArchive | None:
         from segue.agents.gemini.archive import ARCHIVE
@@ -135,7 +154,7 @@ class Gemini:
         said, help_text = outputs
         found = re.search(r"^\d+\.\d+\.\d+\S*$", said, re.M)
         return Runtime(
-            agent=self.name,
+            agent=self.facts.name,
             distribution="gemini-cli",
             command=command,
             version=found[0] if found else None,
@@ -175,7 +194,7 @@ class Gemini:
             argv=(*argv, *request.native_args),
             cwd=request.cwd,
             stdin=_message(request.prompt),
-            env=dict(self.every_start),
+            env=dict(self.facts.every_start),
             files=files,
             offers=tools.offers(request),
         )
@@ -191,6 +210,31 @@ class Gemini:
 
     def conclude(self, ended: Ended) -> Outcome:
         return verdict.conclude(ended)
+
+    def rehearse(self, model: ModelAddress, home: Path) -> Pointing | None:
+        general: dict[str, object] = {"disableAutoUpdate": True, "disableUpdateNag": True}
+        if model.retries is not None:
+            general["maxAttempts"] = model.retries + 1
+        settings = {
+            "general": general,
+            "privacy": {"usageStatisticsEnabled": False},
+            "security": {"auth": {"selectedType": "gemini-api-key"}, "folderTrust": {"enabled": False}},
+        }
+        written = msgspec.json.format(msgspec.json.encode(settings), indent=2).decode() + "\n"
+        return Pointing(
+            env={
+                "GOOGLE_GEMINI_BASE_URL": model.url,
+                "GEMINI_API_KEY": model.key,
+                "GEMINI_CLI_HOME": str(home),
+            },
+            files={Path(".gemini/settings.json"): written},
+            fence={
+                "GOOGLE_GENAI_USE_VERTEXAI": "false",
+                "GOOGLE_GENAI_USE_GCA": "false",
+                "GOOGLE_VERTEX_BASE_URL": model.url,
+                "CODE_ASSIST_ENDPOINT": model.url,
+            },
+        )
 
 
 def _capabilities(help_text: str) -> Capabilities:

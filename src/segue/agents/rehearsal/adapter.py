@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from segue import __version__
-from segue.agents.base import Answer, Ended, Evidence, SessionFormat
+from segue.agents.base import AgentFacts, Answer, Ended, Evidence, SessionFormat
 from segue.agents.rehearsal import stream
 from segue.agents.rehearsal.format import FORMAT
 from segue.core.errors import Misuse
 from segue.core.events import Event, Permission, Question
+from segue.core.forecast import MINUTE, Habits
 from segue.core.ids import flag, native_id
 from segue.core.outcome import Outcome
-from segue.core.request import Capabilities, Command, Request, RunPlace, Runtime
+from segue.core.request import Capabilities, Command, ModelAddress, Pointing, Request, RunPlace, Runtime
 from segue.core.stream import TurnState
 from segue.core.tools import Tools
 
@@ -46,27 +47,27 @@ _CAPABILITIES = Capabilities(
 )
 
 
-class Rehearsal:
-    """The adapter of the rehearsal agent."""
-
-    name = "rehearsal"
-    label = "Rehearsal"
-    programs: Sequence[str] = ()
-    builtin = (sys.executable, "-P", "-m", "segue.rehearsal.agent")
-    """``-P``: a file in the working directory must not pass for one of Python's own modules."""
-    install = "pip install segue"
-    keys: Sequence[str] = ()
-    probes: Sequence[Sequence[str]] = ()
-    owned_args = frozenset(
+FACTS = AgentFacts(
+    name="rehearsal",
+    label="Rehearsal",
+    # ``-P``: a file in the working directory must not pass for one of Python's own modules.
+    builtin=(sys.executable, "-P", "-m", "segue.rehearsal.agent"),
+    install="pip install segue",
+    owned_args=frozenset(
         {"--resume", "--fork", "--at", "--session-id", "--no-save", "--model", "--permission", "--allow-tool"}
         | {"--deny-tool", "--max-turns", "--system-prompt-file", "--input", "--no-questions"}
         | {"--version", "--help", "-h"}
-    )
-    login_check: Sequence[str] = ()
+    ),
+    notes=("the rehearsal agent runs commands only with --permission edit or full, and without a sandbox",),
+    habits=Habits(cache_ms=60 * MINUTE, overhead=50),
+)
+
+
+class Rehearsal:
+    """The adapter of the rehearsal agent."""
+
+    facts = FACTS
     format: SessionFormat | None = FORMAT
-    notes: Sequence[str] = (
-        "the rehearsal agent runs commands only with --permission edit or full, and without a sandbox",
-    )
 
     def archive(self) -> SessionArchive | None:
         from segue.agents.rehearsal.archive import ARCHIVE
@@ -75,7 +76,7 @@ class Rehearsal:
 
     def runtime(self, command: tuple[str, ...], outputs: Sequence[str]) -> Runtime:
         return Runtime(
-            agent=self.name,
+            agent=self.facts.name,
             distribution="segue-rehearsal",
             ours=True,
             command=command,
@@ -123,6 +124,10 @@ class Rehearsal:
 
     def conclude(self, ended: Ended) -> Outcome:
         return stream.conclude(ended)
+
+    def rehearse(self, model: ModelAddress, home: Path) -> Pointing | None:
+        told = {"REHEARSAL_SCENARIO": str(model.scenario)} if model.scenario is not None else {}
+        return Pointing(env={**self.home_env(home), **told}, asks_model=False)
 
 
 def _start(request: Request) -> list[str]:

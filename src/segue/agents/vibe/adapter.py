@@ -18,14 +18,24 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from segue.agents.base import Answer, Ended, Evidence, SessionFormat
-from segue.agents.vibe import folder, run_files, stream, verdict
+from segue.agents.base import AgentFacts, Answer, Ended, Evidence, SessionFormat
+from segue.agents.vibe import VARIABLES, folder, run_files, stream, verdict
 from segue.agents.vibe.format import FORMAT
 from segue.core.errors import Misuse
 from segue.core.events import Event, Permission, Question
+from segue.core.forecast import Habits
 from segue.core.ids import checked_uuid, flag
 from segue.core.outcome import Outcome
-from segue.core.request import Capabilities, Command, Posture, Request, RunPlace, Runtime
+from segue.core.request import (
+    Capabilities,
+    Command,
+    ModelAddress,
+    Pointing,
+    Posture,
+    Request,
+    RunPlace,
+    Runtime,
+)
 from segue.core.stream import TurnState
 from segue.core.tools import Tools
 
@@ -132,16 +142,37 @@ ARGUMENT_LIMIT = 131_071
 """What the kernel takes as one argument, in bytes."""
 
 
-class Vibe:
-    """The adapter of Mistral Vibe."""
+SECONDS_PER_RETRY = 2.0
+_REHEARSED = """\
+active_model = "rehearsal"
+enable_telemetry = false
+enable_update_checks = false
+enable_auto_update = false
+enable_notifications = false
+{limit}
+[[providers]]
+name = "rehearsal"
+api_base = "{url}/v1"
+api_key_env_var = "REHEARSAL_API_KEY"
+api_style = "openai"
+backend = "generic"
 
-    name = "vibe"
-    label = "Vibe"
-    programs: Sequence[str] = ("vibe",)
-    install = "uv tool install mistral-vibe"
-    keys: Sequence[str] = ("MISTRAL_API_KEY",)
-    probes: Sequence[Sequence[str]] = (("--version",), ("--help",))
-    owned_args = frozenset(
+[[models]]
+name = "rehearsal"
+provider = "rehearsal"
+alias = "rehearsal"
+input_price = 0.4
+output_price = 2.0
+"""
+
+FACTS = AgentFacts(
+    name="vibe",
+    label="Vibe",
+    programs=("vibe",),
+    install="uv tool install mistral-vibe",
+    keys=("MISTRAL_API_KEY",),
+    probes=(("--version",), ("--help",)),
+    owned_args=frozenset(
         (
             *("-p", "--prompt", "--prompt-file", "--output", "--output-dir", "--resume", "-c", "--continue"),
             *(
@@ -155,17 +186,27 @@ class Vibe:
             *("--max-turns", "--max-price", "--workdir", "--worktree", "--agent-socket", "--teleport"),
             *("--setup", "--check-upgrade", "-v", "--version", "-h", "--help"),
         )
-    )
-    login_check: Sequence[str] = ()
-    format: SessionFormat | None = FORMAT
-    notes: Sequence[str] = (
+    ),
+    notes=(
         "without --permission, Vibe 3 reads files and runs commands it takes for harmless (ls, cat, …), but"
         " accepts no edits as it would by itself; Vibe 2 reads files and runs no command at all",
         "tools that Vibe's own config.toml sets to permission always run without --permission too",
         "in a directory not trusted in Vibe, its AGENTS.md and .vibe/ are not read; trust it there once,"
         " or add: -- --trust",
         "Vibe 3 goes on with the model a session began with, whatever --model says later",
-    )
+    ),
+    rank=4,
+    variables=VARIABLES,
+    expands_at=True,
+    habits=Habits(cache_ms=0, overhead=14_700),
+)
+
+
+class Vibe:
+    """The adapter of Mistral Vibe."""
+
+    facts = FACTS
+    format: SessionFormat | None = FORMAT
 
     def archive(self) -> SessionArchive | None:
         from segue.agents.vibe.archive import ARCHIVE
@@ -176,7 +217,7 @@ class Vibe:
         said, help_text = outputs
         found = re.search(r"^vibe (\d+\.\d+\.\d+\S*)", said, re.M)
         return Runtime(
-            agent=self.name,
+            agent=self.facts.name,
             distribution="mistral-vibe" if found else Path(command[0]).name,
             command=command,
             version=found[1] if found else None,
@@ -242,6 +283,12 @@ class Vibe:
 
     def conclude(self, ended: Ended) -> Outcome:
         return verdict.conclude(ended)
+
+    def rehearse(self, model: ModelAddress, home: Path) -> Pointing | None:
+        tries = model.retries
+        limit = "" if tries is None else f"api_retry_max_elapsed_time = {tries * SECONDS_PER_RETRY}\n"
+        env = {"VIBE_HOME": str(home), "MISTRAL_API_KEY": model.key, "REHEARSAL_API_KEY": model.key}
+        return Pointing(env=env, files={Path("config.toml"): _REHEARSED.format(url=model.url, limit=limit)})
 
 
 def _capabilities(help_text: str) -> Capabilities:
