@@ -214,12 +214,15 @@ class Auth(msgspec.Struct, frozen=True):
     tokens: _AuthTokens | None = None
 
 
+_line = msgspec.json.Decoder(Line)
+
+
 def line_of(text: bytes) -> Line | None:
     """One line; None when it is damaged. What is not decoded must be UTF-8 as well: Codex reads it."""
     try:
         if not text.isascii():
             text.decode()
-        return decode(text, Line)
+        return _line.decode(text)
     except DAMAGE:
         return None
 
