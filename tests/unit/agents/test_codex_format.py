@@ -98,10 +98,10 @@ def cut(home: Path, anchor: str, thread: str = ONE, found: StoredSession | None 
         CutRequest(anchor=anchor, new_id=MINE, home=home, request=request, runtime=RUNTIME),
     )
     if start is None:
-        assert rollout.find_trace(home, MINE) is None
+        assert rollouts.find(home, MINE) is None
         return None
     assert start == Start("resume", MINE)
-    return rollout.find_trace(home, MINE)
+    return rollouts.find(home, MINE)
 
 
 # --- where it ends ---------------------------------------------------------------------------------
@@ -221,11 +221,11 @@ def test_a_line_of_megabytes_is_a_line(tmp_path: Path) -> None:
 def test_a_plain_rollout_counts_before_a_packed_one(tmp_path: Path, order: int) -> None:
     for suffix in (".jsonl", ".jsonl.zst", ".jsonl.tmp")[::order]:
         put(tmp_path, head(ONE), suffix=suffix)
-    found = rollout.find_trace(tmp_path, ONE)
+    found = rollouts.find(tmp_path, ONE)
     assert found is not None
     assert found.suffix == ".jsonl"
     found.unlink()
-    packed = rollout.find_trace(tmp_path, ONE)
+    packed = rollouts.find(tmp_path, ONE)
     assert packed is not None
     assert packed.suffix == ".zst"
 
@@ -235,10 +235,10 @@ def test_a_plain_rollout_counts_before_a_packed_one(tmp_path: Path, order: int) 
 def test_a_thread_taken_back_goes_on_in_its_newest_file(tmp_path: Path, day: str, order: int) -> None:
     for suffix, when in ((".jsonl", "02"), (f"_{TWO}.jsonl", day))[::order]:
         put(tmp_path, head(ONE), suffix=suffix, day=when)
-    found = rollout.find_trace(tmp_path, ONE)
+    found = rollouts.find(tmp_path, ONE)
     assert found is not None
     assert found.name.endswith(f"{ONE}_{TWO}.jsonl")
-    assert rollout.find_trace(tmp_path, TWO) is None
+    assert rollouts.find(tmp_path, TWO) is None
 
 
 # --- cutting ---------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ import pytest
 from tests.unit.streams import STREAMS, concluded, events_of
 
 from segue.agents.base import Ended
+from segue.agents.codex import rollouts
 from segue.agents.codex import trace as rollout
 from segue.agents.codex.adapter import AGENT
 from segue.agents.codex.trace import Trace
@@ -673,10 +674,10 @@ def test_a_long_turn_is_read_back_to_its_beginning(tmp_path: Path, monkeypatch: 
 
 
 def test_what_is_not_there_or_not_readable_is_unknown(tmp_path: Path) -> None:
-    assert rollout.find_trace(tmp_path, ONE) is None
-    assert rollout.find_trace(tmp_path, "*") is None
+    assert rollouts.find(tmp_path, ONE) is None
+    assert rollouts.find(tmp_path, "*") is None
     packed = tmp_path / "sessions/2026/01/02" / f"rollout-2026-01-02T03-04-05-{ONE}.jsonl.zst"
     packed.parent.mkdir(parents=True)
     packed.write_bytes(b"x")
-    assert rollout.find_trace(tmp_path, ONE) == packed
+    assert rollouts.find(tmp_path, ONE) == packed
     assert rollout.trace(packed, 0) is None

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from segue.agents.base import AgentFacts, Answer, Ended, Evidence, SessionFormat
-from segue.agents.codex import VARIABLES, stream, trace, verdict
+from segue.agents.codex import VARIABLES, rollouts, stream, trace, verdict
 from segue.agents.codex.format import FORMAT
 from segue.core.errors import Misuse
 from segue.core.events import Event, Permission, Question
@@ -157,9 +157,9 @@ class Codex:
     def evidence(self, request: Request, place: RunPlace, home: Path, reading: TurnState) -> Evidence:
         """The rollout of the session it announced, and whether the one that was asked for is there."""
         asked = request.start.session
-        wrote = trace.find_trace(home, reading.session_id)
+        wrote = rollouts.find(home, reading.session_id)
         return {
-            "asked_exists": asked is not None and trace.find_trace(home, asked) is not None,
+            "asked_exists": asked is not None and rollouts.find(home, asked) is not None,
             "exists": wrote is not None,
             "trace": trace.trace(wrote, place.started_ms) if wrote is not None else None,
         }

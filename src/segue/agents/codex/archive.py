@@ -1,13 +1,12 @@
-"""Codex's sessions, for those who only look: one for each thread, the file in which it goes on.
+"""Codex's sessions on disk: one for each thread, the file in which it goes on; read, and deleted.
 
-A fork goes on from another rollout, which holds what came before. Those lines are shown too: their places
-are below zero, counted back from the beginning of the session's own file.
+A fork goes on from another rollout, which holds what came before. Those lines are shown too: their places are
+below zero, counted back from the beginning of the session's own file.
 
-Taking a session of Codex away: its rollouts, what the shell left for it, and its entries in the indexes.
-
-The indexes are SQLite files in the home, of which names and tables differ from version to version: every row
-that belongs to the thread goes. ``session_index.jsonl`` holds the thread's names. ``history.jsonl`` is what
-the user typed, in all sessions; Codex leaves it alone when it deletes one, and so does this.
+With a session go its rollouts, what the shell left for it, and its rows in Codex's indexes. These are SQLite
+files in the home, of which names and tables differ from version to version: every row that belongs to the
+thread goes. ``session_index.jsonl`` holds the thread's names. ``history.jsonl`` is what the user typed, in
+all sessions; Codex leaves it alone when it deletes one, and so does this.
 """
 
 from __future__ import annotations
@@ -31,14 +30,19 @@ from segue.agents.base import (
     WindowRules,
     damaged,
 )
-from segue.agents.codex import brief as names
 from segue.agents.codex import rollouts
-from segue.agents.codex.brief import brief
+from segue.agents.codex.brief import NAMES, brief, thread_name
 from segue.agents.codex.entries import entries
-from segue.agents.codex.rollouts import GENERATIONS, base_of
-from segue.agents.jsonl import JsonlArchive, backwards, forwards
+from segue.agents.codex.rollouts import Part
+from segue.agents.jsonl import JsonlArchive
 from segue.core.errors import Broken, InUse, Misuse
 from segue.core.transcript import Brief, Entry
+from segue.system.files import whole_file
+
+_DATABASES = ("state", "thread_history", "goals", "queue", "memories", "logs")
+_OWNED = frozenset(("thread_id", "parent_thread_id", "child_thread_id"))
+_KEYS = frozenset((("threads", "id"), ("jobs", "job_key")))
+_PATIENCE_S = 5.0
 
 
 class CodexArchive(JsonlArchive):
@@ -49,13 +53,13 @@ class CodexArchive(JsonlArchive):
     def stored(self, home: Path) -> Iterator[StoredSession]:
         newest: dict[str, rollouts.Named] = {}
         for named in rollouts.list_rollouts(home):
-            known = newest.get(named.thread)
-            if known is None or named.rank > known.rank:
+            other = newest.get(named.thread)
+            if other is None or named.rank > other.rank:
                 newest[named.thread] = named
         for named in newest.values():
-            found = rollouts.stored(home, named.thread, named.path)
-            if found is not None:
-                yield found
+            stored = rollouts.stored(home, named.thread, named.path)
+            if stored is not None:
+                yield stored
 
     def brief(self, stored: StoredSession) -> Brief:
         return brief(stored)
@@ -63,10 +67,10 @@ class CodexArchive(JsonlArchive):
     def stamp(self, home: Path) -> str:
         """Names stand in an index beside the sessions: what was remembered holds while that is the same."""
         try:
-            found = os.stat(home / names.TITLES)
+            status = os.stat(home / NAMES)
         except OSError:
             return ""
-        return f"{found.st_mtime_ns}/{found.st_size}"
+        return f"{status.st_mtime_ns}/{status.st_size}"
 
     def entries(self, text: bytes, start: int) -> Sequence[Entry]:
         return entries(text, start)
@@ -76,22 +80,22 @@ class CodexArchive(JsonlArchive):
 
     def read(self, stored: StoredSession, start: int = 0) -> Iterator[Record]:
         if start <= 0:
-            for path, end, before in reversed(_origins(stored)):
-                if not start or start < end - before:
-                    yield from self._part(path, end, before, start or -before)
+            for part in reversed(_origins(stored)):
+                if not start or start < _end(part):
+                    yield from self._read_part(part, start or -part.before)
         yield from super().read(stored, max(start, 0))
 
     def back(self, stored: StoredSession, end: int | None = None) -> Iterator[Record]:
         if end is None or end > 0:
             yield from super().back(stored, end)
         place = 0 if end is None else min(end, 0)
-        for path, length, before in _origins(stored):
-            if place > -before:
-                yield from self._part_back(path, length, before, place)
+        for part in _origins(stored):
+            if place > -part.before:
+                yield from self._read_part_back(part, place)
 
     def files(self, stored: StoredSession) -> Sequence[Path]:
         """The rollout, and those it goes on from: without them Codex does not resume it."""
-        return (stored.path, *(path for path, _, _ in _origins(stored) if path is not None))
+        return (stored.path, *(part.path for part in _origins(stored) if part.path is not None))
 
     def after(self, anchor: str) -> AfterAnchor:
         """An anchor is the number of bytes before it."""
@@ -106,65 +110,47 @@ class CodexArchive(JsonlArchive):
     def remove(self, stored: StoredSession) -> None:
         remove(stored)
 
-    def _part(self, path: Path | None, length: int, before: int, start: int) -> Iterator[Record]:
+    def _read_part(self, part: Part, start: int) -> Iterator[Record]:
         """The lines of a rollout that comes before, from a place on."""
-        if path is None:
-            yield _missing(before)
+        if part.path is None:
+            yield _missing(part)
             return
         try:
-            with rollouts.opened(path) as file:
-                for line in forwards(file, max(0, start + before)):
-                    if line.start >= length:
-                        return
-                    yield self._record(line.start - before, line.next - before, line.text)
+            for line in rollouts.part_lines(part, start):
+                yield self._record(line.start, line.next, line.text)
         except OSError as error:
-            yield Record(-before, length - before, (damaged(-before, f"it cannot be read: {error}"),))
+            yield _unreadable(part, error)
 
-    def _part_back(self, path: Path | None, length: int, before: int, end: int) -> Iterator[Record]:
-        if path is None:
-            yield _missing(before)
+    def _read_part_back(self, part: Part, end: int) -> Iterator[Record]:
+        if part.path is None:
+            yield _missing(part)
             return
         try:
-            with rollouts.opened(path) as file:
-                for line in backwards(file, min(length, end + before)):
-                    yield self._record(line.start - before, line.next - before, line.text)
+            for line in rollouts.part_lines_back(part, end):
+                yield self._record(line.start, line.next, line.text)
         except OSError as error:
-            yield Record(-before, length - before, (damaged(-before, f"it cannot be read: {error}"),))
+            yield _unreadable(part, error)
 
 
 ARCHIVE: SessionArchive = CodexArchive()
 
 
-def _origins(stored: StoredSession) -> list[tuple[Path | None, int, int]]:
-    """The rollouts before this one, the nearest first: each with its length, and how far before the
-    beginning of this one it begins. No path: it is gone."""
-    found: list[tuple[Path | None, int, int]] = []
-    path, before = stored.path, 0
-    for _ in range(GENERATIONS):
-        try:
-            origin = base_of(path)
-        except OSError:
-            break
-        if origin is None or origin.end_byte_offset <= 0:
-            break
-        before += origin.end_byte_offset
-        parent = rollouts.of_rollout(stored.home, origin.thread_id)
-        found.append((parent, origin.end_byte_offset, before))
-        if parent is None or parent == path:
-            break
-        path = parent
-    return found
+def _origins(stored: StoredSession) -> list[Part]:
+    """The rollouts before this one, the nearest first."""
+    return list(rollouts.parts(stored.home, stored.path))[1:]
 
 
-def _missing(before: int) -> Record:
+def _end(part: Part) -> int:
+    return (part.length or 0) - part.before
+
+
+def _missing(part: Part) -> Record:
     why = "what came before stands in a session that is gone"
-    return Record(-before, -before + 1, (damaged(-before, why),))
+    return Record(-part.before, -part.before + 1, (damaged(-part.before, why),))
 
 
-_DATABASES = ("state", "thread_history", "goals", "queue", "memories", "logs")
-_OWNED = frozenset(("thread_id", "parent_thread_id", "child_thread_id"))
-_KEYS = frozenset((("threads", "id"), ("jobs", "job_key")))
-_PATIENCE_S = 5.0
+def _unreadable(part: Part, error: OSError) -> Record:
+    return Record(-part.before, _end(part), (damaged(-part.before, f"it cannot be read: {error}"),))
 
 
 def remove(stored: StoredSession) -> None:
@@ -196,11 +182,7 @@ def _refuse_if_needed(stored: StoredSession, paths: list[Path]) -> None:
 @lru_cache(maxsize=1 << 16)
 def _origin(path: str) -> str | None:
     """Kept in memory, because many are removed one after the other, and a first line stays as it is."""
-    try:
-        before = base_of(Path(path))
-    except OSError:
-        return None
-    return before.thread_id if before is not None else None
+    return rollouts.origin_of(Path(path))
 
 
 @contextmanager
@@ -266,17 +248,17 @@ def _columns(database: sqlite3.Connection) -> list[tuple[str, str]]:
 
 def _unname(stored: StoredSession) -> None:
     """The index without the thread's lines; every other line as it is."""
-    index = stored.home / names.TITLES
+    index = stored.home / NAMES
     with _index_lock(index):
         try:
             lines = index.read_bytes().splitlines(keepends=True)
         except OSError:
             return
-        kept = [line for line in lines if names.titles(line).id != stored.id]
-        if len(kept) < len(lines):
-            mode = index.stat().st_mode & 0o777
-            rollouts.write_rollout(index, kept)
-            index.chmod(mode)
+        others = [line for line in lines if thread_name(line).id != stored.id]
+        if len(others) < len(lines):
+            with whole_file(index) as file:
+                os.fchmod(file.fileno(), index.stat().st_mode & 0o777)
+                file.writelines(others)
 
 
 @contextmanager

@@ -1,36 +1,36 @@
-"""What a line of a rollout holds, as entries.
+"""A line of a rollout as entries. Pure and tolerant.
 
 A rollout says most things twice: as items, which are what the model was sent and is sent again on a resume,
 and as events for those who watch. The items count; of the events only what no item says.
-
-What Codex notes beside the items of a rollout: where a session began, what happened to it, its name.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
 
 import msgspec
 
 from segue.agents.base import damaged, entry_id
 from segue.agents.codex.schema import (
-    ERRORS,
+    DAMAGE,
     PROJECT,
+    Compacted,
     Content,
+    Event,
     Item,
     Line,
+    Meta,
     at_ms,
-    is_inserted,
-    item_of,
+    joined_text,
     line_of,
-    message_text,
+    payload_of,
 )
+from segue.core.json_values import decode
 from segue.core.transcript import Entry
 
-_PASSED = frozenset(
+_ECHOES = frozenset(
     (
         *("item_completed", "item_started", "token_count", "user_message", "agent_message"),
         *("agent_reasoning", "agent_reasoning_raw_content", "agent_reasoning_section_break"),
@@ -41,205 +41,171 @@ _PASSED = frozenset(
         *("collab_waiting_end", "collab_close_end", "collab_resume_end", "undo_completed"),
     )
 )
-_QUIET = frozenset(("turn_context", "world_state", "token_usage_record", "security_risk_score"))
-
-
-class _Failure(msgspec.Struct, frozen=True):
-    message: str = ""
-
-
-class _Goal(msgspec.Struct, frozen=True):
-    objective: str = ""
-
-
-class _Event(msgspec.Struct, frozen=True):
-    type: str = ""
-    message: Any = None
-    thread_name: str | None = None
-    reason: Any = None
-    num_turns: int = 0
-    error: _Failure | None = None
-    goal: _Goal | None = None
-
-
-class _Git(msgspec.Struct, frozen=True):
-    branch: str | None = None
-    commit_hash: str | None = None
-
-
-class _Meta(msgspec.Struct, frozen=True):
-    id: str = ""
-    cwd: str = ""
-    git: _Git | None = None
-
-
-class _Compacted(msgspec.Struct, frozen=True):
-    message: str = ""
-
-
-_ERRORS = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
-_event = msgspec.json.Decoder(_Event)
-_meta = msgspec.json.Decoder(_Meta)
-_compacted = msgspec.json.Decoder(_Compacted)
-
-
-def event_entries(payload: msgspec.Raw, start: int, when: int | None) -> Sequence[Entry]:
-    try:
-        found = _event.decode(payload)
-    except _ERRORS:
-        return (Entry(id=entry_id(start), kind="unknown", label="event_msg", at_ms=when, restored=False),)
-    if found.type in _PASSED:
-        return ()
-    label, text = _told(found)
-    if label:
-        return (_state(start, label, text, when),)
-    if found.type in ("task_complete", "turn_complete"):
-        return ()
-    return (Entry(id=entry_id(start), kind="unknown", label=found.type, at_ms=when, restored=False),)
-
-
-def record_entries(kind: str, payload: msgspec.Raw, start: int, when: int | None) -> Sequence[Entry]:
-    """A record that is neither an item nor an event."""
-    if kind in _QUIET:
-        return ()
-    try:
-        if kind == "compacted":
-            text = _compacted.decode(payload).message
-            return (Entry(id=entry_id(start), kind="boundary", text=text, at_ms=when),)
-        if kind == "session_meta":
-            return _session(_meta.decode(payload), start, when)
-    except _ERRORS:
-        pass
-    return (Entry(id=entry_id(start), kind="unknown", label=kind, at_ms=when, restored=False),)
-
-
-def _told(found: _Event) -> tuple[str, str]:
-    """The label of a state, and its words; no label where it is none."""
-    match found.type:
-        case "thread_name_updated":
-            return "title", found.thread_name or ""
-        case "thread_rolled_back":
-            return "rollback", f"turns taken back: {found.num_turns}"
-        case "turn_aborted":
-            return "interrupted", str(found.reason or "")
-        case "task_complete" | "turn_complete" if found.error is not None:
-            return "error", found.error.message
-        case "error" | "stream_error" | "warning":
-            return "error", str(found.message or "")
-        case "thread_goal_updated":
-            return "task", found.goal.objective if found.goal is not None else ""
-        case "entered_review_mode" | "exited_review_mode":
-            return "review", ""
-    return "", ""
-
-
-def _session(meta: _Meta, start: int, when: int | None) -> Sequence[Entry]:
-    session = Entry(
-        id=entry_id(start), kind="state", label="session", text=meta.cwd, native=meta.id, at_ms=when
-    )
-    if meta.git is None or not (meta.git.branch or meta.git.commit_hash):
-        return (session,)
-    text = " ".join(part for part in (meta.git.branch, meta.git.commit_hash) if part)
-    return session, _state(start, "git snapshot", text, when, 1)
-
-
-def _state(start: int, label: str, text: str, when: int | None, n: int = 0) -> Entry:
-    return Entry(id=entry_id(start, n), kind="state", label=label, text=text, at_ms=when, restored=False)
-
-
+"""Events that say again what an item says, or nothing that anybody would read."""
 _ECHO = re.compile(
     rb'"payload":{"type":"(?:item_completed|token_count|user_message|agent_message|agent_reasoning|'
     rb'task_started|turn_started|thread_settings_applied|exec_command_end)"'
 )
-"""The events that are most of a rollout: passed over unread."""
+"""Those that are most of a rollout: skipped without decoding them."""
+_SILENT = frozenset(("turn_context", "world_state", "token_usage_record", "security_risk_score"))
 _EXIT = re.compile(r"(?:exited with code|Exit code:) (-?\d+)")
 _OLD_EXIT = re.compile(r'"exit_code":\s*(-?\d+)')
 _FAILED = ("aborted", "exec_command failed", "execution error", "failed in sandbox", "patch rejected")
-
 
 _output = msgspec.json.Decoder(list[Content])
 _any = msgspec.json.Decoder()
 
 
 def entries(text: bytes, start: int) -> Sequence[Entry]:
-    """One line. Pure; never raises."""
+    """What a line holds; never raises."""
     line = line_of(text)
-    if line is None:
-        return (_unreadable(text, start),)
-    if line.type == "response_item":
-        return _of_item(line, line.payload, start)
-    if line.type == "event_msg":
-        return () if _ECHO.search(text, 0, 200) else event_entries(line.payload, start, at_ms(line.timestamp))
-    if (
-        line.type in _ITEMS and not memoryview(line.payload).nbytes
-    ):  # as the first versions wrote it, without an envelope
-        return _of_item(line, msgspec.Raw(text), start)
-    return record_entries(line.type, line.payload, start, at_ms(line.timestamp))
+    return line_entries(line, text, start) if line is not None else (_unreadable(text, start),)
+
+
+def line_entries(line: Line, text: bytes, start: int) -> Sequence[Entry]:
+    """The same for a line that was decoded already."""
+    if line.type in _SILENT or (line.type == "event_msg" and _ECHO.search(text, 0, 200)):
+        return ()
+    payload = _bare_item(text) if _is_bare(line) else payload_of(line)
+    match payload:
+        case Item():
+            return _of_item(payload, line, start)
+        case Event():
+            return _of_event(payload, line, start)
+        case Meta():
+            return _of_meta(payload, line, start)
+        case Compacted():
+            at = at_ms(line.timestamp)
+            return (Entry(id=entry_id(start), kind="boundary", text=payload.message, at_ms=at),)
+    if line.type == "response_item" or _is_bare(line):
+        return (Entry(id=entry_id(start), kind="unknown", label=line.type),)
+    return (_unknown(line.type, line, start),)
+
+
+def _is_bare(line: Line) -> bool:
+    """An item without an envelope, as the first versions wrote them."""
+    return line.type in _ITEMS and not memoryview(line.payload).nbytes
+
+
+def _bare_item(text: bytes) -> Item | None:
+    try:
+        return decode(text, Item)
+    except DAMAGE:
+        return None
 
 
 def _unreadable(text: bytes, start: int) -> Entry:
     """Broken, or whole but of another shape than any rollout's."""
     try:
         _any.decode(text)
-    except ERRORS:
+    except DAMAGE:
         return damaged(start, "a line that is not whole")
     return Entry(id=entry_id(start), kind="unknown", restored=False)
 
 
-def _of_item(line: Line, payload: msgspec.Raw, start: int) -> Sequence[Entry]:
-    item = item_of(payload)
-    make = _ITEMS.get(item.type) if item is not None else None
-    if item is None or make is None:
-        return (Entry(id=entry_id(start), kind="unknown", label=item.type if item else line.type),)
+def _unknown(label: str, line: Line, start: int) -> Entry:
+    at = at_ms(line.timestamp)
+    return Entry(id=entry_id(start), kind="unknown", label=label, at_ms=at, restored=False)
+
+
+def _state(label: str, text: str, line: Line, start: int, n: int = 0) -> Entry:
+    at = at_ms(line.timestamp)
+    return Entry(id=entry_id(start, n), kind="state", label=label, text=text, at_ms=at, restored=False)
+
+
+def _of_meta(meta: Meta, line: Line, start: int) -> Sequence[Entry]:
+    session = Entry(
+        id=entry_id(start),
+        kind="state",
+        label="session",
+        text=meta.cwd or "",
+        native=meta.id,
+        at_ms=at_ms(line.timestamp),
+    )
+    git = " ".join(part for part in (meta.git.branch, meta.git.commit_hash) if part) if meta.git else ""
+    return (session, _state("git snapshot", git, line, start, 1)) if git else (session,)
+
+
+def _of_event(event: Event, line: Line, start: int) -> Sequence[Entry]:
+    if event.type in _ECHOES:
+        return ()
+    label, text = _told(event)
+    if label:
+        return (_state(label, text, line, start),)
+    if event.type in ("task_complete", "turn_complete"):
+        return ()
+    return (_unknown(event.type, line, start),)
+
+
+def _told(event: Event) -> tuple[str, str]:
+    """The label of a state, and its words; no label where it is none."""
+    match event.type:
+        case "thread_name_updated":
+            return "title", event.thread_name or ""
+        case "thread_rolled_back":
+            return "rollback", f"turns taken back: {event.num_turns}"
+        case "turn_aborted":
+            return "interrupted", str(event.reason or "")
+        case "task_complete" | "turn_complete" if event.error is not None:
+            return "error", event.error.message
+        case "error" | "stream_error" | "warning":
+            return "error", str(event.message or "")
+        case "thread_goal_updated":
+            return "task", event.goal.objective if event.goal is not None else ""
+        case "entered_review_mode" | "exited_review_mode":
+            return "review", ""
+    return "", ""
+
+
+def _of_item(item: Item, line: Line, start: int) -> Sequence[Entry]:
+    make = _ITEMS.get(item.type)
+    if make is None:
+        return (Entry(id=entry_id(start), kind="unknown", label=item.type),)
     return make(item, line, start)
 
 
 def _message(item: Item, line: Line, start: int) -> Sequence[Entry]:
-    text, when = message_text(item.content), at_ms(line.timestamp)
-    images = _images(item.content)
+    own, at, text = entry_id(start), at_ms(line.timestamp), item.text
+    native, images = item.id or "", _images(item.content)
     if item.role == "user":
-        put_in = is_inserted(item, text)
+        inserted = item.is_inserted
         entry = Entry(
-            id=entry_id(start),
+            id=own,
             kind="user",
             text=text,
-            at_ms=when,
-            native=item.id or "",
-            inserted=put_in,
-            label="project instructions" if put_in and text.startswith(PROJECT) else "",
+            at_ms=at,
+            native=native,
+            inserted=inserted,
+            label="project instructions" if inserted and text.startswith(PROJECT) else "",
             images=images,
         )
     elif item.role != "assistant":
-        entry = Entry(id=entry_id(start), kind="state", label="instructions", text=text, at_ms=when)
-    elif b'"compaction_output":true' in bytes(line.metadata):
-        entry = Entry(
-            id=entry_id(start), kind="state", label="summary", text=text, at_ms=when, restored=False
-        )
+        entry = Entry(id=own, kind="state", label="instructions", text=text, at_ms=at)
+    elif line.is_summary:
+        entry = Entry(id=own, kind="state", label="summary", text=text, at_ms=at, restored=False)
     else:
-        entry = Entry(
-            id=entry_id(start), kind="assistant", text=text, at_ms=when, native=item.id or "", images=images
-        )
+        entry = Entry(id=own, kind="assistant", text=text, at_ms=at, native=native, images=images)
     return (entry,)
 
 
 def _from_agent(item: Item, line: Line, start: int) -> Sequence[Entry]:
     """What another agent of the same session said to this one."""
-    text = message_text(item.content)
-    return (Entry(id=entry_id(start), kind="user", text=text, at_ms=at_ms(line.timestamp), inserted=True),)
+    at = at_ms(line.timestamp)
+    return (Entry(id=entry_id(start), kind="user", text=item.text, at_ms=at, inserted=True),)
 
 
 def _reasoning(item: Item, line: Line, start: int) -> Sequence[Entry]:
-    text = message_text(item.summary) or message_text(item.content)
+    text = joined_text(item.summary) or item.text
     if not text:
         return ()
-    when = at_ms(line.timestamp)
-    return (Entry(id=entry_id(start), kind="thinking", text=text, at_ms=when, native=item.id or ""),)
+    at = at_ms(line.timestamp)
+    return (Entry(id=entry_id(start), kind="thinking", text=text, at_ms=at, native=item.id or ""),)
 
 
 def _call(item: Item, line: Line, start: int) -> Sequence[Entry]:
     asked = item.arguments if item.arguments is not None else item.input
     if isinstance(asked, str) and asked.startswith("{"):
-        with suppress(*ERRORS):
+        with suppress(*DAMAGE):
             asked = _any.decode(asked)
     return (
         Entry(
@@ -263,7 +229,7 @@ def _hosted(item: Item, line: Line, start: int) -> Sequence[Entry]:
 
 
 def _result(item: Item, line: Line, start: int) -> Sequence[Entry]:
-    text, images = _given(item.output)
+    text, images = _output_of(item)
     return (
         Entry(
             id=entry_id(start),
@@ -272,7 +238,7 @@ def _result(item: Item, line: Line, start: int) -> Sequence[Entry]:
             at_ms=at_ms(line.timestamp),
             native=item.id or "",
             call=item.call_id or "",
-            failed=_failed(text),
+            failed=_has_failed(text),
             images=images,
         ),
     )
@@ -286,36 +252,33 @@ def _snapshot(item: Item, line: Line, start: int) -> Sequence[Entry]:
     return (Entry(id=entry_id(start), kind="state", label="git snapshot", at_ms=at_ms(line.timestamp)),)
 
 
-def _given(raw: msgspec.Raw) -> tuple[str, tuple[int, ...]]:
+def _output_of(item: Item) -> tuple[str, tuple[int, ...]]:
     """What a tool gave back: a text, or several parts of text and images."""
     try:
-        first = bytes(memoryview(raw)[:1])
+        first = bytes(memoryview(item.output)[:1])
         if first == b"[":
-            parts = _output.decode(raw)
-            return message_text(parts), _images(parts)
-        whole = _any.decode(raw) if first else ""
-    except ERRORS:
+            parts = _output.decode(item.output)
+            return joined_text(parts), _images(parts)
+        output = _any.decode(item.output) if first else ""
+    except DAMAGE:
         return "", ()
-    if isinstance(whole, dict):
-        whole = whole.get("content")
-    return whole if isinstance(whole, str) else "", ()
+    if isinstance(output, dict):
+        output = output.get("content")
+    return output if isinstance(output, str) else "", ()
 
 
 def _images(parts: list[Content] | None) -> tuple[int, ...]:
-    if not parts:
-        return ()
-    sizes = [memoryview(part.image_url).nbytes for part in parts]
-    return tuple(size - 2 for size in sizes if size > 2)
+    return tuple(part.image_size for part in parts if part.image_size) if parts else ()
 
 
-def _failed(text: str) -> bool:
+def _has_failed(text: str) -> bool:
     code = _EXIT.search(text, 0, 300)
     if code is None and text.startswith('{"output":'):
         code = _OLD_EXIT.search(text, max(0, len(text) - 200))
     return code[1] != "0" if code is not None else text.startswith(_FAILED)
 
 
-_ITEMS = {
+_ITEMS: Mapping[str, Callable[[Item, Line, int], Sequence[Entry]]] = {
     "message": _message,
     "agent_message": _from_agent,
     "reasoning": _reasoning,

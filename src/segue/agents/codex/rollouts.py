@@ -5,10 +5,8 @@ file of its own, whose name adds an underscore and that file's id. What has not 
 packed: ``.jsonl.zst``. What was archived lies in ``archived_sessions``, without folders for days; Codex does
 not resume it there, but goes on from it where a fork does.
 
-The rollouts that a rollout goes on from.
-
-One that Codex forked holds only its own lines. Its first line names the rollout before it, and the place in
-that one at which the fork begins; the one before may go on from another again.
+A rollout that Codex forked holds only its own lines. Its first line names the rollout before it, and the
+place in that one at which the fork begins; the one before may go on from another again.
 """
 
 from __future__ import annotations
@@ -23,9 +21,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import IO, NamedTuple
 
-import msgspec
-
+from segue.agents import jsonl
 from segue.agents.base import StoredSession
+from segue.agents.codex.schema import DAMAGE, ForkMeta, HistoryBase, Line
+from segue.core.errors import Misuse
+from segue.core.ids import checked_uuid
+from segue.core.json_values import decode
+from segue.system.files import whole_file
 
 PACKED = ".zst"
 UNPACKED_BYTES = 1 << 30
@@ -37,8 +39,9 @@ _PIECE = 1 << 10
 _ID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 _NAME = re.compile(rf"rollout-(?P<time>.+?)-(?P<thread>{_ID})(?:_(?P<own>{_ID}))?\.jsonl(?P<packed>\.zst)?")
 
-
 ARCHIVED = "archived_sessions"
+GENERATIONS = 16
+"""So many rollouts may go on from each other."""
 
 
 class Named(NamedTuple):
@@ -58,6 +61,14 @@ def list_rollouts(home: Path) -> Iterator[Named]:
     for place in _files(str(home / ARCHIVED), 0):
         if (named := _NAME.fullmatch(place.name)) is not None:
             yield Named(place.path, named["thread"], (False, *_ranked(named)))
+
+
+def find(home: Path, session: str | None) -> Path | None:
+    """The rollout of a session, by an id that may be anything."""
+    try:
+        return newest_of(home, checked_uuid(session or ""))
+    except Misuse:
+        return None
 
 
 def newest_of(home: Path, thread: str) -> Path | None:
@@ -147,18 +158,72 @@ def unpack(path: Path) -> Path:
 
 
 def write_rollout(path: Path, chunks: Iterable[bytes]) -> None:
-    """Whole or not at all, and for nobody else to read."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    with whole_file(path) as file:
+        file.writelines(chunks)
+
+
+class Part(NamedTuple):
+    """A rollout as a part of a session."""
+
+    path: Path | None
+    """None: it is gone."""
+    length: int | None
+    """So many bytes of it count; None: all."""
+    before: int
+    """How far before the beginning of the session's own file it begins."""
+
+
+def parts(home: Path, path: Path) -> Iterator[Part]:
+    """A session's own file, then the rollouts it goes on from, the nearest first."""
+    yield Part(path, None, 0)
+    before = 0
+    for _ in range(GENERATIONS):
+        base = _base(path)
+        if base is None or base.end_byte_offset <= 0:
+            return
+        before += base.end_byte_offset
+        origin = of_rollout(home, base.thread_id)
+        yield Part(origin, base.end_byte_offset, before)
+        if origin is None or origin == path:
+            return
+        path = origin
+
+
+def part_lines(part: Part, start: int | None = None) -> Iterator[jsonl.Line]:
+    """The lines of a part from a place on, each at its place in the session."""
+    if part.path is None:
+        return
+    with opened(part.path) as file:
+        for line in jsonl.forwards(file, 0 if start is None else max(0, start + part.before)):
+            if part.length is not None and line.start >= part.length:
+                return
+            yield line._replace(start=line.start - part.before, next=line.next - part.before)
+
+
+def part_lines_back(part: Part, end: int) -> Iterator[jsonl.Line]:
+    """The lines of a part before a place, the last one first."""
+    if part.path is None:
+        return
+    with opened(part.path) as file:
+        at = end + part.before
+        for line in jsonl.backwards(file, at if part.length is None else min(part.length, at)):
+            yield line._replace(start=line.start - part.before, next=line.next - part.before)
+
+
+def origin_of(path: Path) -> str | None:
+    """The id of the rollout that one goes on from."""
+    base = _base(path)
+    return base.thread_id if base is not None else None
+
+
+def _base(path: Path) -> HistoryBase | None:
+    """What a rollout's first line says of the one before it."""
     try:
-        with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-            file.writelines(chunks)
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(path)
-    except BaseException:
-        beside.unlink(missing_ok=True)
-        raise
+        first = first_line(path)
+        named = b'"history_base"' in first
+        return decode(decode(first, Line).payload, ForkMeta).history_base if named else None
+    except (OSError, *DAMAGE):
+        return None
 
 
 def _named(home: Path, some_id: str, where: str = "sessions/*/*/*") -> Iterator[Path]:
@@ -215,45 +280,3 @@ def _unpacked(path: Path, most: int) -> Iterator[bytes]:
         raise OSError(f"{path.name} cannot be unpacked: {error}") from error
     if not frame.eof:
         raise OSError(f"{path.name} breaks off")
-
-
-GENERATIONS = 16
-
-
-class Base(msgspec.Struct, frozen=True):
-    """Where a rollout begins: after so many bytes of another one."""
-
-    thread_id: str
-    end_byte_offset: int
-
-
-class _Payload(msgspec.Struct, frozen=True):
-    history_base: Base | None = None
-
-
-class _Head(msgspec.Struct, frozen=True):
-    payload: _Payload = _Payload()
-
-
-_head = msgspec.json.Decoder(_Head)
-
-
-def base_of(path: Path) -> Base | None:
-    """What a rollout's first line says of the one before it."""
-    first = first_line(path)
-    try:
-        return _head.decode(first).payload.history_base if b'"history_base"' in first else None
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return None
-
-
-def ancestry(home: Path, path: Path) -> Iterator[tuple[Path, int | None]]:
-    """The rollout, and those it goes on from, each with the place up to which it counts."""
-    end: int | None = None
-    for _ in range(GENERATIONS):
-        yield path, end
-        before = base_of(path)
-        origin = of_rollout(home, before.thread_id) if before is not None else None
-        if before is None or origin is None:
-            return
-        path, end = origin, before.end_byte_offset

@@ -1,33 +1,53 @@
-"""The lines of a rollout and the items in them, decoded: no more of them than anybody needs.
+"""The lines of a rollout as types, and those of the other files in which Codex names threads and its user.
 
-A rollout line by line: from any place backwards or forwards, and what a line says of turns.
-
-A line's place is where its text ends, before the line break, so that a last line without one has a place too.
+A line has a type and a payload, which is decoded by that type and only when it is wanted. What is not used
+has no field here. The counters of tokens are those of the stream.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Mapping
 from datetime import datetime
-from typing import IO, Any
+from typing import Any
 
 import msgspec
 
-from segue.agents import jsonl
+from segue.agents.codex.stream import Tokens
+from segue.core.json_values import decode
 
-ERRORS = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+DAMAGE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+PROJECT = "# AGENTS.md instructions"
 INSERTED = (
-    *("<environment_context>", "<user_instructions>", "# AGENTS.md instructions", "<turn_aborted>"),
+    *("<environment_context>", "<user_instructions>", PROJECT, "<turn_aborted>"),
     *("<user_shell_command>", "<subagent_notification>", "<skill>", "<hook_prompt>", "<goal_context>"),
     *("<codex_internal_context>", "<recommended_plugins>"),
 )
-"""How messages begin that Codex puts in under the user's name; new versions also say it beside the text."""
-PROJECT = "# AGENTS.md instructions"
+"""How messages begin that Codex inserts under the user's name; new versions also say it beside the text."""
+
+
+class Line(msgspec.Struct, frozen=True):
+    timestamp: str | None = None
+    type: str = ""
+    ordinal: Any = None
+    payload: msgspec.Raw = msgspec.Raw()
+    metadata: msgspec.Raw = msgspec.Raw()
+
+    @property
+    def is_summary(self) -> bool:
+        """What the model said to sum up a history that was compacted."""
+        return b'"compaction_output":true' in bytes(self.metadata)
 
 
 class Content(msgspec.Struct, frozen=True):
+    """A part of a message, or of what a tool gave back."""
+
     text: str | None = None
     image_url: msgspec.Raw = msgspec.Raw()
+
+    @property
+    def image_size(self) -> int:
+        """The bytes of an image's address, which holds the image itself; 0: there is none."""
+        return max(memoryview(self.image_url).nbytes - 2, 0)
 
 
 class _Kinds(msgspec.Struct, frozen=True):
@@ -35,7 +55,7 @@ class _Kinds(msgspec.Struct, frozen=True):
 
 
 class Item(msgspec.Struct, frozen=True):
-    """The payload of a ``response_item``."""
+    """``response_item``: what the model was sent, and is sent again on a resume."""
 
     type: str = ""
     id: str | None = None
@@ -51,34 +71,183 @@ class Item(msgspec.Struct, frozen=True):
     result: msgspec.Raw = msgspec.Raw()
     internal_chat_message_metadata_passthrough: _Kinds | None = None
 
+    @property
+    def text(self) -> str:
+        return joined_text(self.content)
 
-class Line(msgspec.Struct, frozen=True):
-    timestamp: str | None = None
+    @property
+    def is_inserted(self) -> bool:
+        """Whether Codex inserted a message under the user's name."""
+        about = self.internal_chat_message_metadata_passthrough
+        kinds = [kind for kind in (about and about.content_item_kinds) or () if kind != "unknown"]
+        if kinds:
+            return not any(kind.startswith("user") for kind in kinds)
+        return self.text.startswith(INSERTED)
+
+
+class Failure(msgspec.Struct, frozen=True):
+    message: str = ""
+    codex_error_info: Any = None
+    """Codex's own name for it, in versions that have one."""
+
+
+class _Goal(msgspec.Struct, frozen=True):
+    objective: str = ""
+
+
+class _ItemId(msgspec.Struct, frozen=True):
+    id: str | None = None
+
+
+class TokenInfo(msgspec.Struct, frozen=True):
+    total_token_usage: Tokens | None = None
+    last_token_usage: Tokens | None = None
+    model_context_window: int | None = None
+
+    @property
+    def context(self) -> int | None:
+        """What the last request took in."""
+        last = self.last_token_usage
+        return last.input_tokens or last.total_tokens if last is not None else None
+
+
+class Event(msgspec.Struct, frozen=True):
+    """``event_msg``: what those who watch are told. Most of it says again what an item says."""
+
     type: str = ""
-    payload: msgspec.Raw = msgspec.Raw()
-    metadata: msgspec.Raw = msgspec.Raw()
+    message: Any = None
+    thread_name: str | None = None
+    reason: Any = None
+    num_turns: int = 0
+    error: Failure | None = None
+    goal: _Goal | None = None
+    info: TokenInfo | None = None
+    item: _ItemId | None = None
+
+
+class TurnMark(msgspec.Struct, frozen=True):
+    """Of an event: the turn it is about, and the turn that one came out of, if Codex began it by itself."""
+
+    type: str = ""
+    turn_id: str = ""
+    root_turn_id: str = ""
+
+
+class _Git(msgspec.Struct, frozen=True):
+    branch: str | None = None
+    commit_hash: str | None = None
+
+
+class Meta(msgspec.Struct, frozen=True):
+    """``session_meta``: the first line."""
+
+    id: str = ""
+    cwd: str | None = None
+    timestamp: str | None = None
+    cli_version: str | None = None
+    source: Any = None
+    thread_source: Any = None
+    agent_nickname: str | None = None
+    forked_from_id: str | None = None
+    parent_thread_id: str | None = None
+    git: _Git | None = None
+
+    @property
+    def is_subagent(self) -> bool:
+        return self.thread_source == "subagent" or (
+            isinstance(self.source, dict) and "subagent" in self.source
+        )
+
+
+class HistoryBase(msgspec.Struct, frozen=True):
+    """Where a rollout begins: after so many bytes of another one."""
+
+    thread_id: str
+    end_byte_offset: int
+
+
+class ForkMeta(msgspec.Struct, frozen=True):
+    """Of the first line: the rollout that this one goes on from."""
+
+    history_base: HistoryBase | None = None
+
+
+class TurnContext(msgspec.Struct, frozen=True):
+    cwd: str | None = None
+    model: str | None = None
+
+
+class TokenUsageRecord(msgspec.Struct, frozen=True):
+    turn_token_usage: Tokens | None = None
+    thread_token_usage: Tokens | None = None
+
+
+class Compacted(msgspec.Struct, frozen=True):
+    message: str = ""
+
+
+Payload = Item | Event | Meta | TurnContext | TokenUsageRecord | Compacted
+_PAYLOADS: Mapping[str, type[Payload]] = {
+    "response_item": Item,
+    "event_msg": Event,
+    "session_meta": Meta,
+    "turn_context": TurnContext,
+    "token_usage_record": TokenUsageRecord,
+    "compacted": Compacted,
+}
+
+
+class ThreadName(msgspec.Struct, frozen=True):
+    """A line of ``session_index.jsonl``: a user named a thread."""
+
+    id: str = ""
+    thread_name: str = ""
+
+
+class _AuthTokens(msgspec.Struct, frozen=True):
+    account_id: str | None = None
+
+
+class Auth(msgspec.Struct, frozen=True):
+    """``auth.json``: of it, the account's open id alone."""
+
+    tokens: _AuthTokens | None = None
 
 
 _line = msgspec.json.Decoder(Line)
-_item = msgspec.json.Decoder(Item)
 
 
 def line_of(text: bytes) -> Line | None:
-    """One line; None when it is damaged. What is passed over unread must be UTF-8 as well: Codex reads it."""
+    """One line; None when it is damaged. What is not decoded must be UTF-8 as well: Codex reads it."""
     try:
         if not text.isascii():
             text.decode()
         return _line.decode(text)
-    except ERRORS:
+    except DAMAGE:
         return None
 
 
-def item_of(raw: msgspec.Raw) -> Item | None:
-    """An item; None when it is none that anybody knows."""
+def payload_of(line: Line) -> Payload | None:
+    """What a line holds; None for a type that is not known here, and for values of unexpected types."""
+    kind = _PAYLOADS.get(line.type)
     try:
-        return _item.decode(raw)
-    except ERRORS:
+        return decode(line.payload, kind) if kind is not None else None
+    except DAMAGE:
         return None
+
+
+def item_of(line: Line) -> Item | None:
+    """The item of a line, where it is one."""
+    payload = payload_of(line) if line.type == "response_item" else None
+    return payload if isinstance(payload, Item) else None
+
+
+def joined_text(parts: list[Content] | None) -> str:
+    if not parts:
+        return ""
+    if len(parts) == 1:
+        return parts[0].text or ""
+    return "\n".join(part.text for part in parts if part.text)
 
 
 def at_ms(stamp: str | None) -> int | None:
@@ -88,98 +257,3 @@ def at_ms(stamp: str | None) -> int | None:
         return int(datetime.fromisoformat(stamp).timestamp() * 1000 + 0.5)
     except (ValueError, OverflowError, OSError):
         return None
-
-
-def is_inserted(item: Item, text: str) -> bool:
-    """Whether Codex put a message in under the user's name."""
-    about = item.internal_chat_message_metadata_passthrough
-    kinds = [kind for kind in (about and about.content_item_kinds) or () if kind != "unknown"]
-    if kinds:
-        return not any(kind.startswith("user") for kind in kinds)
-    return text.startswith(INSERTED)
-
-
-def message_text(parts: list[Content] | None) -> str:
-    if not parts:
-        return ""
-    if len(parts) == 1:
-        return parts[0].text or ""
-    return "\n".join(part.text for part in parts if part.text)
-
-
-LONGEST_LINE = 1 << 26
-"""Looking back ends after this many bytes; a single record of tens of megabytes is normal."""
-
-
-class _Payload(msgspec.Struct, frozen=True):
-    type: str = ""
-    turn_id: str = ""
-    root_turn_id: str = ""
-
-
-class _Line(msgspec.Struct, frozen=True):
-    type: str
-    ordinal: int | None = None
-    payload: msgspec.Raw = msgspec.Raw()
-
-
-class Record(msgspec.Struct, frozen=True):
-    """What is read of a line: its kind is that of an event, else that of the record."""
-
-    kind: str
-    numbered: bool
-    turn: str
-    root: str
-    """The turn that a turn came out of: its own, unless Codex began it by itself."""
-
-
-_record_line = msgspec.json.Decoder(_Line)
-_payload = msgspec.json.Decoder(_Payload)
-_DAMAGE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
-
-
-def read_record(text: bytes) -> Record | None:
-    """One line; ``None`` when it is damaged."""
-    try:
-        line = _record_line.decode(text)
-    except _DAMAGE:
-        return None
-    payload = _read_payload(line.payload) if line.type == "event_msg" else _Payload()
-    return Record(
-        kind=payload.type or line.type,
-        numbered=line.ordinal is not None,
-        turn=payload.turn_id,
-        root=payload.root_turn_id or payload.turn_id,
-    )
-
-
-def _read_payload(raw: msgspec.Raw) -> _Payload:
-    try:
-        return _payload.decode(raw)
-    except _DAMAGE:
-        return _Payload()
-
-
-def backwards(file: IO[bytes], end: int) -> Iterator[tuple[int, bytes]]:
-    """The lines up to ``end``, the last one first, each with its place."""
-    for line in jsonl.backwards(file, end):
-        if end - line.start > LONGEST_LINE:
-            return
-        if line.text is not None:
-            yield line.start + len(line.text), line.text
-
-
-def forwards(file: IO[bytes], start: int) -> Iterator[tuple[int, bytes]]:
-    """The lines from ``start`` on, each with its place."""
-    file.seek(start)
-    at = start
-    for line in file:
-        text = line.removesuffix(b"\n")
-        yield at + len(text), text
-        at += len(line)
-
-
-def last_record(file: IO[bytes]) -> Record | None:
-    """The last line that is whole."""
-    found = (read_record(text) for _, text in backwards(file, file.seek(0, 2)))
-    return next((record for record in found if record is not None), None)

@@ -6,17 +6,24 @@ It may be huge, so it is read from its end, back to where this turn began.
 """
 
 import re
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from segue.agents.codex import rollouts
+from segue.agents.codex.schema import (
+    Compacted,
+    Event,
+    Item,
+    Payload,
+    TokenInfo,
+    TokenUsageRecord,
+    TurnContext,
+    line_of,
+    payload_of,
+)
 from segue.agents.codex.stream import Tokens
-from segue.core.errors import Misuse
-from segue.core.ids import checked_uuid
 from segue.core.tools import DeniedTools
 from segue.core.usage import Usage, since
 
@@ -29,42 +36,6 @@ _SANDBOX = 'exec_command failed: CreateProcess { message: "Codex(Sandbox(Denied'
 _REJECTED = ("patch rejected", "approval policy is", "rejected")
 _FAILED = re.compile(r"^(?:Process exited with code|Exit code:) [1-9]", re.M)
 _READ_ONLY = re.compile(r"read-only file system", re.I)
-
-
-class _Info(msgspec.Struct, frozen=True):
-    total_token_usage: Tokens | None = None
-    last_token_usage: Tokens | None = None
-    model_context_window: int | None = None
-
-
-class _Item(msgspec.Struct, frozen=True):
-    id: str = ""
-
-
-class _Error(msgspec.Struct, frozen=True):
-    codex_error_info: Any = None
-
-
-class _Payload(msgspec.Struct, frozen=True):
-    type: str = ""
-    model: str | None = None
-    info: _Info | None = None
-    turn_token_usage: Tokens | None = None
-    thread_token_usage: Tokens | None = None
-    item: _Item | None = None
-    error: _Error | None = None
-    call_id: str = ""
-    name: str = ""
-    output: msgspec.Raw = msgspec.Raw()
-
-
-class _Record(msgspec.Struct, frozen=True):
-    timestamp: str = ""
-    type: str = ""
-    payload: _Payload = _Payload()
-
-
-_record = msgspec.json.Decoder(_Record)
 
 
 class Trace(msgspec.Struct):
@@ -88,15 +59,6 @@ class Trace(msgspec.Struct):
     """Commands that ran, and failed because they found everything read-only."""
     rejected: DeniedTools = DeniedTools()
     """Calls refused before they ran, which the stream does not show either."""
-
-
-def find_trace(home: Path, session: str | None) -> Path | None:
-    """The rollout of a session."""
-    try:
-        key = checked_uuid(session or "")
-    except Misuse:
-        return None
-    return rollouts.newest_of(home, key)
 
 
 def trace(path: Path, started_ms: int) -> Trace | None:
@@ -123,83 +85,84 @@ def _tail(path: Path, size: int) -> tuple[list[bytes], bool]:
     return (lines if start == 0 else lines[1:]), start == 0
 
 
-def _split(lines: list[bytes], began: str) -> tuple[list[_Record], Usage | None]:
-    """This turn's records, and the running totals that the turns before it left."""
-    turn: list[_Record] = []
-    for record in _backwards(lines):
-        if record.timestamp >= began:
-            turn.append(record)
-        elif (total := _total(record)) is not None:
+def _split(texts: list[bytes], began: str) -> tuple[list[Payload], Usage | None]:
+    """What this turn wrote, and the running totals that the turns before it left."""
+    turn: list[Payload] = []
+    for text in reversed(texts):
+        line = line_of(text)
+        payload = payload_of(line) if line is not None else None
+        if line is None or payload is None:
+            continue
+        if (line.timestamp or "") >= began:
+            turn.append(payload)
+        elif (total := _total(payload)) is not None:
             return turn[::-1], total.plain()
     return turn[::-1], None
 
 
-def _backwards(lines: list[bytes]) -> Iterator[_Record]:
-    for line in reversed(lines):
-        try:
-            yield _record.decode(line)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            continue
-
-
-def _fold(turn: list[_Record], before: Usage | None, whole: bool) -> Trace:
+def _fold(turn: list[Payload], before: Usage | None, whole: bool) -> Trace:
     """``before``: the totals the file had; a fork's stand in its parent's, so its own records tell them."""
     if before is None:
         before = _inherited(turn) or (Usage(0, 0, 0, 0) if whole else None)
-    found = Trace(total=before, before=before)
+    trace = Trace(total=before, before=before)
     totals = {before}
-    for record in turn:
-        payload = record.payload
-        if record.type == "turn_context":
-            found.model = payload.model or found.model
-        if payload.info is not None:
-            _count(found, payload.info)
-            totals.add(found.total)
-        if payload.type == "task_complete" and payload.error is not None:
-            found.error = payload.error.codex_error_info
-    found.compacted = any(record.type == "compacted" for record in turn)
-    found.requests = len(totals) - 1
-    _refused(found, turn)
-    return found
+    for payload in turn:
+        match payload:
+            case TurnContext():
+                trace.model = payload.model or trace.model
+            case Compacted():
+                trace.compacted = True
+            case Event():
+                if payload.info is not None:
+                    _count(trace, payload.info)
+                    totals.add(trace.total)
+                if payload.type == "task_complete" and payload.error is not None:
+                    trace.error = payload.error.codex_error_info
+    trace.requests = len(totals) - 1
+    _refused(trace, turn)
+    return trace
 
 
-def _inherited(turn: list[_Record]) -> Usage | None:
+def _inherited(turn: list[Payload]) -> Usage | None:
     """The thread's totals less this turn's. A version that did not write such records is missing in them."""
-    for record in turn:
-        share, thread = record.payload.turn_token_usage, record.payload.thread_token_usage
-        if share is not None and thread is not None:
-            return since(thread.plain(), share.plain())
+    for payload in turn:
+        if isinstance(payload, TokenUsageRecord):
+            share, thread = payload.turn_token_usage, payload.thread_token_usage
+            if share is not None and thread is not None:
+                return since(thread.plain(), share.plain())
     return None
 
 
-def _count(found: Trace, info: _Info) -> None:
+def _count(trace: Trace, info: TokenInfo) -> None:
     if info.total_token_usage is not None:
-        found.total = info.total_token_usage.plain()
-    if info.last_token_usage is not None:
-        found.used = info.last_token_usage.input_tokens or info.last_token_usage.total_tokens
-    found.window = info.model_context_window or found.window
+        trace.total = info.total_token_usage.plain()
+    if info.context is not None:
+        trace.used = info.context
+    trace.window = info.model_context_window or trace.window
 
 
-def _total(record: _Record) -> Tokens | None:
-    return record.payload.info.total_token_usage if record.payload.info is not None else None
+def _total(payload: Payload) -> Tokens | None:
+    info = payload.info if isinstance(payload, Event) else None
+    return info.total_token_usage if info is not None else None
 
 
-def _refused(found: Trace, turn: list[_Record]) -> None:
+def _refused(trace: Trace, turn: list[Payload]) -> None:
     """Commands that were refused, or that the sandbox stopped."""
-    shown = {record.payload.item.id for record in turn if record.payload.item is not None}
-    commands = (record.payload for record in turn if record.payload.name in _COMMANDS)
-    calls = {call.call_id: _tool(call.name) for call in commands}
-    for record in turn:
-        call, output = record.payload.call_id, _text(record.payload.output)
-        if call not in calls or not record.payload.type.endswith("_output"):
+    events = (payload.item for payload in turn if isinstance(payload, Event))
+    shown = {item.id for item in events if item is not None}
+    items = [payload for payload in turn if isinstance(payload, Item)]
+    calls = {item.call_id or "": _tool(item.name) for item in items if item.name in _COMMANDS}
+    for item in items:
+        call, output = item.call_id or "", _text(item.output)
+        if call not in calls or not item.type.endswith("_output"):
             continue
         one = DeniedTools(1, (calls[call],))
         if call not in shown and (output.startswith(_SANDBOX) or (shown and _ended(output))):
-            found.blocked += one
+            trace.blocked += one
         elif call not in shown and output.startswith(_REJECTED):
-            found.rejected += one
+            trace.rejected += one
         elif _FAILED.search(output) and _READ_ONLY.search(output):
-            found.stopped += one
+            trace.stopped += one
 
 
 def _tool(name: str) -> str:
