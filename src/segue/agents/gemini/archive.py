@@ -32,7 +32,7 @@ from segue.agents.base import (
     WindowRules,
     unreadable,
 )
-from segue.agents.gemini import brief, entries, files, walk
+from segue.agents.gemini import brief, files, walk
 from segue.agents.gemini import files as listing
 from segue.agents.gemini.files import SECOND_NAME, folders, short_id
 from segue.core.json_values import as_table, as_whole
@@ -226,7 +226,7 @@ class GeminiArchive(SessionArchive):
 
     def read(self, stored: StoredSession, start: int = 0) -> Iterator[Record]:
         if not stored.appends:
-            yield from entries.document_records(stored.path)[start:]
+            yield from walk.object_records(stored.path)[start:]
             return
         try:
             with stored.path.open("rb") as file:
@@ -236,7 +236,7 @@ class GeminiArchive(SessionArchive):
 
     def back(self, stored: StoredSession, end: int | None = None) -> Iterator[Record]:
         if not stored.appends:
-            yield from reversed(entries.document_records(stored.path)[:end])
+            yield from reversed(walk.object_records(stored.path)[:end])
             return
         try:
             with stored.path.open("rb") as file:

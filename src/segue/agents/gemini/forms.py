@@ -19,23 +19,23 @@ import msgspec
 
 from segue.agents.gemini.schema import (
     ECHO,
+    INTERRUPTED,
     RawMessage,
     RawPart,
     answer_id,
     answered,
-    calls,
     is_context,
     is_passed_over,
     is_prompt,
     is_sent,
-    parts,
+    raw_calls,
+    raw_parts,
 )
-from segue.core.ids import version_parts as numbers
+from segue.core.ids import version_parts
 from segue.core.json_values import as_items, as_table, as_text
 from segue.core.request import Runtime
 
 _UNSIGNED = "skip_thought_signature_validator"
-_INTERRUPTED = "[The previous response was interrupted before it completed.]"
 _NO_RESULT = {"error": "The result of this call was not recorded."}
 
 
@@ -46,7 +46,7 @@ class Form(msgspec.Struct, frozen=True):
 
 def form_of(runtime: Runtime, path: Path) -> Form:
     """What a version reads: lines since 0.39; where nothing tells the version, the file's own form."""
-    version = numbers(runtime.version)
+    version = version_parts(runtime.version)
     lines = version >= (0, 39) if version else path.suffix == ".jsonl"
     return LINES if lines or runtime.capabilities.choose_id else OBJECT
 
@@ -82,11 +82,11 @@ def _homes(messages: list[RawMessage]) -> dict[str, str]:
 
 def _spoken(message: RawMessage, homes: dict[str, str]) -> Iterator[RawMessage]:
     recorded = {as_text(call.get("id")): call for call in map(as_table, as_items(message.get("toolCalls")))}
-    made = {as_text(call.get("id")): call for call in calls(message)} or recorded
+    made = {as_text(call.get("id")): call for call in raw_calls(message)} or recorded
     if not made:
         yield message
         return
-    said = parts(message) + ([] if calls(message) else list(map(_call, recorded.values())))
+    said = raw_parts(message) + ([] if raw_calls(message) else list(map(_call, recorded.values())))
     yield {key: value for key, value in message.items() if key != "toolCalls"} | {"content": _marked(said)}
     open_calls = [recorded.get(key, call) for key, call in made.items() if key and key not in homes]
     if open_calls:
@@ -120,14 +120,14 @@ def _results(call: dict[str, Any]) -> list[RawPart]:
 
 def _heard(message: RawMessage, homes: dict[str, str], before: RawMessage) -> Iterator[RawMessage]:
     if answered(message):
-        own = [part for part in parts(message) if homes.get(answer_id(part), "") in ("", message["id"])]
+        own = [part for part in raw_parts(message) if homes.get(answer_id(part), "") in ("", message["id"])]
         if any("functionResponse" in part for part in own):
             yield message | {"content": _distinct(own)}
         return
     if is_prompt(message) and before.get("type") == "user" and answered(before):
-        yield _beside(before, "_interrupted", "gemini", [{"text": _INTERRUPTED}])
+        yield _beside(before, "_interrupted", "gemini", [{"text": INTERRUPTED}])
     if is_passed_over(message):
-        message = message | {"content": [{"text": "", "thought": True}, *parts(message)]}
+        message = message | {"content": [{"text": "", "thought": True}, *raw_parts(message)]}
     yield message
 
 
@@ -153,7 +153,7 @@ def as_object(messages: list[RawMessage]) -> list[RawMessage]:
         answer_id(part): part
         for message in messages
         if message.get("type") == "user"
-        for part in parts(message)
+        for part in raw_parts(message)
         if "functionResponse" in part
     }
     found = []
@@ -167,19 +167,19 @@ def as_object(messages: list[RawMessage]) -> list[RawMessage]:
 
 def _without_thoughts(message: RawMessage) -> RawMessage:
     """These versions would send an empty thought; a part that is none hides a command as well."""
-    said = parts(message)
+    said = raw_parts(message)
     if any(part.get("thought") for part in said):
         message = message | {"content": [part for part in said if not part.get("thought")]}
     if is_passed_over(message):
-        message = message | {"content": [part | {"thought": False} for part in parts(message)]}
+        message = message | {"content": [part | {"thought": False} for part in raw_parts(message)]}
     return message
 
 
 def _with_calls(message: RawMessage, results: dict[str, RawPart]) -> RawMessage:
-    recorded = list(map(as_table, as_items(message.get("toolCalls")))) or calls(message)
+    recorded = list(map(as_table, as_items(message.get("toolCalls")))) or raw_calls(message)
     if not recorded and not isinstance(message.get("content"), list):
         return message
-    words = "".join(as_text(part.get("text")) for part in parts(message) if not part.get("thought"))
+    words = "".join(as_text(part.get("text")) for part in raw_parts(message) if not part.get("thought"))
     changed = message | {"content": words}
     if recorded:
         changed["toolCalls"] = [_with_result(call, message, results) for call in recorded]

@@ -21,20 +21,19 @@ from pathlib import Path
 from typing import IO, Any
 
 from segue.agents.base import RepairedCopy, RepairOptions, StoredSession
-from segue.agents.gemini import files, history
-from segue.agents.gemini.entries import WHOLE_BYTES, salvage
+from segue.agents.gemini import files, walk
 from segue.agents.gemini.forms import as_lines, as_object
-from segue.agents.gemini.history import read_history
+from segue.agents.gemini.history import WHOLE_BYTES, read_history, salvage
 from segue.agents.gemini.schema import (
     ECHO,
     RawMessage,
     RawPart,
     answer_id,
     answered,
-    calls,
     is_prompt,
     is_sent,
-    parts,
+    raw_calls,
+    raw_parts,
 )
 from segue.core.errors import Broken
 from segue.core.json_values import as_items, as_table, as_text
@@ -90,11 +89,11 @@ def repaired(messages: list[RawMessage], mending: RepairOptions, counted: Counte
 def _made(message: RawMessage) -> list[dict[str, Any]]:
     if message.get("type") != "gemini":
         return []
-    return calls(message) or list(map(as_table, as_items(message.get("toolCalls"))))
+    return raw_calls(message) or list(map(as_table, as_items(message.get("toolCalls"))))
 
 
 def _says(message: RawMessage) -> bool:
-    said = [part for part in parts(message) if not part.get("thought")]
+    said = [part for part in raw_parts(message) if not part.get("thought")]
     return any(as_text(part.get("text")).strip() or set(part) - {"text"} for part in said)
 
 
@@ -102,10 +101,10 @@ def _with_own(message: RawMessage, made: dict[str, Any], counted: Counter[str]) 
     """Without results of calls that nobody made."""
     if message.get("type") != "user" or not answered(message):
         return message
-    own = [part for part in parts(message) if "functionResponse" not in part or answer_id(part) in made]
-    if len(own) == len(parts(message)):
+    own = [part for part in raw_parts(message) if "functionResponse" not in part or answer_id(part) in made]
+    if len(own) == len(raw_parts(message)):
         return message
-    counted["orphans"] += len(parts(message)) - len(own)
+    counted["orphans"] += len(raw_parts(message)) - len(own)
     return message | {"content": own} if own else None
 
 
@@ -123,7 +122,7 @@ def _closed(messages: list[RawMessage], made: dict[str, Any], counted: Counter[s
     counted["calls"] += len(missing)
     for at, message in enumerate(rest):
         if answered(message):
-            return [first, *rest[:at], message | {"content": parts(message) + missing}, *rest[at + 1 :]]
+            return [first, *rest[:at], message | {"content": raw_parts(message) + missing}, *rest[at + 1 :]]
     if recorded:
         lacking = {answer_id(part): [part] for part in missing}
         filled = [
@@ -212,13 +211,13 @@ def _lines(
     stored: StoredSession, target: Path, marks: Any, mending: RepairOptions, counted: Counter[str]
 ) -> None:
     with stored.path.open("rb") as file:
-        found = history.Outline().read(file)
+        found = walk.Outline().read(file)
         counted["damaged"] = found.damaged
         since = _since(file, mending)
-        refs = _chosen(found.refs, since, counted)
-        rest = _from_prompt(history.messages(file, refs), since is not None, counted)
+        refs = _chosen(found.messages, since, counted)
+        rest = _from_prompt(walk.messages_at(file, refs), since is not None, counted)
         with _writing(target) as new:
-            new.write(_line(_header(found.header, stored) | marks))
+            new.write(_line(_header(found.fields, stored) | marks))
             said = 0
             for message in _shaped(rest, mending, counted):
                 said += is_sent(message)
@@ -273,7 +272,7 @@ def _header(known: dict[str, Any], stored: StoredSession) -> dict[str, Any]:
 def _since(file: IO[bytes], mending: RepairOptions) -> str | None:
     if mending.since is None:
         return None
-    found = history.message_at(file, *_number(mending.since))
+    found = walk.id_at(file, *_number(mending.since))
     if found is None:
         raise Broken(f"there is no message at {mending.since}")
     return found
@@ -286,7 +285,7 @@ def _number(place: str) -> tuple[int, int]:
     return int(start), int(n)
 
 
-def _chosen(refs: dict[str, history.Ref], since: str | None, counted: Counter[str]) -> list[history.Ref]:
+def _chosen(refs: dict[str, walk.Ref], since: str | None, counted: Counter[str]) -> list[walk.Ref]:
     if since is None:
         return list(refs.values())
     if since not in refs:

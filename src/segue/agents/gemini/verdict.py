@@ -1,7 +1,4 @@
-"""What a Gemini run amounts to: its answer or the kind of its failure, and its usage.
-
-What a run leaves on disk: where its session is, and what each model request used.
-"""
+"""What a Gemini run amounts to: its answer or the kind of its failure, and its usage; and what it left on disk."""
 
 from __future__ import annotations
 
@@ -14,6 +11,7 @@ import msgspec
 
 from segue.agents.base import Ended
 from segue.agents.gemini.files import belongs, find_file, is_stub, remove_second_name
+from segue.agents.gemini.schema import DAMAGE, Line, Message, Tokens, line_of, object_of
 from segue.core.outcome import (
     Exit,
     Failure,
@@ -34,32 +32,6 @@ TAIL_BYTES = 4 * 1024 * 1024
 WHOLE_BYTES = 64 * 1024 * 1024
 
 
-class RunTokens(msgspec.Struct, frozen=True):
-    input: int | None = None
-    cached: int | None = None
-    total: int | None = None
-
-    def plain(self) -> Usage:
-        output = None if self.total is None or self.input is None else max(0, self.total - self.input)
-        return disjoint(self.input, self.cached, output)
-
-
-class RunMessage(msgspec.Struct, frozen=True):
-    """What is read of a record; all others have no ``tokens``."""
-
-    id: str = ""
-    timestamp: str = ""
-    tokens: RunTokens | None = None
-
-
-class _Whole(msgspec.Struct, frozen=True):
-    messages: list[RunMessage] = []
-
-
-_message = msgspec.json.Decoder(RunMessage)
-_whole = msgspec.json.Decoder(_Whole)
-
-
 def evidence(request: Request, place: RunPlace, home: Path, reading: TurnState) -> dict[str, Any]:
     """Where the session is, and what each model request of this run used, the last one last."""
     session = reading.session_id or request.start.session
@@ -70,11 +42,14 @@ def evidence(request: Request, place: RunPlace, home: Path, reading: TurnState) 
     if request.start.mode == "resume":
         _drop_stub(files, session, place.started_ms)
     spent = {
-        m.id: m.tokens for file in files for m in _messages(file) if m.tokens is not None and _since(m, place)
+        one.id: one.tokens
+        for file in files
+        for one in _messages(file)
+        if one.tokens is not None and _since(one, place)
     }
     return {
         "session": _whereabouts(files, request.cwd),
-        "requests": tuple(tokens.plain() for tokens in spent.values()),
+        "requests": tuple(_usage_of(tokens) for tokens in spent.values()),
     }
 
 
@@ -84,27 +59,33 @@ def _whereabouts(files: list[Path], cwd: Path) -> str:
     return "here" if any(belongs(file, cwd) for file in files) else "elsewhere"
 
 
-def _messages(file: Path) -> list[RunMessage]:
+def _usage_of(tokens: Tokens) -> Usage:
+    output = None if tokens.total is None or tokens.input is None else max(0, tokens.total - tokens.input)
+    return disjoint(tokens.input, tokens.cached, output)
+
+
+def _messages(file: Path) -> list[Message]:
+    """Of a session of lines, the newest."""
     try:
         if file.suffix == ".json":
-            return _whole.decode(file.read_bytes()).messages if file.stat().st_size <= WHOLE_BYTES else []
+            return (object_of(file.read_bytes()).messages or []) if file.stat().st_size <= WHOLE_BYTES else []
         with file.open("rb") as lines:
             lines.seek(max(0, file.stat().st_size - TAIL_BYTES))
-            return [message for line in lines if (message := _read(line)) is not None]
-    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            return [message for line in lines if isinstance(message := _read(line), Message)]
+    except (OSError, *DAMAGE):
         return []
 
 
-def _read(line: bytes) -> RunMessage | None:
+def _read(line: bytes) -> Line | None:
     try:
-        return _message.decode(line)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return line_of(line)
+    except DAMAGE:
         return None
 
 
-def _since(message: RunMessage, place: RunPlace) -> bool:
+def _since(message: Message, place: RunPlace) -> bool:
     started = datetime.fromtimestamp(place.started_ms / 1000, UTC).isoformat(timespec="milliseconds")
-    return message.timestamp[:23] >= started[:23]
+    return (message.timestamp or "")[:23] >= started[:23]
 
 
 def _drop_stub(files: list[Path], session: str, started_ms: int) -> None:

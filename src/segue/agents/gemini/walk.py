@@ -1,4 +1,4 @@
-"""Through a session of lines, forwards as it was written and backwards as what it amounts to.
+"""Both ways through a session, forwards as it was written and backwards as what it amounts to.
 
 A message is written again when its calls have results (same id, next to each other), and a resume of the
 bare CLI writes all of them again. Of two entries that say the same, the earlier one counts, both ways; but
@@ -8,42 +8,55 @@ summary, where it is what a resume no longer brings back.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import IO
+from pathlib import Path
+from typing import IO, Any, NamedTuple
 
+import msgspec
 from msgspec.structs import replace
 
-from segue.agents.base import Record, damaged
-from segue.agents.gemini.entries import all_context, entries_of_line, summary_at
-from segue.agents.gemini.schema import ERRORS, Header, Message, held, is_touch
+from segue.agents.base import Record, damaged, unreadable
+from segue.agents.gemini import schema
+from segue.agents.gemini.entries import entries_of_line, summary_at
+from segue.agents.gemini.history import WHOLE_BYTES, Fold, record_of, salvage
+from segue.agents.gemini.schema import (
+    DAMAGE,
+    Header,
+    Message,
+    RawMessage,
+    Rewind,
+    all_context,
+    as_message,
+    is_touch,
+    line_of,
+    object_of,
+)
 from segue.agents.jsonl import LONGEST, Line, backwards, forwards
+from segue.core.json_values import as_items, as_table
 from segue.core.transcript import Entry
 
 _NEAR = 8
 """A message that is written again has no more lines than this in between."""
-
 _NOWHERE = -1
-
-FoundLine = tuple[Message | Header | str | None, list[Entry]]
 
 
 def forward(file: IO[bytes], start: int) -> Iterator[Record]:
     seen: set[int] = set()
     if start:
         for line in islice(backwards(file, start), _NEAR):
-            seen.update(map(_key, _found(line)[1]))
+            seen.update(map(_key, _read(line)[1]))
     waiting: list[Record] = []
     last = ""
     for line in forwards(file, start):
         if not line.whole:
             break
-        found, entries = _found(line)
-        if isinstance(found, Message):
+        content, entries = _read(line)
+        if isinstance(content, Message):
             # what seemed an answer without a word was the first half of one that calls tools
-            yield from _without_blanks(waiting) if found.id == last else waiting
-            waiting, last = [], found.id or ""
-        unknown = bool(start) and isinstance(found, Header)
+            yield from _without_blanks(waiting) if content.id == last else waiting
+            waiting, last = [], content.id or ""
+        unknown = bool(start) and isinstance(content, Header)
         marked = [_marked(entry, seen, unknown) for entry in entries]
         waiting.append(Record(line.start, line.next, marked))
         if not any(map(_is_blank, marked)) and len(waiting) == 1:
@@ -72,6 +85,19 @@ def _is_blank(entry: Entry) -> bool:
 def _without_blanks(records: Sequence[Record]) -> Iterator[Record]:
     for record in records:
         yield Record(record.start, record.next, [one for one in record.entries if not _is_blank(one)])
+
+
+def _read(line: Line) -> tuple[schema.Line | None, list[Entry]]:
+    """What a line holds; nothing, where it only says when the session was written to or cannot be read."""
+    if line.text is None:
+        return None, [damaged(line.start, f"a line of over {LONGEST >> 20} MB")]
+    if is_touch(line.text):
+        return None, []
+    try:
+        content = line_of(line.text)
+    except DAMAGE:
+        return None, [damaged(line.start, "a line that is not JSON")]
+    return content, entries_of_line(content, line.start)
 
 
 # --- backwards -------------------------------------------------------------------------------------
@@ -109,29 +135,29 @@ def _standing(file: IO[bytes], end: int | None, now: _Now) -> Iterator[tuple[Rec
     """What was not taken back and not superseded, with whether it may repeat or replace others."""
     opening: Record | None = None
     for line in () if now.ended else backwards(file, end):
-        found, entries = _found(line)
+        content, entries = _read(line)
         if opening is not None:
-            if not (isinstance(found, Header) and found.startTime is not None):
+            if not (isinstance(content, Header) and content.opens):
                 return  # taken back to the beginning; behind a header, it is only opened anew
             if line.start == 0:
                 yield opening, True
             opening = None
-        if isinstance(found, str):
-            now.target = now.target or found
-        elif isinstance(found, Message):
-            entries = now.message(found, entries)
-        said = found.messages if isinstance(found, Header) else None
-        if said and all_context(said) and not now.target:
+        if isinstance(content, Rewind):
+            now.target = now.target or content.to
+        elif isinstance(content, Message):
+            entries = now.message(content, entries)
+        messages = content.messages if isinstance(content, Header) else None
+        if messages and all_context(messages) and not now.target:
             opening = Record(line.start, line.next, entries)
             continue
-        if said is not None and now.target:
-            said = _before(said, now.target)
-            now.target, entries = "", entries_of_line(Header(messages=said), "", line.start)
+        if messages is not None and now.target:
+            messages = _before(messages, now.target)
+            now.target, entries = "", entries_of_line(Header(messages=messages), line.start)
         if entries and not now.target:
             shown = entries if now.restored else [replace(one, restored=False) for one in entries]
-            yield Record(line.start, line.next, shown), isinstance(found, Message) or said is not None
-        if said is not None:
-            if summary_at(said) is None:
+            yield Record(line.start, line.next, shown), isinstance(content, Message) or messages is not None
+        if messages is not None:
+            if summary_at(messages) is None:
                 return
             now.restored = False
 
@@ -145,10 +171,10 @@ class _Now:
         self.behind: list[Entry] = []
         """What stands where the way begins: it may replace what comes before."""
 
-    def message(self, found: Message, entries: list[Entry]) -> list[Entry]:
-        again, self.last = found.id == self.last, found.id
+    def message(self, message: Message, entries: list[Entry]) -> list[Entry]:
+        again, self.last = message.id == self.last, message.id
         if self.target:
-            self.target = "" if found.id == self.target else self.target
+            self.target = "" if message.id == self.target else self.target
             return []
         return [one for one in entries if not _is_blank(one)] if again else entries
 
@@ -157,31 +183,134 @@ def _at(file: IO[bytes], end: int | None) -> _Now:
     """What is said where the way begins."""
     near = islice(forwards(file, end), _NEAR) if end is not None else ()
     line = next((line for line in near if line.text is None or not is_touch(line.text)), None)
-    found, entries = _found(line) if line is not None else (None, [])
-    if isinstance(found, str):
-        return _Now(target=found)
-    if isinstance(found, Message):
+    content, entries = _read(line) if line is not None else (None, [])
+    if isinstance(content, Rewind):
+        return _Now(target=content.to)
+    if isinstance(content, Message):
         now = _Now()
-        now.last, now.behind = found.id, entries
+        now.last, now.behind = content.id, entries
         return now
-    said = found.messages if isinstance(found, Header) else None
-    if not said or all_context(said):
+    messages = content.messages if isinstance(content, Header) else None
+    if not messages or all_context(messages):
         return _Now()
-    return _Now(ended=True) if summary_at(said) is None else _Now(restored=False)
+    return _Now(ended=True) if summary_at(messages) is None else _Now(restored=False)
 
 
-def _before(said: list[Message], target: str) -> list[Message]:
+def _before(messages: list[Message], target: str) -> list[Message]:
     """Where the message is not there, Gemini takes back everything."""
-    return said[: next((at for at, one in enumerate(said) if one.id == target), 0)]
+    return messages[: next((at for at, one in enumerate(messages) if one.id == target), 0)]
 
 
-def _found(line: Line) -> FoundLine:
-    if line.text is None:
-        return None, [damaged(line.start, f"a line of over {LONGEST >> 20} MB")]
-    if is_touch(line.text):
-        return None, []
+# --- one object, as versions before 0.39 wrote it ---------------------------------------------------
+
+
+def object_records(path: Path) -> list[Record]:
+    """All messages, counted instead of measured; of a file that was cut off, those that are whole."""
     try:
-        found, name = held(line.text)
-    except ERRORS:
-        return None, [damaged(line.start, "a line that is not JSON")]
-    return found, entries_of_line(found, name, line.start)
+        if path.stat().st_size > WHOLE_BYTES:
+            return [_trouble(0, f"a file of over {WHOLE_BYTES >> 20} MB in one object")]
+        raw = path.read_bytes()
+    except OSError as error:
+        return [unreadable(0, error)]
+    try:
+        messages, whole = object_of(raw).messages or [], True
+    except DAMAGE:
+        messages, whole = [as_message(one) for one in salvage(raw)[1]], False
+    records = [Record(at, at + 1, entries_of_line(one, at)) for at, one in enumerate(messages)]
+    return records if whole else [*records, _trouble(len(records), "the file is cut off or not JSON")]
+
+
+def _trouble(at: int, why: str) -> Record:
+    return Record(at, at, (damaged(at, why),))
+
+
+# --- where the messages stand ----------------------------------------------------------------------
+
+
+class Ref(NamedTuple):
+    start: int
+    """Where its line starts."""
+    at: int | None
+    """Which of the line's list; None: the line itself."""
+
+
+class Outline(Fold[Ref]):
+    """Which messages a file amounts to, without holding them; and the header's fields."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fields: dict[str, Any] = {}
+        self.damaged = 0
+
+    def read(self, file: IO[bytes]) -> Outline:
+        for line in forwards(file):
+            try:
+                content = line_of(line.text) if line.text is not None else None
+            except DAMAGE:
+                content = None
+            if content is None:
+                self.damaged += 1
+                self.other()
+            else:
+                self._add(content, line.start, line.text or b"")
+        return self
+
+    def _add(self, content: schema.Line, start: int, raw: bytes) -> None:
+        if isinstance(content, Message):
+            self.message(content.id or "", Ref(start, None))
+        elif isinstance(content, Rewind):
+            self.rewind(content.to)
+        elif isinstance(content, Header):
+            self.fields |= _fields(raw)
+            listed = content.messages or ()
+            refs = {one.id: Ref(start, at) for at, one in enumerate(listed) if one.id}
+            has_list = content.messages is not None
+            self.header(refs if has_list else None, opens=content.opens, context=all_context(listed))
+        else:
+            self.other()
+
+
+_patch = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+def _fields(raw: bytes) -> dict[str, Any]:
+    """All of a header or a patch but its messages, which may be many."""
+    try:
+        fields = _patch.decode(raw)
+        fields = _patch.decode(fields["$set"]) if "$set" in fields else fields
+        return {key: msgspec.json.decode(value) for key, value in fields.items() if key != "messages"}
+    except DAMAGE:
+        return {}
+
+
+def messages_at(file: IO[bytes], refs: Iterable[Ref]) -> Iterator[RawMessage]:
+    """The messages themselves, one line of the file at a time."""
+    last, record = -1, dict[str, Any]()
+    for ref in refs:
+        if ref.start != last:
+            file.seek(ref.start)
+            last, record = ref.start, record_of(file.readline(LONGEST + 1).rstrip(b"\n"))
+        if ref.at is None:
+            yield record
+        else:
+            messages = as_items(as_table(record.get("$set", record)).get("messages"))
+            yield as_table(messages[ref.at]) if ref.at < len(messages) else {}
+
+
+def id_at(file: IO[bytes], start: int, n: int) -> str | None:
+    """The id of the message that the nth entry of a line belongs to."""
+    file.seek(start)
+    try:
+        content = line_of(file.readline(LONGEST).strip())
+    except DAMAGE:
+        return None
+    if isinstance(content, Message):
+        return content.id
+    if not isinstance(content, Header):
+        return None
+    behind = len(entries_of_line(replace(content, messages=None), start))
+    for message in content.messages or ():
+        behind += len(entries_of_line(message, start))
+        if n < behind:
+            return message.id
+    return None
