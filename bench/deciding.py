@@ -43,9 +43,11 @@ async def _measure(env: dict[str, str], folder: Path) -> list[Row]:
     async with Segue(env=env) as segue:
         for count in (SHORT, LONG):
             await segue.run(f"of-{count}-first", "hello", agent="rehearsal", cwd=folder)
-            _lengthen(segue.store, f"of-{count}", count)
-        prepared = prepare(request_from_options(f"of-{LONG}", "x", {"cwd": folder}), env, segue.store, folder)
-        decision = _decision(segue.store, prepared)
+            _lengthen(segue.workspace.store, f"of-{count}", count)
+        prepared = prepare(
+            request_from_options(f"of-{LONG}", "x", {"cwd": folder}), env, segue.workspace.store, folder
+        )
+        decision = _decision(segue.workspace.store, prepared)
         turns: dict[int, list[float]] = {SHORT: [], LONG: []}
         agents: list[float] = []
         for _ in range(ROUNDS + 1):

@@ -6,55 +6,233 @@ The public names; each is imported when it is first used, so that ``import segue
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from segue.agents.base import Answer
     from segue.app.segue import Segue
-    from segue.app.sync import SyncSegue
-    from segue.core.errors import Broken, ConfigError, InUse, Misuse, NotInstalled, SegueError
+    from segue.app.segue_sessions import NativeSessions
+    from segue.app.session_shapes import (
+        CheckReport,
+        PrunedSession,
+        PruneReport,
+        RepairReport,
+        RestoredSession,
+        RestoreReport,
+    )
+    from segue.app.shapes import (
+        AgentShown,
+        ConversationShown,
+        LastAnswer,
+        LogMessage,
+        SetupFinding,
+        Undone,
+    )
+    from segue.app.sync import SyncNativeSessions, SyncSegue
+    from segue.core.errors import (
+        Broken,
+        ConfigError,
+        InUse,
+        Misuse,
+        NotInstalled,
+        SegueError,
+        StoreAway,
+    )
+    from segue.core.events import (
+        Compacted,
+        End,
+        Event,
+        Heard,
+        Notice,
+        Permission,
+        Question,
+        Retry,
+        Session,
+        Text,
+        TextDelta,
+        Thinking,
+        ToolCall,
+        ToolResult,
+        Unknown,
+        UsageReport,
+    )
     from segue.core.ladder import Decision
-    from segue.core.turn import Check, Turn
+    from segue.core.request import Capabilities, Terms
+    from segue.core.transcript import Entry
+    from segue.core.turn import AttemptShown, Check, FailureShown, Saved, Sent, Turn
+    from segue.core.usage import Context, Usage
     from segue.runner.attempt import Cancel
-    from segue.turns.why import Why
+    from segue.sessions.check import Finding
+    from segue.sessions.copies.restore import CopyShown
+    from segue.sessions.counts import Load, Tally
+    from segue.sessions.reading import Page
+    from segue.sessions.search.search import Hit
+    from segue.sessions.summary import SessionShown
+    from segue.turns.request import Options
+    from segue.turns.why import RungShown, Sends, Why
 
 __version__ = "0.1.0"
 
 _HOMES = {
-    "Broken": "segue.core.errors",
-    "Cancel": "segue.runner.attempt",
-    "Check": "segue.core.turn",
-    "ConfigError": "segue.core.errors",
-    "Decision": "segue.core.ladder",
-    "InUse": "segue.core.errors",
-    "Misuse": "segue.core.errors",
-    "NotInstalled": "segue.core.errors",
-    "Segue": "segue.app.segue",
-    "SegueError": "segue.core.errors",
-    "SyncSegue": "segue.app.sync",
-    "Turn": "segue.core.turn",
-    "Why": "segue.turns.why",
+    "segue.agents.base": ("Answer",),
+    "segue.app.segue": ("Segue",),
+    "segue.app.segue_sessions": ("NativeSessions",),
+    "segue.app.session_shapes": (
+        "CheckReport",
+        "PruneReport",
+        "PrunedSession",
+        "RepairReport",
+        "RestoreReport",
+        "RestoredSession",
+    ),
+    "segue.app.shapes": (
+        "AgentShown",
+        "ConversationShown",
+        "LastAnswer",
+        "LogMessage",
+        "SetupFinding",
+        "Undone",
+    ),
+    "segue.app.sync": (
+        "SyncNativeSessions",
+        "SyncSegue",
+    ),
+    "segue.core.errors": (
+        "Broken",
+        "ConfigError",
+        "InUse",
+        "Misuse",
+        "NotInstalled",
+        "SegueError",
+        "StoreAway",
+    ),
+    "segue.core.events": (
+        "Compacted",
+        "End",
+        "Event",
+        "Heard",
+        "Notice",
+        "Permission",
+        "Question",
+        "Retry",
+        "Session",
+        "Text",
+        "TextDelta",
+        "Thinking",
+        "ToolCall",
+        "ToolResult",
+        "Unknown",
+        "UsageReport",
+    ),
+    "segue.core.ladder": ("Decision",),
+    "segue.core.request": (
+        "Capabilities",
+        "Terms",
+    ),
+    "segue.core.transcript": ("Entry",),
+    "segue.core.turn": (
+        "AttemptShown",
+        "Check",
+        "FailureShown",
+        "Saved",
+        "Sent",
+        "Turn",
+    ),
+    "segue.core.usage": (
+        "Context",
+        "Usage",
+    ),
+    "segue.runner.attempt": ("Cancel",),
+    "segue.sessions.check": ("Finding",),
+    "segue.sessions.copies.restore": ("CopyShown",),
+    "segue.sessions.counts": (
+        "Load",
+        "Tally",
+    ),
+    "segue.sessions.reading": ("Page",),
+    "segue.sessions.search.search": ("Hit",),
+    "segue.sessions.summary": ("SessionShown",),
+    "segue.turns.request": ("Options",),
+    "segue.turns.why": (
+        "RungShown",
+        "Sends",
+        "Why",
+    ),
 }
-"""Where each public name is at home."""
+"""The public names of each module."""
 
 __all__ = [
+    "AgentShown",
+    "Answer",
+    "AttemptShown",
     "Broken",
     "Cancel",
+    "Capabilities",
     "Check",
+    "CheckReport",
+    "Compacted",
     "ConfigError",
+    "Context",
+    "ConversationShown",
+    "CopyShown",
     "Decision",
+    "End",
+    "Entry",
+    "Event",
+    "FailureShown",
+    "Finding",
+    "Heard",
+    "Hit",
     "InUse",
+    "LastAnswer",
+    "Load",
+    "LogMessage",
     "Misuse",
+    "NativeSessions",
     "NotInstalled",
+    "Notice",
+    "Options",
+    "Page",
+    "Permission",
+    "PruneReport",
+    "PrunedSession",
+    "Question",
+    "RepairReport",
+    "RestoreReport",
+    "RestoredSession",
+    "Retry",
+    "RungShown",
+    "Saved",
     "Segue",
     "SegueError",
+    "Sends",
+    "Sent",
+    "Session",
+    "SessionShown",
+    "SetupFinding",
+    "StoreAway",
+    "SyncNativeSessions",
     "SyncSegue",
+    "Tally",
+    "Terms",
+    "Text",
+    "TextDelta",
+    "Thinking",
+    "ToolCall",
+    "ToolResult",
     "Turn",
+    "Undone",
+    "Unknown",
+    "Usage",
+    "UsageReport",
     "Why",
     "__version__",
 ]
 
+if not TYPE_CHECKING:  # else a name that does not exist would pass for one of any type
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+    def __getattr__(name: str) -> object:
+        home = next((module for module, names in _HOMES.items() if name in names), None)
+        if home is None:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(import_module(home), name)

@@ -236,10 +236,10 @@ def test_the_library_says_the_same(scene: Scene) -> None:
     scene.run("remember number 7")
     all_killed(scene, working(scene))
     with SyncSegue(env=scene.segue.env) as segue:
-        (listed,) = segue.conversations()
-        turn = segue.history(KEY)[-1].turn
-        assert turn is not None
-        assert {(each.state, each.recovery) for each in (listed, turn)} == {("failed", "recover")}
+        (listed,) = segue.ls()
+        message = segue.log(KEY)[-1]
+        assert {(each.status, each.recovery) for each in (listed, message)} == {("failed", "recover")}
+        assert message.state == "failed"
         assert segue.why(KEY, QUESTION, cwd=str(scene.segue.cwd)).recovery == "recover"
         assert '"recovery": "recover"' in segue.export(KEY)
 

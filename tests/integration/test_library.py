@@ -86,7 +86,7 @@ def test_a_failure_is_a_turn_and_retry_runs_it_again(segue: Program) -> None:
         assert (turn.status, turn.failure.kind, turn.failure.retryable) == ("failed", "rate_limited", True)
         await door.edit("t", "#1", "remember number 1")
         again = await door.retry("t")
-        assert (again.text, len(await door.history("t"))) == ("Noted: 1.", 2)
+        assert (again.text, len(await door.log("t"))) == ("Noted: 1.", 2)
 
     play(segue, work)
 
@@ -133,9 +133,8 @@ def test_whoever_stops_listening_ends_the_turn(segue: Program, how: str) -> None
     assert gone(groups[0])
 
     async def after(door: Segue) -> None:
-        rows = await door.history("t")
-        assert rows[-1].turn is not None
-        assert rows[-1].turn.state == "cancelled"
+        rows = await door.log("t")
+        assert rows[-1].state == "cancelled"
         turn = await door.run("t", "what numbers?")
         assert (turn.mode, turn.text) == ("branch", "1, 2")
 
@@ -167,9 +166,8 @@ def test_a_caller_that_is_cancelled_cancels_the_turn(segue: Program, how: str) -
             threading.Timer(0.1, cancel).start()
             assert (await task).status == "cancelled"
         assert gone(group)
-        rows = await door.history("t")
-        assert rows[-1].turn is not None
-        assert rows[-1].turn.state == "cancelled"
+        rows = await door.log("t")
+        assert rows[-1].state == "cancelled"
         assert (await door.run("t", "what number?")).text == "1"
 
     play(segue, work)
@@ -198,7 +196,7 @@ def test_why_changes_nothing(segue: Program) -> None:
         assert (found.mode, found.sends.native_messages) == ("resume", 2)
         assert (await door.why("t")).mode == "resume"
         assert (await door.why("t", blank=True)).mode == "fresh"
-        assert len(await door.history("t")) == 2
+        assert len(await door.log("t")) == 2
 
     play(segue, work)
 
@@ -215,14 +213,14 @@ def test_changes(segue: Program) -> None:
         assert (turn.mode, turn.text) == ("branch", "1, 22")
         await door.edit("t", "#1", "remember number 9", cut=True)
         assert (await door.retry("t", "#1")).text == "Noted: 9."
-        assert [row.text for row in await door.history("t")] == ["remember number 9", "Noted: 9."]
+        assert [row.text for row in await door.log("t")] == ["remember number 9", "Noted: 9."]
         assert (await door.run("t~2", "what numbers?")).text == "1, 2, 3"
         assert (await door.run("early", "what numbers?")).text == "1"
         text = await door.export("t")
-        assert await door.take_in(text, "copy") == "copy"
+        assert await door.import_(text, "copy") == "copy"
         assert (await door.export("copy", "markdown")).startswith("# copy\n\n## #1 you")
-        await door.remove("t")
-        assert {each.conversation.key for each in await door.conversations()} == {"t~2", "early", "copy"}
+        await door.rm("t")
+        assert {each.key for each in await door.ls()} == {"t~2", "early", "copy"}
 
     play(segue, work)
 
@@ -277,7 +275,7 @@ def test_a_change_while_a_turn_runs_is_refused(segue: Program) -> None:
             door.run("t", "[[slow 6]][[say slow]]", on_event=lambda event: running.set())
         )
         await running.wait()
-        changes = (door.edit("t", "#1", "x"), door.truncate("t", "#1"), door.remove("t"))
+        changes = (door.edit("t", "#1", "x"), door.truncate("t", "#1"), door.rm("t"))
         refused = await asyncio.gather(*changes, return_exceptions=True)
         assert [type(each) for each in refused] == [InUse] * 3
         assert all("another turn is running" in str(each) for each in refused)
@@ -306,8 +304,8 @@ MISUSE: list[tuple[Callable[[Any], Any], str]] = [
     (lambda door: door.edit("t", "#7", "x"), "its messages are #1 to #2"),
     (lambda door: door.truncate("t", "nothing"), 'no message "nothing"'),
     (lambda door: door.fork("t", "t"), "already"),
-    (lambda door: door.history("nobody"), "there is no conversation nobody"),
-    (lambda door: door.take_in("nonsense"), "not an export"),
+    (lambda door: door.log("nobody"), "there is no conversation nobody"),
+    (lambda door: door.import_("nonsense"), "not an export"),
 ]
 
 
@@ -318,7 +316,7 @@ def test_misuse_raises_and_changes_nothing(segue: Program) -> None:
             with pytest.raises(Misuse) as caught:
                 await wrong(door)
             assert says in str(caught.value)
-        assert len(await door.history("t")) == 2
+        assert len(await door.log("t")) == 2
 
     play(segue, work)
 
@@ -353,10 +351,10 @@ def test_the_same_without_an_event_loop(door: SyncSegue) -> None:
         assert segue.retry("t").text == "2"
         assert segue.fork("t") == "t~2"
         assert segue.truncate("t", "#3") == 2
-        assert [row.n for row in segue.history("t")] == [1, 2]
-        assert segue.take_in(segue.export("t"), "copy") == "copy"
-        segue.remove("t")
-        assert {each.conversation.key for each in segue.conversations()} == {"t~2", "copy"}
+        assert [row.n for row in segue.log("t")] == [1, 2]
+        assert segue.import_(segue.export("t"), "copy") == "copy"
+        segue.rm("t")
+        assert {each.key for each in segue.ls()} == {"t~2", "copy"}
 
 
 def test_the_synchronous_door_serves_threads(door: SyncSegue) -> None:
@@ -372,9 +370,8 @@ def test_breaking_off_a_synchronous_stream_ends_the_turn(door: SyncSegue, segue:
             group = group_of(segue)
             break
         assert gone(group)
-        (row,) = opened.history("t")
-        assert row.turn is not None
-        assert row.turn.state == "cancelled"
+        (row,) = opened.log("t")
+        assert row.state == "cancelled"
 
 
 def test_a_store_that_cannot_be_opened_leaves_no_thread_behind(tmp_path: Path) -> None:

@@ -139,7 +139,7 @@ def conversations(segue: Program, count: int) -> None:
             line = {"from": "user", "agent": "rehearsal"}
             for number in range(count):
                 export = {"schema": 1, "key": f"k/{number}", "messages": [{**line, "text": f"say {number}"}]}
-                await door.take_in(msgspec.json.encode(export))
+                await door.import_(msgspec.json.encode(export))
 
     anyio.run(go)
 

@@ -639,4 +639,4 @@ def test_the_library_has_the_same(segue: Program) -> None:
         assert door.retry("t", second.run, **options).retry_of == second.run
         assert door.truncate("t", "#1") == 2
         assert door.undo("t").kind == "truncate"
-        assert len(door.history("t")) == 2
+        assert len(door.log("t")) == 2

@@ -18,7 +18,7 @@ import anyio
 import msgspec
 import pytest
 
-from segue.app.segue import store_at_home
+from segue.app.workspace import open_workspace
 from segue.core.model import Voice
 from segue.sessions.catalog import SessionCatalog
 from segue.sessions.prune import IdleHome, Prunable, Pruned, Rules, idle_homes, prunable, prune, wanted
@@ -445,8 +445,8 @@ MONTH_S = 30 * 24 * 3_600
 
 @contextmanager
 def looking(segue: Program) -> Iterator[tuple[SessionCatalog, Store]]:
-    with store_at_home(segue.env) as store:
-        yield SessionCatalog(segue.env, store, segue.cwd), store
+    with open_workspace(segue.env, segue.cwd) as workspace:
+        yield SessionCatalog(segue.env, workspace.store, segue.cwd), workspace.store
 
 
 def old_foreign(segue: Program) -> Path:

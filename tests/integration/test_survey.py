@@ -20,8 +20,8 @@ ROLES = ("none", "coder", "reviewer")
 
 def looked(segue: Segue, env: dict[str, str], cwd: Path, role: str) -> Gathered:
     options: Options = {"cwd": cwd, "role": role, "agent": "rehearsal"}
-    prepared = prepare(request_from_options("k", "x", options), env, segue.store, cwd)
-    return gather(prepared, segue.store)
+    prepared = prepare(request_from_options("k", "x", options), env, segue.workspace.store, cwd)
+    return gather(prepared, segue.workspace.store)
 
 
 def assert_each_message_once(gathered: Gathered) -> None:
@@ -45,7 +45,7 @@ async def story(segue: Segue, env: dict[str, str], cwd: Path, chance: random.Ran
 
 
 async def act(segue: Segue, cwd: Path, role: str, step: int, chance: random.Random) -> None:
-    count = len(await segue.history("k")) if step else 0
+    count = sum(each.n is not None for each in await segue.log("k")) if step else 0
     kinds = [*["say"] * 7, "fail", "edit", "cut", "truncate", "retry", "blank"]
     kind = chance.choice(kinds) if step > 1 else "say"
     if kind == "edit" and count:

@@ -1,6 +1,6 @@
-"""Whether an agent is logged in: as the CLI itself says, else as its settings show. No secret is read.
+"""What is wrong with the set-up: directories, configuration, agents, logins. No secret is read.
 
-The checks behind ``segue doctor``. Each looks at one thing and says what it found, and what to do.
+Each check looks at one thing and says what it found, and what to do about it.
 """
 
 from __future__ import annotations
@@ -18,13 +18,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
 from typing import Literal, NamedTuple
 
-import msgspec
-
 from segue import __version__
-from segue.agents import probe, registry
+from segue.agents import registry
 from segue.agents.base import Agent, KeepsLogin, TellsLogin
 from segue.agents.probe import home_elsewhere
-from segue.cli.agents import probe_cache
+from segue.app.agents import AT_ONCE, place_of, probe_cache, probed
+from segue.app.shapes import SetupFinding
 from segue.config.home import home_of
 from segue.config.load import load
 from segue.config.schema import Account, Config
@@ -45,16 +44,155 @@ SEEN = {
 }
 
 
-class Finding(msgspec.Struct, frozen=True):
-    check: str
-    level: Literal["ok", "note", "warn", "bad"]
-    what: str
-    fix: str = ""
+def examine(env: Mapping[str, str], cwd: Path) -> Iterator[SetupFinding]:
+    """All findings, in the order in which a newcomer would want them."""
+    yield SetupFinding("segue", "ok", f"segue {__version__} on Python {sys.version.split()[0]}")
+    yield from _home(env)
+    try:
+        config = load(env, cwd)
+    except SegueError as error:
+        yield SetupFinding(
+            "config", "bad", error.message, "fix that line; docs/configuration.md lists all keys"
+        )
+        config = Config()
+    else:
+        yield from _config(env, config)
+    yield from _surroundings(env)
+    yield from _agents(env, config)
+    yield from _accounts(env, config)
+
+
+def _home(env: Mapping[str, str]) -> Iterator[SetupFinding]:
+    root = home_of(env).root
+    there = root.exists()
+    try:
+        _try_out(root)
+    except OSError as error:
+        what = f"{root} cannot be written: {error.strerror}"
+        yield SetupFinding("home", "bad", what, "set SEGUE_HOME to a directory of your own")
+        return
+    if there and root.stat().st_mode & 0o077:
+        yield SetupFinding("home", "warn", f"{root} can be read by others", f"chmod 700 {root}")
+    else:
+        yield SetupFinding("home", "ok", f"data in {root}" + ("" if there else " (none yet)"))
+
+
+def _try_out(root: Path) -> None:
+    """Whether it can be written, or made. Nothing of that stays."""
+    if root.exists():
+        with TemporaryFile(dir=root):
+            return
+    above = next(folder for folder in root.parents if folder.exists())
+    with TemporaryDirectory(dir=above):
+        pass
+
+
+def _config(env: Mapping[str, str], config: Config) -> Iterator[SetupFinding]:
+    file = home_of(env).config_file
+    yield SetupFinding(
+        "config", "ok", f"configuration in {file}" + ("" if file.exists() else " (none yet: defaults)")
+    )
+    for notice in config.notices:
+        yield SetupFinding(
+            "project", "warn", notice, "segue trust, if you know where this directory comes from"
+        )
+    for variable in config.misspelt:
+        yield SetupFinding("variable", "warn", variable, "correct or unset it")
+
+
+def _surroundings(env: Mapping[str, str]) -> Iterator[SetupFinding]:
+    marks = sorted(name for name in env if registry.variables().is_mark(name))
+    if marks:
+        names = ", ".join(marks[:3])
+        yield SetupFinding(
+            "nested", "note", f"this runs inside an agent's session ({names}); agents will not see that"
+        )
+    if sys.getfilesystemencoding().lower() not in ("utf-8", "utf8"):
+        yield SetupFinding("locale", "warn", "the locale is not UTF-8", "export LANG=C.UTF-8")
+    try:
+        with socket.create_server(("127.0.0.1", 0)):
+            yield SetupFinding("loopback", "ok", "127.0.0.1 is available (for segue rehearse)")
+    except OSError as error:
+        yield SetupFinding("loopback", "bad", f"127.0.0.1 is not available: {error}", "ip link set lo up")
+
+
+def _agents(env: Mapping[str, str], config: Config) -> Iterator[SetupFinding]:
+    """All agents are looked at together; each one's findings come in its turn."""
+    cache = probe_cache(env) if home_of(env).root.is_dir() else None
+    usable = False
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        names = registry.imported(config)
+        for found in pool.map(lambda name: _look(name, env, config, cache), names):
+            usable |= found.usable
+            yield from found.findings
+    if not usable:
+        install = registry.preferred(config)[0].facts.install
+        how = f"{install}; meanwhile --agent rehearsal works without any"
+        yield SetupFinding("agents", "warn", "no coding agent is installed", how)
+
+
+class _Looked(NamedTuple):
+    findings: list[SetupFinding]
+    usable: bool = False
+    """It is a coding agent, and it is there."""
+
+
+def _look(name: str, env: Mapping[str, str], config: Config, cache: Path | None) -> _Looked:
+    try:
+        agent = registry.get(name, config)
+        runtime = probed(agent, env, config, cache)
+    except NotInstalled as error:
+        what, _, how = error.message.partition("; install it with: ")
+        return _Looked([SetupFinding(name, "note", what, how)])
+    except SegueError as error:
+        return _Looked([SetupFinding(name, "bad", error.message)])
+    findings = list(_agent(agent, runtime, env, config))
+    return _Looked(findings, not agent.facts.builtin and findings[0].level in ("ok", "warn"))
+
+
+def _agent(agent: Agent, runtime: Runtime, env: Mapping[str, str], config: Config) -> Iterator[SetupFinding]:
+    where = place_of(agent, runtime)
+    known = runtime.version is not None or not agent.facts.probes
+    yield SetupFinding(
+        agent.facts.name,
+        "ok" if known else "warn",
+        f"{agent.facts.label} {runtime.version or 'of unknown version'}, {where}",
+    )
+    if not runtime.capabilities.resume:
+        yield SetupFinding(
+            agent.facts.name,
+            "note",
+            f"{agent.facts.label} cannot resume its sessions: the history is sent as text",
+        )
+    for note in agent.facts.notes:
+        yield SetupFinding(agent.facts.name, "note", note)
+    accounts = {name: one for name, one in config.accounts.items() if one.agent == agent.facts.name}
+    named = accounts or {"": Account(agent=agent.facts.name)}
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        found = pool.map(lambda name: list(logins(agent, runtime, name, named[name], env)), named)
+        yield from chain.from_iterable(found)
+
+
+def _accounts(env: Mapping[str, str], config: Config) -> Iterator[SetupFinding]:
+    known = set(registry.names(config))
+    for name, account in config.accounts.items():
+        if account.agent not in known:
+            what = f'account {name} belongs to "{account.agent}", which is not a known agent'
+            yield SetupFinding(
+                "accounts", "bad", what, f"[accounts.{name}] agent = one of {', '.join(sorted(known))}"
+            )
+        if account.home and not Path(account.home).is_dir():
+            what = f"the home of account {name}, {account.home}, does not exist yet"
+            yield SetupFinding("accounts", "note", what, "the CLI creates it on its first run; log in there")
+        for variable in account.pass_env:
+            if not env.get(variable):
+                what = f"account {name} passes on {variable}, which is not set"
+                yield SetupFinding("accounts", "warn", what, f"export {variable}=…")
 
 
 def logins(
     agent: Agent, runtime: Runtime, name: str, account: Account, env: Mapping[str, str]
-) -> Iterator[Finding]:
+) -> Iterator[SetupFinding]:
     """What is to be said of one account, and the keys that the agent will not see under it."""
     child = child_environment(
         env,
@@ -68,7 +206,7 @@ def logins(
     way = f'pass_env = ["{withheld[0]}"] under [accounts.{name or "NAME"}] in config.toml' if withheld else ""
     if withheld:
         what = f"{withheld[0]} is not passed to {agent.facts.label}{shown}, which uses its own login"
-        yield Finding(agent.facts.name, "note", what, way)
+        yield SetupFinding(agent.facts.name, "note", what, way)
     how = way or f"log in by running {runtime.command[0]} once"
     home = Path(account.home) if account.home else agent.default_home(child.env)
     theirs = {**child.env, **agent.home_env(home)} if account.home else child.env
@@ -76,13 +214,18 @@ def logins(
         says = _asked(agent, runtime, home, theirs)
         how += f"; not needed for a provider with its own key in {agent.facts.label}'s configuration"
         what = f"{agent.facts.label} {ASKED[says]}{shown}"
-        yield Finding(agent.facts.name, "ok", what) if says else Finding(agent.facts.name, "warn", what, how)
+        yield (
+            SetupFinding(agent.facts.name, "ok", what)
+            if says
+            else SetupFinding(agent.facts.name, "warn", what, how)
+        )
     elif isinstance(agent, TellsLogin):
         says = agent.logged_in(home, theirs)
         what = f"{agent.facts.label} {SEEN[says]}{shown}"
         levels: dict[bool | None, Literal["ok", "note", "warn"]] = {True: "ok", None: "note", False: "warn"}
-        todo = "" if says is not False else _or_a_key(agent, how)
-        yield Finding(agent.facts.name, levels[says], what, todo)
+        yield SetupFinding(
+            agent.facts.name, levels[says], what, "" if says is not False else _or_a_key(agent, how)
+        )
 
 
 def _or_a_key(agent: Agent, how: str) -> str:
@@ -119,146 +262,3 @@ def _logged_in(argv: list[str], env: Mapping[str, str]) -> bool | None:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-
-
-AT_ONCE = 8
-
-
-def examine(env: Mapping[str, str], cwd: Path) -> Iterator[Finding]:
-    """All findings, in the order in which a newcomer would want them."""
-    yield Finding("segue", "ok", f"segue {__version__} on Python {sys.version.split()[0]}")
-    yield from _home(env)
-    try:
-        config = load(env, cwd)
-    except SegueError as error:
-        yield Finding("config", "bad", error.message, "fix that line; docs/configuration.md lists all keys")
-        config = Config()
-    else:
-        yield from _config(env, config)
-    yield from _surroundings(env)
-    yield from _agents(env, config)
-    yield from _accounts(env, config)
-
-
-def _home(env: Mapping[str, str]) -> Iterator[Finding]:
-    root = home_of(env).root
-    there = root.exists()
-    try:
-        _try_out(root)
-    except OSError as error:
-        what = f"{root} cannot be written: {error.strerror}"
-        yield Finding("home", "bad", what, "set SEGUE_HOME to a directory of your own")
-        return
-    if there and root.stat().st_mode & 0o077:
-        yield Finding("home", "warn", f"{root} can be read by others", f"chmod 700 {root}")
-    else:
-        yield Finding("home", "ok", f"data in {root}" + ("" if there else " (none yet)"))
-
-
-def _try_out(root: Path) -> None:
-    """Whether it can be written, or made. Nothing of that stays."""
-    if root.exists():
-        with TemporaryFile(dir=root):
-            return
-    above = next(folder for folder in root.parents if folder.exists())
-    with TemporaryDirectory(dir=above):
-        pass
-
-
-def _config(env: Mapping[str, str], config: Config) -> Iterator[Finding]:
-    file = home_of(env).config_file
-    yield Finding(
-        "config", "ok", f"configuration in {file}" + ("" if file.exists() else " (none yet: defaults)")
-    )
-    for notice in config.notices:
-        yield Finding("project", "warn", notice, "segue trust, if you know where this directory comes from")
-    for variable in config.misspelt:
-        yield Finding("variable", "warn", variable, "correct or unset it")
-
-
-def _surroundings(env: Mapping[str, str]) -> Iterator[Finding]:
-    marks = sorted(name for name in env if registry.variables().is_mark(name))
-    if marks:
-        names = ", ".join(marks[:3])
-        yield Finding(
-            "nested", "note", f"this runs inside an agent's session ({names}); agents will not see that"
-        )
-    if sys.getfilesystemencoding().lower() not in ("utf-8", "utf8"):
-        yield Finding("locale", "warn", "the locale is not UTF-8", "export LANG=C.UTF-8")
-    try:
-        with socket.create_server(("127.0.0.1", 0)):
-            yield Finding("loopback", "ok", "127.0.0.1 is available (for segue rehearse)")
-    except OSError as error:
-        yield Finding("loopback", "bad", f"127.0.0.1 is not available: {error}", "ip link set lo up")
-
-
-def _agents(env: Mapping[str, str], config: Config) -> Iterator[Finding]:
-    """All agents are looked at together; each one's findings come in its turn."""
-    cache = probe_cache(env) if home_of(env).root.is_dir() else None
-    usable = False
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        names = registry.imported(config)
-        for found in pool.map(lambda name: _look(name, env, config, cache), names):
-            usable |= found.usable
-            yield from found.findings
-    if not usable:
-        install = registry.preferred(config)[0].facts.install
-        how = f"{install}; meanwhile --agent rehearsal works without any"
-        yield Finding("agents", "warn", "no coding agent is installed", how)
-
-
-class _Looked(NamedTuple):
-    findings: list[Finding]
-    usable: bool = False
-    """It is a coding agent, and it is there."""
-
-
-def _look(name: str, env: Mapping[str, str], config: Config, cache: Path | None) -> _Looked:
-    try:
-        agent = registry.get(name, config)
-        child = child_environment(env, registry.variables(), keys_withheld=agent.facts.keys).env
-        runtime = probe.probe(agent, env=child, configured=config.commands.get(name), cache=cache)
-    except NotInstalled as error:
-        what, _, how = error.message.partition("; install it with: ")
-        return _Looked([Finding(name, "note", what, how)])
-    except SegueError as error:
-        return _Looked([Finding(name, "bad", error.message)])
-    findings = list(_agent(agent, runtime, env, config))
-    return _Looked(findings, not agent.facts.builtin and findings[0].level in ("ok", "warn"))
-
-
-def _agent(agent: Agent, runtime: Runtime, env: Mapping[str, str], config: Config) -> Iterator[Finding]:
-    where = "built in" if agent.facts.builtin else runtime.command[0]
-    known = runtime.version is not None or not agent.facts.probes
-    yield Finding(
-        agent.facts.name,
-        "ok" if known else "warn",
-        f"{agent.facts.label} {runtime.version or 'of unknown version'}, {where}",
-    )
-    if not runtime.capabilities.resume:
-        what = f"{agent.facts.label} cannot resume its sessions: the history is sent as text"
-        yield Finding(agent.facts.name, "note", what)
-    for note in agent.facts.notes:
-        yield Finding(agent.facts.name, "note", note)
-    accounts = {name: one for name, one in config.accounts.items() if one.agent == agent.facts.name}
-    named = accounts or {"": Account(agent=agent.facts.name)}
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        found = pool.map(lambda name: list(logins(agent, runtime, name, named[name], env)), named)
-        yield from chain.from_iterable(found)
-
-
-def _accounts(env: Mapping[str, str], config: Config) -> Iterator[Finding]:
-    known = set(registry.names(config))
-    for name, account in config.accounts.items():
-        if account.agent not in known:
-            what = f'account {name} belongs to "{account.agent}", which is not a known agent'
-            yield Finding(
-                "accounts", "bad", what, f"[accounts.{name}] agent = one of {', '.join(sorted(known))}"
-            )
-        if account.home and not Path(account.home).is_dir():
-            what = f"the home of account {name}, {account.home}, does not exist yet"
-            yield Finding("accounts", "note", what, "the CLI creates it on its first run; log in there")
-        for variable in account.pass_env:
-            if not env.get(variable):
-                what = f"account {name} passes on {variable}, which is not set"
-                yield Finding("accounts", "warn", what, f"export {variable}=…")

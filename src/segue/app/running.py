@@ -1,4 +1,4 @@
-"""Turns that are under way: whoever goes away from one, it is brought to its end in order."""
+"""Turns that may start, and turns that run: whoever walks away from one, it is ended in order."""
 
 from __future__ import annotations
 
@@ -6,19 +6,162 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import anyio
+import msgspec
 from anyio.to_thread import run_sync
 
-from segue.core.turn import Turn
-from segue.runner.attempt import Answerer, Cancel, Listener
-from segue.store.store import Store
-from segue.turns.prepare import Prepared
+from segue.agents.base import Answer
+from segue.app.workspace import Workspace
+from segue.core.errors import SegueError
+from segue.core.turn import Mode, Turn
+from segue.runner.attempt import NOBODY, REFUSED, Answerer, Cancel, Listener
+from segue.turns import changes
+from segue.turns.prepare import Prepared, prepare
+from segue.turns.request import Options, TurnRequest, request_from_options
 from segue.turns.turn import run
 
-Notice = Callable[[str], None]
-PATIENCE_S = 30.0
-"""How long turns that were cancelled may take to end when the door is closed."""
+if TYPE_CHECKING:
+    from segue.turns.why import Why
+
+__all__ = [
+    "NOBODY",
+    "REFUSED",
+    "Answer",
+    "Answerer",
+    "Cancel",
+    "Listener",
+    "NoticeListener",
+    "Options",
+    "ReadyTurn",
+    "RunningTurns",
+    "cancel_and_wait",
+    "ready_retry",
+    "ready_turn",
+    "wait",
+]
+
+NoticeListener = Callable[[str], None]
+CLOSE_S = 30.0
+"""How long cancelled turns may take to end when ``Segue`` is closed."""
+
+
+class ReadyTurn:
+    """A turn in which nothing is wrong that can be known before it starts."""
+
+    def __init__(self, workspace: Workspace, prepared: Prepared, again: str | None = None) -> None:
+        self.workspace, self.prepared, self.again = workspace, prepared, again
+
+    @property
+    def key(self) -> str:
+        return self.prepared.ask.key
+
+    @property
+    def agent(self) -> str:
+        return self.prepared.agent.facts.name
+
+    @property
+    def label(self) -> str:
+        """The agent's name in sentences."""
+        return self.prepared.agent.facts.label
+
+    @property
+    def mentions(self) -> tuple[str, ...]:
+        """What of the configuration has no effect."""
+        return self.prepared.config.mentions
+
+    @property
+    def model_from(self) -> str | None:
+        """The project's file that chose the model, where it is not trusted."""
+        return self.prepared.model_from
+
+    @property
+    def directory(self) -> str | None:
+        """The turn's directory, where a command that goes on has to name it."""
+        return self.prepared.named
+
+    @property
+    def answers(self) -> bool:
+        """Somebody is there to answer what the agent asks."""
+        return self.prepared.ask.answers
+
+    async def run(
+        self,
+        *,
+        on_event: Listener | None = None,
+        on_notice: NoticeListener | None = None,
+        answer: Answerer | None = None,
+        cancel: Cancel | None = None,
+    ) -> Turn:
+        return await run(
+            self.prepared,
+            self.workspace.store,
+            on_event=on_event,
+            on_notice=on_notice,
+            answer=answer,
+            cancel=cancel,
+            again=self.again,
+        )
+
+    def why(self, new_bytes: int) -> Why:
+        """What it would do, and why. ``new_bytes``: the size of the message."""
+        from segue.turns.why import why
+
+        return why(self.prepared, self.workspace.store, new_bytes)
+
+    def mode(self) -> Mode | None:
+        """How it carries the past, once that is decided; None also while the store is away."""
+        try:
+            row = self.workspace.store.turn(self.prepared.run)
+        except SegueError:
+            return None
+        return row.mode if row is not None else None
+
+    def number_of(self, turn: Turn) -> int | None:
+        """The ``#n`` of the message it answers; None: it has no place, or the store is away."""
+        store = self.workspace.store
+        try:
+            row = store.turn(turn.run)
+            ids = [message.id for message in store.messages(row.conversation)] if row is not None else []
+        except SegueError:
+            return None
+        return ids.index(row.message) + 1 if row is not None and row.message in ids else None
+
+
+def ready_turn(
+    workspace: Workspace,
+    key: str,
+    text: str,
+    options: Options,
+    *,
+    answers: bool = False,
+    may_be_empty: bool = False,
+    repeatable: bool = False,
+) -> ReadyTurn:
+    """``answers``: somebody would answer the agent. ``repeatable``: the same text again, after a failure that
+    may pass, is a retry of this turn."""
+    request = request_from_options(key, text, options, may_be_empty=may_be_empty, answers=answers)
+    if repeatable:
+        request = msgspec.structs.replace(request, via="run")
+    return ReadyTurn(workspace, _prepared(workspace, request))
+
+
+def ready_retry(
+    workspace: Workspace, key: str, named: str | None, options: Options, *, answers: bool = False
+) -> ReadyTurn:
+    """A user message once more (None: the last one), said to whom it was said before."""
+    store, conversation = workspace.store, workspace.conversation(key)
+    message = changes.find_message(store, conversation, named, "user")
+    if not options.get("fork"):  # which messages a fork has is known once it is made
+        changes.may_rerun(store, conversation.id, message.id, options.get("cut", False))
+    text = store.texts([message.id])[message.id]
+    request = request_from_options(key, text, changes.as_said(store, message, options), answers=answers)
+    return ReadyTurn(workspace, _prepared(workspace, request), message.id)
+
+
+def _prepared(workspace: Workspace, request: TurnRequest) -> Prepared:
+    return prepare(request, workspace.env, workspace.store, workspace.cwd)
 
 
 class RunningTurns:
@@ -29,28 +172,18 @@ class RunningTurns:
 
     def start(
         self,
-        prepared: Prepared,
-        store: Store,
+        ready: ReadyTurn,
         cancel: Cancel,
         *,
         on_event: Listener | None = None,
-        on_notice: Notice | None = None,
+        on_notice: NoticeListener | None = None,
         answer: Answerer | None = None,
-        again: str | None = None,
     ) -> asyncio.Task[Turn]:
-        turn = run(
-            prepared,
-            store,
-            on_event=on_event,
-            on_notice=on_notice,
-            answer=answer,
-            cancel=cancel,
-            again=again,
-        )
+        turn = ready.run(on_event=on_event, on_notice=on_notice, answer=answer, cancel=cancel)
         # A task of its own, not of a group: a generator may be closed from another task than it ran in.
-        task = asyncio.create_task(turn, name=f"segue {prepared.ask.key}")
+        task = asyncio.create_task(turn, name=f"segue {ready.key}")
         self._turns[task] = (cancel, threading.Event())
-        task.add_done_callback(self._over)
+        task.add_done_callback(self._ended)
         return task
 
     async def close(self) -> None:
@@ -59,15 +192,15 @@ class RunningTurns:
         for cancel, _ in left:
             cancel()
         if left:
-            await run_sync(_wait, [over for _, over in left])
+            await run_sync(_wait_for_all, [ended for _, ended in left])
 
-    def _over(self, task: asyncio.Task[Turn]) -> None:
-        _, over = self._turns.pop(task)
-        over.set()
+    def _ended(self, task: asyncio.Task[Turn]) -> None:
+        _, ended = self._turns.pop(task)
+        ended.set()
 
 
 async def wait(task: asyncio.Task[Turn], cancel: Cancel) -> Turn:
-    """The turn, once it has ended. A caller that is cancelled meanwhile cancels it, and sees it off."""
+    """The turn, once it has ended. If the caller is cancelled meanwhile, so is the turn, in order."""
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:
@@ -82,10 +215,10 @@ async def cancel_and_wait(task: asyncio.Task[Turn], cancel: Cancel) -> None:
         with anyio.CancelScope(shield=True):
             await asyncio.wait([task])
     if not task.cancelled():
-        task.exception()  # looked at, so that nobody is told that nobody did
+        task.exception()  # retrieved, so that asyncio does not log that nobody did
 
 
-def _wait(turns: list[threading.Event]) -> None:
-    until = time.monotonic() + PATIENCE_S
-    for over in turns:
-        over.wait(max(0.0, until - time.monotonic()))
+def _wait_for_all(turns: list[threading.Event]) -> None:
+    until = time.monotonic() + CLOSE_S
+    for ended in turns:
+        ended.wait(max(0.0, until - time.monotonic()))

@@ -1,20 +1,20 @@
-"""Opens the store that the configuration names.
-
-The library: conversations from Python.
+"""The library: conversations and turns from Python.
 
     async with Segue() as segue:
         turn = await segue.run("fix-auth", "add a test", agent="claude", cwd=".")
         print(turn.text, turn.mode, turn.cost_usd)
 
-A failure of the agent is a turn with a ``failure``; only misuse raises (``SegueError`` and its kin).
+The methods have the names of the commands. A failure of the agent is a turn with a ``failure``; only misuse,
+and what is wrong with Segue's own store, raises (``SegueError`` and its subclasses).
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Unpack
@@ -22,71 +22,88 @@ from typing import TYPE_CHECKING, Literal, Unpack
 import anyio
 from anyio.to_thread import run_sync
 
-from segue.app.running import Notice, RunningTurns, cancel_and_wait, wait
-from segue.config.home import at_home, home_of, this_host
-from segue.config.load import load
+from segue.app import conversations
+from segue.app.running import (
+    Answerer,
+    Cancel,
+    Listener,
+    NoticeListener,
+    Options,
+    ReadyTurn,
+    RunningTurns,
+    cancel_and_wait,
+    ready_retry,
+    ready_turn,
+    wait,
+)
+from segue.app.shapes import AgentShown, ConversationShown, LastAnswer, LogMessage, SetupFinding, Undone
+from segue.app.workspace import Workspace, open_workspace
+from segue.config.home import settled_environment
 from segue.core.errors import Misuse
 from segue.core.events import Event
 from segue.core.ids import conversation_key
 from segue.core.turn import Turn
-from segue.runner.attempt import Answerer, Cancel, Listener
-from segue.store.records import ChangeRow, Conversation, LogRow, Summary
-from segue.store.store import Store, open_store
-from segue.turns import changes, exchange, projection
-from segue.turns.prepare import Prepared, prepare
-from segue.turns.request import Options, request_from_options, utf8
-from segue.turns.why import Why, why
+from segue.store.records import Conversation
+from segue.store.store import Store
+from segue.turns import changes
+from segue.turns.request import utf8
 
 if TYPE_CHECKING:
-    from segue.sessions.catalog import SessionCatalog
-    from segue.sessions.reading import Page
-    from segue.sessions.summary import SessionShown
-
-
-def store_at_home(env: Mapping[str, str]) -> Store:
-    """The store of this environment; it is made if it is not there yet."""
-    home = home_of(env)
-    home.make(home.root)
-    return open_store(load(env, Path.cwd()).store.url, home.store)
-
+    from segue.app.segue_sessions import NativeSessions
+    from segue.turns.why import Why
 
 CHANGE_WAIT_S = 2.0
 """How long a change waits for a turn that is running."""
 
 
 class Segue:
-    """The door to conversations. Open it once, use it from as many tasks as you like.
+    """Open it once, and use it from as many tasks as you like.
 
-    Turns that still run when it is closed, or whose caller is cancelled, are cancelled and seen off.
+    Turns that still run when it is closed, or whose caller is cancelled, are cancelled in order.
 
-    ``home``: where Segue keeps its things (default: ``SEGUE_HOME``, else the user's directories).
-    ``env``: the environment that agents get and that is asked for settings (default: this process's).
+    ``home``: where Segue keeps its data (default: ``SEGUE_HOME``, else the user's directories).
+    ``env``: the environment for agents and settings (default: this process's).
+    ``cwd``: the directory that relative paths and a turn without a directory start from (default: this
+    process's, as it is now).
     """
 
-    def __init__(self, *, home: str | Path | None = None, env: Mapping[str, str] | None = None) -> None:
-        self._env = at_home(os.environ if env is None else env)
-        if home is not None:
-            self._env["SEGUE_HOME"] = str(Path(home).expanduser().absolute())
-        self._store: Store | None = None
-        self._underway = RunningTurns()
+    def __init__(
+        self,
+        *,
+        home: str | Path | None = None,
+        env: Mapping[str, str] | None = None,
+        cwd: str | Path | None = None,
+    ) -> None:
+        self._cwd = Path.cwd() if cwd is None else Path.cwd() / Path(cwd).expanduser()
+        self._env = settled_environment(os.environ if env is None else env, self._cwd, home)
+        self._workspace: Workspace | None = None
+        self._running = RunningTurns()
 
     async def __aenter__(self) -> Segue:
-        self._store = await run_sync(store_at_home, self._env)
+        self._workspace = await run_sync(open_workspace, self._env, self._cwd)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        store, self._store = self.store, None
+        workspace, self._workspace = self.workspace, None
         with anyio.CancelScope(shield=True):
-            await self._underway.close()
-            await run_sync(store.close)
+            await self._running.close()
+            await run_sync(workspace.close)
 
     @property
-    def store(self) -> Store:
-        if self._store is None:
+    def workspace(self) -> Workspace:
+        """The environment, the directory and the store: for extensions and tests."""
+        if self._workspace is None:
             raise Misuse("open it first: async with Segue() as segue")
-        return self._store
+        return self._workspace
+
+    @property
+    def sessions(self) -> NativeSessions:
+        """The agents' own sessions."""
+        from segue.app.segue_sessions import NativeSessions
+
+        return NativeSessions(self)
 
     async def run(
         self,
@@ -94,27 +111,34 @@ class Segue:
         text: str,
         *,
         on_event: Listener | None = None,
-        on_notice: Notice | None = None,
+        on_notice: NoticeListener | None = None,
         answer: Answerer | None = None,
         cancel: Cancel | None = None,
         **options: Unpack[Options],
     ) -> Turn:
         """Run one turn of the conversation ``key`` to its end."""
-        prepared = await self._prepared(key, text, options, answers=answer is not None)
-        cancel = cancel or Cancel()
-        turn = self._underway.start(
-            prepared, self.store, cancel, on_event=on_event, on_notice=on_notice, answer=answer
-        )
-        return await wait(turn, cancel)
+        ready = await run_sync(partial(self._ready, key, text, options, answers=answer is not None))
+        return await self.finish(ready, on_event=on_event, on_notice=on_notice, answer=answer, cancel=cancel)
 
-    async def stream(self, key: str, text: str, **options: Unpack[Options]) -> AsyncGenerator[Event | Turn]:
+    async def stream(
+        self,
+        key: str,
+        text: str,
+        *,
+        on_notice: NoticeListener | None = None,
+        answer: Answerer | None = None,
+        cancel: Cancel | None = None,
+        **options: Unpack[Options],
+    ) -> AsyncGenerator[Event | Turn]:
         """Run one turn and yield its events as they come; the last thing yielded is the turn.
 
         A caller that stops listening ends the turn.
         """
-        prepared = await self._prepared(key, text, options)
-        cancel, events = Cancel(), asyncio.Queue[Event | None]()
-        turn = self._underway.start(prepared, self.store, cancel, on_event=events.put_nowait)
+        ready = await run_sync(partial(self._ready, key, text, options, answers=answer is not None))
+        cancel, events = cancel or Cancel(), asyncio.Queue[Event | None]()
+        turn = self._running.start(
+            ready, cancel, on_event=events.put_nowait, on_notice=on_notice, answer=answer
+        )
         turn.add_done_callback(lambda _: events.put_nowait(None))
         try:
             while (event := await events.get()) is not None:
@@ -129,7 +153,7 @@ class Segue:
         message: str | None = None,
         *,
         on_event: Listener | None = None,
-        on_notice: Notice | None = None,
+        on_notice: NoticeListener | None = None,
         answer: Answerer | None = None,
         cancel: Cancel | None = None,
         **options: Unpack[Options],
@@ -137,138 +161,115 @@ class Segue:
         """Run a user message again from that point (default: the last one); its answer is dropped.
 
         Messages are named by their id, as ``#n``, or by the id of a run. If more than its own answer follows,
-        ``cut=True`` is needed: that goes, too.
+        ``cut=True`` is needed, and drops that, too.
         """
-        conversation = await self.conversation(key)
-        found = await run_sync(changes.find_message, self.store, conversation, message, "user")
-        if not options.get("fork"):  # which messages there are in a fork is known once it is made
-            cut = options.get("cut", False)
-            await run_sync(changes.may_rerun, self.store, conversation.id, found.id, cut)
-        text = (await run_sync(self.store.texts, [found.id]))[found.id]
-        wanted = await run_sync(changes.as_said, self.store, found, options)
-        prepared = await self._prepared(key, text, wanted, answers=answer is not None)
-        cancel = cancel or Cancel()
-        turn = self._underway.start(
-            prepared,
-            self.store,
-            cancel,
-            on_event=on_event,
-            on_notice=on_notice,
-            answer=answer,
-            again=found.id,
-        )
-        return await wait(turn, cancel)
+        answers = answer is not None
+        ready = await run_sync(partial(ready_retry, self.workspace, key, message, options, answers=answers))
+        return await self.finish(ready, on_event=on_event, on_notice=on_notice, answer=answer, cancel=cancel)
 
     async def why(self, key: str, text: str = "", **options: Unpack[Options]) -> Why:
-        """The decision that ``run`` would take, and what each way would cost; nothing is run."""
-        prepared = await self._prepared(key, text or " ", options, asking=True)
-        return await run_sync(why, prepared, self.store, len(text.encode()))
+        """The decision that ``run`` would take, and what each mode would cost; nothing is run."""
+        ready = await run_sync(partial(self._ready, key, text or " ", options, may_be_empty=True))
+        return await run_sync(ready.why, len(text.encode()))
+
+    async def log(self, key: str) -> list[LogMessage]:
+        """Every message, in order, with the turn that answered it.
+
+        What a killed Segue left behind reads as the next turn will settle it; ``recovery`` says so.
+        """
+        return list((await run_sync(conversations.log, self.workspace, key)).messages)
+
+    async def ls(self) -> list[ConversationShown]:
+        """All conversations, the last used first."""
+        return await run_sync(conversations.ls, self.workspace)
+
+    async def last(self, key: str, *, wait: bool = False) -> LastAnswer:
+        """The last answer. ``wait``: first for the end of a turn that runs or waits."""
+        return await run_sync(partial(conversations.last, self.workspace, key, wait=wait))
 
     async def edit(self, key: str, message: str, text: str, *, cut: bool = False) -> int:
         """Change one message in place; with ``cut``, drop what follows it. How many were dropped."""
-        conversation = await self.conversation(key)
+        conversation = await self._conversation(key)
         async with self._changing(conversation):
-            found = await run_sync(changes.find_message, self.store, conversation, message)
+            named = await run_sync(changes.find_message, self._store, conversation, message)
             new = utf8(text, "new text")
-            gone = await run_sync(lambda: changes.edit(self.store, conversation, found.id, new, cut=cut))
-            return len(gone)
+            dropped = await run_sync(partial(changes.edit, self._store, conversation, named.id, new, cut=cut))
+            return len(dropped)
 
     async def truncate(self, key: str, message: str) -> int:
-        """Drop a message and all after it; how many were dropped."""
-        conversation = await self.conversation(key)
+        """Drop a message and everything after it; how many were dropped."""
+        conversation = await self._conversation(key)
         async with self._changing(conversation):
-            found = await run_sync(changes.find_message, self.store, conversation, message)
-            return len(await run_sync(changes.truncate, self.store, conversation, found.id))
+            named = await run_sync(changes.find_message, self._store, conversation, message)
+            return len(await run_sync(changes.truncate, self._store, conversation, named.id))
 
-    async def undo(self, key: str) -> ChangeRow:
-        """Take back the last edit, truncation or retry, if nothing was said since; which it was."""
-        conversation = await self.conversation(key)
+    async def undo(self, key: str) -> Undone:
+        """Take back the last edit, truncation or retry, if nothing was said since."""
+        conversation = await self._conversation(key)
         async with self._changing(conversation):
-            return await run_sync(changes.undo, self.store, conversation)
+            done = await run_sync(changes.undo, self._store, conversation)
+            return Undone(done.kind, len(done.removed))
 
     async def fork(self, key: str, new_key: str | None = None, *, upto: str | None = None) -> str:
         """A new conversation that begins with this one's messages (all, or up to one); its key."""
-        conversation = await self.conversation(key)
-        last = (await run_sync(changes.find_message, self.store, conversation, upto)).id if upto else None
+        conversation = await self._conversation(key)
+        last = (await run_sync(changes.find_message, self._store, conversation, upto)).id if upto else None
         wanted = conversation_key(new_key) if new_key is not None else None
-        return (await run_sync(changes.fork, self.store, conversation, wanted, last)).key
-
-    async def history(self, key: str) -> list[LogRow]:
-        """Every message as it stands, with the turn that made it.
-
-        What a killed Segue left behind reads as the next turn will settle it; ``turn.recovery`` says so.
-        """
-        conversation = await self.conversation(key)
-        return await run_sync(lambda: self._foreseen(conversation).log(conversation.id))
-
-    async def conversations(self) -> list[Summary]:
-        """All conversations, the last used first."""
-        return await run_sync(projection.list_projected, self.store, self._env, Path.cwd())
+        return (await run_sync(changes.fork, self._store, conversation, wanted, last)).key
 
     async def export(self, key: str, form: Literal["json", "markdown"] = "json") -> str:
-        """The conversation as JSON, which ``take_in`` takes, or as Markdown to read."""
-        conversation = await self.conversation(key)
-        export = await run_sync(lambda: exchange.export_of(self._foreseen(conversation), conversation))
-        return exchange.markdown(export) if form == "markdown" else exchange.json(export)
+        """The conversation as JSON, which ``import_`` accepts, or as Markdown to read."""
+        return await run_sync(conversations.export, self.workspace, key, form)
 
-    async def take_in(self, export: str | bytes, key: str | None = None) -> str:
+    async def import_(self, export: str | bytes, key: str | None = None) -> str:
         """Make a conversation of an export, under its own key or another one; its key."""
-        data = export.encode() if isinstance(export, str) else export
-        return (await run_sync(exchange.take_in, self.store, exchange.read(data), key)).key
+        return await run_sync(conversations.import_, self.workspace, export, key)
 
-    async def sessions(self, *, everywhere: bool = False, agents: Sequence[str] = ()) -> list[SessionShown]:
-        """The agents' own sessions, of this directory or of all; the last used first."""
-        return await run_sync(self._sessions, everywhere, agents)
+    async def rm(self, *keys: str) -> None:
+        """Forget conversations. The agents' own sessions stay. If one is not known, none is forgotten."""
+        known = [await self._conversation(key) for key in keys]
+        for conversation in known:
+            async with self._changing(conversation):
+                await run_sync(self._store.remove, conversation.id)
 
-    async def page(
-        self, session: str, *, before_id: str | None = None, anchor_to_latest: bool = True, size: int = 100
-    ) -> Page:
-        """Events of one of these sessions: the newest, or those before an event (a page's ``first_id``)."""
-        from segue.sessions.reading import newest_page
+    async def agents(self) -> list[AgentShown]:
+        """The agents: where each was found, its version, what it can do, and its accounts."""
+        from segue.app.agents import survey
 
-        def read() -> Page:
-            found = self._shelf().find(session)
-            return newest_page(
-                found.place.reader,
-                found.stored,
-                before_id=before_id,
-                anchor_to_latest=anchor_to_latest,
-                size=size,
-            )
+        return await run_sync(survey, self._env, self._cwd)
 
-        return await run_sync(read)
+    async def doctor(self) -> list[SetupFinding]:
+        """What is right and wrong with the set-up."""
+        from segue.app.doctor import examine
 
-    async def remove(self, key: str) -> None:
-        """Forget a conversation. The agents' own sessions stay where they are."""
-        conversation = await self.conversation(key)
-        async with self._changing(conversation):
-            await run_sync(self.store.remove, conversation.id)
+        return await run_sync(lambda: list(examine(self._env, self._cwd)))
 
-    async def conversation(self, key: str) -> Conversation:
-        """The conversation of that key, or ``Misuse``."""
-        return await run_sync(changes.known_conversation, self.store, conversation_key(key))
+    async def finish(
+        self,
+        ready: ReadyTurn,
+        *,
+        on_event: Listener | None,
+        on_notice: NoticeListener | None,
+        answer: Answerer | None,
+        cancel: Cancel | None,
+    ) -> Turn:
+        """Run a prepared turn to its end."""
+        cancel = cancel or Cancel()
+        turn = self._running.start(ready, cancel, on_event=on_event, on_notice=on_notice, answer=answer)
+        return await wait(turn, cancel)
 
-    async def _prepared(
-        self, key: str, text: str, options: Options, *, asking: bool = False, answers: bool = False
-    ) -> Prepared:
-        ask = request_from_options(key, text, options, may_be_empty=asking, answers=answers)
-        return await run_sync(prepare, ask, self._env, self.store, Path.cwd())
+    @property
+    def _store(self) -> Store:
+        return self.workspace.store
 
-    def _foreseen(self, conversation: Conversation) -> Store:
-        return projection.projected(self.store, conversation, self._env, Path.cwd())
+    def _ready(
+        self, key: str, text: str, options: Options, *, answers: bool = False, may_be_empty: bool = False
+    ) -> ReadyTurn:
+        return ready_turn(self.workspace, key, text, options, answers=answers, may_be_empty=may_be_empty)
 
-    def _shelf(self) -> SessionCatalog:
-        from segue.sessions.catalog import SessionCatalog
-
-        return SessionCatalog(self._env, self.store, Path.cwd())
-
-    def _sessions(self, everywhere: bool, agents: Sequence[str]) -> list[SessionShown]:
-        from segue.sessions.summary import shown_session
-
-        shelf = self._shelf()
-        return [shown_session(each, shelf) for each in shelf.exact(shelf.sessions(everywhere, agents))]
+    async def _conversation(self, key: str) -> Conversation:
+        return await run_sync(self.workspace.conversation, key)
 
     def _changing(self, conversation: Conversation) -> AbstractAsyncContextManager[None]:
-        home = home_of(self._env)
-        host = this_host(load(self._env, Path.cwd()).store.host, home)
-        return changes.changing(self.store, conversation, home, host, CHANGE_WAIT_S)
+        workspace = self.workspace
+        return changes.changing(workspace.store, conversation, workspace.home, workspace.host, CHANGE_WAIT_S)

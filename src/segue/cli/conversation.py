@@ -1,41 +1,32 @@
-"""Changes of a conversation from the command line, through the library.
-
-``segue edit``: change one message; what follows stays, or is cut.
-
-``segue export``: a conversation as Markdown or JSON, on stdout.
-
-``segue fork``: go on from here under another key.
-
-``segue import``: a conversation made of an export.
-
-``segue rm``: forget conversations.
-
-``segue truncate``: drop a message and all after it.
-
-``segue undo``: take back the last edit, truncation or retry.
-"""
+"""``segue edit``, ``truncate``, ``undo``, ``fork``, ``rm``, ``export`` and ``import``."""
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-import anyio
 import click
 
-from segue.app.segue import Segue
 from segue.cli import options as prompts
-from segue.cli.options import complete_keys
+from segue.cli.options import complete_keys, open_here
 from segue.cli.render.output import agreed, answer, say
 from segue.core.usage import count_in_words
 
+if TYPE_CHECKING:
+    from segue import Segue
+
+NOTHING = "the new text is empty; to drop a message, use segue truncate"
+KINDS = {"edit": "the edit", "truncate": "the truncation", "retry": "the retry"}
 T = TypeVar("T")
 
 
 def change(work: Callable[[Segue], Awaitable[T]]) -> T:
+    import anyio
+
+    from segue import Segue
+
     async def go() -> T:
         async with Segue() as segue:
             return await work(segue)
@@ -51,9 +42,6 @@ def undo_hint(key: str) -> str:
     return f"To undo: segue undo {key}. What the next turn will do: segue why {key}"
 
 
-NOTHING = "the new text is empty; to drop a message, use segue truncate"
-
-
 @click.command("edit", short_help="Change a message.")
 @click.argument("key", shell_complete=complete_keys)
 @click.argument("message")
@@ -64,7 +52,6 @@ def edit(key: str, message: str, text: str | None, cut: bool) -> None:
 
     What follows stays, unless --cut is given. The next turn continues from the last unchanged point.
     """
-
     new = prompts.gather_prompt(text, use_stdin=text is None, nothing=NOTHING)
     count = change(lambda segue: segue.edit(key, message, new, cut=cut))
     which = f"#{message.removeprefix('#')}" if message.removeprefix("#").isdecimal() else message
@@ -80,15 +67,11 @@ def export(key: str, as_json: bool) -> None:
 
     Native session ids are written as short hashes: enough to compare them, not enough to resume them.
     """
-    from segue.app.segue import store_at_home
-    from segue.core.ids import conversation_key
-    from segue.turns import changes, exchange
-    from segue.turns.projection import projected
+    from segue.app import conversations
 
-    with store_at_home(os.environ) as store:
-        conversation = changes.known_conversation(store, conversation_key(key))
-        export = exchange.export_of(projected(store, conversation, os.environ, Path.cwd()), conversation)
-    answer(exchange.json(export) if as_json else exchange.markdown(export))
+    with open_here() as workspace:
+        exported = conversations.export(workspace, key, "json" if as_json else "markdown")
+    answer(exported)
 
 
 @click.command("fork", short_help="Continue from here under a new key.")
@@ -101,7 +84,6 @@ def fork(key: str, new_key: str | None, upto: str | None) -> None:
     Default for NEW_KEY: KEY~2. The first turn of the fork branches off the agent's session; the conversation
     KEY itself does not change.
     """
-
     say(change(lambda segue: segue.fork(key, new_key, upto=upto)))
 
 
@@ -113,17 +95,15 @@ def import_(file: Path, key: str | None) -> None:
 
     Messages are imported, native sessions are not, so the first turn sends the conversation as text.
     """
-    from segue.app.segue import store_at_home
+    from segue.app import conversations
     from segue.core.errors import Misuse
-    from segue.turns import exchange
 
     try:
         data = sys.stdin.buffer.read() if str(file) == "-" else file.expanduser().read_bytes()
     except OSError as error:
         raise Misuse(f"{file} cannot be read: {error.strerror}") from None
-    export = exchange.read(data)
-    with store_at_home(os.environ) as store:
-        say(exchange.take_in(store, export, key).key)
+    with open_here() as workspace:
+        say(conversations.import_(workspace, data, key))
 
 
 @click.command("rm", short_help="Forget a conversation.")
@@ -134,18 +114,11 @@ def rm(keys: tuple[str, ...], yes: bool) -> None:
 
     On a terminal, it asks first.
     """
-
     keys = tuple(dict.fromkeys(keys))
     if not yes and sys.stdin.isatty() and not agreed(f"Forget {', '.join(keys)}?"):
         raise click.Abort
 
-    async def forget(segue: Segue) -> None:
-        for key in keys:
-            await segue.conversation(key)
-        for key in keys:
-            await segue.remove(key)
-
-    change(forget)
+    change(lambda segue: segue.rm(*keys))
     say(f"Forgot {', '.join(keys)}.", err=True)
 
 
@@ -158,12 +131,8 @@ def truncate(key: str, message: str) -> None:
     The next turn continues from the point before it. What is dropped stays in the store, but no agent sees it
     again; segue undo brings it back.
     """
-
     count = change(lambda segue: segue.truncate(key, message))
     say(f"{dropped(count).capitalize()}. {undo_hint(key)}", err=True)
-
-
-KINDS = {"edit": "the edit", "truncate": "the truncation", "retry": "the retry"}
 
 
 @click.command("undo", short_help="Undo the last edit, truncation or retry.")
@@ -174,8 +143,7 @@ def undo(key: str) -> None:
     Run it again to undo the change before that. If something was said since, segue fork continues from an
     earlier message instead.
     """
-
     done = change(lambda segue: segue.undo(key))
-    count = len(done.removed)
+    count = done.restored
     back = f"; {count:,} message{'s are' if count != 1 else ' is'} back" if count else ""
     say(f"Undid {KINDS[done.kind]}{back}. See: segue log {key}", err=True)

@@ -13,7 +13,7 @@ from segue.cli.render.output import DIM, GREEN, PLAIN, RED, YELLOW, prose_width,
 from segue.cli.render.table import wrapped
 
 if TYPE_CHECKING:
-    from segue.app.doctor import Finding
+    from segue import SetupFinding
 
 SIGNS = {"ok": "✓", "note": "·", "warn": "!", "bad": "✗"}
 INKS = {"ok": GREEN, "note": DIM, "warn": YELLOW, "bad": RED}
@@ -43,7 +43,7 @@ def command(as_json: bool) -> int:
     return 1 if bad else 0
 
 
-def lines(finding: Finding, width: int) -> Iterator[str]:
+def lines(finding: SetupFinding, width: int) -> Iterator[str]:
     """What was found, and below it what to do."""
     first, *others = wrapped(finding.what, width, 2, f"{SIGNS[finding.level]} ")
     yield f"{INKS[finding.level]}{first[0]}{PLAIN}{first[1:]}"

@@ -1,15 +1,12 @@
-"""``segue log``: the dialogue, and under each answer how it came about and what it cost."""
+"""``segue log``: the dialogue, and for each answer how it came about and what it cost."""
 
 from __future__ import annotations
 
-import os
 import sys
-from pathlib import Path
-from typing import Any
 
 import click
 
-from segue.cli.options import complete_keys
+from segue.cli.options import complete_keys, open_here
 
 
 @click.command("log", short_help="Show a conversation.")
@@ -21,26 +18,19 @@ def command(key: str, full: bool, as_json: bool) -> None:
 
     Messages are numbered; segue edit, truncate and retry take #n or the id that --json shows.
     """
-    from segue.app.segue import store_at_home
+    from segue.app import conversations
     from segue.cli.render import dialogue
     from segue.cli.render.output import say, say_json, width_of
-    from segue.core.ids import conversation_key
-    from segue.turns import changes
-    from segue.turns.projection import projected
 
-    with store_at_home(os.environ) as stored:
-        conversation = changes.known_conversation(stored, conversation_key(key))
-        store = projected(stored, conversation, os.environ, Path.cwd())
-        turns = store.turns(conversation.id)
-        rows = store.log(conversation.id, withdrawn=True)
+    with open_here() as workspace:
+        shown = conversations.log(workspace, key)
     if as_json:
-        shown: list[dict[str, Any]] = [dialogue.as_object(row) for row in rows]
-        say_json(shown)
+        say_json(shown.messages)
         return
     width = width_of(sys.stdout)
-    if conversation.forked_from is not None:
-        say(f"a fork of {conversation.forked_from}")
-    for line in (*dialogue.dialogue_lines(rows, width, full=full), *dialogue.total_line(rows, turns, width)):
+    if shown.forked_from is not None:
+        say(f"a fork of {shown.forked_from}")
+    for line in (*dialogue.dialogue_lines(shown, width, full=full), *dialogue.total_line(shown, width)):
         say(line)
-    if not rows:
+    if not shown.messages:
         say(f'{key} has no messages yet. Say something: segue run {key} "hi"', err=True)

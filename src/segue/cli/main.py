@@ -1,7 +1,5 @@
-"""The entry point: finds the command, and turns every failure into one line and the right exit code.
-
-A group of commands, each in a module of its own that is imported when the command is called.
-"""
+"""The entry point: finds the command, which is imported when it is called, and turns every failure into one
+line and the right exit code."""
 
 from __future__ import annotations
 
@@ -112,7 +110,7 @@ def main() -> NoReturn:
     """Run the command line. Exit codes: 0 ok, 1 failed, 2 misuse, 75 try again, 124 limit, 130 cancelled."""
     threading.excepthook = _failed_beside
     try:
-        os.environ.update(_home())
+        _settle_environment()
         result = cli.main(prog_name="segue", standalone_mode=False)
         sys.stdout.flush()
         code = result if isinstance(result, int) else 0
@@ -157,13 +155,17 @@ def _mention() -> None:
             say(f"segue: {mention}", err=True)
 
 
-def _home() -> dict[str, str]:
-    """The user's home where the environment does not name it: agents would make theirs in the project."""
-    if os.environ.get("HOME", "").startswith("/"):
-        return {}
-    from segue.config.home import at_home
+def _settle_environment() -> None:
+    """The user's home where the environment does not name it: agents would make theirs in the project. And an
+    absolute ``SEGUE_HOME``, which means the same in every directory."""
+    named = os.environ.get("SEGUE_HOME", "")
+    if os.environ.get("HOME", "").startswith("/") and (not named or named.startswith("/")):
+        return
+    from pathlib import Path
 
-    return at_home(os.environ)
+    from segue.config.home import settled_environment
+
+    os.environ.update(settled_environment(os.environ, Path.cwd()))
 
 
 def _leave(code: int) -> NoReturn:
@@ -211,5 +213,7 @@ def _complain(message: str, code: str, exit_code: int) -> int:
     with suppress(OSError):
         say(f"segue: {line}", err=True)
         if {"--json", "--events"} & set(sys.argv):
-            say_json({"schema": 1, "error": {"code": code, "message": line}})
+            from segue.app.shapes import ErrorDetail, ErrorShown
+
+            say_json(ErrorShown(error=ErrorDetail(code, line)))
     return exit_code

@@ -1,9 +1,4 @@
-"""The options that every command which takes a turn shares: ``run``, ``retry``, ``why``.
-
-What is meant on the command line: a session by its id or its conversation, agents by their names.
-
-Where the prompt comes from: the argument, stdin, or both (the argument first).
-"""
+"""What commands share: where they run, the options of a turn, and the prompt from the argument or stdin."""
 
 from __future__ import annotations
 
@@ -11,51 +6,40 @@ import os
 import select
 import stat
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast, get_args
 
 import click
 
-from segue.agents.registry import BUILT_IN
 from segue.cli.render.output import say
 from segue.core.errors import Misuse
 from segue.core.request import Posture, Questions
-from segue.sessions.catalog import SessionCatalog
-from segue.sessions.listing import Listed
-from segue.store.store import Store
 
 if TYPE_CHECKING:
-    from segue.turns.request import Options
-
-
-def find_session(shelf: SessionCatalog, store: Store, name: str) -> Listed:
-    """The session of that id; else the one that the conversation of that key used last."""
-    try:
-        return shelf.find(name)
-    except Misuse:
-        conversation = store.conversation(name)
-        pins = store.pins(conversation.id) if conversation is not None else []
-        if not pins:
-            raise
-        return shelf.find(f"{pins[0].voice.agent}:{pins[0].native_id}")
-
-
-def known_agents(names: Iterable[str], declared: Iterable[str]) -> None:
-    """``Misuse`` for one that there is not: a slip would look like an empty list."""
-    known = {*BUILT_IN, *declared}
-    for name in names:
-        if name not in known:
-            raise Misuse(f'there is no agent "{name}". Known: {", ".join(sorted(known))}')
-
+    from segue.app.running import Options
+    from segue.app.workspace import Workspace
 
 NATIVE = "segue.native"
+MOST = 1e12
+"""As days, seconds, megabytes or money: more than anybody has, and little enough to count with."""
+
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-MOST = 1e12
-"""As days, seconds, megabytes or money: more than anybody has, and little enough to count with."""
+def open_here() -> Workspace:
+    """The store of this process's environment, and its directory."""
+    from segue.app.workspace import open_workspace
+
+    return open_workspace(os.environ, Path.cwd())
+
+
+def somebody_answers() -> bool:
+    """Whether a person sits at the terminal: what is asked on stderr can be answered on stdin."""
+    streams = (sys.stdin, sys.stderr)
+    return all(stream is not None and not stream.closed and stream.isatty() for stream in streams)
 
 
 class Amount(click.FloatRange):
@@ -85,19 +69,16 @@ class TurnCommand(click.Command):
 
 
 def complete_keys(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    from segue.app.segue import store_at_home
+    from segue.app.conversations import keys
 
-    with store_at_home(os.environ) as store:
-        keys = [each.conversation.key for each in store.conversations()]
-    return [key for key in keys if key.startswith(incomplete)]
+    with open_here() as workspace:
+        return [key for key in keys(workspace) if key.startswith(incomplete)]
 
 
 def _complete_agents(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    from segue.agents.registry import names
-    from segue.config.load import load
+    from segue.app.agents import agent_names
 
-    known = names(load(os.environ, Path.cwd()))
-    return [name for name in known if name.startswith(incomplete)]
+    return [name for name in agent_names(os.environ, Path.cwd()) if name.startswith(incomplete)]
 
 
 def _complete_accounts(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:

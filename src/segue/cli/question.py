@@ -11,12 +11,11 @@ from typing import Any
 import anyio
 import msgspec
 
-from segue.agents.base import Answer
+from segue.app.running import NOBODY, REFUSED, Answer
 from segue.cli.render import words
 from segue.cli.render.output import harmless, say
 from segue.cli.render.screen import Screen
 from segue.core.events import Permission, Question
-from segue.runner.attempt import NOBODY, REFUSED
 
 LINE_BYTES = 65_536
 
@@ -32,12 +31,6 @@ class Asked(msgspec.Struct, frozen=True):
     question: str
     options: tuple[Option, ...] = ()
     many: bool = msgspec.field(name="multiSelect", default=False)
-
-
-def somebody_answers() -> bool:
-    """Whether a person sits at the terminal: what is asked on stderr can be answered on stdin."""
-    streams = (sys.stdin, sys.stderr)
-    return all(stream is not None and not stream.closed and stream.isatty() for stream in streams)
 
 
 class QuestionForm:

@@ -1,15 +1,23 @@
-"""``segue why``: the ladder for the next turn, each check in words, and what each rung would cost."""
+"""``segue why``: the ladder for the next turn, each check in words, and what each mode would cost."""
 
 from __future__ import annotations
 
 import os
 import sys
-from pathlib import Path
 from typing import Any
 
 import click
 
-from segue.cli.options import RUNNING, WHO, TurnCommand, checked, complete_keys, take
+from segue.cli.options import (
+    RUNNING,
+    WHO,
+    TurnCommand,
+    checked,
+    complete_keys,
+    open_here,
+    somebody_answers,
+    take,
+)
 
 
 @click.command("why", cls=TurnCommand, short_help="Show what the next turn would do, and why.")
@@ -23,28 +31,19 @@ def command(ctx: click.Context, /, key: str, text: str | None, as_json: bool, **
 
     Nothing is run or changed. Without TEXT, the new message counts as empty; stdin is not read.
     """
-    from segue.app.segue import store_at_home
-    from segue.cli.question import somebody_answers
+    from segue.app.running import ready_turn
     from segue.cli.render import why as reasons
     from segue.cli.render.output import coloured, say, say_json, width_of
-    from segue.core.ids import conversation_key
-    from segue.turns.prepare import prepare
-    from segue.turns.request import request_from_options
-    from segue.turns.why import why
 
     wanted = checked(ctx, options)
-    with store_at_home(os.environ) as store:
-        answers = somebody_answers()
-        ask = request_from_options(
-            conversation_key(key), text or " ", wanted, may_be_empty=True, answers=answers
-        )
-        prepared = prepare(ask, os.environ, store, Path.cwd())
-        for mention in prepared.config.mentions:
+    with open_here() as workspace:
+        ready = ready_turn(workspace, key, text or " ", wanted, answers=somebody_answers(), may_be_empty=True)
+        for mention in ready.mentions:
             say(f"segue: {mention}", err=True)
-        found = why(prepared, store, len((text or "").encode()))
+        plan = ready.why(len((text or "").encode()))
     if as_json:
-        say_json(found)
+        say_json(plan)
         return
     home, width = os.environ.get("HOME", ""), width_of(sys.stdout)
-    for line in reasons.why_lines(found, width=width, home=home, colour=coloured(sys.stdout)):
+    for line in reasons.why_lines(plan, width=width, home=home, colour=coloured(sys.stdout)):
         say(line)

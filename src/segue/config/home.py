@@ -95,7 +95,7 @@ class Home:
 def home_of(env: Mapping[str, str], cwd: Path | None = None) -> Home:
     """The home that the environment names; a relative ``SEGUE_HOME`` starts at ``cwd``."""
     if named := env.get("SEGUE_HOME"):
-        return Home((cwd or Path.cwd()) / expand(named, env))
+        return Home((cwd or Path()) / expand(named, env))
     user = user_home(env)
     if sys.platform == "darwin":
         return Home(user / "Library" / "Application Support" / "segue")
@@ -116,6 +116,17 @@ def at_home(env: Mapping[str, str]) -> dict[str, str]:
     """The environment with a ``HOME`` that programs can rely on, as far as one is known."""
     found = None if env.get("HOME", "").startswith("/") else _passwd_home()
     return {**env, "HOME": found} if found is not None else dict(env)
+
+
+def settled_environment(env: Mapping[str, str], cwd: Path, home: str | Path | None = None) -> dict[str, str]:
+    """The environment with an absolute ``HOME`` and ``SEGUE_HOME``, so that nothing depends on the process's
+    own directory. ``home``: the ``SEGUE_HOME`` to use."""
+    settled = at_home(env)
+    if home is not None:
+        settled["SEGUE_HOME"] = str(cwd / Path(home).expanduser())
+    elif settled.get("SEGUE_HOME"):
+        settled["SEGUE_HOME"] = str(home_of(settled, cwd).root)
+    return settled
 
 
 def _passwd_home() -> str | None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
 import pytest
 
+from segue.app.conversations import conversation_of, dialogue_of, message_of
+from segue.app.shapes import ConversationShown, Dialogue
 from segue.cli import ls
 from segue.cli.render import dialogue
 from segue.core.model import Owner, Voice
@@ -68,7 +71,11 @@ def row(n: int, text: str, turn: Turn | TurnRow | None = None, **fields: Any) ->
 
 
 def shown(*rows: LogRow, width: int = 100, full: bool = False) -> list[str]:
-    return list(dialogue.dialogue_lines(rows, width, full=full, now_ms=NOW))
+    return list(dialogue.dialogue_lines(of(rows), width, full=full, now_ms=NOW))
+
+
+def of(rows: Sequence[LogRow], turns: Iterable[TurnRow] = ()) -> Dialogue:
+    return dialogue_of("t", rows, turns)
 
 
 def test_one_line_per_message_with_a_straight_right_edge() -> None:
@@ -183,15 +190,15 @@ def test_the_total_is_the_sum_of_the_rows_and_what_was_dropped_stands_apart() ->
         turn_row(None, id="3"),
     ]
     rows = [row(at, "x", turn=each) for at, each in enumerate(turns, 2)]
-    assert list(dialogue.total_line(rows, turns, 60)) == [f"{'total 2.4k · $0.047 · saved $0.050':>60}"]
-    assert list(dialogue.total_line(rows[:1], turns, 60)) == [
+    assert list(dialogue.total_line(of(rows, turns), 60)) == [f"{'total 2.4k · $0.047 · saved $0.050':>60}"]
+    assert list(dialogue.total_line(of(rows[:1], turns), 60)) == [
         f"{'total 1.2k · $0.023 · saved $0.050':>60}",
         f"{'dropped: 1 turn · 1.2k · $0.023':>60}",
     ]
     nothing = turn_row(told(cost_usd=None, usage=Usage()))
-    assert list(dialogue.total_line([row(2, "x", turn=nothing)], [nothing], 60)) == []
+    assert list(dialogue.total_line(of([row(2, "x", turn=nothing)], [nothing]), 60)) == []
     estimated = turn_row(told(cost_estimated=True))
-    assert list(dialogue.total_line([], [estimated], 60)) == [f"{'dropped: 1 turn · 1.2k · ~$0.023':>60}"]
+    assert list(dialogue.total_line(of([], [estimated]), 60)) == [f"{'dropped: 1 turn · 1.2k · ~$0.023':>60}"]
 
 
 def test_what_a_failed_turn_took_stands_in_its_row() -> None:
@@ -218,16 +225,16 @@ def test_age(ms: int, words: str) -> None:
 def test_an_object_can_be_encoded() -> None:
     failure = FailureShown("auth", None, "x", False)
     for each in (row(1, "a"), row(2, "b", told()), row(3, "c", told(failure=failure))):
-        assert msgspec.json.decode(msgspec.json.encode(dialogue.as_object(each)))["n"] == each.n
+        assert msgspec.json.decode(msgspec.json.encode(message_of(each)))["n"] == each.n
 
 
 # --- the list --------------------------------------------------------------------------------------
 
 
-def summary(key: str, title: str = "a title", **fields: Any) -> Summary:
+def summary(key: str, title: str = "a title", **fields: Any) -> ConversationShown:
     conversation = Conversation(id="c", key=key, created_ms=NOW)
     made: dict[str, Any] = {"messages": 6, "agents": ("claude",), "last_used_ms": NOW - 5 * MINUTE}
-    return Summary(conversation=conversation, title=title, **made | fields)
+    return conversation_of(Summary(conversation=conversation, title=title, **made | fields))
 
 
 def test_the_list_is_in_columns() -> None:

@@ -25,7 +25,8 @@ def waited(watch: FileWatch) -> float:
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
+def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(file_watch, "BACKSTOP_S", 60)
     (tmp_path / "out").write_text("first")
     return tmp_path / "out"
 
@@ -66,6 +67,7 @@ def test_what_grows_meanwhile_ends_the_wait(path: Path) -> None:
 
 
 def test_it_looks_less_often_the_longer_nothing_happens(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(file_watch, "BACKSTOP_S", 1)
     watch = CountedWatch(path)
     assert waited(watch) >= file_watch.BACKSTOP_S, "it returns for nothing at times"
     assert watch.looks <= 2 + 8 + file_watch.BACKSTOP_S / file_watch.PAUSE_S

@@ -1,22 +1,21 @@
-"""A conversation as lines or as objects: one message each, with the turn that made it."""
+"""A conversation as lines: one message each, with the turn that answered it."""
 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
-
-import msgspec
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from segue.cli.render import words
 from segue.cli.render.output import harmless
 from segue.cli.render.table import columns, fitted
 from segue.core.outcome import DOUBT
-from segue.core.turn import Turn, status_of
+from segue.core.turn import Turn
 from segue.core.usage import count_in_words, tokens_in_words
-from segue.core.view import has_walls
-from segue.store.records import LogRow, TurnRow
 from segue.system import clock
+
+if TYPE_CHECKING:
+    from segue.app.shapes import Dialogue, LogMessage
 
 TEXT_ROOM = 24
 """Rather than give the text less room than this, the age is left out, and then the tokens."""
@@ -31,28 +30,29 @@ NOTED_ROOM = 12
 
 
 def dialogue_lines(
-    rows: Sequence[LogRow], width: int, *, full: bool = False, now_ms: int | None = None
+    dialogue: Dialogue, width: int, *, full: bool = False, now_ms: int | None = None
 ) -> Iterator[str]:
     """One line per message; with ``full`` its whole text below it."""
     now = clock.now_ms() if now_ms is None else now_ms
-    heads, tails = _heads(rows, width), _tails(rows, now, width)
-    for row, head, tail in zip(rows, heads, tails, strict=True):
+    heads, tails = _heads(dialogue, width), _tails(dialogue, now, width)
+    for message, head, tail in zip(dialogue.messages, heads, tails, strict=True):
         room = width - columns(head) - len(tail) - 4
-        text = "" if full else _fitted(row.text, room)
+        text = "" if full else _fitted(message.text, room)
         yield f"{head}  {text}{' ' * (room - columns(text))}  {tail}".rstrip()
         if full:
-            yield from textwrap.indent(harmless(row.text), "    ").splitlines()
-        yield from _left_behind(row, width)
+            yield from textwrap.indent(harmless(message.text), "    ").splitlines()
+        yield from _left_behind(message, dialogue.turn_of(message), width)
         if full:
             yield ""
 
 
-def total_line(rows: Sequence[LogRow], turns: Iterable[TurnRow], width: int) -> Iterator[str]:
-    """What the rows add up to; and what else was paid for: turns of which no message stands any more."""
-    shown = {row.turn.id: row.turn.told for row in rows if row.turn is not None and row.turn.told is not None}
-    gone = [turn.told for turn in turns if turn.told is not None and turn.id not in shown]
-    saved = sum(turn.saved.usd for turn in shown.values() if turn.saved.usd is not None)
-    sums = [*_sums(shown.values()), f"saved {words.money(saved)}" if saved >= 0.0005 else ""]
+def total_line(dialogue: Dialogue, width: int) -> Iterator[str]:
+    """What the messages add up to; and what else was paid for: turns of which no message stands any more."""
+    standing = {message.run for message in dialogue.messages}
+    shown = [turn for run, turn in dialogue.turns.items() if run in standing]
+    gone = [turn for run, turn in dialogue.turns.items() if run not in standing]
+    saved = sum(turn.saved.usd for turn in shown if turn.saved.usd is not None)
+    sums = [*_sums(shown), f"saved {words.money(saved)}" if saved >= 0.0005 else ""]
     dropped = list(_sums(gone))
     if any(sums):
         line = f"total {' · '.join(part for part in sums if part)}"
@@ -73,36 +73,6 @@ def _sums(turns: Iterable[Turn]) -> Iterator[str]:
         yield words.money(sum(costs), any(turn.cost_estimated for turn in told))
 
 
-def as_object(row: LogRow) -> dict[str, Any]:
-    """What ``segue log --json`` says of a message."""
-    turn = row.turn.told if row.turn is not None else None
-    return {
-        "id": row.id if row.n or row.sender == "user" else None,
-        "n": row.n or None,
-        "from": row.sender,
-        "agent": row.voice.agent,
-        "role": row.voice.role or None,
-        "account": row.account or None,
-        "text": row.text,
-        "revision": row.revision,
-        "edited": row.edited_ms,
-        "created": row.created_ms,
-        "blank": row.blank,
-        "run": row.turn.id if row.turn is not None else None,
-        "mode": (turn.mode if turn is not None else None) if row.sender == "assistant" else None,
-        "state": row.turn.state if row.turn is not None else "done",
-        "status": status_of(row.turn.state) if row.turn is not None else "ok",
-        "recovery": row.turn.recovery if row.turn is not None else None,
-        "model": turn.model if turn is not None else None,
-        "usage": msgspec.to_builtins(turn.usage) if turn is not None else None,
-        "cost_usd": turn.cost_usd if turn is not None else None,
-        "cost_estimated": turn.cost_estimated if turn is not None else None,
-        "saved_usd": turn.saved.usd if turn is not None else None,
-        "sent": msgspec.to_builtins(turn.sent) if turn is not None else None,
-        "failure": msgspec.to_builtins(turn.failure) if turn is not None else None,
-    }
-
-
 def age(ms: int, now_ms: int) -> str:
     """``just now``, ``12 min ago``, ``3 h ago``, ``5 days ago``."""
     minutes = max(0, now_ms - ms) // 60_000
@@ -115,31 +85,31 @@ def age(ms: int, now_ms: int) -> str:
     return f"{minutes // (24 * 60)} days ago"
 
 
-def _heads(rows: Sequence[LogRow], width: int) -> list[str]:
+def _heads(dialogue: Dialogue, width: int) -> list[str]:
     """Number, voice and mode, in columns."""
-    names = [_who(row, rows[at - 1] if at else None) for at, row in enumerate(rows)]
-    numbers = max((len(str(row.n)) for row in rows), default=1) + 1
+    messages = dialogue.messages
+    names = [_who(message, messages[at - 1] if at else None) for at, message in enumerate(messages)]
+    numbers = max((len(str(message.n or 0)) for message in messages), default=1) + 1
     widest = min(max(map(columns, names), default=3), width // 3)
     names = [fitted(name, widest) for name in names]
     return [
-        f"{_number(row):<{numbers}}  {name}{' ' * (widest - columns(name))}  {_mode(row):<6}"
-        for row, name in zip(rows, names, strict=True)
+        f"{_number(message):<{numbers}}  {name}{' ' * (widest - columns(name))}  {message.mode or '':<6}"
+        for message, name in zip(messages, names, strict=True)
     ]
 
 
-def _number(row: LogRow) -> str:
+def _number(message: LogMessage) -> str:
     """What people call it by; a message that has no place has no number."""
-    if row.n:
-        return f"#{row.n}"
-    return "–" if row.turn is None or row.turn.state == "withdrawn" else "…"
+    if message.n is not None:
+        return f"#{message.n}"
+    return "–" if message.run is None or message.state == "withdrawn" else "…"
 
 
-def _tails(rows: Sequence[LogRow], now_ms: int, width: int) -> list[str]:
+def _tails(dialogue: Dialogue, now_ms: int, width: int) -> list[str]:
     """Notes, tokens, cost and age, in columns that end at the right edge."""
-    walls = len({row.account for row in rows}) > 1 or has_walls(m for row in rows for m in row.under)
-    cells = [(_notes(row, walls), *_spent(row), age(row.created_ms, now_ms)) for row in rows]
+    cells = [_tail(message, dialogue, now_ms) for message in dialogue.messages]
     widths = [max((len(cell[at]) for cell in cells), default=0) for at in range(4)]
-    head = max((columns(head) for head in _heads(rows, width)), default=0)
+    head = max((columns(head) for head in _heads(dialogue, width)), default=0)
     for left_out in (3, 1):
         if width - head - sum(widths[1:]) - 12 < TEXT_ROOM:
             widths[left_out] = 0
@@ -151,29 +121,31 @@ def _tails(rows: Sequence[LogRow], now_ms: int, width: int) -> list[str]:
     ]
 
 
-def _who(row: LogRow, before: LogRow | None) -> str:
-    name = f"{row.voice.agent} ({row.voice.role})" if row.voice.role else row.voice.agent
-    if row.sender == "assistant":
+def _tail(message: LogMessage, dialogue: Dialogue, now_ms: int) -> tuple[str, str, str, str]:
+    turn = dialogue.turn_of(message)
+    notes = _notes(message, turn, dialogue.walled)
+    return (notes, *_spent(message, turn), age(message.created, now_ms))
+
+
+def _who(message: LogMessage, before: LogMessage | None) -> str:
+    name = f"{message.agent} ({message.role})" if message.role else message.agent
+    if message.sender == "assistant":
         return name
-    return "you" if before is None or before.voice == row.voice else f"you → {name}"
+    same = before is None or (before.agent, before.role) == (message.agent, message.role)
+    return "you" if same else f"you → {name}"
 
 
-def _mode(row: LogRow) -> str:
-    turn = row.turn.told if row.turn is not None else None
-    return turn.mode if turn is not None and row.sender == "assistant" else ""
-
-
-def _notes(row: LogRow, walls: bool) -> str:
-    turn = row.turn.told if row.turn is not None else None
-    notes = ["(edited)" if row.edited_ms is not None else "", "(from nothing)" if row.blank else ""]
-    if row.sender == "assistant" and turn is not None:
-        notes += [_caught_up(row, turn, walls), f"after {turn.attempts[0].mode}" if turn.attempts[1:] else ""]
-    elif row.turn is not None and row.turn.state in SHOWN:
-        notes.append(SHOWN[row.turn.state])
+def _notes(message: LogMessage, turn: Turn | None, walled: bool) -> str:
+    notes = ["(edited)" if message.edited is not None else "", "(from nothing)" if message.blank else ""]
+    if message.sender == "assistant" and turn is not None:
+        stepped_down = f"after {turn.attempts[0].mode}" if turn.attempts[1:] else ""
+        notes += [_caught_up(message, turn, walled), stepped_down]
+    elif message.run is not None and message.state in SHOWN:
+        notes.append(SHOWN[message.state])
     return "  ".join(note for note in notes if note)
 
 
-def _caught_up(row: LogRow, turn: Turn, walls: bool) -> str:
+def _caught_up(message: LogMessage, turn: Turn, walled: bool) -> str:
     """Of a resume, what came with it as text; of a branch, where it went on from.
 
     Between walls of accounts or logins, what was sent is not simply what stands before the answer.
@@ -181,13 +153,12 @@ def _caught_up(row: LogRow, turn: Turn, walls: bool) -> str:
     late = turn.sent.text_messages - 1
     if turn.mode == "resume":
         return f"+{late} to catch up" if late > 0 else ""
-    start = row.n - 2 - late
-    return f"↳ from #{start}" if turn.mode == "branch" and start > 0 and not walls else ""
+    start = (message.n or 0) - 2 - late
+    return f"↳ from #{start}" if turn.mode == "branch" and start > 0 and not walled else ""
 
 
-def _spent(row: LogRow) -> tuple[str, str]:
-    turn = row.turn.told if row.turn is not None else None
-    if turn is None or (row.sender == "user" and turn.cost_usd in (None, 0) and not _new(turn)):
+def _spent(message: LogMessage, turn: Turn | None) -> tuple[str, str]:
+    if turn is None or (message.sender == "user" and turn.cost_usd in (None, 0) and not _new(turn)):
         return "", ""
     cost = words.money(turn.cost_usd, turn.cost_estimated) if turn.cost_usd is not None else "–"
     return tokens_in_words(_new(turn)), cost
@@ -198,20 +169,21 @@ def _new(turn: Turn) -> int | None:
     return sum(known) if known else None
 
 
-def _left_behind(row: LogRow, width: int) -> Iterator[str]:
+def _left_behind(message: LogMessage, turn: Turn | None, width: int) -> Iterator[str]:
     """Why a message has no answer, and what is still to be done about it."""
-    if (why := _unanswered(row)) is not None:
+    if (why := _unanswered(message, turn)) is not None:
         yield f"    ✗ {_fitted(why, width - 6)}"
-    if row.turn is not None and row.turn.recovery is not None:
-        yield f"    ↻ {_fitted(ADOPTED if row.turn.recovery == 'adopt' else LATER, width - 6)}"
+    if message.recovery is not None:
+        yield f"    ↻ {_fitted(ADOPTED if message.recovery == 'adopt' else LATER, width - 6)}"
 
 
-def _unanswered(row: LogRow) -> str | None:
-    turn = row.turn.told if row.turn is not None and row.sender == "user" else None
-    withdrawn = row.turn is not None and row.turn.state == "withdrawn"
+def _unanswered(message: LogMessage, turn: Turn | None) -> str | None:
+    if message.sender != "user":
+        turn = None
+    withdrawn = message.state == "withdrawn"
     if turn is None or turn.failure is None:
         return DIED if withdrawn and turn is None else None
-    why = words.failure(turn, row.voice.agent) if turn.failure.kind != "cancelled" else "cancelled"
+    why = words.failure(turn, message.agent) if turn.failure.kind != "cancelled" else "cancelled"
     why = f"refused: {why}" if withdrawn else why
     return why + _done(turn, why)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, TextIO
 
 import msgspec
@@ -13,10 +13,9 @@ from segue.cli.render.output import BOLD, DIM, PLAIN, coloured, harmless, prose_
 from segue.cli.render.table import fitted, joined, wrapped
 from segue.core.transcript import Entry
 from segue.core.usage import count_in_words, tokens_in_words
-from segue.sessions.summary import title_of
 
 if TYPE_CHECKING:
-    from segue.sessions.listing import Listed
+    from segue import Load, SessionShown, Tally
 
 HIDDEN = ("state", "unknown", "thinking")
 """Shown with ``--full`` only."""
@@ -52,22 +51,21 @@ def is_shown(entry: Entry) -> bool:
     return entry.kind not in HIDDEN and not (entry.inserted or entry.again)
 
 
-def heading(found: Listed, conversation: str | None, ink: Ink) -> Iterator[str]:
-    brief = found.brief
-    title = words.one_line(title_of(brief) or "untitled")
-    yield ink.bold(fitted(f"{found.place.agent} · {title}", ink.width))
+def heading(session: SessionShown, ink: Ink) -> Iterator[str]:
+    title = words.one_line(session.title or "untitled")
+    yield ink.bold(fitted(f"{session.agent} · {title}", ink.width))
     facts = (
-        found.id,
-        brief.cwd or "",
-        f"on {brief.branch}" if brief.branch else "",
-        brief.model or "",
-        words.size(found.stored.size),
-        f"conversation {conversation}" if conversation else "",
+        session.id,
+        session.cwd or "",
+        f"on {session.branch}" if session.branch else "",
+        session.model or "",
+        words.size(session.size),
+        f"conversation {session.conversation}" if session.conversation else "",
     )
     for line in joined([words.one_line(fact) for fact in facts if fact], ink.prose, 2):
         yield ink.dim(line)
-    if brief.trouble:
-        yield f"! {words.one_line(brief.trouble)}; see segue sessions check {found.id[:8]}"
+    if session.trouble:
+        yield f"! {words.one_line(session.trouble)}; see segue sessions check {session.id[:8]}"
 
 
 def entry_lines(entry: Entry, ink: Ink, full: bool, *, marked: bool = False) -> Iterator[str]:
@@ -133,15 +131,10 @@ def _labels(counts: dict[str, int]) -> list[str]:
     return [*named, f"{count_in_words(rest, 'note')} of the agent's own"] if rest else named
 
 
-def ending(
-    found: Listed, entries: Iterable[Entry], ink: Ink, *, whole: bool, window: int | None
-) -> Iterator[str]:
+def ending(session: SessionShown, counts: Tally, load: Load, ink: Ink) -> Iterator[str]:
     """What a resume would bring back, and what not; how full the window would be."""
-    from segue.sessions.counts import context_load, tally_of
-
-    counts = tally_of(entries, whole)
     yield ""
-    scope = "" if whole else " (counted in this page only: the session is large)"
+    scope = "" if counts.whole else " (counted in this page only: the session is large)"
     back = [count_in_words(counts.messages, "message"), count_in_words(counts.calls, "tool call")]
     back += _labels(counts.restored)
     left = [*_labels(counts.left), "the state of the screen and of running tasks"]
@@ -150,17 +143,15 @@ def ending(
     if counts.side:
         side = count_in_words(counts.side, "entry", "entries")
         yield from _dimmed(f"apart from the dialogue: {side} of side chains", ink)
-    loaded = context_load(found.brief, found.place.reader.window_rules, window)
-    if loaded.tokens is not None:
-        room = (
-            f" of {tokens_in_words(loaded.window)} ({loaded.share:.0%})" if loaded.share is not None else ""
-        )
-        plus = f", plus {tokens_in_words(loaded.reserved)} kept free for the answer"
-        then = "; the agent would compact at once" if loaded.compacts else ""
-        yield from _dimmed(
-            f"it would load about {tokens_in_words(loaded.tokens)} tokens{room}{plus}{then}", ink
-        )
-    expires = found.place.reader.expires_ms(found.stored, found.brief)
-    if expires is not None:
-        day = time.strftime("%Y-%m-%d", time.localtime(expires / 1000))
-        yield ink.dim(f"{found.place.agent} deletes it on {day} if it is not used before")
+    if load.tokens is not None:
+        yield from _dimmed(_loads(load, load.tokens), ink)
+    if session.expires is not None:
+        day = time.strftime("%Y-%m-%d", time.localtime(session.expires / 1000))
+        yield ink.dim(f"{session.agent} deletes it on {day} if it is not used before")
+
+
+def _loads(load: Load, tokens: int) -> str:
+    room = f" of {tokens_in_words(load.window)} ({load.share:.0%})" if load.share is not None else ""
+    plus = f", plus {tokens_in_words(load.reserved)} kept free for the answer"
+    then = "; the agent would compact at once" if load.compacts else ""
+    return f"it would load about {tokens_in_words(tokens)} tokens{room}{plus}{then}"

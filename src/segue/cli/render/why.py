@@ -1,11 +1,10 @@
-"""What to do about a check that failed, in one sentence. Pure.
-
-A decision in words: the ladder with each rung's reason and price, then the checks. Pure.
-"""
+"""A decision in words: the ladder with each rung's reason and price, then the checks, and what to do about
+those that failed. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -14,7 +13,9 @@ from segue.cli.render.output import BOLD, DIM, PLAIN
 from segue.cli.render.table import columns, joined, padded, wrapped
 from segue.core.turn import Check
 from segue.core.usage import count_in_words, tokens_in_words
-from segue.turns.why import RungShown, Why
+
+if TYPE_CHECKING:
+    from segue import RungShown, Why
 
 ANEW = "nothing to do: a new session takes its place"
 SIMPLE: dict[str, str] = {

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -14,7 +12,7 @@ from segue.cli.render.output import prose_width, say, say_json
 from segue.cli.render.table import wrapped
 
 if TYPE_CHECKING:
-    from segue.sessions.check import Finding
+    from segue import Finding
 
 MARKS = {"ok": "✓", "warning": "!", "error": "✗"}
 
@@ -28,43 +26,21 @@ def command(session: str, as_json: bool) -> int:
     Each finding says what it means and what to do. Nothing is changed. Exit code 1: a resume would fail, or
     the agent would be sent something broken.
     """
-    from segue.app.segue import store_at_home
-    from segue.cli.options import find_session
+    from segue.app import native, upkeep
+    from segue.cli.options import open_here
     from segue.cli.render.output import progress
-    from segue.sessions.catalog import SessionCatalog
-    from segue.sessions.check import Seen, check, facts_of, torn
 
-    with store_at_home(os.environ) as store:
-        shelf = SessionCatalog(os.environ, store, Path.cwd())
-        found = find_session(shelf, store, session)
-        seen, reader = Seen(), found.place.reader
-        with progress("reading", found.stored.size) as went:
-            for record in reader.read(found.stored):
-                seen.look(record.entries)
-                went(record.next)
-        seen.look(torn(reader, found.stored))
-        facts = facts_of(shelf, found)
-        findings = check(facts, seen)
-    sick = any(each.level == "error" for each in findings)
+    with open_here() as workspace:
+        found = native.find(workspace, session)
+        with progress("reading", found.size) as went:
+            report = upkeep.check(found, went)
     if as_json:
-        told = {
-            "schema": 1,
-            "session": found.id,
-            "agent": found.place.agent,
-            "sound": not sick,
-            "load": facts.load,
-            "findings": findings,
-        }
-        say_json(told)
+        say_json(report)
     else:
-        _print(found.id, found.place.agent, findings)
-    return 1 if sick else 0
-
-
-def _print(session: str, agent: str, findings: list[Finding]) -> None:
-    say(f"{agent} · {session}")
-    for line in lines(findings, prose_width(sys.stdout)):
-        say(line)
+        say(f"{report.agent} · {report.session}")
+        for line in lines(report.findings, prose_width(sys.stdout)):
+            say(line)
+    return 0 if report.sound else 1
 
 
 def lines(findings: Sequence[Finding], width: int) -> Iterator[str]:

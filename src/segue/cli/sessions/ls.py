@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -13,7 +11,7 @@ import click
 from segue.system import clock
 
 if TYPE_CHECKING:
-    from segue.sessions.summary import SessionShown
+    from segue import SessionShown
 
 HEAD = (
     *("agent", "last used", "messages", "size", "context", "cost"),
@@ -43,29 +41,21 @@ def command(
     ~ before the messages marks an estimate, for files of 4 MB or more; segue sessions search counts them.
     context is how full the model's window would be after a resume.
     """
-    from segue.app.segue import store_at_home
-    from segue.cli.options import known_agents
+    from segue.app import native
+    from segue.cli.options import open_here
     from segue.cli.render.output import say, say_json, width_of
-    from segue.sessions.catalog import SessionCatalog, short_names
-    from segue.sessions.summary import shown_session
 
-    here = Path.cwd() / cwd if cwd is not None else Path.cwd()
-    with store_at_home(os.environ) as store:
-        shelf = SessionCatalog(os.environ, store, here)
-        known_agents(agents, shelf.config.declared)
-        found = shelf.exact(shelf.sessions(everywhere, agents)[:limit])
-        sessions = [shown_session(each, shelf) for each in found]
-        names = short_names(each.id for each in shelf.all())
+    with open_here() as workspace:
+        listed = native.ls(workspace, everywhere=everywhere, agents=agents, cwd=cwd, limit=limit)
     if as_json:
-        say_json(sessions)
+        say_json(listed.sessions)
         return
-    if not sessions:
+    if not listed.sessions:
         where = "anywhere" if everywhere else "in this directory; segue sessions ls --all shows all"
         say(f"No sessions {where}.", err=True)
         return
-    limit_mb = shelf.config.continuity.max_session_mb
-    width = width_of(sys.stdout)
-    for line in lines(sessions, width, limit_mb * 1024 * 1024, names, everywhere=everywhere):
+    width, names = width_of(sys.stdout), listed.names()
+    for line in lines(listed.sessions, width, listed.size_limit, names, everywhere=everywhere):
         say(line)
 
 

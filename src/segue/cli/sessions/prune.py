@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -16,9 +14,8 @@ from segue.core.usage import count_in_words
 from segue.system import clock
 
 if TYPE_CHECKING:
-    from segue.sessions.prune import IdleHome, Prunable, Pruned
+    from segue.app.upkeep import PrunePlan, PruneResult, PruneRow
 
-MB = 1024 * 1024
 HEAD = ("agent", "session", "size", "last used", "conversation", "title")
 RIGHT = (2, 3)
 LEAST = (4,)
@@ -66,155 +63,101 @@ def command(
     ([retention] days); and private homes of runners that are gone. A session that is pinned, running or named
     by you is never deleted.
     """
-    from segue.app.segue import store_at_home
-    from segue.cli.options import known_agents
-    from segue.sessions.catalog import SessionCatalog, short_names
-    from segue.sessions.prune import Rules, idle_homes, prunable, wanted
+    from functools import partial
 
-    with store_at_home(os.environ) as store:
-        shelf = SessionCatalog(os.environ, store, Path.cwd())
-        known_agents(agents, shelf.config.declared)
-        limit = shelf.config.retention.days if days is None else days
-        rules = Rules(
-            days=limit,
-            larger=round(larger * MB) if larger is not None else None,
+    import anyio
+
+    from segue.app import upkeep
+    from segue.cli.options import open_here
+
+    with open_here() as workspace:
+        plan = upkeep.plan_prune(
+            workspace,
+            days=days,
+            larger_than=larger,
             agents=agents,
+            cwd=cwd,
             keep_last=keep_last,
             all_sessions=all_sessions,
         )
-        found = prunable(shelf, store, rules, Path.cwd() / cwd if cwd is not None else None)
-        chosen = [each for each in found if each.verdict.goes]
-        whole = cwd is None and larger is None and not agents
-        homes = idle_homes(shelf.home.runners, limit, wanted(shelf, store, chosen)) if whole else []
-        names = short_names(each.id for each in shelf.all())
         if not yes:
-            _show(found, [idle.home for idle in homes], names, as_json)
+            _show(plan, as_json)
             return 0
-        _confirm(chosen, names, confirm)
-        done = _prune(shelf, store, chosen, homes)
-    _told(done, names, as_json)
-    return 1 if done.failed else 0
+        _confirm(plan, confirm)
+        done = anyio.run(partial(upkeep.prune, workspace, plan))
+    _print(done, plan.names, as_json)
+    return 1 if done.report.failed else 0
 
 
-def _prune(shelf: Any, store: Any, chosen: Sequence[Prunable], homes: Sequence[IdleHome]) -> Pruned:
-    import anyio
-
-    from segue.sessions.prune import prune
-
-    return anyio.run(prune, shelf, store, chosen, homes, shelf.home.locks)
-
-
-def _confirm(chosen: Sequence[Prunable], names: Mapping[str, str], confirm: str | None) -> None:
+def _confirm(plan: PrunePlan, confirm: str | None) -> None:
     """What others made is deleted only by somebody who has seen this very list."""
-    from segue.core.errors import Misuse
-
-    foreign = [each for each in chosen if not each.verdict.candidate.known.ours]
-    code = _code(foreign)
-    if not foreign or confirm == code:
+    foreign = plan.foreign
+    if not foreign or confirm == plan.code:
         return
-    for line in lines(foreign, width_of(sys.stderr), names):
+    for line in lines(foreign, width_of(sys.stderr), plan.names):
         say(line, err=True)
     if confirm is None and sys.stdin.isatty():
         these = "this session" if len(foreign) == 1 else f"these {len(foreign):,} sessions"
         if agreed(f"Delete {these}, which Segue did not make?"):
             return
         raise click.Abort
-    were, them = ("session was", "it") if len(foreign) == 1 else ("sessions were", "them")
-    what = f"{len(foreign):,} {were} not made by Segue (listed on stderr)"
-    raise Misuse(f"{what}; to delete {them}, add --confirm {code}")
+    plan.refuse_unconfirmed(confirm)
 
 
-def _code(sessions: Sequence[Prunable]) -> str:
-    """Stands for these sessions and no others."""
-    from hashlib import sha256
-
-    names = sorted(f"{each.session.place.agent}:{each.session.id}" for each in sessions)
-    return sha256("\n".join(names).encode("utf-8", "surrogateescape")).hexdigest()[:8]
-
-
-def _show(found: Sequence[Prunable], homes: Sequence[Path], names: Mapping[str, str], as_json: bool) -> None:
+def _show(plan: PrunePlan, as_json: bool) -> None:
     from segue.cli.render import words
 
-    goes = [each for each in found if each.verdict.goes]
-    freed = sum(each.session.stored.size for each in goes)
+    report = plan.report()
     if as_json:
-        _print_json(goes, homes, freed, deleted=False)
+        say_json(report)
         return
-    for line in lines(goes, width_of(sys.stdout), names):
+    for line in lines(plan.rows, width_of(sys.stdout), plan.names):
         say(line)
-    for home in homes:
+    for home in report.homes:
         say(f"{home}: a runner's private home, no longer used")
-    stay = len(found) - len(goes)
-    kept = f"; {count_in_words(stay, 'session')} kept" if stay else ""
-    if not goes and not homes:
+    kept = f"; {count_in_words(plan.kept, 'session')} kept" if plan.kept else ""
+    if not report.sessions and not report.homes:
         say(f"Nothing to delete{kept}.", err=True)
         return
-    say(f"{count_in_words(len(goes), 'session')}, {words.size(freed)} would be freed{kept}.", err=True)
+    count = count_in_words(len(report.sessions), "session")
+    say(f"{count}, {words.size(report.freed)} would be freed{kept}.", err=True)
     say("To delete, run the same command with --yes.", err=True)
 
 
-def _told(done: Pruned, names: Mapping[str, str], as_json: bool) -> None:
+def _print(done: PruneResult, names: Mapping[str, str], as_json: bool) -> None:
     from segue.cli.render import words
 
     if as_json:
-        _print_json(done.deleted, done.homes, done.freed, deleted=True, failed=len(done.failed))
-    for each, why in (*done.kept, *done.failed):
-        say(f"segue: {each.session.id} stays: {why}", err=True)
+        say_json(done.report)
+    for session, why in done.stays:
+        say(f"segue: {session} stays: {why}", err=True)
     if not as_json:
-        for line in lines(done.deleted, width_of(sys.stdout), names):
+        for line in lines(done.rows, width_of(sys.stdout), names):
             say(line)
-        say(f"{count_in_words(len(done.deleted), 'session')} deleted, {words.size(done.freed)} freed.")
+        say(f"{count_in_words(len(done.rows), 'session')} deleted, {words.size(done.report.freed)} freed.")
 
 
 def lines(
-    sessions: Sequence[Prunable], width: int, names: Mapping[str, str], now_ms: int | None = None
+    rows: Sequence[PruneRow], width: int, names: Mapping[str, str], now_ms: int | None = None
 ) -> Iterator[str]:
     """A table of them; nothing where there are none."""
     from segue.cli.render import table
 
     now = clock.now_ms() if now_ms is None else now_ms
-    rows = [HEAD, *(_cells(each, now, names) for each in sessions)]
-    yield from table.table_lines(rows, width, right=RIGHT, least=LEAST) if sessions else ()
+    cells = [HEAD, *(_cells(row, now, names) for row in rows)]
+    yield from table.table_lines(cells, width, right=RIGHT, least=LEAST) if rows else ()
 
 
-def _cells(each: Prunable, now: int, names: Mapping[str, str]) -> tuple[str, ...]:
+def _cells(row: PruneRow, now: int, names: Mapping[str, str]) -> tuple[str, ...]:
     from segue.cli.render import words
     from segue.cli.render.dialogue import age
-    from segue.sessions.summary import title_of
 
-    session, known = each.session, each.verdict.candidate.known
+    session = row.shown
     return (
-        session.place.agent,
+        session.agent,
         names.get(session.id, session.id[:8]),
-        words.size(session.stored.size),
-        age(each.verdict.candidate.last_used_ms, now),
-        known.conversation or "–" if known.ours else "not Segue's",
-        words.one_line(title_of(session.brief) or ""),
+        words.size(session.size),
+        age(row.used_ms, now),
+        session.conversation or "–" if session.ours else "not Segue's",
+        words.one_line(row.title),
     )
-
-
-def _print_json(
-    sessions: Sequence[Prunable], homes: Sequence[Path], freed: int, *, deleted: bool, failed: int = 0
-) -> None:
-    rows = [
-        {
-            "id": each.session.id,
-            "agent": each.session.place.agent,
-            "size": each.session.stored.size,
-            "last_used": each.session.last_used_ms,
-            "ours": each.verdict.candidate.known.ours,
-            "conversation": each.verdict.candidate.known.conversation,
-            "path": each.session.stored.file,
-            "why": each.verdict.why,
-        }
-        for each in sessions
-    ]
-    told = {
-        "schema": 1,
-        "deleted": deleted,
-        "freed": freed,
-        "failed": failed,
-        "sessions": rows,
-        "homes": [str(home) for home in homes],
-    }
-    say_json(told)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 if TYPE_CHECKING:
-    from segue.sessions.repair import Repaired
+    from segue import RepairReport
 
 
 @click.command("repair", short_help="Write a repaired copy of a session beside it.")
@@ -24,47 +22,42 @@ def command(session: str, trim: bool, since: str | None, as_json: bool) -> None:
     rehearsal that costs nothing. A conversation that used the session continues with the copy, if that holds
     exactly the same messages.
     """
+    from functools import partial
+
     import anyio
-    import msgspec
 
-    from segue.agents.base import RepairOptions
-    from segue.app.segue import store_at_home
-    from segue.cli.options import find_session
+    from segue.app import native, upkeep
+    from segue.cli.options import open_here
     from segue.cli.render.output import say, say_json
-    from segue.sessions.catalog import SessionCatalog
-    from segue.sessions.repair import repair_session
 
-    with store_at_home(os.environ) as store:
-        shelf = SessionCatalog(os.environ, store, Path.cwd())
-        found = find_session(shelf, store, session)
-        repaired = anyio.run(
-            repair_session, shelf, store, os.environ, found, RepairOptions(trim=trim, since=since)
-        )
+    with open_here() as workspace:
+        found = native.find(workspace, session)
+        report = anyio.run(partial(upkeep.repair, workspace, found, trim=trim, since=since))
     if as_json:
-        say_json({"schema": 1, "agent": found.place.agent, **msgspec.structs.asdict(repaired)})
+        say_json(report)
         return
-    if repaired.session == found.id:
+    if report.session == found.id:
         say("There was nothing to repair; the session stays as it is.", err=True)
         return
-    say(repaired.session)
-    for line in _words(repaired):
+    say(report.session)
+    for line in _words(report):
         say(line, err=True)
 
 
-def _words(repaired: Repaired) -> list[str]:
+def _words(report: RepairReport) -> list[str]:
     from segue.cli.render import words
 
-    lines = [f"  {done}" for done in repaired.done] or ["  the agent's own notes were left out"]
-    lines.append(f"  {words.size(repaired.size_before)} before, {words.size(repaired.size)} now")
-    if repaired.rehearsed:
+    lines = [f"  {done}" for done in report.done] or ["  the agent's own notes were left out"]
+    lines.append(f"  {words.size(report.size_before)} before, {words.size(report.size)} now")
+    if report.rehearsed:
         lines.append("  verified: read back, and resumed in a rehearsal")
     else:
-        lines.append(f"  verified: read back; not rehearsed ({repaired.why_not})")
-    lines += [f"  still: {each.means}" for each in repaired.findings]
-    if repaired.stays is not None:
-        lines.append(f"  its conversation does not continue with the copy: {repaired.stays}")
-    if repaired.conversation is not None:
-        lines.append(f"  {repaired.conversation} continues with it: segue run {repaired.conversation}")
+        lines.append(f"  verified: read back; not rehearsed ({report.why_not})")
+    lines += [f"  still: {each.means}" for each in report.findings]
+    if report.stays is not None:
+        lines.append(f"  its conversation does not continue with the copy: {report.stays}")
+    if report.conversation is not None:
+        lines.append(f"  {report.conversation} continues with it: segue run {report.conversation}")
     else:
-        lines.append(f"  continue with it: segue sessions continue {repaired.session[:8]}")
+        lines.append(f"  continue with it: segue sessions continue {report.session[:8]}")
     return lines

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from segue.system import clock
 
 if TYPE_CHECKING:
-    from segue.config.schema import Config
-    from segue.sessions.copies.restore import CopyShown
-    from segue.store.copies import KeptRow
-    from segue.store.store import Store
+    from segue import CopyShown
 
 HEAD = ("agent", "session", "kept", "size", "kept size", "", "conversation")
 RIGHT = (2, 3, 4)
@@ -35,55 +30,27 @@ def command(session: str | None, as_json: bool) -> None:
     AGENT/ACCOUNT:ID; or a conversation's key. The session is restored to its old place, and nothing is
     overwritten. If a conversation's session is gone, its next turn does this by itself.
     """
-    from segue.app.segue import store_at_home
-    from segue.cli.render.output import say, say_json
-    from segue.config.load import load
-
-    with store_at_home(os.environ) as store:
-        config = load(os.environ, Path.cwd())
-        if session is None:
-            _list(store, config, as_json)
-            return
-        done = [_restored(store, config, row) for row in _missing(store, config, session)]
-    if as_json:
-        say_json({"schema": 1, "restored": done})
-        return
-    for each in done:
-        say(f"Restored {each['agent']}'s session {each['id']} to {each['path']}")
-
-
-def _missing(store: Store, config: Config, name: str) -> list[KeptRow]:
-    """Those of a conversation that are still there need nothing."""
-    from segue.core.errors import Misuse
-    from segue.sessions.copies.restore import choose_copy
-
-    found = choose_copy(store, name)
-    gone = [row for row in found if not _shown(store, config, row).present]
-    if not gone:
-        there = _shown(store, config, found[0])
-        raise Misuse(f"{there.path} already exists; move it away to restore the copy")
-    return gone
-
-
-def _restored(store: Store, config: Config, row: KeptRow) -> dict[str, Any]:
     import anyio
 
-    from segue.config.home import home_of, this_host
-    from segue.turns.session_copies import restore_if_gone
+    from segue.app import upkeep
+    from segue.cli.options import open_here
+    from segue.cli.render.output import say, say_json
 
-    copy, home = _shown(store, config, row), home_of(os.environ)
-    host = this_host(config.store.host, home)
-    done = anyio.run(restore_if_gone, store, row, _home(config, row), home, host)
-    facts = {"id": copy.id, "agent": copy.agent, "account": copy.account, "conversation": copy.conversation}
-    return facts | {"path": str(done.path), "files": done.files, "size": done.size}
+    with open_here() as workspace:
+        if session is None:
+            _list(upkeep.copies(workspace), as_json)
+            return
+        report = anyio.run(upkeep.restore, workspace, session)
+    if as_json:
+        say_json(report)
+        return
+    for each in report.restored:
+        say(f"Restored {each.agent}'s session {each.id} to {each.path}")
 
 
-def _list(store: Store, config: Config, as_json: bool) -> None:
+def _list(copies: Sequence[CopyShown], as_json: bool) -> None:
     from segue.cli.render.output import say, say_json, width_of
-    from segue.sessions.copies.restore import shown_copies
 
-    keys = {each.conversation.id: each.conversation.key for each in store.conversations()}
-    copies = [shown_copies(row, _known_home(config, row), keys) for row in store.session_copies()]
     if as_json:
         say_json(copies)
     elif not copies:
@@ -114,27 +81,3 @@ def _cells(each: CopyShown, now: int) -> tuple[str, ...]:
         "" if each.present else "gone",
         each.conversation or "",
     )
-
-
-def _shown(store: Store, config: Config, row: KeptRow) -> CopyShown:
-    from segue.sessions.copies.restore import shown_copies
-
-    keys = {each.conversation.id: each.conversation.key for each in store.conversations()}
-    return shown_copies(row, _home(config, row), keys)
-
-
-def _known_home(config: Config, row: KeptRow) -> Path | None:
-    """None: it belongs nowhere on this host."""
-    from segue.core.errors import Misuse
-
-    try:
-        return _home(config, row)
-    except Misuse:
-        return None
-
-
-def _home(config: Config, row: KeptRow) -> Path:
-    from segue.config.home import home_of, this_host
-    from segue.sessions.copies.restore import home_on
-
-    return home_on(row, this_host(config.store.host, home_of(os.environ)), config, os.environ)

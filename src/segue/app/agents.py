@@ -1,0 +1,67 @@
+"""Which agents there are, where each was found, and what it can do."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from segue.agents import probe, registry
+from segue.agents.base import Agent
+from segue.app.shapes import AgentShown
+from segue.config.home import home_of
+from segue.config.load import load
+from segue.config.schema import Config
+from segue.core.environment import child_environment
+from segue.core.errors import SegueError
+from segue.core.request import Runtime
+
+AT_ONCE = 8
+
+
+def survey(env: Mapping[str, str], cwd: Path) -> list[AgentShown]:
+    """Look for all agents at once; a probe is answered from the cache where nothing changed."""
+    config = load(env, cwd)
+    cache = probe_cache(env)
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        return list(pool.map(lambda name: _look(name, config, cache, env), registry.imported(config)))
+
+
+def agent_names(env: Mapping[str, str], cwd: Path) -> tuple[str, ...]:
+    """All agents that there are, installed or not."""
+    return registry.names(load(env, cwd))
+
+
+def probe_cache(env: Mapping[str, str]) -> Path | None:
+    """Where probes are remembered; None where the home cannot be written."""
+    home = home_of(env)
+    try:
+        home.make(home.root)
+    except OSError:
+        return None
+    return home.probes if os.access(home.root, os.W_OK) else None
+
+
+def probed(agent: Agent, env: Mapping[str, str], config: Config, cache: Path | None) -> Runtime:
+    """The agent's program, in the environment in which a turn would start it."""
+    child = child_environment(env, registry.variables(), keys_withheld=agent.facts.keys).env
+    return probe.probe(agent, env=child, configured=config.commands.get(agent.facts.name), cache=cache)
+
+
+def place_of(agent: Agent, runtime: Runtime) -> str:
+    return "built in" if agent.facts.builtin else runtime.command[0]
+
+
+def _look(name: str, config: Config, cache: Path | None, env: Mapping[str, str]) -> AgentShown:
+    accounts = tuple(key for key, account in config.accounts.items() if account.agent == name)
+    label = name
+    try:
+        agent = registry.get(name, config)
+        label = agent.facts.label
+        runtime = probed(agent, env, config, cache)
+    except SegueError as error:
+        return AgentShown(name, label, None, None, None, None, accounts, error.message)
+    path = place_of(agent, runtime)
+    version, can = runtime.version, runtime.capabilities
+    return AgentShown(name, label, path, version, runtime.distribution, can, accounts)

@@ -1,0 +1,178 @@
+"""Conversations, read: the log, the list, the last answer, exports; and an export made a conversation."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Literal, cast
+
+from segue.app.shapes import ConversationShown, Dialogue, LastAnswer, LogMessage
+from segue.app.workspace import Workspace
+from segue.core.errors import StoreAway
+from segue.core.turn import Turn, status_of
+from segue.core.view import has_walls
+from segue.store.records import LogRow, Summary, TurnRow
+
+UNFINISHED = ("needs_you", "running", "parked", "queued")
+POLL_S = 0.2
+AWAY_S = 45.0
+"""How long the store may be away while somebody waits for a turn."""
+
+
+def log(workspace: Workspace, key: str) -> Dialogue:
+    """The conversation, message by message.
+
+    What a killed Segue left behind reads as the next turn will settle it; ``recovery`` says so.
+    """
+    conversation = workspace.conversation(key)
+    store = workspace.projected(conversation)
+    turns = store.turns(conversation.id)
+    rows = store.log(conversation.id, withdrawn=True)
+    return dialogue_of(conversation.key, rows, turns, conversation.forked_from)
+
+
+def dialogue_of(
+    key: str, rows: Sequence[LogRow], turns: Iterable[TurnRow], forked_from: str | None = None
+) -> Dialogue:
+    """What the store has of a conversation, as the outside sees it."""
+    shown = [row.turn for row in rows if row.turn is not None]
+    marks = (mark for row in rows for mark in row.under)
+    return Dialogue(
+        key=key,
+        forked_from=forked_from,
+        messages=tuple(map(message_of, rows)),
+        turns={turn.id: turn.told for turn in (*turns, *shown) if turn.told is not None},
+        walled=len({row.account for row in rows}) > 1 or has_walls(marks),
+    )
+
+
+def message_of(row: LogRow) -> LogMessage:
+    turn = row.turn.told if row.turn is not None else None
+    return LogMessage(
+        id=row.id if row.n or row.sender == "user" else None,
+        n=row.n or None,
+        sender=row.sender,
+        agent=row.voice.agent,
+        role=row.voice.role or None,
+        account=row.account or None,
+        text=row.text,
+        revision=row.revision,
+        edited=row.edited_ms,
+        created=row.created_ms,
+        blank=row.blank,
+        run=row.turn.id if row.turn is not None else None,
+        mode=turn.mode if turn is not None and row.sender == "assistant" else None,
+        state=row.turn.state if row.turn is not None else "done",
+        status=status_of(row.turn.state) if row.turn is not None else "ok",
+        recovery=row.turn.recovery if row.turn is not None else None,
+        model=turn.model if turn is not None else None,
+        usage=turn.usage if turn is not None else None,
+        cost_usd=turn.cost_usd if turn is not None else None,
+        cost_estimated=turn.cost_estimated if turn is not None else None,
+        saved_usd=turn.saved.usd if turn is not None else None,
+        sent=turn.sent if turn is not None else None,
+        failure=turn.failure if turn is not None else None,
+    )
+
+
+def ls(workspace: Workspace) -> list[ConversationShown]:
+    """All conversations, the last used first."""
+    from segue.turns.projection import list_projected
+
+    return [conversation_of(each) for each in list_projected(workspace.store, workspace.env, workspace.cwd)]
+
+
+def conversation_of(each: Summary) -> ConversationShown:
+    state = each.state if each.state in UNFINISHED else "idle"
+    return ConversationShown(
+        key=each.conversation.key,
+        title=each.title,
+        agents=each.agents,
+        agent=each.conversation.agent or None,
+        account=each.conversation.account or None,
+        model=each.conversation.model,
+        role=each.conversation.role or None,
+        cwd=each.conversation.cwd or None,
+        messages=each.messages,
+        state=cast("Literal['idle', 'needs_you', 'running', 'parked', 'queued']", state),
+        status=status_of(each.state) if each.state is not None else None,
+        recovery=each.recovery,
+        created=each.conversation.created_ms,
+        last_used=each.last_used_ms,
+        tokens=each.tokens,
+        cost_usd=each.cost_usd,
+        cost_estimated=each.cost_estimated,
+        saved_usd=each.saved_usd,
+        forked_from=each.conversation.forked_from,
+    )
+
+
+def keys(workspace: Workspace) -> list[str]:
+    return [each.conversation.key for each in workspace.store.conversations()]
+
+
+def last(workspace: Workspace, key: str, *, wait: bool = False) -> LastAnswer:
+    """The last answer of a conversation. ``wait``: first for the end of a turn that runs or waits."""
+    from segue.turns.liveness import under_way
+
+    conversation = workspace.conversation(key)
+    if wait:
+        host = workspace.host
+        wait_until_idle(lambda: under_way(workspace.store, conversation.id, host))
+    store = workspace.projected(conversation)
+    rows = store.log(conversation.id)
+    standing = {row.id for row in rows}
+    runs = [turn for turn in store.turns(conversation.id) if _counts(turn, standing)]
+    answers = [row for row in rows if row.sender == "assistant"]
+    newest = runs[-1] if runs else None
+    told = newest.told if newest is not None else None
+    return LastAnswer(
+        text=answers[-1].text if answers else None,
+        told=_told(answers[-1]) if answers else None,
+        failed=told if told is not None and told.failure is not None else None,
+        agent=newest.voice.agent if newest is not None else None,
+        running=newest is not None and told is None,
+    )
+
+
+def wait_until_idle(is_busy: Callable[[], bool]) -> None:
+    """Until no turn runs or waits; while the store is away, for the store."""
+    away_until: float | None = None
+    while True:
+        try:
+            if not is_busy():
+                return
+            away_until = None
+        except StoreAway:
+            away_until = time.monotonic() + AWAY_S if away_until is None else away_until
+            if time.monotonic() > away_until:
+                raise
+        time.sleep(POLL_S)
+
+
+def _counts(turn: TurnRow, standing: set[str]) -> bool:
+    """A turn that never began, or whose message was dropped since, is not the newest of anything."""
+    return turn.state == "queued" or (turn.state != "withdrawn" and turn.message in standing)
+
+
+def _told(answer: LogRow) -> Turn | LogMessage:
+    """The turn that gave an answer; of one that was imported, what the log says of it."""
+    turn = answer.turn
+    return turn.told if turn is not None and turn.told is not None else message_of(answer)
+
+
+def export(workspace: Workspace, key: str, form: Literal["json", "markdown"] = "json") -> str:
+    """The conversation as JSON, which ``import_`` accepts, or as Markdown to read."""
+    from segue.turns import exchange
+
+    conversation = workspace.conversation(key)
+    exported = exchange.export_of(workspace.projected(conversation), conversation)
+    return exchange.markdown(exported) if form == "markdown" else exchange.json(exported)
+
+
+def import_(workspace: Workspace, data: str | bytes, key: str | None = None) -> str:
+    """Make a conversation of an export, under its own key or another one; its key."""
+    from segue.turns import exchange
+
+    exported = exchange.read(data.encode() if isinstance(data, str) else data)
+    return exchange.take_in(workspace.store, exported, key).key

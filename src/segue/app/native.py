@@ -1,0 +1,288 @@
+"""The agents' own sessions: which there are, what is in one, what matches a search, how one is continued."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+
+from segue.agents.base import entries_of
+from segue.agents.registry import names as agent_names
+from segue.app.workspace import Workspace
+from segue.core.errors import Misuse
+from segue.core.transcript import Entry
+from segue.sessions.catalog import SessionCatalog, short_names
+from segue.sessions.counts import Load, Tally, context_load, tally_of
+from segue.sessions.listing import Listed
+from segue.sessions.summary import SessionShown, shown_session, title_of
+from segue.system import clock
+
+if TYPE_CHECKING:
+    from segue.app.running import Options
+    from segue.config.schema import Config
+    from segue.sessions.reading import Page
+    from segue.sessions.search.index import Index
+    from segue.sessions.search.search import Hit
+
+MB = 1024 * 1024
+SHORT = 8
+"""An id is shown by so many characters, or by as many as tell it apart."""
+_AGO = re.compile(r"(\d{1,6})\s*(min|h|d|w)")
+_SECONDS = {"min": 60, "h": 3_600, "d": 86_400, "w": 7 * 86_400}
+
+
+def catalog_of(workspace: Workspace, cwd: str | Path | None = None) -> SessionCatalog:
+    """``cwd``: another directory than the caller's."""
+    here = workspace.cwd / cwd if cwd is not None else workspace.cwd
+    return SessionCatalog(workspace.env, workspace.store, here)
+
+
+def refuse_unknown_agents(names: Iterable[str], config: Config) -> None:
+    """``Misuse`` for an agent that does not exist: a typing error would look like an empty list."""
+    for name in names:
+        if name not in (known := agent_names(config)):
+            raise Misuse(f'there is no agent "{name}". Known: {", ".join(sorted(known))}')
+
+
+class SessionList:
+    """Sessions of a directory or of all, the last used first."""
+
+    def __init__(self, catalog: SessionCatalog, sessions: list[SessionShown]) -> None:
+        self._catalog, self.sessions = catalog, sessions
+
+    @property
+    def size_limit(self) -> int:
+        """Sessions above this are not resumed."""
+        return self._catalog.config.continuity.max_session_mb * MB
+
+    def names(self) -> Mapping[str, str]:
+        """For each id so much of it that no other session on this machine begins alike."""
+        return short_names(each.id for each in self._catalog.all())
+
+
+def ls(
+    workspace: Workspace,
+    *,
+    everywhere: bool = False,
+    agents: Sequence[str] = (),
+    cwd: str | Path | None = None,
+    limit: int | None = None,
+) -> SessionList:
+    catalog = catalog_of(workspace, cwd)
+    refuse_unknown_agents(agents, catalog.config)
+    listed = catalog.exact(catalog.sessions(everywhere, agents)[:limit])
+    return SessionList(catalog, [shown_session(each, catalog) for each in listed])
+
+
+class OpenSession:
+    """One session, found by its name, to be read."""
+
+    def __init__(self, catalog: SessionCatalog, listed: Listed) -> None:
+        self.catalog, self.listed = catalog, listed
+
+    @property
+    def id(self) -> str:
+        return self.listed.id
+
+    @property
+    def agent(self) -> str:
+        return self.listed.place.agent
+
+    @property
+    def size(self) -> int:
+        return self.listed.stored.size
+
+    @cached_property
+    def shown(self) -> SessionShown:
+        return shown_session(self.listed, self.catalog)
+
+    @property
+    def load(self) -> Load:
+        """What a resume would load."""
+        known = self.catalog.known(self.agent, self.id)
+        window = known.row.context.window if known.row is not None else None
+        return context_load(self.listed.brief, self.listed.place.reader.window_rules, window)
+
+    def page(
+        self,
+        *,
+        before: str | None = None,
+        at: str | None = None,
+        size: int = 100,
+        wanted: Callable[[Entry], bool] | None = None,
+    ) -> Page:
+        """The newest page, the one before an event, or the one that ends with an event."""
+        from segue.sessions.reading import all_entries, newest_page, page_around
+
+        reader, stored = self.listed.place.reader, self.listed.stored
+        if at is not None:
+            return page_around(reader, stored, at, size)
+        return newest_page(reader, stored, before_id=before, size=size, wanted=wanted or all_entries)
+
+    def entries(self) -> Iterator[Entry]:
+        return entries_of(self.listed.place.reader, self.listed.stored)
+
+    def tally(self, entries: Iterable[Entry], *, whole: bool) -> Tally:
+        """What a resume would bring back of these entries, and what not."""
+        return tally_of(entries, whole)
+
+    def side_chains(self) -> list[tuple[str, Iterator[Entry]]]:
+        """What subagents did in files of their own: id and entries of each."""
+        reader = self.listed.place.reader
+        return [
+            (chain.id, (msgspec.structs.replace(entry, side=True) for entry in entries_of(reader, chain)))
+            for chain in reader.side(self.listed.stored)
+        ]
+
+    def followed(self) -> Callable[[Iterable[str]], Iterator[Entry]]:
+        """Note where the session ends now; then, given the ids that were shown, yield what is new."""
+        from segue.sessions.reading import end_of, follow_session
+
+        reader, stored = self.listed.place.reader, self.listed.stored
+        start = end_of(reader, stored)
+        before = [] if stored.appends else [entry.id for entry in self.entries()]
+
+        def follow(shown: Iterable[str]) -> Iterator[Entry]:
+            return follow_session(self.listed.place, stored, start, [*shown, *before], stop=lambda: False)
+
+        return follow
+
+
+def find(workspace: Workspace, name: str) -> OpenSession:
+    """The session of that id; else the one that the conversation of that key used last."""
+    catalog, store = catalog_of(workspace), workspace.store
+    try:
+        return OpenSession(catalog, catalog.find(name))
+    except Misuse:
+        conversation = store.conversation(name)
+        pins = store.pins(conversation.id) if conversation is not None else []
+        if not pins:
+            raise
+        return OpenSession(catalog, catalog.find(f"{pins[0].voice.agent}:{pins[0].native_id}"))
+
+
+class SearchResult:
+    """The matches, the best and newest first. ``busy``: another process is updating the index."""
+
+    def __init__(self, hits: list[Hit], busy: bool, ids: Iterable[str], catalog: SessionCatalog) -> None:
+        self.hits, self.busy = hits, busy
+        self._ids, self._places = set(ids), catalog.places
+
+    def short_name(self, hit: Hit) -> str:
+        """So much of its session's id that no other one begins alike."""
+        for length in range(SHORT, len(hit.session)):
+            begin = hit.session[:length]
+            if sum(each.startswith(begin) for each in self._ids) == 1:
+                return begin
+        return hit.session
+
+    def title(self, hit: Hit) -> str:
+        for place in self._places:
+            if place.agent == hit.agent and hit.path.startswith(str(place.home)):
+                stored = place.find(hit.session)
+                if stored is not None:
+                    return title_of(place.reader.brief(stored)) or ""
+        return ""
+
+
+def search(
+    workspace: Workspace,
+    text: str,
+    *,
+    agents: Sequence[str] = (),
+    since: str | None = None,
+    where: Literal["tool", "text"] | None = None,
+    here: bool = False,
+    limit: int = 20,
+    index: bool = True,
+    on_progress: Callable[[int, int], None] | None = None,
+) -> SearchResult:
+    """``index`` false: only what is already indexed is searched."""
+    from segue.sessions.search.query import parsed
+    from segue.sessions.search.search import Wanted
+    from segue.sessions.search.search import search as find_matches
+
+    wanted = Wanted(
+        text=text,
+        agents=tuple(agents),
+        since_ms=since_ms(since, clock.now_s()) if since is not None else None,
+        where=where,
+        here=workspace.cwd if here else None,
+        limit=limit,
+    )
+    parsed(wanted.text)
+    catalog = catalog_of(workspace)
+    refuse_unknown_agents(agents, catalog.config)
+    opened, busy = _index(catalog, on_progress if index else None, update=index)
+    with opened:
+        hits = find_matches(opened, catalog.places, wanted)
+        return SearchResult(hits, busy, (file.session for file in opened.files()), catalog)
+
+
+def _index(
+    catalog: SessionCatalog, on_progress: Callable[[int, int], None] | None, *, update: bool
+) -> tuple[Index, bool]:
+    """The index, and whether somebody else is updating it."""
+    from segue.sessions.search.index import open_index
+    from segue.sessions.search.update import updated
+
+    if not update:
+        return open_index(catalog.home.index), False
+    index, done = updated(catalog.home.index, catalog.places, on_progress)
+    return index, done.busy
+
+
+def since_ms(text: str, now_s: float) -> int:
+    """``7d``, ``12h``, ``2w``, ``30min``, or a day (and time) of the local calendar."""
+    from datetime import datetime
+
+    if ago := _AGO.fullmatch(text.strip().lower()):
+        return int((now_s - int(ago[1]) * _SECONDS[ago[2]]) * 1000)
+    try:
+        return int(datetime.fromisoformat(text.strip()).timestamp() * 1000)
+    except (ValueError, OverflowError, OSError):
+        raise Misuse(
+            f"--since {text}: give a time such as 7d, 12h or 2w, or a date such as 2026-11-01"
+        ) from None
+
+
+class Continuation(msgspec.Struct, frozen=True):
+    """The turn that continues a session. ``new``: a conversation begins with it."""
+
+    key: str
+    options: Options
+    new: bool
+
+
+def continuation(
+    workspace: Workspace, session: str | None, key: str | None, options: Options
+) -> Continuation:
+    """``session`` None: the newest one of the directory. A session that belongs to a conversation continues
+    there; any other becomes one, under ``key`` or a key of its own."""
+    from segue.sessions.check import facts_of
+
+    options = options.copy()
+    catalog = catalog_of(workspace, options.get("cwd") or None)
+    listed = catalog.find(session) if session is not None else catalog.newest()
+    known = catalog.known(listed.place.agent, listed.id)
+    owner = known.conversation if known.pinned else None
+    if owner is not None and key not in (None, owner):
+        raise Misuse(f"the session belongs to the conversation {owner}: leave out --key, or fork {owner}")
+    facts = facts_of(catalog, listed)
+    if owner is None or facts.end != facts.left_at:
+        options["adopt"] = f"{listed.place.agent}:{listed.id}"
+    if owner is not None and known.row is not None:
+        options["agent"] = options.get("agent") or known.row.agent
+        options["account"] = options.get("account") or known.row.account or None
+        options["cwd"] = options.get("cwd") or listed.brief.cwd
+    return Continuation(owner or key or _free_key(workspace, listed), options, owner is None)
+
+
+def _free_key(workspace: Workspace, listed: Listed) -> str:
+    """``claude-4f50c2d1``, or the first number behind it that no conversation has."""
+    name, store = f"{listed.place.agent}-{listed.id[:8]}", workspace.store
+    return store.free_key(name) if store.conversation(name) is not None else name

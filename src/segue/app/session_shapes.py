@@ -1,0 +1,84 @@
+"""The JSON objects that ``segue sessions check``, ``repair``, ``restore`` and ``prune`` print."""
+
+from __future__ import annotations
+
+import msgspec
+
+from segue.sessions.check import Finding
+from segue.sessions.counts import Load
+
+
+class CheckReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What is wrong with a session. ``sound``: nothing would make a resume fail."""
+
+    schema: int = 1
+    session: str
+    agent: str
+    sound: bool
+    load: Load
+    findings: tuple[Finding, ...]
+
+
+class RepairReport(msgspec.Struct, frozen=True, kw_only=True):
+    """The repaired copy: what was done, and how it was verified. If there was nothing to repair, ``session``
+    is the session itself."""
+
+    schema: int = 1
+    agent: str
+    session: str
+    path: str
+    done: tuple[str, ...]
+    size: int
+    size_before: int
+    rehearsed: bool | None
+    """Whether the CLI resumed it in a rehearsal; None: that could not be tried, see ``why_not``."""
+    why_not: str
+    findings: tuple[Finding, ...]
+    """What is still wrong with the copy."""
+    conversation: str | None
+    """The conversation that continues with the copy from now on."""
+    stays: str | None = None
+    """Why a conversation that has the session does not continue with the copy."""
+
+
+class RestoredSession(msgspec.Struct, frozen=True, kw_only=True):
+    id: str
+    agent: str
+    account: str | None
+    conversation: str | None
+    path: str
+    files: int
+    size: int
+
+
+class RestoreReport(msgspec.Struct, frozen=True, kw_only=True):
+    """The sessions that were restored from the copies that Segue kept."""
+
+    schema: int = 1
+    restored: tuple[RestoredSession, ...]
+
+
+class PrunedSession(msgspec.Struct, frozen=True, kw_only=True):
+    id: str
+    agent: str
+    size: int
+    last_used: int
+    ours: bool
+    """A turn of Segue made it."""
+    conversation: str | None
+    path: str
+    why: str
+
+
+class PruneReport(msgspec.Struct, frozen=True, kw_only=True):
+    """The sessions that were deleted, or that would be (``deleted`` false)."""
+
+    schema: int = 1
+    deleted: bool
+    freed: int
+    """Bytes."""
+    failed: int = 0
+    """How many could not be deleted."""
+    sessions: tuple[PrunedSession, ...]
+    homes: tuple[str, ...]
+    """Private homes of runners that are gone."""

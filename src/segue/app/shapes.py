@@ -1,0 +1,146 @@
+"""The JSON objects of the product that tell of conversations, agents and the set-up.
+
+What ``segue sessions`` prints is in ``session_shapes``, a turn in ``core/turn``, a plan in ``turns/why``.
+The order of the fields is the order in the JSON. What is not known is null.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from segue.core.model import Sender
+from segue.core.outcome import Status
+from segue.core.request import Capabilities
+from segue.core.turn import FailureShown, Mode, Recovery, Sent, State, Turn
+from segue.core.usage import Usage
+
+Level = Literal["ok", "note", "warn", "bad"]
+
+
+class LogMessage(msgspec.Struct, frozen=True, kw_only=True, rename={"sender": "from"}):
+    """One message of ``segue log``, with the turn that answered it. Times are milliseconds since 1970."""
+
+    id: str | None
+    """None: an answer that is not written down yet."""
+    n: int | None
+    """``#n`` names the message; None: it has no place in the conversation (yet)."""
+    sender: Sender
+    agent: str
+    role: str | None
+    account: str | None
+    text: str
+    revision: int
+    edited: int | None
+    created: int
+    blank: bool
+    run: str | None
+    mode: Mode | None
+    state: State
+    status: Status | None
+    recovery: Recovery | None
+    model: str | None
+    usage: Usage | None
+    cost_usd: float | None
+    cost_estimated: bool | None
+    saved_usd: float | None
+    sent: Sent | None
+    failure: FailureShown | None
+
+
+class Dialogue(msgspec.Struct, frozen=True, kw_only=True):
+    """A conversation as ``segue log`` shows it."""
+
+    key: str
+    forked_from: str | None
+    messages: tuple[LogMessage, ...]
+    turns: dict[str, Turn]
+    """By the id of their run: all turns that have ended, also those whose messages were dropped."""
+    walled: bool = False
+    """More than one account or login: what was sent is not simply what stands before an answer."""
+
+    def turn_of(self, message: LogMessage) -> Turn | None:
+        return self.turns.get(message.run) if message.run is not None else None
+
+
+class ConversationShown(msgspec.Struct, frozen=True, kw_only=True):
+    """One conversation of ``segue ls``. Times are milliseconds since 1970."""
+
+    key: str
+    title: str
+    agents: tuple[str, ...]
+    agent: str | None
+    account: str | None
+    model: str | None
+    role: str | None
+    cwd: str | None
+    messages: int
+    state: Literal["idle", "needs_you", "running", "parked", "queued"]
+    status: Status | None
+    """Of the last turn; None: it has not ended."""
+    recovery: Recovery | None
+    """What the next turn does first about one whose Segue was killed."""
+    created: int
+    last_used: int
+    tokens: int | None
+    cost_usd: float | None
+    cost_estimated: bool
+    saved_usd: float | None
+    forked_from: str | None
+
+
+class LastAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """What ``segue last`` finds."""
+
+    text: str | None
+    """The last answer; None: there is none yet."""
+    told: Turn | LogMessage | None
+    """The turn that gave it; of an answer that was imported, its message."""
+    failed: Turn | None
+    """The newest turn, where it failed after that answer."""
+    agent: str | None
+    """The agent of the newest turn."""
+    running: bool
+    """The newest turn has not ended."""
+
+
+class Undone(msgspec.Struct, frozen=True):
+    """What ``undo`` took back, and how many messages are back."""
+
+    kind: Literal["edit", "truncate", "retry"]
+    restored: int
+
+
+class ErrorDetail(msgspec.Struct, frozen=True):
+    code: str
+    message: str
+
+
+class ErrorShown(msgspec.Struct, frozen=True, kw_only=True):
+    """What ``--json`` prints instead of a result."""
+
+    schema: int = 1
+    error: ErrorDetail
+
+
+class AgentShown(msgspec.Struct, frozen=True):
+    """One agent of ``segue agents``; ``problem`` says why it cannot be used."""
+
+    agent: str
+    label: str
+    path: str | None
+    version: str | None
+    distribution: str | None
+    capabilities: Capabilities | None
+    accounts: tuple[str, ...]
+    problem: str | None = None
+
+
+class SetupFinding(msgspec.Struct, frozen=True):
+    """One finding of ``segue doctor``, and how to fix it."""
+
+    check: str
+    level: Level
+    what: str
+    fix: str = ""

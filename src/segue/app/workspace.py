@@ -1,0 +1,72 @@
+"""What every use case needs: the environment, the directory the caller is in, and the store."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from segue.config.home import Home, home_of, this_host
+from segue.config.load import load
+from segue.config.schema import Config
+from segue.core.ids import conversation_key
+from segue.core.model import Host
+from segue.store.records import Conversation
+from segue.store.store import Store, open_store
+
+
+class Workspace:
+    """An open store, with the environment and the directory in which its caller works.
+
+    The configuration is read when it is asked for: a long-lived process sees what has changed in it.
+    """
+
+    def __init__(self, env: Mapping[str, str], cwd: Path, store: Store) -> None:
+        self.env, self.cwd, self.store = env, cwd, store
+
+    @property
+    def home(self) -> Home:
+        return home_of(self.env)
+
+    @property
+    def config(self) -> Config:
+        return load(self.env, self.cwd)
+
+    @property
+    def host(self) -> Host:
+        return this_host(self.config.store.host, self.home)
+
+    def conversation(self, key: str) -> Conversation:
+        """The conversation of that key, or ``Misuse``."""
+        from segue.turns.changes import known_conversation
+
+        return known_conversation(self.store, conversation_key(key))
+
+    def projected(self, conversation: Conversation) -> Store:
+        """The store as the next turn will leave it, if a killed Segue left something unsettled."""
+        from segue.turns.projection import projected
+
+        return projected(self.store, conversation, self.env, self.cwd)
+
+    def close(self) -> None:
+        self.store.close()
+
+    def leave(self) -> None:
+        """Instead of ``close``, where the process ends anyway."""
+        self.store.leave()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def open_workspace(env: Mapping[str, str], cwd: Path) -> Workspace:
+    """The store of this environment; it is made if it is not there yet."""
+    home = home_of(env)
+    home.make(home.root)
+    return Workspace(env, cwd, open_store(load(env, cwd).store.url, home.store))

@@ -1,0 +1,114 @@
+"""The public surface: its names, and that commands, ``Segue`` and ``SyncSegue`` do not drift apart."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import segue
+from segue.app.segue import Segue
+from segue.app.segue_sessions import NativeSessions
+from segue.app.sync import SyncNativeSessions, SyncSegue
+from segue.cli.main import COMMANDS
+from segue.cli.sessions import TABLE
+from segue.core import errors, events
+
+ONLY_COMMANDS = {"rehearse", "trust", "completion", "sessions"}
+"""Commands about the command line itself, and the group that is an attribute."""
+ONLY_METHODS = {"stream", "workspace", "finish"}
+
+
+def test_the_public_names_are_these() -> None:
+    assert segue.__all__ == [
+        *("AgentShown", "Answer", "AttemptShown", "Broken", "Cancel", "Capabilities", "Check", "CheckReport"),
+        *(
+            "Compacted",
+            "ConfigError",
+            "Context",
+            "ConversationShown",
+            "CopyShown",
+            "Decision",
+            "End",
+            "Entry",
+        ),
+        *("Event", "FailureShown", "Finding", "Heard", "Hit", "InUse", "LastAnswer", "Load", "LogMessage"),
+        *("Misuse", "NativeSessions", "NotInstalled", "Notice", "Options", "Page", "Permission"),
+        *("PruneReport", "PrunedSession", "Question", "RepairReport", "RestoreReport", "RestoredSession"),
+        *("Retry", "RungShown", "Saved", "Segue", "SegueError", "Sends", "Sent", "Session", "SessionShown"),
+        *("SetupFinding", "StoreAway", "SyncNativeSessions", "SyncSegue", "Tally", "Terms", "Text"),
+        *("TextDelta", "Thinking", "ToolCall", "ToolResult", "Turn", "Undone", "Unknown", "Usage"),
+        *("UsageReport", "Why", "__version__"),
+    ]
+    assert all(hasattr(segue, name) for name in segue.__all__)
+
+
+def test_types_and_names_are_told_alike() -> None:
+    """What a type checker sees is what there is when the program runs."""
+    tree = ast.parse(Path(segue.__file__).read_text())
+    typed = {
+        (node.module, alias.name)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("segue.")
+        for alias in node.names
+    }
+    assert typed == {(module, name) for module, names in segue._HOMES.items() for name in names}
+    assert {name for _, name in typed} | {"__version__"} == set(segue.__all__)
+    with pytest.raises(AttributeError):
+        segue.Nothing  # type: ignore[attr-defined] # noqa: B018
+
+
+def test_all_events_and_errors_are_public() -> None:
+    for module, root in ((events, events.Event), (errors, errors.SegueError)):
+        kinds = {
+            name for name, kind in vars(module).items() if isinstance(kind, type) and issubclass(kind, root)
+        }
+        assert kinds <= set(segue.__all__)
+
+
+def public(kind: type) -> dict[str, object]:
+    return {name: member for name, member in vars(kind).items() if not name.startswith("_")}
+
+
+def parameters(method: object) -> list[tuple[str, object, object]]:
+    assert callable(method)
+    _, *others = inspect.signature(method).parameters.values()
+    return [(each.name, each.kind, each.default) for each in others]
+
+
+@pytest.mark.parametrize(("waiting", "blocking"), [(Segue, SyncSegue), (NativeSessions, SyncNativeSessions)])
+def test_the_two_apis_have_the_same_methods(waiting: type, blocking: type) -> None:
+    methods = {name for name in public(waiting) if name not in ("workspace", "finish")}
+    assert methods == set(public(blocking))
+    for name in methods - {"sessions"}:
+        ours, theirs = public(waiting)[name], public(blocking)[name]
+        assert parameters(ours) == parameters(theirs), name
+        assert returned(ours).replace("AsyncGenerator", "Iterator") == returned(theirs), name
+
+
+def test_the_two_apis_are_constructed_alike() -> None:
+    assert inspect.signature(Segue).parameters == inspect.signature(SyncSegue).parameters
+
+
+def returned(method: object) -> str:
+    assert callable(method)
+    return str(inspect.signature(method).return_annotation)
+
+
+def named(commands: dict[str, str]) -> set[str]:
+    keywords = {"import": "import_", "continue": "continue_"}
+    return {keywords.get(name, name) for name in commands}
+
+
+def test_each_command_is_a_method() -> None:
+    assert named(COMMANDS) - ONLY_COMMANDS == set(public(Segue)) - ONLY_METHODS - {"sessions"}
+    assert named(TABLE) == set(public(NativeSessions)) - {"copies"}
+
+
+@pytest.mark.parametrize("method", [Segue.stream, Segue.run, Segue.retry, NativeSessions.continue_])
+def test_whatever_runs_a_turn_takes_the_same_functions(method: Callable[..., object]) -> None:
+    names = {each.name for each in inspect.signature(method).parameters.values()}
+    assert {"on_notice", "answer", "cancel", "options"} <= names
