@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from segue.core.errors import ConfigError
 from segue.core.model import Host
 from segue.system import clock
+from segue.system.files import write_new
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -161,23 +162,7 @@ def _id(home: Home) -> str | None:
     """As it stands in the home; made up when it is first asked for. None where nothing can be kept."""
     with suppress(OSError):
         if not home.host.exists():
-            _make(home)
+            home.make(home.root)
+            write_new(home.host, f"{clock.random_hex(16)}\n".encode())
         return home.host.read_text("ascii", "replace").strip() or None
     return None
-
-
-def _make(home: Home) -> None:
-    """Whole, and once, however many come at the same moment."""
-    home.make(home.root)
-    part = home.host.with_name(f"host.{os.getpid()}.{clock.random_hex(4)}")
-    fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    with open(fd, "w", encoding="ascii") as file:
-        file.write(clock.random_hex(16) + "\n")
-    try:
-        os.link(part, home.host)
-    except FileExistsError:
-        pass
-    except OSError:  # a file system without links
-        part.replace(home.host)
-    finally:
-        part.unlink(missing_ok=True)

@@ -9,9 +9,9 @@ from msgspec import Meta
 
 from segue.config.declared import DeclaredAgent
 from segue.core.request import Posture, Questions
+from segue.core.situation import Policy
 from segue.core.usage import Price
 
-Mode = Literal["resume", "branch", "graft", "replay", "recap", "fresh"]
 Count = Annotated[int, Meta(ge=0)]
 Positive = Annotated[int, Meta(ge=1)]
 Seconds = Annotated[float, Meta(gt=0)]
@@ -24,22 +24,6 @@ def built_in_agents() -> frozenset[str]:
     """The agents that come with Segue: each has a folder, with an adapter in it that needs no declaration."""
     folders = (path.parent.name for path in Path(__file__).parents[1].glob("agents/*/adapter.py"))
     return frozenset(folders) - {"declared"}
-
-
-class Continuity(msgspec.Struct, frozen=True, kw_only=True):
-    """How a conversation is carried from turn to turn."""
-
-    enabled: bool = True
-    """False: replay on every turn."""
-    modes: tuple[Mode, ...] = ("resume", "branch", "replay", "recap", "fresh")
-    graft: Literal["off", "account", "any"] = "off"
-    history: Literal["all", "own"] = "all"
-    ttl_minutes: Count = 0
-    """0: a session does not grow too old."""
-    context_threshold: Annotated[float, Meta(gt=0, le=1)] = 0.80
-    max_session_mb: Positive = 50
-    retire_after: Positive = 2
-    on_model_change: Literal["resume", "replay"] = "resume"
 
 
 class Recap(msgspec.Struct, frozen=True, kw_only=True):
@@ -119,7 +103,7 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
 class Config(msgspec.Struct, frozen=True, kw_only=True):
     """Everything the user said, files and variables together."""
 
-    continuity: Continuity = Continuity()
+    continuity: Policy = Policy()
     recap: Recap = Recap()
     retention: Retention = Retention()
     keep: Keep = Keep()
@@ -146,7 +130,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
 
 
 FLAT: dict[str, type[msgspec.Struct]] = {
-    "continuity": Continuity,
+    "continuity": Policy,
     "recap": Recap,
     "retention": Retention,
     "keep": Keep,

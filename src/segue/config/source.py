@@ -1,14 +1,10 @@
-"""Where configuration comes from: a file, whose errors name a line, or a variable.
-
-On which line of a TOML text a key stands. Only looked at when something is wrong.
-
-The text has been read by ``tomllib`` before, so it is known to be TOML; this only has to find its way.
-"""
+"""Where configuration comes from: a file, whose errors name a line, or a variable."""
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 from segue.core.errors import ConfigError
 
@@ -17,101 +13,6 @@ if TYPE_CHECKING:
 
 
 KeyPath = tuple[str, ...]
-
-_TOKEN = re.compile(
-    r"""(?P<text>\"{3}(?:[^\\]|\\.)*?\"{3,5}|'{3}.*?'{3,5}|"(?:[^"\\\n]|\\.)*"|'[^'\n]*')"""
-    r"""|(?P<space>[ \t\r]+|\#[^\n]*)|(?P<mark>[\[\]{}=,.\n])|(?P<bare>[^\s\[\]{}=,.\#"']+)""",
-    re.DOTALL,
-)
-
-
-class _Token(NamedTuple):
-    text: str
-    line: int
-    quoted: bool
-
-
-def key_lines(text: str) -> dict[KeyPath, int]:
-    """The first line of every table and key, counted from 1."""
-    return _Scanner(text).lines
-
-
-def line_of(text: str, path: KeyPath) -> int | None:
-    """The line of the key, or of the nearest table around it."""
-    lines = key_lines(text)
-    known = (path[:n] for n in range(len(path), 0, -1))
-    return next((lines[p] for p in known if p in lines), None)
-
-
-class _Scanner:
-    def __init__(self, text: str) -> None:
-        self.lines: dict[KeyPath, int] = {}
-        self._tokens = _tokens(text)
-        self._at = 0
-        table: KeyPath = ()
-        while (token := self._peek()) is not None:
-            if token.text == "\n" and not token.quoted:
-                self._at += 1
-            elif token.text == "[" and not token.quoted:
-                table = self._key((), "]")
-            else:
-                self._value(self._key(table, "="))
-
-    def _peek(self) -> _Token | None:
-        return self._tokens[self._at] if self._at < len(self._tokens) else None
-
-    def _next(self) -> _Token | None:
-        token = self._peek()
-        self._at += 1
-        return token
-
-    def _key(self, base: KeyPath, end: str) -> KeyPath:
-        """Reads ``a.b."c" =`` or ``[[a.b]]`` and notes every part."""
-        path = base
-        while (token := self._next()) is not None and (token.quoted or token.text not in (end, "\n")):
-            if token.quoted or token.text not in ("[", "."):
-                path = (*path, token.text)
-                self.lines.setdefault(path, token.line)
-        while end == "]" and (token := self._peek()) is not None and token.text == "]":
-            self._at += 1
-        return path
-
-    def _value(self, path: KeyPath) -> None:
-        """Passes over a value, noting the keys of inline tables in it."""
-        token = self._next()
-        if token is None or token.quoted or token.text not in ("[", "{"):
-            self._scalar()
-            return
-        end = "]" if token.text == "[" else "}"
-        while (token := self._peek()) is not None and (token.quoted or token.text != end):
-            if not token.quoted and token.text in (",", "\n"):
-                self._at += 1
-            elif end == "]":
-                self._value(path)
-            else:
-                self._value(self._key(path, "="))
-        self._at += 1
-
-    def _scalar(self) -> None:
-        """The rest of a number or a date, which may have dots in it."""
-        while (token := self._peek()) is not None and (
-            token.quoted or token.text not in (",", "]", "}", "\n")
-        ):
-            self._at += 1
-
-
-def _tokens(text: str) -> list[_Token]:
-    found: list[_Token] = []
-    line = 1
-    for match in _TOKEN.finditer(text):
-        kind, piece = match.lastgroup, match[0]
-        if kind == "text":
-            found.append(_Token(piece[1:-1], line, True))
-        elif kind != "space":
-            found.append(_Token(piece, line, False))
-        line += piece.count("\n")
-    return found
-
 
 _TOML_LINE = re.compile(r"\s*\(at line (\d+), column \d+\)$")
 _TOML_END = re.compile(r"\s*\(at end of document\)$")
@@ -167,3 +68,65 @@ def _parse(name: str, text: str) -> dict[str, Any]:
         line = int(found[1]) if found else text.count("\n") + 1
         reason = _TOML_END.sub(" at the end of the file", _TOML_LINE.sub("", said))
         raise ConfigError(f"{name}:{line}: is not TOML: {reason[:1].lower()}{reason[1:]}") from None
+
+
+_QUOTED = r"""\"(?:[^"\\\n]|\\.)*\"|'[^'\n]*'"""
+_TEXT = rf"""(\"{{3}}(?:[^\\]|\\.)*?\"{{3,5}}|'{{3}}.*?'{{3,5}}|\#[^\n]*)|{_QUOTED}"""
+"""The first group: what may go over several lines, and comments."""
+_NAME = rf"(?:{_QUOTED}|[\w-]+)"
+_KEY = rf"\s*(\[\[?)?\s*({_NAME}(?:\s*\.\s*{_NAME})*)\s*(?(1)\]|=)"
+
+
+def line_of(text: str, path: KeyPath) -> int | None:
+    """The line of the key, or of the nearest table around it, in a text that is known to be TOML."""
+    line, depth = None, 0
+    for number, names, value in _statements(text):
+        common, end = _common(names, path), 0
+        for name in path[common:] if common == len(names) else ():
+            inside = re.search(rf"(?<![\w-])[\"']?{re.escape(name)}[\"']?\s*[=.]", value[end:])
+            if inside is None:
+                break
+            common, end = common + 1, end + inside.end()
+        if common > depth:
+            line, depth = number + value.count("\n", 0, end), common
+    return line
+
+
+def _common(one: KeyPath, other: KeyPath) -> int:
+    """How many names both begin with."""
+    count = 0
+    for name, same in zip(one, other, strict=False):
+        if name != same:
+            break
+        count += 1
+    return count
+
+
+def _statements(text: str) -> Iterator[tuple[int, KeyPath, str]]:
+    """Each table and each key with its line, and the value of the key."""
+    plain = re.sub(_TEXT, _shortened, text, flags=re.DOTALL)
+    table: KeyPath = ()
+    lines = iter(enumerate(plain.split("\n"), 1))
+    for number, line in lines:
+        key = re.match(_KEY, line)
+        if key is None:
+            continue
+        names = tuple(name[1:-1] if name[0] in "\"'" else name for name in re.findall(_NAME, key[2]))
+        if key[1]:
+            table = names
+            yield number, table, ""
+            continue
+        value = line[key.end() :]
+        while _is_open(value) and (following := next(lines, None)) is not None:
+            value += f"\n{following[1]}"
+        yield number, (*table, *names), value
+
+
+def _shortened(text: re.Match[str]) -> str:
+    return text[0] if text[1] is None else "\n" * text[1].count("\n")
+
+
+def _is_open(value: str) -> bool:
+    """Whether an array or an inline table goes on behind it."""
+    bare = re.sub(_QUOTED, "", value)
+    return bare.count("[") + bare.count("{") > bare.count("]") + bare.count("}")

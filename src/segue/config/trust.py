@@ -6,13 +6,13 @@ its place is another directory, and a link to it is the same.
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from segue.core.errors import ConfigError, Misuse
 from segue.core.json_values import decode
+from segue.system.files import write_whole
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -80,7 +80,4 @@ def _identify(directory: Path) -> Trusted:
 
 def _write(home: Home, entries: tuple[Trusted, ...]) -> None:
     home.make(home.root)
-    draft = home.trust.with_name(f"{home.trust.name}.{os.getpid()}")
-    draft.write_bytes(msgspec.json.encode(entries))
-    draft.chmod(0o600)
-    draft.replace(home.trust)
+    write_whole(home.trust, msgspec.json.encode(entries))

@@ -219,7 +219,7 @@ def pressure(now: Situation) -> Check:
     share = f"{used / window:.0%} of {usage.tokens_in_words(window)}"
     if used / window < now.policy.context_threshold:
         return _ok("pressure", share)
-    if now.policy.flow:
+    if now.flow:
         return _fail("pressure", (*SESSION, "graft", "replay"), f"{share}: the role hands over")
     if now.runtime.capabilities.compacts:
         return _fail("pressure", (), f"{share}: {now.label} will soon replace its history by a summary")

@@ -1,13 +1,11 @@
-"""Everything a decision looks at, gathered: the checks see this and nothing else.
-
-What the configuration says about continuity, in the units the checks count in.
-"""
+"""Everything a decision looks at: the facts, and the user's policy. The checks see nothing else."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
+from msgspec import Meta
 
 from segue.core.cut import Cut
 from segue.core.model import History, Host, Pin, Voice, Workdir
@@ -19,18 +17,27 @@ RUNGS: tuple[Mode, ...] = ("resume", "branch", "graft", "replay", "recap", "fres
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True):
+    """How a conversation is carried from turn to turn: the configuration's section ``continuity``."""
+
     enabled: bool = True
+    """False: replay on every turn."""
     modes: tuple[Mode, ...] = ("resume", "branch", "replay", "recap", "fresh")
     graft: Literal["off", "account", "any"] = "off"
     history: History = "all"
-    ttl_ms: int = 0
+    ttl_minutes: Annotated[int, Meta(ge=0)] = 0
     """0: a session does not grow too old."""
-    context_threshold: float = 0.80
-    max_session_bytes: int = 50 * 1024 * 1024
-    retire_after: int = 2
+    context_threshold: Annotated[float, Meta(gt=0, le=1)] = 0.80
+    max_session_mb: Annotated[int, Meta(ge=1)] = 50
+    retire_after: Annotated[int, Meta(ge=1)] = 2
     on_model_change: Literal["resume", "replay"] = "resume"
-    flow: bool = False
-    """A role of a flow: under pressure it hands over instead of going on."""
+
+    @property
+    def ttl_ms(self) -> int:
+        return self.ttl_minutes * 60_000
+
+    @property
+    def max_session_bytes(self) -> int:
+        return self.max_session_mb * 1024 * 1024
 
 
 ASSUMED_WINDOW = 200_000
@@ -65,6 +72,8 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True):
     """The facts. Values only: no clock, no disk, no environment behind them."""
 
     policy: Policy
+    flow: bool = False
+    """The voice is a role of a flow: under pressure it hands over instead of going on."""
     label: str
     """The agent's name in sentences."""
     voice: Voice

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from shlex import quote
 from typing import Literal
 
 import msgspec
@@ -156,6 +155,8 @@ def retry_command(key: str, message: str | None, cwd: str | None = None) -> str:
 
 
 def _in(cwd: str | None) -> str:
+    from shlex import quote
+
     return f" --cwd {quote(cwd)}" if cwd is not None else ""
 
 

@@ -14,12 +14,10 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
-import secrets
 import signal
 import socket
 import threading
 import time
-import uuid
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -45,6 +43,7 @@ from segue.rehearsal.script import Script
 from segue.rehearsal.types import Fault, Reply, Usage
 from segue.rehearsal.wire import anthropic, chat, gemini, responses
 from segue.rehearsal.wire.common import said
+from segue.system.clock import random_hex
 
 _METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 _MODELS = {"object": "list", "data": [{"id": "rehearsal", "object": "model"}], "models": []}
@@ -143,7 +142,7 @@ async def _answer(stage: ServerState, wire: Wire, request: Request, body: dict[s
         messages=ask.messages,
         body=body,
     )
-    return await perform(request, wire, ask, scene.action, usage, uuid.uuid4().hex[:20])
+    return await perform(request, wire, ask, scene.action, usage, random_hex(10))
 
 
 def _counted(stage: ServerState, wire: Any, request: Request, body: dict[str, Any]) -> Response:
@@ -198,7 +197,7 @@ class LoopbackModel:
     ) -> None:
         rules = scenarios.load(Path(scenario)) if scenario is not None else None
         self._log = Log(Path(log) if log is not None else None, bodies=log_bodies, kept=kept, heard=heard)
-        self.key = f"rehearsal-{secrets.token_hex(16)}"
+        self.key = f"rehearsal-{random_hex(16)}"
         self._stage = ServerState(self._log, rules, Cache(clock))
         self._socket = _listen(port)
         self._server = uvicorn.Server(_config(AccessCheck(build_app(self._stage), self.key)))

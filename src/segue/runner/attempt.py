@@ -28,6 +28,7 @@ from segue.core.usage import Totals, Usage
 from segue.runner.launch import Running, launch
 from segue.runner.supervisor import Limits
 from segue.system import clock
+from segue.system.files import write_whole
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
@@ -303,8 +304,7 @@ def _explained(outcome: Outcome, reading: TurnState) -> Outcome:
 def _prepare(place: RunPlace, command: Command) -> None:
     place.run_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
     for path, text in command.files.items():
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        path.write_text(text, encoding="utf-8")
+        write_whole(path, text.encode(), durable=False)  # for this one process
 
 
 def events_of(agent: Agent, line: bytes | Oversize) -> Sequence[ev.Event]:

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import os
 import shutil
 from contextlib import ExitStack, asynccontextmanager, closing, suppress
 from pathlib import Path
@@ -32,6 +31,7 @@ from segue.core.errors import Misuse, NotInstalled, SegueError
 from segue.core.stream import LineSplitter, Oversize, StreamLine
 from segue.runner.supervisor import Limits, Supervisor
 from segue.system.file_watch import FileWatch
+from segue.system.files import write_whole
 from segue.system.pipes import Capture, Stdin
 from segue.system.processes import MARK, identify, process_mark
 
@@ -78,12 +78,9 @@ async def spawn(
 
 
 def note_process(run_dir: Path, pid: int, command: Command) -> None:
-    """Write ``process.json``, whole or not at all: how a later Segue knows the process again."""
-    written = run_dir / "process.json.new"
-    fd = os.open(written, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    with open(fd, "wb") as file:
-        file.write(msgspec.json.encode(identify(pid, command.argv[0])))
-    written.replace(run_dir / "process.json")
+    """Write ``process.json``: how a later Segue knows the process again. A power cut ends the process too."""
+    identity = msgspec.json.encode(identify(pid, command.argv[0]))
+    write_whole(run_dir / "process.json", identity, durable=False)
 
 
 def _refusal(command: Command, env: Mapping[str, str], error: OSError | ValueError) -> SegueError:

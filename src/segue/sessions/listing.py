@@ -20,6 +20,7 @@ from segue.core.transcript import Brief
 from segue.sessions.agent_homes import AgentHome
 from segue.sessions.brief_workers import briefs
 from segue.sessions.counts import is_message
+from segue.system.files import write_whole
 
 FORM = f"{__version__}/1"
 """Briefs that another version has remembered are not trusted."""
@@ -170,12 +171,5 @@ def _remembered(file: Path, stamp: str) -> Sequence[_Row]:
 
 def _remember(file: Path, rows: list[_Row], stamp: str) -> None:
     """To forget is no harm: what cannot be written is read anew the next time."""
-    beside = file.with_name(f".{file.name}.{os.getpid()}")
     with suppress(OSError, UnicodeEncodeError):
-        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        try:
-            with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as opened:
-                opened.write(msgspec.msgpack.encode(_Memory(FORM, rows, stamp)))
-            beside.replace(file)
-        finally:
-            beside.unlink(missing_ok=True)
+        write_whole(file, msgspec.msgpack.encode(_Memory(FORM, rows, stamp)), durable=False)

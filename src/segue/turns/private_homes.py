@@ -15,13 +15,14 @@ import fcntl
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
 
 from segue.core.errors import Broken
 from segue.core.ids import checked_uuid
+from segue.system.files import whole_tree
 
 OWN = frozenset({"logs"})
 """What a runner's home has for itself."""
@@ -106,13 +107,9 @@ def fetch_session(session: str, home: Path, homes: list[Path]) -> None:
 
 
 def _copy(folder: Path, target: Path) -> None:
-    """Whole or not at all: a copy that broke off is begun anew."""
-    part = target.with_name(f".{target.name}.part")
-    target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with suppress(FileNotFoundError):
-        shutil.rmtree(part)
-    shutil.copytree(folder, part)
-    part.rename(target)
+    """Whole or not at all. The original stays, so the copy does not have to outlast a power cut."""
+    with whole_tree(target, durable=False) as part:
+        shutil.copytree(folder, part, dirs_exist_ok=True)
 
 
 def _others(root: Path, home: Path) -> list[Path]:

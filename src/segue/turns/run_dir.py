@@ -11,8 +11,6 @@ from __future__ import annotations
 import gzip
 import os
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +24,7 @@ from segue.core.turn import Check, Mode, Sent
 from segue.core.usage import Totals
 from segue.store.leases import native_lease
 from segue.system import clock
+from segue.system.files import whole_file, write_whole
 
 STREAMS = ("stdout", "stderr")
 PROCESS = "process.json"
@@ -79,36 +78,21 @@ def _clean(path: Path, redactor: Redactor) -> None:
     with path.open("rb") as source:
         if all(redactor.bytes(line) == line for line in source):
             return
-    part = path.with_name(path.name + ".part")
-    with _whole(part), path.open("rb") as source, open(part, "wb", opener=_private) as target:
+    with path.open("rb") as source, whole_file(path) as target:
         for line in source:
             target.write(redactor.bytes(line))
-    part.replace(path)
 
 
 def _compress(path: Path) -> None:
     if path.stat().st_size < COMPRESS_BYTES:
         return
-    target = path.with_name(path.name + ".gz")
     with (
-        _whole(target),
         path.open("rb") as source,
-        open(target, "wb", opener=_private) as raw,
+        whole_file(path.with_name(path.name + ".gz"), durable=False) as raw,
         gzip.GzipFile(fileobj=raw, compresslevel=1, mode="wb") as packed,
     ):
         shutil.copyfileobj(source, packed, CHUNK)
     path.unlink()
-
-
-@contextmanager
-def _whole(path: Path) -> Iterator[None]:
-    """Nothing stays of a file that could not be written to its end."""
-    try:
-        yield
-    except OSError:
-        with suppress(OSError):
-            path.unlink()
-        raise
 
 
 def _bound(runs: Path) -> None:
@@ -121,10 +105,6 @@ def _bound(runs: Path) -> None:
 
 def _age_s(path: Path) -> float:
     return clock.now_s() - path.stat().st_mtime
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
 
 
 PLAN_FILE = "plan.json"
@@ -188,13 +168,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def write_plan(plan: Plan) -> None:
-    """Whole or not at all, for this user alone."""
-    plan.run_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
-    part = plan.run_dir / f"{PLAN_FILE}.new"
-    fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    with open(fd, "wb") as file:
-        file.write(msgspec.json.encode(plan, enc_hook=_encode))
-    part.replace(plan.run_dir / PLAN_FILE)
+    """A power cut may take it: its gist stands in the store."""
+    write_whole(plan.run_dir / PLAN_FILE, msgspec.json.encode(plan, enc_hook=_encode), durable=False)
 
 
 def gist(plan: Plan) -> bytes:

@@ -9,13 +9,12 @@ from pathlib import Path
 import msgspec
 
 from segue.agents.base import StoredSession
-from segue.config.schema import Config
 from segue.core import view as history
 from segue.core.cut import Cut, HeldIndex, ViewIndex, cut
 from segue.core.errors import Misuse
 from segue.core.model import Held, Message, Pin, Voice, Workdir
 from segue.core.request import Request, RunPlace, Start
-from segue.core.situation import FRAME_BYTES, File, Policy, Situation
+from segue.core.situation import FRAME_BYTES, File, Situation
 from segue.core.turn import Mode, Turn
 from segue.store.copies import KeptRow
 from segue.store.records import TurnRow
@@ -125,7 +124,7 @@ def _situation(
 ) -> Situation:
     voice, pin = prepared.voice, seen.pin
     return Situation(
-        policy=policy_of(prepared.config),
+        policy=prepared.config.continuity,
         label=prepared.agent.facts.label,
         failing_pairs=prepared.agent.facts.failing_pairs,
         voice=voice,
@@ -186,21 +185,6 @@ def going_on(prepared: Prepared, pin: Pin) -> Request:
     """The request for a session that goes on: whether the agent may ask was decided when it began."""
     asks = prepared.runtime.capabilities.questions and pin.questions is not False
     return msgspec.structs.replace(prepared.request, questions=asks)
-
-
-def policy_of(config: Config) -> Policy:
-    section = config.continuity
-    return Policy(
-        enabled=section.enabled,
-        modes=section.modes,
-        graft=section.graft,
-        history=section.history,
-        ttl_ms=section.ttl_minutes * 60_000,
-        context_threshold=section.context_threshold,
-        max_session_bytes=section.max_session_mb * 1024 * 1024,
-        retire_after=section.retire_after,
-        on_model_change=section.on_model_change,
-    )
 
 
 def workdir_of(cwd: Path) -> Workdir:

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from segue.config.load import load
-from segue.config.schema import Account, Config, Continuity
+from segue.config.schema import Account, Config
 from segue.core.errors import ConfigError
+from segue.core.situation import Policy
 from segue.core.usage import Price
 
 EXAMPLE = """\
@@ -91,7 +92,7 @@ def test_without_files_all_is_default(env: dict[str, str], tmp_path: Path) -> No
 def test_the_whole_example_is_read(env: dict[str, str], tmp_path: Path) -> None:
     write(env, EXAMPLE)
     config = load(env, tmp_path)
-    assert config.continuity == Continuity(
+    assert config.continuity == Policy(
         graft="account",
         history="own",
         ttl_minutes=30,

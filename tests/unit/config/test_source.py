@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from segue.config.source import key_lines, line_of
+from segue.config.source import line_of
 
 TEXT = '''\
 # [not.a.table] = 1
@@ -36,6 +36,13 @@ text = [
   { path = "$.a", when = { type = "x" } },
 ]
 a.b.c = 1
+
+[lists]
+nested = [
+  [1],
+  ["[fake]", 2],
+]
+after = 1
 '''
 
 
@@ -55,6 +62,8 @@ a.b.c = 1
         (("agents", "t", "text", "when", "type"), 24),
         (("agents", "t", "a", "b", "c"), 26),
         (("agents", "t", "missing"), 22),
+        (("lists", "nested"), 29),
+        (("lists", "after"), 33),
         (("fake",), None),
         (("not",), None),
     ],
@@ -64,18 +73,23 @@ def test_a_key_is_found_on_its_line(path: tuple[str, ...], line: int | None) -> 
 
 
 def test_the_example_is_toml_and_no_key_is_missed() -> None:
-    assert set(_paths(tomllib.loads(TEXT))) <= set(key_lines(TEXT))
+    lines = TEXT.split("\n")
+    for path in _paths(tomllib.loads(TEXT)):
+        line = line_of(TEXT, path)
+        assert line is not None, path
+        assert path[-1] in lines[line - 1]
 
 
 @given(st.text(alphabet="ab=\"'[]{}.,#\n\\ 1", max_size=60))
-def test_the_scanner_ends_on_any_text(text: str) -> None:
-    lines = key_lines(text)
-    assert all(1 <= line <= text.count("\n") + 1 for line in lines.values())
+def test_the_search_ends_on_any_text(text: str) -> None:
+    line = line_of(text, ("a", "b"))
+    assert line is None or 1 <= line <= text.count("\n") + 1
     try:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError:
         return
-    assert {path[:1] for path in _paths(table)} <= set(lines) or "\\" in text
+    for path in _paths(table):
+        assert line_of(text, path[:1]) is not None or "\\" in text
 
 
 def _paths(table: dict[str, Any], base: tuple[str, ...] = ()) -> list[tuple[str, ...]]:

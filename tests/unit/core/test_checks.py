@@ -126,7 +126,7 @@ HOLDS_ITS_PEACE: list[tuple[str, str, dict[str, Any]]] = [
     ("pressure", "skip", {"pinned": {"context": Context(190_000, None)}}),
     ("pressure", "skip", {"pinned": {"context": Context(None, 200_000)}}),
     ("ttl", "skip", {"now_ms": 10**15}),
-    ("ttl", "pass", {"now_ms": 11_800_000, "policy": {"ttl_ms": 1_800_000}}),
+    ("ttl", "pass", {"now_ms": 11_800_000, "policy": {"ttl_minutes": 30}}),
     ("end", "skip", {"file": File(True, 1000, None)}),
     ("end", "skip", {"pinned": {"end": None}}),
     ("file", "skip", {"file": File()}),

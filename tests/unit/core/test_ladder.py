@@ -131,7 +131,7 @@ def first_open(now: Situation, barred: set[Mode]) -> Mode:
 def may_forget(decision: Decision, now: Situation) -> bool:
     """Only by wish, at the wall of an account, or when the text is too long and a recap is not allowed, or
     has no room beside the new message."""
-    too_long = decision.failed("fits") or (decision.failed("pressure") and now.policy.flow)
+    too_long = decision.failed("fits") or (decision.failed("pressure") and now.flow)
     return decision.failed("blank", "account") or (too_long and _no_recap(decision))
 
 

@@ -30,6 +30,7 @@ from segue.sessions.copies.restore import choose_copy, home_on, restore_copy
 from segue.store.copies import KeptRow
 from segue.store.records import Conversation
 from segue.store.store import Store, open_store
+from segue.system import files
 
 ROOT = Path(__file__).parents[3]
 
@@ -408,7 +409,7 @@ def test_what_others_put_there_meanwhile_is_not_taken_back(
     shelf.keep()
     for name in ("a", "b", "c", "d"):
         (folder / name).unlink()
-    link = restore._link
+    link = files.place_new
 
     def failing(part: Path, target: Path) -> None:
         if target.name == "d":
@@ -419,7 +420,7 @@ def test_what_others_put_there_meanwhile_is_not_taken_back(
             raise OSError("no more")
         link(part, target)
 
-    monkeypatch.setattr(restore, "_link", failing)
+    monkeypatch.setattr(restore, "place_new", failing)
     with pytest.raises(Broken):
         shelf.back(shelf.home)
     assert {path.name: path.read_text() for path in folder.iterdir()} == {"a": "a", "b": "bmore", "e": "e"}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from segue.system.files import whole_file, whole_tree, write_whole
+from segue.system.files import place_new, whole_file, whole_tree, write_new, write_whole
 
 
 def test_a_file_takes_the_place_of_an_older_one_and_is_private(tmp_path: Path) -> None:
@@ -72,3 +72,30 @@ def test_what_is_durable_is_synced_before_it_takes_its_place(
     monkeypatch.setattr(os, "fsync", fsync)
     write_whole(file, b"x", durable=durable)
     assert seen == ([False, True] if durable else [])
+
+
+def test_folders_are_made_for_this_user_alone(tmp_path: Path) -> None:
+    write_whole(tmp_path / "a" / "b" / "file", b"x")
+    assert {path.stat().st_mode & 0o777 for path in (tmp_path / "a", tmp_path / "a" / "b")} == {0o700}
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_the_first_of_several_writers_wins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, links: bool
+) -> None:
+    def no_links(part: Path, path: Path) -> None:
+        raise PermissionError
+
+    if not links:
+        monkeypatch.setattr(os, "link", no_links)
+    file = tmp_path / "file"
+    write_new(file, b"first")
+    write_new(file, b"second")
+    assert file.read_bytes() == b"first"
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert os.listdir(tmp_path) == ["file"]
+    part = tmp_path / "part"
+    part.write_bytes(b"third")
+    with pytest.raises(FileExistsError):
+        place_new(part, file)
+    assert file.read_bytes() == b"first"

@@ -21,6 +21,7 @@ import msgspec
 from segue.core.json_values import decode
 from segue.store.store import Store
 from segue.system import clock
+from segue.system.files import PART, write_whole
 
 SUFFIX = ".zst"
 LEVEL = 3
@@ -101,16 +102,8 @@ class ChunkFiles:
         return {name for name, packed in known.items() if self._size(name) < packed}
 
     def put(self, name: str, packed: bytes) -> None:
-        path = self._path(name)
-        beside = self._path(f".{name}.{os.getpid()}-{next(_numbers)}")
-        try:
-            with open(_private(beside), "wb") as file:
-                file.write(packed)
-            os.replace(beside, path)
-        except BaseException:
-            with suppress(OSError):
-                os.unlink(beside)
-            raise
+        """Its size and its hash are checked before it is used: it does not have to outlast a power cut."""
+        write_whole(self._path(name), packed, durable=False)
 
     def get(self, name: str) -> bytes | None:
         try:
@@ -142,7 +135,7 @@ class ChunkFiles:
             if folder.is_dir(follow_symlinks=False):
                 for entry in _listed(folder.path):
                     with suppress(OSError):
-                        if entry.name.endswith(SUFFIX) and entry.stat():
+                        if entry.name.endswith((SUFFIX, PART)) and entry.stat():
                             yield entry
 
     def _size(self, name: str) -> int:
@@ -152,7 +145,8 @@ class ChunkFiles:
             return -1
 
     def _path(self, name: str) -> Path:
-        return self._root / name.lstrip(".")[:2] / f"{name}{SUFFIX}"
+        file = name if name.endswith(PART) else f"{name}{SUFFIX}"
+        return self._root / name.lstrip(".")[:2] / file
 
 
 def _listed(folder: Path | str) -> list[os.DirEntry[str]]:
@@ -161,16 +155,6 @@ def _listed(folder: Path | str) -> list[os.DirEntry[str]]:
             return list(entries)
     except OSError:
         return []
-
-
-def _private(path: Path) -> int:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
-    try:
-        return os.open(path, flags, 0o600)
-    except FileNotFoundError:
-        for folder in (path.parents[2], path.parents[1], path.parent):
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return os.open(path, flags, 0o600)
 
 
 class Chunk(msgspec.Struct, frozen=True, array_like=True):

@@ -27,6 +27,7 @@ from segue.sessions.copies.pieces import open_regular
 from segue.store.copies import KeptRow
 from segue.store.store import Store
 from segue.system import clock
+from segue.system.files import make_folder, place, place_new
 
 LEAST = 4
 """So many characters of an id are needed."""
@@ -231,7 +232,7 @@ class _Restoring:
         target = self._home / _below(file.path)
         inside = target != self._root and target.is_relative_to(self._root)
         part = self._beside / "root" / target.relative_to(self._root) if inside else self._beside / str(n)
-        _make(part.parent)
+        make_folder(part.parent)
         with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as made:
             for plain in self._parts(file):
                 made.write(plain)
@@ -245,19 +246,22 @@ class _Restoring:
         targets = [(parts[file.path], self._home / _below(file.path)) for file in missing]
         for part, target in sorted(targets, key=lambda each: each[1] == self._root):
             if not (whole and target.is_relative_to(self._root)):
-                _make(target.parent)
+                make_folder(target.parent)
                 self._put(part, target)
         if whole:
-            os.rename(self._beside / "root", self._root)
+            place(self._beside / "root", self._root)
 
     def _put(self, part: Path, target: Path) -> None:
         if target in self._outdated:
             if _identity(os.stat(target)) != self._outdated[target]:
                 raise Misuse(f"{target} was written to meanwhile")
-            os.replace(part, target)
+            place(part, target)
         else:
             made = _identity(os.lstat(part))
-            _link(part, target)
+            try:
+                place_new(part, target)
+            except FileExistsError:
+                raise Misuse(f"{target} has come into being meanwhile") from None
             self._placed[target] = made
 
     def _parts(self, file: KeptFile) -> Iterator[bytes]:
@@ -268,26 +272,6 @@ class _Restoring:
                 self._chunks.delete([chunk.name], 0)  # a later copy stores it anew
                 raise Broken(f"a part of the copy of {file.path} is {'damaged' if packed else 'missing'}")
             yield plain
-
-
-def _make(directory: Path) -> None:
-    """With those above it, for this user alone."""
-    for path in reversed([path for path in (directory, *directory.parents) if not path.exists()]):
-        path.mkdir(mode=0o700, exist_ok=True)
-
-
-def _link(part: Path, target: Path) -> None:
-    """Fails where something is there."""
-    try:
-        os.link(part, target)
-    except FileExistsError:
-        raise Misuse(f"{target} has come into being meanwhile") from None
-    except OSError:  # not every file system knows links: the name is taken first, then
-        try:
-            os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-        except FileExistsError:
-            raise Misuse(f"{target} has come into being meanwhile") from None
-        os.rename(part, target)
 
 
 def _identity(now: os.stat_result) -> _Identity:
