@@ -248,6 +248,12 @@ def test_a_name_in_the_rollout(tmp_path: Path) -> None:
     assert [(e.label, e.text) for e in entries(stored) if e.kind == "state"][1:] == [("title", "named")]
 
 
+def test_a_name_at_the_beginning_of_a_long_rollout(tmp_path: Path) -> None:
+    named = line("event_msg", type="thread_name_updated", thread_name="named")
+    stored = put(tmp_path, HEAD, message("user", "hi"), named, *[message("assistant", "x" * 999)] * 300)
+    assert (ARCHIVE.brief(stored).title, ARCHIVE.brief(stored).title_by) == ("named", "user")
+
+
 # --- who said it -----------------------------------------------------------------------------------
 
 
@@ -373,6 +379,14 @@ def test_unknown_and_damaged_lines(tmp_path: Path) -> None:
         *(("unknown", ""), ("unknown", "response_item"), ("unknown", "session_meta")),
     ]
     assert ARCHIVE.brief(stored).empty
+
+
+def test_a_damaged_line_is_no_prompt(tmp_path: Path) -> None:
+    torn = message("user", "torn").replace(b"torn", b"\xff")
+    stored = put(tmp_path, HEAD, torn, message("user", "hi"), message("assistant", "ho"), torn)
+    brief = ARCHIVE.brief(stored)
+    assert (brief.title, brief.first_prompt, brief.last_prompt) == ("hi", "hi", "hi")
+    assert brief.messages == len(spoken(stored)) == 2
 
 
 def test_a_line_that_is_being_written_is_not_read_yet(tmp_path: Path) -> None:

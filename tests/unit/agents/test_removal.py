@@ -38,7 +38,7 @@ def test_prompts_that_are_typed_meanwhile_are_not_lost(
         return real(data, session)
 
     monkeypatch.setattr(archive, "_without_lines", while_somebody_types)
-    archive.remove(stored)
+    archive.ARCHIVE.remove(stored)
     assert history.read_text() == OTHER + ("" if is_cleared else MINE) + "".join(typed)
     assert not stored.path.exists()
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []

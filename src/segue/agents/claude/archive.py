@@ -1,19 +1,14 @@
-"""Where Claude keeps what belongs to a session, apart from its transcript.
+"""Claude's sessions on disk: found, read and deleted, with all that belongs to them.
 
-``projects/<folder>/<id>/`` holds subagents' transcripts, long tool output and the title; ``file-history``,
-``tasks``, ``session-env`` and ``todos`` hold what their names say, by the session's id. A debug log is no
-part of the session, but goes with it.
-
-Claude's sessions, for those who only look: ``<home>/projects/<folder>/<id>.jsonl``, one record a line.
-
-Files named otherwise are none: ``agent-*.jsonl`` beside a session (older versions) or in its own folder
-(newer ones) are the transcripts of its subagents.
-
-Deletes a Claude session: its transcript, what belongs to it, and what the CLI's own lists say of it.
+``projects/<folder>/<id>.jsonl`` is a session. Files named otherwise are none: ``agent-*.jsonl`` beside a
+session (older versions) or in its own folder (newer ones) are the transcripts of its subagents. Its own
+folder, ``projects/<folder>/<id>/``, also holds long tool output and the title; ``file-history``, ``tasks``,
+``session-env`` and ``todos`` hold what their names say, by the session's id. A debug log is no part of the
+session, but is deleted with it.
 
 Two files name sessions among others: ``history.jsonl``, the prompts typed in the terminal, one a line; and
-``sessions-index.json`` beside the transcripts, which some versions keep. All else in them stays as it is,
-byte for byte. Links are deleted, never followed.
+``sessions-index.json`` beside the transcripts, which some versions keep. When a session is deleted, all else
+in them stays as it is, byte for byte. Links are deleted, never followed.
 """
 
 from __future__ import annotations
@@ -25,58 +20,23 @@ import stat
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
-
-import msgspec
 
 from segue.agents.base import RepairedCopy, RepairOptions, StoredSession, WindowRules
-from segue.agents.claude import brief
+from segue.agents.claude.brief import brief
 from segue.agents.claude.entries import entries
 from segue.agents.claude.prompts import count_all_messages
-from segue.agents.claude.schema import DAMAGE, HistoryLine, SessionIndex
+from segue.agents.claude.schema import DAMAGE, HistoryLine, SessionIndex, UserSettings
 from segue.agents.jsonl import JsonlArchive
 from segue.core.errors import Broken
-from segue.core.json_values import decode
+from segue.core.json_values import as_number, decode
 from segue.core.transcript import Brief, Entry
+from segue.system.files import whole_file
 
-BESIDE = ("file-history", "tasks", "session-env")
-
-
-def folders(home: Path, transcript: Path, session: str) -> Iterator[Path]:
-    """The directories that belong to one session alone, whether they are there or not."""
-    yield transcript.parent / session
-    for name in BESIDE:
-        yield home / name / session
-
-
-def subagents(transcript: Path, session: str) -> Iterator[Path]:
-    """Their transcripts; older versions write them into the session's own file."""
-    return (transcript.parent / session / "subagents").glob("agent-*.jsonl")
-
-
-def singles(home: Path, session: str) -> Iterator[Path]:
-    """The single files that bear its id."""
-    todos = home / "todos"
-    try:
-        names = sorted(os.listdir(todos))
-    except OSError:
-        return
-    yield from (todos / name for name in names if name.startswith(f"{session}-agent-"))
-
-
-def debug_log(home: Path, session: str) -> Path:
-    return home / "debug" / f"{session}.txt"
-
-
-def files_within(folder: Path) -> Iterator[Path]:
-    """All files below a directory; links are not followed."""
-    if folder.is_symlink():
-        return
-    for parent, _, names in os.walk(folder):
-        yield from (Path(parent, name) for name in sorted(names))
-
-
-SUFFIX, DAY_MS, KEPT_DAYS = ".jsonl", 86_400_000, 30
+SUFFIX = ".jsonl"
+DAY_MS, KEPT_DAYS = 86_400_000, 30
+HISTORY, INDEX = "history.jsonl", "sessions-index.json"
+TRIES = 20
+"""So often a list is read again that a running Claude has just written to."""
 _LENGTH = 36 + len(SUFFIX)
 _is_id = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}").fullmatch
 
@@ -91,19 +51,19 @@ class ClaudeArchive(JsonlArchive):
 
     def stored(self, home: Path) -> Iterator[StoredSession]:
         newest: dict[str, tuple[int, int, str]] = {}
-        for folder in _folders(home):
+        for folder in _projects(home):
             for session, path in _sessions(folder):
-                seen = _stat(path)
-                if seen is not None and (session not in newest or newest[session][:2] < seen):
-                    newest[session] = (*seen, path)
+                state = _state(path)
+                if state is not None and (session not in newest or newest[session][:2] < state):
+                    newest[session] = (*state, path)
         for session, (changed, size, path) in newest.items():
             yield StoredSession(id=session, home=home, file=path, size=size, changed_ns=changed)
 
     def brief(self, stored: StoredSession) -> Brief:
-        return brief.brief(stored)
+        return brief(stored)
 
     def count(self, stored: StoredSession) -> int | None:
-        """All messages, found by searching for bytes: five times as fast as to decode them."""
+        """All messages, found by searching for bytes: five times as fast as decoding them."""
         with open(stored.file, "rb", buffering=0) as file:
             return count_all_messages(file.read())
 
@@ -111,23 +71,21 @@ class ClaudeArchive(JsonlArchive):
         return entries(text, start)
 
     def side(self, stored: StoredSession) -> Sequence[StoredSession]:
-        found = []
-        for path in subagents(stored.path, stored.id):
-            seen = _stat(str(path))
-            if seen is not None:
-                changed, size = seen
-                found.append(
+        """Older versions write them into the session's own file."""
+        transcripts = []
+        for path in (stored.path.parent / stored.id / "subagents").glob("agent-*.jsonl"):
+            state = _state(str(path))
+            if state is not None:
+                transcripts.append(
                     StoredSession(
-                        id=path.stem, home=stored.home, file=str(path), size=size, changed_ns=changed
+                        id=path.stem, home=stored.home, file=str(path), changed_ns=state[0], size=state[1]
                     )
                 )
-        return sorted(found, key=lambda each: each.changed_ns)
+        return sorted(transcripts, key=lambda each: each.changed_ns)
 
     def files(self, stored: StoredSession) -> Sequence[Path]:
-        found = [stored.path]
-        for folder in folders(stored.home, stored.path, stored.id):
-            found += files_within(folder)
-        return [*found, *singles(stored.home, stored.id)]
+        within = [path for folder in _own_folders(stored) for path in _files_within(folder)]
+        return [stored.path, *within, *_todos(stored)]
 
     def expires_ms(self, stored: StoredSession, brief: Brief) -> int | None:
         """By the file's own time, as the CLI does at its start."""
@@ -139,13 +97,26 @@ class ClaudeArchive(JsonlArchive):
         return repair(stored, new_id, options)
 
     def remove(self, stored: StoredSession) -> None:
-        remove(stored)
+        home, session = stored.home, stored.id
+        if not _is_within(home, stored.path):
+            raise Broken(f"session {session} is not deleted: {stored.path.parent} leads out of {home}")
+        _rewrite(home / HISTORY, lambda data: _without_lines(data, session))
+        _rewrite(stored.path.parent / INDEX, lambda data: _without_entry(data, session))
+        for folder in _own_folders(stored):
+            if _is_within(home, folder):
+                _clear(folder)
+        for path in (*_todos(stored), home / "debug" / f"{session}.txt", stored.path):
+            if _is_within(home, path):
+                _unlink(path)
 
 
-def _folders(home: Path) -> list[str]:
+ARCHIVE = ClaudeArchive()
+
+
+def _projects(home: Path) -> list[str]:
     try:
-        with os.scandir(home / "projects") as found:
-            return [entry.path for entry in found if not entry.name.startswith(".")]
+        with os.scandir(home / "projects") as places:
+            return [place.path for place in places if not place.name.startswith(".")]
     except OSError:
         return []
 
@@ -153,52 +124,55 @@ def _folders(home: Path) -> list[str]:
 def _sessions(folder: str) -> Iterator[tuple[str, str]]:
     """Ids and paths, by their names."""
     try:
-        with os.scandir(folder) as found:
-            for entry in found:
-                name = entry.name
+        with os.scandir(folder) as places:
+            for place in places:
+                name = place.name
                 if len(name) == _LENGTH and name.endswith(SUFFIX) and _is_id(name[: -len(SUFFIX)]):
-                    yield name[: -len(SUFFIX)], entry.path
+                    yield name[: -len(SUFFIX)], place.path
     except OSError:
         return
 
 
-def _stat(path: str) -> tuple[int, int] | None:
+def _state(path: str) -> tuple[int, int] | None:
     """When it changed and its size; None for what is gone or no file."""
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except OSError:
         return None
-    return (found.st_mtime_ns, found.st_size) if found.st_mode & 0o170000 == 0o100000 else None
+    return (status.st_mtime_ns, status.st_size) if stat.S_ISREG(status.st_mode) else None
+
+
+def _own_folders(stored: StoredSession) -> Iterator[Path]:
+    """The directories that belong to one session alone, whether they are there or not."""
+    yield stored.path.parent / stored.id
+    for name in ("file-history", "tasks", "session-env"):
+        yield stored.home / name / stored.id
+
+
+def _files_within(folder: Path) -> Iterator[Path]:
+    """All files below a directory; links are not followed."""
+    if folder.is_symlink():
+        return
+    for parent, _, names in os.walk(folder):
+        yield from (Path(parent, name) for name in sorted(names))
+
+
+def _todos(stored: StoredSession) -> Iterator[Path]:
+    folder = stored.home / "todos"
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError:
+        return
+    yield from (folder / name for name in names if name.startswith(f"{stored.id}-agent-"))
 
 
 def _kept_days(home: Path) -> float:
     try:
-        days: Any = msgspec.json.decode((home / "settings.json").read_bytes()).get("cleanupPeriodDays")
-    except (OSError, AttributeError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        days = None
-    return days if isinstance(days, int | float) and not isinstance(days, bool) else KEPT_DAYS
-
-
-ARCHIVE = ClaudeArchive()
-
-
-HISTORY, INDEX = "history.jsonl", "sessions-index.json"
-TRIES = 20
-"""So often a list is read again that a running Claude has just written to."""
-
-
-def remove(stored: StoredSession) -> None:
-    home, session = stored.home, stored.id
-    if not _is_within(home, stored.path):
-        raise Broken(f"session {session} is not deleted: {stored.path.parent} leads out of {home}")
-    _rewrite(home / HISTORY, lambda data: _without_lines(data, session))
-    _rewrite(stored.path.parent / INDEX, lambda data: _without_entry(data, session))
-    for folder in folders(home, stored.path, session):
-        if _is_within(home, folder):
-            _clear(folder)
-    for path in (*singles(home, session), debug_log(home, session), stored.path):
-        if _is_within(home, path):
-            _unlink(path)
+        settings = decode((home / "settings.json").read_bytes(), UserSettings)
+    except (OSError, *DAMAGE):
+        return KEPT_DAYS
+    days = as_number(settings.cleanup_period_days)
+    return days if days is not None else KEPT_DAYS
 
 
 def _is_within(home: Path, path: Path) -> bool:
@@ -220,8 +194,8 @@ def _clear(folder: Path) -> None:
 
 
 def _rewrite(path: Path, change: Callable[[bytes], bytes]) -> None:
-    """Whole or not at all, and only where something changes. A list that never rests stays as it is: an entry
-    too many is no harm, a lost one is."""
+    """Only where something changes. A list that never rests stays as it is: an entry too many is no harm, a
+    lost one is."""
     for _ in range(TRIES):
         try:
             seen = path.lstat()
@@ -229,27 +203,27 @@ def _rewrite(path: Path, change: Callable[[bytes], bytes]) -> None:
         except OSError:
             return
         changed = change(data)
-        if changed == data or stat.S_ISLNK(seen.st_mode) or _put(path, changed, seen):
+        if changed == data or stat.S_ISLNK(seen.st_mode) or _replace(path, changed, seen):
             return
 
 
-def _put(path: Path, data: bytes, seen: os.stat_result) -> bool:
+def _replace(path: Path, data: bytes, seen: os.stat_result) -> bool:
     """Unless somebody has written to it since it was seen."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-            file.write(data)
-        beside.chmod(seen.st_mode & 0o777)
-        if not path.exists() or _state(path.lstat()) != _state(seen):
-            return False
-        beside.rename(path)
-    finally:
-        beside.unlink(missing_ok=True)
-    return True
+    stale = False
+
+    def is_stale() -> bool:
+        nonlocal stale
+        stale = not path.exists() or _version(path.lstat()) != _version(seen)
+        return stale
+
+    with whole_file(path, unless=is_stale) as file:
+        os.fchmod(file.fileno(), seen.st_mode & 0o777)
+        file.write(data)
+    return not stale
 
 
-def _state(seen: os.stat_result) -> tuple[int, int, int]:
-    return seen.st_ino, seen.st_size, seen.st_mtime_ns
+def _version(status: os.stat_result) -> tuple[int, int, int]:
+    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def _without_lines(data: bytes, session: str) -> bytes:
@@ -260,17 +234,17 @@ def _without_lines(data: bytes, session: str) -> bytes:
 def _without_entry(data: bytes, session: str) -> bytes:
     """The entry is cut out with one comma beside it."""
     try:
-        entries = decode(data, SessionIndex).entries
+        index = decode(data, SessionIndex)
     except DAMAGE:
         return data
-    for entry in entries:
+    for entry in index.entries:
         if _names(bytes(entry), session):
             before, _, after = data.partition(bytes(entry))
             rest = after.lstrip()
             if rest.startswith(b","):
                 return before + rest[1:].lstrip()
-            kept = before.rstrip()
-            return (kept[:-1] if kept.endswith(b",") else before) + after
+            trimmed = before.rstrip()
+            return (trimmed[:-1] if trimmed.endswith(b",") else before) + after
     return data
 
 

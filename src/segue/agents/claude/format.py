@@ -1,18 +1,12 @@
-"""The place in a Claude session where it is cut, and a copy of the session up to there.
+"""Claude's sessions as a turn needs them: where one is and where it ends, how it is cut, who is logged in.
 
-Who is logged in to Claude, as far as its files say so openly: a fingerprint, never the name itself.
-
-Where Claude keeps the sessions of a directory: ``<home>/projects/<the directory's name>/<id>.jsonl``.
-
-Claude's own sessions: where they end, how they are cut, and who is logged in.
-
-An anchor is the ``uuid`` of the last message of a turn. Claude keeps these ids when it forks a session, so
-they stay valid in every branch. A prompt that failed stays in the file, with a notice behind it: then the
-end is not where we left it.
+A session is ``<home>/projects/<the directory's name>/<id>.jsonl``. An anchor is the ``uuid`` of the last
+message of a turn. Claude keeps these ids when it forks a session, so they stay valid in every branch. A
+prompt that failed stays in the file, with a notice after it: then the end is not where we left it.
 
 A session is cut by the CLI itself (``--resume-session-at`` with ``--fork-session``) where a turn ended with
-an answer. Behind the answer the CLI may have written a snapshot of what it sent; only a cut behind that
-sends the same bytes again. Elsewhere the file is copied up to the cut, under the new id:
+an answer. After the answer the CLI may have written a snapshot of what it sent; only a cut after that sends
+the same bytes again. Elsewhere the file is copied up to the cut, under the new id:
 
 - where the CLI has compacted the history: it no longer finds what lies before the summary, and its forks
   lose that;
@@ -34,172 +28,17 @@ from pathlib import Path
 import msgspec
 
 from segue.agents.base import CutRequest, StoredSession
-from segue.agents.claude.schema import DAMAGE, Record, Settings, fields_of, newest_first, raw, read_record
+from segue.agents.claude.schema import DAMAGE, Record, Settings, fields_of, raw
+from segue.agents.jsonl import backwards
 from segue.core.errors import Misuse
 from segue.core.ids import checked_uuid
+from segue.core.json_values import decode
 from segue.core.request import Runtime, Start
 from segue.system.files import whole_file
 
-
-class Cut(msgspec.Struct, frozen=True):
-    """An anchor's place in a file."""
-
-    anchor: Record
-    at: str
-    """The last record that belongs to the turn: the anchor, or the snapshot the CLI wrote behind it."""
-    end: int
-    """The byte behind that record."""
-    compacted: bool
-    """A part of the history stands as a summary somewhere in the file."""
-
-    @property
-    def is_answer(self) -> bool:
-        """A turn ended here as turns should: with the assistant's words, and no call left open."""
-        return self.anchor.type == "assistant" and self.anchor.is_said and self.anchor.blocks == {"text"}
-
-
-def find_cut(path: Path, anchor: str) -> Cut | None:
-    """Where the anchor is; None when the file does not have it."""
-    place: tuple[Record, str, int] | None = None
-    compacted = passed = False
-    for record, end in _records(path):
-        compacted = compacted or record.is_boundary
-        if place is None:
-            place = (record, anchor, end) if record.uuid == anchor and record.is_message else None
-        elif not passed and record.is_snapshot and record.parent_uuid == place[1]:
-            place = (place[0], record.uuid or anchor, end)
-        else:
-            passed = passed or record.is_message
-    return None if place is None else Cut(*place, compacted)
-
-
-def _records(path: Path) -> Iterator[tuple[Record, int]]:
-    """Every record, and the byte behind it."""
-    end = 0
-    with path.open("rb") as file:
-        for line in file:
-            end += len(line)
-            record = read_record(line)
-            if record is not None:
-                yield record, end
-
-
-def copy_cut(source: Path, cut: Cut, new_id: str, target: Path) -> None:
-    """Write the session up to the cut under its new id: whole, or not at all.
-
-    The running totals stay behind, so that every copy counts from nothing.
-    """
-    with source.open("rb") as old, whole_file(target) as new:
-        left = cut.end
-        for line in old:
-            if left <= 0:
-                break
-            left -= len(line)
-            new.write(_renamed(line, new_id))
-
-
-def _renamed(line: bytes, new_id: str) -> bytes:
-    """The line with the new session's id, all else byte for byte; nothing for what should stay behind."""
-    fields = fields_of(line)
-    if fields is None or fields.get("type") == raw("cost-state"):
-        return b""
-    if "sessionId" in fields:
-        fields["sessionId"] = raw(new_id)
-        return msgspec.json.encode(fields) + b"\n"
-    return line.rstrip(b"\r\n") + b"\n"
-
-
 REREAD_SECONDS = 0.05
-
-
-_settings = msgspec.json.Decoder(Settings)
-
-
-def login_fingerprint(home: Path, env: Mapping[str, str]) -> str | None:
-    """None: nobody is, or the file cannot be read; a broken one may be in the middle of being written."""
-    path = settings_file(home, env)
-    for pause in (REREAD_SECONDS, 0):
-        try:
-            account = _settings.decode(path.read_bytes()).oauth_account
-        except OSError:
-            return None
-        except DAMAGE:
-            time.sleep(pause)
-            continue
-        if account is None or not account.account_uuid:
-            return None
-        return _hashed(f"{account.account_uuid}\n{account.organization_uuid or ''}")
-    return None
-
-
-def settings_file(home: Path, env: Mapping[str, str]) -> Path:
-    """As Claude looks for it: beside its home, not in it, unless CLAUDE_CONFIG_DIR names the home. A file of
-    the old name that holds something comes first."""
-    old = home / ".config.json"
-    try:
-        if old.stat().st_size > 0:
-            return old
-    except OSError:
-        pass
-    named = env.get("CLAUDE_CONFIG_DIR")
-    return (home if named else home.parent) / ".claude.json"
-
-
-def _hashed(text: str) -> str:
-    from hashlib import sha256  # most turns never ask, and start faster without it
-
-    return sha256(text.encode()).hexdigest()[:16]
-
-
 LONGEST_NAME = 200
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
-
-
-def project_folder(home: Path, cwd: Path) -> Path:
-    """The folder that Claude uses for a directory."""
-    path = os.path.realpath(cwd)
-    units = [int.from_bytes(pair, "little") for pair in _pairs(path.encode("utf-16-le", "surrogatepass"))]
-    name = re.sub(r"[^A-Za-z0-9]", "-", "".join(map(chr, units)))
-    if len(name) > LONGEST_NAME:
-        name = f"{name[:LONGEST_NAME]}-{_hash(units)}"
-    return home / "projects" / name
-
-
-def find_file(home: Path, session: str, cwd: Path | None) -> Path | None:
-    """The file of a session: the directory's own, else the newest that another directory has."""
-    try:
-        name = f"{checked_uuid(session)}.jsonl"
-    except Misuse:
-        return None
-    own = project_folder(home, cwd) / name if cwd is not None else None
-    if own is not None and own.is_file():
-        return own
-    others = [path for path in home.glob(f"projects/*/{name}") if path.is_file()]
-    return max(others, key=_changed, default=None)
-
-
-def _changed(path: Path) -> float:
-    try:
-        return path.stat().st_mtime
-    except OSError:
-        return 0.0
-
-
-def _pairs(data: bytes) -> list[bytes]:
-    return [data[n : n + 2] for n in range(0, len(data), 2)]
-
-
-def _hash(units: list[int]) -> str:
-    """What tells apart the names that were cut: 32 bits over the path, in base 36."""
-    value = 0
-    for unit in units:
-        value = (value * 31 + unit) & 0xFFFFFFFF
-    value = abs(value - (1 << 32) if value >= 1 << 31 else value)
-    digits = ""
-    while value or not digits:
-        value, digit = divmod(value, 36)
-        digits = _DIGITS[digit] + digits
-    return digits
 
 
 class ClaudeFormat:
@@ -220,20 +59,20 @@ class ClaudeFormat:
 
     def end(self, stored: StoredSession) -> str | None:
         try:
-            return next((record.uuid for record in newest_first(stored.path) if record.is_message), None)
+            return next((record.uuid for record in _newest_first(stored.path) if record.is_message), None)
         except OSError:
             return None
 
     def cut(self, stored: StoredSession, wanted: CutRequest) -> Start | None:
         try:
-            place = find_cut(stored.path, wanted.anchor)
+            place = _find_cut(stored.path, wanted.anchor)
             if place is None:
                 return None
             own = project_folder(wanted.home, wanted.request.cwd)
             native = wanted.runtime.capabilities.fork and place.is_answer and not place.compacted
             if native and stored.path.parent == own and _is_uuid(place.at):
                 return Start("branch", stored.id, place.at, wanted.new_id)
-            copy_cut(stored.path, place, wanted.new_id, own / f"{wanted.new_id}.jsonl")
+            _copy_up_to(stored.path, place, wanted.new_id, own / f"{wanted.new_id}.jsonl")
         except OSError:
             return None
         return Start("resume", wanted.new_id)
@@ -242,7 +81,7 @@ class ClaudeFormat:
         """By the file's order and by the chain. A session that still ends at its anchor has not strayed."""
         later: list[Record] = []
         try:
-            for record in newest_first(stored.path):
+            for record in _newest_first(stored.path):
                 if record.uuid == anchor:
                     return _follows(record, later[::-1])
                 later.append(record)
@@ -254,7 +93,167 @@ class ClaudeFormat:
         """Claude resumes its sessions as they are."""
 
     def login(self, home: Path, env: Mapping[str, str]) -> str | None:
-        return login_fingerprint(home, env)
+        """None also where the file cannot be read; a broken one may be in the middle of being written."""
+        path = settings_file(home, env)
+        for pause in (REREAD_SECONDS, 0):
+            try:
+                account = decode(path.read_bytes(), Settings).oauth_account
+            except OSError:
+                return None
+            except DAMAGE:
+                time.sleep(pause)
+                continue
+            if account is None or not account.account_uuid:
+                return None
+            return _hashed(f"{account.account_uuid}\n{account.organization_uuid or ''}")
+        return None
+
+
+FORMAT = ClaudeFormat()
+
+
+def find_file(home: Path, session: str, cwd: Path | None) -> Path | None:
+    """The file of a session: the directory's own, else the newest that another directory has."""
+    try:
+        name = f"{checked_uuid(session)}.jsonl"
+    except Misuse:
+        return None
+    own = project_folder(home, cwd) / name if cwd is not None else None
+    if own is not None and own.is_file():
+        return own
+    others = [path for path in home.glob(f"projects/*/{name}") if path.is_file()]
+    return max(others, key=_changed, default=None)
+
+
+def project_folder(home: Path, cwd: Path) -> Path:
+    """The folder that Claude uses for a directory."""
+    path = os.path.realpath(cwd).encode("utf-16-le", "surrogatepass")
+    units = [int.from_bytes(path[n : n + 2], "little") for n in range(0, len(path), 2)]
+    name = re.sub(r"[^A-Za-z0-9]", "-", "".join(map(chr, units)))
+    if len(name) > LONGEST_NAME:
+        name = f"{name[:LONGEST_NAME]}-{_hash(units)}"
+    return home / "projects" / name
+
+
+def settings_file(home: Path, env: Mapping[str, str]) -> Path:
+    """As Claude looks for it: beside its home, not in it, unless CLAUDE_CONFIG_DIR names the home. A file of
+    the old name that holds something comes first."""
+    old = home / ".config.json"
+    try:
+        if old.stat().st_size > 0:
+            return old
+    except OSError:
+        pass
+    named = env.get("CLAUDE_CONFIG_DIR")
+    return (home if named else home.parent) / ".claude.json"
+
+
+def _changed(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def _hash(units: list[int]) -> str:
+    """What tells apart the names that were cut: 32 bits over the path, in base 36."""
+    value = 0
+    for unit in units:
+        value = (value * 31 + unit) & 0xFFFFFFFF
+    value = abs(value - (1 << 32) if value >= 1 << 31 else value)
+    digits = ""
+    while value or not digits:
+        value, digit = divmod(value, 36)
+        digits = _DIGITS[digit] + digits
+    return digits
+
+
+def _hashed(text: str) -> str:
+    from hashlib import sha256  # most turns never ask, and start faster without it
+
+    return sha256(text.encode()).hexdigest()[:16]
+
+
+def _read(line: bytes) -> Record | None:
+    """A line as a record; None for what is damaged or no record."""
+    try:
+        return decode(line, Record)
+    except DAMAGE:
+        return None
+
+
+def _newest_first(path: Path) -> Iterator[Record]:
+    """The records from the end of a file, read no further back than they are asked for."""
+    with path.open("rb") as file:
+        for line in backwards(file):
+            record = _read(line.text) if line.text is not None else None
+            if record is not None:
+                yield record
+
+
+def _oldest_first(path: Path) -> Iterator[tuple[Record, int]]:
+    """Every record, and the byte after it."""
+    end = 0
+    with path.open("rb") as file:
+        for line in file:
+            end += len(line)
+            record = _read(line)
+            if record is not None:
+                yield record, end
+
+
+class _Cut(msgspec.Struct, frozen=True):
+    """An anchor's place in a file."""
+
+    anchor: Record
+    at: str
+    """The last record that belongs to the turn: the anchor, or the snapshot the CLI wrote after it."""
+    end: int
+    """The byte after that record."""
+    compacted: bool
+    """A part of the history stands as a summary somewhere in the file."""
+
+    @property
+    def is_answer(self) -> bool:
+        """A turn ended here as turns should: with the assistant's words, and no call left open."""
+        return self.anchor.type == "assistant" and self.anchor.is_said and self.anchor.blocks == {"text"}
+
+
+def _find_cut(path: Path, anchor: str) -> _Cut | None:
+    """Where the anchor is; None when the file does not have it."""
+    place: tuple[Record, str, int] | None = None
+    compacted = passed = False
+    for record, end in _oldest_first(path):
+        compacted = compacted or record.is_boundary
+        if place is None:
+            place = (record, anchor, end) if record.uuid == anchor and record.is_message else None
+        elif not passed and record.is_snapshot and record.parent_uuid == place[1]:
+            place = (place[0], record.uuid or anchor, end)
+        else:
+            passed = passed or record.is_message
+    return None if place is None else _Cut(*place, compacted)
+
+
+def _copy_up_to(source: Path, cut: _Cut, new_id: str, target: Path) -> None:
+    """The running totals are not copied, so that every copy counts from nothing."""
+    with source.open("rb") as old, whole_file(target) as new:
+        left = cut.end
+        for line in old:
+            if left <= 0:
+                break
+            left -= len(line)
+            new.write(_renamed(line, new_id))
+
+
+def _renamed(line: bytes, new_id: str) -> bytes:
+    """The line with the new session's id, all else byte for byte; nothing for what is not copied."""
+    fields = fields_of(line)
+    if fields is None or fields.get("type") == raw("cost-state"):
+        return b""
+    if "sessionId" in fields:
+        fields["sessionId"] = raw(new_id)
+        return msgspec.json.encode(fields) + b"\n"
+    return line.rstrip(b"\r\n") + b"\n"
 
 
 def _follows(anchor: Record, later: list[Record]) -> bool:
@@ -278,6 +277,3 @@ def _is_uuid(text: str) -> bool:
         return bool(checked_uuid(text))
     except Misuse:
         return False
-
-
-FORMAT = ClaudeFormat()

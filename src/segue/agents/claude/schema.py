@@ -7,13 +7,10 @@ Where only a part of a record is used, that part has a type of its own, so that 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from segue.agents.jsonl import backwards
 from segue.core.json_values import as_items, as_table, as_text
 
 DAMAGE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
@@ -81,26 +78,6 @@ class Record(Link, frozen=True, rename="camel"):
     @property
     def _message(self) -> dict[str, Any]:
         return as_table(value_of(self.message))
-
-
-_record = msgspec.json.Decoder(Record)
-
-
-def read_record(line: bytes) -> Record | None:
-    """A line as a record; None for what is damaged or no record."""
-    try:
-        return _record.decode(line)
-    except DAMAGE:
-        return None
-
-
-def newest_first(path: Path) -> Iterator[Record]:
-    """The records from the end of a file, read no further back than they are asked for."""
-    with path.open("rb") as file:
-        for line in backwards(file):
-            record = read_record(line.text) if line.text is not None else None
-            if record is not None:
-                yield record
 
 
 def value_of(raw: msgspec.Raw) -> Any:
@@ -353,6 +330,12 @@ class Settings(msgspec.Struct, frozen=True, rename="camel"):
     """``.claude.json``: who is logged in."""
 
     oauth_account: OauthAccount | None = None
+
+
+class UserSettings(msgspec.Struct, frozen=True, rename="camel"):
+    """``settings.json`` in the home."""
+
+    cleanup_period_days: Any = None
 
 
 class HistoryLine(msgspec.Struct, frozen=True, rename="camel"):

@@ -87,7 +87,7 @@ def _since(options: RepairOptions) -> int | None:
 
 
 def _head(stored: StoredSession, new_id: str, done: Counter[str]) -> bytes:
-    """The first line as another session's; what is missing in it is taken from the lines behind it."""
+    """The first line as another session's; what is missing in it is taken from the lines after it."""
     meta: dict[str, Any] = {}
     first: Line | None = None
     for read in _whole_lines(stored, Counter()):
@@ -186,7 +186,7 @@ def _line(text: bytes | None) -> Line | None:
 
 
 def _stamped(text: bytes, stamp: str, done: Counter[str]) -> bytes:
-    """Codex passes over lines that do not say when."""
+    """Codex skips lines without a time."""
     done["stamped"] += 1
     record = msgspec.json.decode(text)
     return msgspec.json.encode({**record, "timestamp": stamp or _NO_TIME})
@@ -195,7 +195,7 @@ def _stamped(text: bytes, stamp: str, done: Counter[str]) -> bytes:
 class _Beginning:
     """Passes lines on from the first prompt at or after a place, with what its turn began with.
 
-    What Codex put in before the first prompt of all stays: it would not put it in again.
+    What Codex inserted before the first prompt of all stays: it would not insert it again.
     """
 
     def __init__(self, since: int | None) -> None:

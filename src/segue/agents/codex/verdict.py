@@ -1,7 +1,4 @@
-"""What a Codex run amounts to: its answer or the kind of its failure, and its usage.
-
-When a usage limit ends, from the words in which Codex says it.
-"""
+"""What a Codex run amounts to: its answer or the kind of its failure, when a limit ends, and its usage."""
 
 from __future__ import annotations
 
@@ -30,24 +27,6 @@ from segue.core.usage import Context, Totals, Usage, since
 _IN = re.compile(r"try again in ([\d.]+)\s?(ms|s|m|h)", re.I)
 _AT = re.compile(r"try again at (?:(\w{3}) (\d{1,2})\w\w, (\d{4}) )?(\d{1,2}:\d\d [AP]M)", re.I)
 _MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000}
-
-
-def limit_end(message: str, now_ms: int) -> int | None:
-    """Epoch milliseconds. A wait is counted from ``now_ms``; a time of day is the machine's own."""
-    wait = _IN.search(message)
-    if wait:
-        return now_ms + int(float(wait[1]) * _MS[wait[2].lower()])
-    moment = _AT.search(message)
-    if not moment:
-        return None
-    month, day, year, clock = moment.groups()
-    date = f"{month} {day} {year}" if month else datetime.fromtimestamp(now_ms / 1000).strftime("%b %d %Y")
-    try:
-        return int(datetime.strptime(f"{date} {clock}", "%b %d %Y %I:%M %p").timestamp() * 1000)
-    except ValueError:
-        return None
-
-
 _STATUS = re.compile(r"^unexpected status (\d{3})\b|\blast status: (\d{3})\b|\(status (\d{3})\b")
 _REFUSED = re.compile(r"thread/(?:resume|fork)|rollout|empty session file|session metadata")
 
@@ -182,6 +161,23 @@ def _from_message(ended: Ended, message: str, info: Any) -> Failure:
         kind, status = _by_words(said)
     limit = limit_end(said, ended.now_ms) if kind == "rate_limited" else None
     return Failure(kind, said, until=limit, status=status)
+
+
+def limit_end(message: str, now_ms: int) -> int | None:
+    """When a usage limit ends, by the words in which Codex says it, as milliseconds since 1970. A wait is
+    counted from ``now_ms``; a time of day is the machine's own."""
+    wait = _IN.search(message)
+    if wait:
+        return now_ms + int(float(wait[1]) * _MS[wait[2].lower()])
+    moment = _AT.search(message)
+    if not moment:
+        return None
+    month, day, year, clock = moment.groups()
+    date = f"{month} {day} {year}" if month else datetime.fromtimestamp(now_ms / 1000).strftime("%b %d %Y")
+    try:
+        return int(datetime.strptime(f"{date} {clock}", "%b %d %Y %I:%M %p").timestamp() * 1000)
+    except ValueError:
+        return None
 
 
 def _by_info(info: Any) -> tuple[Kind | None, int | None]:
