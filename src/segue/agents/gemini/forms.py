@@ -11,6 +11,7 @@ Gemini adds by itself while a turn runs.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,23 @@ def form_of(runtime: Runtime, path: Path) -> Form:
     version = version_parts(runtime.version)
     lines = version >= (0, 39) if version else path.suffix == ".jsonl"
     return LINES if lines or runtime.capabilities.choose_id else OBJECT
+
+
+def encoded(suffix: str, header: dict[str, Any], states: list[list[RawMessage]]) -> bytes:
+    """A session as a file of that kind; of several states, each replaces the one before."""
+    if suffix == ".json":
+        return _as_json(header | {"messages": states[-1]}, indent=2)
+    patches = [{"$set": {"messages": messages}} for messages in states[1:]]
+    return b"".join(_as_json(record) + b"\n" for record in (header, *states[0], *patches))
+
+
+def _as_json(value: Any, indent: int | None = None) -> bytes:
+    """As Gemini writes it; but half a surrogate pair has no other form than its escape."""
+    try:
+        data = msgspec.json.encode(value)
+    except (UnicodeEncodeError, OverflowError):
+        data = json.dumps(value, separators=(",", ":"), allow_nan=False).encode()
+    return data if indent is None else msgspec.json.format(data, indent=indent)
 
 
 # --- lines -----------------------------------------------------------------------------------------

@@ -1,20 +1,14 @@
-"""What is wrong in a session's messages, put right while they pass by. Pure but for the counting.
-
-A **round** is an answer with what was said back to its calls, or a prompt alone: all that has to fit together
-stands in one.
-
-A new session beside a broken one, with what can be saved of it, in the form that its versions resume.
+"""A new session beside a broken one, with what can be saved of it, in the form that its versions resume.
 
 Sessions of lines are streamed: the file is gone through once for what it amounts to, and once more for the
-messages, a round at a time. One object is read whole, as Gemini does.
+messages, a round at a time. A **round** is an answer with what was said back to its calls, or a prompt alone:
+all that has to fit together stands in one. One object is read whole, as Gemini does.
 """
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from itertools import dropwhile
 from pathlib import Path
@@ -22,7 +16,7 @@ from typing import IO, Any
 
 from segue.agents.base import RepairedCopy, RepairOptions, StoredSession
 from segue.agents.gemini import files, walk
-from segue.agents.gemini.forms import as_lines, as_object
+from segue.agents.gemini.forms import as_lines, as_object, encoded
 from segue.agents.gemini.history import WHOLE_BYTES, read_history, salvage
 from segue.agents.gemini.schema import (
     ECHO,
@@ -37,6 +31,7 @@ from segue.agents.gemini.schema import (
 )
 from segue.core.errors import Broken
 from segue.core.json_values import as_items, as_table, as_text
+from segue.system.files import whole_file, write_whole
 
 SHORT_OUTPUT = 200
 """Tool output of so many characters is kept when the rest is trimmed."""
@@ -51,9 +46,25 @@ _WORDS = (
     ("outputs", "{} of tools {} replaced by a note", "output"),
     ("before", "{} before the chosen one {} left out", "message"),
 )
+_LATER = ("memoryScratchpad",)
 
 
-def in_words(counted: Counter[str]) -> tuple[str, ...]:
+def repair(stored: StoredSession, new_id: str, mending: RepairOptions) -> RepairedCopy:
+    if any(files.find_file(stored.home, new_id)):
+        raise Broken(f"a session whose id begins with {new_id[:8]} is there already; take another id")
+    now = datetime.now(UTC)
+    name = f"session-{now:%Y-%m-%dT%H-%M}-{new_id[:8]}{stored.path.suffix}"
+    stamp = now.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    marks = {"sessionId": new_id, "startTime": stamp, "lastUpdated": stamp}
+    target, counted = stored.path.with_name(name), Counter[str]()
+    try:
+        (_lines if stored.appends else _object)(stored, target, marks, mending, counted)
+    except (OSError, ValueError, RecursionError) as error:
+        raise Broken(f"the session cannot be repaired: {error}") from error
+    return RepairedCopy(session=new_id, path=target, done=_in_words(counted))
+
+
+def _in_words(counted: Counter[str]) -> tuple[str, ...]:
     return tuple(
         form.format(f"{n} {noun}{'' if n == 1 else 's'}", "was" if n == 1 else "were")
         for key, form, noun in _WORDS
@@ -61,7 +72,118 @@ def in_words(counted: Counter[str]) -> tuple[str, ...]:
     )
 
 
-def rounds(messages: Iterable[RawMessage]) -> Iterator[list[RawMessage]]:
+def _lines(
+    stored: StoredSession, target: Path, marks: Any, mending: RepairOptions, counted: Counter[str]
+) -> None:
+    with stored.path.open("rb") as file:
+        found = walk.Outline().read(file)
+        counted["damaged"] = found.damaged
+        since = _since(file, mending)
+        refs = _chosen(found.messages, since, counted)
+        rest = _from_prompt(walk.messages_at(file, refs), since is not None, counted)
+        with whole_file(target) as new:
+            new.write(_line(_header(found.fields, stored) | marks))
+            said = 0
+            for message in _shaped(rest, mending, counted):
+                said += is_sent(message)
+                new.write(_line(message))
+            _refuse_nothing(said)
+
+
+def _shaped(
+    messages: Iterable[RawMessage], mending: RepairOptions, counted: Counter[str]
+) -> Iterator[RawMessage]:
+    """A round at a time, each with the prompt behind it: what is missing between them is put there."""
+    before: list[RawMessage] = []
+    for one in _rounds(messages):
+        now = _repaired(one, mending, counted)
+        if before and now and is_prompt(now[0]):
+            yield from as_lines([*before, now[0]])[:-1]
+        else:
+            yield from as_lines(before)
+        before = now
+    yield from as_lines(before)
+
+
+def _object(
+    stored: StoredSession, target: Path, marks: Any, mending: RepairOptions, counted: Counter[str]
+) -> None:
+    story = read_history(stored.path)
+    if story is not None:
+        header, messages = story.header, story.messages
+    elif stored.path.stat().st_size > WHOLE_BYTES:
+        raise Broken(f"the session is one object of over {WHOLE_BYTES >> 20} MB")
+    else:
+        header, messages = salvage(stored.path.read_bytes())
+        counted["damaged"] = 1
+    if mending.since is not None:
+        at = _number(mending.since)[0]
+        counted["before"] = min(at, len(messages))
+        messages = list(_from_prompt(messages[at:], True, counted))
+    kept = as_object([one for group in _rounds(messages) for one in _repaired(group, mending, counted)])
+    _refuse_nothing(sum(map(is_sent, kept)))
+    write_whole(target, encoded(".json", _header(header, stored) | marks, [kept]))
+
+
+def _header(known: dict[str, Any], stored: StoredSession) -> dict[str, Any]:
+    """Without a project's hash, Gemini does not take a file for a session."""
+    kept = {key: value for key, value in known.items() if key not in _LATER}
+    return {"projectHash": stored.path.parents[1].name, "kind": "main"} | kept
+
+
+# --- since -----------------------------------------------------------------------------------------
+
+
+def _since(file: IO[bytes], mending: RepairOptions) -> str | None:
+    if mending.since is None:
+        return None
+    found = walk.id_at(file, *_number(mending.since))
+    if found is None:
+        raise Broken(f"there is no message at {mending.since}")
+    return found
+
+
+def _number(place: str) -> tuple[int, int]:
+    start, _, n = place.partition(".")
+    if not (start.isdigit() and n.isdigit()):
+        raise Broken(f"{place} is no place in the session")
+    return int(start), int(n)
+
+
+def _chosen(refs: dict[str, walk.Ref], since: str | None, counted: Counter[str]) -> list[walk.Ref]:
+    if since is None:
+        return list(refs.values())
+    if since not in refs:
+        raise Broken("that message is no longer part of the session")
+    at = list(refs).index(since)
+    counted["before"] = at
+    return list(refs.values())[at:]
+
+
+def _from_prompt(messages: Iterable[RawMessage], wanted: bool, counted: Counter[str]) -> Iterator[RawMessage]:
+    """From the first words of the user's on, where the beginning was left out."""
+
+    def early(message: RawMessage) -> bool:
+        counted["before"] += not is_prompt(message)
+        return not is_prompt(message)
+
+    known = (one for one in messages if isinstance(one.get("id"), str))
+    return dropwhile(early, known) if wanted else iter(known)
+
+
+def _refuse_nothing(said: int) -> None:
+    if not said:
+        raise Broken("nothing was said in what could be read of the session")
+
+
+def _line(record: dict[str, Any]) -> bytes:
+    return encoded(".jsonl", record, [[]])
+
+
+# --- one round -------------------------------------------------------------------------------------
+
+
+def _rounds(messages: Iterable[RawMessage]) -> Iterator[list[RawMessage]]:
     now: list[RawMessage] = []
     for message in messages:
         if now and (message.get("type") == "gemini" or is_prompt(message)):
@@ -72,7 +194,7 @@ def rounds(messages: Iterable[RawMessage]) -> Iterator[list[RawMessage]]:
         yield now
 
 
-def repaired(messages: list[RawMessage], mending: RepairOptions, counted: Counter[str]) -> list[RawMessage]:
+def _repaired(messages: list[RawMessage], mending: RepairOptions, counted: Counter[str]) -> list[RawMessage]:
     """One round."""
     first = messages[0]
     made = {as_text(call.get("id")): call for call in _made(first)}
@@ -187,145 +309,3 @@ def _part(part: RawPart, mending: RepairOptions, counted: Counter[str]) -> RawPa
 
 def _size(count: int) -> str:
     return f"{count / 2**20:.1f} MB" if count >= 2**20 else f"{max(1, count // 1024)} KB"
-
-
-_LATER = ("memoryScratchpad",)
-
-
-def repair(stored: StoredSession, new_id: str, mending: RepairOptions) -> RepairedCopy:
-    if any(files.find_file(stored.home, new_id)):
-        raise Broken(f"a session whose id begins with {new_id[:8]} is there already; take another id")
-    now = datetime.now(UTC)
-    name = f"session-{now:%Y-%m-%dT%H-%M}-{new_id[:8]}{stored.path.suffix}"
-    stamp = now.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    marks = {"sessionId": new_id, "startTime": stamp, "lastUpdated": stamp}
-    target, counted = stored.path.with_name(name), Counter[str]()
-    try:
-        (_lines if stored.appends else _object)(stored, target, marks, mending, counted)
-    except (OSError, ValueError, RecursionError) as error:
-        raise Broken(f"the session cannot be repaired: {error}") from error
-    return RepairedCopy(session=new_id, path=target, done=in_words(counted))
-
-
-def _lines(
-    stored: StoredSession, target: Path, marks: Any, mending: RepairOptions, counted: Counter[str]
-) -> None:
-    with stored.path.open("rb") as file:
-        found = walk.Outline().read(file)
-        counted["damaged"] = found.damaged
-        since = _since(file, mending)
-        refs = _chosen(found.messages, since, counted)
-        rest = _from_prompt(walk.messages_at(file, refs), since is not None, counted)
-        with _writing(target) as new:
-            new.write(_line(_header(found.fields, stored) | marks))
-            said = 0
-            for message in _shaped(rest, mending, counted):
-                said += is_sent(message)
-                new.write(_line(message))
-            _refuse_nothing(said)
-
-
-def _shaped(
-    messages: Iterable[RawMessage], mending: RepairOptions, counted: Counter[str]
-) -> Iterator[RawMessage]:
-    """A round at a time, each with the prompt behind it: what is missing between them is put there."""
-    before: list[RawMessage] = []
-    for one in rounds(messages):
-        now = repaired(one, mending, counted)
-        if before and now and is_prompt(now[0]):
-            yield from as_lines([*before, now[0]])[:-1]
-        else:
-            yield from as_lines(before)
-        before = now
-    yield from as_lines(before)
-
-
-def _object(
-    stored: StoredSession, target: Path, marks: Any, mending: RepairOptions, counted: Counter[str]
-) -> None:
-    story = read_history(stored.path)
-    if story is not None:
-        header, messages = story.header, story.messages
-    elif stored.path.stat().st_size > WHOLE_BYTES:
-        raise Broken(f"the session is one object of over {WHOLE_BYTES >> 20} MB")
-    else:
-        header, messages = salvage(stored.path.read_bytes())
-        counted["damaged"] = 1
-    if mending.since is not None:
-        at = _number(mending.since)[0]
-        counted["before"] = min(at, len(messages))
-        messages = list(_from_prompt(messages[at:], True, counted))
-    kept = as_object([one for group in rounds(messages) for one in repaired(group, mending, counted)])
-    _refuse_nothing(sum(map(is_sent, kept)))
-    files.write_file(target, files.encoded(".json", _header(header, stored) | marks, [kept]))
-
-
-def _header(known: dict[str, Any], stored: StoredSession) -> dict[str, Any]:
-    """Without a project's hash, Gemini does not take a file for a session."""
-    kept = {key: value for key, value in known.items() if key not in _LATER}
-    return {"projectHash": stored.path.parents[1].name, "kind": "main"} | kept
-
-
-# --- since -----------------------------------------------------------------------------------------
-
-
-def _since(file: IO[bytes], mending: RepairOptions) -> str | None:
-    if mending.since is None:
-        return None
-    found = walk.id_at(file, *_number(mending.since))
-    if found is None:
-        raise Broken(f"there is no message at {mending.since}")
-    return found
-
-
-def _number(place: str) -> tuple[int, int]:
-    start, _, n = place.partition(".")
-    if not (start.isdigit() and n.isdigit()):
-        raise Broken(f"{place} is no place in the session")
-    return int(start), int(n)
-
-
-def _chosen(refs: dict[str, walk.Ref], since: str | None, counted: Counter[str]) -> list[walk.Ref]:
-    if since is None:
-        return list(refs.values())
-    if since not in refs:
-        raise Broken("that message is no longer part of the session")
-    at = list(refs).index(since)
-    counted["before"] = at
-    return list(refs.values())[at:]
-
-
-def _from_prompt(messages: Iterable[RawMessage], wanted: bool, counted: Counter[str]) -> Iterator[RawMessage]:
-    """From the first words of the user's on, where the beginning was left out."""
-
-    def early(message: RawMessage) -> bool:
-        counted["before"] += not is_prompt(message)
-        return not is_prompt(message)
-
-    known = (one for one in messages if isinstance(one.get("id"), str))
-    return dropwhile(early, known) if wanted else iter(known)
-
-
-# --- writing ---------------------------------------------------------------------------------------
-
-
-def _refuse_nothing(said: int) -> None:
-    if not said:
-        raise Broken("nothing was said in what could be read of the session")
-
-
-def _line(record: dict[str, Any]) -> bytes:
-    return files.encoded(".jsonl", record, [[]])
-
-
-@contextmanager
-def _writing(path: Path) -> Iterator[IO[bytes]]:
-    """A file that appears whole or not at all."""
-    # Gemini deletes what is named like a session and cannot be read
-    beside = path.with_name(f".{path.name}.{os.getpid()}.new")
-    try:
-        with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-            yield file
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)
