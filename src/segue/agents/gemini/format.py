@@ -9,17 +9,15 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from segue.agents import probe
 from segue.agents.base import CutRequest, StoredSession
 from segue.agents.gemini import files
-from segue.agents.gemini.forms import encoded, form_of
+from segue.agents.gemini.forms import encoded, form_of, new_session, with_project
 from segue.agents.gemini.history import History, last_id, read_history
 from segue.agents.gemini.schema import is_context, is_prompt
 from segue.core.json_values import decode
@@ -51,11 +49,10 @@ class GeminiFormat:
         # names that end alike are deleted together
         if history is None or kept is None or any(files.find_file(wanted.home, new_id)):
             return None
-        form, now = form_of(wanted.runtime, stored.path), datetime.now(UTC)
-        copy = stored.path.with_name(f"session-{now:%Y-%m-%dT%H-%M}-{new_id[:8]}{form.suffix}")
-        stamp = now.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        header = {key: value for key, value in _header(history, stored).items() if key not in _LATER}
-        header |= {"sessionId": new_id, "startTime": stamp, "lastUpdated": stamp}
+        form = form_of(wanted.runtime, stored.path)
+        copy, marks = new_session(stored.path, new_id, form.suffix)
+        old = with_project(history.header, stored.path)
+        header = {key: value for key, value in old.items() if key not in _LATER} | marks
         try:
             write_whole(copy, encoded(form.suffix, header, [form.shape(kept)]))
         except (OSError, ValueError, RecursionError):
@@ -81,7 +78,8 @@ class GeminiFormat:
             rough = history.torn or history.repeated > REPEATS
             if path != stored.path or messages != history.messages or rough:
                 states = [*history.earlier, messages]
-                write_whole(path, encoded(form.suffix, _header(history, stored), states))
+                header = with_project(history.header, stored.path)
+                write_whole(path, encoded(form.suffix, header, states))
             _drop_twins(path, stored.id)
             files.add_second_name(path)
 
@@ -93,11 +91,6 @@ def _of(stored: StoredSession) -> History | None:
     """What a file of this session tells; nothing, where it lacks its beginning or has only that."""
     history = read_history(stored.path) if files.owner_of(stored.path) == stored.id else None
     return None if history is None or all(map(is_context, history.messages)) else history
-
-
-def _header(history: History, stored: StoredSession) -> dict[str, Any]:
-    """Without a project's hash, Gemini does not take a file for a session."""
-    return history.header | {"projectHash": history.header.get("projectHash") or stored.path.parents[1].name}
 
 
 def _drop_twins(path: Path, session: str) -> None:

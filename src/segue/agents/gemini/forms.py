@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,19 @@ def encoded(suffix: str, header: dict[str, Any], states: list[list[RawMessage]])
         return _as_json(header | {"messages": states[-1]}, indent=2)
     patches = [{"$set": {"messages": messages}} for messages in states[1:]]
     return b"".join(_as_json(record) + b"\n" for record in (header, *states[0], *patches))
+
+
+def new_session(beside: Path, session: str, suffix: str) -> tuple[Path, dict[str, Any]]:
+    """The file of a session that begins now, and what its header says of that."""
+    now = datetime.now(UTC)
+    stamp = now.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    marks = {"sessionId": session, "startTime": stamp, "lastUpdated": stamp}
+    return beside.with_name(f"session-{now:%Y-%m-%dT%H-%M}-{session[:8]}{suffix}"), marks
+
+
+def with_project(header: dict[str, Any], path: Path) -> dict[str, Any]:
+    """Without a project's hash, Gemini does not take a file for a session."""
+    return header | {"projectHash": header.get("projectHash") or path.parents[1].name}
 
 
 def _as_json(value: Any, indent: int | None = None) -> bytes:

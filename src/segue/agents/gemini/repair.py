@@ -8,14 +8,13 @@ all that has to fit together stands in one. One object is read whole, as Gemini 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime
 from itertools import dropwhile
 from pathlib import Path
 from typing import IO, Any
 
 from segue.agents.base import RepairedCopy, RepairOptions, StoredSession
 from segue.agents.gemini import files, walk
-from segue.agents.gemini.forms import as_lines, as_object, encoded
+from segue.agents.gemini.forms import as_lines, as_object, encoded, new_session, with_project
 from segue.agents.gemini.history import WHOLE_BYTES, read_history, salvage
 from segue.agents.gemini.schema import (
     ECHO,
@@ -41,11 +40,8 @@ _LATER = ("memoryScratchpad",)
 def repair(stored: StoredSession, new_id: str, options: RepairOptions) -> RepairedCopy:
     if any(files.find_file(stored.home, new_id)):
         raise Broken(f"a session whose id begins with {new_id[:8]} is there already; take another id")
-    now = datetime.now(UTC)
-    name = f"session-{now:%Y-%m-%dT%H-%M}-{new_id[:8]}{stored.path.suffix}"
-    stamp = now.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    marks = {"sessionId": new_id, "startTime": stamp, "lastUpdated": stamp}
-    target, repairs = stored.path.with_name(name), Repairs()
+    target, marks = new_session(stored.path, new_id, stored.path.suffix)
+    repairs = Repairs()
     try:
         (_lines if stored.appends else _object)(stored, target, marks, options, repairs)
     except (OSError, ValueError, RecursionError) as error:
@@ -55,13 +51,13 @@ def repair(stored: StoredSession, new_id: str, options: RepairOptions) -> Repair
 
 def _lines(stored: StoredSession, target: Path, marks: Any, options: RepairOptions, repairs: Repairs) -> None:
     with stored.path.open("rb") as file:
-        found = walk.Outline().read(file)
-        repairs["damaged"] = found.damaged
+        outline = walk.Outline().read(file)
+        repairs["damaged"] = outline.damaged
         since = _since(file, options)
-        refs = _chosen(found.messages, since, repairs)
+        refs = _chosen(outline.messages, since, repairs)
         rest = _from_prompt(walk.messages_at(file, refs), since is not None, repairs)
         with whole_file(target) as new:
-            new.write(_line(_header(found.fields, stored) | marks))
+            new.write(_line(_header(outline.fields, stored) | marks))
             said = 0
             for message in _shaped(rest, options, repairs):
                 said += is_sent(message)
@@ -102,10 +98,10 @@ def _object(
     write_whole(target, encoded(".json", _header(header, stored) | marks, [kept]))
 
 
-def _header(known: dict[str, Any], stored: StoredSession) -> dict[str, Any]:
-    """Without a project's hash, Gemini does not take a file for a session."""
-    kept = {key: value for key, value in known.items() if key not in _LATER}
-    return {"projectHash": stored.path.parents[1].name, "kind": "main"} | kept
+def _header(old: dict[str, Any], stored: StoredSession) -> dict[str, Any]:
+    return {"kind": "main"} | {
+        key: value for key, value in with_project(old, stored.path).items() if key not in _LATER
+    }
 
 
 # --- since -----------------------------------------------------------------------------------------
