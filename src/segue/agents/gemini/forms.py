@@ -36,6 +36,7 @@ from segue.agents.gemini.schema import (
 from segue.core.ids import version_parts
 from segue.core.json_values import as_items, as_table, as_text
 from segue.core.request import Runtime
+from segue.system import clock
 
 _UNSIGNED = "skip_thought_signature_validator"
 _NO_RESULT = {"error": "The result of this call was not recorded."}
@@ -63,7 +64,7 @@ def encoded(suffix: str, header: dict[str, Any], states: list[list[RawMessage]])
 
 def new_session(beside: Path, session: str, suffix: str) -> tuple[Path, dict[str, Any]]:
     """The file of a session that begins now, and what its header says of that."""
-    now = datetime.now(UTC)
+    now = datetime.fromtimestamp(clock.now_s(), UTC)
     stamp = now.isoformat(timespec="milliseconds").replace("+00:00", "Z")
     marks = {"sessionId": session, "startTime": stamp, "lastUpdated": stamp}
     return beside.with_name(f"session-{now:%Y-%m-%dT%H-%M}-{session[:8]}{suffix}"), marks

@@ -22,6 +22,7 @@ from segue.agents.vibe.meta import content
 from segue.agents.vibe.repair_pieces import Piece, item_piece, line_piece, of_entries
 from segue.agents.vibe.store_writer import write_repaired
 from segue.core.errors import Broken
+from segue.system import clock
 
 ROLES = ("user", "assistant", "tool", "system")
 
@@ -74,7 +75,7 @@ def _target(home: Path, new_id: str) -> Path:
 
 def _meta(stored: StoredSession, new_id: str) -> dict[str, Any]:
     """What the meta says; where it says nothing, the little that Vibe needs."""
-    now = datetime.now(UTC).isoformat()
+    now = datetime.fromtimestamp(clock.now_s(), UTC).isoformat()
     least: dict[str, Any] = {
         "session_id": new_id,
         "start_time": now,
