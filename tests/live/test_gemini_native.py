@@ -93,7 +93,7 @@ def test_a_broken_session_is_sent_broken_and_its_repaired_copy_is_not(bench: Ben
     assert mended.done == (
         "1 call without a result was closed",
         *strays,
-        "1 answer without a word was left out",
+        "1 empty answer was left out",
     )
     for prompt in ("what number?", "GAMMA! [[say answer-3]]"):
         ran = resume(bench, mended.session, prompt)
@@ -123,8 +123,8 @@ def test_a_torn_session_is_repaired_trimmed_and_shortened(bench: Bench) -> None:
     (second,) = (entry.id for entry in entries(old) if entry.text.startswith("BETA!"))
     mended = ARCHIVE.repair(old, str(uuid.uuid4()), RepairOptions(trim=True, since=second))
     assert mended.done[1:] == (
-        "1 output of tools was replaced by a note",
-        "2 messages before the chosen one were left out",
+        "the output of 1 tool call was left out",
+        "2 earlier messages were left out",
     )
     ran = resume(bench, mended.session, "what number?")
     assert (ran.outcome.text, tool_traffic(ran)) == ("456", (1, 1))

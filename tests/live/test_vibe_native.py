@@ -91,7 +91,7 @@ def test_a_session_is_read_as_it_was_and_one_that_was_damaged_can_be_repaired(be
     break_it(bench, stored)
     before = files(stored.path)
     mended = ARCHIVE.repair(find(bench, stored.id), str(uuid4()), RepairOptions())
-    assert mended.done[-1] == "a call without a result was closed"
+    assert mended.done[-1] == "1 call without a result was closed"
     assert files(stored.path) == before
     refused = bench.resume(stored.id, "ORIGINAL [[say hm]]")
     assert failure_of(refused) == (
@@ -118,7 +118,7 @@ def test_a_turn_that_was_killed_is_taken_along_as_far_as_it_came(bench: Bench) -
         ["result"],
     )  # a part of Vibe that outlived the kill may have noted that it failed
     mended = ARCHIVE.repair(stored, str(uuid4()), RepairOptions(trim=True))
-    assert ("a call without a result was closed" in mended.done) is (kinds[6:] == [])
+    assert ("1 call without a result was closed" in mended.done) is (kinds[6:] == [])
     ran = bench.resume(mended.session, "what number?")
     assert (ran.outcome.failure, ran.outcome.text, closed(ran)) == (None, "111", True)
     assert said(ran, "KILLED", "out-502") == [1, 0]

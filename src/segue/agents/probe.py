@@ -1,7 +1,4 @@
-"""Finds an agent's program and learns what it can do. Cached by (path, size, mtime): free the second time.
-
-The system's keyring, in which some CLIs keep a key: never asked, only known of.
-"""
+"""Finds an agent's program and learns what it can do. Cached by (path, size, mtime): free the second time."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
-from threading import Lock, get_ident
+from threading import Lock
 from typing import IO
 
 import msgspec
@@ -25,6 +22,7 @@ from segue.agents.base import Agent
 from segue.core.errors import Misuse, NotInstalled
 from segue.core.json_values import decode
 from segue.core.request import Runtime
+from segue.system.files import write_whole
 
 
 def keyring_is_reachable(env: Mapping[str, str]) -> bool:
@@ -186,11 +184,4 @@ def _write(cache: Path | None, key: str, entry: _Entry) -> None:
     with _WRITING, suppress(OSError):  # without the cache the next probe is slower, no more
         known = _read(cache)
         known.entries[key] = entry
-        _replace(cache, msgspec.json.encode(known))
-
-
-def _replace(cache: Path, content: bytes) -> None:
-    cache.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    part = cache.with_name(f"{cache.name}.{os.getpid()}.{get_ident()}")
-    part.write_bytes(content)
-    part.replace(cache)
+        write_whole(cache, msgspec.json.encode(known), durable=False)

@@ -93,3 +93,9 @@ class Brief(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     """Nobody said anything in it."""
     trouble: str | None = None
     """What could not be read, in words."""
+
+
+def is_message(entry: Entry) -> bool:
+    """Said by the user or the agent, in words, in the dialogue itself."""
+    said = entry.kind in ("user", "assistant") and not (entry.side or entry.inserted or entry.again)
+    return said and bool(entry.text) and not entry.text.isspace()

@@ -8,9 +8,7 @@ from collections.abc import Iterable
 import msgspec
 
 from segue.agents.base import WindowRules
-from segue.core.transcript import Brief, Entry
-
-SAID = ("user", "assistant")
+from segue.core.transcript import Brief, Entry, is_message
 
 
 class Tally(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,12 +38,6 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def share(self) -> float | None:
         return self.tokens / self.window if self.tokens is not None and self.window else None
-
-
-def is_message(entry: Entry) -> bool:
-    """Said by the user or the agent, in words, in the dialogue itself."""
-    said = entry.kind in SAID and not (entry.side or entry.inserted or entry.again)
-    return said and bool(entry.text) and not entry.text.isspace()
 
 
 def tally_of(entries: Iterable[Entry], whole: bool = True) -> Tally:

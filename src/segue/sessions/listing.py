@@ -16,10 +16,9 @@ import msgspec
 
 from segue import __version__
 from segue.agents.base import StoredSession, entries_of
-from segue.core.transcript import Brief
+from segue.core.transcript import Brief, is_message
 from segue.sessions.agent_homes import AgentHome
 from segue.sessions.brief_workers import briefs
-from segue.sessions.counts import is_message
 from segue.system.files import write_whole
 
 FORM = f"{__version__}/1"

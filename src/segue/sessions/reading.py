@@ -16,9 +16,8 @@ import msgspec
 from segue.agents.base import Record, SessionArchive, StoredSession, entry_id
 from segue.core.errors import Misuse
 from segue.core.prompt_parts import user_words
-from segue.core.transcript import Entry
+from segue.core.transcript import Entry, is_message
 from segue.sessions.agent_homes import AgentHome
-from segue.sessions.counts import is_message
 
 
 class SessionMessage(msgspec.Struct):

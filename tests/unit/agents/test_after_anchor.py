@@ -10,8 +10,7 @@ import pytest
 from segue.agents import registry
 from segue.agents.base import entries_of
 from segue.config.schema import Config
-from segue.core.transcript import Entry
-from segue.sessions.counts import is_message
+from segue.core.transcript import Entry, is_message
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "sessions"
 CWD = Path("/home/me/project")

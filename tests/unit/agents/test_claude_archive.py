@@ -12,8 +12,7 @@ import pytest
 from segue.agents.base import Record, StoredSession, entries_of
 from segue.agents.claude.archive import ARCHIVE
 from segue.agents.claude.format import FORMAT
-from segue.core.transcript import Brief, Entry
-from segue.sessions.counts import is_message
+from segue.core.transcript import Brief, Entry, is_message
 
 RECORDED = Path(__file__).parents[2] / "fixtures" / "sessions"
 NEW, OLD = RECORDED / "claude-2.1.325", RECORDED / "claude-2.1.50"

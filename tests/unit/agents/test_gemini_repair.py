@@ -44,7 +44,9 @@ CLOSED = {
     "functionResponse": {
         "id": "c1",
         "name": "shell",
-        "response": {"error": "The call was interrupted: it has no result."},
+        "response": {
+            "error": "[This call was interrupted before it returned a result. Look before repeating it.]"
+        },
     }
 }
 
@@ -99,7 +101,7 @@ class TestLines:
             "answers without a word",
             [user("u", "x"), gemini("g"), gemini("g1", [{"text": " "}]), gemini("g2", "ok")],
             [user("u", "x"), gemini("g2", "ok")],
-            ("2 answers without a word were left out",),
+            ("2 empty answers were left out",),
         ),
         (
             "written again by resumes",
@@ -135,7 +137,7 @@ class TestLines:
         home.put(lines(HEADER, *TALK[:2]) + b"\xff[\n" + lines(*TALK[2:]) + b'{"id":"g9","ty')
         mended = repair(home)
         assert messages_in(mended.path) == TALK
-        assert mended.done == ("2 lines that could not be read were left out",)
+        assert mended.done == ("2 damaged records were left out",)
 
     def test_a_lost_header(self, home: Home) -> None:
         home.put(b'{"sess\n' + lines(*TALK))
@@ -151,14 +153,14 @@ class TestLines:
         mended = repair(home, image_bytes=2000)
         assert messages_in(mended.path)[0]["content"][1:] == [
             IMAGE,
-            {"text": "[an image of 3 KB was left out]"},
+            {"text": "[An image of 4000 bytes was left out.]"},
         ]
         assert mended.done == ("1 image was replaced by a line of text",)
         mended.path.unlink()
         trimmed = repair(home, trim=True)
         assert trimmed.done == (
             "2 images were replaced by a line of text",
-            "1 output of tools was replaced by a note",
+            "the output of 1 tool call was left out",
         )
         assert (heads(messages_in(trimmed.path)), trimmed.path.stat().st_size < 1000) == (heads(talk), True)
         assert messages_in(trimmed.path)[1] == talk[1]
@@ -195,7 +197,7 @@ class TestLines:
         )
         mended = repair(home, since=answer)
         assert heads(messages_in(mended.path)) == ["u2", "g2", "u3", "g3"]
-        assert mended.done == ("2 messages before the chosen one were left out",)
+        assert mended.done == ("2 earlier messages were left out",)
         mended.path.unlink()
         path.write_bytes(lines(HEADER, *TALK, {"$set": {"messages": [CONTEXT, *TALK]}}, user("u3", "on")))
         places = [entry.id for record in ARCHIVE.back(only(home.path)) for entry in record.entries]
@@ -246,8 +248,8 @@ class TestObject:
         assert told[2]["toolCalls"][0]["result"] == [CLOSED]
         assert mended.done == (
             "1 call without a result was closed",
-            "1 answer without a word was left out",
-            "2 messages before the chosen one were left out",
+            "1 empty answer was left out",
+            "2 earlier messages were left out",
         )
         assert only_of(home, NEW_ID).path.suffix == ".json"
 
@@ -263,7 +265,7 @@ class TestObject:
         )
         mended = repair(home, trim=True)
         assert "xxx" not in mended.path.read_text()
-        assert mended.done == ("1 output of tools was replaced by a note",)
+        assert mended.done == ("the output of 1 tool call was left out",)
 
 
 @pytest.mark.parametrize("version", VERSIONS)

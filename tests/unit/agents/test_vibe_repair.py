@@ -99,28 +99,28 @@ def consistent(path: Path) -> bool:
         (TURNS, (), None),
         (
             [[user("one"), CALLING], [user("two"), answer("second")]],
-            ("a call without a result was closed",),
+            ("1 call without a result was closed",),
             ["user", "call", "result", "user", "assistant"],
         ),
-        ([[user("one"), CALLING]], ("a call without a result was closed",), ["user", "call", "result"]),
+        ([[user("one"), CALLING]], ("1 call without a result was closed",), ["user", "call", "result"]),
         (
             [[user("one"), RESULT, answer("first"), RESULT]],
-            ("2 results without a call were dropped",),
+            ("2 results without a call were left out",),
             ["user", "assistant"],
         ),
         (
             [[user("one"), CALLING, RESULT, RESULT, answer("")]],
-            ("a result without a call was dropped", "an empty answer was dropped"),
+            ("1 result without a call was left out", "1 empty answer was left out"),
             ["user", "call", "result"],
         ),
         (
             [[user("one"), {"role": "martian", "content": "x"}, answer("first")]],
-            ("a damaged record was dropped",),
+            ("1 damaged record was left out",),
             ["user", "assistant"],
         ),
         (
             [[user("one"), CALLING, user("between"), RESULT, answer("first")]],
-            ("a call without a result was closed", "a result without a call was dropped"),
+            ("1 call without a result was closed", "1 result without a call was left out"),
             ["user", "call", "result", "user", "assistant"],
         ),
     ],
@@ -145,13 +145,13 @@ def test_trimming_keeps_the_dialogue_and_leaves_out_output_and_images(home: Path
     shown: Any = "see" if make is old_session else [{"type": "text", "text": "see"}, picture]
     make(home, [*TURNS, [user(shown, images=[inline])]])
     mended = repair(home, trim=True)
-    assert mended.done == ("an image was left out", "the output of a tool was left out")
+    assert mended.done == ("1 image was replaced by a line of text", "the output of 1 tool call was left out")
     assert [entry.text for entry in entries(home) if entry.kind == "result"] == [
-        "[output left out: 5 characters]"
+        "[The output of this tool call, 5 bytes, was left out.]"
     ]
     assert texts(home)[:-1] == texts(home, ID)[:-1]
     last = entries(home)[-1]
-    assert (last.images, "see" in last.text, "image was left out" in last.text) == ((), True, True)
+    assert (last.images, "see" in last.text, "An image of" in last.text) == ((), True, True)
     assert data.encode() not in b"".join(tree(mended.path).values())
 
 
@@ -167,9 +167,9 @@ def test_only_images_that_are_too_large_are_replaced(home: Path, make: Any) -> N
     content: Any = "see" if make is old_session else [{"type": "text", "text": "see"}, *both]
     message = user(content, images=both)
     make(home, [[message]])
-    assert repair(home, image_bytes=500).done == ("an image was left out",)
+    assert repair(home, image_bytes=500).done == ("1 image was replaced by a line of text",)
     (entry,) = entries(home)
-    assert (len(entry.images), "image was left out" in entry.text) == (1, True)
+    assert (len(entry.images), "An image of" in entry.text) == (1, True)
 
 
 @MAKERS
@@ -177,7 +177,7 @@ def test_a_repaired_copy_can_begin_at_a_later_prompt(home: Path, make: Any) -> N
     make(home, TURNS)
     second = next(entry for entry in entries(home, ID) if entry.text == "first")
     mended = repair(home, since=second.id)
-    assert mended.done == ("2 messages before the place were left out",)
+    assert mended.done == ("2 earlier messages were left out",)
     assert texts(home) == ["two", "second", "three", "third"]
     last = entries(home, ID)[-1]
     for since, why in ((last.id, "said nothing after"), ("yesterday", "no place in a session")):
@@ -198,7 +198,7 @@ def test_an_id_that_is_taken_is_refused(home: Path, make: Any) -> None:
 def test_torn_and_damaged_lines_are_dropped(home: Path) -> None:
     messages = old_session(home, TURNS) / "messages.jsonl"
     messages.write_bytes(b"\0\0\n" + messages.read_bytes() + b'{"role": "assist')
-    assert repair(home).done == ("2 damaged records were dropped",)
+    assert repair(home).done == ("2 damaged records were left out",)
     assert texts(home) == ["one", "first", "two", "second", "three", "third"]
 
 
@@ -258,7 +258,7 @@ def test_a_store_with_a_damaged_chunk_keeps_the_rest(home: Path) -> None:
     first = next(chunk for chunk in (path / "chunks").iterdir() if b'"one"' in chunk.read_bytes())
     first.write_bytes(first.read_bytes()[:-20])
     mended = repair(home)
-    assert (mended.done, consistent(mended.path)) == (("a damaged record was dropped",), True)
+    assert (mended.done, consistent(mended.path)) == (("1 damaged record was left out",), True)
     assert texts(home) == ["two", "second", "three", "third"]
 
 

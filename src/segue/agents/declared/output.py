@@ -25,6 +25,7 @@ from zlib import crc32
 import msgspec
 
 from segue.agents.base import Ended
+from segue.agents.decoding import DAMAGE
 from segue.config.declared import DeclaredAgent, Where, WhereUsage
 from segue.core import events as ev
 from segue.core.errors import Misuse
@@ -128,7 +129,7 @@ def decoded(line: bytes | str) -> Any:
     """The JSON value of a line, or ``None``."""
     try:
         return msgspec.json.decode(line)
-    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+    except (*DAMAGE, UnicodeError):
         return None
 
 

@@ -1,16 +1,4 @@
-"""When Gemini's own clean-up will take a session away: ``general.sessionRetention`` in the home's settings.
-
-Each start in a project deletes what was last updated longer ago than ``maxAge``, and all but the newest
-``maxCount``. Versions that write lines do it by default after 30 days; older ones only when told to.
-
-Take a session away: all of its files, what lies beside them under its id, and its lines in ``logs.json``.
-
-``projects.json`` names directories, not sessions, and stays as it is. What lies outside of the home, behind a
-link, is never touched: a link is taken away, not what it leads to. A name becomes part of a path only where
-it is an id as Gemini makes them, and nothing goes that does not really lie in the folder it is looked for in.
-
-Gemini's sessions, for those who only look.
-"""
+"""Gemini's sessions, listed, walked through and taken away; when its own clean-up would delete them."""
 
 from __future__ import annotations
 
@@ -33,10 +21,10 @@ from segue.agents.base import (
     unreadable,
 )
 from segue.agents.gemini import brief, files, walk
-from segue.agents.gemini import files as listing
 from segue.agents.gemini.files import SECOND_NAME, folders, short_id
 from segue.core.json_values import as_table, as_whole
 from segue.core.transcript import Brief
+from segue.system.files import write_whole
 
 _HOUR = 3_600_000
 _UNITS = {"h": _HOUR, "d": 24 * _HOUR, "w": 7 * 24 * _HOUR, "m": 30 * 24 * _HOUR}
@@ -45,9 +33,92 @@ _COMMENT = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/', re.S)
 
 _settings: dict[str, tuple[int, dict[str, Any]]] = {}
 _newer: dict[str, tuple[int, bool]] = {}
+_ID = re.compile(r"[0-9a-f]{8,}(?:-[0-9a-f]+)*", re.IGNORECASE)
+_LOG_BYTES = 64 * 1024 * 1024
 
 
-def expires_ms(stored: StoredSession, brief: Brief) -> int | None:
+class GeminiArchive(SessionArchive):
+    """Sessions of lines, and of one object as versions before 0.39 wrote them."""
+
+    # Both versions compact at half of their table of windows, by the last request's input
+    # (``DEFAULT_COMPRESSION_TOKEN_THRESHOLD``); they ask for no length of an answer and keep nothing free.
+    window_rules = WindowRules(reserved=0, compacts_at=0.5, window=1_048_576, tried=("0.29.0", "0.61.0"))
+
+    def stored(self, home: Path) -> Iterator[StoredSession]:
+        return files.stored_sessions(home)
+
+    def brief(self, stored: StoredSession) -> Brief:
+        return brief.brief(stored)
+
+    def read(self, stored: StoredSession, start: int = 0) -> Iterator[Record]:
+        if not stored.appends:
+            yield from walk.object_records(stored.path)[start:]
+            return
+        try:
+            with stored.path.open("rb") as file:
+                yield from walk.forward(file, start)
+        except OSError as error:
+            yield unreadable(start, error)
+
+    def back(self, stored: StoredSession, end: int | None = None) -> Iterator[Record]:
+        if not stored.appends:
+            yield from reversed(walk.object_records(stored.path)[:end])
+            return
+        try:
+            with stored.path.open("rb") as file:
+                yield from walk.backward(file, end)
+        except OSError as error:
+            yield unreadable(0, error)
+
+    def side(self, stored: StoredSession) -> Sequence[StoredSession]:
+        """New versions keep a subagent's session below its parent's id."""
+        found = []
+        for path in sorted((stored.path.parent / stored.id).glob("*.jsonl")):
+            with suppress(OSError):
+                seen = path.stat()
+                found.append(
+                    StoredSession(
+                        id=path.stem,
+                        home=stored.home,
+                        file=str(path),
+                        size=seen.st_size,
+                        changed_ns=seen.st_mtime_ns,
+                    )
+                )
+        return found
+
+    def files(self, stored: StoredSession) -> Sequence[Path]:
+        """With the name of its directory, by which Gemini knows a project's folder again."""
+        project = stored.path.parents[1]
+        beside = [
+            file for path in _artifacts(project, stored.id) for file in (path, *sorted(path.rglob("*")))
+        ]
+        found = [stored.path, project / ".project_root", *beside]
+        return [file for file in found if file.is_file() and file.is_relative_to(stored.home)]
+
+    def expires_ms(self, stored: StoredSession, brief: Brief) -> int | None:
+        return _expires_ms(stored, brief)
+
+    def repair(self, stored: StoredSession, new_id: str, options: RepairOptions) -> RepairedCopy:
+        from segue.agents.gemini.repair import repair
+
+        return repair(stored, new_id, options)
+
+    def remove(self, stored: StoredSession) -> None:
+        _remove(stored)
+
+
+ARCHIVE: SessionArchive = GeminiArchive()
+
+
+# --- clean-up --------------------------------------------------------------------------------------
+#
+# ``general.sessionRetention`` in the home's settings: each start in a project deletes what was last updated
+# longer ago than ``maxAge``, and all but the newest ``maxCount``. Versions that write lines do it by default
+# after 30 days; older ones only when told to.
+
+
+def _expires_ms(stored: StoredSession, brief: Brief) -> int | None:
     rules = _retention(stored.home)
     if stored.appends or _is_newer(stored.path.parent):
         rules = _DEFAULTS | rules
@@ -108,23 +179,28 @@ def _newer_ones(stored: StoredSession) -> int:
     return len(newer)
 
 
-_ID = re.compile(r"[0-9a-f]{8,}(?:-[0-9a-f]+)*", re.IGNORECASE)
-LOG_BYTES = 64 * 1024 * 1024
+# --- taking one away -------------------------------------------------------------------------------
+#
+# ``projects.json`` names directories, not sessions, and stays as it is. What lies outside of the home, behind
+# a link, is never touched: a link is taken away, not what it leads to. A name becomes part of a path only
+# where it is an id as Gemini makes them, and nothing goes that does not really lie in the folder it is looked
+# for in.
 
 
-def remove(stored: StoredSession) -> None:
+def _remove(stored: StoredSession) -> None:
+    """All of its files, what lies beside them under its id, and its lines in ``logs.json``."""
     for chats in map(Path, folders(stored.home)):
         if not _inside(chats, stored.home):
             continue
         found = list(_files(chats, stored.id))
-        for path in (*found, *artifacts(chats.parent, stored.id)):
+        for path in (*found, *_artifacts(chats.parent, stored.id)):
             _delete(path, chats.parent)
         if found or chats == stored.path.parent:
             _forget(chats.parent / "logs.json", stored.id)
             _delete(stored.path, chats.parent)
 
 
-def artifacts(project: Path, session: str) -> list[Path]:
+def _artifacts(project: Path, session: str) -> list[Path]:
     """What Gemini keeps under a session's id: its subagents' sessions, logs, tool output, plans and tasks."""
     if len(session) <= 8 or not _ID.fullmatch(session):
         return []
@@ -186,7 +262,7 @@ def _delete(path: Path, project: Path) -> None:
 def _forget(logs: Path, session: str) -> None:
     """Take one session's prompts out of a project's list of prompts; the others stay to the byte."""
     try:
-        if logs.is_symlink() or logs.stat().st_size > LOG_BYTES:
+        if logs.is_symlink() or logs.stat().st_size > _LOG_BYTES:
             return
         text = logs.read_bytes().decode()
         kept, gone = _entries(text, session)
@@ -194,7 +270,7 @@ def _forget(logs: Path, session: str) -> None:
         return
     if gone:
         rest = "[\n  " + ",\n  ".join(kept) + "\n]" if kept else "[]"
-        files.write_file(logs, rest.encode())
+        write_whole(logs, rest.encode())
 
 
 def _entries(text: str, session: str) -> tuple[list[str], int]:
@@ -209,75 +285,3 @@ def _entries(text: str, session: str) -> tuple[list[str], int]:
         else:
             kept.append(text[begin:at])
     return kept, gone
-
-
-class GeminiArchive(SessionArchive):
-    """Sessions of lines, and of one object as versions before 0.39 wrote them."""
-
-    # Both versions compact at half of their table of windows, by the last request's input
-    # (``DEFAULT_COMPRESSION_TOKEN_THRESHOLD``); they ask for no length of an answer and keep nothing free.
-    window_rules = WindowRules(reserved=0, compacts_at=0.5, window=1_048_576, tried=("0.29.0", "0.61.0"))
-
-    def stored(self, home: Path) -> Iterator[StoredSession]:
-        return listing.stored_sessions(home)
-
-    def brief(self, stored: StoredSession) -> Brief:
-        return brief.brief(stored)
-
-    def read(self, stored: StoredSession, start: int = 0) -> Iterator[Record]:
-        if not stored.appends:
-            yield from walk.object_records(stored.path)[start:]
-            return
-        try:
-            with stored.path.open("rb") as file:
-                yield from walk.forward(file, start)
-        except OSError as error:
-            yield unreadable(start, error)
-
-    def back(self, stored: StoredSession, end: int | None = None) -> Iterator[Record]:
-        if not stored.appends:
-            yield from reversed(walk.object_records(stored.path)[:end])
-            return
-        try:
-            with stored.path.open("rb") as file:
-                yield from walk.backward(file, end)
-        except OSError as error:
-            yield unreadable(0, error)
-
-    def side(self, stored: StoredSession) -> Sequence[StoredSession]:
-        """New versions keep a subagent's session below its parent's id."""
-        found = []
-        for path in sorted((stored.path.parent / stored.id).glob("*.jsonl")):
-            with suppress(OSError):
-                seen = path.stat()
-                found.append(
-                    StoredSession(
-                        id=path.stem,
-                        home=stored.home,
-                        file=str(path),
-                        size=seen.st_size,
-                        changed_ns=seen.st_mtime_ns,
-                    )
-                )
-        return found
-
-    def files(self, stored: StoredSession) -> Sequence[Path]:
-        """With the name of its directory, by which Gemini knows a project's folder again."""
-        project = stored.path.parents[1]
-        beside = [file for path in artifacts(project, stored.id) for file in (path, *sorted(path.rglob("*")))]
-        found = [stored.path, project / ".project_root", *beside]
-        return [file for file in found if file.is_file() and file.is_relative_to(stored.home)]
-
-    def expires_ms(self, stored: StoredSession, brief: Brief) -> int | None:
-        return expires_ms(stored, brief)
-
-    def repair(self, stored: StoredSession, new_id: str, options: RepairOptions) -> RepairedCopy:
-        from segue.agents.gemini.repair import repair
-
-        return repair(stored, new_id, options)
-
-    def remove(self, stored: StoredSession) -> None:
-        remove(stored)
-
-
-ARCHIVE: SessionArchive = GeminiArchive()

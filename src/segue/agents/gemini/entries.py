@@ -1,4 +1,4 @@
-"""A line of a session, or a message of it, as entries. Pure; most of the time of a whole read is spent here.
+"""A line of a session, or a message, as entries. Pure, and the hot path of whoever reads a whole session.
 
 A call and its result stand beside the words of the answer, in parts of the content, or both; whoever walks
 through a session passes over what was there before by an entry's ``native`` (see ``walk``).

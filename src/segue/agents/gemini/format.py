@@ -1,7 +1,4 @@
-"""Who is logged in, as Gemini's own files tell it openly: a fingerprint, never the name. And whether anybody
-is: its settings are read, of files with secrets only whether they are there.
-
-Gemini's session format: find a session, look at its end, cut it, mend it.
+"""Gemini's session format: find a session, see where it ends, cut it, make it resumable; the login.
 
 An anchor is the id of a message. Gemini keeps ids through resumes and updates, and so do the copies and the
 mended files written here.
@@ -12,21 +9,105 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from segue.agents import probe
 from segue.agents.base import CutRequest, StoredSession
-from segue.agents.gemini import files, history
-from segue.agents.gemini.forms import form_of
-from segue.agents.gemini.history import History, read_history
+from segue.agents.gemini import files
+from segue.agents.gemini.forms import encoded, form_of, new_session, with_project
+from segue.agents.gemini.history import History, last_id, read_history
 from segue.agents.gemini.schema import is_context, is_prompt
 from segue.core.json_values import decode
 from segue.core.request import Runtime, Start
+from segue.system.files import write_whole
+
+REPEATS = 1
+"""A file that says everything again more often than this is written anew."""
+_LATER = ("summary", "memoryScratchpad")
+"""What a header says of a session's end, and not of one that was cut before."""
+
+
+class GeminiFormat:
+    """The session files of Gemini CLI, of all versions."""
+
+    def find(self, home: Path, session: str, cwd: Path | None = None) -> StoredSession | None:
+        """With a directory, only what lies in its project's folder: Gemini resumes nothing else there. A
+        session that Gemini deleted during a run is first made whole again."""
+        if cwd is not None:
+            files.restore_from_second_name(home, session)
+        return files.find_stored(home, session, cwd)
+
+    def end(self, stored: StoredSession) -> str | None:
+        return last_id(stored.path) if files.owner_of(stored.path) == stored.id else None
+
+    def cut(self, stored: StoredSession, wanted: CutRequest) -> Start | None:
+        history, new_id = _of(stored), wanted.new_id
+        kept = history.upto(wanted.anchor) if history is not None else None
+        # names that end alike are deleted together
+        if history is None or kept is None or any(files.find_file(wanted.home, new_id)):
+            return None
+        form = form_of(wanted.runtime, stored.path)
+        copy, marks = new_session(stored.path, new_id, form.suffix)
+        old = with_project(history.header, stored.path)
+        header = {key: value for key, value in old.items() if key not in _LATER} | marks
+        try:
+            write_whole(copy, encoded(form.suffix, header, [form.shape(kept)]))
+        except (OSError, ValueError, RecursionError):
+            return None
+        files.add_second_name(copy)
+        return Start("resume", session=new_id)
+
+    def continues(self, stored: StoredSession, anchor: str) -> bool:
+        history = read_history(stored.path)
+        ids = [message["id"] for message in history.messages] if history is not None else []
+        if history is None or anchor not in ids:
+            return False
+        return any(map(is_prompt, history.messages[ids.index(anchor) + 1 :]))
+
+    def make_resumable(self, stored: StoredSession, runtime: Runtime) -> None:
+        """Leave one file, in the form that this version reads, with each call and each result once."""
+        history = _of(stored)
+        if history is None:
+            return
+        form = form_of(runtime, stored.path)
+        path, messages = stored.path.with_suffix(form.suffix), form.shape(history.messages)
+        with suppress(OSError, ValueError, RecursionError):
+            rough = history.torn or history.repeated > REPEATS
+            if path != stored.path or messages != history.messages or rough:
+                states = [*history.earlier, messages]
+                header = with_project(history.header, stored.path)
+                write_whole(path, encoded(form.suffix, header, states))
+            _drop_twins(path, stored.id)
+            files.add_second_name(path)
+
+    def login(self, home: Path, env: Mapping[str, str]) -> str | None:
+        return login(home)
+
+
+def _of(stored: StoredSession) -> History | None:
+    """What a file of this session tells; nothing, where it lacks its beginning or has only that."""
+    history = read_history(stored.path) if files.owner_of(stored.path) == stored.id else None
+    return None if history is None or all(map(is_context, history.messages)) else history
+
+
+def _drop_twins(path: Path, session: str) -> None:
+    """Remove the same session in the other form, and empty twins."""
+    for twin in list(files.alike(path.parent, session)):
+        other_form = twin.stem == path.stem and files.owner_of(twin) == session
+        if twin != path and (other_form or files.is_stub(twin, session)):
+            twin.unlink(missing_ok=True)
+
+
+FORMAT = GeminiFormat()
+
+
+# --- who is logged in ------------------------------------------------------------------------------
+#
+# As Gemini's own files tell it openly: a fingerprint, never the name. Of files with secrets, only whether
+# they are there.
 
 AGAIN_S = 0.05
 BY_VARIABLE = {
@@ -104,88 +185,3 @@ def _selected(home: Path) -> str | None:
 def _vertex(env: Mapping[str, str]) -> bool:
     whole = env.get("GOOGLE_CLOUD_PROJECT") and env.get("GOOGLE_CLOUD_LOCATION")
     return bool(whole or env.get("GOOGLE_API_KEY"))
-
-
-REPEATS = 1
-"""A file that says everything again more often than this is written anew."""
-_LATER = ("summary", "memoryScratchpad")
-"""What a header says of a session's end, and not of one that was cut before."""
-
-
-class GeminiFormat:
-    """The session files of Gemini CLI, of all versions."""
-
-    def find(self, home: Path, session: str, cwd: Path | None = None) -> StoredSession | None:
-        """With a directory, only what lies in its project's folder: Gemini resumes nothing else there. A
-        session that Gemini deleted during a run is first made whole again."""
-        if cwd is not None:
-            files.restore_from_second_name(home, session)
-        return files.find_stored(home, session, cwd)
-
-    def end(self, stored: StoredSession) -> str | None:
-        return history.last_id(stored.path) if files.owner_of(stored.path) == stored.id else None
-
-    def cut(self, stored: StoredSession, wanted: CutRequest) -> Start | None:
-        story, new_id = _of(stored), wanted.new_id
-        kept = story.upto(wanted.anchor) if story is not None else None
-        # names that end alike are deleted together
-        if story is None or kept is None or any(files.find_file(wanted.home, new_id)):
-            return None
-        form, now = form_of(wanted.runtime, stored.path), datetime.now(UTC)
-        copy = stored.path.with_name(f"session-{now:%Y-%m-%dT%H-%M}-{new_id[:8]}{form.suffix}")
-        stamp = now.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        header = {key: value for key, value in _header(story, stored).items() if key not in _LATER}
-        header |= {"sessionId": new_id, "startTime": stamp, "lastUpdated": stamp}
-        try:
-            files.write_file(copy, files.encoded(form.suffix, header, [form.shape(kept)]))
-        except (OSError, ValueError, RecursionError):
-            return None
-        files.add_second_name(copy)
-        return Start("resume", session=new_id)
-
-    def continues(self, stored: StoredSession, anchor: str) -> bool:
-        story = read_history(stored.path)
-        ids = [message["id"] for message in story.messages] if story is not None else []
-        if story is None or anchor not in ids:
-            return False
-        return any(map(is_prompt, story.messages[ids.index(anchor) + 1 :]))
-
-    def make_resumable(self, stored: StoredSession, runtime: Runtime) -> None:
-        """Leave one file, in the form that this version reads, with each call and each result once."""
-        story = _of(stored)
-        if story is None:
-            return
-        form = form_of(runtime, stored.path)
-        path, messages = stored.path.with_suffix(form.suffix), form.shape(story.messages)
-        with suppress(OSError, ValueError, RecursionError):
-            rough = story.torn or story.repeated > REPEATS
-            if path != stored.path or messages != story.messages or rough:
-                states = [*story.earlier, messages]
-                files.write_file(path, files.encoded(form.suffix, _header(story, stored), states))
-            _drop_twins(path, stored.id)
-            files.add_second_name(path)
-
-    def login(self, home: Path, env: Mapping[str, str]) -> str | None:
-        return login(home)
-
-
-def _of(stored: StoredSession) -> History | None:
-    """What a file of this session tells; nothing, where it lacks its beginning or has only that."""
-    story = read_history(stored.path) if files.owner_of(stored.path) == stored.id else None
-    return None if story is None or all(map(is_context, story.messages)) else story
-
-
-def _header(story: History, stored: StoredSession) -> dict[str, Any]:
-    """Without a project's hash, Gemini does not take a file for a session."""
-    return story.header | {"projectHash": story.header.get("projectHash") or stored.path.parents[1].name}
-
-
-def _drop_twins(path: Path, session: str) -> None:
-    """Remove the same session in the other form, and empty twins."""
-    for twin in list(files.alike(path.parent, session)):
-        other_form = twin.stem == path.stem and files.owner_of(twin) == session
-        if twin != path and (other_form or files.is_stub(twin, session)):
-            twin.unlink(missing_ok=True)
-
-
-FORMAT = GeminiFormat()

@@ -11,7 +11,9 @@ Gemini adds by itself while a turn runs.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +36,7 @@ from segue.agents.gemini.schema import (
 from segue.core.ids import version_parts
 from segue.core.json_values import as_items, as_table, as_text
 from segue.core.request import Runtime
+from segue.system import clock
 
 _UNSIGNED = "skip_thought_signature_validator"
 _NO_RESULT = {"error": "The result of this call was not recorded."}
@@ -49,6 +52,36 @@ def form_of(runtime: Runtime, path: Path) -> Form:
     version = version_parts(runtime.version)
     lines = version >= (0, 39) if version else path.suffix == ".jsonl"
     return LINES if lines or runtime.capabilities.choose_id else OBJECT
+
+
+def encoded(suffix: str, header: dict[str, Any], states: list[list[RawMessage]]) -> bytes:
+    """A session as a file of that kind; of several states, each replaces the one before."""
+    if suffix == ".json":
+        return _as_json(header | {"messages": states[-1]}, indent=2)
+    patches = [{"$set": {"messages": messages}} for messages in states[1:]]
+    return b"".join(_as_json(record) + b"\n" for record in (header, *states[0], *patches))
+
+
+def new_session(beside: Path, session: str, suffix: str) -> tuple[Path, dict[str, Any]]:
+    """The file of a session that begins now, and what its header says of that."""
+    now = datetime.fromtimestamp(clock.now_s(), UTC)
+    stamp = now.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    marks = {"sessionId": session, "startTime": stamp, "lastUpdated": stamp}
+    return beside.with_name(f"session-{now:%Y-%m-%dT%H-%M}-{session[:8]}{suffix}"), marks
+
+
+def with_project(header: dict[str, Any], path: Path) -> dict[str, Any]:
+    """Without a project's hash, Gemini does not take a file for a session."""
+    return header | {"projectHash": header.get("projectHash") or path.parents[1].name}
+
+
+def _as_json(value: Any, indent: int | None = None) -> bytes:
+    """As Gemini writes it; but half a surrogate pair has no other form than its escape."""
+    try:
+        data = msgspec.json.encode(value)
+    except (UnicodeEncodeError, OverflowError):
+        data = json.dumps(value, separators=(",", ":"), allow_nan=False).encode()
+    return data if indent is None else msgspec.json.format(data, indent=indent)
 
 
 # --- lines -----------------------------------------------------------------------------------------

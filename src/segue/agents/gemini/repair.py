@@ -1,28 +1,20 @@
-"""What is wrong in a session's messages, put right while they pass by. Pure but for the counting.
-
-A **round** is an answer with what was said back to its calls, or a prompt alone: all that has to fit together
-stands in one.
-
-A new session beside a broken one, with what can be saved of it, in the form that its versions resume.
+"""A new session beside a broken one, with what can be saved of it, in the form that its versions resume.
 
 Sessions of lines are streamed: the file is gone through once for what it amounts to, and once more for the
-messages, a round at a time. One object is read whole, as Gemini does.
+messages, a round at a time. A **round** is an answer with what was said back to its calls, or a prompt alone:
+all that has to fit together stands in one. One object is read whole, as Gemini does.
 """
 
 from __future__ import annotations
 
-import os
-from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from datetime import UTC, datetime
 from itertools import dropwhile
 from pathlib import Path
 from typing import IO, Any
 
 from segue.agents.base import RepairedCopy, RepairOptions, StoredSession
 from segue.agents.gemini import files, walk
-from segue.agents.gemini.forms import as_lines, as_object
+from segue.agents.gemini.forms import as_lines, as_object, encoded, new_session, with_project
 from segue.agents.gemini.history import WHOLE_BYTES, read_history, salvage
 from segue.agents.gemini.schema import (
     ECHO,
@@ -35,33 +27,136 @@ from segue.agents.gemini.schema import (
     raw_calls,
     raw_parts,
 )
+from segue.agents.repair_words import IMAGE_LEFT_OUT, INTERRUPTED, OUTPUT_LEFT_OUT, Repairs, in_words
 from segue.core.errors import Broken
 from segue.core.json_values import as_items, as_table, as_text
+from segue.system.files import whole_file, write_whole
 
 SHORT_OUTPUT = 200
 """Tool output of so many characters is kept when the rest is trimmed."""
-_INTERRUPTED = {"error": "The call was interrupted: it has no result."}
-
-_WORDS = (
-    ("damaged", "{} that could not be read {} left out", "line"),
-    ("calls", "{} without a result {} closed", "call"),
-    ("orphans", "{} without a call {} left out", "result"),
-    ("empty", "{} without a word {} left out", "answer"),
-    ("images", "{} {} replaced by a line of text", "image"),
-    ("outputs", "{} of tools {} replaced by a note", "output"),
-    ("before", "{} before the chosen one {} left out", "message"),
-)
+_LATER = ("memoryScratchpad",)
 
 
-def in_words(counted: Counter[str]) -> tuple[str, ...]:
-    return tuple(
-        form.format(f"{n} {noun}{'' if n == 1 else 's'}", "was" if n == 1 else "were")
-        for key, form, noun in _WORDS
-        if (n := counted[key])
-    )
+def repair(stored: StoredSession, new_id: str, options: RepairOptions) -> RepairedCopy:
+    if any(files.find_file(stored.home, new_id)):
+        raise Broken(f"a session whose id begins with {new_id[:8]} is there already; take another id")
+    target, marks = new_session(stored.path, new_id, stored.path.suffix)
+    repairs = Repairs()
+    try:
+        (_lines if stored.appends else _object)(stored, target, marks, options, repairs)
+    except (OSError, ValueError, RecursionError) as error:
+        raise Broken(f"the session cannot be repaired: {error}") from error
+    return RepairedCopy(session=new_id, path=target, done=in_words(repairs))
 
 
-def rounds(messages: Iterable[RawMessage]) -> Iterator[list[RawMessage]]:
+def _lines(stored: StoredSession, target: Path, marks: Any, options: RepairOptions, repairs: Repairs) -> None:
+    with stored.path.open("rb") as file:
+        outline = walk.Outline().read(file)
+        repairs["damaged"] = outline.damaged
+        since = _since(file, options)
+        refs = _chosen(outline.messages, since, repairs)
+        rest = _from_prompt(walk.messages_at(file, refs), since is not None, repairs)
+        with whole_file(target) as new:
+            new.write(_line(_header(outline.fields, stored) | marks))
+            said = 0
+            for message in _shaped(rest, options, repairs):
+                said += is_sent(message)
+                new.write(_line(message))
+            _refuse_nothing(said)
+
+
+def _shaped(messages: Iterable[RawMessage], options: RepairOptions, repairs: Repairs) -> Iterator[RawMessage]:
+    """A round at a time, each with the prompt behind it: what is missing between them is put there."""
+    before: list[RawMessage] = []
+    for one in _rounds(messages):
+        now = _repaired(one, options, repairs)
+        if before and now and is_prompt(now[0]):
+            yield from as_lines([*before, now[0]])[:-1]
+        else:
+            yield from as_lines(before)
+        before = now
+    yield from as_lines(before)
+
+
+def _object(
+    stored: StoredSession, target: Path, marks: Any, options: RepairOptions, repairs: Repairs
+) -> None:
+    history = read_history(stored.path)
+    if history is not None:
+        header, messages = history.header, history.messages
+    elif stored.path.stat().st_size > WHOLE_BYTES:
+        raise Broken(f"the session is one object of over {WHOLE_BYTES >> 20} MB")
+    else:
+        header, messages = salvage(stored.path.read_bytes())
+        repairs["damaged"] = 1
+    if options.since is not None:
+        at = _number(options.since)[0]
+        repairs["before"] = min(at, len(messages))
+        messages = list(_from_prompt(messages[at:], True, repairs))
+    kept = as_object([one for group in _rounds(messages) for one in _repaired(group, options, repairs)])
+    _refuse_nothing(sum(map(is_sent, kept)))
+    write_whole(target, encoded(".json", _header(header, stored) | marks, [kept]))
+
+
+def _header(old: dict[str, Any], stored: StoredSession) -> dict[str, Any]:
+    return {"kind": "main"} | {
+        key: value for key, value in with_project(old, stored.path).items() if key not in _LATER
+    }
+
+
+# --- since -----------------------------------------------------------------------------------------
+
+
+def _since(file: IO[bytes], options: RepairOptions) -> str | None:
+    if options.since is None:
+        return None
+    found = walk.id_at(file, *_number(options.since))
+    if found is None:
+        raise Broken(f"there is no message at {options.since}")
+    return found
+
+
+def _number(place: str) -> tuple[int, int]:
+    start, _, n = place.partition(".")
+    if not (start.isdigit() and n.isdigit()):
+        raise Broken(f"{place} is no place in the session")
+    return int(start), int(n)
+
+
+def _chosen(refs: dict[str, walk.Ref], since: str | None, repairs: Repairs) -> list[walk.Ref]:
+    if since is None:
+        return list(refs.values())
+    if since not in refs:
+        raise Broken("that message is no longer part of the session")
+    at = list(refs).index(since)
+    repairs["before"] = at
+    return list(refs.values())[at:]
+
+
+def _from_prompt(messages: Iterable[RawMessage], wanted: bool, repairs: Repairs) -> Iterator[RawMessage]:
+    """From the first words of the user's on, where the beginning was left out."""
+
+    def early(message: RawMessage) -> bool:
+        repairs["before"] += not is_prompt(message)
+        return not is_prompt(message)
+
+    known = (one for one in messages if isinstance(one.get("id"), str))
+    return dropwhile(early, known) if wanted else iter(known)
+
+
+def _refuse_nothing(said: int) -> None:
+    if not said:
+        raise Broken("nothing was said in what could be read of the session")
+
+
+def _line(record: dict[str, Any]) -> bytes:
+    return encoded(".jsonl", record, [[]])
+
+
+# --- one round -------------------------------------------------------------------------------------
+
+
+def _rounds(messages: Iterable[RawMessage]) -> Iterator[list[RawMessage]]:
     now: list[RawMessage] = []
     for message in messages:
         if now and (message.get("type") == "gemini" or is_prompt(message)):
@@ -72,18 +167,18 @@ def rounds(messages: Iterable[RawMessage]) -> Iterator[list[RawMessage]]:
         yield now
 
 
-def repaired(messages: list[RawMessage], mending: RepairOptions, counted: Counter[str]) -> list[RawMessage]:
+def _repaired(messages: list[RawMessage], options: RepairOptions, repairs: Repairs) -> list[RawMessage]:
     """One round."""
     first = messages[0]
     made = {as_text(call.get("id")): call for call in _made(first)}
     if first.get("type") == "gemini" and not made and not _says(first):
-        counted["empty"] += 1
+        repairs["empty"] += 1
         messages = messages[1:]
-    kept = [one for message in messages if (one := _with_own(message, made, counted)) is not None]
-    kept = _closed(kept, made, counted)
-    # an output that has a message of its own is counted there
-    beside = Counter[str]() if any(map(answered, kept)) else counted
-    return [_lightened(message, mending, counted, beside) for message in kept]
+    kept = [one for message in messages if (one := _with_own(message, made, repairs)) is not None]
+    kept = _closed(kept, made, repairs)
+    # an output that has a message of its own is repairs there
+    beside = Repairs() if any(map(answered, kept)) else repairs
+    return [_lightened(message, options, repairs, beside) for message in kept]
 
 
 def _made(message: RawMessage) -> list[dict[str, Any]]:
@@ -97,18 +192,18 @@ def _says(message: RawMessage) -> bool:
     return any(as_text(part.get("text")).strip() or set(part) - {"text"} for part in said)
 
 
-def _with_own(message: RawMessage, made: dict[str, Any], counted: Counter[str]) -> RawMessage | None:
+def _with_own(message: RawMessage, made: dict[str, Any], repairs: Repairs) -> RawMessage | None:
     """Without results of calls that nobody made."""
     if message.get("type") != "user" or not answered(message):
         return message
     own = [part for part in raw_parts(message) if "functionResponse" not in part or answer_id(part) in made]
     if len(own) == len(raw_parts(message)):
         return message
-    counted["orphans"] += len(raw_parts(message)) - len(own)
+    repairs["orphans"] += len(raw_parts(message)) - len(own)
     return message | {"content": own} if own else None
 
 
-def _closed(messages: list[RawMessage], made: dict[str, Any], counted: Counter[str]) -> list[RawMessage]:
+def _closed(messages: list[RawMessage], made: dict[str, Any], repairs: Repairs) -> list[RawMessage]:
     """With a result for each call that has none: where the results of its neighbours are."""
     if not made:
         return messages
@@ -119,7 +214,7 @@ def _closed(messages: list[RawMessage], made: dict[str, Any], counted: Counter[s
     missing = [_no_result(key, call) for key, call in made.items() if key not in known]
     if not missing:
         return messages
-    counted["calls"] += len(missing)
+    repairs["closed"] += len(missing)
     for at, message in enumerate(rest):
         if answered(message):
             return [first, *rest[:at], message | {"content": raw_parts(message) + missing}, *rest[at + 1 :]]
@@ -134,198 +229,52 @@ def _closed(messages: list[RawMessage], made: dict[str, Any], counted: Counter[s
 
 
 def _no_result(key: str, call: dict[str, Any]) -> RawPart:
-    return {"functionResponse": {"id": key, "name": as_text(call.get("name")), "response": _INTERRUPTED}}
+    return {
+        "functionResponse": {"id": key, "name": as_text(call.get("name")), "response": {"error": INTERRUPTED}}
+    }
 
 
 # --- weight ----------------------------------------------------------------------------------------
 
 
-def _lightened(
-    message: RawMessage, mending: RepairOptions, counted: Counter[str], beside: Counter[str]
-) -> RawMessage:
+def _lightened(message: RawMessage, options: RepairOptions, repairs: Repairs, beside: Repairs) -> RawMessage:
     """Without images that are too large and, where it is wanted, without any and without tool output."""
     changed = dict(message)
     if isinstance(message.get("content"), list):
-        changed["content"] = _lighter(message["content"], mending, counted)
+        changed["content"] = _lighter(message["content"], options, repairs)
     elif isinstance(message.get("content"), dict):
-        changed["content"] = _part(message["content"], mending, counted)
+        changed["content"] = _part(message["content"], options, repairs)
     if done := as_items(message.get("toolCalls")):
-        changed["toolCalls"] = [_lighter_call(as_table(call), mending, beside) for call in done]
+        changed["toolCalls"] = [_lighter_call(as_table(call), options, beside) for call in done]
     return changed
 
 
-def _lighter_call(call: dict[str, Any], mending: RepairOptions, counted: Counter[str]) -> dict[str, Any]:
+def _lighter_call(call: dict[str, Any], options: RepairOptions, repairs: Repairs) -> dict[str, Any]:
     changed = dict(call)
     if isinstance(call.get("result"), list):
-        changed["result"] = _lighter(call["result"], mending, counted)
-    if mending.trim:
+        changed["result"] = _lighter(call["result"], options, repairs)
+    if options.trim:
         changed.pop("resultDisplay", None)
     return changed
 
 
-def _lighter(content: list[Any], mending: RepairOptions, counted: Counter[str]) -> list[Any]:
-    return [_part(part, mending, counted) if isinstance(part, dict) else part for part in content]
+def _lighter(content: list[Any], options: RepairOptions, repairs: Repairs) -> list[Any]:
+    return [_part(part, options, repairs) if isinstance(part, dict) else part for part in content]
 
 
-def _part(part: RawPart, mending: RepairOptions, counted: Counter[str]) -> RawPart:
+def _part(part: RawPart, options: RepairOptions, repairs: Repairs) -> RawPart:
     data = as_text(as_table(part.get("inlineData")).get("data"))
-    if data and (mending.trim or len(data) > mending.image_bytes):  # in bytes of the file, as it is checked
-        counted["images"] += 1
-        return {"text": f"[an image of {_size(len(data))} was left out]"}
+    if data and (options.trim or len(data) > options.image_bytes):  # in bytes of the file, as it is checked
+        repairs["images"] += 1
+        return {"text": IMAGE_LEFT_OUT.format(len(data))}
     answer = as_table(part.get("functionResponse"))
     if not answer:
         return part
     changed = dict(answer)
     if isinstance(answer.get("parts"), list):
-        changed["parts"] = _lighter(answer["parts"], mending, counted)
+        changed["parts"] = _lighter(answer["parts"], options, repairs)
         changed["parts"] = [one for one in changed["parts"] if "text" not in one]
-    if mending.trim and (size := len(repr(answer.get("response")))) > SHORT_OUTPUT:
-        counted["outputs"] += 1
-        changed["response"] = {"output": f"[output of {_size(size)} was left out]"}
+    if options.trim and (size := len(repr(answer.get("response")).encode())) > SHORT_OUTPUT:
+        repairs["outputs"] += 1
+        changed["response"] = {"output": OUTPUT_LEFT_OUT.format(size)}
     return part | {"functionResponse": changed}
-
-
-def _size(count: int) -> str:
-    return f"{count / 2**20:.1f} MB" if count >= 2**20 else f"{max(1, count // 1024)} KB"
-
-
-_LATER = ("memoryScratchpad",)
-
-
-def repair(stored: StoredSession, new_id: str, mending: RepairOptions) -> RepairedCopy:
-    if any(files.find_file(stored.home, new_id)):
-        raise Broken(f"a session whose id begins with {new_id[:8]} is there already; take another id")
-    now = datetime.now(UTC)
-    name = f"session-{now:%Y-%m-%dT%H-%M}-{new_id[:8]}{stored.path.suffix}"
-    stamp = now.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    marks = {"sessionId": new_id, "startTime": stamp, "lastUpdated": stamp}
-    target, counted = stored.path.with_name(name), Counter[str]()
-    try:
-        (_lines if stored.appends else _object)(stored, target, marks, mending, counted)
-    except (OSError, ValueError, RecursionError) as error:
-        raise Broken(f"the session cannot be repaired: {error}") from error
-    return RepairedCopy(session=new_id, path=target, done=in_words(counted))
-
-
-def _lines(
-    stored: StoredSession, target: Path, marks: Any, mending: RepairOptions, counted: Counter[str]
-) -> None:
-    with stored.path.open("rb") as file:
-        found = walk.Outline().read(file)
-        counted["damaged"] = found.damaged
-        since = _since(file, mending)
-        refs = _chosen(found.messages, since, counted)
-        rest = _from_prompt(walk.messages_at(file, refs), since is not None, counted)
-        with _writing(target) as new:
-            new.write(_line(_header(found.fields, stored) | marks))
-            said = 0
-            for message in _shaped(rest, mending, counted):
-                said += is_sent(message)
-                new.write(_line(message))
-            _refuse_nothing(said)
-
-
-def _shaped(
-    messages: Iterable[RawMessage], mending: RepairOptions, counted: Counter[str]
-) -> Iterator[RawMessage]:
-    """A round at a time, each with the prompt behind it: what is missing between them is put there."""
-    before: list[RawMessage] = []
-    for one in rounds(messages):
-        now = repaired(one, mending, counted)
-        if before and now and is_prompt(now[0]):
-            yield from as_lines([*before, now[0]])[:-1]
-        else:
-            yield from as_lines(before)
-        before = now
-    yield from as_lines(before)
-
-
-def _object(
-    stored: StoredSession, target: Path, marks: Any, mending: RepairOptions, counted: Counter[str]
-) -> None:
-    story = read_history(stored.path)
-    if story is not None:
-        header, messages = story.header, story.messages
-    elif stored.path.stat().st_size > WHOLE_BYTES:
-        raise Broken(f"the session is one object of over {WHOLE_BYTES >> 20} MB")
-    else:
-        header, messages = salvage(stored.path.read_bytes())
-        counted["damaged"] = 1
-    if mending.since is not None:
-        at = _number(mending.since)[0]
-        counted["before"] = min(at, len(messages))
-        messages = list(_from_prompt(messages[at:], True, counted))
-    kept = as_object([one for group in rounds(messages) for one in repaired(group, mending, counted)])
-    _refuse_nothing(sum(map(is_sent, kept)))
-    files.write_file(target, files.encoded(".json", _header(header, stored) | marks, [kept]))
-
-
-def _header(known: dict[str, Any], stored: StoredSession) -> dict[str, Any]:
-    """Without a project's hash, Gemini does not take a file for a session."""
-    kept = {key: value for key, value in known.items() if key not in _LATER}
-    return {"projectHash": stored.path.parents[1].name, "kind": "main"} | kept
-
-
-# --- since -----------------------------------------------------------------------------------------
-
-
-def _since(file: IO[bytes], mending: RepairOptions) -> str | None:
-    if mending.since is None:
-        return None
-    found = walk.id_at(file, *_number(mending.since))
-    if found is None:
-        raise Broken(f"there is no message at {mending.since}")
-    return found
-
-
-def _number(place: str) -> tuple[int, int]:
-    start, _, n = place.partition(".")
-    if not (start.isdigit() and n.isdigit()):
-        raise Broken(f"{place} is no place in the session")
-    return int(start), int(n)
-
-
-def _chosen(refs: dict[str, walk.Ref], since: str | None, counted: Counter[str]) -> list[walk.Ref]:
-    if since is None:
-        return list(refs.values())
-    if since not in refs:
-        raise Broken("that message is no longer part of the session")
-    at = list(refs).index(since)
-    counted["before"] = at
-    return list(refs.values())[at:]
-
-
-def _from_prompt(messages: Iterable[RawMessage], wanted: bool, counted: Counter[str]) -> Iterator[RawMessage]:
-    """From the first words of the user's on, where the beginning was left out."""
-
-    def early(message: RawMessage) -> bool:
-        counted["before"] += not is_prompt(message)
-        return not is_prompt(message)
-
-    known = (one for one in messages if isinstance(one.get("id"), str))
-    return dropwhile(early, known) if wanted else iter(known)
-
-
-# --- writing ---------------------------------------------------------------------------------------
-
-
-def _refuse_nothing(said: int) -> None:
-    if not said:
-        raise Broken("nothing was said in what could be read of the session")
-
-
-def _line(record: dict[str, Any]) -> bytes:
-    return files.encoded(".jsonl", record, [[]])
-
-
-@contextmanager
-def _writing(path: Path) -> Iterator[IO[bytes]]:
-    """A file that appears whole or not at all."""
-    # Gemini deletes what is named like a session and cannot be read
-    beside = path.with_name(f".{path.name}.{os.getpid()}.new")
-    try:
-        with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-            yield file
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""What a Gemini run amounts to: its answer or kind of failure, its usage, and what it left on disk."""
+"""What a Gemini run amounts to: its answer or the kind of its failure, its usage, what it left on disk."""
 
 from __future__ import annotations
 

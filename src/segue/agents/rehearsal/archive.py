@@ -1,12 +1,4 @@
-"""The rehearsal agent's sessions, for those who only look: a header line, then one line per message.
-
-The agent writes its lines in one way only (compact, fields in their order), so a brief counts by searching
-for bytes; what others wrote differently is still read, only not counted as fast.
-
-Taking a session of the rehearsal agent away: its file and its lock. There is no index.
-
-A session of the rehearsal agent written anew without what is broken in it, line by line.
-"""
+"""The rehearsal agent's sessions on disk: listed, read, repaired, removed. There is no index beside them."""
 
 from __future__ import annotations
 
@@ -20,8 +12,6 @@ from typing import Any
 import msgspec
 
 from segue.agents.base import (
-    HEAD,
-    TAIL,
     RepairedCopy,
     RepairOptions,
     SessionArchive,
@@ -30,31 +20,13 @@ from segue.agents.base import (
     damaged,
     entry_id,
 )
+from segue.agents.decoding import DAMAGE
 from segue.agents.jsonl import JsonlArchive, forwards
 from segue.agents.rehearsal import format as session_format
+from segue.agents.rehearsal.format import Line, read_line
+from segue.agents.windows import brief_of, read_ends, unreadable_brief, windows_of
 from segue.core.errors import Broken
 from segue.core.transcript import Brief, Entry
-
-ERRORS = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
-_PROMPT, _ANSWER = b'"kind":"text","role":"user"', b'"kind":"text","role":"assistant"'
-_SILENT = _ANSWER + b',"text":""'
-
-
-class ArchiveLine(msgspec.Struct, frozen=True):
-    """Any line: the header's fields, and a message's."""
-
-    type: str = ""
-    id: str = ""
-    cwd: str | None = None
-    model: str | None = None
-    created_ms: int | None = None
-    system: str = ""
-    parent: str | None = None
-    kind: str = ""
-    role: str = ""
-    text: str = ""
-    call_id: str = ""
-    time_ms: int | None = None
 
 
 class _Call(msgspec.Struct, frozen=True):
@@ -62,14 +34,13 @@ class _Call(msgspec.Struct, frozen=True):
     input: Any = None
 
 
-_line = msgspec.json.Decoder(ArchiveLine)
 _call = msgspec.json.Decoder(_Call)
 
 
-def decoded(text: bytes) -> ArchiveLine | None:
+def decoded(text: bytes) -> Line | None:
     try:
-        return _line.decode(text)
-    except ERRORS:
+        return read_line(text)
+    except DAMAGE:
         return None
 
 
@@ -90,28 +61,19 @@ class RehearsalArchive(JsonlArchive):
 
     def brief(self, stored: StoredSession) -> Brief:
         try:
-            head, tail = _ends(stored.path)
+            ends = read_ends(stored.path)
         except OSError as error:
-            return Brief(trouble=f"it cannot be read: {error.strerror or error}")
-        header = decoded(head.partition(b"\n")[0])
+            return unreadable_brief(error)
+        header = decoded(ends.head.partition(b"\n")[0])
         if header is None or header.type != "session":
             return Brief(trouble="its header is damaged", last_used_ms=stored.changed_ns // 1_000_000)
-        first, last = _said(head, head.find(_PROMPT)), _said(tail, tail.rfind(_PROMPT))
-        count, estimated = _count(head, tail, stored.size)
-        return Brief(
+        return msgspec.structs.replace(
+            brief_of(stored, windows_of(ends, self.entries)),
             cwd=header.cwd,
-            title=first,
-            title_by="prompt" if first is not None else None,
-            first_prompt=first,
-            last_prompt=last or first,
-            messages=count,
-            messages_estimated=estimated,
             created_ms=header.created_ms,
-            last_used_ms=_newest(tail) or stored.changed_ns // 1_000_000,
             model=header.model,
             parent=header.parent,
             window=self.window_rules.window,
-            empty=count == 0 and not estimated,
         )
 
     def entries(self, text: bytes, start: int) -> Sequence[Entry]:
@@ -139,40 +101,7 @@ class RehearsalArchive(JsonlArchive):
 ARCHIVE: SessionArchive = RehearsalArchive()
 
 
-def _ends(path: Path) -> tuple[bytes, bytes]:
-    """The beginning and the end of a file; the same bytes twice where they meet."""
-    with path.open("rb", buffering=0) as file:
-        head = file.read(HEAD + TAIL)
-        size = file.seek(0, 2)
-        if size <= HEAD + TAIL:
-            return head, head
-        file.seek(size - TAIL)
-        return head[:HEAD], file.read(TAIL)
-
-
-def _said(window: bytes, at: int) -> str | None:
-    """The text of the message whose line has this byte; None where the line is not all in the window."""
-    if at < 0:
-        return None
-    end = window.find(b"\n", at)
-    line = decoded(window[window.rfind(b"\n", 0, at) + 1 : end if end >= 0 else len(window)])
-    return line.text.strip() if line is not None else None
-
-
-def _newest(tail: bytes) -> int | None:
-    end = tail.rfind(b"\n")
-    line = decoded(tail[tail.rfind(b"\n", 0, end) + 1 : end]) if end >= 0 else None
-    return line.time_ms if line is not None else None
-
-
-def _count(head: bytes, tail: bytes, size: int) -> tuple[int, bool]:
-    seen = head if head is tail else head + tail
-    count = seen.count(_PROMPT) + seen.count(_ANSWER) - seen.count(_SILENT)
-    whole = head is tail
-    return (count, False) if whole else (round(count * size / len(seen)), True)
-
-
-def _entry(line: ArchiveLine, start: int) -> Entry:
+def _entry(line: Line, start: int) -> Entry:
     if line.kind == "text":
         return Entry(
             id=entry_id(start),
@@ -194,7 +123,7 @@ def _entry(line: ArchiveLine, start: int) -> Entry:
         return Entry(id=entry_id(start), kind="unknown", label=line.kind, restored=False)
     try:
         asked = _call.decode(line.text)
-    except ERRORS:
+    except DAMAGE:
         asked = _Call(input=line.text)
     return Entry(
         id=entry_id(start),
@@ -232,16 +161,10 @@ def repair(stored: StoredSession, new_id: str, mending: RepairOptions) -> Repair
     if target.exists():
         raise Broken(f"there is already a session {new_id}")
     done: Counter[str] = Counter()
-    beside = target.with_name(f".{new_id}.{os.getpid()}.part")
     try:
-        with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-            file.writelines(line + b"\n" for line in _lines(stored, new_id, mending, done))
-        beside.rename(target)
+        session_format.write_lines(target, _lines(stored, new_id, mending, done))
     except OSError as error:
         raise Broken(f"the session cannot be repaired: {error.strerror or error}") from error
-    finally:
-        with suppress(FileNotFoundError):
-            beside.unlink()
     return RepairedCopy(session=new_id, path=target, done=tuple(_told(done)))
 
 
@@ -254,7 +177,7 @@ def _lines(stored: StoredSession, new_id: str, mending: RepairOptions, done: Cou
         if head is None or head.text is None or header is None or header.type != "session":
             raise Broken("its header is damaged: nothing of it can be saved")
         yield session_format.renamed(head.text, id=new_id, parent=stored.id)
-        waiting: list[ArchiveLine] = []
+        waiting: list[Line] = []
         started = not since
         for place in lines:
             line = _whole(place.text) if place.text is not None and place.whole else None
@@ -271,11 +194,11 @@ def _lines(stored: StoredSession, new_id: str, mending: RepairOptions, done: Cou
         raise Broken("nothing was said by the user after that place")
 
 
-def _whole(text: bytes) -> ArchiveLine | None:
+def _whole(text: bytes) -> Line | None:
     """A line that can be read, all of it."""
     try:
         msgspec.json.decode(text)
-    except ERRORS:
+    except DAMAGE:
         return None
     return decoded(text)
 
@@ -288,7 +211,7 @@ def _since(mending: RepairOptions) -> int:
 
 
 def _kept(
-    line: ArchiveLine, raw: bytes, waiting: list[ArchiveLine], mending: RepairOptions, done: Counter[str]
+    line: Line, raw: bytes, waiting: list[Line], mending: RepairOptions, done: Counter[str]
 ) -> Iterator[bytes]:
     """The line, and before it what the calls still wait for when others go on."""
     if line.kind == "result":
@@ -309,7 +232,7 @@ def _kept(
         yield raw
 
 
-def _closed(waiting: list[ArchiveLine], done: Counter[str]) -> Iterator[bytes]:
+def _closed(waiting: list[Line], done: Counter[str]) -> Iterator[bytes]:
     for call in waiting:
         done["closed"] += 1
         yield msgspec.json.encode(

@@ -1,6 +1,4 @@
-"""Reading and writing the rehearsal agent's files: tolerant of what others left, exact in what is written.
-
-The rehearsal agent's sessions: ``<home>/sessions/<id>.jsonl``, a header and one line per message.
+"""The rehearsal agent's sessions: ``<home>/sessions/<id>.jsonl``, a header and one line per message.
 
 An anchor is a message's id. The agent cuts a session at an answer by itself, and keeps the ids; where a turn
 was interrupted, the session is copied up to the cut. A last line that was torn by a kill does not count.
@@ -8,32 +6,36 @@ was interrupted, the session is copied up to the cut. A last line that was torn 
 
 from __future__ import annotations
 
-import os
 import stat
-import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from segue.agents.base import CutRequest, StoredSession
+from segue.agents.decoding import DAMAGE, login_fingerprint
 from segue.core.errors import Misuse
 from segue.core.ids import native_id
-from segue.core.json_values import decode
 from segue.core.request import Runtime, Start
-
-REREAD_SECONDS = 0.05
+from segue.system.files import whole_file
 
 
 class Line(msgspec.Struct, frozen=True):
-    """What is looked at of a line: the header's, or a message's."""
+    """Any line: the header's fields, and a message's."""
 
     type: str = ""
     id: str = ""
+    cwd: str | None = None
+    model: str | None = None
+    created_ms: int | None = None
+    system: str = ""
+    parent: str | None = None
     kind: str = ""
     role: str = ""
+    text: str = ""
+    call_id: str = ""
+    time_ms: int | None = None
 
     @property
     def is_answer(self) -> bool:
@@ -51,7 +53,7 @@ class _Login(msgspec.Struct, frozen=True):
 _line = msgspec.json.Decoder(Line)
 
 
-def read_lines(line: bytes) -> Line:
+def read_line(line: bytes) -> Line:
     return _line.decode(line)
 
 
@@ -69,8 +71,8 @@ def messages_in(lines: Sequence[bytes]) -> list[Line]:
     found: list[Line] = []
     for line in reversed(lines):
         try:
-            record = read_lines(line)
-        except (msgspec.MsgspecError, UnicodeDecodeError):
+            record = read_line(line)
+        except DAMAGE:
             break
         if record.type == "message":
             found.append(record)
@@ -80,7 +82,7 @@ def messages_in(lines: Sequence[bytes]) -> list[Line]:
 def lines_up_to(lines: Sequence[bytes], anchor: str) -> list[bytes]:
     """The lines up to and with a message; none when it is not among them."""
     for number, line in enumerate(lines):
-        if anchor.encode() in line and read_lines(line).id == anchor:
+        if anchor.encode() in line and read_line(line).id == anchor:
             return list(lines[: number + 1])
     return []
 
@@ -90,36 +92,10 @@ def renamed(header: bytes, **fields: Any) -> bytes:
     return msgspec.json.encode(msgspec.json.decode(header, type=dict[str, Any]) | fields)
 
 
-def write_lines(path: Path, lines: Sequence[bytes]) -> None:
+def write_lines(path: Path, lines: Iterable[bytes]) -> None:
     """All of it, or nothing."""
-    beside = path.with_name(f".{path.stem}.{os.getpid()}.part")
-    try:
-        with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-            file.write(b"".join(line + b"\n" for line in lines))
-        beside.rename(path)
-    finally:
-        with suppress(FileNotFoundError):
-            beside.unlink()
-
-
-def login(path: Path) -> str | None:
-    """A fingerprint of the account in it. A broken file may be in the middle of being written."""
-    for pause in (REREAD_SECONDS, 0):
-        try:
-            account = decode(path.read_bytes(), _Login).account
-        except OSError:
-            return None
-        except (msgspec.MsgspecError, UnicodeDecodeError):
-            time.sleep(pause)
-            continue
-        return _hashed(account) if account else None
-    return None
-
-
-def _hashed(text: str) -> str:
-    from hashlib import sha256  # most turns never ask, and start faster without it
-
-    return sha256(text.encode()).hexdigest()[:16]
+    with whole_file(path) as file:
+        file.writelines(line + b"\n" for line in lines)
 
 
 FIRST_BYTES = 4 * 1024
@@ -142,13 +118,13 @@ class RehearsalFormat:
         try:
             header, *lines = stored.path.read_bytes().split(b"\n")[:-1]
             kept = lines_up_to(lines, wanted.anchor)
-            if kept and read_lines(kept[-1]).is_answer:
+            if kept and read_line(kept[-1]).is_answer:
                 return Start("branch", stored.id, wanted.anchor, wanted.new_id)
             if kept:
                 copied = renamed(header, id=wanted.new_id, parent=stored.id, at=wanted.anchor)
                 write_lines(stored.path.with_name(f"{wanted.new_id}.jsonl"), [copied, *kept])
                 return Start("resume", wanted.new_id)
-        except (OSError, ValueError, msgspec.MsgspecError):
+        except (OSError, ValueError, *DAMAGE):
             pass
         return None
 
@@ -166,7 +142,7 @@ class RehearsalFormat:
         """The agent resumes its sessions as they are."""
 
     def login(self, home: Path, env: Mapping[str, str]) -> str | None:
-        return login(home / "login.json")
+        return login_fingerprint(home / "login.json", _Login, lambda login: login.account)
 
 
 def stored_file(home: Path, path: Path) -> StoredSession | None:

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from segue.agents.base import Ended
+from segue.agents.decoding import DAMAGE
 from segue.core import events as ev
 from segue.core.outcome import Failure, Outcome, by_exit, fallen, unanswered
 from segue.core.usage import Context, Usage
@@ -53,7 +54,7 @@ def parse(line: bytes) -> Sequence[ev.Event]:
     try:
         record = _RECORD.decode(line)
         event = _event(record, line)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+    except DAMAGE as error:
         return ev.unknown(line, str(error))
     return (event,) if event is not None else ev.unknown(line, f"no record of type {record.type} is known")
 

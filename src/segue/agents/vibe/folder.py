@@ -10,8 +10,8 @@ from __future__ import annotations
 import os
 import shutil
 import stat
-import time
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from segue.agents.vibe.anchors import Damaged
 from segue.agents.vibe.meta import DAMAGE, META, session_id
 from segue.core.errors import Broken
 from segue.core.transcript import Entry
+from segue.system import clock
 from segue.system.files import whole_tree
 
 MESSAGES, ATTACHMENTS = "messages.jsonl", "attachments"
@@ -292,7 +293,8 @@ def new_folder(home: Path, session: str) -> Path | None:
     root = root_of(home)
     if any(root.glob(f"session_*_{session[:8]}")):
         return None
-    return root / f"session_{time.strftime('%Y%m%d_%H%M%S', time.gmtime())}_{session[:8]}"
+    now = datetime.fromtimestamp(clock.now_s(), UTC)
+    return root / f"session_{now:%Y%m%d_%H%M%S}_{session[:8]}"
 
 
 def write_folder(target: Path, meta: dict[str, Any], lines: Iterable[bytes], source: Path) -> None:

@@ -8,7 +8,6 @@ when it is asked to resume it.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,59 +15,44 @@ from typing import Any
 
 from segue.agents.base import RepairedCopy, RepairOptions, StoredSession
 from segue.agents.jsonl import forwards
+from segue.agents.repair_words import Repairs, in_words
 from segue.agents.vibe import blocks, folder, store, walk
 from segue.agents.vibe.anchors import Damaged
 from segue.agents.vibe.meta import content
-from segue.agents.vibe.repair_pieces import Piece, Repairs, item_piece, line_piece, of_entries
+from segue.agents.vibe.repair_pieces import Piece, item_piece, line_piece, of_entries
 from segue.agents.vibe.store_writer import write_repaired
 from segue.core.errors import Broken
+from segue.system import clock
 
 ROLES = ("user", "assistant", "tool", "system")
-_DONE = {
-    "damaged": ("a damaged record was dropped", "{} damaged records were dropped"),
-    "closed": ("a call without a result was closed", "{} calls without a result were closed"),
-    "loose": ("a result without a call was dropped", "{} results without a call were dropped"),
-    "silent": ("an empty answer was dropped", "{} empty answers were dropped"),
-    "images": ("an image was left out", "{} images were left out"),
-    "trimmed": ("the output of a tool was left out", "the output of {} tools was left out"),
-    "before": ("a message before the place was left out", "{} messages before the place were left out"),
-}
 
 
-def repair(stored: StoredSession, new_id: str, mending: RepairOptions) -> RepairedCopy:
-    done: Repairs = Counter()
+def repair(stored: StoredSession, new_id: str, options: RepairOptions) -> RepairedCopy:
+    done = Repairs()
     try:
         if store.is_store(stored.path):
-            path = _of_store(stored, new_id, mending, done)
+            path = _of_store(stored, new_id, options, done)
         else:
             path = _target(stored.home, new_id)
-            lines = _sound(_lines(stored, path), mending, done)
+            lines = _sound(_lines(stored, path), options, done)
             folder.write_folder(path, _meta(stored, new_id), lines, stored.path)
     except OSError as error:
         raise Broken(f"the session cannot be repaired: {error.strerror or error}") from error
     return RepairedCopy(session=new_id, path=path, done=in_words(done))
 
 
-def in_words(done: Repairs) -> tuple[str, ...]:
-    return tuple(
-        one if done[what] == 1 else many.format(done[what])
-        for what, (one, many) in _DONE.items()
-        if done[what]
-    )
-
-
-def _of_store(stored: StoredSession, new_id: str, mending: RepairOptions, done: Repairs) -> Path:
+def _of_store(stored: StoredSession, new_id: str, options: RepairOptions, done: Repairs) -> Path:
     source = store.newest(stored.path)
     if source is None:
         raise Broken("none of its generations can be read: nothing of it can be saved")
     path = stored.path.with_name(new_id)
     if path.exists():
         raise Broken(f"there is already a session {new_id}")
-    if write_repaired(source, path, lambda: _sound(_items(source), mending, done)):
+    if write_repaired(source, path, lambda: _sound(_items(source), options, done)):
         return path
     done.clear()
     path = _target(stored.home, new_id)
-    lines = (line for item in _sound(_items(source), mending, done) if (line := _as_line(item)) is not None)
+    lines = (line for item in _sound(_items(source), options, done) if (line := _as_line(item)) is not None)
     folder.write_folder(path, _meta(stored, new_id), lines, stored.path)
     return path
 
@@ -91,7 +75,7 @@ def _target(home: Path, new_id: str) -> Path:
 
 def _meta(stored: StoredSession, new_id: str) -> dict[str, Any]:
     """What the meta says; where it says nothing, the little that Vibe needs."""
-    now = datetime.now(UTC).isoformat()
+    now = datetime.fromtimestamp(clock.now_s(), UTC).isoformat()
     least: dict[str, Any] = {
         "session_id": new_id,
         "start_time": now,
@@ -136,9 +120,9 @@ def _items(source: store.Store) -> Iterator[Piece | None]:
 # --- what can be sent ------------------------------------------------------------------------------
 
 
-def _sound(pieces: Iterable[Piece | None], mending: RepairOptions, done: Repairs) -> Iterator[bytes]:
+def _sound(pieces: Iterable[Piece | None], options: RepairOptions, done: Repairs) -> Iterator[bytes]:
     """The messages of a history that can be sent; None stands for what could not be read."""
-    since, started = _since(mending), mending.since is None
+    since, started = _since(options), options.since is None
     waiting: dict[str, tuple[Piece, str]] = {}
     for piece in pieces:
         if piece is None or piece.role not in ROLES:
@@ -148,29 +132,29 @@ def _sound(pieces: Iterable[Piece | None], mending: RepairOptions, done: Repairs
         if not started:
             done["before"] += 1
             continue
-        yield from _kept(piece, waiting, mending, done)
+        yield from _kept(piece, waiting, options, done)
     yield from _closed(waiting, done)
     if not started:
         raise Broken("the user said nothing after that place")
 
 
 def _kept(
-    piece: Piece, waiting: dict[str, tuple[Piece, str]], mending: RepairOptions, done: Repairs
+    piece: Piece, waiting: dict[str, tuple[Piece, str]], options: RepairOptions, done: Repairs
 ) -> Iterator[bytes]:
     if piece.role == "tool":
         if waiting.pop(piece.call, None) is None:
-            done["loose"] += 1
+            done["orphans"] += 1
         else:
-            done["trimmed"] += mending.trim
-            yield piece.written(mending, done)
+            done["outputs"] += options.trim
+            yield piece.written(options, done)
         return
     yield from _closed(waiting, done)
     if piece.role == "assistant" and piece.silent:
-        done["silent"] += 1
+        done["empty"] += 1
         return
     if piece.role == "assistant":
         waiting.update((call, (piece, tool)) for call, tool in piece.calls)
-    yield piece.written(mending, done)
+    yield piece.written(options, done)
 
 
 def _closed(waiting: dict[str, tuple[Piece, str]], done: Repairs) -> Iterator[bytes]:
@@ -180,8 +164,8 @@ def _closed(waiting: dict[str, tuple[Piece, str]], done: Repairs) -> Iterator[by
     waiting.clear()
 
 
-def _since(mending: RepairOptions) -> int:
-    place = (mending.since or "0").partition(".")[0]
+def _since(options: RepairOptions) -> int:
+    place = (options.since or "0").partition(".")[0]
     if not place.isdecimal():
-        raise Broken(f"{mending.since} is no place in a session of Vibe")
+        raise Broken(f"{options.since} is no place in a session of Vibe")
     return int(place)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -10,15 +9,11 @@ from typing import Any, Protocol
 import msgspec
 
 from segue.agents.base import RepairOptions
+from segue.agents.repair_words import IMAGE_LEFT_OUT, INTERRUPTED, OUTPUT_LEFT_OUT, Repairs
 from segue.agents.vibe import blocks, folder
 from segue.agents.vibe.folder import ATTACHMENTS
 from segue.agents.vibe.meta import DAMAGE
 from segue.core.transcript import Entry
-
-INTERRUPTED = "The tool was interrupted; whether it did its work is not known."
-TRIMMED = "[output left out: {} characters]"
-NO_IMAGE = "[an image was left out: {} bytes]"
-Repairs = Counter[str]
 
 
 class Piece(Protocol):
@@ -50,7 +45,7 @@ class Piece(Protocol):
         """Of a result: the call it answers."""
         ...
 
-    def written(self, mending: RepairOptions, done: Repairs) -> bytes:
+    def written(self, options: RepairOptions, done: Repairs) -> bytes:
         """The message, without what it shall be without."""
         ...
 
@@ -88,12 +83,12 @@ class LinePiece(msgspec.Struct, frozen=True):
     def call(self) -> str:
         return self.line.tool_call_id or ""
 
-    def written(self, mending: RepairOptions, done: Repairs) -> bytes:
+    def written(self, options: RepairOptions, done: Repairs) -> bytes:
         changed: dict[str, Any] = {}
-        if self.role == "tool" and mending.trim:
-            changed["content"] = TRIMMED.format(len(self.line.words))
+        if self.role == "tool" and options.trim:
+            changed["content"] = OUTPUT_LEFT_OUT.format(len(self.line.words.encode()))
         if self.line.images:
-            changed |= self._images(mending, done)
+            changed |= self._images(options, done)
         if not changed:
             return self.raw
         whole = msgspec.json.decode(self.raw, type=dict[str, Any])
@@ -111,14 +106,14 @@ class LinePiece(msgspec.Struct, frozen=True):
         }
         return msgspec.json.encode(result)
 
-    def _images(self, mending: RepairOptions, done: Repairs) -> dict[str, Any]:
+    def _images(self, options: RepairOptions, done: Repairs) -> dict[str, Any]:
         """Those that stay, with the paths that they will have; and a line for each that does not."""
         whole = msgspec.json.decode(self.raw, type=dict[str, Any])
         kept, notes = [], []
         for shown, image in zip(whole["images"], self.line.images or (), strict=True):
             size = self._size(image)
-            if mending.trim or size > mending.image_bytes:
-                notes.append(NO_IMAGE.format(size))
+            if options.trim or size > options.image_bytes:
+                notes.append(IMAGE_LEFT_OUT.format(size))
             else:
                 kept.append(self._moved(shown, image))
         if notes:
@@ -184,12 +179,12 @@ class ItemPiece(msgspec.Struct, frozen=True):
     def turn(self) -> int:
         return self.item.turn_index if isinstance(self.item.turn_index, int) else 0
 
-    def written(self, mending: RepairOptions, done: Repairs) -> bytes:
+    def written(self, options: RepairOptions, done: Repairs) -> bytes:
         content = self.content
-        if self.role == "tool" and mending.trim:
+        if self.role == "tool" and options.trim:
             done["images"] += len(blocks.images_of(content))
-            return self._with([_text(TRIMMED.format(len(blocks.words_of(content))))])
-        limit = 0 if mending.trim else mending.image_bytes
+            return self._with([_text(OUTPUT_LEFT_OUT.format(len(blocks.words_of(content).encode())))])
+        limit = 0 if options.trim else options.image_bytes
         if not any(size > limit for size in blocks.images_of(content)):
             return self.raw
         whole = msgspec.json.decode(self.raw, type=dict[str, Any])["message"]["content"]
@@ -197,7 +192,7 @@ class ItemPiece(msgspec.Struct, frozen=True):
         for block, typed in zip(whole, content, strict=True):
             too_large = typed.type == "image" and blocks.image_size(typed) > limit
             done["images"] += too_large
-            left.append(_text(NO_IMAGE.format(blocks.image_size(typed))) if too_large else block)
+            left.append(_text(IMAGE_LEFT_OUT.format(blocks.image_size(typed))) if too_large else block)
         return self._with(left)
 
     def closing(self, call: str, tool: str) -> bytes:

@@ -24,6 +24,7 @@ from segue.agents.vibe.meta import content
 from segue.agents.vibe.store import CURRENT, ERRORS, FORMAT, KNOWN_MINOR, Store, opened, read
 from segue.core.errors import Broken
 from segue.core.json_values import as_table
+from segue.system import clock
 from segue.system.files import whole_tree
 
 Record = dict[str, Any]
@@ -71,7 +72,7 @@ def write_repaired(source: Store, target: Path, repaired: Callable[[], Iterable[
 
     What a terminal shows is made anew from the messages: a store remembers it apart from them.
     """
-    now_ms = round(datetime.now(UTC).timestamp() * 1000)
+    now_ms = clock.now_ms()
 
     def fill(messages: _Chunks, shown: _Chunks) -> None:
         for n, message in enumerate(repaired()):
@@ -210,9 +211,10 @@ def _write(
     fill: Callable[[_Chunks, _Chunks], None],
 ) -> None:
     where = {"session_id": target.name, "generation": _FIRST, "snapshot_sequence": 0}
+    now = datetime.fromtimestamp(clock.now_s(), UTC)
     begun = {
         "recovery_journal_segment": {"first_sequence": 1, "path": _JOURNAL},
-        "created_at": datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        "created_at": now.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
         "execution_state": "quiescent",
     }
     manifest = records["manifest"] | where | begun

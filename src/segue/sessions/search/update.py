@@ -16,9 +16,8 @@ import msgspec
 
 from segue.agents.base import Record, StoredSession
 from segue.core.errors import Broken
-from segue.core.transcript import Entry
+from segue.core.transcript import Entry, is_message
 from segue.sessions.agent_homes import AgentHome
-from segue.sessions.counts import is_message
 from segue.sessions.search.index import (
     KINDS,
     Batch,
