@@ -107,6 +107,23 @@ def telling(runs: Sequence[TurnRow]) -> TurnRow | None:
     return (acted or [*runs])[-1] if runs else None
 
 
+class Receipt(msgspec.Struct, frozen=True, kw_only=True):
+    """A caller's key for a run, and a digest of what is asked with it."""
+
+    key: str
+    body: str
+    failed: str | None = None
+    """The run of this key that failed just before, if the same call tries again."""
+
+
+class KnownRun(Exception):  # noqa: N818 - it is an answer, not an error
+    """The key belongs to a run that is there already."""
+
+    def __init__(self, run: str) -> None:
+        super().__init__(run)
+        self.run = run
+
+
 class ChangeRow(msgspec.Struct, frozen=True, kw_only=True):
     """A change of what was said that can be taken back: how it was before."""
 

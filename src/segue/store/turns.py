@@ -18,7 +18,9 @@ from segue.core.usage import Usage
 from segue.store.conversations import History
 from segue.store.database import Queries, Row, from_json, to_json
 from segue.store.lease_rows import Leases, waiting
-from segue.store.records import AttemptRow, Claim, Conversation, LineageRow, Settlement, TurnRow
+from segue.store.receipts import Receipts
+from segue.store.records import AttemptRow, Claim, Conversation, LineageRow, Receipt, Settlement, TurnRow
+from segue.system import clock
 
 _CONVERSATIONS = Queries("conversations")
 _HISTORY = Queries("history")
@@ -31,28 +33,49 @@ _TURN_COLUMNS = (
 ).split()
 
 
-class Turns(History, Leases):
+class Turns(History, Leases, Receipts):
     """Turns and their attempts."""
 
-    def hear(self, conversation: Conversation, message: Message, text: str, turn: TurnRow) -> Conversation:
+    def hear(
+        self,
+        conversation: Conversation,
+        message: Message,
+        text: str,
+        turn: TurnRow,
+        receipt: Receipt | None = None,
+    ) -> Conversation:
         """Keep what the user said before all else: the message, without a place yet, and its turn.
 
         The conversation is made by first use of its key. Returns it as it is stored, which is another's
-        if that one was faster.
+        if that one was faster. Raises ``KnownRun`` where the receipt's key has a run already.
         """
         with self._db.writing():
             stored = self._create_or_find(conversation)
+            turn = msgspec.structs.replace(turn, conversation=stored.id, message=message.id)
             self._touch(stored.id, turn.started_ms)
+            self._find_receipt(turn, receipt)
             self._see_logins(message.under)
             self._insert_messages(stored.id, [(message, text, turn.started_ms)], first_place=None)
-            self._insert_turn(msgspec.structs.replace(turn, conversation=stored.id, message=message.id))
+            self._insert_turn(turn)
+            self._keep_receipt(turn, receipt)
         return stored
 
-    def again(self, turn: TurnRow) -> None:
-        """A turn for a message that is there already."""
+    def again(self, turn: TurnRow, receipt: Receipt | None = None) -> None:
+        """A turn for a message that is there already. Raises ``KnownRun`` as ``hear`` does."""
         with self._db.writing():
             self._touch(turn.conversation, turn.started_ms)
+            self._find_receipt(turn, receipt)
             self._insert_turn(turn)
+            self._keep_receipt(turn, receipt)
+
+    def ask_cancel(self, turn_id: str) -> bool:
+        """Ask whoever runs the turn to end it. False: it is over, or there is none."""
+        return self._db.run(_SQL.ask_cancel, id=turn_id, now_ms=clock.now_ms()) == 1
+
+    def cancel_asked(self, turn_id: str) -> bool:
+        """Whether somebody wants the turn to end."""
+        row = self._db.one(_SQL.cancel_asked, id=turn_id)
+        return row is not None and row[0] is not None
 
     @contextmanager
     def fenced(self, lease: Claim) -> Iterator[bool]:
