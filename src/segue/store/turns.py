@@ -67,6 +67,7 @@ class Turns(History, Leases, Receipts):
             self._find_receipt(turn, receipt)
             self._insert_turn(turn)
             self._keep_receipt(turn, receipt)
+            self._note_retry(turn.id, turn.retry_of, turn.started_ms)
 
     def ask_cancel(self, turn_id: str) -> bool:
         """Ask whoever runs the turn to end it. False: it is over, or there is none."""
@@ -104,6 +105,7 @@ class Turns(History, Leases, Receipts):
             self._touch(turn.conversation)
             self._db.run(_SQL.merge, id=turn.id, message=earlier.message, retry_of=earlier.id)
             self._remove_unplaced(turn.message)
+            self._note_retry(turn.id, earlier.id, turn.started_ms)
         return self._must(turn.id)
 
     def runs_of(self, messages: Sequence[str]) -> dict[str, list[TurnRow]]:
@@ -177,6 +179,28 @@ class Turns(History, Leases, Receipts):
     def attempts(self, turn_id: str) -> list[AttemptRow]:
         """In order."""
         return [_attempt_of(row) for row in self._db.all(_SQL.attempts, turn=turn_id)]
+
+    def left_by(self, session_id: str, rows: int, run: str) -> str | None:
+        """The turn, before this ``run``, that left a session holding so many rows; None: it was none of ours.
+
+        A session of a fork, or a repaired copy, holds what the session holds that it came out of.
+        """
+        sessions, row = [session_id], self._session_by_id(session_id)
+        if row is not None and row.parent is not None:
+            sessions.append(row.parent)
+        for each in sessions:
+            left = self._db.one(_HISTORY.left_by, session=each, seq=rows - 1, run=run)
+            if left is not None:
+                return str(left[0])
+        return None
+
+    def _note_retry(self, run: str, retry_of: str | None, ms: int) -> None:
+        if retry_of is not None:
+            self._descend(LineageRow(child=run, parent=retry_of, kind="retry", ms=ms))
+
+    def _descend(self, row: LineageRow) -> None:
+        fields = msgspec.structs.asdict(row)
+        self._db.run(_HISTORY.descend, **fields | {"session": row.session or ""})
 
     def _must(self, turn_id: str) -> TurnRow:
         turn = self.turn(turn_id)
@@ -255,10 +279,6 @@ class Settling(Turns):
             self._save_pin(settlement.turn.conversation, settlement.pin)
         for session_id, reason in settlement.retire:
             self._retire_session(session_id, reason, now_ms)
-
-    def _descend(self, row: LineageRow) -> None:
-        fields = msgspec.structs.asdict(row)
-        self._db.run(_HISTORY.descend, **fields | {"session": row.session or ""})
 
 
 def _final(settlement: Settlement) -> dict[str, Any]:
