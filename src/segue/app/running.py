@@ -55,7 +55,7 @@ class ReadyTurn:
 
     @property
     def key(self) -> str:
-        return self.prepared.ask.key
+        return self.prepared.ask.conversation
 
     @property
     def agent(self) -> str:

@@ -19,6 +19,11 @@ Recovery = Literal["adopt", "recover"]
 """What the next turn does first about one whose Segue was killed. ``adopt``: its agent still runs, and is
 read to its end; ``recover``: nobody runs any more, and what came of it is written down."""
 
+LineageKind = Literal[
+    "resume", "branch", "fork", "graft", "step_down", "retry", "escalation", "review", "switch"
+]
+"""How one turn came out of another."""
+
 
 class Check(msgspec.Struct, frozen=True):
     """One guard's verdict, with its reason in words and the rungs it bars."""

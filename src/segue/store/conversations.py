@@ -18,7 +18,7 @@ from segue.core.usage import Usage
 from segue.store.copies import Copies
 from segue.store.database import Queries, Row, from_json, storable, to_json
 from segue.store.messages import read_facts
-from segue.store.records import ChangeRow, Conversation, LineageRow, Summary
+from segue.store.records import ChangeRow, Conversation, Descent, LineageRow, Summary
 from segue.system import clock
 
 _SQL = Queries("conversations")
@@ -251,6 +251,24 @@ class History(Conversations):
         """How often each voice's slice has changed; a voice that is not in it: never."""
         rows = self._db.all(_HISTORY.epochs, conversation=conversation_id)
         return {Voice(agent, role): epoch for agent, role, epoch in rows}
+
+    def descents(self, conversation_id: str) -> list[Descent]:
+        """What the turns of a conversation came out of, oldest first."""
+        return [
+            Descent(
+                run=run,
+                kind=kind,
+                parent=parent,
+                parent_key=key,
+                voice=Voice(agent, role),
+                session=session,
+                parent_session=parent_session,
+                ms=ms,
+            )
+            for run, kind, parent, key, agent, role, session, parent_session, ms in self._db.all(
+                _HISTORY.descents, conversation=conversation_id
+            )
+        ]
 
     def lineage(self, conversation_id: str) -> list[LineageRow]:
         """Oldest first."""

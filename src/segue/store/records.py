@@ -9,7 +9,7 @@ import msgspec
 
 from segue.core.model import Held, Message, Owner, Pin, Sender, Voice
 from segue.core.request import Grant
-from segue.core.turn import Mode, Recovery, State, Turn
+from segue.core.turn import LineageKind, Mode, Recovery, State, Turn
 from segue.core.usage import Context, Totals, Usage
 
 
@@ -107,6 +107,23 @@ def telling(runs: Sequence[TurnRow]) -> TurnRow | None:
     return (acted or [*runs])[-1] if runs else None
 
 
+class Receipt(msgspec.Struct, frozen=True, kw_only=True):
+    """A caller's key for a run, and a digest of what is asked with it."""
+
+    key: str
+    body: str
+    failed: str | None = None
+    """The run of this key that failed just before, if the same call tries again."""
+
+
+class KnownRun(Exception):  # noqa: N818 - it is an answer, not an error
+    """The key belongs to a run that is there already."""
+
+    def __init__(self, run: str) -> None:
+        super().__init__(run)
+        self.run = run
+
+
 class ChangeRow(msgspec.Struct, frozen=True, kw_only=True):
     """A change of what was said that can be taken back: how it was before."""
 
@@ -175,13 +192,30 @@ class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LineageRow(msgspec.Struct, frozen=True, kw_only=True):
-    """Which turn came out of which: resume, branch, fork, graft, step_down, retry, …"""
+    """Which turn came out of which."""
 
     child: str
     parent: str | None = None
-    kind: str
+    kind: LineageKind
     session: str | None = None
     parent_session: str | None = None
+    ms: int
+
+
+class Descent(msgspec.Struct, frozen=True, kw_only=True):
+    """What a turn came out of, with the names that users know."""
+
+    run: str
+    kind: LineageKind
+    parent: str | None
+    """The run it came out of; None: unknown, or it was no run of ours."""
+    parent_key: str | None
+    """The key of that one's conversation."""
+    voice: Voice
+    session: str | None
+    """The native session that it wrote."""
+    parent_session: str | None
+    """The native session that it came out of."""
     ms: int
 
 

@@ -18,7 +18,9 @@ from segue.core.usage import Usage
 from segue.store.conversations import History
 from segue.store.database import Queries, Row, from_json, to_json
 from segue.store.lease_rows import Leases, waiting
-from segue.store.records import AttemptRow, Claim, Conversation, LineageRow, Settlement, TurnRow
+from segue.store.receipts import Receipts
+from segue.store.records import AttemptRow, Claim, Conversation, LineageRow, Receipt, Settlement, TurnRow
+from segue.system import clock
 
 _CONVERSATIONS = Queries("conversations")
 _HISTORY = Queries("history")
@@ -31,28 +33,50 @@ _TURN_COLUMNS = (
 ).split()
 
 
-class Turns(History, Leases):
+class Turns(History, Leases, Receipts):
     """Turns and their attempts."""
 
-    def hear(self, conversation: Conversation, message: Message, text: str, turn: TurnRow) -> Conversation:
+    def hear(
+        self,
+        conversation: Conversation,
+        message: Message,
+        text: str,
+        turn: TurnRow,
+        receipt: Receipt | None = None,
+    ) -> Conversation:
         """Keep what the user said before all else: the message, without a place yet, and its turn.
 
         The conversation is made by first use of its key. Returns it as it is stored, which is another's
-        if that one was faster.
+        if that one was faster. Raises ``KnownRun`` where the receipt's key has a run already.
         """
         with self._db.writing():
             stored = self._create_or_find(conversation)
+            turn = msgspec.structs.replace(turn, conversation=stored.id, message=message.id)
             self._touch(stored.id, turn.started_ms)
+            self._find_receipt(turn, receipt)
             self._see_logins(message.under)
             self._insert_messages(stored.id, [(message, text, turn.started_ms)], first_place=None)
-            self._insert_turn(msgspec.structs.replace(turn, conversation=stored.id, message=message.id))
+            self._insert_turn(turn)
+            self._keep_receipt(turn, receipt)
         return stored
 
-    def again(self, turn: TurnRow) -> None:
-        """A turn for a message that is there already."""
+    def again(self, turn: TurnRow, receipt: Receipt | None = None) -> None:
+        """A turn for a message that is there already. Raises ``KnownRun`` as ``hear`` does."""
         with self._db.writing():
             self._touch(turn.conversation, turn.started_ms)
+            self._find_receipt(turn, receipt)
             self._insert_turn(turn)
+            self._keep_receipt(turn, receipt)
+            self._note_retry(turn.id, turn.retry_of, turn.started_ms)
+
+    def ask_cancel(self, turn_id: str) -> bool:
+        """Ask whoever runs the turn to end it. False: it is over, or there is none."""
+        return self._db.run(_SQL.ask_cancel, id=turn_id, now_ms=clock.now_ms()) == 1
+
+    def cancel_asked(self, turn_id: str) -> bool:
+        """Whether somebody wants the turn to end."""
+        row = self._db.one(_SQL.cancel_asked, id=turn_id)
+        return row is not None and row[0] is not None
 
     @contextmanager
     def fenced(self, lease: Claim) -> Iterator[bool]:
@@ -81,6 +105,7 @@ class Turns(History, Leases):
             self._touch(turn.conversation)
             self._db.run(_SQL.merge, id=turn.id, message=earlier.message, retry_of=earlier.id)
             self._remove_unplaced(turn.message)
+            self._note_retry(turn.id, earlier.id, turn.started_ms)
         return self._must(turn.id)
 
     def runs_of(self, messages: Sequence[str]) -> dict[str, list[TurnRow]]:
@@ -154,6 +179,28 @@ class Turns(History, Leases):
     def attempts(self, turn_id: str) -> list[AttemptRow]:
         """In order."""
         return [_attempt_of(row) for row in self._db.all(_SQL.attempts, turn=turn_id)]
+
+    def left_by(self, session_id: str, rows: int, run: str) -> str | None:
+        """The turn, before this ``run``, that left a session holding so many rows; None: it was none of ours.
+
+        A session of a fork, or a repaired copy, holds what the session holds that it came out of.
+        """
+        sessions, row = [session_id], self._session_by_id(session_id)
+        if row is not None and row.parent is not None:
+            sessions.append(row.parent)
+        for each in sessions:
+            left = self._db.one(_HISTORY.left_by, session=each, seq=rows - 1, run=run)
+            if left is not None:
+                return str(left[0])
+        return None
+
+    def _note_retry(self, run: str, retry_of: str | None, ms: int) -> None:
+        if retry_of is not None:
+            self._descend(LineageRow(child=run, parent=retry_of, kind="retry", ms=ms))
+
+    def _descend(self, row: LineageRow) -> None:
+        fields = msgspec.structs.asdict(row)
+        self._db.run(_HISTORY.descend, **fields | {"session": row.session or ""})
 
     def _must(self, turn_id: str) -> TurnRow:
         turn = self.turn(turn_id)
@@ -232,10 +279,6 @@ class Settling(Turns):
             self._save_pin(settlement.turn.conversation, settlement.pin)
         for session_id, reason in settlement.retire:
             self._retire_session(session_id, reason, now_ms)
-
-    def _descend(self, row: LineageRow) -> None:
-        fields = msgspec.structs.asdict(row)
-        self._db.run(_HISTORY.descend, **fields | {"session": row.session or ""})
 
 
 def _final(settlement: Settlement) -> dict[str, Any]:

@@ -56,11 +56,11 @@ def find_adoptable(
         )
     mine = store.session(session.place.agent, session.id, host)
     owner = store.all_pins().get(mine.id) if mine is not None else None
-    if owner not in (None, ask.key):
+    if owner not in (None, ask.conversation):
         raise Misuse(f"the session belongs to the conversation {owner}; go on with it: segue run {owner}")
-    known = store.conversation(ask.key)
+    known = store.conversation(ask.conversation)
     if known is not None and store.messages(known.id) and (mine is None or mine.conversation != known.id):
-        raise Misuse(_OTHERS.format(ask.key))
+        raise Misuse(_OTHERS.format(ask.conversation))
     if session.brief.empty:
         raise Misuse(_nothing(session))
     ours = (mine.account or NONE) if mine is not None and mine.conversation is not None else None
@@ -79,7 +79,7 @@ def adopt_session(prepared: Prepared, store: Store, session: Listed) -> str:
     if pin is not None and pin.native_id == session.id:
         taken = _Taken(prepared, store, _since(prepared, entries, pin), pin.held, standing)
     elif standing:
-        raise Misuse(_OTHERS.format(prepared.ask.key))
+        raise Misuse(_OTHERS.format(prepared.ask.conversation))
     else:
         taken = _Taken(prepared, store, list(session_dialogue(in_force(entries))), (), ())
         if not taken.rows:
@@ -169,13 +169,13 @@ def _nothing(session: Listed) -> str:
     return f"the session {session.id} holds no message that could be taken in"
 
 
-def _directory(ask: TurnRequest, session: Listed) -> Path:
+def _directory(ask: TurnRequest, session: Listed) -> str:
     """Where the session was, if that is still there; else where the caller says."""
     if ask.cwd is not None:
         return ask.cwd
     recorded = session.brief.cwd
     if recorded is not None and Path(recorded).is_dir():
-        return Path(recorded)
+        return recorded
     gone = f"{recorded}, where it was begun, is gone" if recorded else "it does not say where it was begun"
     raise Misuse(f"the session {session.id} needs a directory: {gone}; name one with --cwd")
 

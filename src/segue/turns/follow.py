@@ -1,48 +1,67 @@
-"""Follows an attempt whose Segue was killed: reads its stream file to the end while its process lives."""
+"""Follows a run by its stream file, whoever runs it: this process, another one, or nobody any more.
+
+Nothing is written and nobody is ended: a run may be followed by as many as like.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import closing
 from pathlib import Path
+from typing import BinaryIO
 
 import anyio
+from anyio.to_thread import run_sync
 
 from segue.agents.base import Agent
 from segue.core import events as ev
 from segue.core.model import Host
-from segue.core.outcome import EndedBy
 from segue.core.redact import Redactor
 from segue.core.stream import LineSplitter, StreamLine, TurnState
+from segue.core.turn import Turn, status_of
 from segue.runner.attempt import StreamFold
-from segue.runner.supervisor import Limits
+from segue.store.records import TurnRow
 from segue.store.store import Store
-from segue.system import clock, processes
-from segue.system.groups import ProcessGroup, patient
-from segue.turns.run_dir import Plan
+from segue.system import processes
+from segue.turns.observer import Observer
+from segue.turns.report import report_row
+from segue.turns.run_dir import Plan, read_plan
 
-PAUSE_S = 0.1
-ASKED_S = 5.0
-"""How long an orphan that asked something may wait for an answer that nobody can give."""
-LIMITS = Limits()
-"""The same for an orphan as for a process whose Segue lives."""
+PAUSE_S = (0.001, 0.02)
+"""How long to wait for more while a stream grows: at first, and at most."""
+QUIET_S = 2.0
+"""After so long without a word the pauses grow."""
+QUIET_PAUSE_S = 0.1
+LOOK_S = 0.1
+"""How often the store is asked whether the run is settled, or has another attempt."""
 CHUNK = 1 << 20
 
 
 class FollowedRun:
-    """An attempt that may still run. ``ended_by`` is set if we ended it."""
+    """The stream of one attempt, read as events. The process may still write to it, or be long gone.
+
+    ``offset``: where to begin, in bytes; it must be the beginning of a line.
+    """
 
     def __init__(
-        self, plan: Plan, agent: Agent, redactor: Redactor, listen: Callable[[ev.Event], None]
+        self,
+        plan: Plan,
+        agent: Agent,
+        redactor: Redactor,
+        listen: Callable[[ev.Event], None] | None = None,
+        *,
+        offset: int = 0,
     ) -> None:
         self.plan = plan
-        self.ended_by: EndedBy | None = None
         self._fold = StreamFold(agent, plan.request, plan.runtime, redactor, listen)
         self._framer = LineSplitter()
-        self._offset = 0
-        self._asked_at: float | None = None
-        self._said_at: float | None = None
-        """When we read its final word."""
+        self._file: BinaryIO | None = None
+        self.bytes_read = offset
+        self.asked_at: float | None = None
+        """When it asked something, if that was its last word (monotonic)."""
+        self.ended_at: float | None = None
+        """When its final event was read (monotonic)."""
 
     @property
     def state(self) -> TurnState:
@@ -53,26 +72,38 @@ class FollowedRun:
     def lives(self) -> bool:
         return processes.attempt_lives(self.plan.run_dir)
 
-    async def follow(self, given_up: Callable[[], bool]) -> bool:
-        """Read until nobody of it is left; False when the caller gave up before."""
-        while True:
-            lives = self.lives  # asked before reading: so the last that it wrote is read
-            grew = self._read()
-            if not lives and not grew:
-                break
-            if lives and given_up():
-                return False
-            if lives:
-                await self._end_if_due()
-            await anyio.sleep(0 if grew else PAUSE_S)
-        self._close()
-        return True
+    def read(self) -> bool:
+        """Take in the next piece; False when there is none yet."""
+        try:
+            file = self._open()
+            if file.seek(0, 2) < self.bytes_read:  # it was emptied and begun anew
+                self._take(self._framer.finish())
+                self.bytes_read = 0
+            file.seek(self.bytes_read)
+            chunk = file.read(CHUNK)
+        except OSError:
+            return False
+        self.bytes_read += len(chunk)
+        self._take(self._framer.feed(chunk))
+        return bool(chunk)
 
-    def look(self) -> None:
-        """Read what stands there now, whoever may still write to it."""
-        while self._read():
+    def read_all(self) -> None:
+        """Read what is there now, whoever may still write to it."""
+        while self.read():
             pass
-        self._close()
+        self.close()
+
+    def close(self) -> None:
+        """Nothing more will come."""
+        self._take(self._framer.finish())
+        self._fold.close()
+        self.release()
+
+    def release(self) -> None:
+        """Let go of the file; what was read stays."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
 
     def stderr(self) -> str:
         try:
@@ -82,84 +113,111 @@ class FollowedRun:
         except OSError:
             return ""
 
-    async def _end_if_due(self) -> None:
-        """What ``Life`` does for a process of ours: see it off, clear up after it, keep its limits."""
-        run_dir = self.plan.run_dir
-        if await _cleared(run_dir):
-            return
-        if self._said_at is not None:
-            if time.monotonic() - self._said_at > LIMITS.finish_s:
-                await _end(processes.groups_of(run_dir), LIMITS.grace_s)
-        elif (reason := self._overdue()) is not None:
-            self.ended_by = reason
-            await _end(processes.groups_of(run_dir), LIMITS.grace_s)
-
-    def _overdue(self) -> EndedBy | None:
-        limit = self.plan.time_s
-        if limit is not None and clock.now_s() > self.plan.started_ms / 1000 + limit:
-            return "timeout"
-        if self._offset > LIMITS.output_bytes:
-            return "flood"
-        waits = self._asked_at is not None and time.monotonic() - self._asked_at > ASKED_S
-        return "cancelled" if waits else None
-
-    def _read(self) -> bool:
-        """Take in the next piece; False when there is none yet."""
-        try:
-            with (self.plan.run_dir / "stdout").open("rb") as file:
-                if file.seek(0, 2) < self._offset:  # it was emptied and begun anew
-                    self._take(self._framer.finish())
-                    self._offset = 0
-                file.seek(self._offset)
-                chunk = file.read(CHUNK)
-        except OSError:
-            return False
-        self._offset += len(chunk)
-        self._take(self._framer.feed(chunk))
-        return bool(chunk)
-
-    def _close(self) -> None:
-        self._take(self._framer.finish())
-        self._fold.close()
+    def _open(self) -> BinaryIO:
+        """The file stays open: it may be compressed and removed once the run is settled."""
+        if self._file is None:
+            self._file = (self.plan.run_dir / "stdout").open("rb")
+        return self._file
 
     def _take(self, lines: list[StreamLine]) -> None:
         for line in lines:
             for event in self._fold.feed(line):
                 asks, now = isinstance(event, ev.Question | ev.Permission), time.monotonic()
-                self._asked_at = now if asks else None
-                self._said_at = now if isinstance(event, ev.End) else self._said_at
+                self.asked_at = now if asks else None
+                self.ended_at = now if isinstance(event, ev.End) else self.ended_at
 
 
-async def gone(run_dirs: Iterable[Path], given_up: Callable[[], bool]) -> bool:
-    """Wait for attempts that cannot be read; False when the caller gave up before."""
-    for run_dir in run_dirs:
-        while processes.attempt_lives(run_dir):
-            if given_up():
-                return False
-            if not await _cleared(run_dir):
-                await anyio.sleep(PAUSE_S)
-    return True
+class Pauses:
+    """How long to wait before a growing file is looked at again."""
+
+    def __init__(self) -> None:
+        self._grew_at, self._pause_s = time.monotonic(), PAUSE_S[0]
+
+    def next_s(self, grew: bool) -> float:
+        now = time.monotonic()
+        if grew:
+            self._grew_at, self._pause_s = now, PAUSE_S[0]
+            return 0
+        most_s = PAUSE_S[1] if now - self._grew_at < QUIET_S else QUIET_PAUSE_S
+        self._pause_s = min(2 * self._pause_s, most_s)
+        return self._pause_s
+
+
+async def follow(store: Store, run: str, here: Observer) -> AsyncGenerator[ev.Event | Turn, None]:
+    """The events of a run as they come, whoever runs it; the last thing yielded is the turn, once settled.
+
+    What stands in the stream already comes at once. Of a run that is settled only the turn is told: its
+    events are in the store. One whose process died is not settled before the next turn of the conversation;
+    who does not want to wait for that asks ``liveness_of``.
+    """
+    pauses, look_at = Pauses(), 0.0
+    with closing(_Streams(store, run, here)) as streams:
+        while True:
+            over = None
+            if time.monotonic() >= look_at:
+                row = await run_sync(streams.look)
+                if row is None:
+                    return
+                over = row if status_of(row.state) is not None else None
+                look_at = time.monotonic() + LOOK_S
+            events = await run_sync(streams.read, over is not None)
+            for event in events:
+                yield event
+            if over is not None:
+                yield reported(over, here.key)
+                return
+            await anyio.sleep(pauses.next_s(bool(events)))
+
+
+def reported(row: TurnRow, key: str) -> Turn:
+    """A settled turn as it was reported, or what is known of one that nobody reported."""
+    return row.told if row.told is not None else report_row(row, key)
+
+
+class _Streams:
+    """The streams of a run's attempts, as far as they can be read from here."""
+
+    def __init__(self, store: Store, run: str, here: Observer) -> None:
+        self._store, self._run, self._here = store, run, here
+        self._events: list[ev.Event] = []
+        self._open: dict[str, FollowedRun] = {}
+
+    def look(self) -> TurnRow | None:
+        """The run as it is stored now; streams of new attempts are opened."""
+        row = self._store.turn(self._run)
+        if row is None or not processes.is_near(row.owner, self._here.host):
+            return row
+        for attempt in self._store.attempts(self._run):
+            plan = read_plan(Path(attempt.run_dir)) if attempt.id not in self._open else None
+            agent = self._here.agent(plan.voice.agent) if plan is not None else None
+            if plan is not None and agent is not None:
+                redactor = self._here.redactor(plan, agent)
+                self._open[attempt.id] = FollowedRun(plan, agent, redactor, self._events.append)
+        return row
+
+    def close(self) -> None:
+        for stream in self._open.values():
+            stream.release()
+
+    def read(self, over: bool) -> list[ev.Event]:
+        """What is new. ``over``: nothing more will come."""
+        for stream in self._open.values():
+            while stream.read():
+                pass
+            if over:
+                stream.close()
+        events = self._events[:]
+        self._events.clear()
+        return events
 
 
 def attempt_runs(store: Store, conversation: str, host: Host) -> bool:
     """Whether an attempt of a turn that is not settled still runs on this machine, whoever looks after it."""
-    return any(
-        processes.attempt_lives(Path(attempt.run_dir))
-        for row in store.unsettled(conversation)
-        if row.state == "running" and processes.is_near(row.owner, host)
-        for attempt in store.attempts(row.id)[-1:]
-    )
+    return any(_attempts_alive(store, conversation, host))
 
 
-async def _cleared(run_dir: Path) -> bool:
-    """Whether the attempt's own process is gone; then what lingers of its group is ended."""
-    if not processes.leader_is_gone(run_dir):
-        return False
-    await anyio.sleep(LIMITS.exit_grace_s)
-    await _end(processes.lingering(run_dir), LIMITS.linger_s)
-    return True
-
-
-async def _end(groups: Iterable[int], grace_s: float) -> None:
-    for group in groups:
-        await ProcessGroup(group).end(grace_s, patient)
+def _attempts_alive(store: Store, conversation: str, host: Host) -> Iterator[bool]:
+    for row in store.unsettled(conversation):
+        if row.state == "running" and processes.is_near(row.owner, host):
+            for attempt in store.attempts(row.id)[-1:]:
+                yield processes.attempt_lives(Path(attempt.run_dir))

@@ -9,20 +9,15 @@ It is looked at by whoever settles it, and by those who only want to know what t
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from pathlib import Path
 from typing import cast
 
 import msgspec
 
-from segue.agents import registry
 from segue.agents.base import Agent, Ended
-from segue.config.schema import Config
 from segue.core import model
-from segue.core.environment import child_environment
-from segue.core.errors import Misuse
 from segue.core.json_values import decode
-from segue.core.model import Host, Pin
+from segue.core.model import Pin
 from segue.core.outcome import DOUBT, Exit, Failure, Kind, Outcome
 from segue.core.redact import Redactor
 from segue.core.request import RunPlace
@@ -34,9 +29,9 @@ from segue.store.store import Store
 from segue.system import clock
 from segue.system.processes import is_near
 from segue.turns import run_dir as plans
-from segue.turns.follow import FollowedRun
-from segue.turns.prepare import Prepared
-from segue.turns.report import priced, refused, report
+from segue.turns.adopted_run import AdoptedRun
+from segue.turns.observer import Observer
+from segue.turns.report import NEVER, priced, refused, report
 from segue.turns.result import Result
 from segue.turns.run_dir import Plan
 from segue.turns.settlement import FinishedAttempt, abandon, commit, interpret, note_end
@@ -81,7 +76,7 @@ def doubted(pin: Pin, failure: Failure, seen: Traces) -> Pin:
     )
 
 
-def concluded(attempt: AttemptRow, agent: Agent, orphan: FollowedRun) -> Outcome:
+def concluded(attempt: AttemptRow, agent: Agent, orphan: AdoptedRun) -> Outcome:
     """How it exited nobody knows. It went well if all signs of that are there; else it was killed."""
     plan, stderr = orphan.plan, orphan.stderr()
     place = RunPlace(plan.run_dir, plan.home, plan.started_ms)
@@ -119,7 +114,7 @@ def dropped(outcome: Outcome) -> Outcome:
     return msgspec.structs.replace(outcome, text="", failure=why)
 
 
-def _explained(outcome: Outcome, attempt: AttemptRow, orphan: FollowedRun) -> Outcome:
+def _explained(outcome: Outcome, attempt: AttemptRow, orphan: AdoptedRun) -> Outcome:
     """What was written down before the kill is known better than what can be told afterwards."""
     failure = outcome.failure
     if failure is None:
@@ -138,30 +133,9 @@ def _noted(attempt: AttemptRow) -> Failure | None:
 
 
 LATER = "settled by a later run: the one it began in did not come to that"
-NEVER = "Segue was killed before the agent was started"
 LOST = "Segue was killed while it ran, and what it left in its run directory is gone"
 Conclusion = list[tuple[AttemptRow, Plan]]
 """The attempts of a turn that were started, as far as they can be read."""
-
-
-class RecoveryPlace(msgspec.Struct, frozen=True, kw_only=True):
-    """Where it is looked at from. ``secrets``: what must not be shown, beside what its account has."""
-
-    key: str
-    host: Host
-    config: Config
-    env: Mapping[str, str]
-    secrets: tuple[str, ...] = ()
-
-    @classmethod
-    def of(cls, prepared: Prepared) -> RecoveryPlace:
-        return cls(
-            key=prepared.conversation.key,
-            host=prepared.host,
-            config=prepared.config,
-            env=prepared.child.env,
-            secrets=prepared.child.secrets,
-        )
 
 
 class KilledTurn:
@@ -171,7 +145,7 @@ class KilledTurn:
         self,
         row: TurnRow,
         store: Store,
-        here: RecoveryPlace,
+        here: Observer,
         claim: Claim | None = None,
         why: Failure | None = None,
     ) -> None:
@@ -192,23 +166,12 @@ class KilledTurn:
         return [] if found and found[-1][1] is None else started
 
     def agent(self) -> Agent | None:
-        try:
-            return registry.get(self.row.voice.agent, self.here.config)
-        except Misuse:
-            return None
+        return self.here.agent(self.row.voice.agent)
 
     def redactor(self, plan: Plan, agent: Agent) -> Redactor:
-        """The turn may have run under another account than the one that is about to begin."""
-        account = self.here.config.accounts.get(plan.account)
-        theirs = child_environment(
-            self.here.env,
-            registry.variables(),
-            keys_withheld=agent.facts.keys,
-            account_env=account.env if account is not None else None,
-        )
-        return Redactor((*self.here.secrets, *theirs.secrets))
+        return self.here.redactor(plan, agent)
 
-    def outcome(self, attempt: AttemptRow, agent: Agent, orphan: FollowedRun, redactor: Redactor) -> Outcome:
+    def outcome(self, attempt: AttemptRow, agent: Agent, orphan: AdoptedRun, redactor: Redactor) -> Outcome:
         """What came of its last attempt, whose stream was read."""
         outcome = concluded(attempt, agent, orphan)
         if self.why is not None and outcome.failure is not None and outcome.failure.kind == "killed":

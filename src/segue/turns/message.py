@@ -8,7 +8,7 @@ from segue.core.model import Message
 from segue.core.turn import Turn
 from segue.core.view import risen
 from segue.store.leases import OVERTAKEN, LeaseBusy
-from segue.store.records import Claim, Settlement, TurnRow
+from segue.store.records import Claim, Receipt, Settlement, TurnRow
 from segue.store.store import Store
 from segue.system import clock
 from segue.system.processes import this_process
@@ -16,6 +16,7 @@ from segue.turns import retries
 from segue.turns.changes import may_rerun, message_index, voices_of
 from segue.turns.liveness import liveness_of
 from segue.turns.prepare import Prepared
+from segue.turns.request import TurnRequest, body_of
 
 
 class Again(msgspec.Struct, frozen=True):
@@ -25,13 +26,19 @@ class Again(msgspec.Struct, frozen=True):
     """The message that the caller wants to have answered again."""
     failed: TurnRow | None = None
     """The run that had failed with the same words when these were heard."""
+    tried: str | None = None
+    """The run of the same call that failed just before."""
 
 
 def hear(prepared: Prepared, store: Store, again: Again) -> tuple[Prepared, TurnRow]:
-    """Store the message before anything else happens; it gets its place once the turn begins."""
+    """Store the message before anything else happens; it gets its place once the turn begins.
+
+    Raises ``KnownRun`` where the caller's key has a run already.
+    """
     now_ms = clock.now_ms()
     voice, account = prepared.voice, prepared.account_name
     message = _message(prepared, again.message or clock.new_id(now_ms))
+    receipt = _receipt(prepared.ask, again)
     row = TurnRow(
         id=prepared.run,
         conversation=prepared.conversation.id,
@@ -43,12 +50,12 @@ def hear(prepared: Prepared, store: Store, again: Again) -> tuple[Prepared, Turn
         host=prepared.host.name,
         owner=this_process(prepared.host),
         started_ms=now_ms,
-        via=prepared.ask.via,
+        via=prepared.ask.via if receipt is None else "",
     )
     if again.message is not None:
         runs = store.runs_of([again.message]).get(again.message)
         row = msgspec.structs.replace(row, retry_of=runs[-1].id if runs else None)
-        store.again(row)
+        store.again(row, receipt)
         return prepared, row
     # A conversation that is new is remembered with what it began with, should this turn never end.
     conversation = msgspec.structs.replace(
@@ -59,7 +66,7 @@ def hear(prepared: Prepared, store: Store, again: Again) -> tuple[Prepared, Turn
         role=voice.role,
         cwd=row.cwd,
     )
-    stored = store.hear(conversation, message, prepared.ask.prompt, row)
+    stored = store.hear(conversation, message, prepared.ask.prompt, row, receipt)
     return (
         msgspec.structs.replace(prepared, conversation=stored),
         msgspec.structs.replace(row, conversation=stored.id),
@@ -100,6 +107,12 @@ def withdraw(store: Store, turn: Turn) -> None:
         ended_ms = row.started_ms + turn.duration_ms
         withdrawn = msgspec.structs.replace(row, state="withdrawn", told=turn, ended_ms=ended_ms)
         store.settle(Settlement(turn=withdrawn))
+
+
+def _receipt(ask: TurnRequest, again: Again) -> Receipt | None:
+    if ask.key is None:
+        return None
+    return Receipt(key=ask.key, body=body_of(ask, again.message), failed=again.tried)
 
 
 def _message(prepared: Prepared, message_id: str) -> Message:

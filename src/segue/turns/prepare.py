@@ -206,7 +206,8 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
 
 def prepare(ask: TurnRequest, env: Mapping[str, str], store: Store, here: Path) -> Prepared:
     """Settle everything that can be settled before a process starts. ``here``: where the caller stands."""
-    known = store.conversation(ask.key)
+    ask = msgspec.structs.replace(ask, here=str(here), environment=tuple(sorted(env)))
+    known = store.conversation(ask.conversation)
     adopted = None
     if ask.adopt is not None:
         from segue.turns import adopt
@@ -239,7 +240,7 @@ def prepare(ask: TurnRequest, env: Mapping[str, str], store: Store, here: Path) 
         ask=ask,
         config=config,
         segue_home=segue_home,
-        conversation=known or _conversation(ask.key, now_ms),
+        conversation=known or _conversation(ask.conversation, now_ms),
         agent=agent,
         account=account_name,
         runtime=runtime,
@@ -297,7 +298,7 @@ def once_more(prepared: Prepared, store: Store, turn: Turn) -> Prepared:
         run=clock.new_id(now_ms),
         ask=msgspec.structs.replace(
             prepared.ask,
-            key=conversation.key,
+            conversation=conversation.key,
             fork=False,
             adopt=None,
             cut=prepared.ask.cut and turn.state == "withdrawn",
@@ -312,15 +313,17 @@ def _place(ask: TurnRequest, known: Conversation | None, env: Mapping[str, str],
     """Where the turn works. To work elsewhere than before must be said: a slip would lose a session."""
     if ask.cwd is not None:
         return here / ask.cwd
-    lives = Path(known.cwd) if known is not None and known.cwd else None
+    key, lives = ask.conversation, Path(known.cwd) if known is not None and known.cwd else None
     if lives is None:
         return here
     if not lives.is_dir():
-        raise Misuse(f"{ask.key} lives in {lives}, which was deleted; name another directory with --cwd")
+        raise Misuse(
+            f"{ask.conversation} lives in {lives}, which was deleted; name another directory with --cwd"
+        )
     if _is_inside(here, lives) or load(env, here).defaults.directory == "remembered":
         return lives
     raise Misuse(
-        f"{ask.key} lives in {lives}, and this is {here}; go there, name the directory with --cwd,"
+        f"{key} lives in {lives}, and this is {here}; go there, name the directory with --cwd,"
         ' or set [defaults] directory = "remembered" in config.toml to run it there from anywhere'
     )
 

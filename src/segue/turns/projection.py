@@ -11,16 +11,16 @@ from pathlib import Path
 
 import msgspec
 
-from segue.config.home import home_of, this_host
 from segue.config.load import load
 from segue.core.model import Held, Message, Pin, Voice
 from segue.core.turn import Recovery
 from segue.core.usage import Usage
 from segue.store.records import Conversation, LogRow, Settlement, Summary, TurnRow
 from segue.store.store import Store
-from segue.turns.follow import FollowedRun
-from segue.turns.killed_turn import KilledTurn, RecoveryPlace
+from segue.turns.adopted_run import AdoptedRun
+from segue.turns.killed_turn import KilledTurn
 from segue.turns.liveness import liveness_of
+from segue.turns.observer import Observer
 
 URGENT = ("running", "queued")
 """Of several turns that are not settled, the state of the first of these is the conversation's."""
@@ -119,7 +119,7 @@ def list_projected(store: Store, env: Mapping[str, str], here: Path) -> list[Sum
 
 
 def project(
-    store: Store, rows: Sequence[TurnRow], here: RecoveryPlace, *, presume: bool = False
+    store: Store, rows: Sequence[TurnRow], here: Observer, *, presume: bool = False
 ) -> ProjectedStore:
     """``rows``: the unsettled turns. ``presume``: those that still run will go well."""
     seen = ProjectedStore(store)
@@ -144,13 +144,13 @@ def _conclude(left: KilledTurn, *, presume: bool) -> None:
         return
     attempt, plan = made[-1]
     redactor = left.redactor(plan, agent)
-    orphan = FollowedRun(plan, agent, redactor, lambda _: None)
-    orphan.look()
+    orphan = AdoptedRun(plan, agent, redactor)
+    orphan.read_all()
     outcome = left.outcome(attempt, agent, orphan, redactor)
     left.finish(made, agent, msgspec.structs.replace(outcome, failure=None) if presume else outcome)
 
 
-def _true(store: Store, summary: Summary, here: RecoveryPlace) -> Summary:
+def _true(store: Store, summary: Summary, here: Observer) -> Summary:
     conversation = summary.conversation
     rows = store.unsettled(conversation.id)
     seen = project(store, rows, msgspec.structs.replace(here, key=conversation.key))
@@ -168,10 +168,8 @@ def first_recovery(rows: Sequence[TurnRow]) -> Recovery | None:
     return "adopt" if "adopt" in wanted else "recover" if "recover" in wanted else None
 
 
-def _here(key: str, env: Mapping[str, str], here: Path) -> RecoveryPlace:
-    config = load(env, here)
-    host = this_host(config.store.host, home_of(env))
-    return RecoveryPlace(key=key, host=host, config=config, env=env)
+def _here(key: str, env: Mapping[str, str], here: Path) -> Observer:
+    return Observer.here(key, env, load(env, here))
 
 
 def _answered(row: LogRow, settlement: Settlement) -> list[LogRow]:

@@ -20,8 +20,9 @@ from segue.store.leases import OVERTAKEN, Lease, LeaseBusy, hold
 from segue.store.store import Store
 from segue.system.processes import this_process
 from segue.turns import run_dir
-from segue.turns.follow import FollowedRun, gone
-from segue.turns.killed_turn import Conclusion, KilledTurn, RecoveryPlace
+from segue.turns.adopted_run import AdoptedRun, gone
+from segue.turns.killed_turn import Conclusion, KilledTurn
+from segue.turns.observer import Observer
 from segue.turns.prepare import Prepared
 from segue.turns.recorder import Recorder
 from segue.turns.run_dir import Plan, session_lease_name
@@ -54,7 +55,7 @@ async def recover(
 
     for row in await run_sync(store.unsettled, prepared.conversation.id):
         if row.id != own and row.state == "running":
-            left = KilledTurn(row, store, RecoveryPlace.of(prepared), lease.claim, why)
+            left = KilledTurn(row, store, Observer.of(prepared), lease.claim, why)
             await _Recovery(left, prepared, given_up, callbacks.notice).settle()
 
 
@@ -82,7 +83,7 @@ class _Recovery:
         redactor = self.left.redactor(last, agent)
         recorder = Recorder(self.left.store, self.left.row.id, None)
         for _, plan in made:
-            orphan = FollowedRun(plan, agent, redactor, recorder)
+            orphan = AdoptedRun(plan, agent, redactor, recorder)
             async with self._one_writer(plan):
                 await self._follow(orphan, agent)
         await run_sync(recorder.finish, RECORD_S)
@@ -113,10 +114,10 @@ class _Recovery:
         ):
             yield
 
-    async def _follow(self, orphan: FollowedRun, agent: Agent) -> None:
+    async def _follow(self, orphan: AdoptedRun, agent: Agent) -> None:
         if orphan.lives:
             self.notice(f"an earlier turn of {agent.facts.label} still runs; reading it to its end")
-        if not await orphan.follow(self.given_up):
+        if not await orphan.read_to_end(self.given_up):
             raise LeaseBusy(ORPHANED)
 
     async def _unread(self, agent: Agent | None) -> None:

@@ -22,6 +22,7 @@ from segue.core.turn import (
     next_command,
     shown_failure,
     state_of,
+    status_of,
 )
 from segue.core.usage import Price, Usage
 from segue.store.records import TurnRow
@@ -30,6 +31,7 @@ from segue.turns.run_dir import Plan
 
 Made = Sequence[tuple[Plan, Outcome]]
 """The attempts of a turn, each with what came of it."""
+NEVER = "Segue was killed before the agent was started"
 LEFT_ALONE = (
     "whether it did anything is not known, so it was not run again with the conversation as text instead"
 )
@@ -172,6 +174,19 @@ def report_withdrawn(prepared: Prepared, failure: Failure, duration_ms: int, row
     way_on = next_command(facts.key, facts.message, failure, False, prepared.named)
     turn = build_turn(facts, Outcome(failure=failure), duration_ms=duration_ms, way_on=way_on)
     return msgspec.structs.replace(turn, state="withdrawn", status="failed")
+
+
+def report_row(row: TurnRow, key: str) -> Turn:
+    """A settled turn of which nothing was reported: its process died before it began."""
+    ended_ms = row.started_ms if row.ended_ms is None else row.ended_ms
+    failure = Failure("cancelled" if row.state == "cancelled" else "killed", NEVER)
+    turn = build_turn(
+        TurnFacts.of_row(row, key),
+        Outcome(failure=failure),
+        duration_ms=ended_ms - row.started_ms,
+        way_on=next_command(key, row.message, failure, False),
+    )
+    return msgspec.structs.replace(turn, state=row.state, status=status_of(row.state) or "failed")
 
 
 def priced(outcome: Outcome, plan: Plan, prices: Mapping[str, Price]) -> Outcome:

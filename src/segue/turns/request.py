@@ -1,14 +1,12 @@
-"""What is asked of an agent: the caller's wishes and the configuration, made into one request.
-
-The options of a turn as the library takes them: the command line's, by the same names.
-"""
+"""What the caller asks of a turn, and the request to the agent that is made of it and the configuration."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypedDict, get_args
+from typing import TYPE_CHECKING, Literal, TypedDict, cast, get_args
 
 import msgspec
 
@@ -24,14 +22,32 @@ if TYPE_CHECKING:
 
 NONE: Literal["none"] = "none"
 """``--role none``: no role, although the conversation remembers one; so for all that it remembers."""
+LONGEST = 200
+"""Characters of a name."""
+WORDS = frozenset({"run_key", "agent", "account", "model", "role", "adopt"})
+PATHS = frozenset({"cwd", "system_prompt_file"})
+LISTS = frozenset({"allow_tools", "deny_tools", "native_args"})
+CHOICES = {"permission": get_args(Posture), "questions": get_args(Questions)}
+COUNTS = {"max_turns": 1, "retries": 0}
+"""With the least that each takes."""
 
 
-class TurnRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What the caller wants, as given; what is ``None`` is left to the conversation and the configuration."""
+class TurnRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the caller wants, as given; what is ``None`` is left to the conversation and the configuration.
 
-    key: str
+    All of it can be written down and read again. The values of the environment stay beside it.
+    """
+
+    conversation: str
+    """The key of the conversation."""
     prompt: str
-    cwd: Path | None = None
+    key: str | None = msgspec.field(default=None, name="run_key")
+    """The caller's own key for the run: the same key again is the same run."""
+    here: str = ""
+    """Where the caller stands."""
+    environment: tuple[str, ...] = ()
+    """The names of the variables that were given with it."""
+    cwd: str | None = None
     """None: where the conversation lives, which must be where the caller stands."""
     agent: str | None = None
     account: str | None = None
@@ -53,20 +69,82 @@ class TurnRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A call of a tool that is refused makes a failure of the turn."""
     fork: bool = False
     """If another turn is running: go on in a fork of the conversation."""
-    wait_s: float | None = None
+    wait_s: float | None = msgspec.field(default=None, name="wait")
     """How long to wait for another turn of the conversation."""
-    timeout_s: float | None = None
+    timeout_s: float | None = msgspec.field(default=None, name="timeout")
     permission: Posture | None = None
     allow_tools: tuple[str, ...] = ()
     deny_tools: tuple[str, ...] = ()
     max_turns: int | None = None
-    budget_usd: float | Literal["none"] | None = None
+    budget_usd: float | Literal["none"] | None = msgspec.field(default=None, name="budget")
     questions: Questions | None = None
     answers: bool = False
     """Somebody is there to answer what the agent asks."""
-    system_prompt_file: Path | None = None
+    system_prompt_file: str | None = None
     save: bool = True
     native_args: tuple[str, ...] = ()
+
+
+class Options(TypedDict, total=False):
+    """The options of a turn by the names that the library and the command line give them.
+
+    All may be left out: the conversation remembers, the configuration has defaults.
+    """
+
+    run_key: str | None
+    agent: str | None
+    account: str | None
+    model: str | None
+    role: str | None
+    cwd: str | Path | None
+    fresh_session: bool
+    blank: bool
+    adopt: str | None
+    new: bool
+    cut: bool
+    retries: int | None
+    fail_on_denied: bool
+    fork: bool
+    wait: float | None
+    timeout: float | None
+    permission: Posture | None
+    allow_tools: Sequence[str]
+    deny_tools: Sequence[str]
+    max_turns: int | None
+    budget: float | Literal["none"] | None
+    questions: Questions | None
+    system_prompt_file: str | Path | None
+    save: bool
+    native_args: Sequence[str]
+
+
+def request_from_options(
+    conversation: str, text: str, options: Options, *, may_be_empty: bool = False, answers: bool = False
+) -> TurnRequest:
+    """The request as the pipeline takes it, or ``Misuse``. ``answers``: somebody would answer the agent."""
+    _check_options(options)
+    if not text.strip() and not may_be_empty:
+        raise Misuse("the prompt is empty")
+    fields: dict[str, object] = {name: value for name, value in options.items() if value is not None}
+    for name in PATHS & fields.keys():
+        fields[name] = os.path.expanduser(os.fspath(cast("str | Path", fields[name])))
+    for name in LISTS & fields.keys():
+        fields[name] = tuple(cast("Sequence[str]", fields[name]))
+    fields |= {"conversation": conversation_key(conversation), "prompt": utf8(text, "prompt")}
+    try:
+        return msgspec.convert({**fields, "answers": answers}, TurnRequest)
+    except msgspec.ValidationError as error:
+        raise Misuse(f"an option is wrong: {error}") from None
+
+
+def body_of(request: TurnRequest, message: str | None) -> str:
+    """A digest of what is asked, whoever asks it from wherever. ``message``: the one to answer once more."""
+    from hashlib import sha256  # most runs have no key
+
+    asked = msgspec.structs.replace(
+        request, key=None, here="", environment=(), via="", answers=False, wait_s=None
+    )
+    return sha256(msgspec.json.encode((asked, message))).hexdigest()
 
 
 def request_of(
@@ -114,7 +192,7 @@ def instructions_of(ask: TurnRequest, config: Config) -> str | None:
     if ask.system_prompt_file is None:
         return config.defaults.instructions
     try:
-        return ask.system_prompt_file.read_text(encoding="utf-8")
+        return Path(ask.system_prompt_file).read_text(encoding="utf-8")
     except OSError as error:
         raise Misuse(
             f"the system prompt file {ask.system_prompt_file} cannot be read: {error.strerror}"
@@ -143,78 +221,6 @@ def too_long(prompt: str, can: Capabilities) -> bool:
     return can.prompt_limit is not None and size_of(prompt, can) > can.prompt_limit
 
 
-LONGEST = 200
-"""Characters of a name."""
-
-
-class Options(TypedDict, total=False):
-    """All may be left out: the conversation remembers, the configuration has defaults."""
-
-    agent: str | None
-    account: str | None
-    model: str | None
-    role: str | None
-    cwd: str | Path | None
-    fresh_session: bool
-    blank: bool
-    adopt: str | None
-    new: bool
-    cut: bool
-    retries: int | None
-    fail_on_denied: bool
-    fork: bool
-    wait: float | None
-    timeout: float | None
-    permission: Posture | None
-    allow_tools: Sequence[str]
-    deny_tools: Sequence[str]
-    max_turns: int | None
-    budget: float | Literal["none"] | None
-    questions: Questions | None
-    system_prompt_file: str | Path | None
-    save: bool
-    native_args: Sequence[str]
-
-
-def request_from_options(
-    key: str, text: str, options: Options, *, may_be_empty: bool = False, answers: bool = False
-) -> TurnRequest:
-    """The wish as the pipeline takes it, or ``Misuse``. ``answers``: somebody would answer the agent."""
-    _check_options(options)
-    if not text.strip() and not may_be_empty:
-        raise Misuse("the prompt is empty")
-    cwd, file = options.get("cwd"), options.get("system_prompt_file")
-    return TurnRequest(
-        key=conversation_key(key),
-        prompt=utf8(text, "prompt"),
-        cwd=Path(cwd).expanduser() if cwd is not None else None,
-        agent=options.get("agent"),
-        account=options.get("account"),
-        model=options.get("model"),
-        role=options.get("role"),
-        fresh_session=options.get("fresh_session", False),
-        blank=options.get("blank", False),
-        adopt=options.get("adopt"),
-        new=options.get("new", False),
-        cut=options.get("cut", False),
-        retries=options.get("retries"),
-        fail_on_denied=options.get("fail_on_denied", False),
-        fork=options.get("fork", False),
-        wait_s=_number("wait", options.get("wait"), least=0),
-        timeout_s=_number("timeout", options.get("timeout")),
-        permission=options.get("permission"),
-        allow_tools=tuple(options.get("allow_tools", ())),
-        deny_tools=tuple(options.get("deny_tools", ())),
-        max_turns=options.get("max_turns"),
-        budget_usd=_budget(options.get("budget")),
-        questions=options.get("questions"),
-        answers=answers,
-        system_prompt_file=Path(file).expanduser() if file is not None else None,
-        save=options.get("save", True),
-        native_args=tuple(options.get("native_args", ())),
-    )
-
-
 def utf8(text: str, what: str) -> str:
     """The text as it is. One with half a character in it can be neither stored nor sent."""
     try:
@@ -229,29 +235,33 @@ def _check_options(options: Options) -> None:
     unknown = set(options) - set(Options.__annotations__)
     if unknown:
         raise Misuse(f"there is no option {', '.join(sorted(unknown))}")
-    for name in ("agent", "account", "model", "role", "adopt"):
-        value = options.get(name)
-        if value is not None and not _is_word(value):
-            raise Misuse(f"{name} takes a name of one line (at most {LONGEST} characters), not {value!r:.60}")
-    posture, turns, retries = options.get("permission"), options.get("max_turns"), options.get("retries")
-    if posture is not None and posture not in get_args(Posture):
-        raise Misuse(f"permission takes {', '.join(get_args(Posture))}, not {posture!r:.60}")
-    asks = options.get("questions")
-    if asks is not None and asks not in get_args(Questions):
-        raise Misuse(f"questions takes {', '.join(get_args(Questions))}, not {asks!r:.60}")
-    if turns is not None and (not isinstance(turns, int) or turns < 1):
-        raise Misuse(f"max_turns takes a number from 1 on, not {turns!r:.60}")
-    if retries is not None and (not isinstance(retries, int) or retries < 0):
-        raise Misuse(f"retries takes a number from 0 on, not {retries!r:.60}")
-    for name, values in (
-        ("allow_tools", options.get("allow_tools", ())),
-        ("deny_tools", options.get("deny_tools", ())),
-        ("native_args", options.get("native_args", ())),
-    ):
-        if isinstance(values, str):
-            raise Misuse(f"{name} takes a list of texts, not one text")
-        for value in values:
-            utf8(value, f"value {value!r:.60} of {name}")
+    given = {name: value for name, value in options.items() if value is not None}
+    for name in WORDS & given.keys():
+        if not _is_word(given[name]):
+            what = f"a name of one line (at most {LONGEST} characters)"
+            raise Misuse(f"{name} takes {what}, not {given[name]!r:.60}")
+    for name, choices in CHOICES.items():
+        if name in given and given[name] not in choices:
+            raise Misuse(f"{name} takes {', '.join(choices)}, not {given[name]!r:.60}")
+    for name, least in COUNTS.items():
+        value = given.get(name, least)
+        if not isinstance(value, int) or value < least:
+            raise Misuse(f"{name} takes a number from {least} on, not {value!r:.60}")
+    _check_number("wait", options.get("wait"), least=0)
+    _check_number("timeout", options.get("timeout"))
+    if (budget := options.get("budget")) != NONE:
+        _check_number("budget", budget)
+    for name in LISTS & given.keys():
+        _check_list(name, given[name])
+    if "run_key" in given and given.get("fork"):
+        raise Misuse("a run with a key of its own stays in its conversation: leave out fork")
+
+
+def _check_list(name: str, values: object) -> None:
+    if isinstance(values, str):
+        raise Misuse(f"{name} takes a list of texts, not one text")
+    for value in cast("Sequence[str]", values):
+        utf8(value, f"value {value!r:.60} of {name}")
 
 
 def _is_word(value: object) -> bool:
@@ -260,15 +270,10 @@ def _is_word(value: object) -> bool:
     )
 
 
-def _budget(value: float | Literal["none"] | None) -> float | Literal["none"] | None:
-    return NONE if value == NONE else _number("budget", value)
-
-
-def _number(name: str, value: float | None, least: float | None = None) -> float | None:
+def _check_number(name: str, value: float | None, least: float | None = None) -> None:
     if value is None:
-        return None
+        return
     if not isfinite(value) or (value <= 0 if least is None else value < least):
         raise Misuse(
             f"{name} takes a number {'above 0' if least is None else f'from {least} on'}, not {value}"
         )
-    return value

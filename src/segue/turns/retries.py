@@ -28,7 +28,7 @@ STEP_S = 0.1
 
 def repeated(prepared: Prepared, store: Store) -> TurnRow | None:
     """The run that failed with these very words just before, so that saying them again is its retry."""
-    if prepared.ask.via != "run" or prepared.ask.new:
+    if prepared.ask.via != "run" or prepared.ask.new or prepared.ask.key is not None:
         return None
     runs = [run for run in store.turns(prepared.conversation.id, RECENT) if _may_pass(run)]
     texts, said = store.texts([run.message for run in runs]), storable(prepared.ask.prompt)

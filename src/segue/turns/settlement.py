@@ -13,7 +13,7 @@ import msgspec
 from segue.agents.base import Agent, StoredSession
 from segue.core.model import Held, Pin
 from segue.core.outcome import Failure, Outcome
-from segue.core.turn import Mode, Turn
+from segue.core.turn import LineageKind, Mode, Turn
 from segue.store.records import Claim, LineageRow, Remembered, SessionRow, Settlement, TurnRow
 from segue.store.store import Store
 from segue.system import clock
@@ -106,7 +106,7 @@ def commit(
             held_from=result.held_from,
             pin=pin,
             retire=_retired(plan, result),
-            lineage=_lineage(plan, session, now_ms),
+            lineage=_lineage(store, plan, session, now_ms),
             grant=plan.grant,
             remember=Remembered(
                 agent=plan.voice.agent,
@@ -177,12 +177,17 @@ def _retired(plan: Plan, result: Result) -> tuple[tuple[str, str], ...]:
     return ((old.session, why[0] if why else f"went on by {plan.mode}"),)
 
 
-def _lineage(plan: Plan, session: SessionRow | None, now_ms: int) -> tuple[LineageRow, ...]:
+def _lineage(store: Store, plan: Plan, session: SessionRow | None, now_ms: int) -> tuple[LineageRow, ...]:
+    """Out of which turn this one came, where it went on from a native session."""
     if session is None or plan.pin is None or plan.mode not in ("resume", "branch"):
         return ()
-    kind = "fork" if plan.pin.foreign is not None else plan.mode
-    return (
-        LineageRow(
-            child=plan.turn, kind=kind, session=session.id, parent_session=plan.pin.session, ms=now_ms
-        ),
+    kind: LineageKind = "branch" if plan.mode == "branch" else "resume"
+    row = LineageRow(
+        child=plan.turn,
+        parent=store.left_by(plan.pin.session, plan.kept_rows, plan.turn),
+        kind="fork" if plan.pin.foreign is not None else kind,
+        session=session.id,
+        parent_session=plan.pin.session,
+        ms=now_ms,
     )
+    return (row,)

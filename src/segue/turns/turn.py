@@ -20,10 +20,11 @@ from segue.core.outcome import Failure
 from segue.core.turn import Turn
 from segue.runner.attempt import Answerer, Cancel, Guarded, Listener, Replies
 from segue.store.leases import Lease, LeaseBusy, WaitingTurn, hold, lease_name
-from segue.store.records import TurnRow
+from segue.store.records import KnownRun, TurnRow
 from segue.store.store import Store
 from segue.turns import changes, retries
 from segue.turns.attempts import decide, restore, step_down, stepped_words, try_once
+from segue.turns.known_run import known_run
 from segue.turns.live_turn import Callbacks, LiveTurn
 from segue.turns.message import Again, hear, place, readdress, withdraw
 from segue.turns.prepare import Prepared, as_of_now, once_more
@@ -53,24 +54,38 @@ async def run(
     """
     cancel, notice = cancel or Cancel(), Guarded("on_notice", on_notice)
 
-    async def once(wanted: Prepared, message: str | None) -> Turn:
-        return await take(wanted, store, Callbacks(on_event, Replies(answer), cancel, notice), message)
+    def callbacks() -> Callbacks:
+        return Callbacks(on_event, Replies(answer), cancel, notice)
 
     async def once_again(failed: Turn) -> Turn:
         wanted = await run_sync(once_more, prepared, store, failed)
         if failed.message is not None:  # said before a run is made of it: the failure stays the last word
             cut = wanted.ask.cut
             await run_sync(changes.may_rerun, store, wanted.conversation.id, failed.message, cut)
-        return await once(wanted, failed.message)
+        return await take(wanted, store, callbacks(), failed.message, tried=failed.run)
 
     wanted = prepared.ask.retries
     count = prepared.config.defaults.retries if wanted is None else wanted
-    first = await once(prepared, again)
+    try:
+        first = await take(prepared, store, callbacks(), again)
+    except KnownRun as known:
+        return await known_run(prepared, store, known.run, callbacks(), _wait_s(prepared))
     return await retries.persist(first, count, once_again, given_up=lambda: cancel.asked > 0, notice=notice)
 
 
-async def take(prepared: Prepared, store: Store, callbacks: Callbacks, message: str | None = None) -> Turn:
-    """One run of the turn, to its end. ``message``: the one to answer once more."""
+async def take(
+    prepared: Prepared,
+    store: Store,
+    callbacks: Callbacks,
+    message: str | None = None,
+    *,
+    tried: str | None = None,
+) -> Turn:
+    """One run of the turn, to its end. ``message``: the one to answer once more.
+
+    ``tried``: the run of the same call that failed just before. Raises ``KnownRun`` where the caller's key
+    has a run already.
+    """
     began_ns, until, row = time.monotonic_ns(), 0.0, None
 
     def never_began(failure: Failure) -> Turn:
@@ -80,7 +95,8 @@ async def take(prepared: Prepared, store: Store, callbacks: Callbacks, message: 
     if prepared.ask.fork:
         prepared, message = await run_sync(changes.forked_if_busy, prepared, store, callbacks.notice, message)
     try:
-        again = Again(message, None if message else await run_sync(retries.repeated, prepared, store))
+        failed = await run_sync(retries.repeated, prepared, store) if message is None else None
+        again = Again(message, failed, tried)
         prepared, row = await run_sync(hear, prepared, store, again)
         until = time.monotonic() + _wait_s(prepared)
         async with _lease(prepared, store, row, callbacks, until) as lease:
@@ -138,11 +154,18 @@ def _lease(
         owner=row.owner,
         locks=prepared.segue_home.locks,
         until=until,
-        on_wait=lambda holder: notice(f"waiting for another turn of {prepared.ask.key} ({holder})"),
+        on_wait=lambda holder: notice(f"waiting for another turn of {prepared.ask.conversation} ({holder})"),
         given_up=lambda: cancel.asked > 0,
         on_loss=cancel,
+        on_beat=partial(_heed_cancel, store, row.id, cancel),
         waiting=WaitingTurn(store, row.id, row.owner),
     )
+
+
+def _heed_cancel(store: Store, run: str, cancel: Cancel) -> None:
+    """End the turn as by Ctrl-C if anybody asked for that, in whatever process."""
+    if not cancel.asked and store.cancel_asked(run):
+        cancel()
 
 
 async def _begin(

@@ -16,7 +16,7 @@ from segue.store.records import TurnRow
 from segue.store.store import Store
 from segue.system import processes
 from segue.turns import forecast, projection
-from segue.turns.killed_turn import RecoveryPlace
+from segue.turns.observer import Observer
 from segue.turns.prepare import Prepared
 from segue.turns.situation import Gathered, gather, going_on
 
@@ -82,7 +82,7 @@ def why(prepared: Prepared, store: Store, new_bytes: int) -> Why:
     """``new_bytes``: the size of the message that would be said."""
     conversation = prepared.conversation.id
     rows = store.unsettled(conversation)
-    then = projection.project(store, rows, RecoveryPlace.of(prepared), presume=True) if rows else None
+    then = projection.project(store, rows, Observer.of(prepared), presume=True) if rows else None
     changed = [then.changed.get(row.id, row) for row in rows] if then is not None else []
     recovery, new = projection.first_recovery(changed), _message(prepared, new_bytes)
     busy = _busy(prepared, store, recovery)

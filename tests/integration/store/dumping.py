@@ -11,9 +11,11 @@ import sqlite3
 import tempfile
 from pathlib import Path
 
+import msgspec
+
 from segue.core.usage import Usage
 from segue.store.migrate import known
-from segue.store.records import AttemptRow, LineageRow
+from segue.store.records import AttemptRow, LineageRow, Receipt
 from segue.store.store import Store, open_store
 from tests.integration.store.talking import CLAUDE, CODEX, OWNER, Talk, new_id
 
@@ -49,6 +51,10 @@ def fill(store: Store) -> None:
     assert source is not None
     store.fork(source, "old~2", talk.ids[1], 9000, new_id)
     talk.hear("waiting")
+    _, keyed = Talk(store, "keyed").hear("hello")
+    again = msgspec.structs.replace(keyed, id=new_id("t"), retry_of=keyed.id)
+    store.again(again, Receipt(key="step-1", body="digest"))
+    store.ask_cancel(again.id)
 
 
 def dump(path: Path) -> str:

@@ -5,9 +5,10 @@ import pytest
 
 from segue.core.errors import Misuse
 from segue.core.usage import Usage
-from segue.store.records import AttemptRow, Settlement
+from segue.store.receipts import RECEIPT_MS
+from segue.store.records import AttemptRow, KnownRun, Receipt, Settlement
 from segue.store.store import Store
-from tests.integration.store.talking import CLAUDE, CODEX, OWNER, Talk, new_id, told, turn_row
+from tests.integration.store.talking import CLAUDE, CODEX, OWNER, Talk, message, new_id, told, turn_row
 
 
 def test_a_message_is_kept_before_it_has_its_place(store: Store, talk: Talk) -> None:
@@ -203,3 +204,38 @@ def test_the_turns_of_one_agent_are_found_behind_any_number_of_others(store: Sto
         talk.hear(f"to claude {number}")
     assert [row.id for row in store.turns_of(talk.id, CODEX.agent, 2)] == [first.id]
     assert len(store.turns_of(talk.id, CLAUDE.agent, 2)) == 2
+
+
+def test_a_key_has_one_run_for_thirty_days(store: Store, talk: Talk) -> None:
+    talk.hear("hello")
+    conversation = store.conversations()[0].conversation
+    receipt = Receipt(key="k", body="b")
+
+    def hear(at_ms: int, receipt: Receipt) -> str:
+        said = message()
+        row = turn_row(conversation.id, said, at_ms)
+        store.hear(conversation, said, "hello", row, receipt)
+        return row.id
+
+    first = hear(1_000, receipt)
+    with pytest.raises(KnownRun) as known:
+        hear(2_000, receipt)
+    assert known.value.run == first
+    with pytest.raises(Misuse, match="another request"):
+        hear(2_000, Receipt(key="k", body="other"))
+    assert len(store.unsettled(talk.id)) == 2, "nothing of the others is stored"
+    later = hear(3_000, Receipt(key="k", body="b", failed=first))
+    with pytest.raises(KnownRun) as known:
+        hear(4_000, receipt)
+    assert known.value.run == later, "it was tried again"
+    assert hear(1_001 + RECEIPT_MS, receipt) not in (first, later)
+
+
+def test_a_turn_is_asked_to_end_until_it_is_over(store: Store, talk: Talk) -> None:
+    _, row = talk.hear("hello")
+    assert not store.cancel_asked(row.id)
+    assert store.ask_cancel(row.id)
+    assert store.cancel_asked(row.id)
+    talk.settle(row, "done")
+    assert not store.ask_cancel(row.id)
+    assert not store.ask_cancel("nobody")

@@ -19,6 +19,24 @@ FROM lineage AS l JOIN turns AS t ON t.id = l.child
 WHERE t.conversation = :conversation
 ORDER BY l.ms, l.child, l.kind;
 
+-- name: descents(conversation)
+SELECT l.child, l.kind, l.parent, c.key, t.agent, t.role, s.native_id, o.native_id, l.ms
+FROM lineage AS l
+JOIN turns AS t ON t.id = l.child
+LEFT JOIN turns AS p ON p.id = l.parent
+LEFT JOIN conversations AS c ON c.id = p.conversation
+LEFT JOIN sessions AS s ON s.id = l.session
+LEFT JOIN sessions AS o ON o.id = l.parent_session
+WHERE t.conversation = :conversation
+ORDER BY l.ms, l.child, l.kind;
+
+-- name: left_by(session, seq, run)^
+-- The turn that a session holds a message of: its answer, or what was asked in one that was interrupted.
+SELECT t.id
+FROM held AS h JOIN turns AS t ON t.answer = h.message OR t.message = h.message
+WHERE h.session = :session AND h.seq = :seq AND t.id <> :run AND t.state NOT IN ('queued', 'running', 'withdrawn')
+ORDER BY t.started_ms DESC, t.id DESC LIMIT 1;
+
 -- name: changed(id, conversation, kind, message, revision, facts, removed, last_place, run, ms)!
 INSERT INTO changes (id, conversation, kind, message, revision, facts, removed, last_place, run, ms)
 VALUES (:id, :conversation, :kind, :message, :revision, :facts, :removed, :last_place, :run, :ms);

@@ -119,3 +119,10 @@ WHERE id = :id;
 SELECT id, turn, seq, mode, session, resumed_from, new_id, run_dir, task, process, outcome, native_id, usage,
     cost_usd, tools_run, started_ms, ended_ms
 FROM attempts WHERE turn = :turn ORDER BY seq;
+
+-- name: ask_cancel(id, now_ms)!
+UPDATE turns SET cancel_asked_ms = COALESCE(cancel_asked_ms, :now_ms)
+WHERE id = :id AND state IN ('queued', 'running');
+
+-- name: cancel_asked(id)^
+SELECT cancel_asked_ms FROM turns WHERE id = :id;

@@ -1,0 +1,38 @@
+"""Receipts of runs: a caller's key belongs to one run of a conversation, and to what was asked with it."""
+
+from __future__ import annotations
+
+from segue.core.errors import Misuse
+from segue.store.database import Queries, Section
+from segue.store.records import KnownRun, Receipt, TurnRow
+
+_SQL = Queries("receipts")
+RECEIPT_MS = 30 * 24 * 3_600_000
+"""How long a caller's key is remembered."""
+
+
+class Receipts(Section):
+    """Within the transaction that stores the run."""
+
+    def _find_receipt(self, turn: TurnRow, receipt: Receipt | None) -> None:
+        """Raises ``KnownRun`` if the key has a run already; ``Misuse`` if that was asked something else."""
+        if receipt is None or receipt.failed is not None:
+            return
+        self._db.run(_SQL.drop, before_ms=turn.started_ms - RECEIPT_MS)
+        row = self._db.one(_SQL.find, conversation=turn.conversation, key=receipt.key)
+        if row is None:
+            return
+        run, body = row
+        if body != receipt.body:
+            known = f'the run key "{receipt.key}" was used for another request (run {run})'
+            raise Misuse(f"{known}; a new request needs a new key")
+        raise KnownRun(run)
+
+    def _keep_receipt(self, turn: TurnRow, receipt: Receipt | None) -> None:
+        if receipt is None:
+            return
+        named = {"conversation": turn.conversation, "key": receipt.key, "run": turn.id}
+        if receipt.failed is not None:
+            self._db.run(_SQL.pass_on, **named, failed=receipt.failed)
+        else:
+            self._db.run(_SQL.keep, **named, body=receipt.body, ms=turn.started_ms)

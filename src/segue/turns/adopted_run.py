@@ -1,0 +1,101 @@
+"""A run whose Segue was killed, adopted: it is read to its end, and ended only where its own Segue would."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from contextlib import closing
+from pathlib import Path
+
+import anyio
+
+from segue.agents.base import Agent
+from segue.core import events as ev
+from segue.core.outcome import EndedBy
+from segue.core.redact import Redactor
+from segue.runner.supervisor import Limits
+from segue.system import clock, processes
+from segue.system.groups import ProcessGroup, patient
+from segue.turns.follow import FollowedRun, Pauses
+from segue.turns.run_dir import Plan
+
+PAUSE_S = 0.1
+ASKED_S = 5.0
+"""How long an orphan that asked something may wait for an answer that nobody can give."""
+LIMITS = Limits()
+"""The same for an orphan as for a process whose Segue lives."""
+
+
+class AdoptedRun(FollowedRun):
+    """An attempt that may still run. ``ended_by`` is set if we ended it."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        agent: Agent,
+        redactor: Redactor,
+        listen: Callable[[ev.Event], None] | None = None,
+    ) -> None:
+        super().__init__(plan, agent, redactor, listen)
+        self.ended_by: EndedBy | None = None
+
+    async def read_to_end(self, given_up: Callable[[], bool]) -> bool:
+        """Read until nobody of it is left; False when the caller gave up before."""
+        pauses = Pauses()
+        with closing(self):
+            while True:
+                lives = self.lives  # asked before reading: so the last that it wrote is read
+                grew = self.read()
+                if not lives and not grew:
+                    return True
+                if lives and given_up():
+                    return False
+                if lives:
+                    await self._end_if_due()
+                await anyio.sleep(pauses.next_s(grew))
+
+    async def _end_if_due(self) -> None:
+        """What the supervisor does for a process of ours: see it off, clear up after it, keep its limits."""
+        run_dir = self.plan.run_dir
+        if await _cleared(run_dir):
+            return
+        if self.ended_at is not None:
+            if time.monotonic() - self.ended_at > LIMITS.finish_s:
+                await _end(processes.groups_of(run_dir), LIMITS.grace_s)
+        elif (reason := self._overdue()) is not None:
+            self.ended_by = reason
+            await _end(processes.groups_of(run_dir), LIMITS.grace_s)
+
+    def _overdue(self) -> EndedBy | None:
+        limit = self.plan.time_s
+        if limit is not None and clock.now_s() > self.plan.started_ms / 1000 + limit:
+            return "timeout"
+        if self.bytes_read > LIMITS.output_bytes:
+            return "flood"
+        waits = self.asked_at is not None and time.monotonic() - self.asked_at > ASKED_S
+        return "cancelled" if waits else None
+
+
+async def gone(run_dirs: Iterable[Path], given_up: Callable[[], bool]) -> bool:
+    """Wait for attempts that cannot be read; False when the caller gave up before."""
+    for run_dir in run_dirs:
+        while processes.attempt_lives(run_dir):
+            if given_up():
+                return False
+            if not await _cleared(run_dir):
+                await anyio.sleep(PAUSE_S)
+    return True
+
+
+async def _cleared(run_dir: Path) -> bool:
+    """Whether the attempt's own process is gone; then what lingers of its group is ended."""
+    if not processes.leader_is_gone(run_dir):
+        return False
+    await anyio.sleep(LIMITS.exit_grace_s)
+    await _end(processes.lingering(run_dir), LIMITS.linger_s)
+    return True
+
+
+async def _end(groups: Iterable[int], grace_s: float) -> None:
+    for group in groups:
+        await ProcessGroup(group).end(grace_s, patient)

@@ -1,0 +1,105 @@
+"""The run that a caller's key belongs to: told as it was settled, or followed until it is."""
+
+from __future__ import annotations
+
+import time
+from contextlib import aclosing
+
+import anyio
+import msgspec
+from anyio.to_thread import run_sync
+
+from segue.core.errors import Misuse
+from segue.core.outcome import Failure, Outcome
+from segue.core.turn import Turn, status_of
+from segue.store.leases import LeaseBusy, hold, lease_name
+from segue.store.records import TurnRow
+from segue.store.store import Store
+from segue.system.processes import this_process
+from segue.turns.follow import follow, reported
+from segue.turns.live_turn import Callbacks
+from segue.turns.liveness import liveness_of
+from segue.turns.message import withdraw
+from segue.turns.observer import Observer
+from segue.turns.prepare import Prepared
+from segue.turns.recovery import recover
+from segue.turns.report import TurnFacts, build_turn
+
+WATCH_S = 0.5
+"""How often it is looked whether the run still has a process, and whether it shall end."""
+
+
+async def known_run(prepared: Prepared, store: Store, run: str, callbacks: Callbacks, wait_s: float) -> Turn:
+    """The same run, never a second one. Its events are passed on while it is under way.
+
+    Cancelling it here asks whoever runs it to end it. One whose process died is settled first.
+    """
+    until = time.monotonic() + wait_s
+    while True:
+        row = await run_sync(store.turn, run)
+        if row is None:
+            raise Misuse(f"the run {run} was removed")
+        if status_of(row.state) is not None:
+            return reported(row, prepared.ask.conversation)
+        try:
+            if await run_sync(liveness_of, store, row, prepared.host) != "alive":
+                await _settle(prepared, store, row, callbacks, until)
+            elif (turn := await _followed(prepared, store, row, callbacks, until)) is not None:
+                return turn
+        except LeaseBusy as busy:
+            return _still_running(prepared, row, str(busy))
+        if time.monotonic() >= until:
+            return _still_running(prepared, row, "the run of this key is still under way")
+
+
+async def _followed(
+    prepared: Prepared, store: Store, row: TurnRow, callbacks: Callbacks, until: float
+) -> Turn | None:
+    """The turn, once it is settled; None if its process died or nobody wants to wait any longer."""
+
+    async def watch() -> None:
+        asked = False
+        while time.monotonic() < until and await run_sync(liveness_of, store, row, prepared.host) == "alive":
+            if callbacks.cancel.asked and not asked:
+                asked = await run_sync(store.ask_cancel, row.id)
+            await anyio.sleep(WATCH_S)
+        tasks.cancel_scope.cancel()
+
+    turn: Turn | None = None
+    async with (
+        anyio.create_task_group() as tasks,
+        aclosing(follow(store, row.id, Observer.of(prepared))) as told,
+    ):
+        tasks.start_soon(watch)
+        async for each in told:
+            if isinstance(each, Turn):
+                turn = each
+            elif callbacks.listener is not None:
+                callbacks.listener(each)
+        tasks.cancel_scope.cancel()
+    return turn
+
+
+async def _settle(prepared: Prepared, store: Store, row: TurnRow, callbacks: Callbacks, until: float) -> None:
+    """Its process is gone: settle it as the next turn of the conversation would."""
+    async with hold(
+        store,
+        lease_name(row.conversation),
+        owner=this_process(prepared.host),
+        locks=prepared.segue_home.locks,
+        until=until,
+        on_wait=lambda holder: callbacks.notice(f"waiting for another turn ({holder})"),
+        given_up=lambda: callbacks.cancel.asked > 0,
+        on_loss=lambda: None,
+    ) as lease:
+        await recover(prepared, store, lease, None, callbacks, until)
+        now = await run_sync(store.turn, row.id)
+        if now is not None and now.state == "queued":
+            never = msgspec.structs.replace(now, state="withdrawn")
+            await run_sync(withdraw, store, reported(never, prepared.ask.conversation))
+
+
+def _still_running(prepared: Prepared, row: TurnRow, why: str) -> Turn:
+    outcome = Outcome(failure=Failure("session_busy", why))
+    facts = TurnFacts.of_row(row, prepared.ask.conversation)
+    return msgspec.structs.replace(build_turn(facts, outcome, duration_ms=0), state=row.state)
