@@ -429,3 +429,137 @@ def test_ctrl_c_in_a_script_ends_the_turn_and_the_script(segue: Program, script:
 
 def test_the_public_names() -> None:
     assert {name for name in public.__all__ if not hasattr(public, name)} == set()
+
+
+def test_environment_and_directory_are_those_of_the_request(segue: Program, tmp_path: Path) -> None:
+    """Not of the process, which may have moved on."""
+    (segue.cwd / "sub").mkdir()
+    (segue.cwd / "more.txt").write_text("Answer in one word.")
+    env = {**segue.env, "SEGUE_HOME": "data"}
+
+    async def go() -> None:
+        async with Segue(env=env, cwd=segue.cwd) as door:
+            turn = await door.run(
+                "t", "remember number 1", agent="rehearsal", cwd="sub", system_prompt_file="more.txt"
+            )
+            assert turn.failure is None
+            (listed,) = await door.ls()
+            assert listed.cwd == str(segue.cwd / "sub")
+            assert [each.conversation for each in await door.sessions.ls(cwd="sub")] == ["t"]
+            assert await door.sessions.ls() == []
+
+    asyncio.run(go())
+    assert (segue.cwd / "data" / "segue.db").exists()
+    assert not Path("data").exists()
+
+
+def test_a_stream_takes_the_same_functions_as_a_run(segue: Program) -> None:
+    async def answer(event: ev.Question | ev.Permission) -> Answer:
+        return Answer(True, answers={"Which?": "the second"})
+
+    async def work(door: Segue) -> None:
+        said: list[str] = []
+        asking = door.stream("t", "[[ask Which? | a | b]][[result]]", answer=answer, on_notice=said.append)
+        *_, turn = [event async for event in asking]
+        assert isinstance(turn, Turn)
+        assert turn.text == "the second"
+        cancel = Cancel()
+        last: ev.Event | Turn | None = None
+        async for last in door.stream("other", "[[hang]]", cancel=cancel):
+            if isinstance(last, ev.Session):
+                cancel()
+        assert isinstance(last, Turn)
+        assert last.status == "cancelled"
+
+    play(segue, work)
+
+
+def test_a_turn_is_what_the_command_prints(segue: Program) -> None:
+    async def work(door: Segue) -> None:
+        turn = await door.run("t", "remember number 1")
+        told = (await door.last("t")).told
+        assert isinstance(told, Turn)
+        assert told.to_dict() == turn.to_dict() == msgspec.json.decode(turn.to_json())
+
+    play(segue, work)
+    printed = segue("last", "t", "--json").stdout
+
+    async def after(door: Segue) -> None:
+        told = (await door.last("t")).told
+        assert isinstance(told, Turn)
+        assert printed == told.to_json() + "\n"
+
+    play(segue, after)
+
+
+def test_the_agents_own_sessions(segue: Program) -> None:
+    async def work(door: Segue) -> None:
+        await door.run("t", "remember number 1")
+        (session,) = await door.sessions.ls()
+        assert (session.conversation, session.pinned) == ("t", True)
+        page = await door.sessions.show(session.id)
+        assert (page.size, page.has_more) == (len(page.events), False)
+        assert (await door.sessions.show("t", at=page.events[-1].id)).events == page.events
+        assert (await door.sessions.check("t")).sound
+        assert [hit.session for hit in await door.sessions.search("remember")] == [session.id]
+        assert (await door.sessions.repair("t")).session == session.id
+        (copy,) = await door.sessions.copies()
+        assert (copy.id, copy.present) == (session.id, True)
+        with pytest.raises(Misuse, match="already exists"):
+            await door.sessions.restore("t")
+        os.unlink(session.path)
+        (restored,) = (await door.sessions.restore("t")).restored
+        assert restored.path == session.path
+        turn = await door.sessions.continue_(session.id[:8], "what number?")
+        assert (turn.conversation, turn.mode, turn.text) == ("t", "resume", "1")
+
+    play(segue, work)
+
+
+async def two_quiet_sessions(door: Segue) -> list[Path]:
+    """One that is pinned and one that nobody needs, neither written to just now. The newer one first."""
+    await door.run("t", "remember number 1")
+    await door.run("t", "remember number 2", fresh_session=True)
+    files = [Path(session.path) for session in await door.sessions.ls()]
+    for file in files:
+        os.utime(file, (time.time() - 3_600,) * 2)
+    return files
+
+
+def test_pruning_shows_before_it_deletes(segue: Program) -> None:
+    async def work(door: Segue) -> None:
+        pinned, unneeded = await two_quiet_sessions(door)
+        plan = await door.sessions.prune(days=0)
+        assert (plan.deleted, [each.path for each in plan.sessions]) == (False, [str(unneeded)])
+        assert unneeded.exists()
+        done = await door.sessions.prune(days=0, dry_run=False)
+        assert (done.deleted, done.sessions) == (True, plan.sessions)
+        assert (pinned.exists(), unneeded.exists()) == (True, False)
+
+    play(segue, work)
+
+
+def test_foreign_sessions_are_deleted_only_with_the_code_of_their_list(segue: Program) -> None:
+    async def work(door: Segue) -> None:
+        pinned, _ = await two_quiet_sessions(door)
+        other = "abcdef12-1111-4222-8333-444455556666"
+        foreign = pinned.with_name(f"{other}.jsonl")
+        foreign.write_text(pinned.read_text().replace(pinned.stem, other))
+        os.utime(foreign, (time.time() - 3_600,) * 2)
+        with pytest.raises(Misuse, match="to delete it, add --confirm") as refused:
+            await door.sessions.prune(days=0, all_sessions=True, dry_run=False)
+        assert foreign.exists()
+        code = str(refused.value).rpartition(" ")[2]
+        await door.sessions.prune(days=0, all_sessions=True, dry_run=False, confirm=code)
+        assert not foreign.exists()
+
+    play(segue, work)
+
+
+def test_which_agents_there_are_and_what_is_wrong(segue: Program) -> None:
+    async def work(door: Segue) -> None:
+        agents = {each.agent: each for each in await door.agents()}
+        assert agents["rehearsal"].problem is None
+        assert {each.check for each in await door.doctor()} >= {"segue", "home", "config", "rehearsal"}
+
+    play(segue, work)

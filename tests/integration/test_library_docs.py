@@ -1,4 +1,4 @@
-"""The examples of the library's page: each is run as it stands, in a home of its own."""
+"""The Python of the documentation: all of it passes a strict type checker, and runs as it stands."""
 
 from __future__ import annotations
 
@@ -11,14 +11,57 @@ import pytest
 
 from tests.integration.conftest import Program
 
-PAGE = Path(__file__).parents[2] / "docs" / "library.md"
-EXAMPLES = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.M | re.S)
-PROMISED = re.compile(r"print\(.*?\)\s+# (.+)$", re.M)
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+SNIPPETS = {
+    f"{page.stem.lower()}-{number}": code
+    for page in PAGES
+    for number, code in enumerate(re.findall(r"^```python\n(.*?)^```", page.read_text(), re.M | re.S), 1)
+}
+RUN_ELSEWHERE = ("recipes-",)
+"""The recipes have tests of their own, which run them."""
+ADAPTER = "from segue.agents.rehearsal.adapter import AGENT as AGENT\n"
+PROMISED = re.compile(r"print\(.*\)\s+# (.+)$", re.M)
 
 
-@pytest.mark.parametrize("number", range(len(EXAMPLES)))
-def test_an_example_does_what_its_comments_say(number: int, segue: Program) -> None:
-    code = EXAMPLES[number]
+def test_the_pages_have_their_examples() -> None:
+    pages = [name.rpartition("-")[0] for name in SNIPPETS]
+    assert {page: pages.count(page) for page in pages} == {
+        "readme": 1,
+        "agents": 1,
+        "library": 9,
+        "recipes": 1,
+        "rehearsal": 1,
+    }
+
+
+def test_all_examples_are_typed(tmp_path: Path) -> None:
+    (tmp_path / "my_package").mkdir()
+    (tmp_path / "my_package" / "__init__.py").touch()
+    (tmp_path / "my_package" / "adapter.py").write_text(ADAPTER)
+    files = [tmp_path / f"{name.replace('-', '_')}.py" for name in SNIPPETS]
+    for file, code in zip(files, SNIPPETS.values(), strict=True):
+        file.write_text(code)
+    cache = ROOT / ".mypy_cache" / "docs"
+    argv = [
+        sys.executable,
+        "-m",
+        "mypy",
+        "--strict",
+        "--config-file=",
+        f"--cache-dir={cache}",
+        *map(str, files),
+    ]
+    done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("name", [name for name in SNIPPETS if not name.startswith(RUN_ELSEWHERE)])
+def test_an_example_does_what_its_comments_say(name: str, segue: Program) -> None:
+    """With the rehearsal agent in place of a real one."""
+    code = SNIPPETS[name].replace('agent="claude"', 'agent="rehearsal"')
+    if "my_package" in code:
+        code = recorded_adapter(segue, code)
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", code],
         cwd=segue.cwd,
@@ -30,12 +73,33 @@ def test_an_example_does_what_its_comments_say(number: int, segue: Program) -> N
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    said = done.stdout.splitlines()
+    printed = done.stdout.splitlines()
     promises = [line for line in PROMISED.findall(code) if "…" not in line]
-    assert promises or number == 0
+    assert promises or name in ("readme-1", "agents-1", "library-8")
     for promise in promises:
-        assert promise in said, (promise, said)
+        assert promise in printed, (promise, printed)
 
 
-def test_the_page_has_its_examples() -> None:
-    assert len(EXAMPLES) == 7
+def recorded_adapter(segue: Program, code: str) -> str:
+    """A package with an adapter, and runs of its program, as the page about adapters wants them."""
+    package, recorded = segue.cwd / "my_package", segue.cwd / "recorded"
+    package.mkdir()
+    recorded.mkdir()
+    (package / "adapter.py").write_text(ADAPTER)
+    program = [sys.executable, "-m", "segue.rehearsal.agent"]
+    for file, argv in {
+        "good.jsonl": ["hello"],
+        "failed.jsonl": ["[[error 500]]"],
+        "version.txt": ["--version"],
+        "help.txt": ["--help"],
+    }.items():
+        ran = subprocess.run(
+            [*program, *([] if file.endswith("jsonl") else argv)],
+            input=argv[0].encode() if file.endswith("jsonl") else b"",
+            capture_output=True,
+            cwd=segue.cwd,
+            env=segue.env,
+            check=False,
+        )
+        (recorded / file).write_bytes(ran.stdout)
+    return f"{code}\ntest_conformance()\n"

@@ -10,8 +10,8 @@ from tests.integration.conftest import Program
 
 
 async def descents(library: Segue, key: str) -> list[Descent]:
-    conversation = await library.conversation(key)
-    return library.store.descents(conversation.id)
+    workspace = library.workspace
+    return workspace.store.descents(workspace.conversation(key).id)
 
 
 async def story(library: Segue, segue: Program) -> None:

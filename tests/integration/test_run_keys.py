@@ -42,7 +42,7 @@ def test_the_same_key_again_is_the_same_run(segue: Program, env: dict[str, str])
         first = await library.run("t", "remember 456", cwd=segue.cwd, run_key="step-1")
         again = await library.run("t", "remember 456", cwd=segue.cwd, run_key="step-1")
         assert (again.run, again.text, again.cost_usd) == (first.run, first.text, first.cost_usd)
-        assert [row.sender for row in await library.history("t")] == ["user", "assistant"]
+        assert [row.sender for row in await library.log("t")] == ["user", "assistant"]
         second = await library.run("t", "remember 456", cwd=segue.cwd, run_key="step-2")
         elsewhere = await library.run("u", "remember 456", cwd=segue.cwd, run_key="step-1")
         assert len({first.run, second.run, elsewhere.run}) == 3, "a key is one conversation's"
@@ -61,7 +61,7 @@ def test_a_key_that_is_used_for_another_request_is_refused(
         text, turns = ("remember 457", None) if other == "text" else ("remember 456", 3)
         with pytest.raises(Misuse, match=f'the run key "k" was used for another request \\(run {first.run}'):
             await library.run("t", text, cwd=segue.cwd, run_key="k", max_turns=turns)
-        assert len(await library.history("t")) == 2
+        assert len(await library.log("t")) == 2
 
     within(env, twice)
 
@@ -83,7 +83,7 @@ def test_two_at_the_same_time_are_one_run(segue: Program, env: dict[str, str]) -
         assert first.run == second.run
         assert (first.text, second.text) == ("done", "done")
         assert events.count("ToolCall") == 2, "both were told what happens"
-        assert len(await library.history("t")) == 2
+        assert len(await library.log("t")) == 2
 
     within(env, together)
     assert (segue.cwd / "effects").read_text().split() == ["once"]
@@ -96,7 +96,7 @@ def test_a_failed_run_stays_the_run_of_its_key(segue: Program, env: dict[str, st
         assert first.failure is not None
         assert (again.run, again.failure) == (first.run, first.failure)
         await library.run("t", "[[error 500]]", cwd=segue.cwd)
-        assert [row.sender for row in await library.history("t")] == ["user", "user"], "it is no retry"
+        assert [row.sender for row in await library.log("t")] == ["user", "user"], "it is no retry"
 
     within(env, twice)
 

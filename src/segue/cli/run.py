@@ -38,6 +38,15 @@ def command(ctx: click.Context, /, key: str, text: str | None, **options: Any) -
       segue run fix-auth "now cover refresh"
       git diff | segue run review-42 "anything wrong?" --agent codex
       segue run fix-auth "go on" --adopt 4f50c2d1
+
+    \b
+    Exit codes:
+        0  answered
+        1  failed, for good
+        2  misuse: the line on stderr says what is wrong and what to do
+       75  failed, but worth trying again: a limit, the network, a busy conversation
+      124  a limit was reached: time, turns or money
+      130  cancelled
     """
     from segue.cli.turn_live import run_live
     from segue.core.ids import conversation_key

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -115,6 +115,15 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     notices: tuple[str, ...] = ()
     """What the caller should know of how the turn went, in words."""
     duration_ms: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """What ``segue run --json`` prints, as plain values."""
+        plain: dict[str, Any] = msgspec.json.decode(self.to_json())
+        return plain
+
+    def to_json(self) -> str:
+        """The line that ``segue run --json`` prints."""
+        return msgspec.json.encode(self).decode()
 
 
 def shown_failure(outcome: Outcome) -> FailureShown | None:
