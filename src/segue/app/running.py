@@ -162,9 +162,9 @@ def ready_retry(
 
 def _prepared(workspace: Workspace, request: TurnRequest) -> Prepared:
     if request.system_prompt_file is not None:
-        file = workspace.cwd / request.system_prompt_file
+        file = str(workspace.cwd / request.system_prompt_file)
         request = msgspec.structs.replace(request, system_prompt_file=file)
-    return prepare(request, workspace.env, workspace.store, workspace.cwd)
+    return prepare(request, workspace.env, workspace.store, workspace.cwd, workspace.config)
 
 
 class RunningTurns:

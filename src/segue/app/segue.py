@@ -80,7 +80,7 @@ class Segue:
         self._running = RunningTurns()
 
     async def __aenter__(self) -> Segue:
-        self._workspace = await run_sync(open_workspace, self._env, self._cwd)
+        self._workspace = await run_sync(partial(open_workspace, self._env, self._cwd, lasting=True))
         return self
 
     async def __aexit__(

@@ -19,11 +19,13 @@ from segue.store.store import Store, open_store
 class Workspace:
     """An open store, with the environment and the directory in which its caller works.
 
-    The configuration is read when it is asked for: a long-lived process sees what has changed in it.
+    ``config``: as it was read for a single command. None: it is read whenever it is asked for, so that a
+    long-lived process sees what has changed in it.
     """
 
-    def __init__(self, env: Mapping[str, str], cwd: Path, store: Store) -> None:
+    def __init__(self, env: Mapping[str, str], cwd: Path, store: Store, config: Config | None = None) -> None:
         self.env, self.cwd, self.store = env, cwd, store
+        self._config = config
 
     @property
     def home(self) -> Home:
@@ -31,7 +33,7 @@ class Workspace:
 
     @property
     def config(self) -> Config:
-        return load(self.env, self.cwd)
+        return self._config if self._config is not None else load(self.env, self.cwd)
 
     @property
     def host(self) -> Host:
@@ -65,8 +67,12 @@ class Workspace:
         self.close()
 
 
-def open_workspace(env: Mapping[str, str], cwd: Path) -> Workspace:
-    """The store of this environment; it is made if it is not there yet."""
-    home = home_of(env)
+def open_workspace(env: Mapping[str, str], cwd: Path, *, lasting: bool = False) -> Workspace:
+    """The store of this environment; it is made if it is not there yet.
+
+    ``lasting``: for more than one command.
+    """
+    home, config = home_of(env), load(env, cwd)
     home.make(home.root)
-    return Workspace(env, cwd, open_store(load(env, cwd).store.url, home.store))
+    store = open_store(config.store.url, home.store)
+    return Workspace(env, cwd, store, None if lasting else config)

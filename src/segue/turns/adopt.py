@@ -14,7 +14,7 @@ import msgspec
 
 from segue.agents.base import entries_of
 from segue.config.home import home_of, this_host
-from segue.config.load import load
+from segue.config.schema import Config
 from segue.core.errors import InUse, Misuse
 from segue.core.model import Held, Message, Pin
 from segue.core.transcript import Entry
@@ -37,11 +37,10 @@ _OTHERS = "{} has messages of its own, which the session does not hold; adopt it
 
 
 def find_adoptable(
-    ask: TurnRequest, env: Mapping[str, str], store: Store, here: Path
+    ask: TurnRequest, env: Mapping[str, str], store: Store, config: Config
 ) -> tuple[TurnRequest, Listed]:
     """The session that is meant, and the wish with what it brings along: agent, account, directory."""
     assert ask.adopt is not None
-    config = load(env, here)
     home = home_of(env)
     host = this_host(config.store.host, home)
     rows = [row for row in store.sessions() if host.has(row)]

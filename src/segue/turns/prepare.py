@@ -204,17 +204,24 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
         return account_mark(self.agent.facts.name, self.account_name, self.login)
 
 
-def prepare(ask: TurnRequest, env: Mapping[str, str], store: Store, here: Path) -> Prepared:
-    """Settle everything that can be settled before a process starts. ``here``: where the caller stands."""
+def prepare(
+    ask: TurnRequest, env: Mapping[str, str], store: Store, here: Path, here_config: Config | None = None
+) -> Prepared:
+    """Settle everything that can be settled before a process starts.
+
+    ``here``: where the caller stands. ``here_config``: the configuration there, if it has been read already.
+    """
     ask = msgspec.structs.replace(ask, here=str(here), environment=tuple(sorted(env)))
     known = store.conversation(ask.conversation)
     adopted = None
     if ask.adopt is not None:
         from segue.turns import adopt
 
-        ask, adopted = adopt.find_adoptable(ask, env, store, here)
-    cwd = _directory(_place(ask, known, env, here))
-    config = load(env, cwd)
+        here_config = here_config or load(env, here)
+        ask, adopted = adopt.find_adoptable(ask, env, store, here_config)
+    cwd = _directory(_place(ask, known, env, here, here_config))
+    same = here_config is not None and cwd == Path(os.path.abspath(here))
+    config = here_config if here_config is not None and same else load(env, cwd)
     before = remembered_options(ask, store, known)
     agent, account_name, account = resolve_agent(before.agent, before.account, config, env)
     mine = account or Account(agent=agent.facts.name)
@@ -309,7 +316,13 @@ def once_more(prepared: Prepared, store: Store, turn: Turn) -> Prepared:
     )
 
 
-def _place(ask: TurnRequest, known: Conversation | None, env: Mapping[str, str], here: Path) -> Path:
+def _place(
+    ask: TurnRequest,
+    known: Conversation | None,
+    env: Mapping[str, str],
+    here: Path,
+    here_config: Config | None,
+) -> Path:
     """Where the turn works. To work elsewhere than before must be said: a slip would lose a session."""
     if ask.cwd is not None:
         return here / ask.cwd
@@ -320,7 +333,7 @@ def _place(ask: TurnRequest, known: Conversation | None, env: Mapping[str, str],
         raise Misuse(
             f"{ask.conversation} lives in {lives}, which was deleted; name another directory with --cwd"
         )
-    if _is_inside(here, lives) or load(env, here).defaults.directory == "remembered":
+    if _is_inside(here, lives) or (here_config or load(env, here)).defaults.directory == "remembered":
         return lives
     raise Misuse(
         f"{key} lives in {lives}, and this is {here}; go there, name the directory with --cwd,"
