@@ -205,11 +205,21 @@ def _message(said: SessionMessage, words: str, prepared: Prepared, now: int) -> 
 def _adoption(
     prepared: Prepared, session: Listed, pin: Pin | None, taken: _Taken, end: str | None, now: int
 ) -> Adoption:
-    brief, cwd = session.brief, _cwd(prepared, session)
-    same = pin is not None and pin.native_id == session.id
-    ours = pin.session if pin is not None and same else clock.new_id(now)
+    same = pin if pin is not None and pin.native_id == session.id else None
     held, first = taken.ending(end)
-    row = SessionRow(
+    row = _session_row(prepared, session, same.session if same is not None else clock.new_id(now), now)
+    return Adoption(
+        said=taken.rows,
+        session=row,
+        pin=_pin(prepared, session, row, same, end),
+        held=held,
+        held_from=first,
+    )
+
+
+def _session_row(prepared: Prepared, session: Listed, ours: str, now: int) -> SessionRow:
+    brief = session.brief
+    return SessionRow(
         id=ours,
         agent=prepared.agent.facts.name,
         account=prepared.account_name,
@@ -217,7 +227,7 @@ def _adoption(
         host=prepared.host.name,
         host_id=prepared.host.id,
         home=str(session.place.home),
-        cwd=str(cwd),
+        cwd=str(_cwd(prepared, session)),
         path=session.stored.file,
         conversation=prepared.conversation.id,
         created_ms=brief.created_ms or now,
@@ -226,28 +236,31 @@ def _adoption(
         totals=Totals(cost_usd=brief.cost_usd),
         context=Context(brief.context, brief.window),
     )
-    made = Pin(
-        session=ours,
+
+
+def _pin(prepared: Prepared, session: Listed, row: SessionRow, same: Pin | None, end: str | None) -> Pin:
+    """``same``: the pin that points to the session already."""
+    return Pin(
+        session=row.id,
         native_id=session.id,
         voice=prepared.voice,
         account=prepared.account_name,
-        workdir=workdir_of(cwd),
-        home=str(session.place.home),
-        host=prepared.host.name,
-        host_id=prepared.host.id,
+        workdir=workdir_of(_cwd(prepared, session)),
+        home=row.home,
+        host=row.host,
+        host_id=row.host_id,
         runtime=prepared.runtime.identity,
-        version=brief.version or prepared.runtime.version,
+        version=session.brief.version or prepared.runtime.version,
         model=prepared.request.model,
-        model_used=brief.model,
+        model_used=session.brief.model,
         login=prepared.login,
         end=end,
         totals=row.totals,
         context=row.context,
-        instructions=pin.instructions if pin is not None and same else None,
-        questions=pin.questions if pin is not None and same else prepared.request.questions,
+        instructions=same.instructions if same is not None else None,
+        questions=same.questions if same is not None else prepared.request.questions,
         succeeded_ms=session.last_used_ms,
     )
-    return Adoption(said=taken.rows, session=row, pin=made, held=held, held_from=first)
 
 
 def _cwd(prepared: Prepared, session: Listed) -> Path:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 
 import msgspec
@@ -29,8 +29,9 @@ from segue.store.leases import OVERTAKEN, Lease, LeaseBusy, hold
 from segue.store.records import AttemptRow
 from segue.store.store import Store
 from segue.turns import session_copies
+from segue.turns.composer import NATIVE
 from segue.turns.live_turn import LiveTurn
-from segue.turns.plan import NATIVE, NoPlace, Planner, TooLong
+from segue.turns.plan import NoPlace, Planner, TooLong
 from segue.turns.prepare import Prepared
 from segue.turns.report import advised, left_alone, priced
 from segue.turns.run_dir import Plan, gist, session_lease_name, write_plan
@@ -155,10 +156,18 @@ async def launch(live: LiveTurn, plan: Plan, command: Command, locks: tuple[int,
         nonlocal at_work
         if not at_work:  # the agent works now, and we have time to load what comes after it
             at_work = True
-            threading.Thread(target=session_copies.get_ready, args=(prepared,), daemon=True).start()
+            threading.Thread(target=_load_the_rest, args=(prepared,), daemon=True).start()
         live.recorder(event)
 
     return await attempt(task, on_event=stream, answer=callbacks.answerer, cancel=callbacks.cancel)
+
+
+def _load_the_rest(prepared: Prepared) -> None:
+    """What the end of a turn needs, so that nobody waits for it then."""
+    with suppress(Exception):
+        import segue.turns.reply  # noqa: F401 - to have it loaded is all
+
+        session_copies.get_ready(prepared)
 
 
 def stepped_words(label: str, failure: Failure, lower: Mode) -> str:

@@ -16,7 +16,7 @@ from segue.store.leases import LeaseBusy, alone, judge, lease_name
 from segue.store.records import ChangeRow, Conversation
 from segue.store.store import Store
 from segue.system import clock
-from segue.turns import follow
+from segue.turns.liveness import attempt_runs
 from segue.turns.prepare import Prepared
 from segue.turns.request import NONE, Options
 
@@ -81,7 +81,7 @@ def _is_busy(store: Store, conversation: str, host: Host) -> bool:
     holder = store.lease(lease_name(conversation))
     if holder is not None and judge(holder, host) != "dead":
         return True
-    return follow.attempt_runs(store, conversation, host)
+    return attempt_runs(store, conversation, host)
 
 
 def may_rerun(store: Store, conversation: str, message: str, cut: bool) -> None:
@@ -184,7 +184,7 @@ async def changing(
     try:
         name = lease_name(conversation.id)
         async with alone(store, name, host=host, locks=home.locks, wait_s=wait_s, adopts=True):
-            if follow.attempt_runs(store, conversation.id, host):
+            if attempt_runs(store, conversation.id, host):
                 raise LeaseBusy("one whose Segue was killed; segue run reads it to its end")
             yield
     except LeaseBusy as busy:

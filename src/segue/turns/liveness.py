@@ -34,6 +34,16 @@ def under_way(store: Store, conversation: str, host: Host) -> bool:
     return any(liveness_of(store, run, host) != "dead" for run in store.unsettled(conversation))
 
 
+def attempt_runs(store: Store, conversation: str, host: Host) -> bool:
+    """Whether an attempt of a turn that is not settled still runs on this machine, whoever looks after it."""
+    return any(
+        processes.attempt_lives(Path(attempt.run_dir))
+        for row in store.unsettled(conversation)
+        if row.state == "running" and processes.is_near(row.owner, host)
+        for attempt in store.attempts(row.id)[-1:]
+    )
+
+
 def _works(run_dir: Path) -> bool:
     """Whether the agent itself does. What it had started may linger: that is ended by the next run."""
     return not processes.leader_is_gone(run_dir) and processes.attempt_lives(run_dir)

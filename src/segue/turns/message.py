@@ -36,22 +36,9 @@ def hear(prepared: Prepared, store: Store, again: Again) -> tuple[Prepared, Turn
     Raises ``KnownRun`` where the caller's key has a run already.
     """
     now_ms = clock.now_ms()
-    voice, account = prepared.voice, prepared.account_name
     message = _message(prepared, again.message or clock.new_id(now_ms))
     receipt = _receipt(prepared.ask, again)
-    row = TurnRow(
-        id=prepared.run,
-        conversation=prepared.conversation.id,
-        message=message.id,
-        voice=voice,
-        account=account,
-        model=prepared.model,
-        cwd=str(prepared.request.cwd),
-        host=prepared.host.name,
-        owner=this_process(prepared.host),
-        started_ms=now_ms,
-        via=prepared.ask.via if receipt is None else "",
-    )
+    row = _turn_row(prepared, message, now_ms, keyed=receipt is not None)
     if again.message is not None:
         runs = store.runs_of([again.message]).get(again.message)
         row = msgspec.structs.replace(row, retry_of=runs[-1].id if runs else None)
@@ -60,10 +47,10 @@ def hear(prepared: Prepared, store: Store, again: Again) -> tuple[Prepared, Turn
     # A conversation that is new is remembered with what it began with, should this turn never end.
     conversation = msgspec.structs.replace(
         prepared.conversation,
-        agent=voice.agent,
-        account=account,
-        model=prepared.model,
-        role=voice.role,
+        agent=row.voice.agent,
+        account=row.account,
+        model=row.model,
+        role=row.voice.role,
         cwd=row.cwd,
     )
     stored = store.hear(conversation, message, prepared.ask.prompt, row, receipt)
@@ -107,6 +94,22 @@ def withdraw(store: Store, turn: Turn) -> None:
         ended_ms = row.started_ms + turn.duration_ms
         withdrawn = msgspec.structs.replace(row, state="withdrawn", told=turn, ended_ms=ended_ms)
         store.settle(Settlement(turn=withdrawn))
+
+
+def _turn_row(prepared: Prepared, message: Message, now_ms: int, *, keyed: bool) -> TurnRow:
+    return TurnRow(
+        id=prepared.run,
+        conversation=prepared.conversation.id,
+        message=message.id,
+        voice=prepared.voice,
+        account=prepared.account_name,
+        model=prepared.model,
+        cwd=str(prepared.request.cwd),
+        host=prepared.host.name,
+        owner=this_process(prepared.host),
+        started_ms=now_ms,
+        via="" if keyed else prepared.ask.via,
+    )
 
 
 def _receipt(ask: TurnRequest, again: Again) -> Receipt | None:

@@ -1,9 +1,4 @@
-"""What a conversation remembers, so that its second turn needs only the key.
-
-Who answers: the agent and the account, as asked, as configured, or as installed.
-
-A turn that may start: everything is settled that can be wrong before a process runs.
-"""
+"""A turn that may start: everything is settled that can be wrong before a process runs."""
 
 from __future__ import annotations
 
@@ -20,7 +15,7 @@ from segue.config.home import Home, home_of, this_host
 from segue.config.load import load
 from segue.config.schema import Account, Config
 from segue.core.environment import ChildEnvironment, child_environment
-from segue.core.errors import Misuse, NotInstalled
+from segue.core.errors import Misuse
 from segue.core.model import Host, Voice
 from segue.core.request import Grant, Request, Runtime, Terms
 from segue.core.turn import Turn
@@ -28,107 +23,12 @@ from segue.core.view import UNKNOWN, account_mark
 from segue.store.records import Conversation
 from segue.store.store import Store
 from segue.system import clock
+from segue.turns.agent_choice import remembered_options, resolve_agent
 from segue.turns.permissions import Granted, grant_terms
-from segue.turns.request import NONE, TurnRequest, instructions_of, name_of, request_of, utf8
+from segue.turns.request import TurnRequest, instructions_of, name_of, request_of, utf8
 
 if TYPE_CHECKING:
     from segue.sessions.listing import Listed
-
-
-LOOKED_AT = 100
-"""How many turns of an agent are looked through for what it was last run with in a role."""
-
-
-class Remembered(msgspec.Struct, frozen=True):
-    """Who answers: as asked, else as before."""
-
-    agent: str | None = None
-    account: str | None = None
-    """An empty one: none, because that was said or was so before. None: as configured."""
-    model: str | None = None
-    role: str = ""
-
-
-def remembered_options(ask: TurnRequest, store: Store, known: Conversation | None) -> Remembered:
-    """An account names its agent; an agent brings the account and the model it last had here."""
-    role = _said(ask.role, known.role if known is not None else "") or ""
-    if known is None:
-        return Remembered(ask.agent, _account(ask.account), _said(ask.model), role)
-    if ask.account not in (None, NONE) and ask.agent is None:
-        same = ask.account == known.account
-        return Remembered(None, ask.account, _said(ask.model, known.model if same else None), role)
-    agent = ask.agent or known.agent or None
-    account, model = _last_of(agent, role, store, known)
-    return Remembered(agent, _account(ask.account, account), _said(ask.model, model), role)
-
-
-def _said(now: str | None, before: str | None = None) -> str | None:
-    """What was said now, else before; ``none`` takes back what was said before."""
-    wanted = before if now is None else now
-    return None if now == NONE else wanted
-
-
-def _account(now: str | None, before: str | None = None) -> str | None:
-    """That there was no account is remembered like any other: a default that is set later changes nothing."""
-    return "" if now == NONE else before if now is None else now
-
-
-def _last_of(
-    agent: str | None, role: str, store: Store, known: Conversation
-) -> tuple[str | None, str | None]:
-    """The account and model with which this agent last ran here, in the same role if it had it before."""
-    if (agent, role) == (known.agent, known.role):
-        return known.account, known.model
-    turns = store.turns_of(known.id, agent or "", LOOKED_AT)
-    same = [turn for turn in turns if turn.voice.role == role] or turns
-    return (same[-1].account, same[-1].model) if same else (None, None)
-
-
-def resolve_agent(
-    wanted_agent: str | None, wanted_account: str | None, config: Config, env: Mapping[str, str]
-) -> tuple[Agent, str | None, Account | None]:
-    """The agent and the account: as asked, else as configured, else the first agent installed.
-
-    An empty account is asked for, too: that there be none.
-    """
-    open_to_all = wanted_account is None and wanted_agent is None
-    named = config.defaults.account if open_to_all else wanted_account
-    account = _chosen_account(named, config) if named else None
-    wanted = wanted_agent or (account.agent if account else config.defaults.agent)
-    agent = registry.get(wanted, config) if wanted is not None else _installed(config, env)
-    if account is None:
-        return agent, *(_own_account(agent.facts.name, config) if wanted_account is None else (None, None))
-    if agent.facts.name != account.agent:
-        raise Misuse(f'the account "{named}" is of {account.agent}, not of {agent.facts.name}')
-    return agent, named, account
-
-
-def _chosen_account(name: str, config: Config) -> Account:
-    if name not in config.accounts:
-        known = ", ".join(config.accounts) or "none"
-        raise Misuse(f'there is no account "{name}" in config.toml (known: {known})')
-    return config.accounts[name]
-
-
-def _own_account(agent: str, config: Config) -> tuple[str | None, Account | None]:
-    """The account that an agent uses unless told otherwise: the default one if it is its, or its namesake."""
-    for name in (config.defaults.account, agent):
-        if name is not None and name in config.accounts and config.accounts[name].agent == agent:
-            return name, config.accounts[name]
-    return None, None
-
-
-def _installed(config: Config, env: Mapping[str, str]) -> Agent:
-    agents = registry.preferred(config)
-    for agent in agents:
-        try:
-            probe.find(agent, env=env, configured=config.commands.get(agent.facts.name))
-        except NotInstalled:
-            continue
-        return agent
-    raise NotInstalled(
-        f"no agent is installed; install one ({agents[0].facts.install}), or try without: --agent rehearsal"
-    )
 
 
 class Prepared(msgspec.Struct, frozen=True, kw_only=True):
@@ -213,32 +113,16 @@ def prepare(
     """
     ask = msgspec.structs.replace(ask, here=str(here), environment=tuple(sorted(env)))
     known = store.conversation(ask.conversation)
-    adopted = None
-    if ask.adopt is not None:
-        from segue.turns import adopt
-
-        here_config = here_config or load(env, here)
-        ask, adopted = adopt.find_adoptable(ask, env, store, here_config)
+    ask, adopted, here_config = _adopted(ask, env, store, here, here_config)
     cwd = _directory(_place(ask, known, env, here, here_config))
-    same = here_config is not None and cwd == Path(os.path.abspath(here))
-    config = here_config if here_config is not None and same else load(env, cwd)
+    config = here_config if cwd == Path(os.path.abspath(here)) else None
+    config = config or load(env, cwd)
     before = remembered_options(ask, store, known)
     agent, account_name, account = resolve_agent(before.agent, before.account, config, env)
-    mine = account or Account(agent=agent.facts.name)
-    child = child_environment(
-        env,
-        registry.variables(),
-        keys_withheld=agent.facts.keys,
-        account_env=mine.env,
-        pass_env=mine.pass_env,
-    )
-    home = Path(mine.home) if mine.home else None
-    if home is not None:
-        child = msgspec.structs.replace(child, env={**child.env, **agent.home_env(home)})
     segue_home = home_of(env)
+    child, home = _surroundings(agent, account, env)
     command = config.commands.get(agent.facts.name)
     runtime = probe.probe(agent, env=child.env, configured=command, cache=segue_home.probes)
-    home = home or agent.default_home(child.env)
     now_ms = clock.now_ms()
     told = store.grant(known.id, Voice(agent.facts.name, before.role)) if known is not None else Grant()
     may = grant_terms(ask, told, config.defaults, runtime.capabilities, name_of(agent, runtime))
@@ -263,6 +147,36 @@ def prepare(
         adopted=adopted,
         elsewhere=config.defaults.directory != "remembered" and not _is_inside(here, cwd),
     )
+
+
+def _adopted(
+    ask: TurnRequest, env: Mapping[str, str], store: Store, here: Path, here_config: Config | None
+) -> tuple[TurnRequest, Listed | None, Config | None]:
+    """The request with what a session brings along that is to be adopted."""
+    if ask.adopt is None:
+        return ask, None, here_config
+    from segue.turns.adopt import find_adoptable
+
+    here_config = here_config or load(env, here)
+    return *find_adoptable(ask, env, store, here_config), here_config
+
+
+def _surroundings(
+    agent: Agent, account: Account | None, env: Mapping[str, str]
+) -> tuple[ChildEnvironment, Path]:
+    """The environment that the CLI gets, and its home."""
+    mine = account or Account(agent=agent.facts.name)
+    child = child_environment(
+        env,
+        registry.variables(),
+        keys_withheld=agent.facts.keys,
+        account_env=mine.env,
+        pass_env=mine.pass_env,
+    )
+    if not mine.home:
+        return child, agent.default_home(child.env)
+    home = Path(mine.home)
+    return msgspec.structs.replace(child, env={**child.env, **agent.home_env(home)}), home
 
 
 def as_of_now(prepared: Prepared, store: Store) -> Prepared:

@@ -115,6 +115,22 @@ def build_turn(
     ``way_on``: the command that goes on from a failure.
     """
     outcomes = [each for _, each in made]
+    return msgspec.structs.replace(
+        _bare_turn(facts, outcome, duration_ms),
+        next=way_on,
+        usage=sum((each.usage for each in outcomes), Usage()),
+        cost_usd=_sum(each.cost_usd for each in outcomes),
+        cost_estimated=any(each.cost_estimated for each in outcomes),
+        saved=saved or Saved(),
+        tools_run=_tools_run(outcomes or [outcome]),
+        tools_denied=_denied(outcomes or [outcome]),
+        attempts=tuple(_shown(*each) for each in made),
+        notices=tuple(notices),
+    )
+
+
+def _bare_turn(facts: TurnFacts, outcome: Outcome, duration_ms: int) -> Turn:
+    """Without what its attempts add up to."""
     return Turn(
         run=facts.run,
         conversation=facts.key,
@@ -135,18 +151,14 @@ def build_turn(
         status=outcome.status,
         failure=shown_failure(outcome),
         retry_of=facts.retry_of,
-        next=way_on,
-        usage=sum((each.usage for each in outcomes), Usage()),
-        cost_usd=_sum(each.cost_usd for each in outcomes),
-        cost_estimated=any(each.cost_estimated for each in outcomes),
+        usage=Usage(),
+        cost_usd=None,
+        cost_estimated=False,
         predicted_usd=facts.predicted_usd,
-        saved=saved or Saved(),
         context=outcome.context,
         model_turns=outcome.model_turns,
-        tools_run=_tools_run(outcomes or [outcome]),
-        tools_denied=_denied(outcomes or [outcome]),
-        attempts=tuple(_shown(*each) for each in made),
-        notices=tuple(notices),
+        tools_run=outcome.tools_run,
+        attempts=(),
         duration_ms=duration_ms,
     )
 

@@ -84,21 +84,13 @@ def commit(
     pin = result.pin or (attempts[0].result.pin if len(attempts) > 1 else None)
     if pin is not None and session is not None:
         pin = msgspec.structs.replace(pin, session=session.id)
-    answer = result.answer
+    answer, ended = result.answer, _ended(row, turn, now_ms)
     if result.switch_off is not None:
         why = "it did not go on from the place it was told to"
         store.switch_off(plan.runtime.identity, result.switch_off, why, now_ms)
-    settled = msgspec.structs.replace(
-        row,
-        answer=answer.id if answer else None,
-        mode=plan.mode,
-        state=turn.state,
-        told=turn,
-        ended_ms=now_ms,
-    )
     return store.settle(
         Settlement(
-            turn=settled,
+            turn=msgspec.structs.replace(ended, mode=plan.mode, answer=answer.id if answer else None),
             lease=lease,
             answer=(answer, outcome.text) if answer is not None else None,
             session=session,
@@ -108,13 +100,7 @@ def commit(
             retire=_retired(plan, result),
             lineage=_lineage(store, plan, session, now_ms),
             grant=plan.grant,
-            remember=Remembered(
-                agent=plan.voice.agent,
-                account=plan.account,
-                model=row.model,
-                role=plan.voice.role,
-                cwd=str(plan.request.cwd),
-            ),
+            remember=_remembered(row, plan),
         )
     )
 
@@ -136,8 +122,22 @@ def abandon(
     now_ms = clock.now_ms()
     outcome = Outcome(failure=failure, tools_run=calls, tools_denied=None)
     turn = build_turn(TurnFacts.of_row(row, key), outcome, duration_ms=now_ms - row.started_ms)
-    over = msgspec.structs.replace(row, state=turn.state, told=turn, ended_ms=now_ms)
-    return store.settle(Settlement(turn=over, lease=lease, pin=pin))
+    return store.settle(Settlement(turn=_ended(row, turn, now_ms), lease=lease, pin=pin))
+
+
+def _ended(row: TurnRow, turn: Turn, now_ms: int) -> TurnRow:
+    return msgspec.structs.replace(row, state=turn.state, told=turn, ended_ms=now_ms)
+
+
+def _remembered(row: TurnRow, plan: Plan) -> Remembered:
+    """What the next turn of the conversation takes where nothing else is said."""
+    return Remembered(
+        agent=plan.voice.agent,
+        account=plan.account,
+        model=row.model,
+        role=plan.voice.role,
+        cwd=str(plan.request.cwd),
+    )
 
 
 def _session(plan: Plan, outcome: Outcome, result: Result, now_ms: int) -> SessionRow | None:

@@ -22,14 +22,12 @@ from segue.runner.attempt import Answerer, Cancel, Guarded, Listener, Replies
 from segue.store.leases import Lease, LeaseBusy, WaitingTurn, hold, lease_name
 from segue.store.records import KnownRun, TurnRow
 from segue.store.store import Store
-from segue.turns import changes, retries
+from segue.turns import retries
 from segue.turns.attempts import decide, restore, step_down, stepped_words, try_once
-from segue.turns.known_run import known_run
+from segue.turns.changes import forked_if_busy, may_rerun
 from segue.turns.live_turn import Callbacks, LiveTurn
 from segue.turns.message import Again, hear, place, readdress, withdraw
 from segue.turns.prepare import Prepared, as_of_now, once_more
-from segue.turns.recovery import recover
-from segue.turns.reply import settle, unsettled
 from segue.turns.report import report_withdrawn
 from segue.turns.settlement import FinishedAttempt, note_end
 from segue.turns.store_outage import StoreStillAway
@@ -61,7 +59,7 @@ async def run(
         wanted = await run_sync(once_more, prepared, store, failed)
         if failed.message is not None:  # said before a run is made of it: the failure stays the last word
             cut = wanted.ask.cut
-            await run_sync(changes.may_rerun, store, wanted.conversation.id, failed.message, cut)
+            await run_sync(may_rerun, store, wanted.conversation.id, failed.message, cut)
         return await take(wanted, store, callbacks(), failed.message, tried=failed.run)
 
     wanted = prepared.ask.retries
@@ -69,6 +67,8 @@ async def run(
     try:
         first = await take(prepared, store, callbacks(), again)
     except KnownRun as known:
+        from segue.turns.known_run import known_run
+
         return await known_run(prepared, store, known.run, callbacks(), _wait_s(prepared))
     return await retries.persist(first, count, once_again, given_up=lambda: cancel.asked > 0, notice=notice)
 
@@ -86,29 +86,19 @@ async def take(
     ``tried``: the run of the same call that failed just before. Raises ``KnownRun`` where the caller's key
     has a run already.
     """
-    began_ns, until, row = time.monotonic_ns(), 0.0, None
+    began_ns, row = time.monotonic_ns(), None
 
     def never_began(failure: Failure) -> Turn:
         duration_ms = (time.monotonic_ns() - began_ns) // 1_000_000
         return report_withdrawn(prepared, failure, duration_ms, row)
 
     if prepared.ask.fork:
-        prepared, message = await run_sync(changes.forked_if_busy, prepared, store, callbacks.notice, message)
+        prepared, message = await run_sync(forked_if_busy, prepared, store, callbacks.notice, message)
     try:
         failed = await run_sync(retries.repeated, prepared, store) if message is None else None
         again = Again(message, failed, tried)
         prepared, row = await run_sync(hear, prepared, store, again)
-        until = time.monotonic() + _wait_s(prepared)
-        async with _lease(prepared, store, row, callbacks, until) as lease:
-            await recover(prepared, store, lease, row.id, callbacks, until)
-            try:
-                prepared, row = await _begin(prepared, store, row, lease, callbacks, again)
-                return await answer_message(LiveTurn(prepared, store, row, lease, callbacks, began_ns))
-            except (Exception, anyio.get_cancelled_exc_class()) as error:
-                # Nobody of the attempt lives any more, but what it did must be known to the next turn.
-                with suppress(Exception), anyio.CancelScope(shield=True):
-                    await recover(prepared, store, lease, None, callbacks, until, _failure(error))
-                raise
+        return await _in_turn(prepared, store, row, callbacks, again, began_ns)
     except LeaseBusy as busy:
         unheard = Failure("cancelled", "the turn was cancelled before it began")
         turn = never_began(unheard if callbacks.cancel.asked else Failure("session_busy", str(busy)))
@@ -118,6 +108,23 @@ async def take(
         with suppress(Exception):
             withdraw(store, never_began(_failure(error)))
         raise
+
+
+async def _in_turn(
+    prepared: Prepared, store: Store, row: TurnRow, callbacks: Callbacks, again: Again, began_ns: int
+) -> Turn:
+    """Wait for the conversation's lease, settle what others left there, then answer the message."""
+    until = time.monotonic() + _wait_s(prepared)
+    async with _lease(prepared, store, row, callbacks, until) as lease:
+        await _recover(prepared, store, lease, row.id, callbacks, until)
+        try:
+            prepared, row = await _begin(prepared, store, row, lease, callbacks, again)
+            return await answer_message(LiveTurn(prepared, store, row, lease, callbacks, began_ns))
+        except (Exception, anyio.get_cancelled_exc_class()) as error:
+            # Nobody of the attempt lives any more, but what it did must be known to the next turn.
+            with suppress(Exception), anyio.CancelScope(shield=True):
+                await _recover(prepared, store, lease, None, callbacks, until, _failure(error))
+            raise
 
 
 async def answer_message(live: LiveTurn) -> Turn:
@@ -136,8 +143,12 @@ async def answer_message(live: LiveTurn) -> Turn:
             decided, second = await try_once(live, decided, 2)
             attempts.append(second)
             await live.outage(partial(note_end, live.store, second))
+        from segue.turns.reply import settle  # loaded while the agent works
+
         return await settle(live, attempts)
     except StoreStillAway as away:
+        from segue.turns.reply import unsettled
+
         return unsettled(live, attempts, away)
     finally:
         live.recorder.give_up()
@@ -160,6 +171,23 @@ def _lease(
         on_beat=partial(_heed_cancel, store, row.id, cancel),
         waiting=WaitingTurn(store, row.id, row.owner),
     )
+
+
+async def _recover(
+    prepared: Prepared,
+    store: Store,
+    lease: Lease,
+    own: str | None,
+    callbacks: Callbacks,
+    until: float,
+    why: Failure | None = None,
+) -> None:
+    """Settle what a killed Segue left behind, if it left anything."""
+    rows = await run_sync(store.unsettled, prepared.conversation.id)
+    if any(row.id != own and row.state == "running" for row in rows):
+        from segue.turns.recovery import recover
+
+        await recover(prepared, store, lease, own, callbacks, until, why)
 
 
 def _heed_cancel(store: Store, run: str, cancel: Cancel) -> None:

@@ -1,0 +1,77 @@
+"""The texts of messages as the store has them, with what tools showed and why a message has no answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from segue.core.model import Message
+from segue.core.prompt_messages import MessageText, ToolShown, Unanswered
+from segue.store.records import telling
+from segue.store.store import Store
+
+
+def load_texts(store: Store, messages: Sequence[Message]) -> dict[str, MessageText]:
+    """By message id. Tools are looked up only for answers, and only where there is more than one message."""
+    if not messages:
+        return {}
+    texts = store.texts([message.id for message in messages])
+    if len(messages) == 1:
+        (only,) = messages
+        return {only.id: MessageText(only, texts[only.id])}
+    answers = [message.id for message in messages if message.sender == "assistant"]
+    tools = {message: tuple(_tools(rows)) for message, rows in store.tool_events(answers).items()}
+    failed = _failed(store, [each for at, each in enumerate(messages) if _is_unanswered(messages, at)])
+    return {
+        each.id: MessageText(each, texts[each.id], *failed[each.id])
+        if each.id in failed
+        else MessageText(each, texts[each.id], tools.get(each.id, ()))
+        for each in messages
+    }
+
+
+def _is_unanswered(messages: Sequence[Message], at: int) -> bool:
+    """A user message got an answer if one follows it; the last is only just being asked."""
+    last = at == len(messages) - 1
+    return not last and messages[at].sender == "user" and messages[at + 1].sender == "user"
+
+
+def _failed(store: Store, messages: Sequence[Message]) -> dict[str, tuple[tuple[ToolShown, ...], Unanswered]]:
+    """What was done for messages that have no answer, and why they have none."""
+    found: dict[str, tuple[tuple[ToolShown, ...], Unanswered]] = {}
+    runs = store.runs_of([message.id for message in messages])
+    for message in messages:
+        begun = telling([run for run in runs.get(message.id, ()) if run.state != "withdrawn"])
+        told = begun.told if begun is not None else None
+        kind = told.failure.kind if told is not None and told.failure is not None else ""
+        done = told.tools_run if told is not None else 0
+        events = store.events(begun.id) if begun is not None and done != 0 else []
+        found[message.id] = (
+            tuple(_tools((event for _, _, event in events), unfinished=True)),
+            Unanswered(kind, done),
+        )
+    return found
+
+
+def _tools(rows: Iterable[str], unfinished: bool = False) -> Iterable[ToolShown]:
+    """The calls of a turn that were carried out, in order; or those that may have been, if it broke off."""
+    calls: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        event: dict[str, Any] = msgspec.json.decode(row)
+        if event["type"] == "tool-call":
+            calls[event["id"]] = event
+        elif event["type"] == "tool-result":
+            call = calls.pop(event["id"], {})
+            if not event.get("denied"):
+                name = event.get("name") or call.get("name", "a tool")
+                yield ToolShown(name, _asked(call, unfinished) + event.get("output", ""))
+    for call in calls.values() if unfinished else ():
+        yield ToolShown(call["name"], _asked(call, True) + "(it was interrupted before it told a result)")
+
+
+def _asked(call: dict[str, Any], shown: bool) -> str:
+    """What a call was about. Of an answered turn the answer tells that."""
+    given = call.get("input")
+    return f"{msgspec.json.encode(given).decode()}\n" if shown and given else ""
