@@ -1,11 +1,9 @@
 """What is sent: the new message, and before it what this session does not have yet.
 
 A turn with nothing to carry sends the user's text exactly as typed. Otherwise the prompt is a row of parts
-(see ``carried``), and the new message is the last, under the same heading as the user's earlier ones. What
-stays the same from turn to turn stands in front; what is true of this turn alone stands right before the new
-message: so a replay begins with the replay before it.
-
-Standing instructions (system text, skills, project documents): when they are due, and where they go.
+(see ``prompt_parts``), and the new message is the last, under the same heading as the user's earlier ones.
+What stays the same from turn to turn stands in front; what is true of this turn alone stands right before the
+new message: so a replay begins with the replay before it.
 """
 
 from __future__ import annotations

@@ -10,9 +10,7 @@ A part ends where the next one begins, so a prompt grows at its end only: the ne
 begins with this one, byte for byte, and a prompt cache can serve it. No text can forge such a line: where one
 of its lines reads like one, a backslash is put before the dashes (one more, where some stand there already).
 
-Shortens a text to a number of bytes, says how much is missing, and never cuts inside a character.
-
-The few sentences that Segue itself says to an agent.
+The few sentences that Segue itself says to an agent stand here as well.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Everything a decision looks at: the facts, and the user's policy. The checks see nothing else."""
+"""Everything a decision looks at: the checks see this and nothing else."""
 
 from __future__ import annotations
 

@@ -1,10 +1,8 @@
-"""An event as it is recorded: its gist, bounded. The answer stands among the messages, not here.
-
-Keeps a turn's events in the store, beside the turn: whatever the store does, the agent goes on.
+"""Keeps a turn's events in the store, beside the turn: whatever the store does, the agent goes on.
 
 Events wait in a bounded buffer until a thread has written them, in batches, and again and again while the
 store is away; calls of tools are written at once. What finds no room is counted and marked: the stream file
-has it. Fragments of texts that arrive whole are left out.
+has it. Fragments of texts that arrive whole are left out, and so is the answer: it stands among the messages.
 """
 
 from __future__ import annotations
@@ -24,28 +22,6 @@ from segue.system import clock
 
 FIELD_BYTES = 4_000
 """Of one text, one input: several times what is ever shown of it to another voice."""
-
-
-def recorded(event: ev.Event) -> str:
-    """As JSON. A field that is too long is shortened; an input that is becomes the beginning of its JSON."""
-    if isinstance(event, ev.End):  # what it says is said elsewhere, and its record is for the agent alone
-        event = msgspec.structs.replace(event, text=None, raw=None)
-    long = {
-        name: _short(value) for name, value in msgspec.structs.asdict(event).items() if _may_be_long(value)
-    }
-    return msgspec.json.encode(msgspec.structs.replace(event, **long) if long else event).decode()
-
-
-def _may_be_long(value: Any) -> bool:
-    if isinstance(value, str):
-        return len(value) > FIELD_BYTES // 4
-    return isinstance(value, dict | list | tuple) and len(msgspec.json.encode(value)) > FIELD_BYTES
-
-
-def _short(value: Any) -> Any:
-    return elide(value if isinstance(value, str) else msgspec.json.encode(value).decode(), FIELD_BYTES)
-
-
 BATCH = 50
 """So many are written without waiting for more."""
 MOST = 1_000
@@ -154,3 +130,23 @@ class Recorder:
             self._mark(self._seq)
             self._urgent = self._urgent and bool(self._rows)
             self._changed.notify_all()
+
+
+def recorded(event: ev.Event) -> str:
+    """As JSON. A field that is too long is shortened; an input that is becomes the beginning of its JSON."""
+    if isinstance(event, ev.End):  # what it says is said elsewhere, and its record is for the agent alone
+        event = msgspec.structs.replace(event, text=None, raw=None)
+    long = {
+        name: _short(value) for name, value in msgspec.structs.asdict(event).items() if _may_be_long(value)
+    }
+    return msgspec.json.encode(msgspec.structs.replace(event, **long) if long else event).decode()
+
+
+def _may_be_long(value: Any) -> bool:
+    if isinstance(value, str):
+        return len(value) > FIELD_BYTES // 4
+    return isinstance(value, dict | list | tuple) and len(msgspec.json.encode(value)) > FIELD_BYTES
+
+
+def _short(value: Any) -> Any:
+    return elide(value if isinstance(value, str) else msgspec.json.encode(value).decode(), FIELD_BYTES)

@@ -1,9 +1,8 @@
-"""What stays of a run: its raw stream, as evidence. Cleaned of secrets, compressed, and bounded in number.
+"""The directory of a run: the plan of its attempt, and what stays of it afterwards.
 
-What an attempt is about to do, written down before it starts.
-
-Settling needs a plan and what came of it, nothing else: so a turn whose Segue was killed can be settled by
-the next one, from the plan and the stream that stand in the run's directory.
+The plan is written before the agent starts. Settling needs a plan and what came of it, nothing else: so the
+next turn can settle one whose Segue was killed, from the plan and the stream. Once a run is settled its raw
+stream stays as evidence: without secrets, compressed, and bounded in number.
 """
 
 from __future__ import annotations
@@ -26,6 +25,7 @@ from segue.store.leases import native_lease
 from segue.system import clock
 from segue.system.files import whole_file, write_whole
 
+PLAN_FILE = "plan.json"
 STREAMS = ("stdout", "stderr")
 PROCESS = "process.json"
 FORGOTTEN_S = 7 * 24 * 3600
@@ -33,81 +33,6 @@ KEPT_BYTES = 64 * 1024 * 1024
 COMPRESS_BYTES = 64 * 1024
 RUNS_KEPT = 200
 CHUNK = 8 * 1024 * 1024
-
-
-def archive(run_dir: Path, redactor: Redactor) -> str | None:
-    """After the end: take secrets out of what the CLI printed, compress what is large, drop the rest.
-
-    A stream in which a secret was met is not kept at all: it may stand there in fragments as well. Nor is
-    one that is too large to look through. None, or what went wrong: that fails nothing.
-    """
-    trouble: OSError | None = None
-    try:
-        if not run_dir.exists():  # nothing was started
-            return None
-        paths = sorted(run_dir.iterdir())
-        _bound(run_dir.parent)
-    except OSError as error:
-        trouble, paths = error, []
-    for path in paths:
-        try:
-            _settle(path, redactor)
-        except OSError as error:
-            trouble = error
-    return f"{run_dir} could not be cleared up: {trouble.strerror or trouble}" if trouble else None
-
-
-def _settle(path: Path, redactor: Redactor) -> None:
-    if path.name not in STREAMS or (path.name == "stdout" and redactor.found) or _too_large(path):
-        shutil.rmtree(path) if path.is_dir() else path.unlink()
-        return
-    try:
-        _clean(path, redactor)
-    except OSError:  # rather lose it than leave a secret in it
-        path.unlink()
-        raise
-    _compress(path)
-
-
-def _too_large(path: Path) -> bool:
-    return path.stat().st_size > KEPT_BYTES
-
-
-def _clean(path: Path, redactor: Redactor) -> None:
-    """Line by line, so that memory stays flat; the file is written anew only if a secret stands in it."""
-    with path.open("rb") as source:
-        if all(redactor.bytes(line) == line for line in source):
-            return
-    with path.open("rb") as source, whole_file(path) as target:
-        for line in source:
-            target.write(redactor.bytes(line))
-
-
-def _compress(path: Path) -> None:
-    if path.stat().st_size < COMPRESS_BYTES:
-        return
-    with (
-        path.open("rb") as source,
-        whole_file(path.with_name(path.name + ".gz"), durable=False) as raw,
-        gzip.GzipFile(fileobj=raw, compresslevel=1, mode="wb") as packed,
-    ):
-        shutil.copyfileobj(source, packed, CHUNK)
-    path.unlink()
-
-
-def _bound(runs: Path) -> None:
-    """Run ids sort by time: the first names are the oldest. One that was not settled may still run."""
-    names = sorted(entry.name for entry in os.scandir(runs) if entry.is_dir())
-    for name in names[:-RUNS_KEPT]:
-        if not (runs / name / PROCESS).exists() or _age_s(runs / name) > FORGOTTEN_S:
-            shutil.rmtree(runs / name, ignore_errors=True)
-
-
-def _age_s(path: Path) -> float:
-    return clock.now_s() - path.stat().st_mtime
-
-
-PLAN_FILE = "plan.json"
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -195,6 +120,86 @@ def read_plan(run_dir: Path) -> Plan | None:
         return None
 
 
+def session_lease_name(plan: Plan) -> str | None:
+    """A native session that is resumed has one writer too, whatever conversation it is in."""
+    start = plan.request.start
+    if start.mode != "resume" or start.session is None:
+        return None
+    return native_lease(plan.voice.agent, Host(plan.host, plan.host_id), start.session)
+
+
+def archive(run_dir: Path, redactor: Redactor) -> str | None:
+    """After the end: take secrets out of what the CLI printed, compress what is large, drop the rest.
+
+    A stream in which a secret was met is not kept at all: it may stand there in fragments as well. Nor is
+    one that is too large to look through. None, or what went wrong: that fails nothing.
+    """
+    trouble: OSError | None = None
+    try:
+        if not run_dir.exists():  # nothing was started
+            return None
+        paths = sorted(run_dir.iterdir())
+        _bound(run_dir.parent)
+    except OSError as error:
+        trouble, paths = error, []
+    for path in paths:
+        try:
+            _settle(path, redactor)
+        except OSError as error:
+            trouble = error
+    return f"{run_dir} could not be cleared up: {trouble.strerror or trouble}" if trouble else None
+
+
+def _settle(path: Path, redactor: Redactor) -> None:
+    if path.name not in STREAMS or (path.name == "stdout" and redactor.found) or _too_large(path):
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+        return
+    try:
+        _clean(path, redactor)
+    except OSError:  # rather lose it than leave a secret in it
+        path.unlink()
+        raise
+    _compress(path)
+
+
+def _too_large(path: Path) -> bool:
+    return path.stat().st_size > KEPT_BYTES
+
+
+def _clean(path: Path, redactor: Redactor) -> None:
+    """Line by line, so that memory stays flat; the file is written anew only if a secret stands in it."""
+    with path.open("rb") as source:
+        if all(redactor.bytes(line) == line for line in source):
+            return
+    with path.open("rb") as source, whole_file(path) as target:
+        for line in source:
+            target.write(redactor.bytes(line))
+
+
+def _compress(path: Path) -> None:
+    if path.stat().st_size < COMPRESS_BYTES:
+        return
+    with (
+        path.open("rb") as source,
+        whole_file(path.with_name(path.name + ".gz"), durable=False) as raw,
+        gzip.GzipFile(fileobj=raw, compresslevel=1, mode="wb") as packed,
+    ):
+        shutil.copyfileobj(source, packed, CHUNK)
+    path.unlink()
+
+
+def _bound(runs: Path) -> None:
+    """Run ids sort by time: the first names are the oldest. One that was not settled may still run."""
+    names = sorted(entry.name for entry in os.scandir(runs) if entry.is_dir())
+    for name in names[:-RUNS_KEPT]:
+        if not (runs / name / PROCESS).exists() or _age_s(runs / name) > FORGOTTEN_S:
+            shutil.rmtree(runs / name, ignore_errors=True)
+
+
+def _age_s(path: Path) -> float:
+    return clock.now_s() - path.stat().st_mtime
+
+
 def _encode(value: Any) -> Any:
     if isinstance(value, Path):
         return str(value)
@@ -205,11 +210,3 @@ def _decode(kind: type, value: Any) -> Any:
     if issubclass(kind, Path):
         return Path(value)
     raise NotImplementedError(kind)
-
-
-def session_lease_name(plan: Plan) -> str | None:
-    """A native session that is resumed has one writer too, whatever conversation it is in."""
-    start = plan.request.start
-    if start.mode != "resume" or start.session is None:
-        return None
-    return native_lease(plan.voice.agent, Host(plan.host, plan.host_id), start.session)
