@@ -53,16 +53,20 @@ def find_adoptable(
             f"the session is larger than {limit} MB ([continuity] max_session_mb); a smaller copy of it:"
             f" segue sessions repair {name} --trim"
         )
-    mine = store.session(session.place.agent, session.id, host)
-    owner = store.all_pins().get(mine.id) if mine is not None else None
+    stored = store.session(session.place.agent, session.id, host)
+    owner = store.all_pins().get(stored.id) if stored is not None else None
     if owner not in (None, ask.conversation):
         raise Misuse(f"the session belongs to the conversation {owner}; go on with it: segue run {owner}")
-    known = store.conversation(ask.conversation)
-    if known is not None and store.messages(known.id) and (mine is None or mine.conversation != known.id):
+    conversation = store.conversation(ask.conversation)
+    if (
+        conversation is not None
+        and store.messages(conversation.id)
+        and (stored is None or stored.conversation != conversation.id)
+    ):
         raise Misuse(_OTHERS.format(ask.conversation))
     if session.brief.empty:
         raise Misuse(_nothing(session))
-    ours = (mine.account or NONE) if mine is not None and mine.conversation is not None else None
+    ours = (stored.account or NONE) if stored is not None and stored.conversation is not None else None
     account = ask.account or ours or session.place.account
     return msgspec.structs.replace(
         ask, agent=session.place.agent, account=account, cwd=_directory(ask, session)

@@ -85,8 +85,8 @@ def resolve_agent(
 
 def _chosen_account(name: str, config: Config) -> Account:
     if name not in config.accounts:
-        known = ", ".join(config.accounts) or "none"
-        raise Misuse(f'there is no account "{name}" in config.toml (known: {known})')
+        names = ", ".join(config.accounts) or "none"
+        raise Misuse(f'there is no account "{name}" in config.toml (known: {names})')
     return config.accounts[name]
 
 

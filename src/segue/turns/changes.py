@@ -30,18 +30,18 @@ def forked_if_busy(
 
     ``again``: the message to answer once more; in a fork that is its copy.
     """
-    known = store.conversation(prepared.conversation.key)
-    if known is None or not _is_busy(store, known.id, prepared.host):
+    conversation = store.conversation(prepared.conversation.key)
+    if conversation is None or not _is_busy(store, conversation.id, prepared.host):
         return prepared, again
-    made = fork(store, known, None)
-    notice(f"another turn of {known.key} is running: this one goes on in {made.key}")
+    new = fork(store, conversation, None)
+    notice(f"another turn of {conversation.key} is running: this one goes on in {new.key}")
     if again is not None:
-        ids, copies = [message.id for message in store.messages(known.id)], store.messages(made.id)
+        ids, copies = [message.id for message in store.messages(conversation.id)], store.messages(new.id)
         at = ids.index(again) if again in ids else len(copies)
         if at >= len(copies):
             raise Misuse("the message to run again is being answered right now, or waits for its turn")
         again = copies[at].id
-    return msgspec.structs.replace(prepared, conversation=made), again
+    return msgspec.structs.replace(prepared, conversation=new), again
 
 
 def fork(store: Store, conversation: Conversation, key: str | None, upto: str | None = None) -> Conversation:
@@ -140,9 +140,9 @@ def undo(store: Store, conversation: Conversation) -> ChangeRow:
 
 def known_conversation(store: Store, key: str) -> Conversation:
     """The conversation of that key, or ``Misuse`` with what there is."""
-    found = store.conversation(key)
-    if found is not None:
-        return found
+    conversation = store.conversation(key)
+    if conversation is not None:
+        return conversation
     from difflib import get_close_matches
 
     close = get_close_matches(key, [each.conversation.key for each in store.conversations()], 1)
@@ -162,18 +162,18 @@ def as_said(store: Store, message: Message, options: Options) -> Options:
 def _allowed(store: Store, message: Message) -> Options:
     """What was said to a run that never began: of any other, its voice remembers it."""
     runs = store.runs_of([message.id]).get(message.id, [])
-    told = runs[-1].told if runs and runs[-1].state == "withdrawn" else None
-    if told is None:
+    turn = runs[-1].told if runs and runs[-1].state == "withdrawn" else None
+    if turn is None:
         return {}
-    terms = told.terms
+    terms = turn.terms
     held = {
         "permission": terms.permission,
         "allow_tools": terms.allow_tools,
         "deny_tools": terms.deny_tools,
         "budget_usd": terms.budget_usd,
     }
-    said = {name: value for name, value in held.items() if value and name not in terms.remembered}
-    return cast("Options", {name.removesuffix("_usd"): value for name, value in said.items()})
+    given = {name: value for name, value in held.items() if value and name not in terms.remembered}
+    return cast("Options", {name.removesuffix("_usd"): value for name, value in given.items()})
 
 
 @asynccontextmanager
@@ -200,19 +200,19 @@ def find_message(
         return _last(store, conversation, [each for each in messages if sender in (None, each.sender)])
     number = named.removeprefix("#")
     if number.isdecimal() and 1 <= int(number) <= len(messages):
-        found = messages[int(number) - 1]
+        message = messages[int(number) - 1]
     else:
         run = store.turn(named)
         wanted = run.message if run is not None and run.conversation == conversation.id else named
-        said = [*messages, *_unheard(store, conversation.id)]
-        matching = [message for message in said if message.id == wanted]
+        candidates = [*messages, *_unheard(store, conversation.id)]
+        matching = [message for message in candidates if message.id == wanted]
         if not matching:
             last = f"its messages are #1 to #{len(messages)}" if messages else "it has none"
             raise Misuse(f'{conversation.key} has no message "{named}"; {last}')
-        found = matching[0]
-    if sender is not None and found.sender != sender:
-        raise Misuse(f"{named} was said by the {found.sender}; name a message of the {sender}")
-    return found
+        message = matching[0]
+    if sender is not None and message.sender != sender:
+        raise Misuse(f"{named} was said by the {message.sender}; name a message of the {sender}")
+    return message
 
 
 def _last(store: Store, conversation: Conversation, placed: list[Message]) -> Message:

@@ -21,8 +21,10 @@ REMEMBERED = 10
 
 def forecast(gathered: Gathered, prepared: Prepared) -> Outlook:
     situation, pin, agent = gathered.situation, gathered.pin, prepared.agent.facts.name
-    told = [turn for turn in gathered.recent if turn.agent == agent and turn.failure is None][-REMEMBERED:]
-    model = prepared.request.model or (pin.model_used if pin else None) or (told[-1].model if told else None)
+    turns = [turn for turn in gathered.recent if turn.agent == agent and turn.failure is None][-REMEMBERED:]
+    model = (
+        prepared.request.model or (pin.model_used if pin else None) or (turns[-1].model if turns else None)
+    )
     habits = prepared.agent.facts.habits
     last_ms = max((ms for name, ms in gathered.last_used.items() if name == agent), default=0)
     return Outlook(
@@ -32,11 +34,11 @@ def forecast(gathered: Gathered, prepared: Prepared) -> Outlook:
         context=pin.context.used if pin is not None else None,
         idle_ms=_idle_ms(gathered),
         kept_share=_kept_share(gathered),
-        overhead=_overhead(told),
+        overhead=_overhead(turns),
         overhead_warm=situation.now_ms - last_ms < habits.cache_ms,
-        repeated=tokens_of(told[-1].sent.bytes) if told and told[-1].mode == "replay" else 0,
-        output=expected(turn.usage.output for turn in told),
-        requests=max(1, expected((turn.model_turns for turn in told), 1)),
+        repeated=tokens_of(turns[-1].sent.bytes) if turns and turns[-1].mode == "replay" else 0,
+        output=expected(turn.usage.output for turn in turns),
+        requests=max(1, expected((turn.model_turns for turn in turns), 1)),
         price=price_for(model, prepared.config.prices) if model else None,
     )
 

@@ -73,9 +73,11 @@ class KilledTurn:
     def made(self) -> Conclusion:
         if not self.is_near:
             return []
-        found = [(attempt, plans.read_plan(Path(attempt.run_dir))) for attempt in self.attempts]
-        started = [(attempt, plan) for attempt, plan in found if plan and (plan.run_dir / "stdout").exists()]
-        return [] if found and found[-1][1] is None else started
+        planned = [(attempt, plans.read_plan(Path(attempt.run_dir))) for attempt in self.attempts]
+        started = [
+            (attempt, plan) for attempt, plan in planned if plan and (plan.run_dir / "stdout").exists()
+        ]
+        return [] if planned and planned[-1][1] is None else started
 
     def agent(self) -> Agent | None:
         return self.here.agent(self.row.voice.agent)

@@ -116,24 +116,24 @@ class Planner:
         )
 
     def _start(self, mode: Mode, home: Path, request: Request) -> tuple[Start, Totals]:
-        prepared, pin, found = self.prepared, self.gathered.pin, self.gathered.found
-        sessions = prepared.agent.format
+        prepared, pin, stored = self.prepared, self.gathered.pin, self.gathered.found
+        session_format = prepared.agent.format
         if mode not in NATIVE or pin is None:
             chosen = prepared.runtime.capabilities.choose_id and prepared.ask.save
             return Start("fresh", new_id=clock.new_uuid() if chosen else None), ZERO
-        if home != prepared.home and sessions is not None:  # a private home has a copy of the session
-            found = sessions.find(home, pin.native_id, request.cwd) or found
+        if home != prepared.home and session_format is not None:  # a private home has a copy of the session
+            stored = session_format.find(home, pin.native_id, request.cwd) or stored
         if mode == "resume":
-            if sessions is not None and found is not None:
-                sessions.make_resumable(found, prepared.runtime)
+            if session_format is not None and stored is not None:
+                session_format.make_resumable(stored, prepared.runtime)
             return Start("resume", pin.native_id), pin.totals
         anchor = self.situation.cut.anchor
-        if sessions is None or found is None or anchor is None:
+        if session_format is None or stored is None or anchor is None:
             raise NoPlace
         wanted = CutRequest(
             anchor=anchor, new_id=clock.new_uuid(), home=home, request=request, runtime=prepared.runtime
         )
-        start = sessions.cut(found, wanted)
+        start = session_format.cut(stored, wanted)
         if start is None:
             raise NoPlace
         return start, pin.totals if start.mode == "branch" else ZERO
@@ -143,20 +143,22 @@ class Planner:
         failed = {c.check: c.detail for c in self.decision.checks if c.verdict == "fail" and c.detail}
         if mode in NATIVE:
             grown = "end" in failed and self.gathered.pin is not None and self.gathered.pin.ended is None
-            told = [failed["pressure"]] if "pressure" in failed else []
-            return (*told, f"{failed['end']}; went on from where we left it") if grown else tuple(told)
+            pressure = [failed["pressure"]] if "pressure" in failed else []
+            return (
+                (*pressure, f"{failed['end']}; went on from where we left it") if grown else tuple(pressure)
+            )
         if mode == "fresh" and self.situation.earlier and self.situation.blank is None:
             why = next(rung.why for rung in self.decision.rungs if rung.mode == "recap")
             return (f"nothing of the conversation was carried over: {why}",)
         if mode == "fresh":
             return (failed["account"],) if "account" in failed else ()
         how = INSTEAD.get(mode, "")
-        left = (c for c in self.decision.checks if c.check in (*LOST, "pressure") and "resume" in c.bars)
-        said = [f"{check.detail}; {how}" for check in left]
+        lost = (c for c in self.decision.checks if c.check in (*LOST, "pressure") and "resume" in c.bars)
+        notices = [f"{check.detail}; {how}" for check in lost]
         if "size" in failed and self.gathered.pin is not None:
             name = self.gathered.pin.native_id[:8]
-            said.append(f"a smaller copy of it: segue sessions repair {name} --trim")
-        return tuple(said)
+            notices.append(f"a smaller copy of it: segue sessions repair {name} --trim")
+        return tuple(notices)
 
     def _unasked(self, mode: Mode, request: Request) -> tuple[str, ...]:
         """A session keeps the tool that asks, or is without it, for as long as it lives."""

@@ -117,15 +117,19 @@ def prepare(
     cwd = _directory(_place(ask, known, env, here, here_config))
     config = here_config if cwd == Path(os.path.abspath(here)) else None
     config = config or load(env, cwd)
-    before = remembered_options(ask, store, known)
-    agent, account_name, account = resolve_agent(before.agent, before.account, config, env)
+    remembered = remembered_options(ask, store, known)
+    agent, account_name, account = resolve_agent(remembered.agent, remembered.account, config, env)
     segue_home = home_of(env)
     child, home = _surroundings(agent, account, env)
     command = config.commands.get(agent.facts.name)
     runtime = probe.probe(agent, env=child.env, configured=command, cache=segue_home.probes)
     now_ms = clock.now_ms()
-    told = store.grant(known.id, Voice(agent.facts.name, before.role)) if known is not None else Grant()
-    may = grant_terms(ask, told, config.defaults, runtime.capabilities, name_of(agent, runtime))
+    remembered_grant = (
+        store.grant(known.id, Voice(agent.facts.name, remembered.role)) if known is not None else Grant()
+    )
+    granted = grant_terms(
+        ask, remembered_grant, config.defaults, runtime.capabilities, name_of(agent, runtime)
+    )
     return Prepared(
         run=clock.new_id(now_ms),
         ask=ask,
@@ -135,11 +139,11 @@ def prepare(
         agent=agent,
         account=account_name,
         runtime=runtime,
-        request=request_of(ask, config, agent, runtime, cwd, before.model, may),
-        granted=may,
+        request=request_of(ask, config, agent, runtime, cwd, remembered.model, granted),
+        granted=granted,
         instructions=instructions_of(ask, config),
-        model=before.model,
-        role=before.role,
+        model=remembered.model,
+        role=remembered.role,
         child=child,
         home=home,
         host=this_host(config.store.host, segue_home),
@@ -185,14 +189,16 @@ def as_of_now(prepared: Prepared, store: Store) -> Prepared:
     Under the conversation's lease, so that nobody changes it any more.
     """
     agent, runtime, config = prepared.agent, prepared.runtime, prepared.config
-    told = store.grant(prepared.conversation.id, prepared.voice)
-    may = grant_terms(prepared.ask, told, config.defaults, runtime.capabilities, name_of(agent, runtime))
+    remembered_grant = store.grant(prepared.conversation.id, prepared.voice)
+    granted = grant_terms(
+        prepared.ask, remembered_grant, config.defaults, runtime.capabilities, name_of(agent, runtime)
+    )
     login = _login(agent, prepared.home, prepared.child.env)
-    if (may, login) == (prepared.granted, prepared.login):
+    if (granted, login) == (prepared.granted, prepared.login):
         return prepared
     cwd = prepared.request.cwd
-    request = request_of(prepared.ask, config, agent, runtime, cwd, prepared.model, may)
-    return msgspec.structs.replace(prepared, granted=may, login=login, request=request)
+    request = request_of(prepared.ask, config, agent, runtime, cwd, prepared.model, granted)
+    return msgspec.structs.replace(prepared, granted=granted, login=login, request=request)
 
 
 def _login(agent: Agent, home: Path, env: Mapping[str, str]) -> str:
@@ -201,8 +207,8 @@ def _login(agent: Agent, home: Path, env: Mapping[str, str]) -> str:
 
 
 def _conversation(key: str, now_ms: int) -> Conversation:
-    made = clock.new_id(now_ms)
-    return Conversation(id=made, key=key, created_ms=now_ms, updated_ms=now_ms)
+    conversation_id = clock.new_id(now_ms)
+    return Conversation(id=conversation_id, key=key, created_ms=now_ms, updated_ms=now_ms)
 
 
 def once_more(prepared: Prepared, store: Store, turn: Turn) -> Prepared:

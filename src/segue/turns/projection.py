@@ -111,11 +111,11 @@ def projected(store: Store, conversation: Conversation, env: Mapping[str, str], 
 
 def list_projected(store: Store, env: Mapping[str, str], here: Path) -> list[Summary]:
     """All conversations, each in the state that it is really in."""
-    found = store.conversations()
-    if not any(each.unfinished for each in found):
-        return found
+    summaries = store.conversations()
+    if not any(each.unfinished for each in summaries):
+        return summaries
     around = _here("", env, here)
-    return [_true(store, each, around) if each.unfinished else each for each in found]
+    return [_true(store, each, around) if each.unfinished else each for each in summaries]
 
 
 def project(

@@ -89,9 +89,9 @@ class Recorder:
     def _mark(self, seq: int) -> None:
         """Where events are missing, the last of them says so."""
         if self._left_out:
-            said = ev.Notice(f"{self._left_out:,} events are not recorded here: the store was away")
+            notice = ev.Notice(f"{self._left_out:,} events are not recorded here: the store was away")
             self._left_out = 0
-            self._add(seq, recorded(said))
+            self._add(seq, recorded(notice))
 
     def _add(self, seq: int, json: str) -> None:
         self._rows.append((seq, clock.now_ms(), json))

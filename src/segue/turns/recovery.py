@@ -55,8 +55,8 @@ async def recover(
 
     for row in await run_sync(store.unsettled, prepared.conversation.id):
         if row.id != own and row.state == "running":
-            left = KilledTurn(row, store, Observer.of(prepared), lease.claim, why)
-            await _Recovery(left, prepared, given_up, callbacks.notice).settle()
+            killed = KilledTurn(row, store, Observer.of(prepared), lease.claim, why)
+            await _Recovery(killed, prepared, given_up, callbacks.notice).settle()
 
 
 class _Recovery:

@@ -101,8 +101,8 @@ def _pin(live: LiveTurn, attempts: Sequence[FinishedAttempt], turn: Turn) -> boo
         return True
     # The store may have gone away in the very moment in which it had written it all.
     row = live.store.turn(live.row.id)
-    before = row.told if row is not None else None
-    return before is not None and (before.status, before.duration_ms) == (turn.status, turn.duration_ms)
+    reported = row.told if row is not None else None
+    return reported is not None and (reported.status, reported.duration_ms) == (turn.status, turn.duration_ms)
 
 
 def _write_events(live: LiveTurn) -> None:

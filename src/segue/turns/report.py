@@ -220,16 +220,16 @@ def advised(outcome: Outcome, prepared: Prepared) -> Outcome:
     hint = login_hint(prepared.agent.facts.label, withheld, prepared.account, prepared.agent.facts.name)
     if hint is None:
         return outcome
-    said = Failure("auth", f"{failure.message} ({hint})", failure.reason, failure.until, failure.status)
-    return msgspec.structs.replace(outcome, failure=said)
+    advice = Failure("auth", f"{failure.message} ({hint})", failure.reason, failure.until, failure.status)
+    return msgspec.structs.replace(outcome, failure=advice)
 
 
 def left_alone(outcome: Outcome) -> Outcome:
     """A failure after which it would have stepped down, if it were known that it had done nothing."""
     failure = outcome.failure
     assert failure is not None
-    said = f"{failure.message}; {LEFT_ALONE}"
-    return msgspec.structs.replace(outcome, failure=msgspec.structs.replace(failure, message=said))
+    message = f"{failure.message}; {LEFT_ALONE}"
+    return msgspec.structs.replace(outcome, failure=msgspec.structs.replace(failure, message=message))
 
 
 def refused(attempts: Sequence[Outcome]) -> tuple[str, ...]:
@@ -264,8 +264,8 @@ def _tools_run(attempts: Sequence[Outcome]) -> int | None:
 
 def _denied(attempts: Sequence[Outcome]) -> DeniedTools | None:
     """Of all attempts; None where it cannot be seen."""
-    known = [each.tools_denied for each in attempts if each.tools_denied is not None]
-    return sum(known, DeniedTools()) if len(known) == len(attempts) else None
+    denied = [each.tools_denied for each in attempts if each.tools_denied is not None]
+    return sum(denied, DeniedTools()) if len(denied) == len(attempts) else None
 
 
 def _shown(plan: Plan, outcome: Outcome) -> AttemptShown:
@@ -274,5 +274,5 @@ def _shown(plan: Plan, outcome: Outcome) -> AttemptShown:
 
 
 def _sum(costs: Iterable[float | None]) -> float | None:
-    known = [cost for cost in costs if cost is not None]
-    return sum(known) if known else None
+    amounts = [cost for cost in costs if cost is not None]
+    return sum(amounts) if amounts else None

@@ -31,8 +31,8 @@ def repeated(prepared: Prepared, store: Store) -> TurnRow | None:
     if prepared.ask.via != "run" or prepared.ask.new or prepared.ask.key is not None:
         return None
     runs = [run for run in store.turns(prepared.conversation.id, RECENT) if _may_pass(run)]
-    texts, said = store.texts([run.message for run in runs]), storable(prepared.ask.prompt)
-    same = [run for run in runs if texts.get(run.message) == said]
+    texts, prompt = store.texts([run.message for run in runs]), storable(prepared.ask.prompt)
+    same = [run for run in runs if texts.get(run.message) == prompt]
     return same[-1] if same and still_last(store, same[-1]) else None
 
 

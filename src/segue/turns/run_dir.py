@@ -101,8 +101,8 @@ def gist(plan: Plan) -> bytes:
     """The plan without what was sent, for the store: so much is left should the run's directory be lost."""
     request = plan.request
     bare = Request(prompt="", cwd=request.cwd, start=request.start, model=request.model, save=request.save)
-    kept = msgspec.structs.replace(plan, request=bare, notices=())
-    return msgspec.json.encode(kept, enc_hook=_encode)
+    short = msgspec.structs.replace(plan, request=bare, notices=())
+    return msgspec.json.encode(short, enc_hook=_encode)
 
 
 def recalled_plan(data: bytes) -> Plan | None:

@@ -32,13 +32,15 @@ def bring_back(prepared: Prepared, store: Store, pin: Pin, copy: KeptRow) -> str
     label, here = prepared.agent.facts.label, prepared.host.has(pin)
     home = Path(pin.home) if here else prepared.home
     restore_copy(copy, chunks_of(store, prepared.segue_home.kept), home, behind=not here)
-    sessions = prepared.agent.format
-    found = sessions.find(home, pin.native_id, prepared.request.cwd) if sessions is not None else None
-    if found is None or sessions is None:
+    session_format = prepared.agent.format
+    stored = (
+        session_format.find(home, pin.native_id, prepared.request.cwd) if session_format is not None else None
+    )
+    if stored is None or session_format is None:
         raise SegueError(f"{label} does not find it there")
     if here:
         return f"{label}'s session was gone from disk; restored from our copy"
-    if pin.end is not None and sessions.end(found) != pin.end:
+    if pin.end is not None and session_format.end(stored) != pin.end:
         raise SegueError("it is older than the session")
     store.move_session(prepared.conversation.id, pin, prepared.host, str(home))
     return f"{label}'s session was on {pin.host}; restored here from our copy"

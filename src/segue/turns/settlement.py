@@ -34,22 +34,22 @@ class FinishedAttempt(msgspec.Struct, frozen=True):
 
 def interpret(agent: Agent, plan: Plan, outcome: Outcome, kept: Sequence[Held]) -> Result:
     """What an attempt's outcome means, with a look at the session it left on disk."""
-    sessions = agent.format
-    found: StoredSession | None = None
+    session_format = agent.format
+    stored: StoredSession | None = None
     end: str | None = None
     continued = True
-    if sessions is not None and outcome.session_id is not None:
-        found = sessions.find(plan.home, outcome.session_id, plan.request.cwd)
-        end = sessions.end(found) if found is not None else None
-    if sessions is not None and found is not None and plan.anchor is not None:
-        continued = sessions.continues(found, plan.anchor)
+    if session_format is not None and outcome.session_id is not None:
+        stored = session_format.find(plan.home, outcome.session_id, plan.request.cwd)
+        end = session_format.end(stored) if stored is not None else None
+    if session_format is not None and stored is not None and plan.anchor is not None:
+        continued = session_format.continues(stored, plan.anchor)
     return result_of(
         plan,
         outcome,
-        found,
+        stored,
         kept,
         end=end,
-        known_format=sessions is not None,
+        known_format=session_format is not None,
         continued=continued,
         answer_id=clock.new_id(),
         now_ms=clock.now_ms(),

@@ -260,12 +260,12 @@ def _interrupted(recent: Sequence[TurnRow], in_front: frozenset[str]) -> Turn | 
     """What failed without doing anything does not count, nor what is not shown: whoever goes on still has to
     know."""
     for row in reversed(recent):
-        told = row.told
-        if told is None or row.state == "withdrawn" or row.message not in in_front:
+        turn = row.told
+        if turn is None or row.state == "withdrawn" or row.message not in in_front:
             continue
-        answered = told.failure is None or row.answer is not None
-        if answered or told.tools_run != 0:
-            return None if answered else told
+        answered = turn.failure is None or row.answer is not None
+        if answered or turn.tools_run != 0:
+            return None if answered else turn
     return None
 
 

@@ -40,19 +40,19 @@ def _is_unanswered(messages: Sequence[Message], at: int) -> bool:
 
 def _failed(store: Store, messages: Sequence[Message]) -> dict[str, tuple[tuple[ToolShown, ...], Unanswered]]:
     """What was done for messages that have no answer, and why they have none."""
-    found: dict[str, tuple[tuple[ToolShown, ...], Unanswered]] = {}
+    failed: dict[str, tuple[tuple[ToolShown, ...], Unanswered]] = {}
     runs = store.runs_of([message.id for message in messages])
     for message in messages:
         begun = telling([run for run in runs.get(message.id, ()) if run.state != "withdrawn"])
-        told = begun.told if begun is not None else None
-        kind = told.failure.kind if told is not None and told.failure is not None else ""
-        done = told.tools_run if told is not None else 0
+        turn = begun.told if begun is not None else None
+        kind = turn.failure.kind if turn is not None and turn.failure is not None else ""
+        done = turn.tools_run if turn is not None else 0
         events = store.events(begun.id) if begun is not None and done != 0 else []
-        found[message.id] = (
+        failed[message.id] = (
             tuple(_tools((event for _, _, event in events), unfinished=True)),
             Unanswered(kind, done),
         )
-    return found
+    return failed
 
 
 def _tools(rows: Iterable[str], unfinished: bool = False) -> Iterable[ToolShown]:

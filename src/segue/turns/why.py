@@ -122,14 +122,14 @@ def _settles(row: TurnRow) -> str:
         return "reads an earlier turn to its end whose Segue was killed: its agent still runs"
     if row.state == "withdrawn":
         return "withdraws a message whose process ended while it waited"
-    told = row.told
-    if row.recovery is None or told is None:
+    turn = row.told
+    if row.recovery is None or turn is None:
         return ""
-    if told.failure is None:
+    if turn.failure is None:
         return "writes down an answer that was given after Segue was killed"
-    calls = f"{told.tools_run} tool call{'' if told.tools_run == 1 else 's'}" if told.tools_run else ""
-    after = f" after {calls}" if calls else ", and what it did is not known" if told.tools_run is None else ""
-    how = "was interrupted" if told.failure.kind in CUT_SHORT else f"failed ({told.failure.kind})"
+    calls = f"{turn.tools_run} tool call{'' if turn.tools_run == 1 else 's'}" if turn.tools_run else ""
+    after = f" after {calls}" if calls else ", and what it did is not known" if turn.tools_run is None else ""
+    how = "was interrupted" if turn.failure.kind in CUT_SHORT else f"failed ({turn.failure.kind})"
     return f"settles an earlier turn whose Segue was killed: it {how}{after or ' before it did anything'}"
 
 
