@@ -6,7 +6,7 @@ Nothing is written and nobody is ended: a run may be followed by as many as like
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import closing
 from pathlib import Path
 from typing import BinaryIO
@@ -16,7 +16,6 @@ from anyio.to_thread import run_sync
 
 from segue.agents.base import Agent
 from segue.core import events as ev
-from segue.core.model import Host
 from segue.core.redact import Redactor
 from segue.core.stream import LineSplitter, StreamLine, TurnState
 from segue.core.turn import Turn, status_of
@@ -209,15 +208,3 @@ class _Streams:
         events = self._events[:]
         self._events.clear()
         return events
-
-
-def attempt_runs(store: Store, conversation: str, host: Host) -> bool:
-    """Whether an attempt of a turn that is not settled still runs on this machine, whoever looks after it."""
-    return any(_attempts_alive(store, conversation, host))
-
-
-def _attempts_alive(store: Store, conversation: str, host: Host) -> Iterator[bool]:
-    for row in store.unsettled(conversation):
-        if row.state == "running" and processes.is_near(row.owner, host):
-            for attempt in store.attempts(row.id)[-1:]:
-                yield processes.attempt_lives(Path(attempt.run_dir))

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Literal
 
 from segue.core.model import Host
-from segue.store.leases import is_waiting, judge, lease_name
+from segue.store.leases import judge, lease_name
 from segue.store.records import TurnRow
 from segue.store.store import Store
+from segue.store.waiting_turn import is_waiting
 from segue.system import processes
 
 Liveness = Literal["alive", "orphan", "dead"]
