@@ -21,7 +21,8 @@ import pytest
 from segue.app.workspace import open_workspace
 from segue.core.model import Voice
 from segue.sessions.catalog import SessionCatalog
-from segue.sessions.prune import IdleHome, Prunable, Pruned, Rules, idle_homes, prunable, prune, wanted
+from segue.sessions.idle_homes import IdleHome, idle_homes
+from segue.sessions.prune import Prunable, Pruned, Rules, prunable, prune, wanted
 from segue.store.forks import Adoption
 from segue.store.records import AttemptRow
 from segue.store.store import Store

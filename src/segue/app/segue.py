@@ -43,6 +43,7 @@ from segue.core.errors import Misuse
 from segue.core.events import Event
 from segue.core.ids import conversation_key
 from segue.core.turn import Turn
+from segue.store.leases import held_for_change
 from segue.store.records import Conversation
 from segue.store.store import Store
 from segue.turns import changes
@@ -272,4 +273,10 @@ class Segue:
 
     def _changing(self, conversation: Conversation) -> AbstractAsyncContextManager[None]:
         workspace = self.workspace
-        return changes.changing(workspace.store, conversation, workspace.home, workspace.host, CHANGE_WAIT_S)
+        return held_for_change(
+            workspace.store,
+            conversation,
+            host=workspace.host,
+            locks=workspace.home.locks,
+            wait_s=CHANGE_WAIT_S,
+        )

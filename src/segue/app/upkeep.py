@@ -27,7 +27,8 @@ from segue.sessions.summary import title_of
 
 if TYPE_CHECKING:
     from segue.sessions.copies.restore import CopyShown
-    from segue.sessions.prune import IdleHome, Prunable
+    from segue.sessions.idle_homes import IdleHome
+    from segue.sessions.prune import Prunable
     from segue.store.copies import KeptRow
 
 
@@ -198,7 +199,8 @@ def plan_prune(
     all_sessions: bool = False,
 ) -> PrunePlan:
     """``days`` None: as configured. ``larger_than`` in MB. ``cwd``: only of that project directory."""
-    from segue.sessions.prune import Rules, idle_homes, prunable, wanted
+    from segue.sessions.idle_homes import idle_homes
+    from segue.sessions.prune import Rules, prunable, wanted
 
     catalog, store = catalog_of(workspace), workspace.store
     refuse_unknown_agents(agents, catalog.config)

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from segue.config import declared as template
-from segue.config.declared import DeclaredAgent
+from segue.config.declared import PLACEHOLDERS, DeclaredAgent
 from segue.config.explain import no_such, refused
 from segue.config.home import expand
 from segue.config.schema import FLAT, Account, Config, built_in_agents, is_name
@@ -121,7 +120,7 @@ def _as_list(tables: Tables, path: KeyPath, value: Any) -> Any:
 
 def _has_placeholder(command: Any) -> bool:
     return isinstance(command, list) and any(
-        f"{{{name}}}" in str(part) for part in command for name in template.PLACEHOLDERS
+        f"{{{name}}}" in str(part) for part in command for name in PLACEHOLDERS
     )
 
 

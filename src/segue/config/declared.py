@@ -8,14 +8,9 @@
     session_id = { path = "$.session", when = { type = "init" } }
     text = { path = "$.message.text", when = { type = "message", role = "assistant" } }
 
-Where one ``Where`` is expected in the file, a list of them may stand; they are always lists here.
-
-Command templates: a list of arguments with placeholders.
-
-Arguments in inner brackets belong together and are left out when a placeholder among them has no
-value, so that a flag never stands without its value:
-
-    ["mytool", ["--model", "{model}"], "{prompt_file}"]
+A command is a list of arguments with placeholders. Arguments in inner brackets belong together and are left
+out when a placeholder among them has no value, so that a flag never stands without its value. Where one
+``Where`` is expected in the file, a list of them may stand; they are always lists here.
 """
 
 from __future__ import annotations

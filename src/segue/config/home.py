@@ -1,6 +1,6 @@
-"""Where Segue keeps its own things: ``SEGUE_HOME``, or the platform's user directories.
+"""Where Segue keeps its own things (``SEGUE_HOME``, or the user directories), and which host this is.
 
-Which of those that share a store this is: its name, and an id that a new name does not change.
+A host has a name, and an id that a new name does not change.
 """
 
 from __future__ import annotations

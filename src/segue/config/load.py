@@ -2,11 +2,8 @@
 
     config = load(os.environ, Path.cwd())
 
-Everything is put into one set of tables that remembers where each key came from, and checked once.
-
-A project's ``segue.toml``: somebody else's file until the user trusts its directory.
-
-The sections of all sources in one, each key with the source it came from.
+All sources are put into one set of tables that remembers where each key came from, and checked once. A
+project's ``segue.toml`` is somebody else's file until the user trusts its directory.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ or behind the prompt, older messages may ride in front of it as a transcript. Th
    a line of it reads `--- new message ---` (or a heading `# New message`), or is a lone closing tag
    (`</conversation>`), only what follows the last such line does. The part before it is history.
 
-What the model "knows": only what the request itself carries.
+The model "knows" only what the request itself carries.
 """
 
 from __future__ import annotations

@@ -1,12 +1,10 @@
-"""The HTTP face of the loopback model: which path speaks which wire, and what is kept between requests.
-
-The loopback model: an HTTP server on 127.0.0.1 that speaks four wire protocols and remembers nothing.
+"""The loopback model: an HTTP server on 127.0.0.1 that speaks four wire protocols and remembers nothing.
 
     with LoopbackModel() as model:
-        ...  # point a CLI at model.url, with model.key (see `segue.rehearsal.setup`)
+        ...  # point a CLI at model.url, with model.key (see `segue.rehearsal.stage`)
         model.requests
 
-or `python -m segue.rehearsal.model --port 0 --log FILE`; once it is ready it prints `{"url": …, "key": …}`.
+or `python -m segue.rehearsal.server --port 0 --log FILE`; once it is ready it prints `{"url": …, "key": …}`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Tells listeners what happens in this turn, and nothing that a CLI replays of earlier ones.
+"""One attempt: starts the CLI, follows its stream to the end, and says what happened.
 
-Answers what an agent asks while it runs, without holding up anything else.
-
-One attempt: start the CLI, follow its stream to the end, and say what happened.
+Questions that the agent asks meanwhile are answered without holding up anything else. Listeners hear what
+happens in this turn, and nothing that a CLI replays of earlier ones.
 """
 
 from __future__ import annotations
@@ -33,192 +32,13 @@ from segue.system.files import write_whole
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
-
 Listener = Callable[[ev.Event], None]
 T = TypeVar("T")
-
-
-class Guard:
-    """Looks after a function of the caller's: once it has raised, that is logged and it is called no more."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self.failed: Exception | None = None
-
-    def note(self, error: Exception) -> None:
-        self.failed = error
-        import logging  # nobody waits for it but who needs it
-
-        log = logging.getLogger("segue")
-        log.warning("%s raised %r and is not called any more in this turn", self._name, error)
-        log.debug("where %s raised it", self._name, exc_info=error)
-
-    def told(self) -> str | None:
-        """What the turn says of it, if there is anything to say."""
-        if self.failed is None:
-            return None
-        return f"{self._name} raised {self.failed!r} and was called no more"[:300]
-
-
-class Guarded(Guard, Generic[T]):
-    """One that is told something, and says nothing."""
-
-    def __init__(self, name: str, listener: Callable[[T], None] | None) -> None:
-        super().__init__(name)
-        self._listener = listener
-
-    def __call__(self, what: T) -> None:
-        if self._listener is None or self.failed is not None:
-            return
-        try:
-            self._listener(what)
-        except Exception as error:
-            self.note(error)
-
-
-class ReplayFilter:
-    """Passes events on. Where a resume replays the history, they wait until this turn's message is heard."""
-
-    def __init__(self, listener: Listener | None, request: Request, runtime: Runtime) -> None:
-        self._listener = listener
-        self._prompt = request.prompt
-        self._waiting = runtime.capabilities.replays and request.start.mode != "fresh"
-        self._held: list[ev.Event] = []
-
-    def __call__(self, event: ev.Event) -> None:
-        if isinstance(event, ev.Heard):
-            self._held.clear()
-            self._waiting = self._waiting and event.text.strip() != self._prompt.strip()
-        elif self._waiting:
-            self._held.append(event)
-        elif self._listener is not None:
-            self._listener(event)
-
-    def end(self) -> None:
-        """The message was never heard in so many words: what came after the last one is this turn."""
-        self._waiting = False
-        for event in self._held:
-            self(event)
-
-
-class StreamFold:
-    """Reads the lines of a run to their end: what they say, without secrets, is told and added up."""
-
-    def __init__(
-        self,
-        agent: Agent,
-        request: Request,
-        runtime: Runtime,
-        redactor: Redactor,
-        listener: Listener | None = None,
-    ) -> None:
-        self.state = TurnState()
-        self._agent, self._redact = agent, StreamRedactor(redactor)
-        self._tell = ReplayFilter(listener, request, runtime)
-
-    def feed(self, line: bytes | Oversize) -> Iterator[ev.Event]:
-        """The events of a line as they were read: unaltered, so that what they ask can be answered."""
-        raw = None if isinstance(line, Oversize) else line
-        for event in events_of(self._agent, line):
-            for shown in self._redact(event, raw):
-                self._add(shown)
-            yield event
-
-    def close(self) -> None:
-        """No more lines come."""
-        for shown in self._redact.rest():
-            self._add(shown)
-        self._tell.end()
-
-    def _add(self, shown: ev.Event) -> None:
-        self.state.add(shown)
-        self._tell(shown)
-
-
 Answerer = Callable[[Question | Permission], Awaitable[Answer]]
-
 PATIENCE_S = 30 * 60.0
 """So long a question waits for its answer; then the agent is told that nobody gave one."""
 NOBODY = Answer(False, "nobody can answer now. Decide for yourself, and say what you assumed.")
 REFUSED = Answer(False, "this run may not use the tool. Go on without it, and say what is missing.")
-
-
-class Replies(Guard):
-    """The caller's function that answers. If it raises, or what it returns is no answer, the agent is told
-    that nobody answers, and goes on."""
-
-    def __init__(self, answerer: Answerer | None) -> None:
-        super().__init__("answer")
-        self._answerer = answerer
-
-    async def reply(self, agent: Agent, event: Question | Permission) -> bytes:
-        """The line that goes back to the agent."""
-        answer = NOBODY if isinstance(event, Question) else REFUSED
-        if self._answerer is None or self.failed is not None:
-            return agent.reply(event, answer)
-        try:
-            with anyio.move_on_after(PATIENCE_S):
-                return agent.reply(event, await self._answerer(event))
-        except Exception as error:
-            self.note(error)
-        return agent.reply(event, answer)
-
-
-class Answering:
-    """Each question waits in a task of its own, so that cancelling and time limits work meanwhile.
-
-    What goes back is built from the event as it was read, not as it is shown: it must be unaltered.
-    """
-
-    def __init__(self, agent: Agent, running: Running, asked: Replies) -> None:
-        self._agent, self._running, self._asked = agent, running, asked
-        self._failure: Exception | None = None
-        self._tasks: TaskGroup
-
-    async def __aenter__(self) -> Answering:
-        self._tasks = anyio.create_task_group()
-        await self._tasks.__aenter__()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._tasks.cancel_scope.cancel()
-        await self._tasks.__aexit__(None, None, None)
-        if error is None and self._failure is not None:
-            raise self._failure
-
-    def take(self, event: Question | Permission) -> None:
-        self._tasks.start_soon(self._answer, event)
-
-    async def _answer(self, event: Question | Permission) -> None:
-        try:
-            await self._running.send(await self._asked.reply(self._agent, event))
-        except Exception as failure:  # ours: the agent would wait for ever
-            self._failure = failure
-            self._running.cancel()
-
-
-class Cancel:
-    """A handle to stop a running attempt, from any thread: once ends it, twice kills it."""
-
-    def __init__(self) -> None:
-        self.asked = 0
-        self._running: Running | None = None
-        self._loop: AbstractEventLoop | None = None
-
-    def __call__(self) -> None:
-        self.asked += 1
-        if self._running is not None and self._loop is not None:
-            with suppress(RuntimeError):  # the loop is closed: it has ended
-                self._loop.call_soon_threadsafe(self._running.cancel)
-
-    def follow(self, running: Running) -> None:
-        from asyncio import get_running_loop
-
-        self._running, self._loop = running, get_running_loop()
-        for _ in range(self.asked):
-            running.cancel()
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):
@@ -312,3 +132,178 @@ def events_of(agent: Agent, line: bytes | Oversize) -> Sequence[ev.Event]:
     if isinstance(line, Oversize):
         return (ev.Unknown("", f"a line of {line.length} bytes was skipped"),)
     return agent.parse(line)
+
+
+class Cancel:
+    """A handle to stop a running attempt, from any thread: once ends it, twice kills it."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self._running: Running | None = None
+        self._loop: AbstractEventLoop | None = None
+
+    def __call__(self) -> None:
+        self.asked += 1
+        if self._running is not None and self._loop is not None:
+            with suppress(RuntimeError):  # the loop is closed: it has ended
+                self._loop.call_soon_threadsafe(self._running.cancel)
+
+    def follow(self, running: Running) -> None:
+        from asyncio import get_running_loop
+
+        self._running, self._loop = running, get_running_loop()
+        for _ in range(self.asked):
+            running.cancel()
+
+
+class StreamFold:
+    """Reads the lines of a run to their end: what they say, without secrets, is told and added up."""
+
+    def __init__(
+        self,
+        agent: Agent,
+        request: Request,
+        runtime: Runtime,
+        redactor: Redactor,
+        listener: Listener | None = None,
+    ) -> None:
+        self.state = TurnState()
+        self._agent, self._redact = agent, StreamRedactor(redactor)
+        self._tell = ReplayFilter(listener, request, runtime)
+
+    def feed(self, line: bytes | Oversize) -> Iterator[ev.Event]:
+        """The events of a line as they were read: unaltered, so that what they ask can be answered."""
+        raw = None if isinstance(line, Oversize) else line
+        for event in events_of(self._agent, line):
+            for shown in self._redact(event, raw):
+                self._add(shown)
+            yield event
+
+    def close(self) -> None:
+        """No more lines come."""
+        for shown in self._redact.rest():
+            self._add(shown)
+        self._tell.end()
+
+    def _add(self, shown: ev.Event) -> None:
+        self.state.add(shown)
+        self._tell(shown)
+
+
+class ReplayFilter:
+    """Passes events on. Where a resume replays the history, they wait until this turn's message is heard."""
+
+    def __init__(self, listener: Listener | None, request: Request, runtime: Runtime) -> None:
+        self._listener = listener
+        self._prompt = request.prompt
+        self._waiting = runtime.capabilities.replays and request.start.mode != "fresh"
+        self._held: list[ev.Event] = []
+
+    def __call__(self, event: ev.Event) -> None:
+        if isinstance(event, ev.Heard):
+            self._held.clear()
+            self._waiting = self._waiting and event.text.strip() != self._prompt.strip()
+        elif self._waiting:
+            self._held.append(event)
+        elif self._listener is not None:
+            self._listener(event)
+
+    def end(self) -> None:
+        """The message was never heard in so many words: what came after the last one is this turn."""
+        self._waiting = False
+        for event in self._held:
+            self(event)
+
+
+class Guard:
+    """Looks after a function of the caller's: once it has raised, that is logged and it is called no more."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self.failed: Exception | None = None
+
+    def note(self, error: Exception) -> None:
+        self.failed = error
+        import logging  # nobody waits for it but who needs it
+
+        log = logging.getLogger("segue")
+        log.warning("%s raised %r and is not called any more in this turn", self._name, error)
+        log.debug("where %s raised it", self._name, exc_info=error)
+
+    def told(self) -> str | None:
+        """What the turn says of it, if there is anything to say."""
+        if self.failed is None:
+            return None
+        return f"{self._name} raised {self.failed!r} and was called no more"[:300]
+
+
+class Guarded(Guard, Generic[T]):
+    """One that is told something, and says nothing."""
+
+    def __init__(self, name: str, listener: Callable[[T], None] | None) -> None:
+        super().__init__(name)
+        self._listener = listener
+
+    def __call__(self, what: T) -> None:
+        if self._listener is None or self.failed is not None:
+            return
+        try:
+            self._listener(what)
+        except Exception as error:
+            self.note(error)
+
+
+class Replies(Guard):
+    """The caller's function that answers. If it raises, or what it returns is no answer, the agent is told
+    that nobody answers, and goes on."""
+
+    def __init__(self, answerer: Answerer | None) -> None:
+        super().__init__("answer")
+        self._answerer = answerer
+
+    async def reply(self, agent: Agent, event: Question | Permission) -> bytes:
+        """The line that goes back to the agent."""
+        answer = NOBODY if isinstance(event, Question) else REFUSED
+        if self._answerer is None or self.failed is not None:
+            return agent.reply(event, answer)
+        try:
+            with anyio.move_on_after(PATIENCE_S):
+                return agent.reply(event, await self._answerer(event))
+        except Exception as error:
+            self.note(error)
+        return agent.reply(event, answer)
+
+
+class Answering:
+    """Each question waits in a task of its own, so that cancelling and time limits work meanwhile.
+
+    What goes back is built from the event as it was read, not as it is shown: it must be unaltered.
+    """
+
+    def __init__(self, agent: Agent, running: Running, asked: Replies) -> None:
+        self._agent, self._running, self._asked = agent, running, asked
+        self._failure: Exception | None = None
+        self._tasks: TaskGroup
+
+    async def __aenter__(self) -> Answering:
+        self._tasks = anyio.create_task_group()
+        await self._tasks.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._tasks.cancel_scope.cancel()
+        await self._tasks.__aexit__(None, None, None)
+        if error is None and self._failure is not None:
+            raise self._failure
+
+    def take(self, event: Question | Permission) -> None:
+        self._tasks.start_soon(self._answer, event)
+
+    async def _answer(self, event: Question | Permission) -> None:
+        try:
+            await self._running.send(await self._asked.reply(self._agent, event))
+        except Exception as failure:  # ours: the agent would wait for ever
+            self._failure = failure
+            self._running.cancel()

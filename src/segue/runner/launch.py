@@ -1,11 +1,7 @@
-"""Starts a command as the leader of its own session and group, or says in one line why it cannot.
+"""Runs a command: starts it, follows what it writes, and ends it for certain.
 
-Runs a command: starts it, follows what it writes, and ends it for certain.
-
-The process leads its own group and writes to files (``capture``), so a killed Segue does it no harm.
-The end is its *exit*, never the end of a stream: a grandchild that keeps stdout open holds nothing up.
-
-Who is ended with it:
+The process leads its own group and writes to files, so a killed Segue does it no harm. The end is its *exit*,
+never the end of a stream: a grandchild that keeps stdout open holds nothing up. Who is ended with it:
 
 - Always: what is left of its group (MCP servers that linger, background jobs). The native session may be
   passed on only when nobody of the group can still write to it.
@@ -43,65 +39,53 @@ if TYPE_CHECKING:
     from segue.core.outcome import Exit
     from segue.core.request import Command
 
-
-async def spawn(
-    command: Command, env: Mapping[str, str], stdin: Stdin, capture: Capture, claims: Sequence[int] = ()
-) -> Process:
-    """Start it. No ``preexec_fn``: that would make every start thirty times slower.
-
-    ``claims``: open files it keeps open for as long as it lives, so that the locks on them outlive us. Its
-    stdout is locked too: that tells of a process that was started but not noted yet, should we be killed.
-    """
-    if not command.cwd.is_dir():
-        raise Misuse(f"the directory {command.cwd} does not exist; choose another with --cwd")
-    stdout, stderr = capture.for_child
-    with suppress(OSError):  # some file systems have no locks
-        fcntl.flock(stdout, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    try:
-        # Shielded: a start that is interrupted half-way would leave a process nobody knows of.
-        with anyio.CancelScope(shield=True):
-            process = await anyio.open_process(
-                command.argv,
-                stdin=stdin.reader,
-                stdout=stdout,
-                stderr=stderr,
-                cwd=command.cwd,
-                env=env,
-                start_new_session=True,
-                pass_fds=claims,
-            )
-    except (OSError, ValueError) as error:
-        raise _refusal(command, env, error) from error
-    stdin.handed_over()
-    capture.handed_over()
-    return process
-
-
-def note_process(run_dir: Path, pid: int, command: Command) -> None:
-    """Write ``process.json``: how a later Segue knows the process again. A power cut ends the process too."""
-    identity = msgspec.json.encode(identify(pid, command.argv[0]))
-    write_whole(run_dir / "process.json", identity, durable=False)
-
-
-def _refusal(command: Command, env: Mapping[str, str], error: OSError | ValueError) -> SegueError:
-    program = command.argv[0]
-    if isinstance(error, ValueError):
-        return Misuse(f"{program} cannot be started: an argument or variable contains a NUL character")
-    if error.errno == errno.E2BIG:
-        return Misuse(f"the command line for {program} is too long for this system; shorten the prompt")
-    if error.filename == str(command.cwd):
-        return Misuse(f"the directory {command.cwd} cannot be entered: {error.strerror}")
-    found = shutil.which(program, path=env.get("PATH"))
-    if found is None and not Path(program).exists():
-        return NotInstalled(f"{program} was not found; install it, or set the command in config.toml")
-    if isinstance(error, FileNotFoundError):
-        return NotInstalled(f"{found or program} cannot be started: the interpreter it names is missing")
-    return NotInstalled(f"{found or program} cannot be started: {error.strerror}")
-
-
 __all__ = ["Limits", "Oversize", "Running", "launch"]
-
 DEFAULTS = Limits()
+
+
+@asynccontextmanager
+async def launch(
+    command: Command,
+    *,
+    env: Mapping[str, str],
+    run_dir: Path,
+    limits: Limits = DEFAULTS,
+    claims: Sequence[int] = (),
+) -> AsyncIterator[Running]:
+    """Start ``command`` in the environment ``env`` plus its own, with its output in ``run_dir``.
+
+    However the block is left, nobody of the process's group outlives it. Raises ``NotInstalled`` or
+    ``Misuse`` when it cannot be started. ``command.files`` are the caller's to write. ``claims``: open files
+    whose locks the process holds too, for as long as it lives.
+    """
+    failure: Exception | None = None
+    run_mark = process_mark(run_dir)
+    with ExitStack() as stack:
+        capture = stack.enter_context(closing(Capture(run_dir)))
+        growth = FileWatch(capture.stdout, capture.stderr)
+        stdin = stack.enter_context(closing(Stdin()))
+        try:
+            process = await spawn(command, {**env, **command.env, MARK: run_mark}, stdin, capture, claims)
+        except SegueError:
+            capture.discard()
+            raise
+        life = Supervisor(process, capture, limits, run_mark)
+        running = Running(process.pid, life, capture, stdin, limits)
+        async with anyio.create_task_group() as tasks:
+            for job in (life.supervise, life.limit_time, life.see_off, running._see_end):
+                tasks.start_soon(job)
+            tasks.start_soon(running._feed, command)
+            tasks.start_soon(running._watch, growth)
+            try:
+                note_process(run_dir, process.pid, command)
+                yield running
+            except Exception as error:
+                failure = error  # raised below: the task group would wrap it
+            finally:
+                await life.leave()
+                tasks.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
 
 
 class Running:
@@ -186,46 +170,56 @@ class Running:
         self._wake.set()
 
 
-@asynccontextmanager
-async def launch(
-    command: Command,
-    *,
-    env: Mapping[str, str],
-    run_dir: Path,
-    limits: Limits = DEFAULTS,
-    claims: Sequence[int] = (),
-) -> AsyncIterator[Running]:
-    """Start ``command`` in the environment ``env`` plus its own, with its output in ``run_dir``.
+async def spawn(
+    command: Command, env: Mapping[str, str], stdin: Stdin, capture: Capture, claims: Sequence[int] = ()
+) -> Process:
+    """Start it. No ``preexec_fn``: that would make every start thirty times slower.
 
-    However the block is left, nobody of the process's group outlives it. Raises ``NotInstalled`` or
-    ``Misuse`` when it cannot be started. ``command.files`` are the caller's to write. ``claims``: open files
-    whose locks the process holds too, for as long as it lives.
+    ``claims``: open files it keeps open for as long as it lives, so that the locks on them outlive us. Its
+    stdout is locked too: that tells of a process that was started but not noted yet, should we be killed.
     """
-    failure: Exception | None = None
-    run_mark = process_mark(run_dir)
-    with ExitStack() as stack:
-        capture = stack.enter_context(closing(Capture(run_dir)))
-        growth = FileWatch(capture.stdout, capture.stderr)
-        stdin = stack.enter_context(closing(Stdin()))
-        try:
-            process = await spawn(command, {**env, **command.env, MARK: run_mark}, stdin, capture, claims)
-        except SegueError:
-            capture.discard()
-            raise
-        life = Supervisor(process, capture, limits, run_mark)
-        running = Running(process.pid, life, capture, stdin, limits)
-        async with anyio.create_task_group() as tasks:
-            for job in (life.supervise, life.limit_time, life.see_off, running._see_end):
-                tasks.start_soon(job)
-            tasks.start_soon(running._feed, command)
-            tasks.start_soon(running._watch, growth)
-            try:
-                note_process(run_dir, process.pid, command)
-                yield running
-            except Exception as error:
-                failure = error  # raised below: the task group would wrap it
-            finally:
-                await life.leave()
-                tasks.cancel_scope.cancel()
-    if failure is not None:
-        raise failure
+    if not command.cwd.is_dir():
+        raise Misuse(f"the directory {command.cwd} does not exist; choose another with --cwd")
+    stdout, stderr = capture.for_child
+    with suppress(OSError):  # some file systems have no locks
+        fcntl.flock(stdout, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    try:
+        # Shielded: a start that is interrupted half-way would leave a process nobody knows of.
+        with anyio.CancelScope(shield=True):
+            process = await anyio.open_process(
+                command.argv,
+                stdin=stdin.reader,
+                stdout=stdout,
+                stderr=stderr,
+                cwd=command.cwd,
+                env=env,
+                start_new_session=True,
+                pass_fds=claims,
+            )
+    except (OSError, ValueError) as error:
+        raise _refusal(command, env, error) from error
+    stdin.handed_over()
+    capture.handed_over()
+    return process
+
+
+def note_process(run_dir: Path, pid: int, command: Command) -> None:
+    """Write ``process.json``: how a later Segue knows the process again. A power cut ends the process too."""
+    identity = msgspec.json.encode(identify(pid, command.argv[0]))
+    write_whole(run_dir / "process.json", identity, durable=False)
+
+
+def _refusal(command: Command, env: Mapping[str, str], error: OSError | ValueError) -> SegueError:
+    program = command.argv[0]
+    if isinstance(error, ValueError):
+        return Misuse(f"{program} cannot be started: an argument or variable contains a NUL character")
+    if error.errno == errno.E2BIG:
+        return Misuse(f"the command line for {program} is too long for this system; shorten the prompt")
+    if error.filename == str(command.cwd):
+        return Misuse(f"the directory {command.cwd} cannot be entered: {error.strerror}")
+    found = shutil.which(program, path=env.get("PATH"))
+    if found is None and not Path(program).exists():
+        return NotInstalled(f"{program} was not found; install it, or set the command in config.toml")
+    if isinstance(error, FileNotFoundError):
+        return NotInstalled(f"{found or program} cannot be started: the interpreter it names is missing")
+    return NotInstalled(f"{found or program} cannot be started: {error.strerror}")

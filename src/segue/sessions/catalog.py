@@ -1,7 +1,4 @@
-"""Which session is meant: by its id, or by the beginning of it.
-
-All native sessions of this machine, with what Segue knows of them.
-"""
+"""All native sessions of this machine: found by name, with what Segue knows of each."""
 
 from __future__ import annotations
 
@@ -25,66 +22,8 @@ from segue.store.store import Store
 
 LEAST = 4
 """So many characters of an id are needed."""
-
-
-def find_session(places: Sequence[AgentHome], name: str, account: str | None = None) -> Listed:
-    """The one session whose id begins so. ``AGENT:`` or ``AGENT/ACCOUNT:`` in front tells those apart that
-    begin alike. Else ``Misuse``."""
-    who, colon, rest = name.partition(":")
-    agent, slash, named = who.partition("/") if colon else ("", "", "")
-    begin = (rest if colon else name).strip().lower()
-    account = named if slash else account
-    if len(begin) < LEAST:
-        raise Misuse(f'"{name}" is too short for a session\'s id; give {LEAST} characters or more of it')
-    here = [place for place in places if agent in ("", place.agent) and account in (None, place.account)]
-    found = [(place, stored) for place in here for stored in _beginning(place, begin)]
-    whole = [each for each in found if each[1].id.lower() == begin]
-    found = whole or found
-    if not found:
-        raise Misuse(f'there is no session "{name}"; segue sessions ls --all shows those there are')
-    names = {f"{place.agent}{_account(place)}:{stored.id}" for place, stored in found}
-    if len(names) > 1:
-        raise Misuse(f'several sessions begin with "{name}": {", ".join(sorted(names)[:5])}')
-    place, stored = max(found, key=lambda each: each[1].changed_ns)
-    return Listed(place, stored, place.reader.brief(stored))
-
-
-def newest_of(places: Iterable[AgentHome], here: Path, memory: Path | None = None) -> Listed:
-    """The session of a directory that was used last, as the CLIs' own ``--continue`` would take it."""
-    for each in in_directory(list_sessions(places, memory), here):
-        if not each.brief.empty:
-            return each
-    raise Misuse(f"no agent has a session in {here}; segue sessions ls --all shows those elsewhere")
-
-
-def short_names(ids: Iterable[str], least: int = 8) -> dict[str, str]:
-    """For each id so much of it that no other one begins alike."""
-    ordered = sorted(set(ids))
-    names = {}
-    for at, each in enumerate(ordered):
-        beside = [ordered[n] for n in (at - 1, at + 1) if 0 <= n < len(ordered)]
-        shared = max((_shared(each, other) for other in beside), default=0)
-        names[each] = each[: max(least, shared + 1)]
-    return names
-
-
-def _shared(one: str, other: str) -> int:
-    return next((n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), len(one))
-
-
-def short_name(places: Iterable[AgentHome], session: str) -> str:
-    """So much of a session's id that no other one on this machine begins alike."""
-    return short_names([session, *(each.id for place in places for each in place.reader.stored(place.home))])[
-        session
-    ]
-
-
-def _account(place: AgentHome) -> str:
-    return f"/{place.account}" if place.account not in (None, place.agent) else ""
-
-
-def _beginning(place: AgentHome, begin: str) -> list[StoredSession]:
-    return [stored for stored in place.reader.stored(place.home) if stored.id.lower().startswith(begin)]
+NOT_MADE = ("adopt", "fork")
+"""Rows for a session that was there before; whether we made it, the row says that was there first."""
 
 
 class KnownSessions(msgspec.Struct, frozen=True):
@@ -97,11 +36,6 @@ class KnownSessions(msgspec.Struct, frozen=True):
     ours: bool = False
     """A turn of ours made it."""
     row: SessionRow | None = None
-
-
-NOTHING = KnownSessions()
-NOT_MADE = ("adopt", "fork")
-"""Rows for a session that was there before; whether we made it, the row says that was there first."""
 
 
 class SessionCatalog:
@@ -162,6 +96,66 @@ class SessionCatalog:
         return self._known.get((agent, native_id), NOTHING)
 
 
+def find_session(places: Sequence[AgentHome], name: str, account: str | None = None) -> Listed:
+    """The one session whose id begins so. ``AGENT:`` or ``AGENT/ACCOUNT:`` in front tells those apart that
+    begin alike. Else ``Misuse``."""
+    who, colon, rest = name.partition(":")
+    agent, slash, named = who.partition("/") if colon else ("", "", "")
+    begin = (rest if colon else name).strip().lower()
+    account = named if slash else account
+    if len(begin) < LEAST:
+        raise Misuse(f'"{name}" is too short for a session\'s id; give {LEAST} characters or more of it')
+    here = [place for place in places if agent in ("", place.agent) and account in (None, place.account)]
+    found = [(place, stored) for place in here for stored in _beginning(place, begin)]
+    whole = [each for each in found if each[1].id.lower() == begin]
+    found = whole or found
+    if not found:
+        raise Misuse(f'there is no session "{name}"; segue sessions ls --all shows those there are')
+    names = {f"{place.agent}{_account(place)}:{stored.id}" for place, stored in found}
+    if len(names) > 1:
+        raise Misuse(f'several sessions begin with "{name}": {", ".join(sorted(names)[:5])}')
+    place, stored = max(found, key=lambda each: each[1].changed_ns)
+    return Listed(place, stored, place.reader.brief(stored))
+
+
+def newest_of(places: Iterable[AgentHome], here: Path, memory: Path | None = None) -> Listed:
+    """The session of a directory that was used last, as the CLIs' own ``--continue`` would take it."""
+    for each in in_directory(list_sessions(places, memory), here):
+        if not each.brief.empty:
+            return each
+    raise Misuse(f"no agent has a session in {here}; segue sessions ls --all shows those elsewhere")
+
+
+def short_names(ids: Iterable[str], least: int = 8) -> dict[str, str]:
+    """For each id so much of it that no other one begins alike."""
+    ordered = sorted(set(ids))
+    names = {}
+    for at, each in enumerate(ordered):
+        beside = [ordered[n] for n in (at - 1, at + 1) if 0 <= n < len(ordered)]
+        shared = max((_shared(each, other) for other in beside), default=0)
+        names[each] = each[: max(least, shared + 1)]
+    return names
+
+
+def short_name(places: Iterable[AgentHome], session: str) -> str:
+    """So much of a session's id that no other one on this machine begins alike."""
+    return short_names([session, *(each.id for place in places for each in place.reader.stored(place.home))])[
+        session
+    ]
+
+
+def _shared(one: str, other: str) -> int:
+    return next((n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), len(one))
+
+
+def _account(place: AgentHome) -> str:
+    return f"/{place.account}" if place.account not in (None, place.agent) else ""
+
+
+def _beginning(place: AgentHome, begin: str) -> list[StoredSession]:
+    return [stored for stored in place.reader.stored(place.home) if stored.id.lower().startswith(begin)]
+
+
 def _known(store: Store, rows: Iterable[SessionRow], host: Host) -> dict[tuple[str, str], KnownSessions]:
     """Rows come newest first; where forks share a session, the one it came from counts.
 
@@ -185,3 +179,6 @@ def _known(store: Store, rows: Iterable[SessionRow], host: Host) -> dict[tuple[s
             row=row if is_here and (row.parent is None or before.row is None) else before.row,
         )
     return found
+
+
+NOTHING = KnownSessions()

@@ -1,9 +1,8 @@
-"""Looks through a session for what would make a resume fail, go wrong or cost too much. Pure.
+"""Checks a session for what would make a resume fail, go wrong or cost too much.
 
 Each finding says what it means and what to do. ``error``: a resume fails, or the agent is sent something
-broken; ``warning``: it works, at a price or not for long.
-
-Gathers what a check of a session has to know beside what stands in it.
+broken; ``warning``: it works, at a price or not for long. ``check`` is pure; ``facts_of`` gathers what it has
+to know beside what stands in the session.
 """
 
 from __future__ import annotations

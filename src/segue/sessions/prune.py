@@ -1,22 +1,15 @@
-"""Which sessions are not needed any more. Pure; whoever calls deletes them.
+"""Prunes sessions: which of them nobody needs any more, and deletes those, each under its lease.
 
 By itself only what Segue made and no conversation would go on with. Never a session that is pinned, running
-or named by somebody.
-
-Private homes of runners that are gone: found, kept from others, deleted.
-
-Deletes sessions that nobody needs any more, each under its lease, and homes of runners that are gone.
+or named by somebody. Homes of runners that are gone are deleted with them.
 """
 
 from __future__ import annotations
 
-import fcntl
-import math
 import os
-import shutil
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 import msgspec
@@ -26,6 +19,7 @@ from segue.core.errors import SegueError
 from segue.core.transcript import Brief, Entry
 from segue.core.usage import count_in_words
 from segue.sessions.catalog import KnownSessions, SessionCatalog
+from segue.sessions.idle_homes import IdleHome, claim_home, remove_home
 from segue.sessions.listing import Listed, in_directory
 from segue.store.leases import LeaseBusy, alone, native_lease
 from segue.store.leases import judge as judge_lease
@@ -33,6 +27,8 @@ from segue.store.store import Store
 from segue.system import clock
 
 DAY_MS = 24 * 3_600_000
+QUIET_MS = 120_000
+"""A session that was written to within this time may be running."""
 
 
 class Candidate(msgspec.Struct, frozen=True, kw_only=True):
@@ -138,99 +134,6 @@ def _whose(each: Candidate) -> str:
     return f"was of {each.known.conversation}" if each.known.conversation else "of no conversation"
 
 
-class IdleHome(msgspec.Struct, frozen=True):
-    """A private home whose runner is gone, and when it was used last."""
-
-    home: Path
-    used_ms: float
-
-
-def idle_homes(runners: Path, days: float, keep: Iterable[str]) -> list[IdleHome]:
-    """Private homes whose runner is gone, without a session that is wanted, and not used for so long."""
-    real = [os.path.realpath(path) for path in keep]
-    found = []
-    for home in sorted(runners.glob("*/*")):
-        if home.is_symlink() or not home.is_dir() or _holds(home, real):
-            continue
-        used = _used_ms(home)
-        if clock.now_s() * 1000 - used >= days * DAY_MS and _free(home):
-            found.append(IdleHome(home, used))
-    return found
-
-
-def _holds(home: Path, real: Iterable[str]) -> bool:
-    """Whether one of these is the home, or lies in it."""
-    root = os.path.realpath(home)
-    return any(path == root or path.startswith(f"{root}{os.sep}") for path in real)
-
-
-def _used_ms(home: Path) -> float:
-    """When something in it was written last. What cannot be looked at may be in use."""
-    try:
-        newest = home.lstat().st_mtime
-    except OSError:
-        return math.inf
-    for path in _logs(home):
-        with suppress(OSError):
-            newest = max(newest, path.lstat().st_mtime)
-    return newest * 1000
-
-
-def _logs(home: Path) -> Iterator[Path]:
-    for folder, _, names in os.walk(home / "logs"):
-        yield from (Path(folder) / name for name in names)
-
-
-def _lock(home: Path) -> int | None:
-    """Its lock, open, if nobody else has it. The file stays: another runner may hold it open."""
-    try:
-        lock = os.open(home.with_name(f"{home.name}.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except OSError:
-        return None
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(lock)
-        return None
-    return lock
-
-
-def _free(home: Path) -> bool:
-    lock = _lock(home)
-    if lock is not None:
-        os.close(lock)
-    return lock is not None
-
-
-def claim_home(idle: IdleHome, held: ExitStack) -> bool:
-    """Keep others out of a home, unless it was used since it was looked at."""
-    lock = _lock(idle.home)
-    if lock is None:
-        return False
-    held.callback(os.close, lock)
-    return _used_ms(idle.home) <= idle.used_ms
-
-
-def remove_home(shelf: SessionCatalog, store: Store, home: Path) -> bool:
-    """While its lock is ours. Not if a pin has come to point there, nor while any session is left in it."""
-    if _holds(home, map(os.path.realpath, store.pinned_homes())):
-        return False
-    for place in shelf.places:
-        if _holds(home, [os.path.realpath(place.home)]) and any(
-            True for _ in place.reader.stored(place.home)
-        ):
-            return False
-    try:
-        shutil.rmtree(home)
-    except OSError:
-        return False
-    return True
-
-
-QUIET_MS = 120_000
-"""A session that was written to within this time may be running."""
-
-
 class Prunable(msgspec.Struct, frozen=True):
     """A session that the rules speak of, and what they say."""
 
@@ -247,10 +150,10 @@ class Pruned(msgspec.Struct, frozen=True, kw_only=True):
     freed: int
 
 
-def prunable(shelf: SessionCatalog, store: Store, rules: Rules, project: Path | None) -> list[Prunable]:
+def prunable(catalog: SessionCatalog, store: Store, rules: Rules, project: Path | None) -> list[Prunable]:
     """What the rules speak of, of all directories or of one."""
     now = clock.now_ms()
-    every = shelf.all()
+    every = catalog.all()
     here = {id(each) for each in (every if project is None else in_directory(every, project))}
     by_key = {(each.place.agent, each.id): each for each in reversed(every)}
     under_way = store.under_way()
@@ -261,8 +164,8 @@ def prunable(shelf: SessionCatalog, store: Store, rules: Rules, project: Path | 
             size=each.stored.size,
             last_used_ms=max(each.last_used_ms, each.stored.changed_ns // 1_000_000),
             brief=each.brief,
-            known=shelf.known(each.place.agent, each.id),
-            running=key in under_way or _runs(shelf, store, each, now),
+            known=catalog.known(each.place.agent, each.id),
+            running=key in under_way or _runs(catalog, store, each, now),
             here=id(each) in here,
         )
         for key, each in by_key.items()
@@ -271,11 +174,11 @@ def prunable(shelf: SessionCatalog, store: Store, rules: Rules, project: Path | 
     return [Prunable(by_key[each.candidate.agent, each.candidate.id], each) for each in verdicts]
 
 
-def wanted(shelf: SessionCatalog, store: Store, chosen: Iterable[Prunable]) -> list[str]:
+def wanted(catalog: SessionCatalog, store: Store, chosen: Iterable[Prunable]) -> list[str]:
     """What no home may be deleted with: where pins point to, and every session and copy that is to stay."""
     going = {each.session.stored.file for each in chosen}
     found = store.pinned_homes()
-    for place in shelf.places:
+    for place in catalog.places:
         for stored in place.reader.stored(place.home):
             if not going.intersection(map(str, (stored.path, *stored.path.parents))):
                 found.append(stored.file)
@@ -283,7 +186,7 @@ def wanted(shelf: SessionCatalog, store: Store, chosen: Iterable[Prunable]) -> l
 
 
 async def prune(
-    shelf: SessionCatalog, store: Store, chosen: Sequence[Prunable], homes: Sequence[IdleHome], locks: Path
+    catalog: SessionCatalog, store: Store, chosen: Sequence[Prunable], homes: Sequence[IdleHome], locks: Path
 ) -> Pruned:
     """Delete them one by one; what cannot be deleted is told, and stops nobody.
 
@@ -294,8 +197,8 @@ async def prune(
         claimed = [idle.home for idle in homes if claim_home(idle, held)]
         for each in chosen:
             try:
-                async with alone(store, _lease(shelf, each.session), host=shelf.host, locks=locks):
-                    why = _delete(shelf, store, each.session)
+                async with alone(store, _lease(catalog, each.session), host=catalog.host, locks=locks):
+                    why = _delete(catalog, store, each.session)
             except (OSError, SegueError, LeaseBusy) as error:
                 failed.append((each, str(error)))
             else:
@@ -303,12 +206,12 @@ async def prune(
                     deleted.append(each)
                 else:
                     kept.append((each, why))
-        gone = tuple(home for home in claimed if remove_home(shelf, store, home))
+        gone = tuple(home for home in claimed if remove_home(catalog.places, store, home))
     freed = sum(each.session.stored.size for each in deleted)
     return Pruned(deleted=tuple(deleted), kept=tuple(kept), failed=tuple(failed), homes=gone, freed=freed)
 
 
-def _delete(shelf: SessionCatalog, store: Store, each: Listed) -> str | None:
+def _delete(catalog: SessionCatalog, store: Store, each: Listed) -> str | None:
     """Not if it was gone on with since it was looked at; nor if it is needed after all: why, then."""
     place = each.place
     seen = place.find(each.id)
@@ -339,12 +242,12 @@ def _needed(store: Store, each: Listed, seen: StoredSession) -> str | None:
     return f"pinned by {key}" if key is not None else None
 
 
-def _lease(shelf: SessionCatalog, each: Listed) -> str:
-    return native_lease(each.place.agent, shelf.host, each.id)
+def _lease(catalog: SessionCatalog, each: Listed) -> str:
+    return native_lease(each.place.agent, catalog.host, each.id)
 
 
-def _runs(shelf: SessionCatalog, store: Store, each: Listed, now: int) -> bool:
+def _runs(catalog: SessionCatalog, store: Store, each: Listed, now: int) -> bool:
     if now - each.stored.changed_ns // 1_000_000 < QUIET_MS:
         return True
-    row = store.lease(_lease(shelf, each))
-    return row is not None and judge_lease(row, shelf.host) != "dead"
+    row = store.lease(_lease(catalog, each))
+    return row is not None and judge_lease(row, catalog.host) != "dead"

@@ -1,8 +1,6 @@
-"""What was said in a session, as the messages of a conversation. Pure.
+"""Reads a session: page by page from its end, as it grows, or as the messages of a conversation.
 
-A session while it is being written: what is new in it, as it comes.
-
-A session page by page, the newest first, without reading more of its file than the page needs.
+A page takes no more of the file than it needs.
 """
 
 from __future__ import annotations
@@ -18,6 +16,64 @@ from segue.core.errors import Misuse
 from segue.core.prompt_parts import user_words
 from segue.core.transcript import Entry, is_message
 from segue.sessions.agent_homes import AgentHome
+
+EVERY_S = 0.25
+SIZE = 100
+_PLACE = re.compile(r"(-?\d{1,18})\.(\d{1,9})")
+
+
+class Page(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Some events in the order in which they happened. ``first_id`` is the cursor for the page before."""
+
+    first_id: str | None
+    has_more: bool
+    size: int
+    events: tuple[Entry, ...]
+
+
+def all_entries(_: Entry) -> bool:
+    return True
+
+
+def newest_page(
+    reader: SessionArchive,
+    stored: StoredSession,
+    *,
+    anchor_to_latest: bool = True,
+    before_id: str | None = None,
+    size: int = SIZE,
+    wanted: Callable[[Entry], bool] = all_entries,
+) -> Page:
+    """The newest page, or the one before an event. A record is never torn apart by the end of a page."""
+    if before_id is None and not anchor_to_latest:
+        raise Misuse("a page is the latest, or the one before an event: name the event")
+    events: list[Entry] = []
+    first, more = None, False
+    for record in _before(reader, stored, before_id):
+        entries = [entry for entry in record.entries if wanted(entry)]
+        if not entries:
+            continue
+        if events and len(events) + len(entries) > size:
+            more = True
+            break
+        events.extend(reversed(entries))
+        first = entries[0].id
+    return Page(first_id=first, has_more=more, size=len(events), events=tuple(reversed(events)))
+
+
+def page_around(reader: SessionArchive, stored: StoredSession, event: str, size: int = SIZE) -> Page:
+    """The page that ends with an event."""
+    record = _record(reader, stored, event)
+    before = newest_page(
+        reader, stored, before_id=entry_id(record.start), size=max(size - len(record.entries), 1)
+    )
+    events = (*before.events, *record.entries)
+    return Page(
+        first_id=before.first_id or record.entries[0].id,
+        has_more=before.has_more,
+        size=len(events),
+        events=events,
+    )
 
 
 class SessionMessage(msgspec.Struct):
@@ -92,9 +148,6 @@ def _follow(leaf: Entry, chain: dict[str, Entry], places: dict[str, int], kept: 
         at = chain[at.parent]
 
 
-EVERY_S = 0.25
-
-
 def follow_session(
     place: AgentHome,
     stored: StoredSession,
@@ -136,64 +189,6 @@ def end_of(reader: SessionArchive, stored: StoredSession) -> int:
         return 0
     whole = any(record.start == last.start for record in reader.read(stored, last.start))
     return last.next if whole else last.start
-
-
-SIZE = 100
-_PLACE = re.compile(r"(-?\d{1,18})\.(\d{1,9})")
-
-
-class Page(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Some events in the order in which they happened. ``first_id`` is the cursor for the page before."""
-
-    first_id: str | None
-    has_more: bool
-    size: int
-    events: tuple[Entry, ...]
-
-
-def all_entries(_: Entry) -> bool:
-    return True
-
-
-def newest_page(
-    reader: SessionArchive,
-    stored: StoredSession,
-    *,
-    anchor_to_latest: bool = True,
-    before_id: str | None = None,
-    size: int = SIZE,
-    wanted: Callable[[Entry], bool] = all_entries,
-) -> Page:
-    """The newest page, or the one before an event. A record is never torn apart by the end of a page."""
-    if before_id is None and not anchor_to_latest:
-        raise Misuse("a page is the latest, or the one before an event: name the event")
-    events: list[Entry] = []
-    first, more = None, False
-    for record in _before(reader, stored, before_id):
-        entries = [entry for entry in record.entries if wanted(entry)]
-        if not entries:
-            continue
-        if events and len(events) + len(entries) > size:
-            more = True
-            break
-        events.extend(reversed(entries))
-        first = entries[0].id
-    return Page(first_id=first, has_more=more, size=len(events), events=tuple(reversed(events)))
-
-
-def page_around(reader: SessionArchive, stored: StoredSession, event: str, size: int = SIZE) -> Page:
-    """The page that ends with an event."""
-    record = _record(reader, stored, event)
-    before = newest_page(
-        reader, stored, before_id=entry_id(record.start), size=max(size - len(record.entries), 1)
-    )
-    events = (*before.events, *record.entries)
-    return Page(
-        first_id=before.first_id or record.entries[0].id,
-        has_more=before.has_more,
-        size=len(events),
-        events=events,
-    )
 
 
 def _record(reader: SessionArchive, stored: StoredSession, event: str) -> Record:

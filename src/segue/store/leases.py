@@ -3,9 +3,6 @@
 A lease is a row in the store that all machines see, renewed in the background, and on this machine also a
 file lock. It passes on when its holder is dead. What the holder had started may live on: whoever takes the
 conversation over adopts it; whoever only wants its native session waits for it.
-
-A turn that waits shows that it does by a lease of its own, so that everybody who shares the store can tell
-it from one whose process or host is dead.
 """
 
 from __future__ import annotations
@@ -23,13 +20,14 @@ from types import TracebackType
 import anyio
 from anyio.to_thread import run_sync
 
-from segue.core.errors import StoreAway
+from segue.core.errors import InUse, StoreAway
 from segue.core.model import Host, Owner
 from segue.store import lease_rows
 from segue.store.lease_rows import Verdict
-from segue.store.records import Claim, LeaseRow, TurnRow
+from segue.store.records import Claim, Conversation, LeaseRow
 from segue.store.renewer import Renewal
 from segue.store.store import Store
+from segue.store.waiting_turn import WaitingTurn
 from segue.system import processes
 from segue.system.processes import machine_id, this_process
 
@@ -37,6 +35,11 @@ SEEN_S = 2 * lease_rows.RENEW_S
 """So long we must have seen ourselves that a holder elsewhere stands still: the store may have been away."""
 SURELY_DEAD_S = 120
 """After so long by the store's clock alone."""
+OVERTAKEN = "another process took the conversation over while this one stood still"
+POLL_S = (0.05, 0.5)
+"""How often a busy lease is asked for: at first, and when it takes long."""
+AWAY_S = 45.0
+"""So long the store may be away while somebody waits."""
 _HELD: set[str] = set()
 """The tokens of the leases that this process holds."""
 
@@ -145,52 +148,6 @@ class Acquiring:
             self._seen, self._seen_at = seen, now
         self._looked_at = now
         return now - self._seen_at
-
-
-UNSEEN_MS = 10 * 60_000
-"""So long a run elsewhere may take from being heard to showing that it waits. When it was heard was told by
-its own clock, which may be wrong."""
-
-
-class WaitingTurn:
-    """The sign that a run waits. It is shown when ``begin`` is called, and taken back by ``end``."""
-
-    def __init__(self, store: Store, run: str, owner: Owner) -> None:
-        self._store, self._name, self._owner = store, lease_rows.waiting(run), owner
-        self._claim: Claim | None = None
-        self._renewal: Renewal | None = None
-
-    def begin(self, on_beat: Callable[[], object] | None = None) -> None:
-        with suppress(Exception):  # the store may be away; whoever waits waits all the same
-            got = self._store.take_lease(self._name, self._owner, lambda _: "dead")
-            if isinstance(got, lease_rows.Taken):
-                claim = self._claim = got.claim
-                self._renewal = Renewal(lambda: self._store.renew_lease(claim), on_beat=on_beat)
-                self._store.renewer.add(self._renewal)
-
-    def end(self) -> None:
-        if self._renewal is not None:
-            self._store.renewer.remove(self._renewal)
-        if self._claim is not None:
-            with suppress(Exception):
-                self._store.release_lease(self._claim)
-
-
-def is_waiting(store: Store, run: TurnRow, host: Host) -> bool:
-    """Whether somebody still waits to begin this run."""
-    sign = store.lease(lease_rows.waiting(run.id))
-    silent_ms = sign.silent_ms if sign is not None else max(0, store.clock_ms() - run.started_ms)
-    alive = processes.owner_lives(run.owner, host, silent_ms)
-    if alive is not None:
-        return alive
-    return silent_ms < (UNSEEN_MS if sign is None else lease_rows.DEAD_S * 1000)
-
-
-OVERTAKEN = "another process took the conversation over while this one stood still"
-POLL_S = (0.05, 0.5)
-"""How often a busy lease is asked for: at first, and when it takes long."""
-AWAY_S = 45.0
-"""So long the store may be away while somebody waits."""
 
 
 class LeaseBusy(Exception):  # noqa: N818 - it is an answer, not an error
@@ -318,6 +275,31 @@ def alone(
         given_up=lambda: False,
         on_loss=lambda: None,
         adopts=adopts,
+    )
+
+
+@asynccontextmanager
+async def held_for_change(
+    store: Store, conversation: Conversation, *, host: Host, locks: Path, wait_s: float
+) -> AsyncIterator[None]:
+    """Hold the conversation while it is changed. Raises ``InUse`` when a turn of it runs."""
+    try:
+        name = lease_name(conversation.id)
+        async with alone(store, name, host=host, locks=locks, wait_s=wait_s, adopts=True):
+            if attempt_runs(store, conversation.id, host):
+                raise LeaseBusy("one whose Segue was killed; segue run reads it to its end")
+            yield
+    except LeaseBusy as busy:
+        raise InUse(f"{conversation.key} cannot be changed now: {busy}") from None
+
+
+def attempt_runs(store: Store, conversation: str, host: Host) -> bool:
+    """Whether an attempt of a turn that is not settled still runs on this machine, whoever looks after it."""
+    return any(
+        processes.attempt_lives(Path(attempt.run_dir))
+        for row in store.unsettled(conversation)
+        if row.state == "running" and processes.is_near(row.owner, host)
+        for attempt in store.attempts(row.id)[-1:]
     )
 
 

@@ -1,12 +1,11 @@
-"""The two files a process writes to, ``stdout`` and ``stderr`` in its run directory.
+"""Where a process writes to and reads from: ``stdout`` and ``stderr`` are files, stdin is a pipe.
 
-Files, not pipes: when Segue is killed the process goes on unharmed, and a later Segue can go on
-reading. Both are opened for appending, so that ``stderr`` can be cut in place while it is written.
+Files, so that the process goes on unharmed when Segue is killed, and a later Segue can go on reading. Both
+are opened for appending, so that ``stderr`` can be cut in place while it is written.
 
-The pipe into a process: written as fast as it is read, never blocking the loop.
-
-A process that does not read its stdin, or closes it early, is not an error: what it did not want is
-dropped. (A pipe of our own rather than asyncio's: that one keeps a second copy of all it is given.)
+The pipe is written as fast as it is read and never blocks the loop. A process that does not read its stdin,
+or closes it early, is not an error: what it did not want is dropped. (A pipe of our own rather than
+asyncio's: that one keeps a second copy of all it is given.)
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""What the system knows of processes: who they are, in which group, and which of them are ours.
+"""What the system knows of processes: who they are, in which group, which are ours, and whether they live.
 
 ``/proc`` answers where it exists, ``ps`` elsewhere. A zombie counts as gone.
-
-Who holds a lease, and whether they still live: this process, and the process groups of attempts.
 """
 
 from __future__ import annotations

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Sequence
 from typing import cast
 
 import msgspec
 
-from segue.config.home import Home
 from segue.core.errors import InUse, Misuse
 from segue.core.model import Host, Message, Voice
 from segue.core.view import risen
-from segue.store.leases import LeaseBusy, alone, judge, lease_name
+from segue.store.leases import attempt_runs, judge, lease_name
 from segue.store.records import ChangeRow, Conversation
 from segue.store.store import Store
 from segue.system import clock
-from segue.turns.liveness import attempt_runs
 from segue.turns.prepare import Prepared
 from segue.turns.request import NONE, Options
 
@@ -174,21 +171,6 @@ def _allowed(store: Store, message: Message) -> Options:
     }
     given = {name: value for name, value in held.items() if value and name not in terms.remembered}
     return cast("Options", {name.removesuffix("_usd"): value for name, value in given.items()})
-
-
-@asynccontextmanager
-async def changing(
-    store: Store, conversation: Conversation, home: Home, host: Host, wait_s: float
-) -> AsyncIterator[None]:
-    """Hold the conversation while it is changed. Raises ``Misuse`` when a turn of it runs."""
-    try:
-        name = lease_name(conversation.id)
-        async with alone(store, name, host=host, locks=home.locks, wait_s=wait_s, adopts=True):
-            if attempt_runs(store, conversation.id, host):
-                raise LeaseBusy("one whose Segue was killed; segue run reads it to its end")
-            yield
-    except LeaseBusy as busy:
-        raise InUse(f"{conversation.key} cannot be changed now: {busy}") from None
 
 
 def find_message(

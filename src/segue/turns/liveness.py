@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Literal
 
 from segue.core.model import Host
-from segue.store.leases import is_waiting, judge, lease_name
+from segue.store.leases import judge, lease_name
 from segue.store.records import TurnRow
 from segue.store.store import Store
+from segue.store.waiting_turn import is_waiting
 from segue.system import processes
 
 Liveness = Literal["alive", "orphan", "dead"]
@@ -32,16 +33,6 @@ def liveness_of(store: Store, run: TurnRow, host: Host) -> Liveness:
 def under_way(store: Store, conversation: str, host: Host) -> bool:
     """Whether anything of the conversation is at work, or waits for its turn."""
     return any(liveness_of(store, run, host) != "dead" for run in store.unsettled(conversation))
-
-
-def attempt_runs(store: Store, conversation: str, host: Host) -> bool:
-    """Whether an attempt of a turn that is not settled still runs on this machine, whoever looks after it."""
-    return any(
-        processes.attempt_lives(Path(attempt.run_dir))
-        for row in store.unsettled(conversation)
-        if row.state == "running" and processes.is_near(row.owner, host)
-        for attempt in store.attempts(row.id)[-1:]
-    )
 
 
 def _works(run_dir: Path) -> bool:

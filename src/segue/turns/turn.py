@@ -19,9 +19,10 @@ from segue.core.errors import NotInstalled
 from segue.core.outcome import Failure
 from segue.core.turn import Turn
 from segue.runner.attempt import Answerer, Cancel, Guarded, Listener, Replies
-from segue.store.leases import Lease, LeaseBusy, WaitingTurn, hold, lease_name
+from segue.store.leases import Lease, LeaseBusy, hold, lease_name
 from segue.store.records import KnownRun, TurnRow
 from segue.store.store import Store
+from segue.store.waiting_turn import WaitingTurn
 from segue.turns import retries
 from segue.turns.attempts import decide, restore, step_down, stepped_words, try_once
 from segue.turns.changes import forked_if_busy, may_rerun

@@ -13,9 +13,10 @@ import pytest
 from segue.core.model import Host, Owner
 from segue.store import lease_rows, leases
 from segue.store.lease_rows import Busy, Judge, Taken, Verdict
-from segue.store.leases import Lease, LeaseBusy, WaitingTurn
+from segue.store.leases import Lease, LeaseBusy
 from segue.store.records import Claim, LeaseRow, Settlement
 from segue.store.store import Store
+from segue.store.waiting_turn import WaitingTurn
 from segue.system.processes import this_process
 from tests.integration.store.talking import Talk
 from tests.integration.store.where import Where

@@ -8,8 +8,6 @@ questions, usage and cost, and every way to fail. It prints one JSON record per
 line and ends with one of type ``end``. ``REHEARSAL_HOME`` is where its sessions are, ``REHEARSAL_SCENARIO`` a
 scenario as the loopback model takes it.
 Exit code 0: answered; 1: failed (``end`` says how); 2: called wrongly (stderr says how).
-
-The rehearsal agent's command line.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """The rehearsal agent's turn: ask the model, do what it says, ask again, until it has answered.
 
 The model is the loopback model's own script, called in-process: it knows only what the session and the prompt
-carry, and obeys the same directives.
-
-The rehearsal agent's scenario. As each turn is a process, how often a rule was met stands in a file.
+carry, and obeys the same directives. As each turn is a process, how often a rule of the scenario was met
+stands in a file.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from msgspec import Struct
 from segue.core.outcome import by_status
 from segue.core.usage import Usage
 from segue.rehearsal import scenario
-from segue.rehearsal.agent import tools as hands
+from segue.rehearsal.agent import tools
 from segue.rehearsal.agent.store import Message, Session, new_id, now_ms
 from segue.rehearsal.agent.tools import WINDOW, Meter
 from segue.rehearsal.scenario import Tally
@@ -49,7 +48,7 @@ class Stopped(Exception):  # noqa: N818 - a way for a turn to end, not an error 
 
 
 class Settings(Struct, frozen=True):
-    rules: hands.Rules
+    rules: tools.Rules
     cwd: Path
     model: str
     max_turns: int
@@ -67,7 +66,7 @@ class AgentTurn:
         self._emit = emit
         self._answers = answers
         self._script = script
-        self._tools = (*hands.TOOLS, hands.ASK) if answers else hands.TOOLS
+        self._tools = (*tools.TOOLS, tools.ASK) if answers else tools.TOOLS
 
     def run(self, prompt: str) -> Message | None:
         """The message that holds the answer; ``None`` when the model said nothing."""
@@ -144,11 +143,11 @@ class AgentTurn:
         call_id = f"call-{new_id()[:8]}"
         name, given = call.tool.name, call.arguments
         self._add("call", "assistant", msgspec.json.encode({"name": name, "input": given}).decode(), call_id)
-        if name == hands.ASK.name and self._answers is not None and isinstance(given, dict):
+        if name == tools.ASK.name and self._answers is not None and isinstance(given, dict):
             self._add("result", "user", self._question(call_id, given, self._answers), call_id)
             return
         self._emit({"type": "tool_call", "id": call_id, "name": name, "input": given})
-        done = hands.run_tool(name, given, self._settings.rules, self._settings.cwd)
+        done = tools.run_tool(name, given, self._settings.rules, self._settings.cwd)
         self._add("result", "user", done.output, call_id)
         self._emit({"type": "tool_result", "id": call_id, "name": name, **msgspec.to_builtins(done)})
 

@@ -1,9 +1,8 @@
-"""The pieces that copies of sessions are made up of: compressed, and named by what they hold.
+"""What copies of sessions are made up of: pieces named by what they hold, and manifests that name them.
 
-A piece that is named by the hash of its plain bytes is stored once, however many copies hold it, and never
-changes. With SQLite the pieces are files, ``kept/chunks/ab/abcd….zst``; with PostgreSQL, rows of a table.
-
-What a copy of a session is made up of: its files, and the pieces of each. Frozen values.
+A piece is compressed and named by the hash of its plain bytes. So it is stored once, however many copies hold
+it, and never changes. With SQLite the pieces are files, ``kept/chunks/ab/abcd….zst``; with PostgreSQL, rows
+of a table.
 """
 
 from __future__ import annotations

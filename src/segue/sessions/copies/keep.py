@@ -1,6 +1,4 @@
-"""Keeps the copies within their bounds, and collects the pieces that no copy needs any more.
-
-Keeps copies of native sessions, so that no clean-up and no lost disk can take them.
+"""Keeps copies of native sessions, so that no clean-up and no lost disk can take them; within bounds.
 
 A copy is a manifest in the store and the pieces that it names. The pieces are written first and the manifest
 last, in one step: whoever is killed meanwhile leaves the copy of before, and some pieces for the collector.
@@ -18,8 +16,7 @@ import msgspec
 from segue.agents.base import Agent, SessionArchive, SessionFormat, StoredSession
 from segue.config.schema import Keep
 from segue.core.model import Host
-from segue.sessions.copies import chunks as manifests
-from segue.sessions.copies.chunks import Chunks, KeptFile, Manifest, chunks_of
+from segue.sessions.copies.chunks import Chunks, KeptFile, Manifest, chunks_of, read_manifest, write_manifest
 from segue.sessions.copies.pieces import copy_file, untouched, whole_file
 from segue.store.copies import KeptRow
 from segue.store.store import Store
@@ -34,49 +31,6 @@ GARBAGE = 0.1
 UNUSED_S = 600
 """Somebody may just be making a copy of pieces that no manifest names yet."""
 MARK = "swept"
-
-
-def bound_copies(store: Store, chunks: Chunks, limits: Keep, directory: Path) -> None:
-    """After each copy. Mostly that is one look at sums."""
-    now_ms = clock.now_ms()
-    most, oldest_ms = limits.max_mb * MB, now_ms - limits.days * DAY_S * 1000
-    sums = store.copy_totals()
-    too_old = sums.oldest_ms is not None and sums.oldest_ms < oldest_ms
-    dropped = 0
-    if too_old or sums.packed > most:
-        too_much = sums.packed - round(most * ROOM) if sums.packed > most else 0
-        dropped = store.drop_oldest_copies(oldest_ms, too_much, now_ms - DAY_S * 1000)
-    if dropped or sums.garbage > most * GARBAGE or _due(directory / MARK):
-        collect_garbage(store, chunks, directory)
-
-
-def collect_garbage(store: Store, chunks: Chunks, directory: Path, unused_s: float = UNUSED_S) -> None:
-    """Delete the pieces that belong to no copy."""
-    _mark(directory / MARK)
-    there = chunks.sizes()  # before the copies are looked at: what comes later is none of ours
-    copies = [manifests.read_manifest(text) for text in store.copy_manifests()]
-    needed = {chunk.name for copy in copies if copy is not None for chunk in copy.unique()}
-    if None in copies:  # made by another version: nobody knows what it needs
-        return
-    chunks.delete([name for name in there if name not in needed], unused_s)
-    store.clear_copy_garbage()
-
-
-def _due(mark: Path) -> bool:
-    """Once a day at most; for a store that was just made, tomorrow."""
-    try:
-        return clock.now_s() - os.stat(mark).st_mtime > DAY_S
-    except OSError:
-        _mark(mark)
-        return False
-
-
-def _mark(mark: Path) -> None:
-    mark.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    os.close(os.open(mark, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
-    os.utime(mark)
-
-
 TRIES = 3
 
 
@@ -107,9 +61,35 @@ def keep_copy(store: Store, directory: Path, limits: Keep, agent: Agent, session
     return True
 
 
+def bound_copies(store: Store, chunks: Chunks, limits: Keep, directory: Path) -> None:
+    """After each copy. Mostly that is one look at sums."""
+    now_ms = clock.now_ms()
+    most, oldest_ms = limits.max_mb * MB, now_ms - limits.days * DAY_S * 1000
+    sums = store.copy_totals()
+    too_old = sums.oldest_ms is not None and sums.oldest_ms < oldest_ms
+    dropped = 0
+    if too_old or sums.packed > most:
+        too_much = sums.packed - round(most * ROOM) if sums.packed > most else 0
+        dropped = store.drop_oldest_copies(oldest_ms, too_much, now_ms - DAY_S * 1000)
+    if dropped or sums.garbage > most * GARBAGE or _due(directory / MARK):
+        collect_garbage(store, chunks, directory)
+
+
+def collect_garbage(store: Store, chunks: Chunks, directory: Path, unused_s: float = UNUSED_S) -> None:
+    """Delete the pieces that belong to no copy."""
+    _mark(directory / MARK)
+    there = chunks.sizes()  # before the copies are looked at: what comes later is none of ours
+    copies = [read_manifest(text) for text in store.copy_manifests()]
+    needed = {chunk.name for copy in copies if copy is not None for chunk in copy.unique()}
+    if None in copies:  # made by another version: nobody knows what it needs
+        return
+    chunks.delete([name for name in there if name not in needed], unused_s)
+    store.clear_copy_garbage()
+
+
 def _before(row: KeptRow | None, session: SessionFiles) -> Manifest | None:
     """The copy so far, if it can be trusted. What another host says of its files says nothing of ours."""
-    before = manifests.read_manifest(row.manifest) if row is not None else None
+    before = read_manifest(row.manifest) if row is not None else None
     if before is None or row is None or not before.confined:
         return None
     if session.host.has(row) and row.home == str(session.home):
@@ -200,13 +180,28 @@ def _row(session: SessionFiles, made: Manifest, before: KeptRow | None) -> KeptR
         garbage=_garbage(made, before),
         kept_ms=now_ms,
         used_ms=now_ms,
-        manifest=manifests.write_manifest(made),
+        manifest=write_manifest(made),
     )
 
 
 def _garbage(made: Manifest, before: KeptRow | None) -> int:
     """What this copy has left behind and nobody has collected yet."""
-    old = manifests.read_manifest(before.manifest) if before is not None else None
+    old = read_manifest(before.manifest) if before is not None else None
     if before is None or old is None:
         return 0
     return before.garbage + sum(chunk.packed for chunk in old.unique() - made.unique())
+
+
+def _due(mark: Path) -> bool:
+    """Once a day at most; for a store that was just made, tomorrow."""
+    try:
+        return clock.now_s() - os.stat(mark).st_mtime > DAY_S
+    except OSError:
+        _mark(mark)
+        return False
+
+
+def _mark(mark: Path) -> None:
+    mark.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    os.close(os.open(mark, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    os.utime(mark)

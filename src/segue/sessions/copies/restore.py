@@ -1,9 +1,7 @@
-"""The copies that are kept: which one is meant, and where it belongs on this host.
+"""Restores sessions from our copies: which copy is meant, where it belongs, and how it is put there.
 
-Puts a copy of a session back into its place. Nothing that stands there is ever overwritten.
-
-Every piece is checked against its hash and every file against its length before the CLI sees any of them: a
-session comes back whole, or not at all.
+Nothing that stands there is ever overwritten. Every piece is checked against its hash and every file against
+its length before the CLI sees any of them: a session comes back whole, or not at all.
 """
 
 from __future__ import annotations
@@ -21,8 +19,7 @@ from segue.agents import registry
 from segue.config.schema import Config
 from segue.core.errors import Broken, Misuse
 from segue.core.model import Host
-from segue.sessions.copies import chunks as manifests
-from segue.sessions.copies.chunks import Chunks, KeptFile, Manifest, unpack
+from segue.sessions.copies.chunks import Chunks, KeptFile, Manifest, is_below, read_manifest, unpack
 from segue.sessions.copies.pieces import open_regular
 from segue.store.copies import KeptRow
 from segue.store.store import Store
@@ -54,7 +51,7 @@ class CopyShown(msgspec.Struct, frozen=True, kw_only=True):
 
 def shown_copies(row: KeptRow, home: Path | None, keys: Mapping[str, str]) -> CopyShown:
     """``home``: where it belongs, see ``home_on``; ``keys``: the conversations' keys by their ids."""
-    manifest = manifests.read_manifest(row.manifest)
+    manifest = read_manifest(row.manifest)
     manifest = manifest if manifest is not None and manifest.confined else None
     path = home / manifest.root if home is not None and manifest is not None else home
     return CopyShown(
@@ -152,7 +149,7 @@ def restore_copy(row: KeptRow, chunks: Chunks, home: Path, *, behind: bool = Fal
     ``behind``: a file that is the beginning of what was kept, and nothing else, is brought up to date. A host
     has that of a session that went on on another one.
     """
-    manifest = manifests.read_manifest(row.manifest)
+    manifest = read_manifest(row.manifest)
     if manifest is None:
         raise Broken(f"the copy of session {row.native_id} was made by another version of Segue")
     try:
@@ -279,6 +276,6 @@ def _identity(now: os.stat_result) -> _Identity:
 
 
 def _below(path: str) -> PurePosixPath:
-    if not manifests.is_below(path):
+    if not is_below(path):
         raise Broken(f"the copy names a file outside of its home: {path}")
     return PurePosixPath(path)

@@ -4,10 +4,8 @@ It holds no text, only words and places (contentless FTS5), and nothing that can
 files. What was dropped from a file stays behind in the word lists as garbage that no row leads to, until
 there is too much of it. One process writes at a time, under a file lock; everybody may read meanwhile.
 
-Writes the index in a thread of its own: while SQLite sorts words, the next sessions are being read.
-
-Rows and how far their files are read are committed together, so a kill at any moment costs no more than what
-was not committed yet. A whole batch is one statement each: Python is needed only between them.
+The writer has a thread of its own: while SQLite sorts words, the next sessions are read. Rows and how far
+their files are read are committed together, so a kill costs no more than what was not committed yet.
 """
 
 from __future__ import annotations

@@ -1,13 +1,9 @@
-"""What of a session is searched: which entries, and which words of them. Pure.
+"""What is searched and what for: entries and their words, the words that somebody types, and the rank. Pure.
 
-What somebody types to search, as words: quotes are phrases, ``word*`` is a beginning, the rest is literal.
-
-No input is an error of syntax: everything reaches the index in quotes. Pure.
-
-How well a text answers a search: BM25, faded by age, with what was said before what tools put out. Pure.
-
-How common a word is, is estimated from how far one has to go back for its newest rows: to count them all
-would take longer than the search itself.
+In what is typed, quotes are phrases, ``word*`` is a beginning, the rest is literal. No input is an error of
+syntax: everything reaches the index in quotes. The rank is BM25, faded by age, with what was said before what
+tools put out. How common a word is, is estimated from how far one has to go back for its newest rows: to
+count them all would take longer than the search itself.
 """
 
 from __future__ import annotations

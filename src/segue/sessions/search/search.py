@@ -1,6 +1,4 @@
-"""Which rows of the index may answer a search: the newest that match, and what tells how rare words are.
-
-Full-text search over all native sessions: the newest and best matches, each shown from its file.
+"""Full-text search over all native sessions: the newest and best matches, each shown from its file.
 
 The index only says where; what is shown is read there. A row whose file is gone or says something else by
 now is passed over, and its file is read anew with the next update.
@@ -15,8 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from segue.agents.base import Record, StoredSession
-from segue.agents.base import entry_id as place_of
+from segue.agents.base import Record, StoredSession, entry_id
 from segue.core.errors import Broken
 from segue.core.transcript import Entry, Kind
 from segue.sessions.agent_homes import AgentHome
@@ -291,7 +288,7 @@ class _Looking:
         record = self._record(place, row)
         if record is None or record.start != row.at:
             return None
-        entry = next((each for each in record.entries if each.id == place_of(row.at, row.n)), None)
+        entry = next((each for each in record.entries if each.id == entry_id(row.at, row.n)), None)
         same = entry is not None and entry.kind == row.kind and searched(entry) is not None
         return entry if same else None
 

@@ -1,8 +1,7 @@
-"""What an update of the index has to do, told by names, sizes and times alone where that is enough.
+"""Brings the search index up to date: only what is new in grown files is read, what is gone is dropped.
 
-Reads sessions for the index, in batches of rows that are handed over to be written.
-
-Brings the search index up to date: only what is new in grown files is read, what is gone is dropped.
+Names, sizes and times alone say what there is to do, where that is enough. What is read is handed to the
+writer in batches of rows.
 """
 
 from __future__ import annotations

@@ -1,0 +1,125 @@
+"""Rehearses a resume: the real CLI goes on with a copy of a session, against a model on loopback.
+
+The copy lies in a home that is thrown away, no token is spent, and the agent may only read. It runs in the
+session's own directory, though, where the project's own hooks may run.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from segue.agents import probe, registry
+from segue.agents.base import Agent
+from segue.config.schema import Config
+from segue.core.environment import child_environment
+from segue.core.errors import NotInstalled
+from segue.core.request import ModelAddress, Request, RunPlace, Runtime, Start
+from segue.rehearsal.log import LoggedRequest
+from segue.runner.attempt import Task, attempt
+from segue.runner.supervisor import Limits
+from segue.sessions.listing import Listed
+from segue.system import clock
+
+TIME_S = 120.0
+REFUSED = frozenset({"session_rejected", "context_exceeded", "protocol"})
+"""Failures that say something about the session; a machine that is too slow says nothing."""
+PROMPT = "Answer with one word: rehearsed."
+
+
+class Rehearsal(msgspec.Struct, frozen=True):
+    """``resumed`` None: it could not be tried, for the reason ``why``."""
+
+    resumed: bool | None
+    why: str = ""
+    sent: str = ""
+    """All that the model was sent of the session."""
+
+
+async def rehearse(
+    agent: Agent, config: Config, env: Mapping[str, str], cache: Path, session: Listed
+) -> Rehearsal:
+    """Whether the CLI resumes the session."""
+    from segue.rehearsal.server import LoopbackModel
+    from segue.rehearsal.stage import asks_model, on_stage, stage
+
+    if not asks_model(agent.rehearse):
+        return Rehearsal(None, f"{agent.facts.label} cannot be rehearsed")
+    cwd = _workdir(session)
+    if cwd is None:
+        return Rehearsal(None, "the directory it was begun in is gone")
+    sent = _FirstRequest()
+    with (
+        tempfile.TemporaryDirectory(prefix="segue-trial-") as folder,
+        LoopbackModel(kept=0, heard=sent) as model,
+    ):
+        place, name = Path(folder), agent.facts.name
+        address = ModelAddress(model.url, model.key)
+        home = place / name
+        staged = stage(address, place, {name: agent.rehearse}, registry.variables())
+        child = child_environment(
+            on_stage(env, staged), registry.variables(), account_env=staged.by_agent[name]
+        )
+        surroundings = {**child.env, **agent.home_env(home)}
+        try:
+            runtime = probe.probe(
+                agent, env=surroundings, configured=config.commands.get(agent.facts.name), cache=cache
+            )
+        except NotInstalled:
+            return Rehearsal(None, f"{agent.facts.label} is not installed here")
+        _copy_files(session, home)
+        outcome = await attempt(_task(agent, runtime, session, cwd, home, place / "run", surroundings))
+    failure = outcome.failure
+    if failure is not None:
+        refused = failure.kind in REFUSED or failure.status == 400
+        return Rehearsal(False if refused else None, failure.message or failure.kind)
+    return Rehearsal(True, sent=sent.text)
+
+
+class _FirstRequest:
+    """The first request of the conversation itself. All others are forgotten: a session is not to be kept a
+    second time in some log."""
+
+    text = ""
+
+    def __call__(self, request: LoggedRequest) -> None:
+        if not self.text and not request.side:
+            self.text = msgspec.json.encode(request.body).decode()
+
+
+def _workdir(session: Listed) -> Path | None:
+    cwd = Path(session.brief.cwd) if session.brief.cwd else None
+    return cwd if cwd is not None and cwd.is_dir() else None
+
+
+def _task(
+    agent: Agent,
+    runtime: Runtime,
+    session: Listed,
+    cwd: Path,
+    home: Path,
+    run_dir: Path,
+    env: Mapping[str, str],
+) -> Task:
+    return Task(
+        agent=agent,
+        runtime=runtime,
+        request=Request(prompt=PROMPT, cwd=cwd, start=Start("resume", session.id), permission="read"),
+        place=RunPlace(run_dir, home, clock.now_ms()),
+        env=env,
+        home=home,
+        limits=Limits(time_s=TIME_S),
+    )
+
+
+def _copy_files(session: Listed, home: Path) -> None:
+    for path in session.place.reader.files(session.stored):
+        if path.is_symlink() or not path.is_file():
+            continue
+        target = home / path.relative_to(session.stored.home)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(path, target)
