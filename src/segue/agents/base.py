@@ -125,8 +125,8 @@ class SessionFormat(Protocol):
     def cut(self, stored: StoredSession, wanted: CutRequest) -> Start | None:
         """Make a session that ends at an anchor, or say how the CLI makes it by itself.
 
-        The answer is how to start the CLI on it; None where the anchor is not in the session. The original
-        stays as it is. What is written is written whole or not at all.
+        The answer is how to start the CLI on it; None where the anchor is not in the session, or a session
+        cannot end there. The original stays as it is. What is written is written whole or not at all.
         """
         ...
 

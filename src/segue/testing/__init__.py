@@ -1,11 +1,13 @@
 """For those who write an adapter: the conformance kit.
 
-from segue.testing import check_adapter
+from segue.testing import check_adapter, check_sessions
 
 def test_conformance() -> None:
     assert check_adapter(AGENT, [recorded.read_bytes()], outputs=[version_text, help_text]) == []
+    assert check_sessions(AGENT, [home_with_sessions], outputs=[version_text, help_text]) == []
 """
 
 from segue.testing.conformance import check_adapter
+from segue.testing.formats import check_sessions
 
-__all__ = ["check_adapter"]
+__all__ = ["check_adapter", "check_sessions"]

@@ -64,15 +64,21 @@ def silence_is_a_failure(sample: Sample) -> Iterator[str]:
             yield f"conclude: nothing was said, exit code {fall.code}, and yet it counts as answered or saved"
 
 
-def evidence_only_reads(sample: Sample) -> Iterator[str]:
+def evidence_leaves_alone_what_the_run_did_not_touch(sample: Sample) -> Iterator[str]:
+    """It may tidy up after its own run, of which there is nothing here. All else stays as it is."""
     for start in sample.starts:
         with empty_place() as (place, home):
+            strange = [folder / "somebody-else" / "file.json" for folder in (place.run_dir, home)]
+            for path in strange:
+                path.parent.mkdir()
+                path.write_text("{}")
+            before = written(place, home)
             given = (sample.request(start), place, home, TurnState())
             found = call(sample.agent.evidence, *given)
             if not isinstance(found, Mapping):
                 yield f"evidence: {found.why if isinstance(found, Broke) else found} with an empty home"
-            if written(place, home):
-                yield "evidence: it may only read, and wrote files"
+            if written(place, home) != before or any(path.read_text() != "{}" for path in strange):
+                yield "evidence: it may tidy up after its run, but wrote or deleted something else"
 
 
 def replies_are_lines(sample: Sample) -> Iterator[str]:
@@ -160,6 +166,6 @@ CHECKS = (
     any_end_is_concluded,
     what_we_ended_is_told_as_such,
     silence_is_a_failure,
-    evidence_only_reads,
+    evidence_leaves_alone_what_the_run_did_not_touch,
     replies_are_lines,
 )

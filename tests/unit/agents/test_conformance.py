@@ -240,7 +240,7 @@ FAULTS: list[tuple[type[Rehearsal], str]] = [
     (ConcludeUntyped, "conclude: the outcome does not hold what it should"),
     (AlwaysFine, "conclude: nothing was said, exit code 1, and yet it counts as answered"),
     (AlwaysFine, "conclude: a run that was ended by cancelled is told as None"),
-    (EvidenceWrites, "evidence: it may only read"),
+    (EvidenceWrites, "evidence: it may tidy up after its run, but wrote"),
     (RuntimeNeedsOutput, "runtime: raised IndexError"),
     (ReplyOfTwoLines, "reply: it must be one line of bytes"),
 ]
