@@ -315,10 +315,11 @@ def test_a_session_comes_back_from_the_old_version(bench: Bench) -> None:
 def test_a_packed_session_is_read_cut_and_mended(bench: Bench) -> None:
     session, anchors = talk(bench)
     plain = look(bench, session)
+    end = FORMAT.end(plain)
     packed = plain.path.with_name(plain.path.name + ".zst")
     packed.write_bytes(zstandard.compress(plain.path.read_bytes()))
     plain.path.unlink()
-    assert facts(look(bench, session)) == (packed, plain.size, FORMAT.end(plain))
+    assert facts(look(bench, session)) == (packed, plain.size, end)
     ran = resume(bench, cut(bench, session, anchors[1]), "what number?")
     assert (ran.outcome.text, seen(ran)) == ("111", (1, 1, 0, 0, 1, 1))
     assert packed.exists()
