@@ -73,14 +73,13 @@ def lines_of(ends: Ends) -> Iterator[tuple[int, bytes]]:
 
 
 def windows_of(ends: Ends, decode: Decode) -> tuple[Window, ...]:
-    """The windows of a file of one record a line."""
+    """The windows of a file of one record a line. One of a file that is not seen whole may hold no line."""
     parts: dict[bool, list[tuple[int, bytes]]] = {False: [], True: []}
     for start, line in lines_of(ends):
         parts[start >= len(ends.head)].append((start, line))
+    seen = [parts[False]] if ends.whole else list(parts.values())
     return tuple(
-        Window([entry for start, line in part for entry in decode(line, start)], _size(part))
-        for part in parts.values()
-        if part
+        Window([entry for start, line in part for entry in decode(line, start)], _size(part)) for part in seen
     )
 
 
@@ -91,14 +90,14 @@ def brief_of(stored: StoredSession, windows: Sequence[Window], size: int | None 
     prompts = [entry.text.strip() for entry in messages if entry.kind == "user"]
     first, last = _prompts(windows, prompts)
     seen, all_of_it = sum(window.size for window in windows), size or stored.size
-    estimated = 0 < seen < all_of_it and len(windows) > 1
+    estimated = seen < all_of_it and len(windows) > 1
     answered = [entry for entry in entries if entry.tokens is not None and not entry.side]
     return Brief(
         title=first,
         title_by="prompt" if first is not None else None,
         first_prompt=first,
         last_prompt=last,
-        messages=round(len(messages) * all_of_it / seen) if estimated else len(messages),
+        messages=round(len(messages) * all_of_it / seen) if estimated and seen else len(messages),
         messages_estimated=estimated,
         created_ms=next((entry.at_ms for entry in entries if entry.at_ms is not None), None),
         last_used_ms=_newest(entries) or stored.changed_ns // 1_000_000,

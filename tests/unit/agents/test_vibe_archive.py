@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.unit.agents.test_vibe_format import ID, MAKERS, TURNS, begun, old_session, store
+from tests.unit.agents.test_vibe_format import ID, MAKERS, TURNS, answer, begun, old_session, store, user
 
 from segue.agents.base import Record, SessionArchive, StoredSession
 from segue.agents.vibe.adapter import AGENT
@@ -83,6 +83,7 @@ def test_a_store_of_the_new_version_at_a_glance() -> None:
     assert (brief.created_ms, brief.side, brief.empty) == (1794797082472, False, False)
     killed = READER.brief(find(NEW, ORPHAN))
     assert (killed.title, killed.messages) == ("ORPHAN [[shell sleep 60]] [[say late]]", 1)
+    assert (killed.messages_estimated, killed.empty) == (False, False)
 
 
 def test_what_the_new_version_took_in_names_the_old_session_its_parent() -> None:
@@ -122,6 +123,16 @@ def test_what_was_said_before_a_compaction_is_still_read_but_not_restored() -> N
     brief = READER.brief(find(NEW, COMPACTED))
     assert (brief.title or "").startswith("remember number 111")
     assert brief.messages_estimated
+
+
+@MAKERS
+def test_a_prompt_that_fills_the_windows_is_neither_nothing_nor_the_title(tmp_path: Path, make: Any) -> None:
+    make(tmp_path / "one", [[user("x" * 200_000)]])
+    brief = READER.brief(find(tmp_path / "one"))
+    assert (brief.empty, brief.first_prompt, brief.messages_estimated) == (False, None, True)
+    make(tmp_path / "two", [[user("x" * 200_000), answer("y" * 70_000)], [user("two"), answer("second")]])
+    brief = READER.brief(find(tmp_path / "two"))
+    assert (brief.empty, brief.first_prompt, brief.title, brief.last_prompt) == (False, None, None, "two")
 
 
 @pytest.mark.parametrize("home", [OLD, NEW])

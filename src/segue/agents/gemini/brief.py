@@ -10,13 +10,15 @@ from contextlib import suppress
 from itertools import islice
 
 import msgspec
+from msgspec.structs import replace
 
-from segue.agents.base import HEAD, TAIL, StoredSession
+from segue.agents.base import StoredSession
+from segue.agents.decoding import moment_ms
 from segue.agents.gemini import files
 from segue.agents.gemini.entries import entries_of, summary_at
 from segue.agents.gemini.history import Fold, salvage
 from segue.agents.gemini.schema import (
-    DAMAGE,
+    NO_JSON,
     Header,
     Message,
     Rewind,
@@ -26,9 +28,9 @@ from segue.agents.gemini.schema import (
     as_message,
     clean,
     line_of,
-    moment,
     object_of,
 )
+from segue.agents.windows import Ends, read_ends, unreadable_brief
 from segue.core.json_values import as_table
 from segue.core.transcript import Brief
 
@@ -39,22 +41,14 @@ _TITLE, _TITLE_BYTES = re.compile(rb'\n  "summary": ("(?:[^"\\\n]|\\.)*")'), 409
 """Of one object, as its versions indented it: text cannot hold such a line."""
 
 
-class _Windows(msgspec.Struct, frozen=True):
-    head: bytes
-    tail: bytes
-    """Empty where the head is all there is."""
-    size: int
-
-
 def brief(stored: StoredSession) -> Brief:
     try:
-        windows = _windows(stored.file)
+        ends = read_ends(stored.path)
     except OSError as error:
-        trouble = f"it cannot be read: {error.strerror or error}"
         changed_ms = stored.changed_ns // 1_000_000
-        return Brief(cwd=_directory(stored), last_used_ms=changed_ms, trouble=trouble)
+        return replace(unreadable_brief(error), cwd=_directory(stored), last_used_ms=changed_ms)
     glance = _Glance()
-    estimate = (_look_at_lines if stored.appends else _look_at_object)(windows, glance)
+    estimate = (_look_at_lines if stored.appends else _look_at_object)(ends, glance)
     answer = glance.last_paid()
     tokens = answer.tokens or Tokens()
     given = max(0, (tokens.total or 0) - (tokens.input or 0))
@@ -67,27 +61,16 @@ def brief(stored: StoredSession) -> Brief:
         last_prompt=glance.last or glance.first,
         messages=count if estimate is None else estimate,
         messages_estimated=estimate is not None,
-        tokens=glance.total() if not windows.tail else None,
-        created_ms=moment(glance.created),
-        last_used_ms=moment(glance.stamp) or stored.changed_ns // 1_000_000,
+        tokens=glance.total() if ends.whole else None,
+        created_ms=moment_ms(glance.created),
+        last_used_ms=moment_ms(glance.stamp) or stored.changed_ns // 1_000_000,
         model=answer.model,
         context=tokens.input,
         after=given + glance.behind // 4 if tokens.input is not None else 0,
         side=glance.kind == "subagent",
-        empty=not windows.tail and not count and not glance.answers,
+        empty=ends.whole and not count and not glance.answers,
         trouble=None if glance.created is not None else "its beginning is damaged or missing",
     )
-
-
-def _windows(path: str) -> _Windows:
-    opened = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        size = os.fstat(opened).st_size
-        if size <= HEAD + TAIL:
-            return _Windows(os.read(opened, HEAD + TAIL), b"", size)
-        return _Windows(os.read(opened, HEAD), os.pread(opened, TAIL, size - TAIL), size)
-    finally:
-        os.close(opened)
 
 
 def _directory(stored: StoredSession) -> str | None:
@@ -113,7 +96,7 @@ class _Glance(Fold[bool]):
         for raw in filter(None, lines):
             try:
                 line = line_of(raw)
-            except DAMAGE:
+            except NO_JSON:
                 self.other()
                 continue
             if isinstance(line, Message):
@@ -167,32 +150,32 @@ class _Glance(Fold[bool]):
             self.stamp = stamp
 
 
-def _look_at_lines(windows: _Windows, glance: _Glance) -> int | None:
+def _look_at_lines(ends: Ends, glance: _Glance) -> int | None:
     """About how many messages there are, where only some of them are seen."""
-    if not windows.tail:
-        glance.add_lines(windows.head.split(b"\n"))
+    if ends.whole:
+        glance.add_lines(ends.head.split(b"\n"))
         return None
-    *head, _ = windows.head.split(b"\n")
+    *head, _ = ends.head.split(b"\n")
     glance.add_lines(head)
-    estimate = _estimate(glance, sum(map(len, head)) + len(head), windows.size)
-    cut_off, *tail = windows.tail.split(b"\n")
+    estimate = _estimate(glance, sum(map(len, head)) + len(head), ends.size)
+    cut_off, *tail = ends.tail.split(b"\n")
     glance.add_messages(_whole_messages(cut_off))
     glance.add_lines(tail)
     return estimate
 
 
-def _look_at_object(windows: _Windows, glance: _Glance) -> int | None:
+def _look_at_object(ends: Ends, glance: _Glance) -> int | None:
     try:
-        glance.add_header(object_of(windows.head))
-    except DAMAGE:
-        header, messages = salvage(windows.head)
+        glance.add_header(object_of(ends.head))
+    except NO_JSON:
+        header, messages = salvage(ends.head)
         glance.add_header(as_header(header | {"messages": messages}))
-    if not windows.tail:
+    if ends.whole:
         return None
-    estimate = _estimate(glance, len(windows.head), windows.size)
-    glance.add_messages(_whole_messages(windows.tail))
-    with suppress(*DAMAGE):
-        if title := _TITLE.search(windows.tail[-_TITLE_BYTES:]):
+    estimate = _estimate(glance, len(ends.head), ends.size)
+    glance.add_messages(_whole_messages(ends.tail))
+    with suppress(*NO_JSON):
+        if title := _TITLE.search(ends.tail[-_TITLE_BYTES:]):
             glance.title = msgspec.json.decode(title[1], type=str)
     return estimate
 

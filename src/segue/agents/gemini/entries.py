@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from segue.agents.base import entry_id
+from segue.agents.decoding import moment_ms
 from segue.agents.gemini.schema import (
     INTERRUPTED,
     SNAPSHOT,
@@ -26,7 +27,6 @@ from segue.agents.gemini.schema import (
     ToolCall,
     is_command_text,
     is_context_text,
-    moment,
     part_list,
     words_of,
 )
@@ -74,7 +74,7 @@ def _add_message(message: Message, start: int, out: list[Entry]) -> None:
                 id=entry_id(start, len(out)),
                 kind="state" if kind in _NOTES else "unknown",
                 text=words_of(part_list(message.content)),
-                at_ms=moment(message.timestamp),
+                at_ms=moment_ms(message.timestamp),
                 native=message.id or "",
                 label=kind,
                 restored=False,
@@ -108,7 +108,7 @@ def _boundary(message: Message, start: int, out: list[Entry]) -> Entry:
         id=entry_id(start, len(out)),
         kind="boundary",
         text=words_of(part_list(message.content)),
-        at_ms=moment(message.timestamp),
+        at_ms=moment_ms(message.timestamp),
         native=message.id or "",
     )
 
@@ -125,7 +125,7 @@ def _state(start: int, out: list[Entry], label: str, text: str) -> Entry:
 def _add_prompt(message: Message, start: int, out: list[Entry]) -> None:
     parts = part_list(message.content)
     answers = [part.functionResponse for part in parts if part.functionResponse is not None]
-    at_ms, images = moment(message.timestamp), _images(parts)
+    at_ms, images = moment_ms(message.timestamp), _images(parts)
     for n, answer in enumerate(answers):
         out.append(_result(answer, start, out, at_ms, images=images if n == 0 else ()))
     words = words_of(parts)
@@ -158,7 +158,7 @@ def _is_command(parts: list[Part]) -> bool:
 
 
 def _add_answer(message: Message, start: int, out: list[Entry]) -> None:
-    parts, at_ms, native = part_list(message.content), moment(message.timestamp), message.id or ""
+    parts, at_ms, native = part_list(message.content), moment_ms(message.timestamp), message.id or ""
     first = len(out)
     thought = _thought(message, parts)
     if thought:

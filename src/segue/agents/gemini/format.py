@@ -6,16 +6,15 @@ mended files written here.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from contextlib import suppress
-from hashlib import sha256
 from pathlib import Path
 
 import msgspec
 
 from segue.agents import probe
 from segue.agents.base import CutRequest, StoredSession
+from segue.agents.decoding import DAMAGE, login_fingerprint
 from segue.agents.gemini import files
 from segue.agents.gemini.forms import encoded, form_of, new_session, with_project
 from segue.agents.gemini.history import History, last_id, read_history
@@ -109,7 +108,6 @@ FORMAT = GeminiFormat()
 # As Gemini's own files tell it openly: a fingerprint, never the name. Of files with secrets, only whether
 # they are there.
 
-AGAIN_S = 0.05
 BY_VARIABLE = {
     "GOOGLE_GENAI_USE_GCA": "oauth-personal",
     "GOOGLE_GENAI_USE_VERTEXAI": "vertex-ai",
@@ -127,18 +125,9 @@ class _Accounts(msgspec.Struct, frozen=True):
 
 
 def login(home: Path) -> str | None:
-    """None: nobody, or it cannot be told. A file that is just being rewritten gets a second look."""
-    file = home / ".gemini" / "google_accounts.json"
-    for attempt in range(2):
-        try:
-            active = decode(file.read_bytes(), _Accounts).active
-            return sha256(active.encode()).hexdigest()[:16] if active else None
-        except FileNotFoundError:
-            return None
-        except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            if attempt == 0:
-                time.sleep(AGAIN_S)
-    return None
+    """None: nobody, or it cannot be told."""
+    accounts = home / ".gemini" / "google_accounts.json"
+    return login_fingerprint(accounts, _Accounts, lambda known: known.active)
 
 
 class _Auth(msgspec.Struct, frozen=True):
@@ -177,7 +166,7 @@ def _selected(home: Path) -> str | None:
         settings = decode((home / ".gemini" / "settings.json").read_bytes(), _Settings)
     except OSError:
         return None
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+    except DAMAGE:
         return "unreadable"
     return settings.security.auth.selected or settings.older
 

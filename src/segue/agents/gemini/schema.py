@@ -1,4 +1,4 @@
-"""What a session file is made of, declared once: a header, messages, their parts, and what is said with them.
+"""What a session file is made of: a header, messages, their parts.
 
 A file is read as types, which is fast and passes over most of it; where fields have other types than they
 should, of whatever fits. To write a message again, it is read as a table (``RawMessage``), with all it has.
@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from datetime import UTC, datetime
 from typing import Any, Optional
 
 import msgspec
 
+from segue.agents.decoding import DAMAGE
 from segue.core.json_values import as_items, as_table, as_text, as_whole
 
 RawMessage = dict[str, Any]
@@ -32,8 +32,13 @@ INTERRUPTED = "[The previous response was interrupted before it completed.]"
 _CONTEXTS = ("<session_context>", "<hook_context>")
 _COMMANDS = ("/", "?")
 _BLANK = " \t\r\n\v\f\ufeff\u00a0\u2028\u2029"
-DAMAGE = (msgspec.MsgspecError, UnicodeDecodeError, ValueError, RecursionError)
+NO_JSON = (*DAMAGE, ValueError)
+"""What reading a line raises."""
 _NOTHING = msgspec.Raw(b'""')
+_NAMED_PARTS = (
+    *("videoMetadata", "thought", "codeExecutionResult", "executableCode", "fileData", "functionCall"),
+    *("functionResponse", "inlineData"),
+)
 _TOUCH, _TOUCH_BYTES = b'{"$set":{"lastUpdated":"', 51
 
 
@@ -150,7 +155,7 @@ _header = msgspec.json.Decoder(Header)
 
 
 def line_of(raw: bytes) -> Line:
-    """Raises one of ``DAMAGE`` for what is no JSON."""
+    """Raises one of ``NO_JSON``."""
     try:
         if raw.startswith(b'{"id"'):
             return _message.decode(raw)
@@ -177,14 +182,6 @@ def object_of(raw: bytes) -> Header:
 def is_touch(raw: bytes) -> bool:
     """Every second line says nothing but when the session was written to."""
     return len(raw) <= _TOUCH_BYTES and raw.startswith(_TOUCH)
-
-
-def moment(stamp: str | None) -> int | None:
-    try:
-        when = datetime.fromisoformat(stamp or "")
-        return round((when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp() * 1000)
-    except (ValueError, OverflowError):
-        return None
 
 
 def part_list(content: Content) -> list[Part]:
@@ -254,7 +251,6 @@ def as_header(record: dict[str, Any]) -> Header:
 
 def as_message(record: RawMessage) -> Message:
     tokens = as_table(record.get("tokens"))
-    counts = {key: as_whole(tokens.get(key)) for key in ("input", "cached", "total")}
     return Message(
         **{key: as_text(record.get(key)) or None for key in ("id", "timestamp", "type", "model")},
         content=_as_content(record.get("content")),
@@ -262,7 +258,7 @@ def as_message(record: RawMessage) -> Message:
             Thought(as_text(one.get("subject")), as_text(one.get("description")))
             for one in map(as_table, as_items(record.get("thoughts")))
         ],
-        tokens=Tokens(**counts) if tokens else None,
+        tokens=Tokens(*map(as_whole, map(tokens.get, ("input", "cached", "total")))) if tokens else None,
         toolCalls=[
             ToolCall(
                 **_as_call(one), status=as_text(one.get("status")), result=_as_content(one.get("result"))
@@ -294,11 +290,6 @@ def _as_part(part: RawPart) -> Part:
 
 
 # --- reading as tables, to be written again --------------------------------------------------------
-
-_NAMED_PARTS = (
-    *("videoMetadata", "thought", "codeExecutionResult", "executableCode", "fileData", "functionCall"),
-    *("functionResponse", "inlineData"),
-)
 
 
 def raw_parts(message: RawMessage) -> list[RawPart]:

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from segue.agents.decoding import DAMAGE
 from segue.core import events as ev
 
 _REFUSALS = frozenset({"policy_violation", "tool_not_registered"})
@@ -46,7 +47,7 @@ def parse(line: bytes) -> Sequence[ev.Event]:
     """One line as events; what cannot be read becomes ``Unknown``."""
     try:
         return _events(_line.decode(line), line)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+    except DAMAGE as error:
         return ev.unknown(line, str(error)) if line.strip() else ()
 
 

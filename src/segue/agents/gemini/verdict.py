@@ -11,7 +11,7 @@ import msgspec
 
 from segue.agents.base import Ended
 from segue.agents.gemini.files import belongs, find_file, is_stub, remove_second_name
-from segue.agents.gemini.schema import DAMAGE, Line, Message, Tokens, line_of, object_of
+from segue.agents.gemini.schema import NO_JSON, Line, Message, Tokens, line_of, object_of
 from segue.core.outcome import (
     Exit,
     Failure,
@@ -72,14 +72,14 @@ def _messages(file: Path) -> list[Message]:
         with file.open("rb") as lines:
             lines.seek(max(0, file.stat().st_size - TAIL_BYTES))
             return [message for line in lines if isinstance(message := _read(line), Message)]
-    except (OSError, *DAMAGE):
+    except (OSError, *NO_JSON):
         return []
 
 
 def _read(line: bytes) -> Line | None:
     try:
         return line_of(line)
-    except DAMAGE:
+    except NO_JSON:
         return None
 
 

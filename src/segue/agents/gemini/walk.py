@@ -21,7 +21,7 @@ from segue.agents.gemini import schema
 from segue.agents.gemini.entries import entries_of_line, summary_at
 from segue.agents.gemini.history import WHOLE_BYTES, Fold, record_of, salvage
 from segue.agents.gemini.schema import (
-    DAMAGE,
+    NO_JSON,
     Header,
     Message,
     RawMessage,
@@ -95,7 +95,7 @@ def _read(line: Line) -> tuple[schema.Line | None, list[Entry]]:
         return None, []
     try:
         content = line_of(line.text)
-    except DAMAGE:
+    except NO_JSON:
         return None, [damaged(line.start, "a line that is not JSON")]
     return content, entries_of_line(content, line.start)
 
@@ -214,7 +214,7 @@ def object_records(path: Path) -> list[Record]:
         return [unreadable(0, error)]
     try:
         messages, whole = object_of(raw).messages or [], True
-    except DAMAGE:
+    except NO_JSON:
         messages, whole = [as_message(one) for one in salvage(raw)[1]], False
     records = [Record(at, at + 1, entries_of_line(one, at)) for at, one in enumerate(messages)]
     return records if whole else [*records, _trouble(len(records), "the file is cut off or not JSON")]
@@ -246,7 +246,7 @@ class Outline(Fold[Ref]):
         for line in forwards(file):
             try:
                 content = line_of(line.text) if line.text is not None else None
-            except DAMAGE:
+            except NO_JSON:
                 content = None
             if content is None:
                 self.damaged += 1
@@ -279,7 +279,7 @@ def _fields(raw: bytes) -> dict[str, Any]:
         fields = _patch.decode(raw)
         fields = _patch.decode(fields["$set"]) if "$set" in fields else fields
         return {key: msgspec.json.decode(value) for key, value in fields.items() if key != "messages"}
-    except DAMAGE:
+    except NO_JSON:
         return {}
 
 
@@ -302,7 +302,7 @@ def id_at(file: IO[bytes], start: int, n: int) -> str | None:
     file.seek(start)
     try:
         content = line_of(file.readline(LONGEST).strip())
-    except DAMAGE:
+    except NO_JSON:
         return None
     if isinstance(content, Message):
         return content.id

@@ -24,9 +24,10 @@ from segue.agents.base import (
     StoredSession,
     WindowRules,
 )
+from segue.agents.decoding import DAMAGE
 from segue.agents.jsonl import JsonlArchive
 from segue.agents.vibe import anchors, brief, folder, store, walk
-from segue.agents.vibe.meta import DAMAGE, PluginLock, PluginManifest
+from segue.agents.vibe.meta import PluginLock, PluginManifest
 from segue.agents.vibe.store import is_store
 from segue.core.errors import Broken
 from segue.core.json_values import as_table

@@ -12,9 +12,9 @@ from typing import Any
 import msgspec
 
 from segue.agents.base import damaged, entry_id
+from segue.agents.decoding import DAMAGE
 from segue.agents.vibe.anchors import Damaged
 from segue.agents.vibe.folder import arguments, summary_of
-from segue.agents.vibe.meta import DAMAGE
 from segue.core.json_values import as_items, as_table
 from segue.core.transcript import Entry
 

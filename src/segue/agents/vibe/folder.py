@@ -18,8 +18,9 @@ from typing import Any
 import msgspec
 
 from segue.agents.base import StoredSession, damaged, entry_id
+from segue.agents.decoding import DAMAGE
 from segue.agents.vibe.anchors import Damaged
-from segue.agents.vibe.meta import DAMAGE, META, session_id
+from segue.agents.vibe.meta import META, session_id
 from segue.core.errors import Broken
 from segue.core.transcript import Entry
 from segue.system import clock

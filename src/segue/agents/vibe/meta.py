@@ -5,10 +5,10 @@ and the export of a 3.x run.
 from __future__ import annotations
 
 import os
-from datetime import datetime
 
 import msgspec
 
+from segue.agents.decoding import DAMAGE
 from segue.agents.jsonl import LONGEST
 from segue.core.errors import Misuse
 from segue.core.ids import native_id
@@ -16,7 +16,6 @@ from segue.core.usage import Usage, disjoint
 
 META = "meta.json"
 META_BYTES = 4 * 1024 * 1024
-DAMAGE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 _BULK, _MODEL, _PROFILE = b'"tools_available": [', b'"active_model": "', b'"agent_profile": {'
 
 
@@ -241,13 +240,6 @@ def session_id(folder: str, short: str) -> str:
 
 def _decoded_id(folder: str) -> str:
     return meta_or_trouble(folder)[0].session_id or ""
-
-
-def moment(text: str | None) -> int | None:
-    try:
-        return round(datetime.fromisoformat(text).timestamp() * 1000) if text else None
-    except (ValueError, OverflowError, OSError):
-        return None
 
 
 def content(path: str, most: int = LONGEST) -> bytes:

@@ -9,10 +9,10 @@ from typing import Any, Protocol
 import msgspec
 
 from segue.agents.base import RepairOptions
+from segue.agents.decoding import DAMAGE
 from segue.agents.repair_words import IMAGE_LEFT_OUT, INTERRUPTED, OUTPUT_LEFT_OUT, Repairs
 from segue.agents.vibe import blocks, folder
 from segue.agents.vibe.folder import ATTACHMENTS
-from segue.agents.vibe.meta import DAMAGE
 from segue.core.transcript import Entry
 
 

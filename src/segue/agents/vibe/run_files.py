@@ -12,8 +12,9 @@ from typing import TypeVar
 
 import msgspec
 
+from segue.agents.decoding import DAMAGE, moment_ms
 from segue.agents.vibe import folder, store
-from segue.agents.vibe.meta import DAMAGE, META, Export, Meta, moment
+from segue.agents.vibe.meta import META, Export, Meta
 from segue.core.json_values import decode
 from segue.core.request import Request, RunPlace
 from segue.core.usage import Usage
@@ -99,7 +100,7 @@ def _sessions(home: Path) -> Iterator[Meta]:
 
 
 def _fits(meta: Meta, cwd: Path, started_ms: int) -> bool:
-    began = moment(meta.start_time)
+    began = moment_ms(meta.start_time)
     return (
         began is not None
         and began >= started_ms

@@ -15,11 +15,12 @@ from typing import Any, TypeVar
 import msgspec
 
 from segue.agents.base import StoredSession
+from segue.agents.decoding import DAMAGE
 from segue.agents.jsonl import LONGEST, forwards
 from segue.agents.vibe import blocks, folder
 from segue.agents.vibe.anchors import Damaged
 from segue.agents.vibe.blocks import Block
-from segue.agents.vibe.meta import DAMAGE, META, ProjectionState, RuntimeState, Session, Tokens, content
+from segue.agents.vibe.meta import META, ProjectionState, RuntimeState, Session, Tokens, content
 from segue.core.json_values import decode
 
 T = TypeVar("T")

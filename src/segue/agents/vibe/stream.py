@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from segue.agents.decoding import DAMAGE
 from segue.core import events as ev
 
 _REFUSALS = ("Session '", "Failed to load session", "Session logging is disabled", "Invalid configuration")
@@ -87,7 +88,7 @@ def parse(line: bytes) -> Sequence[ev.Event]:
     try:
         record = _line.decode(line)
         return _entry(record, line) if record.type is not None else _message(record, line)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+    except DAMAGE as error:
         return _plain(line, str(error))
 
 
