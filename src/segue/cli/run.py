@@ -44,7 +44,7 @@ def command(ctx: click.Context, /, key: str, text: str | None, **options: Any) -
         0  answered
         1  failed, for good
         2  misuse: the line on stderr says what is wrong and what to do
-       75  failed, but worth trying again: a limit, the network, a busy conversation
+       75  failed, but worth trying again: a limit, the network, or busy
       124  a limit was reached: time, turns or money
       130  cancelled
     """

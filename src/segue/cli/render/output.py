@@ -1,9 +1,7 @@
-"""The one door to stdout and stderr. Whatever a command says goes through it, and nothing that a terminal
-would obey gets out by it: not from an agent, a session, a project's ``segue.toml`` or an argument.
+"""The only module that writes to stdout and stderr, so that nothing that a terminal would obey gets there:
+not from an agent, a session, a project's ``segue.toml`` or an argument.
 
-Styles are marks within a line, which become colours here, where there are any, and nothing elsewhere.
-
-A line on stderr that shows how far long work has come; only on a terminal, and only if it is long.
+Styles are marks within a line. They become colours here, if the terminal has any.
 """
 
 from __future__ import annotations
@@ -21,6 +19,7 @@ from segue.cli.render.table import columns, fitted
 
 MIN_WIDTH, PIPE_WIDTH, ENDLESS = 40, 120, 1_000_000
 NARROWEST = 4
+BAR = 30
 
 BOLD, DIM, GREEN, YELLOW, RED, PLAIN = "\ufdd0\ufdd1\ufdd2\ufdd3\ufdd4\ufdd5"
 """Characters that no text may have, by Unicode's own word: a line can be measured and cut with them in it."""
@@ -105,6 +104,29 @@ def width_of(out: TextIO) -> int:
 def prose_width(out: TextIO) -> int:
     """Where prose is wrapped. Elsewhere than on a terminal a sentence is one line, however long."""
     return width_of(out) if out.isatty() else ENDLESS
+
+
+@contextmanager
+def progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
+    """Call what it gives with how much is done of ``total``."""
+    canvas = Canvas(sys.stderr)
+    last = time.monotonic() + PATIENCE_S - EVERY_S
+
+    def went(done: int) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if now - last < EVERY_S:
+            return
+        last = now
+        share = min(done / total, 1.0) if total else 1.0
+        bar = "█" * round(share * BAR)
+        canvas.draw([fitted(f"{what} {bar:░<{BAR}} {share:4.0%}", canvas.width - 1)])
+
+    try:
+        yield went if sys.stderr.isatty() else _nobody
+    finally:
+        canvas.erase()
+        canvas.flush()
 
 
 _BELOW = "\r\x1b[K\x1b[C\x1b[J\r"
@@ -213,30 +235,6 @@ def _encodable(value: Any) -> Any:
 
 
 PATIENCE_S, EVERY_S = 0.5, 0.1
-BAR = 30
-
-
-@contextmanager
-def progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
-    """Call what it gives with how much is done of ``total``."""
-    canvas = Canvas(sys.stderr)
-    last = time.monotonic() + PATIENCE_S - EVERY_S
-
-    def went(done: int) -> None:
-        nonlocal last
-        now = time.monotonic()
-        if now - last < EVERY_S:
-            return
-        last = now
-        share = min(done / total, 1.0) if total else 1.0
-        bar = "█" * round(share * BAR)
-        canvas.draw([fitted(f"{what} {bar:░<{BAR}} {share:4.0%}", canvas.width - 1)])
-
-    try:
-        yield went if sys.stderr.isatty() else _nobody
-    finally:
-        canvas.erase()
-        canvas.flush()
 
 
 def _nobody(_: int) -> None:

@@ -1,7 +1,5 @@
-"""What the user sees on stderr while a turn runs: alive on a terminal, plain lines otherwise.
-
-The screen on a terminal: what is finished scrolls by, what goes on is drawn below it, over and over.
-"""
+"""What the user sees on stderr while a turn runs. On a terminal, what is finished scrolls by and what goes on
+is drawn below it; elsewhere, there are plain lines."""
 
 from __future__ import annotations
 
@@ -17,6 +15,9 @@ from segue.cli.render.table import columns, fitted, joined, wrap_rows
 from segue.core import events as ev
 from segue.core.stream import TurnState
 from segue.core.usage import tokens_in_words
+
+PENDING_SHOWN = 4
+NOTE_INDENT = 3
 
 
 class Screen(Protocol):
@@ -43,6 +44,15 @@ class Screen(Protocol):
 
     def go_on(self) -> None: ...
     def close(self) -> None: ...
+
+
+def open_screen(title: str, *, quiet: bool, answer_on_stdout: bool) -> Screen:
+    """The right screen for where stderr leads."""
+    if quiet:
+        return Silent()
+    if sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
+        return Live(sys.stderr, title, answer_here=answer_on_stdout and sys.stdout.isatty())
+    return Lines()
 
 
 class Silent:
@@ -103,19 +113,6 @@ def plain_line(event: ev.Event) -> str:
             call = words.tool(event.tool, event.input, 80)
             return f"  │ it may not use {call}; see --permission and --allow-tool"
     return ""
-
-
-def open_screen(title: str, *, quiet: bool, answer_on_stdout: bool) -> Screen:
-    """The right screen for where stderr leads."""
-    if quiet:
-        return Silent()
-    if sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
-        return Live(sys.stderr, title, answer_here=answer_on_stdout and sys.stdout.isatty())
-    return Lines()
-
-
-PENDING_SHOWN = 4
-NOTE_INDENT = 3
 
 
 class Live:

@@ -1,13 +1,12 @@
-"""How much room a text takes on a terminal, and how it is made to fit. Pure.
-
-Rows in columns that fit the terminal. Pure.
-"""
+"""Text that fits the terminal: how many columns it takes, cut, wrapped, or in a table. Pure."""
 
 from __future__ import annotations
 
 import unicodedata
 from collections.abc import Collection, Iterator, Sequence
 
+GAP = 2
+Row = Sequence[str]
 MARKS_PER_COLUMN = 8
 """So many characters that take no column may stand in one; then a line is full."""
 
@@ -80,16 +79,6 @@ def wrap_rows(text: str, width: int) -> Iterator[str]:
     yield text[start:]
 
 
-def _span(char: str) -> int:
-    if char.isascii():
-        return 1
-    return 2 if unicodedata.east_asian_width(char) in "WF" else int(not unicodedata.combining(char))
-
-
-GAP = 2
-Row = Sequence[str]
-
-
 def table_lines(
     rows: Sequence[Row],
     width: int,
@@ -140,3 +129,9 @@ def _line(cells: Sequence[str], sizes: Sequence[int], right: Collection[int], wi
     )
     last = fitted(cells[-1], width - _taken(sizes))
     return (" " * GAP).join((*shown, last)).rstrip()
+
+
+def _span(char: str) -> int:
+    if char.isascii():
+        return 1
+    return 2 if unicodedata.east_asian_width(char) in "WF" else int(not unicodedata.combining(char))

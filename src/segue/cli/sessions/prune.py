@@ -63,8 +63,6 @@ def command(
     ([retention] days); and private homes of runners that are gone. A session that is pinned, running or named
     by you is never deleted.
     """
-    from functools import partial
-
     import anyio
 
     from segue.app import upkeep
@@ -84,7 +82,7 @@ def command(
             _show(plan, as_json)
             return 0
         _confirm(plan, confirm)
-        done = anyio.run(partial(upkeep.prune, workspace, plan))
+        done = anyio.run(upkeep.prune, workspace, plan)
     _print(done, plan.names, as_json)
     return 1 if done.report.failed else 0
 

@@ -74,6 +74,10 @@ def command(
             index=not no_index,
             on_progress=on_progress,
         )
+    _print(result, as_json)
+
+
+def _print(result: SearchResult, as_json: bool) -> None:
     if result.busy:
         say("Another segue is updating the index; this is what it holds so far.", err=True)
     if as_json:

@@ -1,0 +1,69 @@
+"""The JSON objects: their keys, in their order, and that a schema can be made of each."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from segue.app import session_shapes, shapes
+from segue.core import errors
+from segue.core.turn import Turn
+from segue.turns.why import Why
+
+KEYS = {
+    shapes.LogMessage: "id n from agent role account text revision edited created blank run mode state status"
+    " recovery model usage cost_usd cost_estimated saved_usd sent failure",
+    shapes.ConversationShown: "key title agents agent account model role cwd messages state status recovery"
+    " created last_used tokens cost_usd cost_estimated saved_usd forked_from",
+    shapes.AgentShown: "agent label path version distribution capabilities accounts problem",
+    shapes.SetupFinding: "check level what fix",
+    shapes.ErrorShown: "schema error",
+    shapes.ErrorDetail: "code message",
+    session_shapes.CheckReport: "schema session agent sound load findings",
+    session_shapes.RepairReport: "schema agent session path done size size_before rehearsed why_not findings"
+    " conversation stays",
+    session_shapes.RestoreReport: "schema restored",
+    session_shapes.RestoredSession: "id agent account conversation path files size",
+    session_shapes.PruneReport: "schema deleted freed failed sessions homes",
+    session_shapes.PrunedSession: "id agent size last_used ours conversation path why",
+}
+"""What scripts rely on. Keys may be added at the end, not renamed or moved."""
+
+
+@pytest.mark.parametrize("shape", KEYS)
+def test_keys_stay_what_they_are(shape: type[msgspec.Struct]) -> None:
+    assert " ".join(field.encode_name for field in msgspec.structs.fields(shape)) == KEYS[shape]
+    assert shape.__struct_config__.frozen
+    assert not shape.__struct_config__.omit_defaults
+
+
+def test_every_shape_is_listed() -> None:
+    inner = {shapes.Dialogue, shapes.LastAnswer, shapes.Undone}
+    structs = {
+        value
+        for module in (shapes, session_shapes)
+        for value in vars(module).values()
+        if isinstance(value, type)
+        and issubclass(value, msgspec.Struct)
+        and value.__module__ == module.__name__
+    }
+    assert structs == {*KEYS, *inner}
+
+
+def test_a_schema_can_be_made_of_all() -> None:
+    _, components = msgspec.json.schema_components([*KEYS, Turn, Why])
+    assert {shape.__name__ for shape in KEYS} <= components.keys()
+
+
+def test_the_documented_errors_are_those_there_are() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "library.md").read_text()
+    rows = re.findall(r"^\| `(\w+)`(?:, an? `\w+`)? \| `(\w+)` \| (\d+) \|", page, re.M)
+    raised = {
+        kind.__name__: (kind.code, str(kind.exit_code))
+        for kind in vars(errors).values()
+        if isinstance(kind, type) and issubclass(kind, errors.SegueError)
+    }
+    assert {name: (code, exit_code) for name, code, exit_code in rows} == raised
