@@ -65,6 +65,22 @@ def test_a_turn_that_waits_is_cancelled_from_another_process(scene: Scene) -> No
     assert first.end().code == 0
 
 
+def test_an_orphan_that_is_to_end_is_ended_by_the_next_run(scene: Scene) -> None:
+    started = scene.start(WORK)
+    until(lambda: scene.effects == ["one"], "its first tool runs")
+    (run,) = scene.rows("SELECT id FROM turns")
+    started.kill()
+    with store_of(scene) as store:
+        assert store.ask_cancel(run[0])
+        assert scene.run("hello").turn["text"]
+        row = store.turn(run[0])
+    assert row is not None
+    assert row.told is not None
+    assert row.told.failure is not None
+    assert (row.state, row.told.failure.message) == ("cancelled", "the turn was cancelled")
+    assert (scene.effects, scene.agents()) == (["one"], [])
+
+
 def test_a_run_of_another_process_is_followed_live(scene: Scene) -> None:
     started = scene.start(WORK)
     (run,) = until(lambda: scene.rows("SELECT id FROM turns"), "the run is stored")

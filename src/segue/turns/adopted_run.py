@@ -8,6 +8,7 @@ from contextlib import closing
 from pathlib import Path
 
 import anyio
+from anyio.to_thread import run_sync
 
 from segue.agents.base import Agent
 from segue.core import events as ev
@@ -22,12 +23,17 @@ from segue.turns.run_dir import Plan
 PAUSE_S = 0.1
 ASKED_S = 5.0
 """How long an orphan that asked something may wait for an answer that nobody can give."""
+CANCEL_S = 1.0
+"""How often it is looked whether anybody wants the turn to end."""
 LIMITS = Limits()
 """The same for an orphan as for a process whose Segue lives."""
 
 
 class AdoptedRun(FollowedRun):
-    """An attempt that may still run. ``ended_by`` is set if we ended it."""
+    """An attempt that may still run. ``ended_by`` is set if we ended it.
+
+    ``cancel_asked``: whether anybody wants the turn to end.
+    """
 
     def __init__(
         self,
@@ -35,9 +41,13 @@ class AdoptedRun(FollowedRun):
         agent: Agent,
         redactor: Redactor,
         listen: Callable[[ev.Event], None] | None = None,
+        cancel_asked: Callable[[], bool] = lambda: False,
     ) -> None:
         super().__init__(plan, agent, redactor, listen)
         self.ended_by: EndedBy | None = None
+        self.cancelled = False
+        """It was ended because somebody wanted that."""
+        self._cancel_asked, self._look_at = cancel_asked, 0.0
 
     async def read_to_end(self, given_up: Callable[[], bool]) -> bool:
         """Read until nobody of it is left; False when the caller gave up before."""
@@ -62,9 +72,15 @@ class AdoptedRun(FollowedRun):
         if self.ended_at is not None:
             if time.monotonic() - self.ended_at > LIMITS.finish_s:
                 await _end(processes.groups_of(run_dir), LIMITS.grace_s)
-        elif (reason := self._overdue()) is not None:
+        elif (reason := await self._reason_to_end()) is not None:
             self.ended_by = reason
             await _end(processes.groups_of(run_dir), LIMITS.grace_s)
+
+    async def _reason_to_end(self) -> EndedBy | None:
+        if time.monotonic() >= self._look_at:
+            self._look_at = time.monotonic() + CANCEL_S
+            self.cancelled = await run_sync(self._cancel_asked)
+        return "cancelled" if self.cancelled else self._overdue()
 
     def _overdue(self) -> EndedBy | None:
         limit = self.plan.time_s

@@ -14,6 +14,7 @@ import msgspec
 
 from segue.agents.base import Agent, Ended
 from segue.core import model
+from segue.core.errors import SegueError
 from segue.core.json_values import decode
 from segue.core.model import Pin
 from segue.core.outcome import DOUBT, Exit, Failure, Kind, Outcome
@@ -78,6 +79,13 @@ class KilledTurn:
             (attempt, plan) for attempt, plan in planned if plan and (plan.run_dir / "stdout").exists()
         ]
         return [] if planned and planned[-1][1] is None else started
+
+    def cancel_asked(self) -> bool:
+        """Whether somebody wants it to end; a store that is away cannot tell."""
+        try:
+            return self.store.cancel_asked(self.row.id)
+        except SegueError:
+            return False
 
     def agent(self) -> Agent | None:
         return self.here.agent(self.row.voice.agent)
@@ -251,7 +259,9 @@ def _explained(outcome: Outcome, attempt: AttemptRow, orphan: AdoptedRun) -> Out
     failure = outcome.failure
     if failure is None:
         return outcome
-    if orphan.ended_by == "cancelled":
+    if orphan.cancelled:
+        failure = Failure("cancelled", "the turn was cancelled")
+    elif orphan.ended_by == "cancelled":
         failure = Failure("cancelled", "it asked something when nobody was left to answer, and was stopped")
     elif (before := _noted(attempt)) is not None and before.kind != failure.kind:
         failure = before

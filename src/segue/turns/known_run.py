@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import time
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 
 import anyio
 import msgspec
 from anyio.to_thread import run_sync
 
-from segue.core.errors import Misuse
+from segue.core.errors import Misuse, SegueError
 from segue.core.outcome import Failure, Outcome
 from segue.core.turn import Turn, status_of
+from segue.runner.attempt import Cancel, Guarded
 from segue.store.leases import LeaseBusy, hold, lease_name
 from segue.store.records import TurnRow
 from segue.store.store import Store
@@ -56,28 +57,38 @@ async def _followed(
     prepared: Prepared, store: Store, row: TurnRow, callbacks: Callbacks, until: float
 ) -> Turn | None:
     """The turn, once it is settled; None if its process died or nobody wants to wait any longer."""
-
-    async def watch() -> None:
-        asked = False
-        while time.monotonic() < until and await run_sync(liveness_of, store, row, prepared.host) == "alive":
-            if callbacks.cancel.asked and not asked:
-                asked = await run_sync(store.ask_cancel, row.id)
-            await anyio.sleep(WATCH_S)
-        tasks.cancel_scope.cancel()
-
     turn: Turn | None = None
-    async with (
-        anyio.create_task_group() as tasks,
-        aclosing(follow(store, row.id, Observer.of(prepared))) as told,
-    ):
-        tasks.start_soon(watch)
-        async for each in told:
-            if isinstance(each, Turn):
-                turn = each
-            elif callbacks.listener is not None:
-                callbacks.listener(each)
+    failure: Exception | None = None
+    audience = Guarded("on_event", callbacks.listener)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(_watch, prepared, store, row, callbacks.cancel, until, tasks.cancel_scope)
+        try:
+            async with aclosing(follow(store, row.id, Observer.of(prepared))) as run:
+                async for each in run:
+                    if isinstance(each, Turn):
+                        turn = each
+                    else:
+                        audience(each)
+        except Exception as error:
+            failure = error  # raised below: the task group would wrap it
         tasks.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
     return turn
+
+
+async def _watch(
+    prepared: Prepared, store: Store, row: TurnRow, cancel: Cancel, until: float, scope: anyio.CancelScope
+) -> None:
+    """Pass on that the run shall end; stop following it when its process is gone or the time is over."""
+    asked, alive = False, True
+    while alive and time.monotonic() < until:
+        with suppress(SegueError):  # a store that is away says nothing
+            if cancel.asked and not asked:
+                asked = await run_sync(store.ask_cancel, row.id)
+            alive = await run_sync(liveness_of, store, row, prepared.host) == "alive"
+        await anyio.sleep(WATCH_S)
+    scope.cancel()
 
 
 async def _settle(prepared: Prepared, store: Store, row: TurnRow, callbacks: Callbacks, until: float) -> None:

@@ -83,7 +83,7 @@ class _Recovery:
         redactor = self.left.redactor(last, agent)
         recorder = Recorder(self.left.store, self.left.row.id, None)
         for _, plan in made:
-            orphan = AdoptedRun(plan, agent, redactor, recorder)
+            orphan = AdoptedRun(plan, agent, redactor, recorder, self.left.cancel_asked)
             async with self._one_writer(plan):
                 await self._follow(orphan, agent)
         await run_sync(recorder.finish, RECORD_S)
