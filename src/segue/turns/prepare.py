@@ -115,27 +115,22 @@ def prepare(
     known = store.conversation(ask.conversation)
     ask, adopted, here_config = _adopted(ask, env, store, here, here_config)
     cwd = _directory(_place(ask, known, env, here, here_config))
-    config = here_config if cwd == Path(os.path.abspath(here)) else None
-    config = config or load(env, cwd)
+    config = (here_config if cwd == Path(os.path.abspath(here)) else None) or load(env, cwd)
     remembered = remembered_options(ask, store, known)
     agent, account_name, account = resolve_agent(remembered.agent, remembered.account, config, env)
     segue_home = home_of(env)
     child, home = _surroundings(agent, account, env)
     command = config.commands.get(agent.facts.name)
     runtime = probe.probe(agent, env=child.env, configured=command, cache=segue_home.probes)
-    now_ms = clock.now_ms()
-    remembered_grant = (
-        store.grant(known.id, Voice(agent.facts.name, remembered.role)) if known is not None else Grant()
-    )
-    granted = grant_terms(
-        ask, remembered_grant, config.defaults, runtime.capabilities, name_of(agent, runtime)
-    )
+    conversation = known or _conversation(ask.conversation)
+    remembered_grant = store.grant(conversation.id, Voice(agent.facts.name, remembered.role))
+    granted = _granted(ask, remembered_grant, config, agent, runtime)
     return Prepared(
-        run=clock.new_id(now_ms),
+        run=clock.new_id(),
         ask=ask,
         config=config,
         segue_home=segue_home,
-        conversation=known or _conversation(ask.conversation, now_ms),
+        conversation=conversation,
         agent=agent,
         account=account_name,
         runtime=runtime,
@@ -190,9 +185,7 @@ def as_of_now(prepared: Prepared, store: Store) -> Prepared:
     """
     agent, runtime, config = prepared.agent, prepared.runtime, prepared.config
     remembered_grant = store.grant(prepared.conversation.id, prepared.voice)
-    granted = grant_terms(
-        prepared.ask, remembered_grant, config.defaults, runtime.capabilities, name_of(agent, runtime)
-    )
+    granted = _granted(prepared.ask, remembered_grant, config, agent, runtime)
     login = _login(agent, prepared.home, prepared.child.env)
     if (granted, login) == (prepared.granted, prepared.login):
         return prepared
@@ -206,9 +199,13 @@ def _login(agent: Agent, home: Path, env: Mapping[str, str]) -> str:
     return seen or UNKNOWN
 
 
-def _conversation(key: str, now_ms: int) -> Conversation:
-    conversation_id = clock.new_id(now_ms)
-    return Conversation(id=conversation_id, key=key, created_ms=now_ms, updated_ms=now_ms)
+def _granted(ask: TurnRequest, remembered: Grant, config: Config, agent: Agent, runtime: Runtime) -> Granted:
+    return grant_terms(ask, remembered, config.defaults, runtime.capabilities, name_of(agent, runtime))
+
+
+def _conversation(key: str) -> Conversation:
+    now_ms = clock.now_ms()
+    return Conversation(id=clock.new_id(now_ms), key=key, created_ms=now_ms, updated_ms=now_ms)
 
 
 def once_more(prepared: Prepared, store: Store, turn: Turn) -> Prepared:
