@@ -11,9 +11,9 @@ from typing import Any
 
 import msgspec
 
+from segue.agents.decoding import DAMAGE
 from segue.core.json_values import as_items, as_table, as_text
 
-DAMAGE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 SYNTHETIC = "<synthetic>"
 """The model's name in messages that the CLI wrote itself."""
 

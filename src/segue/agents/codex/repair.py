@@ -17,8 +17,9 @@ import msgspec
 from segue.agents.base import RepairedCopy, RepairOptions, StoredSession
 from segue.agents.codex import rollouts
 from segue.agents.codex.format import renamed
-from segue.agents.codex.schema import DAMAGE, Item, Line, item_of, line_of
+from segue.agents.codex.schema import Item, Line, item_of, line_of
 from segue.agents.codex.trim import Trim
+from segue.agents.decoding import DAMAGE
 from segue.core.errors import Broken
 from segue.core.ids import checked_uuid
 

@@ -23,7 +23,8 @@ from typing import IO, NamedTuple
 
 from segue.agents import jsonl
 from segue.agents.base import StoredSession
-from segue.agents.codex.schema import DAMAGE, ForkMeta, HistoryBase, Line
+from segue.agents.codex.schema import ForkMeta, HistoryBase, Line
+from segue.agents.decoding import DAMAGE
 from segue.core.errors import Misuse
 from segue.core.ids import checked_uuid
 from segue.core.json_values import decode
