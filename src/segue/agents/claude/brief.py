@@ -57,18 +57,15 @@ def brief(stored: StoredSession) -> Brief:
             ends = ends_of(file)
     except OSError as error:
         return replace(unreadable_brief(error), last_used_ms=stored.changed_ns // 1_000_000)
-    head, tail = ends.head, ends.last
-    spaced = is_spaced(ends)
+    head, tail, spaced = ends.head, ends.last, is_spaced(ends)
     opening, parent = prompts.first_prompt(head, spaced)
     notes = last_notes(tail, _IN_TAIL)
     noted = _value(notes, _LAST_PROMPT, "lastPrompt")
     closing = user_words(noted or "") or prompts.last_prompt(tail, spaced)
     title, title_by = _title(ends, notes, noted, opening, spaced)
-    load = _load(tail, spaced)
-    cost = _cost_state(notes.get(_COST))
-    tag = last_value(notes[_TAG], "tag") if _TAG in notes else None
-    messages = prompts.count_messages(ends, spaced)
-    estimated = ends.size > prompts.EXACT
+    load, cost = _load(tail, spaced), _cost_state(notes.get(_COST))
+    tag = last_value(notes.get(_TAG, b""), "tag")
+    messages, estimated = prompts.count_messages(ends, spaced), ends.size > prompts.EXACT
     if estimated:  # never below what is known
         messages = max(messages, bool(opening or closing) + bool(load.model))
     return Brief(
@@ -79,7 +76,7 @@ def brief(stored: StoredSession) -> Brief:
         last_prompt=closing or opening,
         messages=messages,
         messages_estimated=estimated,
-        tokens=sum(each.all for each in cost.by_model.values()) if cost else None,
+        tokens=cost.tokens if cost else None,
         cost_usd=cost.total if cost else None,
         branch=last_value(tail, "gitBranch", spaced) or first_value(head, "gitBranch", spaced),
         created_ms=moment_ms(first_value(head, "timestamp", spaced)),
@@ -89,7 +86,7 @@ def brief(stored: StoredSession) -> Brief:
         context=load.context,
         after=load.after,
         tags=(tag,) if tag else (),
-        agent_name=last_value(notes[_NAME], "agentName") if _NAME in notes else None,
+        agent_name=last_value(notes.get(_NAME, b""), "agentName"),
         parent=parent,
         side=prompts.is_side(head),
         empty=not (opening or closing or messages),

@@ -13,6 +13,7 @@ from functools import cache
 
 import msgspec
 
+from segue.agents.decoding import DAMAGE
 from segue.agents.windows import Ends
 
 GLANCE = 2048
@@ -119,6 +120,6 @@ def _unescaped(text: bytes) -> str:
     if b"\\" in text:
         try:
             return msgspec.json.decode(b'"' + text + b'"', type=str)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except DAMAGE:
             pass
     return text.decode("utf-8", "replace")
