@@ -54,13 +54,15 @@ def read_ends(path: Path, head: int = HEAD, tail: int = TAIL) -> Ends:
 
 
 def ends_of(file: IO[bytes], head: int = HEAD, tail: int = TAIL) -> Ends:
-    """The same of a file that is open, at its beginning."""
-    begin = file.read(head + tail)
+    """The same of a file that is open."""
     size = file.seek(0, 2)
+    file.seek(0)
     if size <= head + tail:
-        return Ends(begin, b"", len(begin))
+        whole = file.read(head + tail)
+        return Ends(whole, b"", len(whole))
+    begin = file.read(head)
     file.seek(size - tail)
-    return Ends(begin[:head], file.read(tail), size)
+    return Ends(begin, file.read(tail), size)
 
 
 def lines_of(ends: Ends) -> Iterator[tuple[int, bytes]]:

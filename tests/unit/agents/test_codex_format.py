@@ -12,8 +12,8 @@ import msgspec
 import pytest
 import zstandard
 
+from segue.agents import decoding
 from segue.agents.base import CutRequest, Ended, StoredSession
-from segue.agents.codex import format as session_format
 from segue.agents.codex import rollouts
 from segue.agents.codex import trace as rollout
 from segue.agents.codex.adapter import AGENT
@@ -578,7 +578,7 @@ def test_a_login_that_is_not_there_is_unknown(tmp_path: Path, text: bytes | None
 def test_a_login_in_mid_rewrite_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "auth.json"
     path.write_bytes(b'{"tokens":')
-    monkeypatch.setattr(session_format, "REWRITE_S", 1.0)
+    monkeypatch.setattr(decoding, "REREAD_S", 1.0)
     whole = b'{"tokens":{"account_id":"made-up"}}'
     writer = threading.Timer(0.2, path.write_bytes, (whole,))
     writer.start()

@@ -56,6 +56,14 @@ def test_windows_hold_the_entries_of_either_end() -> None:
     assert (head.size, tail.size) == (4, 2)
 
 
+def test_a_first_line_longer_than_the_first_window_leaves_that_empty() -> None:
+    text = b"x" * 9 + b"\nfour\nfive\n"
+    windows = windows_of(ends_of(io.BytesIO(text), 4, 11), lambda line, start: (user(line.decode(), start),))
+    assert [[entry.text for entry in window.entries] for window in windows] == [[], ["four", "five"]]
+    brief = brief_of(stored(len(text)), windows)
+    assert (brief.first_prompt, brief.last_prompt, brief.messages_estimated) == (None, "five", True)
+
+
 def test_a_brief_of_all_of_a_session_is_exact() -> None:
     entries = [
         user(" first ", at_ms=5),

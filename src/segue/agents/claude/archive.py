@@ -26,7 +26,8 @@ from segue.agents.base import RepairedCopy, RepairOptions, StoredSession, Window
 from segue.agents.claude.brief import brief
 from segue.agents.claude.entries import entries
 from segue.agents.claude.prompts import count_all_messages
-from segue.agents.claude.schema import DAMAGE, HistoryLine, SessionIndex, UserSettings
+from segue.agents.claude.schema import HistoryLine, SessionIndex, UserSettings
+from segue.agents.decoding import DAMAGE
 from segue.agents.jsonl import JsonlArchive
 from segue.core.errors import Broken
 from segue.core.json_values import as_number, decode

@@ -9,21 +9,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import msgspec
+from msgspec.structs import replace
 
 from segue.agents.base import StoredSession
 from segue.agents.claude import prompts
-from segue.agents.claude.entries import milliseconds
 from segue.agents.claude.scan import (
-    Windows,
     first_value,
     is_spaced,
     last_notes,
     last_value,
     line_at,
-    look_at,
     places_back,
 )
-from segue.agents.claude.schema import DAMAGE, SYNTHETIC, Answer, Boundary, CostState, Usage
+from segue.agents.claude.schema import SYNTHETIC, Answer, Boundary, CostState, Usage
+from segue.agents.decoding import DAMAGE, moment_ms
+from segue.agents.windows import Ends, ends_of, unreadable_brief
 from segue.core.prompt_parts import user_words
 from segue.core.situation import tokens_of
 from segue.core.transcript import Brief, TitleBy
@@ -53,24 +53,19 @@ class _Load(msgspec.Struct, frozen=True):
 
 def brief(stored: StoredSession) -> Brief:
     try:
-        windows = look_at(stored.file)
+        with open(stored.file, "rb", buffering=0) as file:  # faster than by its Path
+            ends = ends_of(file)
     except OSError as error:
-        return Brief(
-            last_used_ms=stored.changed_ns // 1_000_000,
-            trouble=f"it cannot be read: {error.strerror or error}",
-        )
-    head, tail = windows.head, windows.tail
-    spaced = is_spaced(windows)
+        return replace(unreadable_brief(error), last_used_ms=stored.changed_ns // 1_000_000)
+    head, tail, spaced = ends.head, ends.last, is_spaced(ends)
     opening, parent = prompts.first_prompt(head, spaced)
     notes = last_notes(tail, _IN_TAIL)
     noted = _value(notes, _LAST_PROMPT, "lastPrompt")
     closing = user_words(noted or "") or prompts.last_prompt(tail, spaced)
-    title, title_by = _title(windows, notes, noted, opening, spaced)
-    load = _load(tail, spaced)
-    cost = _cost_state(notes.get(_COST))
-    tag = last_value(notes[_TAG], "tag") if _TAG in notes else None
-    messages = prompts.count_messages(windows, spaced)
-    estimated = windows.size > prompts.EXACT
+    title, title_by = _title(ends, notes, noted, opening, spaced)
+    load, cost = _load(tail, spaced), _cost_state(notes.get(_COST))
+    tag = last_value(notes.get(_TAG, b""), "tag")
+    messages, estimated = prompts.count_messages(ends, spaced), ends.size > prompts.EXACT
     if estimated:  # never below what is known
         messages = max(messages, bool(opening or closing) + bool(load.model))
     return Brief(
@@ -81,17 +76,17 @@ def brief(stored: StoredSession) -> Brief:
         last_prompt=closing or opening,
         messages=messages,
         messages_estimated=estimated,
-        tokens=sum(each.all for each in cost.by_model.values()) if cost else None,
+        tokens=cost.tokens if cost else None,
         cost_usd=cost.total if cost else None,
         branch=last_value(tail, "gitBranch", spaced) or first_value(head, "gitBranch", spaced),
-        created_ms=milliseconds(first_value(head, "timestamp", spaced)),
-        last_used_ms=milliseconds(last_value(tail, "timestamp", spaced)) or stored.changed_ns // 1_000_000,
+        created_ms=moment_ms(first_value(head, "timestamp", spaced)),
+        last_used_ms=moment_ms(last_value(tail, "timestamp", spaced)) or stored.changed_ns // 1_000_000,
         version=load.version or last_value(tail, "version", spaced) or first_value(head, "version", spaced),
         model=load.model,
         context=load.context,
         after=load.after,
         tags=(tag,) if tag else (),
-        agent_name=last_value(notes[_NAME], "agentName") if _NAME in notes else None,
+        agent_name=last_value(notes.get(_NAME, b""), "agentName"),
         parent=parent,
         side=prompts.is_side(head),
         empty=not (opening or closing or messages),
@@ -105,19 +100,17 @@ def _value(notes: Mapping[bytes, bytes], kind: bytes, key: str) -> str | None:
 
 
 def _title(
-    windows: Windows, notes: Mapping[bytes, bytes], noted: str | None, opening: str | None, spaced: bool
+    ends: Ends, notes: Mapping[bytes, bytes], noted: str | None, opening: str | None, spaced: bool
 ) -> tuple[str | None, TitleBy | None]:
-    ends = [notes]
-    if windows.whole is None:
-        ends.append(last_notes(windows.head, _IN_HEAD))
+    places = [notes] if ends.whole else [notes, last_notes(ends.head, _IN_HEAD)]
     for kind, key, by in _TITLES:
-        for end in ends:
-            title = _value(end, kind, key)
+        for place in places:
+            title = _value(place, kind, key)
             if title:
                 return title, by
     if noted:
         return noted, "prompt"
-    summary = last_value(windows.tail, "summary", spaced)
+    summary = last_value(ends.last, "summary", spaced)
     if summary:
         return summary, "agent"
     return (opening, "prompt") if opening else (None, None)

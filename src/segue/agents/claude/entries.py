@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from typing import Any, NamedTuple
 
 import msgspec
 
 from segue.agents.base import damaged, entry_id
 from segue.agents.claude.schema import (
-    DAMAGE,
     SYNTHETIC,
     Attachment,
     Block,
@@ -24,6 +22,7 @@ from segue.agents.claude.schema import (
     Message,
     value_of,
 )
+from segue.agents.decoding import DAMAGE, moment_ms
 from segue.core.json_values import as_items, as_table, as_text
 from segue.core.transcript import Entry, Kind
 
@@ -104,16 +103,6 @@ def entries(text: bytes, start: int) -> Sequence[Entry]:
     return (_other(record, start),)
 
 
-def milliseconds(timestamp: str | None) -> int | None:
-    """An ISO time as milliseconds since 1970; None where it is none."""
-    if not timestamp:
-        return None
-    try:
-        return round(datetime.fromisoformat(timestamp).timestamp() * 1000)
-    except (ValueError, OverflowError, OSError):
-        return None
-
-
 def _silent(text: bytes, start: int) -> Entry | None:
     """Notes without words are known by their beginning; some are long, and there are many."""
     if text.startswith(_NOTE) and text.endswith(b"}"):
@@ -145,7 +134,7 @@ def _unexpected(text: bytes, start: int) -> Entry:
 
 def _message(record: FullRecord, message: Message, start: int) -> Sequence[Entry]:
     about: dict[str, Any] = {
-        "at_ms": milliseconds(record.timestamp),
+        "at_ms": moment_ms(record.timestamp),
         "native": record.uuid or "",
         "parent": record.parent_uuid,
         "side": bool(record.is_sidechain),
@@ -252,7 +241,7 @@ def _other(record: FullRecord, start: int) -> Entry:
         text=text,
         label=label,
         restored=restored,
-        at_ms=milliseconds(record.timestamp),
+        at_ms=moment_ms(record.timestamp),
         native=record.uuid or "",
         parent=record.parent_uuid,
         side=bool(record.is_sidechain),

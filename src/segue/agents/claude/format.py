@@ -21,14 +21,14 @@ from __future__ import annotations
 
 import os
 import re
-import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import msgspec
 
 from segue.agents.base import CutRequest, StoredSession
-from segue.agents.claude.schema import DAMAGE, Record, Settings, fields_of, raw
+from segue.agents.claude.schema import Record, Settings, fields_of, raw
+from segue.agents.decoding import DAMAGE, login_fingerprint
 from segue.agents.jsonl import backwards
 from segue.core.errors import Misuse
 from segue.core.ids import checked_uuid
@@ -36,7 +36,6 @@ from segue.core.json_values import decode
 from segue.core.request import Runtime, Start
 from segue.system.files import whole_file
 
-REREAD_SECONDS = 0.05
 LONGEST_NAME = 200
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
@@ -93,20 +92,7 @@ class ClaudeFormat:
         """Claude resumes its sessions as they are."""
 
     def login(self, home: Path, env: Mapping[str, str]) -> str | None:
-        """None also where the file cannot be read; a broken one may be in the middle of being written."""
-        path = settings_file(home, env)
-        for pause in (REREAD_SECONDS, 0):
-            try:
-                account = decode(path.read_bytes(), Settings).oauth_account
-            except OSError:
-                return None
-            except DAMAGE:
-                time.sleep(pause)
-                continue
-            if account is None or not account.account_uuid:
-                return None
-            return _hashed(f"{account.account_uuid}\n{account.organization_uuid or ''}")
-        return None
+        return login_fingerprint(settings_file(home, env), Settings, _account)
 
 
 FORMAT = ClaudeFormat()
@@ -168,10 +154,11 @@ def _hash(units: list[int]) -> str:
     return digits
 
 
-def _hashed(text: str) -> str:
-    from hashlib import sha256  # most turns never ask, and start faster without it
-
-    return sha256(text.encode()).hexdigest()[:16]
+def _account(settings: Settings) -> str | None:
+    account = settings.oauth_account
+    if account is None or not account.account_uuid:
+        return None
+    return f"{account.account_uuid}\n{account.organization_uuid or ''}"
 
 
 def _read(line: bytes) -> Record | None:

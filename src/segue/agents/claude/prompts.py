@@ -8,8 +8,10 @@ from collections.abc import Iterator
 import msgspec
 
 from segue.agents.claude.entries import INSERTED, entries
-from segue.agents.claude.scan import Windows, is_spaced, line_at, places_back, places_of
-from segue.agents.claude.schema import DAMAGE, LoosePrompt
+from segue.agents.claude.scan import is_spaced, line_at, places_back, places_of
+from segue.agents.claude.schema import LoosePrompt
+from segue.agents.decoding import DAMAGE
+from segue.agents.windows import Ends
 from segue.core.json_values import as_items, as_table, as_text
 from segue.core.prompt_parts import user_words
 
@@ -66,17 +68,17 @@ def last_prompt(tail: bytes, spaced: bool) -> str | None:
     return None
 
 
-def count_messages(windows: Windows, spaced: bool) -> int:
+def count_messages(ends: Ends, spaced: bool) -> int:
     """How often somebody said something: counted in all of a file, or at its ends and carried over."""
-    if windows.size <= EXACT:
-        return _count(windows.head, spaced)
-    count = _count(windows.head[:SAMPLE], spaced) + _count(windows.tail[-SAMPLE:], spaced)
-    return round(count * windows.size / (2 * SAMPLE))
+    if ends.size <= EXACT:
+        return _count(ends.head, spaced)
+    count = _count(ends.head[:SAMPLE], spaced) + _count(ends.last[-SAMPLE:], spaced)
+    return round(count * ends.size / (2 * SAMPLE))
 
 
 def count_all_messages(data: bytes) -> int:
     """The same in a file that is there as a whole."""
-    return _count(data, is_spaced(Windows(data, data, data, len(data))))
+    return _count(data, is_spaced(Ends(data, b"", len(data))))
 
 
 def is_side(head: bytes) -> bool:

@@ -8,46 +8,24 @@ counts before one without.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from functools import cache
-from typing import NamedTuple
 
 import msgspec
 
-from segue.agents.base import HEAD, TAIL
+from segue.agents.decoding import DAMAGE
+from segue.agents.windows import Ends
 
 GLANCE = 2048
-_TYPED, _MESSAGE = b'{"type":"', b'{"parentUuid":'
+_NOTE, _RECORD = b'{"type":"', b'{"parentUuid":'
 """How the CLI's own lines begin: notes, and records of the chain."""
+_KIND = len(_NOTE)
 _ESCAPE = ord("\\")
 
 
-class Windows(NamedTuple):
-    """A file's two ends. Where they meet, both are the ``whole`` of it: copying them would cost more than
-    searching them."""
-
-    head: bytes
-    tail: bytes
-    whole: bytes | None
-    size: int
-
-
-def look_at(path: str) -> Windows:
-    opened = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        size = os.fstat(opened).st_size
-        if size <= HEAD + TAIL:
-            whole = os.pread(opened, HEAD + TAIL, 0)
-            return Windows(whole, whole, whole, len(whole))
-        return Windows(os.pread(opened, HEAD, 0), os.pread(opened, TAIL, size - TAIL), None, size)
-    finally:
-        os.close(opened)
-
-
-def is_spaced(windows: Windows) -> bool:
+def is_spaced(ends: Ends) -> bool:
     """Whether there is JSON with spaces after its colons, written by another program; a glance must do."""
-    head, tail, mark = windows.head, windows.tail, b'": "'
+    head, tail, mark = ends.head, ends.last, b'": "'
     if head.find(mark, 0, GLANCE) >= 0 or tail.find(mark, max(len(tail) - GLANCE, 0)) >= 0:
         return True
     return tail is not head and tail.find(mark, 0, GLANCE) >= 0
@@ -64,11 +42,11 @@ def last_notes(window: bytes, kinds: Sequence[bytes]) -> dict[bytes, bytes]:
     end = len(window)
     while end > 0:
         start = window.rfind(b"\n", 0, end) + 1
-        if window.startswith(_MESSAGE, start):
+        if window.startswith(_RECORD, start):
             pass
-        elif window.startswith(_TYPED, start):
+        elif window.startswith(_NOTE, start):
             for kind in kinds:
-                if kind not in notes and window.startswith(kind, start + len(_TYPED)):
+                if kind not in notes and window.startswith(kind, start + _KIND):
                     notes[kind] = window[start:end]
         elif end > start:
             others.append(window[start:end])
@@ -142,6 +120,6 @@ def _unescaped(text: bytes) -> str:
     if b"\\" in text:
         try:
             return msgspec.json.decode(b'"' + text + b'"', type=str)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except DAMAGE:
             pass
     return text.decode("utf-8", "replace")

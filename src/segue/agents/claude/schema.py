@@ -11,9 +11,9 @@ from typing import Any
 
 import msgspec
 
+from segue.agents.decoding import DAMAGE
 from segue.core.json_values import as_items, as_table, as_text
 
-DAMAGE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 SYNTHETIC = "<synthetic>"
 """The model's name in messages that the CLI wrote itself."""
 
@@ -201,6 +201,10 @@ class CostState(msgspec.Struct, frozen=True):
     total: float | None = msgspec.field(name="totalCostUSD", default=None)
     by_model: dict[str, ModelUsage] = msgspec.field(name="modelUsage", default_factory=dict)
 
+    @property
+    def tokens(self) -> int:
+        return sum(usage.all for usage in self.by_model.values())
+
 
 class LooseRecord(msgspec.Struct, frozen=True, rename="camel"):
     type: Any = None
@@ -277,7 +281,7 @@ class RawRecord:
     @property
     def message(self) -> dict[str, Any]:
         if self._message is None:
-            self._message = as_table(_json(self.fields.get("message")))
+            self._message = as_table(value_of(self.fields.get("message", msgspec.Raw())))
         return self._message
 
     @property
@@ -311,14 +315,10 @@ class RawRecord:
         return {as_text(block.get(key)) for block in blocks if block.get("type") == block_type} - {""}
 
     def _string(self, name: str) -> str:
-        return as_text(_json(self.fields.get(name)))
+        return as_text(value_of(self.fields.get(name, msgspec.Raw())))
 
     def _is(self, name: str) -> bool:
         return bytes(self.fields.get(name, b"")) == b"true"
-
-
-def _json(value: msgspec.Raw | None) -> Any:
-    return None if value is None else msgspec.json.decode(value)
 
 
 class OauthAccount(msgspec.Struct, frozen=True, rename="camel"):

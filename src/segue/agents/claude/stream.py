@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from segue.agents.decoding import DAMAGE
 from segue.core import events as ev
 from segue.core.json_values import as_items, as_table, as_text, as_whole
 from segue.core.usage import Usage
@@ -107,7 +108,7 @@ def parse(line: bytes) -> Sequence[ev.Event]:
         return ()
     try:
         return _read(line)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+    except DAMAGE as error:
         return ev.unknown(line, str(error))
 
 
@@ -159,18 +160,18 @@ def _assistant(record: _Line) -> Sequence[ev.Event]:
     if not isinstance(message, _Message):
         return ()
     trouble = record.api_error_params or _Trouble()
-    found: list[ev.Event] = [*_limit(trouble.rate_limit_info)]
+    events: list[ev.Event] = [*_limit(trouble.rate_limit_info)]
     blocks = message.content if isinstance(message.content, list) else [_Block("text", message.content)]
     for block in blocks:
         if block.type == "text" and block.text and not side:
-            found.append(ev.Text(block.text))
+            events.append(ev.Text(block.text))
         elif block.type == "thinking" and block.thinking and not side:
-            found.append(ev.Thinking(block.thinking))
+            events.append(ev.Thinking(block.thinking))
         elif block.type in ("tool_use", "server_tool_use"):
-            found.append(ev.ToolCall(block.id, block.name, _value(block.input)))
+            events.append(ev.ToolCall(block.id, block.name, _value(block.input)))
     if message.usage is not None and message.model != "<synthetic>":
-        found.append(ev.UsageReport(message.usage.sent(), message.model, message.id, side))
-    return found
+        events.append(ev.UsageReport(message.usage.sent(), message.model, message.id, side))
+    return events
 
 
 def _tool_results(record: _Line) -> Sequence[ev.Event]:

@@ -124,14 +124,14 @@ def _kind_in_words(message: str) -> Kind | None:
 
 
 def _status_in(message: str) -> int | None:
-    found = _STATUS.search(message)
-    return int(found[1]) if found else None
+    match = _STATUS.search(message)
+    return int(match[1]) if match else None
 
 
 def _until(message: str) -> int | None:
     """Claude's limit notice may carry the epoch second at which it ends, after a bar."""
-    found = re.search(r"\|(\d{10})\b", message)
-    return int(found[1]) * 1000 if found else None
+    match = re.search(r"\|(\d{10})\b", message)
+    return int(match[1]) * 1000 if match else None
 
 
 def _denied(raw: dict[str, Any], reading: TurnState) -> DeniedTools:

@@ -202,8 +202,8 @@ def _writer_lock(stored: StoredSession) -> Iterator[None]:
 
 
 def _databases(home: Path) -> list[Path]:
-    found = (path for path in home.glob("*_[0-9]*.sqlite") if path.name.rpartition("_")[0] in _DATABASES)
-    return sorted(path for path in found if path.is_file() and not path.is_symlink())
+    paths = (path for path in home.glob("*_[0-9]*.sqlite") if path.name.rpartition("_")[0] in _DATABASES)
+    return sorted(path for path in paths if path.is_file() and not path.is_symlink())
 
 
 @contextmanager

@@ -10,25 +10,36 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import IO, NamedTuple, TypeVar
+from typing import TypeVar
 
-from segue.agents.base import HEAD, TAIL, StoredSession
+from msgspec.structs import replace
+
+from segue.agents.base import StoredSession
 from segue.agents.codex import rollouts
-from segue.agents.codex.entries import line_entries
+from segue.agents.codex.entries import entries
 from segue.agents.codex.schema import (
-    DAMAGE,
     Event,
     Line,
     Meta,
     ThreadName,
     TokenInfo,
     TurnContext,
-    at_ms,
     line_of,
     payload_of,
 )
+from segue.agents.decoding import DAMAGE, moment_ms
+from segue.agents.windows import (
+    Ends,
+    Window,
+    brief_of,
+    ends_of,
+    lines_of,
+    read_ends,
+    unreadable_brief,
+    windows_of,
+)
 from segue.core.json_values import decode
-from segue.core.transcript import Brief, Entry, TitleBy
+from segue.core.transcript import Brief, TitleBy
 
 NAMES = "session_index.jsonl"
 """A line for each naming of a thread; the last one counts."""
@@ -40,56 +51,40 @@ _BYTES_PER_TOKEN = 4
 T = TypeVar("T")
 
 
-class _Windows(NamedTuple):
-    """The beginning and the end of a file: whole lines. Where they meet, all is in the head."""
-
-    head: bytes
-    tail: bytes
-    size: int
-
-    @property
-    def is_whole(self) -> bool:
-        return self.size <= HEAD + TAIL
-
-
 def brief(stored: StoredSession) -> Brief:
     try:
-        windows = _windows(stored)
+        ends = _ends(stored)
     except OSError as error:
-        changed = stored.changed_ns // 1_000_000
-        return Brief(trouble=f"it cannot be read: {error.strerror or error}", last_used_ms=changed)
-    head, tail = _lines(windows.head), _lines(windows.tail)
-    opening = _entries(head)
-    entries = [*opening, *_entries(tail)]
-    first, last = next(_prompts(opening), None), next(_prompts(reversed(entries)), None)
-    count = sum(1 for entry in entries if _is_said(entry))
-    title, title_by = _title(stored, entries, first or last)
-    meta = _meta(windows.head)
+        return replace(unreadable_brief(error), last_used_ms=stored.changed_ns // 1_000_000)
+    windows = windows_of(ends, entries)
+    said = brief_of(stored, windows, ends.size)
+    title, title_by = _title(stored, windows, said.first_prompt or said.last_prompt)
+    lines = [(start, line_of(text)) for start, text in lines_of(ends)]
+    newest = [line for _, line in reversed(lines) if line is not None]
+    meta = _meta(ends.head)
     about = meta or Meta()
-    newest = [line for _, line in (*head, *tail)][::-1]
     context = next(_payloads(newest, TurnContext), TurnContext())
     info = next(_token_infos(newest), TokenInfo())
-    return Brief(
+    in_tail = sum(1 for start, line in lines if line is not None and start >= len(ends.head))
+    return replace(
+        said,
         cwd=about.cwd or context.cwd,
         title=title,
         title_by=title_by,
-        first_prompt=first,
-        last_prompt=last,
-        messages=count if windows.is_whole else round(count * windows.size / (HEAD + TAIL)),
-        messages_estimated=not windows.is_whole,
+        messages_estimated=not ends.whole,
         tokens=info.total_token_usage.total_tokens if info.total_token_usage else None,
         branch=about.git.branch if about.git else None,
-        created_ms=at_ms(about.timestamp),
-        last_used_ms=next(_times(newest), stored.changed_ns // 1_000_000),
+        created_ms=moment_ms(about.timestamp),
+        last_used_ms=next(_times(newest), said.last_used_ms),
         version=about.cli_version,
         model=context.model,
         context=info.context,
-        after=_after(newest if windows.is_whole else newest[: len(tail)], info),
+        after=_after(newest if ends.whole else newest[:in_tail], info),
         window=info.model_context_window,
         agent_name=about.agent_nickname,
         parent=about.forked_from_id or about.parent_thread_id,
         side=about.is_subagent,
-        empty=windows.is_whole and not count,
+        empty=ends.whole and not said.messages,
         trouble=None if meta is not None else "its first line is damaged",
     )
 
@@ -102,41 +97,11 @@ def thread_name(text: bytes) -> ThreadName:
         return ThreadName()
 
 
-def _windows(stored: StoredSession) -> _Windows:
-    if not stored.appends:
-        with rollouts.opened(stored.path, UNPACKED) as file:
-            return _ends(file, file.seek(0, 2))
-    with open(stored.file, "rb", buffering=0) as file:  # half the time of Path.open
-        return _ends(file, stored.size)
-
-
-def _ends(file: IO[bytes], size: int) -> _Windows:
-    """``size`` may be of a moment ago; what has come meanwhile belongs to a later look."""
-    file.seek(0)
-    if size <= HEAD + TAIL:
-        return _Windows(file.read(HEAD + TAIL), b"", size)
-    head = file.read(HEAD)
-    file.seek(size - TAIL)
-    tail = file.read(TAIL)
-    return _Windows(head[: head.rfind(b"\n") + 1], tail[tail.find(b"\n") + 1 :], size)
-
-
-def _lines(window: bytes) -> list[tuple[bytes, Line]]:
-    """The lines that are whole, each with its text."""
-    lines = ((text, line_of(text)) for text in window.split(b"\n") if text)
-    return [(text, line) for text, line in lines if line is not None]
-
-
-def _entries(lines: Iterable[tuple[bytes, Line]]) -> list[Entry]:
-    return [entry for text, line in lines for entry in line_entries(line, text, 0)]
-
-
-def _prompts(entries: Iterable[Entry]) -> Iterator[str]:
-    return (entry.text for entry in entries if entry.kind == "user" and _is_said(entry))
-
-
-def _is_said(entry: Entry) -> bool:
-    return entry.kind in ("user", "assistant") and not entry.inserted and bool(entry.text.strip())
+def _ends(stored: StoredSession) -> Ends:
+    if stored.appends:
+        return read_ends(stored.path)
+    with rollouts.opened(stored.path, UNPACKED) as file:
+        return ends_of(file)
 
 
 def _meta(head: bytes) -> Meta | None:
@@ -156,7 +121,7 @@ def _token_infos(lines: Iterable[Line]) -> Iterator[TokenInfo]:
 
 
 def _times(lines: Iterable[Line]) -> Iterator[int]:
-    return (at for line in lines if (at := at_ms(line.timestamp)) is not None)
+    return (at for line in lines if (at := moment_ms(line.timestamp)) is not None)
 
 
 def _after(newest: Sequence[Line], info: TokenInfo) -> int:
@@ -180,14 +145,12 @@ def _after(newest: Sequence[Line], info: TokenInfo) -> int:
 
 
 def _title(
-    stored: StoredSession, entries: Sequence[Entry], prompt: str | None
+    stored: StoredSession, windows: Sequence[Window], prompt: str | None
 ) -> tuple[str | None, TitleBy | None]:
     named = _name_of(stored.home, stored.id)
     if named is None:
-        titles = (
-            entry.text for entry in reversed(entries) if (entry.kind, entry.label) == ("state", "title")
-        )
-        named = next(titles, None)
+        states = [entry for window in windows for entry in window.entries if entry.kind == "state"]
+        named = next((state.text for state in reversed(states) if state.label == "title"), None)
     if named:
         return named, "user"
     return (prompt, "prompt") if prompt is not None else (None, None)

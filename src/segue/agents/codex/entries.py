@@ -14,7 +14,6 @@ import msgspec
 
 from segue.agents.base import damaged, entry_id
 from segue.agents.codex.schema import (
-    DAMAGE,
     PROJECT,
     Compacted,
     Content,
@@ -22,11 +21,11 @@ from segue.agents.codex.schema import (
     Item,
     Line,
     Meta,
-    at_ms,
     joined_text,
     line_of,
     payload_of,
 )
+from segue.agents.decoding import DAMAGE, moment_ms
 from segue.core.json_values import decode
 from segue.core.transcript import Entry
 
@@ -59,11 +58,8 @@ _any = msgspec.json.Decoder()
 def entries(text: bytes, start: int) -> Sequence[Entry]:
     """What a line holds; never raises."""
     line = line_of(text)
-    return line_entries(line, text, start) if line is not None else (_unreadable(text, start),)
-
-
-def line_entries(line: Line, text: bytes, start: int) -> Sequence[Entry]:
-    """The same for a line that was decoded already."""
+    if line is None:
+        return (_unreadable(text, start),)
     if line.type in _SILENT or (line.type == "event_msg" and _ECHO.search(text, 0, 200)):
         return ()
     payload = _bare_item(text) if _is_bare(line) else payload_of(line)
@@ -75,7 +71,7 @@ def line_entries(line: Line, text: bytes, start: int) -> Sequence[Entry]:
         case Meta():
             return _of_meta(payload, line, start)
         case Compacted():
-            at = at_ms(line.timestamp)
+            at = moment_ms(line.timestamp)
             return (Entry(id=entry_id(start), kind="boundary", text=payload.message, at_ms=at),)
     if line.type == "response_item" or _is_bare(line):
         return (Entry(id=entry_id(start), kind="unknown", label=line.type),)
@@ -104,12 +100,12 @@ def _unreadable(text: bytes, start: int) -> Entry:
 
 
 def _unknown(label: str, line: Line, start: int) -> Entry:
-    at = at_ms(line.timestamp)
+    at = moment_ms(line.timestamp)
     return Entry(id=entry_id(start), kind="unknown", label=label, at_ms=at, restored=False)
 
 
 def _state(label: str, text: str, line: Line, start: int, n: int = 0) -> Entry:
-    at = at_ms(line.timestamp)
+    at = moment_ms(line.timestamp)
     return Entry(id=entry_id(start, n), kind="state", label=label, text=text, at_ms=at, restored=False)
 
 
@@ -120,7 +116,7 @@ def _of_meta(meta: Meta, line: Line, start: int) -> Sequence[Entry]:
         label="session",
         text=meta.cwd or "",
         native=meta.id,
-        at_ms=at_ms(line.timestamp),
+        at_ms=moment_ms(line.timestamp),
     )
     git = " ".join(part for part in (meta.git.branch, meta.git.commit_hash) if part) if meta.git else ""
     return (session, _state("git snapshot", git, line, start, 1)) if git else (session,)
@@ -165,7 +161,7 @@ def _of_item(item: Item, line: Line, start: int) -> Sequence[Entry]:
 
 
 def _message(item: Item, line: Line, start: int) -> Sequence[Entry]:
-    own, at, text = entry_id(start), at_ms(line.timestamp), item.text
+    own, at, text = entry_id(start), moment_ms(line.timestamp), item.text
     native, images = item.id or "", _images(item.content)
     if item.role == "user":
         inserted = item.is_inserted
@@ -190,7 +186,7 @@ def _message(item: Item, line: Line, start: int) -> Sequence[Entry]:
 
 def _from_agent(item: Item, line: Line, start: int) -> Sequence[Entry]:
     """What another agent of the same session said to this one."""
-    at = at_ms(line.timestamp)
+    at = moment_ms(line.timestamp)
     return (Entry(id=entry_id(start), kind="user", text=item.text, at_ms=at, inserted=True),)
 
 
@@ -198,7 +194,7 @@ def _reasoning(item: Item, line: Line, start: int) -> Sequence[Entry]:
     text = joined_text(item.summary) or item.text
     if not text:
         return ()
-    at = at_ms(line.timestamp)
+    at = moment_ms(line.timestamp)
     return (Entry(id=entry_id(start), kind="thinking", text=text, at_ms=at, native=item.id or ""),)
 
 
@@ -211,7 +207,7 @@ def _call(item: Item, line: Line, start: int) -> Sequence[Entry]:
         Entry(
             id=entry_id(start),
             kind="call",
-            at_ms=at_ms(line.timestamp),
+            at_ms=moment_ms(line.timestamp),
             native=item.id or "",
             tool=item.name or item.type.removesuffix("_call"),
             input=asked if asked is not None else item.action,
@@ -235,7 +231,7 @@ def _result(item: Item, line: Line, start: int) -> Sequence[Entry]:
             id=entry_id(start),
             kind="result",
             text=text,
-            at_ms=at_ms(line.timestamp),
+            at_ms=moment_ms(line.timestamp),
             native=item.id or "",
             call=item.call_id or "",
             failed=_has_failed(text),
@@ -245,11 +241,11 @@ def _result(item: Item, line: Line, start: int) -> Sequence[Entry]:
 
 
 def _summary(item: Item, line: Line, start: int) -> Sequence[Entry]:
-    return (Entry(id=entry_id(start), kind="state", label="summary", at_ms=at_ms(line.timestamp)),)
+    return (Entry(id=entry_id(start), kind="state", label="summary", at_ms=moment_ms(line.timestamp)),)
 
 
 def _snapshot(item: Item, line: Line, start: int) -> Sequence[Entry]:
-    return (Entry(id=entry_id(start), kind="state", label="git snapshot", at_ms=at_ms(line.timestamp)),)
+    return (Entry(id=entry_id(start), kind="state", label="git snapshot", at_ms=moment_ms(line.timestamp)),)
 
 
 def _output_of(item: Item) -> tuple[str, tuple[int, ...]]:

@@ -12,7 +12,6 @@ A branch is a copy of the rollout's lines under a new id; Codex needs nothing el
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
@@ -26,7 +25,8 @@ import msgspec
 from segue.agents import jsonl
 from segue.agents.base import CutRequest, StoredSession
 from segue.agents.codex import rollouts
-from segue.agents.codex.schema import DAMAGE, Auth, Line, TurnMark
+from segue.agents.codex.schema import Auth, Line, TurnMark
+from segue.agents.decoding import DAMAGE, login_fingerprint
 from segue.core.ids import checked_uuid
 from segue.core.json_values import decode
 from segue.core.request import Runtime, Start
@@ -35,8 +35,6 @@ IDLE = frozenset(("thread_settings_applied", "thread_name_updated"))
 """What Codex notes when it only opens a session, or somebody names it: nobody has spoken."""
 LONGEST_LINE = 1 << 26
 """Looking back ends after this many bytes; a single record of tens of megabytes is normal."""
-REWRITE_S = 0.05
-"""How long a file that is just being written may be broken."""
 PAGED, UNPAGED = b'"history_mode":"paginated"', b'"history_mode":"legacy"   '
 """Of one length, so that every place stays."""
 _BASE = re.compile(rb'("history_base"\s*:\s*\{[^{}]*\})')
@@ -105,13 +103,7 @@ class CodexFormat:
 
     def login(self, home: Path, env: Mapping[str, str]) -> str | None:
         """None also for somebody with a key of their own."""
-        path = home / "auth.json"
-        auth = _read_auth(path)
-        if auth is None and path.exists():
-            time.sleep(REWRITE_S)
-            auth = _read_auth(path)
-        account = auth.tokens.account_id if auth is not None and auth.tokens is not None else None
-        return sha256(account.encode()).hexdigest()[:16] if account else None
+        return login_fingerprint(home / "auth.json", Auth, _account)
 
 
 FORMAT = CodexFormat()
@@ -288,8 +280,5 @@ def _stop_numbering(file: IO[bytes]) -> None:
         file.write(UNPAGED)
 
 
-def _read_auth(path: Path) -> Auth | None:
-    try:
-        return decode(path.read_bytes(), Auth)
-    except (OSError, *DAMAGE):
-        return None
+def _account(auth: Auth) -> str | None:
+    return auth.tokens.account_id if auth.tokens is not None else None

@@ -17,10 +17,12 @@ import msgspec
 from segue.agents.base import RepairedCopy, RepairOptions, StoredSession
 from segue.agents.codex import rollouts
 from segue.agents.codex.format import renamed
-from segue.agents.codex.schema import DAMAGE, Item, Line, item_of, line_of
+from segue.agents.codex.schema import Item, Line, item_of, line_of
 from segue.agents.codex.trim import Trim
+from segue.agents.decoding import DAMAGE
 from segue.core.errors import Broken
 from segue.core.ids import checked_uuid
+from segue.core.json_values import as_table
 
 INTERRUPTED = "The tool was interrupted; whether it did its work is not known."
 _NO_TIME = "2000-01-01T00:00:00.000Z"
@@ -68,11 +70,11 @@ def _lines(stored: StoredSession, new_id: str, options: RepairOptions, done: Cou
     for read in _whole_lines(stored, done):
         if read.line.type == "session_meta":
             continue
-        for kept in start.passed(read, done):
-            item = item_of(kept.line)
+        for passed in start.passed(read, done):
+            item = item_of(passed.line)
             spoken = spoken or (item is not None and item.type == "message")
-            for text in _kept(kept, item, pairs, trim, done):
-                yield renamed(text, kept.thread, new_id)
+            for text in _repaired(passed, item, pairs, trim, done):
+                yield renamed(text, passed.thread, new_id)
     if not spoken:
         raise Broken("nothing was said by the user after that place" if since is not None else "it is empty")
 
@@ -119,13 +121,12 @@ def _from_context(stored: StoredSession) -> dict[str, Any]:
 
 def _object(raw: msgspec.Raw) -> dict[str, Any]:
     try:
-        found = msgspec.json.decode(raw)
+        return as_table(msgspec.json.decode(raw))
     except DAMAGE:
         return {}
-    return found if isinstance(found, dict) else {}
 
 
-def _kept(
+def _repaired(
     read: _WholeLine, item: Item | None, pairs: _Pairs, trim: Trim, done: Counter[str]
 ) -> Iterator[bytes]:
     """A line, or what stands for it; and what a call without a result needs."""

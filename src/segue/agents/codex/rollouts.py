@@ -23,7 +23,8 @@ from typing import IO, NamedTuple
 
 from segue.agents import jsonl
 from segue.agents.base import StoredSession
-from segue.agents.codex.schema import DAMAGE, ForkMeta, HistoryBase, Line
+from segue.agents.codex.schema import ForkMeta, HistoryBase, Line
+from segue.agents.decoding import DAMAGE
 from segue.core.errors import Misuse
 from segue.core.ids import checked_uuid
 from segue.core.json_values import decode
@@ -73,14 +74,14 @@ def find(home: Path, session: str | None) -> Path | None:
 
 def newest_of(home: Path, thread: str) -> Path | None:
     """The file in which a thread goes on; where both are there, the plain one counts, as for Codex."""
-    found = (path for path in _named(home, thread) if thread_of(path) == thread)
-    return max(found, key=_rank, default=None)
+    paths = (path for path in _named(home, thread) if thread_of(path) == thread)
+    return max(paths, key=_rank, default=None)
 
 
 def archived(home: Path, thread: str) -> Path | None:
     """The file of a thread that was archived."""
-    found = (path for path in _named(home, thread, ARCHIVED) if thread_of(path) == thread)
-    return max(found, key=_rank, default=None)
+    paths = (path for path in _named(home, thread, ARCHIVED) if thread_of(path) == thread)
+    return max(paths, key=_rank, default=None)
 
 
 def stored(home: Path, thread: str, path: str) -> StoredSession | None:
@@ -104,8 +105,8 @@ def stored(home: Path, thread: str, path: str) -> StoredSession | None:
 def of_rollout(home: Path, rollout: str) -> Path | None:
     """The file with this id of its own, which is its thread's unless the name says otherwise."""
     for where in ("sessions/*/*/*", ARCHIVED):
-        found = (path for path in _named(home, rollout, where) if own_of(path) == rollout)
-        if (path := max(found, key=_rank, default=None)) is not None:
+        paths = (path for path in _named(home, rollout, where) if own_of(path) == rollout)
+        if (path := max(paths, key=_rank, default=None)) is not None:
             return path
     return None
 

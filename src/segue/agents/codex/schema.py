@@ -7,15 +7,14 @@ has no field here. The counters of tokens are those of the stream.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Any
 
 import msgspec
 
 from segue.agents.codex.stream import Tokens
+from segue.agents.decoding import DAMAGE
 from segue.core.json_values import decode
 
-DAMAGE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 PROJECT = "# AGENTS.md instructions"
 INSERTED = (
     *("<environment_context>", "<user_instructions>", PROJECT, "<turn_aborted>"),
@@ -248,12 +247,3 @@ def joined_text(parts: list[Content] | None) -> str:
     if len(parts) == 1:
         return parts[0].text or ""
     return "\n".join(part.text for part in parts if part.text)
-
-
-def at_ms(stamp: str | None) -> int | None:
-    if stamp is None:
-        return None
-    try:
-        return int(datetime.fromisoformat(stamp).timestamp() * 1000 + 0.5)
-    except (ValueError, OverflowError, OSError):
-        return None

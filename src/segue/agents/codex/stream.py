@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from segue.agents.decoding import DAMAGE
 from segue.core import events as ev
 from segue.core.usage import Usage
 
@@ -73,7 +74,7 @@ def parse(line: bytes) -> Sequence[ev.Event]:
     """One line as events; what cannot be read becomes ``Unknown``."""
     try:
         return _read(_line.decode(line), line)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+    except DAMAGE as error:
         return ev.unknown(line, str(error)) if line.strip() else ()
 
 

@@ -10,6 +10,7 @@ import msgspec
 
 from segue.agents.base import Ended
 from segue.agents.codex.trace import Trace
+from segue.agents.decoding import DAMAGE
 from segue.core.outcome import (
     Failure,
     Kind,
@@ -202,14 +203,14 @@ def _body(message: str) -> dict[str, Any]:
         return {}
     try:
         body = msgspec.json.decode(message.encode(), type=dict[str, dict[str, Any]])
-    except (msgspec.MsgspecError, RecursionError):
+    except DAMAGE:
         return {}
     return body.get("error") or {}
 
 
 def _status_in(message: str) -> int | None:
-    found = _STATUS.search(message)
-    return int(next(number for number in found.groups() if number)) if found else None
+    match = _STATUS.search(message)
+    return int(next(number for number in match.groups() if number)) if match else None
 
 
 def _usage(ended: Ended, trace: Trace) -> tuple[Usage, Totals]:
