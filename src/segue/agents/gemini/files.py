@@ -20,7 +20,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from segue.agents.base import StoredSession
-from segue.agents.gemini.schema import is_context
+from segue.agents.gemini.forms import is_context
 from segue.core.json_values import as_table
 from segue.system.files import write_whole
 

@@ -10,15 +10,13 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-import msgspec
-
 from segue.agents import probe
 from segue.agents.base import CutRequest, StoredSession
 from segue.agents.decoding import DAMAGE, login_fingerprint
 from segue.agents.gemini import files
-from segue.agents.gemini.forms import encoded, form_of, new_session, with_project
+from segue.agents.gemini.forms import encoded, form_of, is_context, is_prompt, new_session, with_project
 from segue.agents.gemini.history import History, last_id, read_history
-from segue.agents.gemini.schema import is_context, is_prompt
+from segue.agents.gemini.schema import Accounts, Settings
 from segue.core.json_values import decode
 from segue.core.request import Runtime, Start
 from segue.system.files import write_whole
@@ -120,27 +118,10 @@ BY_VARIABLE = {
 STORED = ("oauth_creds.json", "gemini-credentials.json")
 
 
-class _Accounts(msgspec.Struct, frozen=True):
-    active: str | None = None
-
-
 def login(home: Path) -> str | None:
     """None: nobody, or it cannot be told."""
     accounts = home / ".gemini" / "google_accounts.json"
-    return login_fingerprint(accounts, _Accounts, lambda known: known.active)
-
-
-class _Auth(msgspec.Struct, frozen=True):
-    selected: str | None = msgspec.field(default=None, name="selectedType")
-
-
-class _Security(msgspec.Struct, frozen=True):
-    auth: _Auth = _Auth()
-
-
-class _Settings(msgspec.Struct, frozen=True):
-    security: _Security = _Security()
-    older: str | None = msgspec.field(default=None, name="selectedAuthType")
+    return login_fingerprint(accounts, Accounts, lambda known: known.active)
 
 
 def logged_in(home: Path, env: Mapping[str, str]) -> bool | None:
@@ -163,7 +144,7 @@ def logged_in(home: Path, env: Mapping[str, str]) -> bool | None:
 def _selected(home: Path) -> str | None:
     """What its settings choose. It takes comments in them, so what we cannot read may choose anything."""
     try:
-        settings = decode((home / ".gemini" / "settings.json").read_bytes(), _Settings)
+        settings = decode((home / ".gemini" / "settings.json").read_bytes(), Settings)
     except OSError:
         return None
     except DAMAGE:

@@ -20,17 +20,12 @@ from typing import Any
 import msgspec
 
 from segue.agents.gemini.schema import (
-    ECHO,
+    BLANK,
     INTERRUPTED,
     RawMessage,
     RawPart,
-    answer_id,
-    answered,
-    is_context,
-    is_passed_over,
-    is_prompt,
-    is_sent,
-    raw_calls,
+    is_command_text,
+    is_context_text,
     raw_parts,
 )
 from segue.core.ids import version_parts
@@ -38,6 +33,12 @@ from segue.core.json_values import as_items, as_table, as_text
 from segue.core.request import Runtime
 from segue.system import clock
 
+ECHO = "_response"
+"""Behind a message's id: the id under which Gemini repeats the results of that message's calls."""
+_NAMED_PARTS = (
+    *("videoMetadata", "thought", "codeExecutionResult", "executableCode", "fileData", "functionCall"),
+    *("functionResponse", "inlineData"),
+)
 _UNSIGNED = "skip_thought_signature_validator"
 _NO_RESULT = {"error": "The result of this call was not recorded."}
 
@@ -82,6 +83,59 @@ def _as_json(value: Any, indent: int | None = None) -> bytes:
     except (UnicodeEncodeError, OverflowError):
         data = json.dumps(value, separators=(",", ":"), allow_nan=False).encode()
     return data if indent is None else msgspec.json.format(data, indent=indent)
+
+
+# --- what a message is -----------------------------------------------------------------------------
+
+
+def raw_calls(message: RawMessage) -> list[RawPart]:
+    """The calls that stand in the content."""
+    return [as_table(part["functionCall"]) for part in raw_parts(message) if "functionCall" in part]
+
+
+def answered(message: RawMessage) -> list[str]:
+    """The ids of the calls whose results a message holds."""
+    return [answer_id(part) for part in raw_parts(message) if "functionResponse" in part]
+
+
+def answer_id(part: RawPart) -> str:
+    return as_text(as_table(part.get("functionResponse")).get("id"))
+
+
+def is_context(message: RawMessage) -> bool:
+    return message.get("type", "user") == "user" and is_context_text(_shown(message))
+
+
+def is_passed_over(message: RawMessage) -> bool:
+    """A command of Gemini's own: it is left out of a resume."""
+    return message.get("type") == "user" and is_command_text(_shown(message))
+
+
+def is_sent(message: RawMessage) -> bool:
+    """Whether the model gets anything of a message: only such a one stays in the session for good."""
+    match message.get("type"):
+        case "user":
+            return bool(_shown(message)) and not is_context(message)
+        case "gemini":
+            beside = any(as_items(message.get(key)) for key in ("toolCalls", "thoughts"))
+            return beside or bool(raw_parts(message))
+    return False
+
+
+def is_prompt(message: RawMessage) -> bool:
+    """Words of the user's, rather than results of tools."""
+    return message.get("type") == "user" and is_sent(message) and not answered(message)
+
+
+def _shown(message: RawMessage) -> str:
+    """How Gemini reads a message when it looks for what to leave out; only the beginning matters."""
+    for part in raw_parts(message):
+        if any(part.get(name) is not None for name in _NAMED_PARTS):
+            return "["
+        words = as_text(part.get("text")).strip(BLANK)
+        if words:
+            return words
+    return ""
 
 
 # --- lines -----------------------------------------------------------------------------------------

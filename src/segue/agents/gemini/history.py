@@ -15,7 +15,8 @@ from typing import Any, Generic, NoReturn, TypeVar
 
 import msgspec
 
-from segue.agents.gemini.schema import ECHO, RawMessage, answered, clean, is_context, is_sent
+from segue.agents.gemini.forms import ECHO, answered, is_context, is_sent
+from segue.agents.gemini.schema import RawMessage, clean
 from segue.agents.jsonl import backwards
 from segue.core.json_values import as_items, as_table
 

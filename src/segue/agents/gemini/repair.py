@@ -14,19 +14,21 @@ from typing import IO, Any
 
 from segue.agents.base import RepairedCopy, RepairOptions, StoredSession
 from segue.agents.gemini import files, walk
-from segue.agents.gemini.forms import as_lines, as_object, encoded, new_session, with_project
-from segue.agents.gemini.history import WHOLE_BYTES, read_history, salvage
-from segue.agents.gemini.schema import (
+from segue.agents.gemini.forms import (
     ECHO,
-    RawMessage,
-    RawPart,
     answer_id,
     answered,
+    as_lines,
+    as_object,
+    encoded,
     is_prompt,
     is_sent,
+    new_session,
     raw_calls,
-    raw_parts,
+    with_project,
 )
+from segue.agents.gemini.history import WHOLE_BYTES, read_history, salvage
+from segue.agents.gemini.schema import RawMessage, RawPart, raw_parts
 from segue.agents.repair_words import IMAGE_LEFT_OUT, INTERRUPTED, OUTPUT_LEFT_OUT, Repairs, in_words
 from segue.core.errors import Broken
 from segue.core.json_values import as_items, as_table, as_text

@@ -1,7 +1,7 @@
 """What a session file is made of: a header, messages, their parts.
 
 A file is read as types, which is fast and passes over most of it; where fields have other types than they
-should, of whatever fits. To write a message again, it is read as a table (``RawMessage``), with all it has.
+should, of whatever fits. To be written again, a message is read as a table, with all it has (see ``forms``).
 
 A message is ``{id, timestamp, type, content, …}``; ``type`` is ``user``, ``gemini``, or one that is never
 sent to the model. ``content`` is text or a list of parts. A tool's call stands in the content as a part, or
@@ -22,8 +22,6 @@ from segue.core.json_values import as_items, as_table, as_text, as_whole
 RawMessage = dict[str, Any]
 RawPart = dict[str, Any]
 
-ECHO = "_response"
-"""Behind a message's id: the id under which Gemini repeats the results of that message's calls."""
 SNAPSHOT = "<state_snapshot>"
 """How a summary begins."""
 THANKS = "Got it. Thanks for the additional context!"
@@ -31,14 +29,10 @@ THANKS = "Got it. Thanks for the additional context!"
 INTERRUPTED = "[The previous response was interrupted before it completed.]"
 _CONTEXTS = ("<session_context>", "<hook_context>")
 _COMMANDS = ("/", "?")
-_BLANK = " \t\r\n\v\f\ufeff\u00a0\u2028\u2029"
+BLANK = " \t\r\n\v\f\ufeff\u00a0\u2028\u2029"
 NO_JSON = (*DAMAGE, ValueError)
 """What reading a line raises."""
 _NOTHING = msgspec.Raw(b'""')
-_NAMED_PARTS = (
-    *("videoMetadata", "thought", "codeExecutionResult", "executableCode", "fileData", "functionCall"),
-    *("functionResponse", "inlineData"),
-)
 _TOUCH, _TOUCH_BYTES = b'{"$set":{"lastUpdated":"', 51
 
 
@@ -146,6 +140,27 @@ class _Line(msgspec.Struct, frozen=True):
     type: str | None = None
 
 
+class Accounts(msgspec.Struct, frozen=True):
+    """``google_accounts.json``."""
+
+    active: str | None = None
+
+
+class _Auth(msgspec.Struct, frozen=True):
+    selected: str | None = msgspec.field(default=None, name="selectedType")
+
+
+class _Security(msgspec.Struct, frozen=True):
+    auth: _Auth = _Auth()
+
+
+class Settings(msgspec.Struct, frozen=True):
+    """``settings.json``, as far as it chooses how to log in."""
+
+    security: _Security = _Security()
+    older: str | None = msgspec.field(default=None, name="selectedAuthType")
+
+
 _line = msgspec.json.Decoder(_Line)
 _message = msgspec.json.Decoder(Message)
 _header = msgspec.json.Decoder(Header)
@@ -200,12 +215,12 @@ def words_of(parts: list[Part]) -> str:
 
 def is_context_text(words: str) -> bool:
     """What Gemini itself opens a session with; it makes it anew with every start."""
-    return words.lstrip(_BLANK).startswith(_CONTEXTS)
+    return words.lstrip(BLANK).startswith(_CONTEXTS)
 
 
 def is_command_text(words: str) -> bool:
     """Words that Gemini takes for a command of its own and leaves out when it resumes."""
-    return words.lstrip(_BLANK).startswith(_COMMANDS)
+    return words.lstrip(BLANK).startswith(_COMMANDS)
 
 
 def all_context(messages: Iterable[Message]) -> bool:
@@ -289,9 +304,6 @@ def _as_part(part: RawPart) -> Part:
     )
 
 
-# --- reading as tables, to be written again --------------------------------------------------------
-
-
 def raw_parts(message: RawMessage) -> list[RawPart]:
     """The content as a list of parts."""
     content = message.get("content")
@@ -299,53 +311,3 @@ def raw_parts(message: RawMessage) -> list[RawPart]:
     return [
         {"text": part} if isinstance(part, str) else part for part in parts if isinstance(part, str | dict)
     ]
-
-
-def raw_calls(message: RawMessage) -> list[RawPart]:
-    """The calls that stand in the content."""
-    return [as_table(part["functionCall"]) for part in raw_parts(message) if "functionCall" in part]
-
-
-def answered(message: RawMessage) -> list[str]:
-    """The ids of the calls whose results a message holds."""
-    return [answer_id(part) for part in raw_parts(message) if "functionResponse" in part]
-
-
-def answer_id(part: RawPart) -> str:
-    return as_text(as_table(part.get("functionResponse")).get("id"))
-
-
-def is_context(message: RawMessage) -> bool:
-    return message.get("type", "user") == "user" and is_context_text(_shown(message))
-
-
-def is_passed_over(message: RawMessage) -> bool:
-    """A command of Gemini's own: it is left out of a resume."""
-    return message.get("type") == "user" and is_command_text(_shown(message))
-
-
-def is_sent(message: RawMessage) -> bool:
-    """Whether the model gets anything of a message: only such a one stays in the session for good."""
-    match message.get("type"):
-        case "user":
-            return bool(_shown(message)) and not is_context(message)
-        case "gemini":
-            beside = any(as_items(message.get(key)) for key in ("toolCalls", "thoughts"))
-            return beside or bool(raw_parts(message))
-    return False
-
-
-def is_prompt(message: RawMessage) -> bool:
-    """Words of the user's, rather than results of tools."""
-    return message.get("type") == "user" and is_sent(message) and not answered(message)
-
-
-def _shown(message: RawMessage) -> str:
-    """How Gemini reads a message when it looks for what to leave out; only the beginning matters."""
-    for part in raw_parts(message):
-        if any(part.get(name) is not None for name in _NAMED_PARTS):
-            return "["
-        words = as_text(part.get("text")).strip(_BLANK)
-        if words:
-            return words
-    return ""

@@ -39,6 +39,19 @@ class _Line(msgspec.Struct, frozen=True):
     message: str | None = None
 
 
+class _Counts(msgspec.Struct, frozen=True):
+    input_tokens: int | None = None
+    cached: int | None = None
+    output_tokens: int | None = None
+    total_tokens: int | None = None
+
+
+class Stats(_Counts, frozen=True):
+    """What the result says that the run used, all in all and by model."""
+
+    models: dict[str, _Counts] = {}
+
+
 _line = msgspec.json.Decoder(_Line)
 _any = msgspec.json.Decoder()
 

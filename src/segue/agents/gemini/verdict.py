@@ -12,6 +12,7 @@ import msgspec
 from segue.agents.base import Ended
 from segue.agents.gemini.files import belongs, find_file, is_stub, remove_second_name
 from segue.agents.gemini.schema import NO_JSON, Line, Message, Tokens, line_of, object_of
+from segue.agents.gemini.stream import Stats
 from segue.core.outcome import (
     Exit,
     Failure,
@@ -119,17 +120,6 @@ _NETWORK = re.compile(
 )
 _REFUSED = re.compile(r"Error (?:resuming|starting|importing) session.*")
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
-
-
-class _Counts(msgspec.Struct, frozen=True):
-    input_tokens: int | None = None
-    cached: int | None = None
-    output_tokens: int | None = None
-    total_tokens: int | None = None
-
-
-class _Stats(_Counts, frozen=True):
-    models: dict[str, _Counts] = {}
 
 
 def conclude(ended: Ended) -> Outcome:
@@ -250,7 +240,7 @@ def _usage(raw: dict[str, Any], requests: tuple[Usage, ...]) -> Usage:
     return disjoint(prompt, stats.cached, output)
 
 
-def _turns(stats: _Stats, requests: tuple[Usage, ...]) -> int | None:
+def _turns(stats: Stats, requests: tuple[Usage, ...]) -> int | None:
     """How often the model was asked: what the disk shows, where that is all of what was counted."""
     counted = {stats.input_tokens, *(counts.input_tokens for counts in stats.models.values())}
     return len(requests) or None if sum(requests, Usage()).prompt in counted else None
@@ -264,11 +254,11 @@ def _model(raw: dict[str, Any], ended: Ended) -> str | None:
     return max(models, key=lambda name: models[name].input_tokens or 0)
 
 
-def _stats(raw: dict[str, Any]) -> _Stats:
+def _stats(raw: dict[str, Any]) -> Stats:
     try:
-        return msgspec.convert(raw.get("stats"), _Stats)
+        return msgspec.convert(raw.get("stats"), Stats)
     except msgspec.ValidationError:
-        return _Stats()
+        return Stats()
 
 
 def _type(raw: dict[str, Any]) -> str:
