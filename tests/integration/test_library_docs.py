@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from segue import NativeSessions, Options, Segue
 from tests.integration.conftest import Program
 
 ROOT = Path(__file__).parents[2]
@@ -29,10 +30,17 @@ def test_the_pages_have_their_examples() -> None:
     assert {page: pages.count(page) for page in pages} == {
         "readme": 1,
         "agents": 1,
-        "library": 9,
+        "library": 10,
         "recipes": 1,
-        "rehearsal": 1,
+        "rehearsal": 2,
     }
+
+
+def test_the_library_page_names_every_option_and_method() -> None:
+    page = (ROOT / "docs" / "library.md").read_text()
+    methods = [name for kind in (Segue, NativeSessions) for name in vars(kind) if not name.startswith("_")]
+    for name in {*Options.__annotations__, *methods} - {"workspace", "finish"}:
+        assert re.search(rf"`[^`]*\b{name}\b[^`]*`", page), name
 
 
 def test_all_examples_are_typed(tmp_path: Path) -> None:
@@ -75,7 +83,7 @@ def test_an_example_does_what_its_comments_say(name: str, segue: Program) -> Non
     assert done.returncode == 0, done.stderr
     printed = done.stdout.splitlines()
     promises = [line for line in PROMISED.findall(code) if "…" not in line]
-    assert promises or name in ("readme-1", "agents-1", "library-8")
+    assert promises or name in ("readme-1", "agents-1", "library-9")
     for promise in promises:
         assert promise in printed, (promise, printed)
 

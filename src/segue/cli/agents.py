@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from segue.core.request import Capabilities
 
 NARROWEST = 20
-"""What is told of an agent has at least so many columns."""
+"""The column with the details of an agent is at least this wide."""
 
 
 @click.command("agents", short_help="List the agents.")
@@ -27,11 +27,11 @@ def command(as_json: bool) -> None:
     """List the agents: where each was found, its version, what it can do, and its accounts."""
     from segue.app.agents import survey
 
-    found = survey(os.environ, Path.cwd())
+    agents = survey(os.environ, Path.cwd())
     if as_json:
-        say_json(found)
+        say_json(agents)
     else:
-        for line in lines(found, width_of(sys.stdout)):
+        for line in lines(agents, width_of(sys.stdout)):
             say(line)
 
 
@@ -50,20 +50,20 @@ def abilities(can: Capabilities) -> list[str]:
     return [name for name, able in named.items() if able]
 
 
-def lines(found: Sequence[AgentShown], width: int) -> Iterator[str]:
+def lines(agents: Sequence[AgentShown], width: int) -> Iterator[str]:
     """Each agent on a line, and below it what it can do, its accounts, or how to get it."""
     from segue.cli.render.table import columns, joined, padded
 
     table = [("agent", "version", [["found"]])]
-    table += [(one.agent, one.version or "–", _details(one)) for one in found]
+    table += [(one.agent, one.version or "–", _details(one)) for one in agents]
     names = max(columns(name) for name, _, _ in table)
     versions = max(columns(version) for _, version, _ in table)
     for name, version, details in table:
         head = f"{padded(name, names)}  {padded(version, versions)}  "
         below = " " * columns(head)
         room = max(width - columns(head), NARROWEST)
-        told = chain.from_iterable(joined(parts, room, 2, " ") for parts in details)
-        for at, line in enumerate(told):
+        wrapped = chain.from_iterable(joined(parts, room, 2, " ") for parts in details)
+        for at, line in enumerate(wrapped):
             yield (below if at else head) + line
 
 
@@ -73,10 +73,10 @@ def _details(one: AgentShown) -> list[list[str]]:
 
     where = below_home(one.path) if one.path else one_line(one.problem or "")
     able = abilities(one.capabilities) if one.capabilities else []
-    found = [where] if one.path else where.replace("; install it", "\ninstall it").split("\n")
-    told = [[line] if one.path else line.split() for line in found]
-    told += [["can", *_listed(able)]] if able else []
-    return [*told, ["accounts:", *_listed(one.accounts)]] if one.accounts else told
+    first = [where] if one.path else where.replace("; install it", "\ninstall it").split("\n")
+    details = [[line] if one.path else line.split() for line in first]
+    details += [["can", *_listed(able)]] if able else []
+    return [*details, ["accounts:", *_listed(one.accounts)]] if one.accounts else details
 
 
 def _listed(names: Sequence[str]) -> list[str]:

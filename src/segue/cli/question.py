@@ -47,9 +47,8 @@ class QuestionForm:
             return NOBODY
         async with self._one:
             self._screen.pause()
-            termios.tcflush(
-                sys.stdin.fileno(), termios.TCIFLUSH
-            )  # typed before anybody could read the question
+            # What was typed before anybody could read the question is no answer to it.
+            termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
             try:
                 answers = {
                     each.question: await _answered(each, n, len(asked)) for n, each in enumerate(asked, 1)
@@ -85,8 +84,8 @@ def question_lines(asked: Asked, number: int = 1, total: int = 1) -> Iterator[st
     yield f"? {harmless(asked.question)}" + (f" ({number} of {total})" if total > 1 else "")
     for n, option in enumerate(asked.options, 1):
         about = words.one_line(option.description)
-        told = f": {about}" if about and about != option.label else ""
-        yield f"  {n}  {words.one_line(option.label)}{told}"
+        more = f": {about}" if about and about != option.label else ""
+        yield f"  {n}  {words.one_line(option.label)}{more}"
     if not asked.options:
         yield "  answer in your own words"
     elif asked.many:
@@ -97,12 +96,12 @@ def question_lines(asked: Asked, number: int = 1, total: int = 1) -> Iterator[st
 
 def answer_of(asked: Asked, line: str) -> str | None:
     """The answer that a line gives; None: it gives none."""
-    said, labels = line.strip(), [option.label for option in asked.options]
-    if not said:
+    typed, labels = line.strip(), [option.label for option in asked.options]
+    if not typed:
         return labels[0] if labels else None
-    numbers = said.replace(",", " ").split()
+    numbers = typed.replace(",", " ").split()
     if not labels or not all(each.isdecimal() for each in numbers) or (len(numbers) > 1 and not asked.many):
-        return said
+        return typed
     chosen = [int(each) for each in numbers]
     if not all(1 <= each <= len(labels) for each in chosen):
         return None

@@ -64,13 +64,13 @@ def total_line(dialogue: Dialogue, width: int) -> Iterator[str]:
 
 def _sums(turns: Iterable[Turn]) -> Iterator[str]:
     """Tokens and money of these turns together, as far as they are known."""
-    told = list(turns)
-    new = [count for turn in told if (count := _new(turn)) is not None]
-    costs = [turn.cost_usd for turn in told if turn.cost_usd is not None]
+    ended = list(turns)
+    new = [count for turn in ended if (count := _new(turn)) is not None]
+    costs = [turn.cost_usd for turn in ended if turn.cost_usd is not None]
     if new:
         yield tokens_in_words(sum(new))
     if costs:
-        yield words.money(sum(costs), any(turn.cost_estimated for turn in told))
+        yield words.money(sum(costs), any(turn.cost_estimated for turn in ended))
 
 
 def age(ms: int, now_ms: int) -> str:

@@ -39,74 +39,74 @@ RUNG_INDENT = 12
 CHECKS = "checks  "
 
 
-def why_lines(found: Why, *, width: int = WIDEST, home: str = "", colour: bool = False) -> Iterator[str]:
+def why_lines(plan: Why, *, width: int = WIDEST, home: str = "", colour: bool = False) -> Iterator[str]:
     """``home``: shown as ``~`` in paths."""
     width = min(max(width, NARROWEST), WIDEST)
-    for line in _plain(_at_home(found, home), width):
-        chosen = line.startswith(("▸", found.conversation))
+    for line in _plain(_at_home(plan, home), width):
+        chosen = line.startswith(("▸", plan.conversation))
         listed = line.startswith(("checks", " " * 8))
         yield f"{BOLD if chosen else DIM}{line}{PLAIN}" if colour and (chosen or listed) else line
 
 
-def _plain(found: Why, width: int) -> Iterator[str]:
-    who = found.agent + (f", {found.role}" if found.role else "")
-    who += f" ({found.account})" if found.account else ""
-    yield from _heading((found.conversation, who, f"next turn: {found.mode}"), _sends(found), width)
-    yield from _terms(found, width)
+def _plain(plan: Why, width: int) -> Iterator[str]:
+    who = plan.agent + (f", {plan.role}" if plan.role else "")
+    who += f" ({plan.account})" if plan.account else ""
+    yield from _heading((plan.conversation, who, f"next turn: {plan.mode}"), _sends(plan), width)
+    yield from _terms(plan, width)
     yield ""
-    said: set[str] = set()
-    for rung in found.rungs:
+    shown: set[str] = set()
+    for rung in plan.rungs:
         if rung.mode == "graft" and rung.state not in ("chosen", "open"):
             continue  # nothing can be grafted
         lead = f"{'▸' if rung.state == 'chosen' else ' '} {rung.mode:<7} {MARKS[rung.state]} "
-        yield from _row(lead, _reason(rung, found, said), _cost(rung), width)
-        said.add(rung.why)
+        yield from _row(lead, _reason(rung, plan, shown), _cost(rung), width)
+        shown.add(rung.why)
     yield ""
-    yield from _marks(found.checks, width)
-    for check in found.checks:
+    yield from _marks(plan.checks, width)
+    for check in plan.checks:
         if check.detail and not (check.check in SHORT and check.verdict == "pass"):
             lead = f"  {VERDICTS[check.verdict]} {_name(check)}: "
             yield from wrapped(check.detail, width, 4, lead)
         if check.verdict == "fail":
-            yield from wrapped(advice(check, found), width, 6, "    → ")
+            yield from wrapped(advice(check, plan), width, 6, "    → ")
 
 
-def _terms(found: Why, width: int) -> Iterator[str]:
+def _terms(plan: Why, width: int) -> Iterator[str]:
     """What is done before; what the agent may do, where something was said of it; whether it may ask; what
     would not hold."""
-    may, asks = words.terms(found.terms), found.terms.questions
+    may, asks = words.terms(plan.terms), plan.terms.questions
     parts = [f"may: {may}"] if may else []
     if asks is not None:
-        kept = found.mode in ("resume", "branch")
+        kept = plan.mode in ("resume", "branch")
         how = (
             "as when its session began; --fresh-session decides again"
             if kept
             else "for the life of its session"
         )
         parts.append(f"questions: {'on' if asks else 'off'}, {how}")
-    first = (f"first {each}" for each in found.first)
-    for line in (*first, *([" · ".join(parts)] if parts else []), *found.notices):
+    first = (f"first {each}" for each in plan.first)
+    for line in (*first, *([" · ".join(parts)] if parts else []), *plan.notices):
         yield from wrapped(line, width, 4, "  ")
 
 
-def _sends(found: Why) -> str:
+def _sends(plan: Why) -> str:
     """What the next turn sends, in a few words."""
-    sends, earlier = found.sends, found.sends.text_messages - 1
+    sends, earlier = plan.sends, plan.sends.text_messages - 1
     what = "the new message" if earlier <= 0 else count_in_words(earlier, "earlier message")
-    if found.mode == "recap":
+    if plan.mode == "recap":
         what = f"a part of {what}"
     if sends.corrections:
         what += f" and {count_in_words(sends.corrections, 'correction')}"
-    cost = next((rung.usd for rung in found.rungs if rung.state == "chosen"), None)
+    cost = next((rung.usd for rung in plan.rungs if rung.state == "chosen"), None)
     parts = [f"sends {what}", f"~{tokens_in_words(sends.tokens)} tokens" if sends.tokens else ""]
     parts.append(words.money(cost, True) if cost is not None else "")
     return ", ".join(part for part in parts if part)
 
 
-def _reason(rung: RungShown, found: Why, said: set[str]) -> str:
-    if rung.why and rung.why in said and rung.state == "barred":
+def _reason(rung: RungShown, plan: Why, shown: set[str]) -> str:
+    if rung.why and rung.why in shown and rung.state == "barred":
         return "the same"
-    if rung.mode == "fresh" and all(each.state != "open" for each in found.rungs):
+    if rung.mode == "fresh" and all(each.state != "open" for each in plan.rungs):
         return "a new session, with the new message only"
     also = ALSO.get(rung.mode, "") if rung.state == "open" else ""
     return rung.why or also or WAYS[rung.mode]
@@ -159,16 +159,16 @@ def _name(check: Check) -> str:
     return check.check.replace("_", "-")
 
 
-def _at_home(found: Why, home: str) -> Why:
+def _at_home(plan: Why, home: str) -> Why:
     """The same with paths below the user's home as people write them."""
     if not home.strip("/"):
-        return found
+        return plan
     change, long = msgspec.structs.replace, f"{home.rstrip('/')}/"
     return change(
-        found,
-        session_cwd=found.session_cwd and found.session_cwd.replace(long, "~/"),
-        rungs=tuple(change(rung, why=rung.why.replace(long, "~/")) for rung in found.rungs),
-        checks=tuple(change(check, detail=check.detail.replace(long, "~/")) for check in found.checks),
+        plan,
+        session_cwd=plan.session_cwd and plan.session_cwd.replace(long, "~/"),
+        rungs=tuple(change(rung, why=rung.why.replace(long, "~/")) for rung in plan.rungs),
+        checks=tuple(change(check, detail=check.detail.replace(long, "~/")) for check in plan.checks),
     )
 
 
@@ -189,60 +189,60 @@ SIMPLE: dict[str, str] = {
 }
 
 
-def advice(check: Check, found: Why) -> str:
+def advice(check: Check, plan: Why) -> str:
     special = SPECIAL.get(check.check)
-    return special(check, found) if special is not None else SIMPLE.get(check.check, "nothing to do")
+    return special(check, plan) if special is not None else SIMPLE.get(check.check, "nothing to do")
 
 
-def _capability(check: Check, found: Why) -> str:
+def _capability(check: Check, plan: Why) -> str:
     if "resume" in check.bars:
-        return f"update {found.agent}, or continue as shown; segue agents says what it can do"
+        return f"update {plan.agent}, or continue as shown; segue agents says what it can do"
     return "nothing to do: what changed is sent as text"
 
 
-def _pin(check: Check, found: Why) -> str:
+def _pin(check: Check, plan: Why) -> str:
     return (
-        "nothing to do: this turn makes one" if found.session_id is None else "nothing to do: it branches off"
+        "nothing to do: this turn makes one" if plan.session_id is None else "nothing to do: it branches off"
     )
 
 
-def _history(check: Check, found: Why) -> str:
+def _history(check: Check, plan: Why) -> str:
     if "branch" in check.bars:
         return "nothing to do: a new session takes its place, with the conversation as it reads now"
     return "nothing to do: the unchanged part is kept, the rest is sent as it reads now"
 
 
-def _end(check: Check, found: Why) -> str:
+def _end(check: Check, plan: Why) -> str:
     if "somebody" in check.detail:
-        take = f"segue run {found.conversation} TEXT --adopt {(found.session_id or 'ID')[:8]} includes it"
+        take = f"segue run {plan.conversation} TEXT --adopt {(plan.session_id or 'ID')[:8]} includes it"
         return f"the turn continues from where Segue left it, without what was said there since; {take}"
     return "nothing to do: the turn continues from before it, and sends the message again"
 
 
-def _outcome(check: Check, found: Why) -> str:
+def _outcome(check: Check, plan: Why) -> str:
     return "nothing to do: the turn continues from before it, and sends the message again"
 
 
-def _size(check: Check, found: Why) -> str:
-    name = (found.session_id or "ID")[:8]
+def _size(check: Check, plan: Why) -> str:
+    name = (plan.session_id or "ID")[:8]
     return f"segue sessions repair {name} --trim (or --since) makes a smaller one; or continue as shown"
 
 
-def _workdir(check: Check, found: Why) -> str:
-    return f"run it in {found.session_cwd} (--cwd) to keep the session"
+def _workdir(check: Check, plan: Why) -> str:
+    return f"run it in {plan.session_cwd} (--cwd) to keep the session"
 
 
-def _account(check: Check, found: Why) -> str:
+def _account(check: Check, plan: Why) -> str:
     if "logged in" in check.detail:
         return "log in as before to keep the session"
     return "go back with --account to the account under which they were said"
 
 
-def _pressure(check: Check, found: Why) -> str:
+def _pressure(check: Check, plan: Why) -> str:
     return "nothing to do" if not check.bars else "nothing to do: the conversation continues in a new session"
 
 
-def _fits(check: Check, found: Why) -> str:
+def _fits(check: Check, plan: Why) -> str:
     if "recap" in check.bars:
         return "put what is long into a file in the working directory, and ask to read it"
     return "nothing to do: a part of the conversation is sent; [recap] max_bytes says how much"

@@ -101,16 +101,16 @@ def exited(code: int | None) -> str:
 
 def result(code: int | None, output: str) -> str:
     """A tool's failure on one line: how it ended and what it said."""
-    said = tool("", output, 90)
-    return f"{exited(code)}: {said}" if said else exited(code)
+    words = tool("", output, 90)
+    return f"{exited(code)}: {words}" if words else exited(code)
 
 
 def waiting(event: Retry) -> str:
     """``it waits 4 s, then tries again (1 of 5): rate_limit``."""
     pause = f"waits {max(1, round(event.delay_ms / 1000)):,} s" if event.delay_ms else "waits"
     tries = f" ({event.attempt} of {event.limit})" if event.attempt and event.limit else ""
-    said = tool("", event.message)
-    return f"it {pause}, then tries again{tries}" + (f": {said}" if said else "")
+    reason = tool("", event.message)
+    return f"it {pause}, then tries again{tries}" + (f": {reason}" if reason else "")
 
 
 def quiet(since_s: float, waits: bool) -> str:
@@ -199,33 +199,33 @@ def failure(turn: Turn, label: str) -> str:
     failed = turn.failure
     assert failed is not None
     message = one_line(failed.message)
-    said = f": {message}" if message else ""
+    quote = f": {message}" if message else ""
     match failed.kind:
         case "rate_limited":
             until = f" until {moment(failed.until)}" if failed.until is not None else ""
-            return f"{label} is rate-limited{until}{_account(turn)}{said}"
+            return f"{label} is rate-limited{until}{_account(turn)}{quote}"
         case "auth":
-            return f"{label} is not logged in or not allowed{_account(turn)}{said}"
+            return f"{label} is not logged in or not allowed{_account(turn)}{quote}"
         case "network":
-            return f"{label} cannot reach its model{said}"
+            return f"{label} cannot reach its model{quote}"
         case "model_error":
-            return f"{label}'s model failed{said}"
+            return f"{label}'s model failed{quote}"
         case "context_exceeded":
-            return f"the conversation does not fit {label}'s model{said}"
+            return f"the conversation does not fit {label}'s model{quote}"
         case "session_rejected":
-            return f"{label} refused its session{said}"
+            return f"{label} refused its session{quote}"
         case "session_busy":
-            return f"{turn.conversation} is busy{said}"
+            return f"{turn.conversation} is busy{quote}"
         case "timeout":
-            return f"{label} was stopped{said}"
+            return f"{label} was stopped{quote}"
         case "cancelled":
             return "cancelled; nothing more will happen in this turn"
         case "tool_denied" if turn.text:
-            return f"{label} may not use all that it wanted to{said}"
+            return f"{label} may not use all that it wanted to{quote}"
         case "tool_denied":
-            return f"{label} could not go on without a tool it may not use{said}"
+            return f"{label} could not go on without a tool it may not use{quote}"
         case "protocol":
-            return f"{label}'s output could not be understood{said}"
+            return f"{label}'s output could not be understood{quote}"
         case _:
             return message or f"{label} failed ({failed.kind})"
 
