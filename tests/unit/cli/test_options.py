@@ -33,6 +33,11 @@ def start(stdin: int | IO[bytes], *args: str, code: str = GATHER) -> subprocess.
     )
 
 
+def hear_waiting(process: subprocess.Popen[str]) -> None:
+    assert process.stderr is not None
+    assert process.stderr.read(len(WAITING)) == WAITING
+
+
 @pytest.mark.parametrize("kind", ["pipe", "socket"])
 def test_a_slow_writer_is_waited_for_and_that_is_said_once(kind: str) -> None:
     """``make test | segue run k "what failed?"``: the tests take longer than anybody's patience."""
@@ -42,14 +47,12 @@ def test_a_slow_writer_is_waited_for_and_that_is_said_once(kind: str) -> None:
         reading, writing = (end.detach() for end in socket.socketpair())
     process = start(reading, "what failed?")
     os.close(reading)
-    time.sleep(1.5)
+    hear_waiting(process)
     os.write(writing, b"two tests ")
     time.sleep(1.0)
     os.write(writing, b"failed")
     os.close(writing)
-    stdout, stderr = process.communicate(timeout=20)
-    assert stdout == "what failed?\n\ntwo tests failed"
-    assert stderr == WAITING
+    assert process.communicate(timeout=60) == ("what failed?\n\ntwo tests failed", "")
 
 
 def test_a_writer_that_pauses_in_between_is_waited_for_too() -> None:
@@ -57,30 +60,27 @@ def test_a_writer_that_pauses_in_between_is_waited_for_too() -> None:
     assert process.stdin is not None
     process.stdin.write("first ")
     process.stdin.flush()
-    time.sleep(1.5)
-    stdout, stderr = process.communicate("second", timeout=20)
-    assert (stdout, stderr) == ("what failed?\n\nfirst second", WAITING)
+    hear_waiting(process)
+    assert process.communicate("second", timeout=60) == ("what failed?\n\nfirst second", "")
 
 
 @pytest.mark.parametrize(("args", "prompt"), [(("hi",), "hi\n\npiped"), ((), "piped")])
 def test_what_is_there_already_is_taken_in_silence(args: tuple[str, ...], prompt: str) -> None:
-    assert start(subprocess.PIPE, *args).communicate("piped", timeout=20) == (prompt, "")
+    assert start(subprocess.PIPE, *args).communicate("piped", timeout=60) == (prompt, "")
 
 
 def test_nothing_is_waited_for_where_nothing_can_come() -> None:
-    began = time.monotonic()
-    assert start(subprocess.DEVNULL, "hi").communicate(timeout=20) == ("hi", "")
-    assert time.monotonic() - began < 3
+    assert start(subprocess.DEVNULL, "hi").communicate(timeout=60) == ("hi", "")
 
 
 def test_a_file_is_read_whole(tmp_path: Path) -> None:
     (tmp_path / "diff").write_text("x" * 3_000_000)
     with (tmp_path / "diff").open("rb") as file:
-        stdout, stderr = start(file, "review").communicate(timeout=20)
+        stdout, stderr = start(file, "review").communicate(timeout=60)
     assert (stdout, stderr) == ("review\n\n" + "x" * 3_000_000, "")
 
 
 def test_a_stdin_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     with (tmp_path / "written").open("wb") as file:
-        stdout, stderr = start(file, code=SHOW).communicate(timeout=20)
+        stdout, stderr = start(file, code=SHOW).communicate(timeout=60)
     assert (stdout, stderr) == ("stdin cannot be read: Bad file descriptor\n", "")
