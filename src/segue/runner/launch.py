@@ -16,6 +16,7 @@ import errno
 import fcntl
 import shutil
 from contextlib import ExitStack, asynccontextmanager, closing, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -56,7 +57,7 @@ async def launch(
 
     However the block is left, nobody of the process's group outlives it. Raises ``NotInstalled`` or
     ``Misuse`` when it cannot be started. ``command.files`` are the caller's to write. ``claims``: open files
-    whose locks the process holds too, for as long as it lives.
+    whose locks the process holds, too.
     """
     failure: Exception | None = None
     run_mark = process_mark(run_dir)
@@ -72,10 +73,9 @@ async def launch(
         life = Supervisor(process, capture, limits, run_mark)
         running = Running(process.pid, life, capture, stdin, limits)
         async with anyio.create_task_group() as tasks:
-            for job in (life.supervise, life.limit_time, life.see_off, running._see_end):
+            helpers = (partial(running._feed, command), partial(running._watch, growth), running._see_end)
+            for job in (life.supervise, life.limit_time, life.see_off, *helpers):
                 tasks.start_soon(job)
-            tasks.start_soon(running._feed, command)
-            tasks.start_soon(running._watch, growth)
             try:
                 note_process(run_dir, process.pid, command)
                 yield running

@@ -120,11 +120,10 @@ def prepare(
     agent, account_name, account = resolve_agent(remembered.agent, remembered.account, config, env)
     segue_home = home_of(env)
     child, home = _surroundings(agent, account, env)
-    command = config.commands.get(agent.facts.name)
-    runtime = probe.probe(agent, env=child.env, configured=command, cache=segue_home.probes)
+    runtime = _probed(agent, config, child, segue_home)
     conversation = known or _conversation(ask.conversation)
-    remembered_grant = store.grant(conversation.id, Voice(agent.facts.name, remembered.role))
-    granted = _granted(ask, remembered_grant, config, agent, runtime)
+    before = store.grant(conversation.id, Voice(agent.facts.name, remembered.role))
+    granted = _granted(ask, before, config, agent, runtime)
     return Prepared(
         run=clock.new_id(),
         ask=ask,
@@ -146,6 +145,11 @@ def prepare(
         adopted=adopted,
         elsewhere=config.defaults.directory != "remembered" and not _is_inside(here, cwd),
     )
+
+
+def _probed(agent: Agent, config: Config, child: ChildEnvironment, segue_home: Home) -> Runtime:
+    command = config.commands.get(agent.facts.name)
+    return probe.probe(agent, env=child.env, configured=command, cache=segue_home.probes)
 
 
 def _adopted(
