@@ -36,11 +36,13 @@ def agent_homes(
     found: dict[tuple[str, str], AgentHome] = {}
     formats: dict[str, tuple[SessionFormat, SessionArchive] | None] = {}
     for agent, account, path in _named(env, config, home, known):
-        if agent not in formats:
+        key = (agent, os.path.realpath(path))
+        if key in found or not path.is_dir():
+            continue
+        if agent not in formats:  # a reader is imported only where there may be something to read
             formats[agent] = _format(agent, config)
         known_format = formats[agent]
-        key = (agent, os.path.realpath(path))
-        if known_format is not None and key not in found and path.is_dir():
+        if known_format is not None:
             found[key] = AgentHome(agent, account, path, *known_format)
     return list(found.values())
 

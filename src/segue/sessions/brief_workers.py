@@ -1,9 +1,8 @@
 """Briefs of many sessions. Thousands of files are shared among several processes: a brief is mostly copying
 and looking for bytes, and one core does not get faster at that.
 
-``python -m segue.sessions.brief_workers AGENT`` is such a process: sessions in, briefs out, in the same
-order. What it
-cannot do, for whatever reason, is done here.
+``python -m segue.sessions.brief_workers AGENT [exact]`` is such a process: sessions in, briefs out, in the
+same order. What it cannot do, for whatever reason, is done here.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO
@@ -20,13 +20,15 @@ from typing import IO
 import msgspec
 
 from segue.agents import registry
-from segue.agents.base import SessionArchive, StoredSession
+from segue.agents.base import SessionArchive, StoredSession, entries_of
 from segue.config.schema import Config
-from segue.core.transcript import Brief
+from segue.core.transcript import Brief, is_message
 
 WORTH = 500
 """So many sessions are looked at in the time that another process takes to start."""
 MOST = 4
+EXACT = 4 * 1024 * 1024
+"""Of sessions below this size, messages are counted to the last one where somebody looks at the figure."""
 PATIENCE_S = 60
 
 _Helper = tuple[subprocess.Popen[bytes], IO[bytes]]
@@ -35,32 +37,56 @@ _sessions = msgspec.msgpack.Decoder(list[_Wire])
 _briefs = msgspec.msgpack.Decoder(list[Brief])
 
 
-def briefs(agent: str, reader: SessionArchive, sessions: Sequence[StoredSession]) -> list[Brief]:
-    """One for each, in their order."""
+def briefs(
+    agent: str, reader: SessionArchive, sessions: Sequence[StoredSession], *, exact: bool = False
+) -> list[Brief]:
+    """One for each, in their order. ``exact``: with counts of messages instead of estimates."""
+    look = partial(_exact_brief, reader) if exact else reader.brief
     hands = min(_cores(), MOST, len(sessions) // WORTH)
     share = (len(sessions) - WORTH) // hands if hands > 1 else 0
     if share < 1 or agent not in registry.BUILT_IN or not sys.executable:
-        return [reader.brief(each) for each in sessions]
+        return [look(each) for each in sessions]
     ahead = len(sessions) - share * (hands - 1)
     mine, others = sessions[:ahead], [sessions[at : at + share] for at in range(ahead, len(sessions), share)]
     with ExitStack() as stack:
         try:
-            helpers = [stack.enter_context(_helper(agent, theirs)) for theirs in others]
+            helpers = [stack.enter_context(_helper(agent, theirs, exact)) for theirs in others]
         except OSError:
-            return [reader.brief(each) for each in sessions]
-        found = [reader.brief(each) for each in mine]
+            return [look(each) for each in sessions]
+        found = [look(each) for each in mine]
         for helper, theirs in zip(helpers, others, strict=True):
-            found += _told(helper, len(theirs)) or [reader.brief(each) for each in theirs]
+            found += _told(helper, len(theirs)) or [look(each) for each in theirs]
     return found
 
 
+def counted(reader: SessionArchive, stored: StoredSession, brief: Brief) -> Brief:
+    """With the number of its messages instead of an estimate, where it is not too large to count them.
+
+    Without decoding everything, where the format allows that.
+    """
+    if not brief.messages_estimated or stored.size >= EXACT:
+        return brief
+    try:
+        messages = reader.count(stored)
+        if messages is None:
+            messages = sum(map(is_message, entries_of(reader, stored)))
+    except OSError:
+        return brief
+    return msgspec.structs.replace(brief, messages=messages, messages_estimated=False)
+
+
+def _exact_brief(reader: SessionArchive, stored: StoredSession) -> Brief:
+    return counted(reader, stored, reader.brief(stored))
+
+
 @contextmanager
-def _helper(agent: str, sessions: Sequence[StoredSession]) -> Iterator[_Helper]:
+def _helper(agent: str, sessions: Sequence[StoredSession], exact: bool) -> Iterator[_Helper]:
     """It reads from a file and writes to one, so that nobody waits for anybody in the middle."""
     with TemporaryFile() as given, TemporaryFile() as out:
         given.write(msgspec.msgpack.encode([_wired(each) for each in sessions]))
         given.seek(0)
         argv = [sys.executable, "-P", "-m", __name__, agent]  # -P: nothing from the directory we are in
+        argv += ["exact"] if exact else []
         process = subprocess.Popen(argv, stdin=given, stdout=out, stderr=subprocess.DEVNULL)
         try:
             yield process, out
@@ -108,7 +134,8 @@ def main() -> None:
     reader = registry.get(sys.argv[1], Config()).archive()
     assert reader is not None, "only an agent with sessions is asked for"
     given = map(_unwired, _sessions.decode(sys.stdin.buffer.read()))
-    sys.stdout.buffer.write(msgspec.msgpack.encode([reader.brief(each) for each in given]))
+    look = partial(_exact_brief, reader) if "exact" in sys.argv[2:] else reader.brief
+    sys.stdout.buffer.write(msgspec.msgpack.encode([look(each) for each in given]))
 
 
 if __name__ == "__main__":

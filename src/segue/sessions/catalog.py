@@ -51,8 +51,9 @@ class SessionCatalog:
         self.places: list[AgentHome] = agent_homes(env, self.config, self.home, here_made)
         self._known = _known(store, rows, self.host)
 
-    def all(self) -> list[Listed]:
-        return list_sessions(self.places, self.home.briefs)
+    def all(self, *, exact: bool = False) -> list[Listed]:
+        """``exact``: for somebody who looks at how many messages each of them has."""
+        return list_sessions(self.places, self.home.briefs, exact=exact)
 
     def sessions(self, everywhere: bool, agents: Iterable[str] = ()) -> list[Listed]:
         """Those of the directory, or of all directories; the last used first."""

@@ -15,16 +15,14 @@ from pathlib import Path
 import msgspec
 
 from segue import __version__
-from segue.agents.base import StoredSession, entries_of
-from segue.core.transcript import Brief, is_message
+from segue.agents.base import StoredSession
+from segue.core.transcript import Brief
 from segue.sessions.agent_homes import AgentHome
-from segue.sessions.brief_workers import briefs
+from segue.sessions.brief_workers import EXACT, briefs, counted
 from segue.system.files import write_whole
 
 FORM = f"{__version__}/1"
 """Briefs that another version has remembered are not trusted."""
-EXACT = 4 * 1024 * 1024
-"""Of sessions below this size, messages are counted to the last one where somebody looks at the figure."""
 
 
 class Listed(msgspec.Struct, frozen=True, gc=False):
@@ -61,10 +59,15 @@ class _Memory(msgspec.Struct, frozen=True):
 _decoder = msgspec.msgpack.Decoder(_Memory)
 
 
-def list_sessions(places: Iterable[AgentHome], memory: Path | None = None) -> list[Listed]:
-    """All sessions, the last used first. ``memory``: the directory in which briefs are remembered."""
+def list_sessions(
+    places: Iterable[AgentHome], memory: Path | None = None, *, exact: bool = False
+) -> list[Listed]:
+    """All sessions, the last used first. ``memory``: the directory in which briefs are remembered.
+
+    ``exact``: messages are counted in all that are not known yet; worth it where all of them are shown.
+    """
     found: dict[tuple[str, str | None, str], Listed] = {}
-    for each in (each for place in places for each in _in_place(place, memory)):
+    for each in (each for place in places for each in _in_place(place, memory, exact)):
         key = (each.place.agent, each.place.account, each.id)
         if key not in found or found[key].stored.changed_ns < each.stored.changed_ns:
             found[key] = each  # runners carry a session from one private home to the next
@@ -77,34 +80,21 @@ def count_exactly(sessions: Sequence[Listed], memory: Path | None = None) -> lis
     A list of thousands would take several times as long if it counted; so it is done for those that are
     shown, and remembered.
     """
-    counted = {id(each): _counted(each) for each in sessions if _is_countable(each)}
-    if memory is not None and counted:
-        _remember_counts(list(counted.values()), memory)
-    return [counted.get(id(each), each) for each in sessions]
+    exact = {
+        id(each): Listed(each.place, each.stored, counted(each.place.reader, each.stored, each.brief))
+        for each in sessions
+        if each.brief.messages_estimated and each.stored.size < EXACT
+    }
+    if memory is not None and exact:
+        _remember_counts(list(exact.values()), memory)
+    return [exact.get(id(each), each) for each in sessions]
 
 
-def _is_countable(each: Listed) -> bool:
-    return each.brief.messages_estimated and each.stored.size < EXACT
-
-
-def _counted(each: Listed) -> Listed:
-    """Without decoding everything, where the format allows that."""
-    reader, stored = each.place.reader, each.stored
-    try:
-        found = reader.count(stored)
-        if found is None:
-            found = sum(map(is_message, entries_of(reader, stored)))
-    except OSError:
-        return each
-    brief = msgspec.structs.replace(each.brief, messages=found, messages_estimated=False)
-    return Listed(each.place, stored, brief)
-
-
-def _remember_counts(counted: Sequence[Listed], memory: Path) -> None:
-    for place in {id(each.place): each.place for each in counted}.values():
+def _remember_counts(exact: Sequence[Listed], memory: Path) -> None:
+    for place in {id(each.place): each.place for each in exact}.values():
         file, stamp = _file(place, memory), place.reader.stamp(place.home)
         rows = {row.path: row for row in _remembered(file, stamp)}
-        for each in counted:
+        for each in exact:
             stored = each.stored
             if each.place is place and _is_known(stored, rows.get(stored.file)):
                 rows[stored.file] = _Row(stored.file, stored.size, stored.changed_ns, each.brief)
@@ -125,13 +115,14 @@ def in_directory(sessions: Iterable[Listed], here: Path) -> Iterator[Listed]:
             yield each
 
 
-def _in_place(place: AgentHome, memory: Path | None) -> list[Listed]:
+def _in_place(place: AgentHome, memory: Path | None, exact: bool) -> list[Listed]:
     file = _file(place, memory) if memory is not None else None
     stamp = place.reader.stamp(place.home)
     known = {row.path: row for row in _remembered(file, stamp)} if file is not None else {}
     all_here = list(place.reader.stored(place.home))
     unknown = [stored for stored in all_here if not _is_known(stored, known.get(stored.file))]
-    for stored, brief in zip(unknown, briefs(place.agent, place.reader, unknown), strict=True):
+    made = briefs(place.agent, place.reader, unknown, exact=exact)
+    for stored, brief in zip(unknown, made, strict=True):
         known[stored.file] = _Row(stored.file, stored.size, stored.changed_ns, brief)
     rows = [known[stored.file] for stored in all_here]
     if file is not None and (unknown or len(rows) != len(known)):

@@ -19,6 +19,7 @@ import shutil
 import stat
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 
 from segue.agents.base import RepairedCopy, RepairOptions, StoredSession, WindowRules
@@ -167,8 +168,19 @@ def _todos(stored: StoredSession) -> Iterator[Path]:
 
 
 def _kept_days(home: Path) -> float:
+    path = f"{home}/settings.json"
     try:
-        settings = decode((home / "settings.json").read_bytes(), UserSettings)
+        status = os.stat(path)
+    except OSError:
+        return KEPT_DAYS
+    return _days_in(path, status.st_mtime_ns, status.st_size)
+
+
+@lru_cache(maxsize=64)
+def _days_in(path: str, changed_ns: int, size: int) -> float:
+    """Read once, as long as the file stays the same: all sessions of a home are asked about."""
+    try:
+        settings = decode(Path(path).read_bytes(), UserSettings)
     except (OSError, *DAMAGE):
         return KEPT_DAYS
     days = as_number(settings.cleanup_period_days)

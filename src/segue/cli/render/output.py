@@ -46,6 +46,7 @@ _UNSEEN = (
 )
 _CONTROL = re.compile(rf"[\x00-\x08\x0b-\x1f{_UNSEEN}]")
 _IN_JSON = re.compile(rf"[{_UNSEEN}]")
+_USUAL = bytes(range(0x7F))
 _LINE_END = re.compile(r"\r\n|[\r\u2028\u2029]")
 
 
@@ -80,10 +81,13 @@ def json_line(value: Any) -> str:
     import msgspec
 
     try:
-        line = msgspec.json.encode(value).decode()
+        line = msgspec.json.encode(value)
     except UnicodeEncodeError:
-        line = msgspec.json.encode(_encodable(msgspec.to_builtins(value))).decode()
-    return _IN_JSON.sub(lambda found: _escaped(found[0]), line)
+        line = msgspec.json.encode(_encodable(msgspec.to_builtins(value)))
+    unusual = line.translate(None, _USUAL).decode()  # mostly little, also of a very long line
+    if _IN_JSON.search(unusual) is None:
+        return line.decode()
+    return _IN_JSON.sub(lambda found: _escaped(found[0]), line.decode())
 
 
 def agreed(question: str) -> bool:
