@@ -12,6 +12,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -58,10 +59,42 @@ def _listing(many: Path, programs: Path, scratch: Path) -> list[Row]:
             raise RuntimeError(f"the SDK lists {count} sessions, we {ours[-1]['count']}")
     sdk = statistics.median(theirs)
     cold, warm = (statistics.median(each[name] for each in ours) for name in ("cold", "warm"))
+    shell_cold, shell_warm = _from_the_shell(many, scratch)
     return [
         _ratio("list 5,000 sessions, cold / claude-agent-sdk", cold, sdk, 0.5),
         _ratio("list 5,000 sessions, warm / claude-agent-sdk", warm, sdk, 0.05),
+        _ratio("segue sessions ls --all --json, cold / the SDK's call", shell_cold, sdk, 0.5),
+        _ratio("segue sessions ls --all --json, warm / the SDK's call", shell_warm, sdk, 0.15),
     ]
+
+
+def _from_the_shell(many: Path, scratch: Path) -> tuple[float, float]:
+    """The whole command, with the start of Python in it: for the first time, and when all is remembered."""
+    cold: list[float] = []
+    warm: list[float] = []
+    for number in range(ROUNDS):
+        home = scratch / f"shell-{number}"
+        cold.append(_ls(many, home))
+        warm += [_ls(many, home) for _ in range(3)]
+    return statistics.median(cold), statistics.median(warm)
+
+
+def _ls(many: Path, home: Path) -> float:
+    home.mkdir(exist_ok=True)
+    env = {
+        "PATH": os.environ["PATH"],
+        "LANG": "C.UTF-8",
+        "HOME": str(home),
+        "SEGUE_HOME": str(home / "segue"),
+        "CLAUDE_CONFIG_DIR": str(many),
+    }
+    argv = [sys.executable, "-m", "segue", "sessions", "ls", "--all", "--json"]
+    began = time.perf_counter()
+    done = subprocess.run(argv, cwd=home, env=env, capture_output=True, check=True, timeout=600)
+    taken = time.perf_counter() - began
+    if (count := len(json.loads(done.stdout))) != corpus.SESSIONS:
+        raise RuntimeError(f"{count} sessions were listed")
+    return taken
 
 
 def _page(huge: Path, programs: Path, scratch: Path) -> list[Row]:

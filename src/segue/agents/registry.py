@@ -4,9 +4,11 @@ A built-in adapter is imported when it is asked for; installed packages are sear
 ``segue.agents``) only for a name that is neither built in nor declared, or to list all.
 """
 
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from segue.agents.base import Agent
@@ -47,6 +49,13 @@ def get(name: str, config: Config) -> Agent:
             ' put {prompt} into it, or declare stdin = "prompt"'
         )
     raise Misuse(_nobody(name, names(config)))
+
+
+def default_homes(env: Mapping[str, str]) -> dict[str, Path]:
+    """Where each built-in agent lives when nobody says otherwise, told by their packages as well."""
+    return {
+        name: import_module(module.rpartition(".")[0]).default_home(env) for name, module in BUILT_IN.items()
+    }
 
 
 @cache

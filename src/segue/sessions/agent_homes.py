@@ -53,8 +53,7 @@ def _named(
     for name, account in config.accounts.items():
         if account.home is not None:
             yield account.agent, name, Path(account.home)
-    for agent in registry.BUILT_IN:
-        own = registry.get(agent, config).default_home(env)
+    for agent, own in registry.default_homes(env).items():
         yield agent, _default_account(agent, config), own
     for runners in _directories(home.runners):
         agent, _, name = runners.name.partition("-")

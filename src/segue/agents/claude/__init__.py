@@ -1,5 +1,8 @@
 """Claude Code, Anthropic's agent, and forks that speak the same protocol."""
 
+from collections.abc import Mapping
+from pathlib import Path
+
 from segue.core.environment import AgentVariables
 
 VARIABLES = AgentVariables(
@@ -39,3 +42,7 @@ VARIABLES = AgentVariables(
     providers=("ANTHROPIC_", "CLAUDE_", "AWS_BEARER_TOKEN_", "CLOUD_ML_", "VERTEX_"),
     tuned=("ANTHROPIC_", "CLAUDE_"),
 )
+
+
+def default_home(env: Mapping[str, str]) -> Path:
+    return Path(env.get("CLAUDE_CONFIG_DIR") or Path(env.get("HOME", "~")).expanduser() / ".claude")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from segue.agents.base import AgentFacts, Answer, Ended, Evidence, SessionFormat
-from segue.agents.claude import VARIABLES, stream, tools, verdict
+from segue.agents.claude import VARIABLES, default_home, stream, tools, verdict
 from segue.agents.claude import format as session_format
 from segue.agents.claude.format import FORMAT
 from segue.core.errors import Misuse
@@ -129,7 +129,7 @@ class Claude:
         return {"CLAUDE_CONFIG_DIR": str(home)}
 
     def default_home(self, env: Mapping[str, str]) -> Path:
-        return Path(env.get("CLAUDE_CONFIG_DIR") or Path(env.get("HOME", "~")).expanduser() / ".claude")
+        return default_home(env)
 
     def login_files(self, home: Path, env: Mapping[str, str]) -> Sequence[Path]:
         return home, session_format.settings_file(home, env)

@@ -1,5 +1,8 @@
 """Codex, OpenAI's agent."""
 
+from collections.abc import Mapping
+from pathlib import Path
+
 from segue.core.environment import AgentVariables
 
 VARIABLES = AgentVariables(
@@ -19,3 +22,7 @@ VARIABLES = AgentVariables(
     mark_prefixes=("CODEX_MANAGED_BY_", "CODEX_NETWORK_PROXY_"),
     providers=("OPENAI_", "CODEX_", "AZURE_OPENAI_"),
 )
+
+
+def default_home(env: Mapping[str, str]) -> Path:
+    return Path(env.get("CODEX_HOME") or Path(env.get("HOME", "~")).expanduser() / ".codex")

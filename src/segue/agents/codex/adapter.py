@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from segue.agents.base import AgentFacts, Answer, Ended, Evidence, SessionFormat
-from segue.agents.codex import VARIABLES, rollouts, stream, trace, verdict
+from segue.agents.codex import VARIABLES, default_home, rollouts, stream, trace, verdict
 from segue.agents.codex.format import FORMAT
 from segue.core.errors import Misuse
 from segue.core.events import Event, Permission, Question
@@ -127,7 +127,7 @@ class Codex:
         return {"CODEX_HOME": str(home)}
 
     def default_home(self, env: Mapping[str, str]) -> Path:
-        return Path(env.get("CODEX_HOME") or Path(env.get("HOME", "~")).expanduser() / ".codex")
+        return default_home(env)
 
     def command(self, request: Request, runtime: Runtime, place: RunPlace) -> Command:
         _refuse(request, runtime.capabilities)

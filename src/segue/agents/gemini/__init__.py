@@ -1,5 +1,8 @@
 """Gemini CLI, Google's agent."""
 
+from collections.abc import Mapping
+from pathlib import Path
+
 from segue.core.environment import AgentVariables
 
 VARIABLES = AgentVariables(
@@ -9,3 +12,7 @@ VARIABLES = AgentVariables(
     providers=("GEMINI_", "GOOGLE_", "CODE_ASSIST_"),
     tuned=("GEMINI_",),
 )
+
+
+def default_home(env: Mapping[str, str]) -> Path:
+    return Path(env.get("GEMINI_CLI_HOME") or env.get("HOME") or "~").expanduser()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from segue.agents.base import AgentFacts, Answer, Ended, Evidence, SessionFormat
-from segue.agents.gemini import VARIABLES, stream, tools, verdict
+from segue.agents.gemini import VARIABLES, default_home, stream, tools, verdict
 from segue.agents.gemini import format as session_format
 from segue.agents.gemini.format import FORMAT
 from segue.agents.gemini.verdict import evidence
@@ -111,7 +111,7 @@ class Gemini:
         return {"GEMINI_CLI_HOME": str(home)}
 
     def default_home(self, env: Mapping[str, str]) -> Path:
-        return Path(env.get("GEMINI_CLI_HOME") or env.get("HOME") or "~").expanduser()
+        return default_home(env)
 
     def logged_in(self, home: Path, env: Mapping[str, str]) -> bool | None:
         return session_format.logged_in(home, env)

@@ -11,7 +11,7 @@ import msgspec
 
 from segue import __version__
 from segue.agents.base import AgentFacts, Answer, Ended, Evidence, SessionFormat
-from segue.agents.rehearsal import stream
+from segue.agents.rehearsal import default_home, stream
 from segue.agents.rehearsal.format import FORMAT
 from segue.core.errors import Misuse
 from segue.core.events import Event, Permission, Question
@@ -88,9 +88,7 @@ class Rehearsal:
         return {"REHEARSAL_HOME": str(home)}
 
     def default_home(self, env: Mapping[str, str]) -> Path:
-        """The same rule as the agent's own, restated so that calling it does not load it."""
-        data = env.get("XDG_DATA_HOME") or f"{env.get('HOME') or '.'}/.local/share"
-        return Path(env.get("REHEARSAL_HOME") or Path(data) / "segue-rehearsal")
+        return default_home(env)
 
     def command(self, request: Request, runtime: Runtime, place: RunPlace) -> Command:
         if not request.prompt.strip():

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from segue.agents.base import AgentFacts, Answer, Ended, Evidence, SessionFormat
-from segue.agents.vibe import VARIABLES, folder, run_files, stream, tools, verdict
+from segue.agents.vibe import VARIABLES, default_home, folder, run_files, stream, tools, verdict
 from segue.agents.vibe.format import FORMAT
 from segue.core.errors import Misuse
 from segue.core.events import Event, Permission, Question
@@ -126,7 +126,7 @@ class Vibe:
         return {"VIBE_HOME": str(home)}
 
     def default_home(self, env: Mapping[str, str]) -> Path:
-        return Path(env.get("VIBE_HOME") or Path(env.get("HOME", "~")).expanduser() / ".vibe")
+        return default_home(env)
 
     def logged_in(self, home: Path, env: Mapping[str, str]) -> bool | None:
         from segue.agents.vibe import format as session_format  # only the doctor asks
