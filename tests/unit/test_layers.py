@@ -30,6 +30,7 @@ BELOW: dict[str, set[str]] = {
 }
 STILL: dict[str, set[str]] = {}
 """What still points the wrong way. This list only gets shorter: an entry that is no longer true fails."""
+LONGEST_FILE, LONGEST_FUNCTION = 375, 40
 HEAVY = (
     *("starlette", "uvicorn", "rich", "zstandard", "psycopg", "dbos", "aiosql"),
     *("importlib.metadata", "hypothesis"),
@@ -255,3 +256,34 @@ def test_what_is_done_by_hand_gets_less() -> None:
     for name, still in STILL_BY_HAND.items():
         assert (SOURCE / name).exists(), name
         assert still <= by_hand(SOURCE / name), f"{name}: take it off the list"
+
+
+def test_the_architecture_page_names_files_that_exist() -> None:
+    page = (SOURCE.parents[1] / "docs" / "architecture.md").read_text()
+    named = re.findall(r"`([a-z_<>/]+(?:\.py|/))`", page)
+    assert len(named) > 40
+    for name in named:
+        if "<command>" not in name and not name.startswith("tests/"):
+            path = name.replace("<agent>", "claude")
+            assert (SOURCE / path).exists() or list(SOURCE.rglob(path)), name
+
+
+def sizes() -> dict[str, int]:
+    return {str(p.relative_to(SOURCE)): len(p.read_text().splitlines()) for p in SOURCE.rglob("*.py")}
+
+
+def test_files_and_functions_can_be_read_without_much_scrolling() -> None:
+    assert {name: lines for name, lines in sizes().items() if lines > LONGEST_FILE} == {}
+    for path in sorted(SOURCE.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                assert (node.end_lineno or 0) - node.lineno < LONGEST_FUNCTION, f"{path}: {node.name}"
+
+
+NOUNS = {"decoding", "listing", "reading", "running", "testing"}
+"""Names that end like a participle, and are nouns here."""
+
+
+def test_a_module_is_a_noun() -> None:
+    names = {path.stem for path in SOURCE.rglob("*.py")} | {path.name for path in SOURCE.iterdir()}
+    assert {name for name in names if name.endswith("ing")} <= NOUNS

@@ -55,9 +55,8 @@ async def launch(
 ) -> AsyncIterator[Running]:
     """Start ``command`` in the environment ``env`` plus its own, with its output in ``run_dir``.
 
-    However the block is left, nobody of the process's group outlives it. Raises ``NotInstalled`` or
-    ``Misuse`` when it cannot be started. ``command.files`` are the caller's to write. ``claims``: open files
-    whose locks the process holds, too.
+    However the block is left, nobody of the process's group outlives it. Raises ``NotInstalled`` or ``Misuse``
+    if it cannot be started. The caller writes ``command.files``. The process also holds the locks of ``claims``.
     """
     failure: Exception | None = None
     run_mark = process_mark(run_dir)
