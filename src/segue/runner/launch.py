@@ -55,8 +55,8 @@ async def launch(
 ) -> AsyncIterator[Running]:
     """Start ``command`` in the environment ``env`` plus its own, with its output in ``run_dir``.
 
-    However the block is left, nobody of the process's group outlives it. Raises ``NotInstalled`` or ``Misuse``
-    if it cannot be started. The caller writes ``command.files``. The process also holds the locks of ``claims``.
+    However the block is left, nobody of the process's group outlives it. Raises ``NotInstalled`` or
+    ``Misuse`` if it cannot be started. The process also holds the locks of ``claims``, which are open files.
     """
     failure: Exception | None = None
     run_mark = process_mark(run_dir)
