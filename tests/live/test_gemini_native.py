@@ -98,11 +98,19 @@ def test_a_broken_session_is_sent_broken_and_its_repaired_copy_is_not(bench: Ben
     for prompt in ("what number?", "GAMMA! [[say answer-3]]"):
         ran = resume(bench, mended.session, prompt)
         assert (ran.outcome.failure, ran.outcome.session_id) == (None, mended.session)
-        assert each(ran, "ALPHA!", "BETA!", "I look.", "interrupted before it returned a result") == [1, 1, 1, 1]
+        assert each(ran, "ALPHA!", "BETA!", "I look.", "interrupted before it returned a result") == [
+            1,
+            1,
+            1,
+            1,
+        ]
         assert (tool_traffic(ran), said(ran, "answer-2")) == ((1, 1), 1)
     as_it_was = resume(bench, old.id, "what number?")
     assert tool_traffic(as_it_was) == ((1, 0) if bench.version == OLD else (1, 1))
-    assert each(as_it_was, "interrupted before it returned a result", "call_9") == [0, 0 if bench.version == OLD else 1]
+    assert each(as_it_was, "interrupted before it returned a result", "call_9") == [
+        0,
+        0 if bench.version == OLD else 1,
+    ]
 
 
 @live("gemini")
