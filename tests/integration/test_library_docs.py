@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -22,6 +23,7 @@ SNIPPETS = {
 RUN_ELSEWHERE = ("recipes-",)
 """The recipes have tests of their own, which run them."""
 ADAPTER = "from segue.agents.rehearsal.adapter import AGENT as AGENT\n"
+SESSIONS = ROOT / "tests" / "fixtures" / "sessions" / "rehearsal"
 PROMISED = re.compile(r"print\(.*\)\s+# (.+)$", re.M)
 
 
@@ -29,7 +31,7 @@ def test_the_pages_have_their_examples() -> None:
     pages = [name.rpartition("-")[0] for name in SNIPPETS]
     assert {page: pages.count(page) for page in pages} == {
         "readme": 1,
-        "agents": 1,
+        "agents": 2,
         "library": 10,
         "recipes": 1,
         "rehearsal": 2,
@@ -83,7 +85,7 @@ def test_an_example_does_what_its_comments_say(name: str, segue: Program) -> Non
     assert done.returncode == 0, done.stderr
     printed = done.stdout.splitlines()
     promises = [line for line in PROMISED.findall(code) if "…" not in line]
-    assert promises or name in ("readme-1", "agents-1", "library-9")
+    assert promises or name in ("readme-1", "agents-1", "agents-2", "library-9")
     for promise in promises:
         assert promise in printed, (promise, printed)
 
@@ -110,4 +112,6 @@ def recorded_adapter(segue: Program, code: str) -> str:
             check=False,
         )
         (recorded / file).write_bytes(ran.stdout)
-    return f"{code}\ntest_conformance()\n"
+    shutil.copytree(SESSIONS, recorded / "homes" / "rehearsal")
+    (tested,) = re.findall(r"def (test_\w+)", code)
+    return f"{code}\n{tested}()\n"
