@@ -109,8 +109,7 @@ def prepare(
 ) -> Prepared:
     """Settle everything that can be settled before a process starts.
 
-    ``here``: where the caller stands. ``here_config``: the configuration there, if it has been read already.
-    """
+    ``here``: the caller's directory. ``here_config``: the configuration there, if it was read already."""
     ask = msgspec.structs.replace(ask, here=str(here), environment=tuple(sorted(env)))
     known = store.conversation(ask.conversation)
     ask, adopted, here_config = _adopted(ask, env, store, here, here_config)
