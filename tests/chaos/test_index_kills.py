@@ -25,14 +25,13 @@ from pathlib import Path
 from segue.sessions.search import index as indexes, update as updates
 from segue.sessions.search.index import open_index
 from segue.sessions.search.update import update
-from segue.sessions.agent_homes import AgentHome
-from tests.unit.sessions.made import MadeReader
+from tests.unit.sessions.made import MadeReader, made_home
 updates.BATCH_BYTES = 20_000
 indexes.COMMIT_BYTES = 100_000
 home = Path(sys.argv[1])
 with open_index(Path(sys.argv[2])) as index:
     print("ready", flush=True)
-    update(index, [AgentHome("made", None, home, MadeReader())])
+    update(index, [made_home(home, MadeReader())])
 """
 
 

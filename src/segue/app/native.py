@@ -108,7 +108,7 @@ class OpenSession:
         """What a resume would load."""
         known = self.catalog.known(self.agent, self.id)
         window = known.row.context.window if known.row is not None else None
-        return context_load(self.listed.brief, self.listed.place.reader.window_rules, window)
+        return context_load(self.listed.brief, self.listed.place.archive.window_rules, window)
 
     def page(
         self,
@@ -121,13 +121,13 @@ class OpenSession:
         """The newest page, the one before an event, or the one that ends with an event."""
         from segue.sessions.reading import all_entries, newest_page, page_around
 
-        reader, stored = self.listed.place.reader, self.listed.stored
+        reader, stored = self.listed.place.archive, self.listed.stored
         if at is not None:
             return page_around(reader, stored, at, size)
         return newest_page(reader, stored, before_id=before, size=size, wanted=wanted or all_entries)
 
     def entries(self) -> Iterator[Entry]:
-        return entries_of(self.listed.place.reader, self.listed.stored)
+        return entries_of(self.listed.place.archive, self.listed.stored)
 
     def tally(self, entries: Iterable[Entry], *, whole: bool) -> Tally:
         """What a resume would bring back of these entries, and what not."""
@@ -135,7 +135,7 @@ class OpenSession:
 
     def side_chains(self) -> list[tuple[str, Iterator[Entry]]]:
         """What subagents did in files of their own: id and entries of each."""
-        reader = self.listed.place.reader
+        reader = self.listed.place.archive
         return [
             (chain.id, (msgspec.structs.replace(entry, side=True) for entry in entries_of(reader, chain)))
             for chain in reader.side(self.listed.stored)
@@ -145,7 +145,7 @@ class OpenSession:
         """Note where the session ends now; then, given the ids that were shown, yield what is new."""
         from segue.sessions.reading import end_of, follow_session
 
-        reader, stored = self.listed.place.reader, self.listed.stored
+        reader, stored = self.listed.place.archive, self.listed.stored
         start = end_of(reader, stored)
         before = [] if stored.appends else [entry.id for entry in self.entries()]
 
@@ -188,7 +188,7 @@ class SearchResult:
             if place.agent == hit.agent and hit.path.startswith(str(place.home)):
                 stored = place.find(hit.session)
                 if stored is not None:
-                    return title_of(place.reader.brief(stored)) or ""
+                    return title_of(place.archive.brief(stored)) or ""
         return ""
 
 

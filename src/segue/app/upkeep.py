@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 def check(session: OpenSession, on_progress: Callable[[int], None] | None = None) -> CheckReport:
     """All that would make a resume fail, go wrong or cost too much. ``on_progress``: bytes read so far."""
     seen, listed = Seen(), session.listed
-    reader = listed.place.reader
+    reader = listed.place.archive
     for record in reader.read(listed.stored):
         seen.look(record.entries)
         if on_progress is not None:

@@ -22,7 +22,7 @@ class AgentHome(msgspec.Struct, frozen=True):
     account: str | None
     home: Path
     format: SessionFormat
-    reader: SessionArchive
+    archive: SessionArchive
 
     def find(self, session: str) -> StoredSession | None:
         return self.format.find(self.home, session)

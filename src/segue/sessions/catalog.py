@@ -116,7 +116,7 @@ def find_session(places: Sequence[AgentHome], name: str, account: str | None = N
     if len(names) > 1:
         raise Misuse(f'several sessions begin with "{name}": {", ".join(sorted(names)[:5])}')
     place, stored = max(found, key=lambda each: each[1].changed_ns)
-    return Listed(place, stored, place.reader.brief(stored))
+    return Listed(place, stored, place.archive.brief(stored))
 
 
 def newest_of(places: Iterable[AgentHome], here: Path, memory: Path | None = None) -> Listed:
@@ -140,9 +140,9 @@ def short_names(ids: Iterable[str], least: int = 8) -> dict[str, str]:
 
 def short_name(places: Iterable[AgentHome], session: str) -> str:
     """So much of a session's id that no other one on this machine begins alike."""
-    return short_names([session, *(each.id for place in places for each in place.reader.stored(place.home))])[
-        session
-    ]
+    return short_names(
+        [session, *(each.id for place in places for each in place.archive.stored(place.home))]
+    )[session]
 
 
 def _shared(one: str, other: str) -> int:
@@ -154,7 +154,7 @@ def _account(place: AgentHome) -> str:
 
 
 def _beginning(place: AgentHome, begin: str) -> list[StoredSession]:
-    return [stored for stored in place.reader.stored(place.home) if stored.id.lower().startswith(begin)]
+    return [stored for stored in place.archive.stored(place.home) if stored.id.lower().startswith(begin)]
 
 
 def _known(store: Store, rows: Iterable[SessionRow], host: Host) -> dict[tuple[str, str], KnownSessions]:

@@ -289,13 +289,13 @@ def facts_of(shelf: SessionCatalog, found: Listed) -> Facts:
         max_bytes=shelf.config.continuity.max_session_mb * 1024 * 1024,
         directory_there=cwd is not None and cwd.is_dir(),
         anywhere=_anywhere(shelf, agent),
-        load=context_load(brief, place.reader.window_rules, window),
-        expires_ms=place.reader.expires_ms(found.stored, brief),
+        load=context_load(brief, place.archive.window_rules, window),
+        expires_ms=place.archive.expires_ms(found.stored, brief),
         kept=shelf.is_kept(place.agent, found.id),
         end=place.format.end(resumable) if resumable is not None else None,
         left_at=pin.end if pin is not None else None,
         conversation=known.conversation,
-        tried=place.reader.window_rules.tried,
+        tried=place.archive.window_rules.tried,
         now_ms=clock.now_ms(),
     )
 

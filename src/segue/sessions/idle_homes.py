@@ -96,7 +96,7 @@ def remove_home(places: Iterable[AgentHome], store: Store, home: Path) -> bool:
         return False
     for place in places:
         if _holds(home, [os.path.realpath(place.home)]) and any(
-            True for _ in place.reader.stored(place.home)
+            True for _ in place.archive.stored(place.home)
         ):
             return False
     try:

@@ -81,7 +81,7 @@ def count_exactly(sessions: Sequence[Listed], memory: Path | None = None) -> lis
     shown, and remembered.
     """
     exact = {
-        id(each): Listed(each.place, each.stored, counted(each.place.reader, each.stored, each.brief))
+        id(each): Listed(each.place, each.stored, counted(each.place.archive, each.stored, each.brief))
         for each in sessions
         if each.brief.messages_estimated and each.stored.size < EXACT
     }
@@ -92,7 +92,7 @@ def count_exactly(sessions: Sequence[Listed], memory: Path | None = None) -> lis
 
 def _remember_counts(exact: Sequence[Listed], memory: Path) -> None:
     for place in {id(each.place): each.place for each in exact}.values():
-        file, stamp = _file(place, memory), place.reader.stamp(place.home)
+        file, stamp = _file(place, memory), place.archive.stamp(place.home)
         rows = {row.path: row for row in _remembered(file, stamp)}
         for each in exact:
             stored = each.stored
@@ -117,11 +117,11 @@ def in_directory(sessions: Iterable[Listed], here: Path) -> Iterator[Listed]:
 
 def _in_place(place: AgentHome, memory: Path | None, exact: bool) -> list[Listed]:
     file = _file(place, memory) if memory is not None else None
-    stamp = place.reader.stamp(place.home)
+    stamp = place.archive.stamp(place.home)
     known = {row.path: row for row in _remembered(file, stamp)} if file is not None else {}
-    all_here = list(place.reader.stored(place.home))
+    all_here = list(place.archive.stored(place.home))
     unknown = [stored for stored in all_here if not _is_known(stored, known.get(stored.file))]
-    made = briefs(place.agent, place.reader, unknown, exact=exact)
+    made = briefs(place.agent, place.archive, unknown, exact=exact)
     for stored, brief in zip(unknown, made, strict=True):
         known[stored.file] = _Row(stored.file, stored.size, stored.changed_ns, brief)
     rows = [known[stored.file] for stored in all_here]

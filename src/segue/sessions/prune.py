@@ -179,7 +179,7 @@ def wanted(catalog: SessionCatalog, store: Store, chosen: Iterable[Prunable]) ->
     going = {each.session.stored.file for each in chosen}
     found = store.pinned_homes()
     for place in catalog.places:
-        for stored in place.reader.stored(place.home):
+        for stored in place.archive.stored(place.home):
             if not going.intersection(map(str, (stored.path, *stored.path.parents))):
                 found.append(stored.file)
     return found
@@ -225,7 +225,7 @@ def _delete(catalog: SessionCatalog, store: Store, each: Listed) -> str | None:
         return None
     if (now.path, now.changed_ns) != (each.stored.path, each.stored.changed_ns):
         raise SegueError("it was used just now")
-    place.reader.remove(now)
+    place.archive.remove(now)
     if os.path.lexists(now.path):
         raise SegueError(f"{now.path} could not be deleted")
     return None
@@ -233,7 +233,7 @@ def _delete(catalog: SessionCatalog, store: Store, each: Listed) -> str | None:
 
 def _needed(store: Store, each: Listed, seen: StoredSession) -> str | None:
     """By the store and by the session itself, as they are now."""
-    reader, agent = each.place.reader, each.place.agent
+    reader, agent = each.place.archive, each.place.agent
     if is_named(reader.brief(seen), entries_of(reader, seen)):
         return "somebody gave it a name"
     if (agent, each.id) in store.under_way():

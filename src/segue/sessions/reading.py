@@ -170,7 +170,7 @@ def follow_session(
         if now.changed_ns != stored.changed_ns or now.size != stored.size:
             if now.size < at and now.appends:  # somebody wrote it anew
                 at = 0
-            for record in place.reader.read(now, at if now.appends else 0):
+            for record in place.archive.read(now, at if now.appends else 0):
                 at = record.next
                 for entry in record.entries:
                     if entry.id not in seen:

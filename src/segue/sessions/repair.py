@@ -78,7 +78,7 @@ async def repair_session(
         more = owner is not None and await run_sync(_has_more, broken, owner.pin)
         copy = await _verified_copy(catalog, env, broken, options)
         if not (copy.done or options.trim or options.since):
-            broken.place.reader.remove(copy.session.stored)
+            broken.place.archive.remove(copy.session.stored)
             return _unneeded(broken, copy.findings)
         stays = None
         if owner is not None:
@@ -106,7 +106,7 @@ async def repair_session(
 async def _verified_copy(
     catalog: SessionCatalog, env: Mapping[str, str], broken: Listed, options: RepairOptions
 ) -> _Copy:
-    agent, reader = registry.get(broken.place.agent, catalog.config), broken.place.reader
+    agent, reader = registry.get(broken.place.agent, catalog.config), broken.place.archive
     written = await run_sync(reader.repair, broken.stored, clock.new_uuid(), options)
     copy: Listed | None = None
     try:
@@ -151,7 +151,7 @@ def _where_pinned(found: Listed, pin: Pin) -> Listed:
     if stored is None or os.path.realpath(home) == os.path.realpath(found.place.home):
         return found
     place = msgspec.structs.replace(found.place, home=home)
-    return Listed(place, stored, place.reader.brief(stored))
+    return Listed(place, stored, place.archive.brief(stored))
 
 
 @asynccontextmanager
@@ -176,8 +176,8 @@ def _has_more(found: Listed, pin: Pin) -> bool:
     """Whether anything was said behind the place where we left the session; or that place is not known."""
     if pin.end is None:
         return True
-    behind = found.place.reader.after(pin.end)
-    entries = entries_of(found.place.reader, found.stored)
+    behind = found.place.archive.after(pin.end)
+    entries = entries_of(found.place.archive, found.stored)
     more = [entry for entry in entries if behind(entry) and entry.kind in SPOKEN and not entry.again]
     return bool(more) or not behind.found
 
@@ -186,11 +186,11 @@ def _read_back(found: Listed, mended: RepairedCopy) -> Listed:
     stored = found.place.find(mended.session)
     if stored is None:
         raise Broken(f"the copy {mended.session} was written, but is not found")
-    return Listed(found.place, stored, found.place.reader.brief(stored))
+    return Listed(found.place, stored, found.place.archive.brief(stored))
 
 
 def _examined(catalog: SessionCatalog, copy: Listed) -> tuple[Finding, ...]:
-    findings = check(facts_of(catalog, copy), Seen().look(entries_of(copy.place.reader, copy.stored)))
+    findings = check(facts_of(catalog, copy), Seen().look(entries_of(copy.place.archive, copy.stored)))
     sick = [each for each in findings if each.level == "error" and each.check not in ("size", "directory")]
     if sick:
         raise Broken(f"the copy is not sound either: {sick[0].means}")
@@ -208,7 +208,7 @@ def _why_it_stays(
         return "it went on meanwhile"
     if more:
         return "the session has more than the conversation: a prompt that failed, or somebody else's turns"
-    entries = list(entries_of(copy.place.reader, copy.stored))
+    entries = list(entries_of(copy.place.archive, copy.stored))
     said = iter([each.text for each in session_dialogue(in_force(entries))])
     texts = store.texts([row.message for row in pin.held if not row.second_hand])
     own = [texts[row.message].strip() for row in pin.held if row.message in texts and not row.second_hand]

@@ -117,7 +117,7 @@ def _task(
 
 
 def _copy_files(session: Listed, home: Path) -> None:
-    for path in session.place.reader.files(session.stored):
+    for path in session.place.archive.files(session.stored):
         if path.is_symlink() or not path.is_file():
             continue
         target = home / path.relative_to(session.stored.home)

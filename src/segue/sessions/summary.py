@@ -56,7 +56,7 @@ class SessionShown(msgspec.Struct, frozen=True, kw_only=True):
 def shown_session(each: Listed, shelf: SessionCatalog) -> SessionShown:
     brief, known = each.brief, shelf.known(each.place.agent, each.id)
     messages, estimated = _messages(each, shelf)
-    loaded = context_load(brief, each.place.reader.window_rules, _window(known))
+    loaded = context_load(brief, each.place.archive.window_rules, _window(known))
     return SessionShown(
         id=each.id,
         agent=each.place.agent,
@@ -75,7 +75,7 @@ def shown_session(each: Listed, shelf: SessionCatalog) -> SessionShown:
         branch=brief.branch,
         created=brief.created_ms,
         last_used=each.last_used_ms,
-        expires=each.place.reader.expires_ms(each.stored, brief),
+        expires=each.place.archive.expires_ms(each.stored, brief),
         known=known.row is not None or known.ours,
         conversation=known.conversation,
         pinned=known.pinned,

@@ -102,7 +102,7 @@ def _read(prepared: Prepared, session: Listed) -> tuple[list[Entry], str | None]
         if before is None or resumable is None:
             raise Misuse(f"the session {session.id} is gone")
         end = place.format.end(resumable)
-        entries = list(entries_of(place.reader, before))
+        entries = list(entries_of(place.archive, before))
         after = place.find(session.id)
         if after is not None and (after.changed_ns, after.size) == (before.changed_ns, before.size):
             return entries, end

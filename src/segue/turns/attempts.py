@@ -172,7 +172,7 @@ def _load_the_rest(prepared: Prepared) -> None:
 
 def stepped_words(label: str, failure: Failure, lower: Mode) -> str:
     """That the session could not be used, and what was sent instead."""
-    how = "the conversation as text" if lower == "replay" else "a summary of the conversation"
+    how = "the conversation as text" if lower == "replay" else "a part of the conversation"
     if failure.kind == "context_exceeded":
         return f"The session did not fit {label}'s window any more; sent {how} instead."
     why = REJECTED.get(failure.reason or "", failure.message)

@@ -16,11 +16,11 @@ from segue.system import clock
 from segue.turns.prepare import Prepared
 
 RECENT = 20
-"""So many runs are looked through for one of the same words."""
+"""How many recent runs are searched for the same text."""
 FIRST_S, LONGEST_S = 2.0, 60.0
 """The first pause, doubled each time up to the longest, where the failure does not say how long to wait."""
 DOUBLED = 10
-"""No pause is doubled more often: it would be the longest anyway."""
+"""Cap on the exponent: beyond it the pause is ``LONGEST_S`` anyway."""
 LATE_S = 2.0
 """When a limit ends, not everybody should come back in the same moment: so much later at most."""
 STEP_S = 0.1

@@ -47,7 +47,7 @@ async def run(
     on_notice: Callable[[str], None] | None = None,
     again: str | None = None,
 ) -> Turn:
-    """Take the turn, and again as often as is wanted while it fails in a way that may pass.
+    """Run the turn, and retry it as often as was asked for while its failure looks temporary.
 
     ``again``: the message to answer once more, instead of a new one.
     """
@@ -58,7 +58,9 @@ async def run(
 
     async def once_again(failed: Turn) -> Turn:
         wanted = await run_sync(once_more, prepared, store, failed)
-        if failed.message is not None:  # said before a run is made of it: the failure stays the last word
+        if (
+            failed.message is not None
+        ):  # before a run is made of it, so that the earlier failure stays the last result
             cut = wanted.ask.cut
             await run_sync(may_rerun, store, wanted.conversation.id, failed.message, cut)
         return await take(wanted, store, callbacks(), failed.message, tried=failed.run)
@@ -122,7 +124,7 @@ async def _in_turn(
             prepared, row = await _begin(prepared, store, row, lease, callbacks, again)
             return await answer_message(LiveTurn(prepared, store, row, lease, callbacks, began_ns))
         except (Exception, anyio.get_cancelled_exc_class()) as error:
-            # Nobody of the attempt lives any more, but what it did must be known to the next turn.
+            # No process of the attempt is alive any more, but the next turn must know what it did.
             with suppress(Exception), anyio.CancelScope(shield=True):
                 await _recover(prepared, store, lease, None, callbacks, until, _failure(error))
             raise
@@ -158,7 +160,7 @@ async def answer_message(live: LiveTurn) -> Turn:
 def _lease(
     prepared: Prepared, store: Store, row: TurnRow, callbacks: Callbacks, until: float
 ) -> AbstractAsyncContextManager[Lease]:
-    """The conversation, for this turn alone; other turns of it are waited for."""
+    """Hold the conversation for this turn alone; wait until its other turns have ended."""
     cancel, notice = callbacks.cancel, callbacks.notice
     return hold(
         store,
@@ -200,7 +202,7 @@ def _heed_cancel(store: Store, run: str, cancel: Cancel) -> None:
 async def _begin(
     prepared: Prepared, store: Store, row: TurnRow, lease: Lease, callbacks: Callbacks, again: Again
 ) -> tuple[Prepared, TurnRow]:
-    """The turn as it holds now that it may begin, its message in its place."""
+    """Look at everything again now that the turn may begin, and put its message in its place."""
     heard, prepared = prepared, await run_sync(as_of_now, prepared, store)
     if prepared.adopted is not None:
         from segue.turns.adopt import adopt_session
@@ -212,7 +214,7 @@ async def _begin(
 
 
 def _failure(error: BaseException) -> Failure:
-    """What the log says of a turn that an error broke off."""
+    """The failure that the log shows for a turn that an exception ended."""
     if isinstance(error, NotInstalled):
         return Failure("not_installed", str(error))
     if isinstance(error, Exception):

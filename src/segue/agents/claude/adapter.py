@@ -206,7 +206,7 @@ class Claude:
 
 
 def _capabilities(version: str | None, help_text: str) -> Capabilities:
-    """Help first; what it hides and what changed without a word stands in the version table."""
+    """From the help text; what that does not show is in the version table."""
     resume = "--resume" in help_text
     snapshot = _is_at_least(version, (2, 1, 325))
     return Capabilities(

@@ -44,7 +44,7 @@ _is_id = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}").ful
 
 
 class ClaudeArchive(JsonlArchive):
-    """A session that lies in several folders is the one that changed last, as for the CLI's own list."""
+    """If a session is in several folders, the copy that changed last counts, as in the CLI's own list."""
 
     # 2.1.50 keeps 20,000 tokens free for the answer and compacts 13,000 before that: 167k of 200k.
     window_rules = WindowRules(

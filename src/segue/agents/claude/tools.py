@@ -1,4 +1,4 @@
-"""The tools of Claude Code by name, and what of a request changes the set that the model is shown.
+"""The tools of Claude Code by name, and which parts of a request change the set of tools that the model sees.
 
 Measured: a mode of permission leaves a resumed session's tools as they are, and so do rules with brackets
 and tools that are only allowed. A tool that is denied as a whole is taken out of the prompt. From 2.1.325 on

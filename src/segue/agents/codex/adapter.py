@@ -2,7 +2,7 @@
 
 The sandbox is named on every call, fresh or resumed: without it Codex would take what its settings or a
 directory it once came to trust allow. ``resume`` knows no ``--sandbox``, so it goes by ``-c``, after the
-caller's own arguments, because of two settings the last one counts.
+caller's own arguments, because of a setting given twice the last one wins.
 """
 
 from __future__ import annotations

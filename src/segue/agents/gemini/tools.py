@@ -1,4 +1,4 @@
-"""The tools of Gemini CLI by name, and what of a request changes the set that the model is shown.
+"""The tools of Gemini CLI by name, and which parts of a request change the set of tools that the model sees.
 
 Measured: what would need to be asked about is not even shown where nobody can be asked. So nearly everything
 that is allowed or denied by name, and the postures ``edit`` and ``full``, change the prompt.

@@ -302,7 +302,7 @@ class _Looking:
             appends=bool(row.appends),
         )
         if row.appends:
-            return next(iter(place.reader.read(stored, row.at)), None)
+            return next(iter(place.archive.read(stored, row.at)), None)
         if row.file not in self._whole:
-            self._whole[row.file] = {record.start: record for record in place.reader.read(stored)}
+            self._whole[row.file] = {record.start: record for record in place.archive.read(stored)}
         return self._whole[row.file].get(row.at)

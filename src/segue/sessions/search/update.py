@@ -65,7 +65,7 @@ def plan_update(known: Iterable[File], places: Iterable[AgentHome]) -> IndexPlan
     dropped: list[File] = []
     met: set[tuple[bytes, str]] = set()
     for place in places:
-        for stored in place.reader.stored(place.home):
+        for stored in place.archive.stored(place.home):
             key = (os.fsencode(stored.file), place.agent)
             if key in met:
                 continue
@@ -125,7 +125,7 @@ class IndexReader:
     def read(self, job: IndexJob) -> None:
         before = self.done
         session = _Session(job, self._begun(job))
-        for record in job.place.reader.read(job.stored, job.start):
+        for record in job.place.archive.read(job.stored, job.start):
             session.at = max(session.at, record.next)
             for entry in record.entries:
                 self._entry(session, entry, record.start)
@@ -169,7 +169,7 @@ class IndexReader:
             return job.known
         self._file += 1
         stored = job.stored
-        cwd = job.place.reader.brief(stored).cwd
+        cwd = job.place.archive.brief(stored).cwd
         return File(
             id=self._file - 1,
             agent=job.place.agent,
@@ -208,7 +208,7 @@ class _Session:
         """Whether a record before this one said the same."""
         if self._seen is None:
             self._seen = set()
-            for record in self.job.place.reader.read(self.job.stored):
+            for record in self.job.place.archive.read(self.job.stored):
                 if record.start >= start:
                     break
                 self.saw(record)
