@@ -230,7 +230,7 @@ def test_stderr_stays_bounded_and_keeps_its_end(tmp_path: Path) -> None:
     script = """
 import sys, time
 for n in range(20):
-    sys.stderr.write(f'{n} ' + 'e' * 2_000_000 + '\\n'); sys.stderr.flush(); time.sleep(0.02)
+    sys.stderr.write(f'{n} ' + 'e' * 2_000_000 + '\\n'); sys.stderr.flush(); time.sleep(0.1)
 sys.stderr.write('the end\\n')
 """
 

@@ -1,6 +1,7 @@
 """The JSON objects of the product that tell of conversations, agents and the set-up.
 
-What ``segue sessions`` prints is in ``session_shapes``, a turn in ``core/turn``, a plan in ``turns/why``.
+What ``segue sessions`` prints is in ``session_shapes`` and ``sessions/summary``, a turn in ``core/turn``, a
+plan in ``turns/why``.
 The order of the fields is the order in the JSON. What is not known is null.
 """
 

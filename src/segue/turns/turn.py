@@ -58,9 +58,7 @@ async def run(
 
     async def once_again(failed: Turn) -> Turn:
         wanted = await run_sync(once_more, prepared, store, failed)
-        if (
-            failed.message is not None
-        ):  # before a run is made of it, so that the earlier failure stays the last result
+        if failed.message is not None:  # refused before a run is made: the failure stays the last result
             cut = wanted.ask.cut
             await run_sync(may_rerun, store, wanted.conversation.id, failed.message, cut)
         return await take(wanted, store, callbacks(), failed.message, tried=failed.run)
