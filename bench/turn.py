@@ -1,7 +1,11 @@
-"""What Segue adds to a turn: ``segue run`` on the real Claude beside the bare ``claude -p``."""
+"""What Segue adds to a turn: ``segue run`` on the real Claude beside the bare ``claude -p``.
+
+Each turn is measured twice: as the first one of a conversation, and as one that resumes a session.
+"""
 
 from __future__ import annotations
 
+import json
 import sys
 import tempfile
 from pathlib import Path
@@ -21,6 +25,7 @@ AGENTS = {name: registry.get(name, Config()).rehearse for name in registry.BUILT
 
 SEGUE = str(Path(sys.executable).with_name("segue"))
 PROMPT = "remember number 456"
+ROUNDS = 10
 
 
 def measure() -> list[Row]:
@@ -39,21 +44,25 @@ def measure() -> list[Row]:
             **stage(ModelAddress(model.url, model.key), place, AGENTS, registry.variables()).env,
         }
         env["PATH"] = f"{cli.program(cli.newest).parent}:{env['PATH']}"
-        bare_argv = [
-            str(cli.program(cli.newest)),
-            "-p",
-            "--output-format",
-            "stream-json",
-            "--verbose",
-            PROMPT,
-        ]
-        keys = (
-            f"bench-{number}" for number in range(100)
-        )  # a new conversation each time, as the bare one is
+        claude = [str(cli.program(cli.newest)), "-p", "--output-format", "stream-json", "--verbose"]
 
-        def ours_argv() -> list[str]:
-            return [SEGUE, "run", next(keys), PROMPT, "--agent", "claude", "--json", "--quiet"]
+        def bare(*more: str) -> bytes:
+            return run([*claude, *more, PROMPT], env, work)
 
-        ours, bare = alternating(10, lambda: run(ours_argv(), env, work), lambda: run(bare_argv, env, work))
+        def ours(key: str) -> bytes:
+            return run([SEGUE, "run", key, PROMPT, "--agent", "claude", "--json", "--quiet"], env, work)
+
+        keys = (f"bench-{number}" for number in range(100))
+        first = alternating(ROUNDS, lambda: ours(next(keys)), bare)
+        ours("resumed")
+        session = json.loads(bare().splitlines()[-1])["session_id"]
+        resumed = alternating(ROUNDS, lambda: ours("resumed"), lambda: bare("--resume", session))
+    return [
+        _row("segue run on Claude / claude -p", *first, 1.35),
+        _row("segue run, resumed / claude -p --resume", *resumed, 1.25),
+    ]
+
+
+def _row(what: str, ours: float, bare: float, goal: float) -> Row:
     seen = f"{ours / bare:.2f} × ({ours * 1000:.0f} ms / {bare * 1000:.0f} ms)"
-    return [Row("segue run on Claude / claude -p", seen, "≤ 1.35 ×", ours <= 1.35 * bare)]
+    return Row(what, seen, f"≤ {goal} ×", ours <= goal * bare)

@@ -40,7 +40,8 @@ def test_many_hands_tell_what_one_does(agent: str, exact: bool, monkeypatch: pyt
     alone = [reader.brief(each) for each in sessions]
     if exact:
         alone = [
-            brief_workers.counted(reader, each, brief) for each, brief in zip(sessions, alone, strict=True)
+            brief_workers.counted(reader, each, brief, brief_workers.EXACT_IN_LONG_LIST)
+            for each, brief in zip(sessions, alone, strict=True)
         ]
     asked: list[StoredSession] = []
     monkeypatch.setattr(type(reader), "brief", _counting(type(reader).brief, asked))
@@ -55,7 +56,7 @@ def test_messages_are_counted_where_that_is_wanted(monkeypatch: pytest.MonkeyPat
     exact = brief_workers.briefs("rehearsal", reader, [first], exact=True)[0]
     assert (guessed.messages, exact.messages_estimated) == (99, False)
     assert exact.messages not in (None, 99)
-    monkeypatch.setattr(brief_workers, "EXACT", first.size)
+    monkeypatch.setattr(brief_workers, "EXACT_IN_LONG_LIST", first.size)
     assert brief_workers.briefs("rehearsal", reader, [first], exact=True) == [guessed], "it is too large"
 
 

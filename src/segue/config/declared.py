@@ -31,8 +31,8 @@ Placeholder = Literal["prompt", "prompt_file", "session_id", "model", "cwd"]
 Template = tuple[str | tuple[str, ...], ...]
 
 PLACEHOLDERS: tuple[str, ...] = get_args(Placeholder)
-_PLACEHOLDER = re.compile(r"\{(" + "|".join(PLACEHOLDERS) + r")\}")
-_ANY_PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
+_PLACEHOLDER = r"\{(" + "|".join(PLACEHOLDERS) + r")\}"
+_ANY_PLACEHOLDER = r"\{([a-z_]+)\}"
 
 
 def placeholders(template: Template) -> frozenset[str]:
@@ -46,7 +46,7 @@ def fill_template(template: Template, values: Mapping[str, str | None]) -> tuple
     for entry in template:
         parts = _parts(entry)
         if all(values.get(name) is not None for part in parts for name in _names(part)):
-            argv.extend(_PLACEHOLDER.sub(lambda m: values[m[1]] or "", part) for part in parts)
+            argv.extend(re.sub(_PLACEHOLDER, lambda m: values[m[1]] or "", part) for part in parts)
     return tuple(argv)
 
 
@@ -57,7 +57,9 @@ def check_template(key: str, template: Template) -> None:
         raise ValueError(f"{key} is empty")
     if _names(first[0]):
         raise ValueError(f"{key} must begin with a program, not with a placeholder")
-    for name in (n for entry in template for part in _parts(entry) for n in _ANY_PLACEHOLDER.findall(part)):
+    for name in (
+        n for entry in template for part in _parts(entry) for n in re.findall(_ANY_PLACEHOLDER, part)
+    ):
         if name not in PLACEHOLDERS:
             known = ", ".join(f"{{{p}}}" for p in PLACEHOLDERS)
             raise ValueError(f"{key} has the unknown placeholder {{{name}}}; there are {known}")
@@ -68,7 +70,7 @@ def _parts(entry: str | tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _names(part: str) -> list[str]:
-    return _PLACEHOLDER.findall(part)
+    return re.findall(_PLACEHOLDER, part)
 
 
 class Where(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

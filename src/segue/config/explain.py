@@ -11,9 +11,9 @@ from msgspec import inspect
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_AT = re.compile(r" - at `\$\.?([A-Za-z_]*)[^`]*`$")
-_MISSING = re.compile(r"Object missing required field `(\w+)`")
-_UNKNOWN = re.compile(r"Object contains unknown field `([^`]+)`")
+_AT = r" - at `\$\.?([A-Za-z_]*)[^`]*`$"
+_MISSING = r"Object missing required field `(\w+)`"
+_UNKNOWN = r"Object contains unknown field `([^`]+)`"
 
 
 def no_such(kind: str, wrong: str, known: Iterable[str]) -> str:
@@ -31,14 +31,14 @@ def refused(
 ) -> tuple[str, str]:
     """The key that msgspec refused ("" for the table itself), and why, as the end of a sentence."""
     message = str(error)
-    place = _AT.search(message)
+    place = re.search(_AT, message)
     key = place[1] if place else ""
     said = message[: place.start()] if place else message
     if isinstance(error.__cause__, ValueError):
         return key, said
-    if missing := _MISSING.search(said):
+    if missing := re.search(_MISSING, said):
         return key, f"needs {missing[1]}"
-    if unknown := _UNKNOWN.search(said):
+    if unknown := re.search(_UNKNOWN, said):
         return key, f'has no key "{unknown[1]}"'
     value = table.get(key)
     shown = "" if isinstance(value, dict | list) else f", not {shown_as(value)}"

@@ -17,7 +17,7 @@ Positive = Annotated[int, Meta(ge=1)]
 Seconds = Annotated[float, Meta(gt=0)]
 Dollars = Annotated[float, Meta(gt=0)]
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 
 
 def built_in_agents() -> frozenset[str]:
@@ -159,4 +159,4 @@ LOWER_ONLY = {
 
 def is_name(text: str) -> bool:
     """Whether an account or an agent can be called so."""
-    return bool(_NAME.fullmatch(text))
+    return bool(re.fullmatch(_NAME, text))

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 KeyPath = tuple[str, ...]
 
-_TOML_LINE = re.compile(r"\s*\(at line (\d+), column \d+\)$")
-_TOML_END = re.compile(r"\s*\(at end of document\)$")
+_TOML_LINE = r"\s*\(at line (\d+), column \d+\)$"
+_TOML_END = r"\s*\(at end of document\)$"
 
 
 class Source:
@@ -64,9 +64,9 @@ def _parse(name: str, text: str) -> dict[str, Any]:
         return tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         said = str(error)
-        found = _TOML_LINE.search(said)
+        found = re.search(_TOML_LINE, said)
         line = int(found[1]) if found else text.count("\n") + 1
-        reason = _TOML_END.sub(" at the end of the file", _TOML_LINE.sub("", said))
+        reason = re.sub(_TOML_END, " at the end of the file", re.sub(_TOML_LINE, "", said))
         raise ConfigError(f"{name}:{line}: is not TOML: {reason[:1].lower()}{reason[1:]}") from None
 
 

@@ -11,16 +11,16 @@ from segue.core.errors import Misuse
 
 LONGEST = 200
 """Characters of a key."""
-_KEY = re.compile(rf"[A-Za-z0-9._/@~-]{{1,{LONGEST}}}")
-_NATIVE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,199}")
-_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_KEY = rf"[A-Za-z0-9._/@~-]{{1,{LONGEST}}}"
+_NATIVE_ID = r"[A-Za-z0-9][A-Za-z0-9._:-]{0,199}"
+_UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 _CROCKFORD = "0123456789abcdefghjkmnpqrstvwxyz"
 _TIME_BITS, _RANDOM_BITS = 48, 80
 
 
 def conversation_key(text: str) -> str:
     """The key as it is, or ``Misuse``."""
-    if not _KEY.fullmatch(text):
+    if not re.fullmatch(_KEY, text):
         hint = f'; did you forget the key? segue run KEY "{_brief(text)}"' if text.strip() else ""
         allowed = f"1 to {LONGEST} of letters, digits and . _ / @ ~ -"
         raise Misuse(f'"{_brief(text)}" is not a conversation key ({allowed}){hint}')
@@ -40,14 +40,14 @@ def numbered(key: str, number: int) -> str:
 def checked_uuid(text: str) -> str:
     """A uuid in its canonical form, or ``Misuse``."""
     canonical = text.lower()
-    if not _UUID.fullmatch(canonical):
+    if not re.fullmatch(_UUID, canonical):
         raise Misuse(f'"{_brief(text)}" is not a session id: it should be a uuid')
     return canonical
 
 
 def native_id(text: str) -> str:
     """An id of any CLI, as it is, or ``Misuse``: never empty, a flag or a path."""
-    if not _NATIVE_ID.fullmatch(text) or ".." in text:
+    if not re.fullmatch(_NATIVE_ID, text) or ".." in text:
         raise Misuse(f'"{_brief(text)}" is not a session id')
     return text
 

@@ -46,9 +46,9 @@ def decode(data: bytes | str | msgspec.Raw, kind: type[T], dec_hook: Hook | None
 Step = str | int
 Scalar = str | int | float | bool
 
-_NAME = re.compile(r"\.([A-Za-z_$@][\w$@-]*)")
-_INDEX = re.compile(r"\[(-?[0-9]{1,9})\]")
-_QUOTED = re.compile(r"""\[(?:"([^"]*)"|'([^']*)')\]""")
+_NAME = r"\.([A-Za-z_$@][\w$@-]*)"
+_INDEX = r"\[(-?[0-9]{1,9})\]"
+_QUOTED = r"""\[(?:"([^"]*)"|'([^']*)')\]"""
 
 
 @lru_cache(maxsize=256)
@@ -89,11 +89,11 @@ def _same(found: Any, wanted: Scalar) -> bool:
 
 
 def _next(text: str, at: int) -> tuple[Step | None, int]:
-    if match := _NAME.match(text, at):
+    if match := re.compile(_NAME).match(text, at):
         return match[1], match.end()
-    if match := _INDEX.match(text, at):
+    if match := re.compile(_INDEX).match(text, at):
         return int(match[1]), match.end()
-    if match := _QUOTED.match(text, at):
+    if match := re.compile(_QUOTED).match(text, at):
         return match[1] if match[1] is not None else match[2], match.end()
     return None, at
 

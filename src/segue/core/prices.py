@@ -16,8 +16,8 @@ from segue.core.usage import Price
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_DATE = re.compile(r"-(20\d{6}|20\d\d-\d\d-\d\d)$")
-_VARIANT = re.compile(r"\[[^\]]*\]$")
+_DATE = r"-(20\d{6}|20\d\d-\d\d-\d\d)$"
+_VARIANT = r"\[[^\]]*\]$"
 
 
 def _anthropic(fresh: float, output: float, dated: str) -> Price:
@@ -80,13 +80,21 @@ def price_for(model: str, overrides: Mapping[str, Price] | None = None) -> Price
     """The price of a model: the longest glob that matches its name, the user's own table first."""
     names = _names(model)
     for table in (overrides or {}, TABLE):
-        matching = [glob for glob in table if any(fnmatchcase(name, glob) for name in names)]
+        matching = [glob for glob in table if _matches(glob, names)]
         if matching:
             return table[max(matching, key=len)]
     return None
 
 
+def _matches(glob: str, names: tuple[str, ...]) -> bool:
+    """Each glob that is tried is compiled first, so those that cannot match are not tried."""
+    literal = re.split(r"[*?[]", glob, maxsplit=1)[0]
+    if literal == glob:
+        return glob in names
+    return any(name.startswith(literal) and fnmatchcase(name, glob) for name in names)
+
+
 def _names(model: str) -> tuple[str, ...]:
     """The name as given, and without provider, date and variant: all mean the same price."""
-    bare = _VARIANT.sub("", model.strip().lower().rpartition("/")[2])
-    return model, bare, _DATE.sub("", bare)
+    bare = re.sub(_VARIANT, "", model.strip().lower().rpartition("/")[2])
+    return model, bare, re.sub(_DATE, "", bare)

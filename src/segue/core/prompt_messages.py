@@ -98,14 +98,12 @@ def _shown(tools: tuple[ToolShown, ...], who: str) -> list[Part]:
 
 ASKED = "(asked the user a question; it was answered below)"
 
-_OPENING = re.compile(
-    r"^[ \t]*(?P<fence>`{3,}+|~{3,}+)[^\n`]*$"
+_OPENING = (
+    r"(?mi)^[ \t]*(?P<fence>`{3,}+|~{3,}+)[^\n`]*$"
     r"|<(?P<element>question-form)(?=[\s>])[^<>]*>"
-    r"|^[ \t]*<(?P<page>form)(?=[\s>])[^<>]*>",
-    re.MULTILINE | re.IGNORECASE,
+    r"|^[ \t]*<(?P<page>form)(?=[\s>])[^<>]*>"
 )
 """``<form>`` is also what web pages are made of: it counts only where a line begins with it."""
-_CLOSING = {name: re.compile(rf"</{name}\s*>", re.IGNORECASE) for name in ("question-form", "form")}
 _HINTS = ("question-form", "<form", "askuserquestion", '"questions"')
 
 
@@ -117,7 +115,8 @@ def without_question_forms(text: str) -> str:
     kept: list[str] = []
     done = at = 0
     open_ended: set[str] = set()
-    while opening := _OPENING.search(text, at):
+    openings = re.compile(_OPENING)
+    while opening := openings.search(text, at):
         end = _end(text, opening, open_ended)
         at = opening.end() if end is None else end
         if end is not None and _is_form(text[opening.start() : end], opening):
@@ -134,7 +133,7 @@ def _end(text: str, opening: re.Match[str], open_ended: set[str]) -> int | None:
         closing = close.search(text, opening.end())
         return closing.end() if closing else len(text)
     name = (opening["element"] or opening["page"]).lower()
-    found = None if name in open_ended else _CLOSING[name].search(text, opening.end())
+    found = None if name in open_ended else re.compile(rf"(?i)</{name}\s*>").search(text, opening.end())
     if found is None:
         open_ended.add(name)
         return None

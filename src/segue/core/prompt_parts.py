@@ -26,10 +26,10 @@ from segue.core.usage import count_in_words
 NEW_MESSAGE = "user"
 """What the new message stands under, as every message of the user to this voice does: it is the last part."""
 
-_LIKE_A_HEADING = re.compile(r"(\s*)\\*---\s.*---\s*", re.DOTALL)
-_SHIELDED = re.compile(r"\A(\s*)\\(?=\\*---\s.*---\s*\Z)", re.DOTALL)
-_CARRIES = re.compile(r"--- (?:prior context|instructions(?: from now on)?|role|note) ---\s")
-_EXPANDED = re.compile(r"@(?= *[^ \t\n\r])")
+_LIKE_A_HEADING = r"(?s)(\s*)\\*---\s.*---\s*"
+_SHIELDED = r"(?s)\A(\s*)\\(?=\\*---\s.*---\s*\Z)"
+_CARRIES = r"--- (?:prior context|instructions(?: from now on)?|role|note) ---\s"
+_EXPANDED = r"@(?= *[^ \t\n\r])"
 
 
 class Part(msgspec.Struct, frozen=True):
@@ -62,17 +62,17 @@ def defuse_at(text: str) -> str:
     Claude, Gemini and Vibe read ``@`` by three rules, and a backslash before it stops only two of them. None
     looks past a space, and a model reads ``@ name`` as what it is. Taking one space away gives the text back.
     """
-    return _EXPANDED.sub("@ ", text) if "@" in text else text
+    return re.sub(_EXPANDED, "@ ", text) if "@" in text else text
 
 
 def user_words(prompt: str) -> str | None:
     """The user's own words in a prompt; None where it carries more than them, and they are cut off."""
-    if _CARRIES.match(prompt) is None:
+    if re.match(_CARRIES, prompt) is None:
         return prompt
     _, heading, words = prompt.rpartition(f"\n--- {NEW_MESSAGE} ---\n")
     if not heading:
         return None
-    return "".join(_SHIELDED.sub(r"\1", line) for line in words.splitlines(keepends=True))
+    return "".join(re.sub(_SHIELDED, r"\1", line) for line in words.splitlines(keepends=True))
 
 
 def one_line(text: str, limit: int) -> str:
@@ -82,7 +82,7 @@ def one_line(text: str, limit: int) -> str:
 
 
 def _shielded(line: str) -> str:
-    like = _LIKE_A_HEADING.fullmatch(line) if "---" in line else None
+    like = re.fullmatch(_LIKE_A_HEADING, line) if "---" in line else None
     return f"{like[1]}\\{line[like.end(1) :]}" if like else line
 
 

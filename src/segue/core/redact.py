@@ -37,11 +37,10 @@ _SHAPES = (
 """A part that can be looked for quickly, and the whole. A word without a digit in it is no key. The list
 is short because every text is searched for every part."""
 
-_TEXT_SHAPES = tuple((hint, re.compile(shape)) for hint, shape in _SHAPES)
-_BYTE_SHAPES = tuple((hint.encode(), re.compile(shape.encode())) for hint, shape in _SHAPES)
+_BYTE_SHAPES = tuple((hint.encode(), shape.encode()) for hint, shape in _SHAPES)
 _SPOKEN = (ev.Text, ev.TextDelta, ev.Thinking)
 
-_HINTS = re.compile(b"|".join(re.escape(hint.encode()) for hint, _ in _SHAPES))
+_HINTS = b"|".join(re.escape(hint) for hint, _ in _BYTE_SHAPES)
 
 E = TypeVar("E", bound=ev.Event)
 
@@ -64,9 +63,9 @@ class Redactor:
     def text(self, text: str) -> str:
         """Without known secrets and without what has the shape of one."""
         text = self.spoken(text)
-        for hint, shape in _TEXT_SHAPES:
+        for hint, shape in _SHAPES:
             if hint in text:
-                text = shape.sub(MASK, text)
+                text = re.sub(shape, MASK, text)
         return text
 
     def spoken(self, text: str) -> str:
@@ -82,7 +81,7 @@ class Redactor:
         for secret in self._raw:
             if secret in line:
                 return True
-        return not _is_spoken(event) and _HINTS.search(line) is not None
+        return not _is_spoken(event) and re.search(_HINTS, line) is not None
 
     def beginning(self, text: str) -> int:
         """How many characters at the end of the text may be the beginning of a known secret."""
@@ -96,7 +95,7 @@ class Redactor:
                 data = data.replace(secret, MASK.encode())
         for hint, shape in _BYTE_SHAPES:
             if hint in data:
-                data = shape.sub(MASK.encode(), data)
+                data = re.sub(shape, MASK.encode(), data)
         return data
 
     def event(self, event: E) -> E:

@@ -37,7 +37,7 @@ def distinct_names(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(known)[:MOST_NAMES]
 
 
-_NARROWED = re.compile(r"([^()]+)\((.*)\)", re.S)
+_NARROWED = r"(?s)([^()]+)\((.*)\)"
 SLIP = 0.85
 """A name that is so like a known one is a slip of the pen, not a tool of somebody else's."""
 
@@ -55,7 +55,7 @@ class Tools(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def knows(tools: Tools, name: str) -> bool:
-    brackets = _NARROWED.fullmatch(name)
+    brackets = re.fullmatch(_NARROWED, name)
     if brackets is not None:
         return brackets[1] in tools.narrowed or _is_other(tools, brackets[1])
     return name in tools.names or _is_other(tools, name)

@@ -27,8 +27,10 @@ from segue.core.transcript import Brief, is_message
 WORTH = 500
 """So many sessions are looked at in the time that another process takes to start."""
 MOST = 4
-EXACT = 4 * 1024 * 1024
-"""Of sessions below this size, messages are counted to the last one where somebody looks at the figure."""
+EXACT, EXACT_IN_LONG_LIST = 4 * 1024 * 1024, 256 * 1024
+"""All messages are counted in files below this size: in a list of up to ``LONG_LIST`` sessions, and in a
+longer one. Larger files get an estimate."""
+LONG_LIST = 500
 PATIENCE_S = 60
 
 _Helper = tuple[subprocess.Popen[bytes], IO[bytes]]
@@ -59,12 +61,12 @@ def briefs(
     return found
 
 
-def counted(reader: SessionArchive, stored: StoredSession, brief: Brief) -> Brief:
-    """With the number of its messages instead of an estimate, where it is not too large to count them.
+def counted(reader: SessionArchive, stored: StoredSession, brief: Brief, below: int) -> Brief:
+    """The brief with the number of messages instead of an estimate, if the file is smaller than ``below``.
 
-    Without decoding everything, where the format allows that.
+    If the format allows it, they are counted without decoding everything.
     """
-    if not brief.messages_estimated or stored.size >= EXACT:
+    if not brief.messages_estimated or stored.size >= below:
         return brief
     try:
         messages = reader.count(stored)
@@ -76,7 +78,7 @@ def counted(reader: SessionArchive, stored: StoredSession, brief: Brief) -> Brie
 
 
 def _exact_brief(reader: SessionArchive, stored: StoredSession) -> Brief:
-    return counted(reader, stored, reader.brief(stored))
+    return counted(reader, stored, reader.brief(stored), EXACT_IN_LONG_LIST)
 
 
 @contextmanager

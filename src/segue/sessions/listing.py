@@ -18,7 +18,7 @@ from segue import __version__
 from segue.agents.base import StoredSession
 from segue.core.transcript import Brief
 from segue.sessions.agent_homes import AgentHome
-from segue.sessions.brief_workers import EXACT, briefs, counted
+from segue.sessions.brief_workers import EXACT, EXACT_IN_LONG_LIST, LONG_LIST, briefs, counted
 from segue.system.files import write_whole
 
 FORM = f"{__version__}/1"
@@ -75,15 +75,16 @@ def list_sessions(
 
 
 def count_exactly(sessions: Sequence[Listed], memory: Path | None = None) -> list[Listed]:
-    """The same, with counts of messages instead of estimates where a session is not too large.
+    """The same sessions, with counts of messages instead of estimates if a file is not too large.
 
-    A list of thousands would take several times as long if it counted; so it is done for those that are
-    shown, and remembered.
+    Counting takes several times as long as the list itself, so it is done only for the sessions that are
+    shown, and remembered. In a long list, only small files are counted.
     """
+    below = EXACT if len(sessions) <= LONG_LIST else EXACT_IN_LONG_LIST
     exact = {
-        id(each): Listed(each.place, each.stored, counted(each.place.archive, each.stored, each.brief))
+        id(each): Listed(each.place, each.stored, counted(each.place.archive, each.stored, each.brief, below))
         for each in sessions
-        if each.brief.messages_estimated and each.stored.size < EXACT
+        if each.brief.messages_estimated and each.stored.size < below
     }
     if memory is not None and exact:
         _remember_counts(list(exact.values()), memory)

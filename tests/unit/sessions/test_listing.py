@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from segue.core.errors import Misuse
+from segue.sessions import listing
 from segue.sessions.agent_homes import AgentHome
 from segue.sessions.catalog import find_session, newest_of
-from segue.sessions.listing import in_directory, list_sessions
+from segue.sessions.listing import count_exactly, in_directory, list_sessions
 from tests.unit.sessions.made import MadeReader, made_home, write
 
 
@@ -53,6 +54,22 @@ def test_a_memory_that_is_damaged_is_read_anew(tmp_path: Path) -> None:
     assert file.stat().st_mode & 0o077 == 0
     file.write_bytes(b"\xff\x00 nonsense")
     assert [each.brief.title for each in list_sessions(where, tmp_path / "memory")] == ["one"]
+
+
+def test_a_long_list_counts_the_messages_of_small_files_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guess = {"messages": 99, "messages_estimated": True}
+    entry = {"kind": "user", "text": "word " * 20}
+    write(tmp_path, "small", entry, brief=guess)
+    write(tmp_path, "large", *[entry] * 10, brief=guess)
+    found = list_sessions([place(tmp_path, MadeReader())])
+    monkeypatch.setattr(listing, "EXACT_IN_LONG_LIST", 500)
+    assert {each.id: each.brief.messages for each in count_exactly(found)} == {"small": 1, "large": 10}
+    monkeypatch.setattr(listing, "LONG_LIST", 1)
+    counted = {each.id: each.brief for each in count_exactly(found)}
+    assert (counted["small"].messages, counted["small"].messages_estimated) == (1, False)
+    assert (counted["large"].messages, counted["large"].messages_estimated) == (99, True)
 
 
 def test_side_chains_are_no_sessions_of_their_own(tmp_path: Path) -> None:

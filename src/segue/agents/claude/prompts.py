@@ -22,6 +22,7 @@ EXACT, SAMPLE = 64 * 1024, 16 * 1024
 _USER = (b'"role":"user"', b'"role": "user"')
 _ROLE = (b'"role":"', b'"role": "')
 _FORMS = (b'"role":"user","content":[{"type":"text","text":"', b'"role":"user","content":"')
+_RESULT = b'"role":"user","content":[{"tool_use_id":'
 _NO_WORDS = (b'"', *(mark.encode() for mark in INSERTED))
 _REQUEST = b'{"type":"api-'
 _NOT_PROMPTS = (
@@ -137,22 +138,23 @@ def _user_text(data: bytes, at: int) -> str | None:
 
 
 def _count(data: bytes, spaced: bool) -> int:
+    """A record is one line, and the role in its message comes first: the rest of the line is skipped."""
     count = 0
     for role in _ROLE[: 1 + spaced]:
         size, at = len(role), data.find(role)
         while at >= 0:
-            who = data[at + size : at + size + 1]
+            who, end = data[at + size : at + size + 1], data.find(b"\n", at)
             if who == b"u":
                 count += _is_prompt(data, at)
             elif who == b"a":
                 count += _is_answer(data, at)
-            at = data.find(role, at + size)
+            at = data.find(role, end) if end >= 0 else -1
     return count
 
 
 def _is_prompt(data: bytes, at: int) -> bool:
     """Whether ``_user_text`` would find words. In the usual forms that is seen without decoding anything."""
-    if data.find(b'"tool_', at, at + 60) >= 0:
+    if data.startswith(_RESULT, at) or data.find(b'"tool_', at, at + 60) >= 0:
         return False
     words_at = next((at + len(form) for form in _FORMS if data.startswith(form, at)), -1)
     if words_at < 0:

@@ -30,9 +30,9 @@ _INKS = dict(
         strict=True,
     )
 )
-_MARK = re.compile(f"([{''.join(_INKS)}])")
+_MARK = f"([{''.join(_INKS)}])"
 
-_SEQUENCE = re.compile(
+_SEQUENCE = (
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"
     r"|(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x80-\x9f]*(?:\x07|\x1b\\|\x9c)"
     r"|\x1b[ -/]*[0-Z\\^-~]"
@@ -44,17 +44,17 @@ _UNSEEN = (
     r"\u200b\u2060-\u2065\ufeff\ufff9-\ufffb\U000e0000-\U000e0fff"  # what hides words among others
     r"\ufdd0-\ufdef"  # our own marks, and their kin
 )
-_CONTROL = re.compile(rf"[\x00-\x08\x0b-\x1f{_UNSEEN}]")
-_IN_JSON = re.compile(rf"[{_UNSEEN}]")
+_CONTROL = rf"[\x00-\x08\x0b-\x1f{_UNSEEN}]"
+_IN_JSON = rf"[{_UNSEEN}]"
 _USUAL = bytes(range(0x7F))
-_LINE_END = re.compile(r"\r\n|[\r\u2028\u2029]")
+_LINE_END = r"\r\n|[\r\u2028\u2029]"
 
 
 def harmless(text: str) -> str:
     """The text without anything that a terminal would obey or hide. Tabs and the ends of lines are left."""
     if text.isprintable():
         return text
-    return _CONTROL.sub("", _LINE_END.sub("\n", _SEQUENCE.sub("", text)))
+    return re.sub(_CONTROL, "", re.sub(_LINE_END, "\n", re.sub(_SEQUENCE, "", text)))
 
 
 def say(text: str = "", *, err: bool = False, end: str = "\n") -> None:
@@ -85,9 +85,9 @@ def json_line(value: Any) -> str:
     except UnicodeEncodeError:
         line = msgspec.json.encode(_encodable(msgspec.to_builtins(value)))
     unusual = line.translate(None, _USUAL).decode()  # mostly little, also of a very long line
-    if _IN_JSON.search(unusual) is None:
+    if re.search(_IN_JSON, unusual) is None:
         return line.decode()
-    return _IN_JSON.sub(lambda found: _escaped(found[0]), line.decode())
+    return re.sub(_IN_JSON, lambda found: _escaped(found[0]), line.decode())
 
 
 def agreed(question: str) -> bool:
@@ -168,7 +168,7 @@ class Canvas:
         self.erase()
         shown = lines[-max((self._size().lines or 24) - 1, 1) :]
         self._put("\n".join(_inked(line, self._out) for line in shown) + "\r")
-        self._drawn = [columns(_MARK.sub("", line)) for line in shown]
+        self._drawn = [columns(re.sub(_MARK, "", line)) for line in shown]
         self.flush()
 
     def erase(self) -> None:
@@ -221,7 +221,7 @@ def _write(out: TextIO, text: str) -> None:
 def _inked(text: str, out: TextIO) -> str:
     inks = _INKS if coloured(out) else {}
     return "".join(
-        inks.get(part, "") if part in _INKS else harmless(part) for part in _MARK.split(text) if part
+        inks.get(part, "") if part in _INKS else harmless(part) for part in re.split(_MARK, text) if part
     )
 
 
