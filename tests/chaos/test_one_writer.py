@@ -573,7 +573,7 @@ def test_machines_of_one_name_do_not_take_each_others_sessions(hosts: Scene) -> 
     done = hosts.run("what numbers?", **machine("b", hosts, "runner"))
     assert (done.turn["mode"], done.turn["text"]) == ("replay", "1")
     (why,) = [check for check in done.turn["why"] if check["check"] == "host"]
-    assert why["detail"] == "the session was made on another runner, with a SEGUE_HOME of its own"
+    assert why["detail"] == "the session was made on another runner, with a separate SEGUE_HOME"
 
 
 def test_a_renamed_host_adopts_its_own_run(scene: Scene) -> None:
