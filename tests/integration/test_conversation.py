@@ -267,7 +267,7 @@ MISUSE = [
     (("edit", "t"), "Missing argument 'MESSAGE'"),
     (("truncate", "t", "nonsense"), 't has no message "nonsense"'),
     (("retry", "t", "#2"), "#2 was said by the assistant"),
-    (("fork", "t", "t"), 'there is a conversation "t" already'),
+    (("fork", "t", "t"), 'a conversation "t" already exists'),
     (("fork", "t", "new", "--at", "#7"), "its messages are #1 to #2"),
     (("rm", "t", "nobody"), "there is no conversation nobody"),
     (("import", "nowhere.json"), "nowhere.json cannot be read"),

@@ -209,7 +209,7 @@ class ReplayFilter:
             self._listener(event)
 
     def end(self) -> None:
-        """If this turn's message never appeared verbatim, the events after the last message are this turn's."""
+        """If this turn's message never appeared verbatim, the events after the last message are its own."""
         self._waiting = False
         for event in self._held:
             self(event)

@@ -42,7 +42,7 @@ def hear(prepared: Prepared, store: Store, again: Again) -> tuple[Prepared, Turn
     if again.message is not None:
         runs = store.runs_of([again.message]).get(again.message)
         row = msgspec.structs.replace(row, retry_of=runs[-1].id if runs else None)
-        store.again(row, receipt)
+        store.add_retry(row, receipt)
         return prepared, row
     # A conversation that is new is remembered with what it began with, should this turn never end.
     conversation = msgspec.structs.replace(
@@ -53,7 +53,7 @@ def hear(prepared: Prepared, store: Store, again: Again) -> tuple[Prepared, Turn
         role=row.voice.role,
         cwd=row.cwd,
     )
-    stored = store.hear(conversation, message, prepared.ask.prompt, row, receipt)
+    stored = store.receive(conversation, message, prepared.ask.prompt, row, receipt)
     return (
         msgspec.structs.replace(prepared, conversation=stored),
         msgspec.structs.replace(row, conversation=stored.id),
