@@ -116,7 +116,7 @@ def test_a_fork_goes_on_while_the_first_runs(scene: Scene, answered: bool) -> No
     ended = [each.end() for each in forks]
     assert [each.code for each in ended] == [0, 0], [each.stderr for each in ended]
     assert sorted(each.turn["conversation"] for each in ended) == ["t~2", "t~3"]
-    assert all("this one goes on in t~" in each.stderr for each in ended)
+    assert all("this one continues in t~" in each.stderr for each in ended)
     assert first.process.poll() is None
     before = ["remember number 1", "Noted: 1."] if answered else []
     for each in ended:

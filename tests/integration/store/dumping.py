@@ -51,7 +51,7 @@ def fill(store: Store) -> None:
     assert source is not None
     store.fork(source, "old~2", talk.ids[1], 9000, new_id)
     talk.receive("waiting")
-    _, keyed = Talk(store, "keyed").hear("hello")
+    _, keyed = Talk(store, "keyed").receive("hello")
     again = msgspec.structs.replace(keyed, id=new_id("t"), retry_of=keyed.id)
     store.add_retry(again, Receipt(key="step-1", body="digest"))
     store.ask_cancel(again.id)

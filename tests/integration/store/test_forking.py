@@ -113,7 +113,7 @@ def test_what_cannot_be_forked_leaves_nothing_behind(store: Store, talk: Talk) -
     assert source is not None
     with pytest.raises(Misuse, match='"taken" already'):
         store.fork(source, "taken", None, 9000, new_id)
-    with pytest.raises(Misuse, match="does not stand"):
+    with pytest.raises(Misuse, match="is not in this conversation"):
         store.fork(source, "free", "nobody", 9000, new_id)
     assert store.conversation("free") is None
     assert len(store.sessions()) == 1

@@ -170,9 +170,9 @@ def test_a_file_that_another_program_keeps_is_waited_for_then_told(
     with open_store(None, path) as store:
         assert store.conversations() == [], "a reader does not wait"
         with pytest.raises(Broken, match="is busy: another program has been writing"):
-            Talk(store).hear("hello")
+            Talk(store).receive("hello")
         other.execute("ROLLBACK")
-        Talk(store).hear("hello")
+        Talk(store).receive("hello")
     other.close()
 
 

@@ -191,7 +191,7 @@ def test_a_settlement_is_whole_or_not_at_all(store: Store, talk: Talk) -> None:
             )
         )
     assert "\n" not in refused.value.message
-    with pytest.raises(ValueError, match="held by a session"):
+    with pytest.raises(ValueError, match="held needs a session or a pin"):
         store.settle(Settlement(turn=row, answer=(answer, "x"), held=()))
     assert (talk.texts, store.epochs(talk.id), store.pins(talk.id)) == (["one"], {}, [])
     assert [t.state for t in store.unsettled(talk.id)] == ["running"]

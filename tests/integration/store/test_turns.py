@@ -85,7 +85,7 @@ def test_lost_turns_of_other_conversations_are_left_alone(store: Store, talk: Ta
 
 def test_a_turn_that_is_not_there_has_no_place(store: Store) -> None:
     assert store.turn("nobody") is None
-    with pytest.raises(Misuse, match="no turn nobody"):
+    with pytest.raises(Misuse, match="turn nobody does not exist"):
         store.place("nobody")
 
 
@@ -211,24 +211,24 @@ def test_a_key_has_one_run_for_thirty_days(store: Store, talk: Talk) -> None:
     conversation = store.conversations()[0].conversation
     receipt = Receipt(key="k", body="b")
 
-    def hear(at_ms: int, receipt: Receipt) -> str:
+    def receive(at_ms: int, receipt: Receipt) -> str:
         said = message()
         row = turn_row(conversation.id, said, at_ms)
         store.receive(conversation, said, "hello", row, receipt)
         return row.id
 
-    first = hear(1_000, receipt)
+    first = receive(1_000, receipt)
     with pytest.raises(KnownRun) as known:
-        hear(2_000, receipt)
+        receive(2_000, receipt)
     assert known.value.run == first
     with pytest.raises(Misuse, match="another request"):
-        hear(2_000, Receipt(key="k", body="other"))
+        receive(2_000, Receipt(key="k", body="other"))
     assert len(store.unsettled(talk.id)) == 2, "nothing of the others is stored"
-    later = hear(3_000, Receipt(key="k", body="b", failed=first))
+    later = receive(3_000, Receipt(key="k", body="b", failed=first))
     with pytest.raises(KnownRun) as known:
-        hear(4_000, receipt)
+        receive(4_000, receipt)
     assert known.value.run == later, "it was tried again"
-    assert hear(1_001 + RECEIPT_MS, receipt) not in (first, later)
+    assert receive(1_001 + RECEIPT_MS, receipt) not in (first, later)
 
 
 def test_a_turn_is_asked_to_end_until_it_is_over(store: Store, talk: Talk) -> None:
