@@ -124,7 +124,7 @@ def _lengthen(store: Store, key: str, count: int) -> None:
     long = msgspec.structs.replace(first, id=_id(), key=key)
     store.add(long, [(_message(number), f"text of message {number}") for number in range(count - 2)])
     said, turn = _message(0), _turn(long)
-    store.hear(long, said, "hello", turn)
+    store.receive(long, said, "hello", turn)
     store.place(turn.id)
     answer = _message(1)
     rows = [Held(message.id, 1, pin.end) for message in (*store.messages(long.id), answer)]

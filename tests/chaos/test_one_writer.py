@@ -116,7 +116,7 @@ def test_a_fork_goes_on_while_the_first_runs(scene: Scene, answered: bool) -> No
     ended = [each.end() for each in forks]
     assert [each.code for each in ended] == [0, 0], [each.stderr for each in ended]
     assert sorted(each.turn["conversation"] for each in ended) == ["t~2", "t~3"]
-    assert all("this one goes on in t~" in each.stderr for each in ended)
+    assert all("this one continues in t~" in each.stderr for each in ended)
     assert first.process.poll() is None
     before = ["remember number 1", "Noted: 1."] if answered else []
     for each in ended:
@@ -573,7 +573,7 @@ def test_machines_of_one_name_do_not_take_each_others_sessions(hosts: Scene) -> 
     done = hosts.run("what numbers?", **machine("b", hosts, "runner"))
     assert (done.turn["mode"], done.turn["text"]) == ("replay", "1")
     (why,) = [check for check in done.turn["why"] if check["check"] == "host"]
-    assert why["detail"] == "the session was made on another runner, with a SEGUE_HOME of its own"
+    assert why["detail"] == "the session was made on another runner, with a separate SEGUE_HOME"
 
 
 def test_a_renamed_host_adopts_its_own_run(scene: Scene) -> None:

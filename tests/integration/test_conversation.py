@@ -181,7 +181,7 @@ def test_a_turn_that_waits_in_vain_keeps_its_message(talk: Talk) -> None:
         assert talk("log").stdout.splitlines()[3].startswith("–   you")
         forked = talk.segue("run", "t", "what numbers?", "--fork", "--json")
         assert (forked.turn["conversation"], forked.turn["text"]) == ("t~2", "1")
-        assert "this one goes on in t~2" in forked.stderr
+        assert "this one continues in t~2" in forked.stderr
         assert talk("edit", "#1", "hm", code=75).stderr.startswith("segue: t cannot be changed now: ")
     after = talk.run("what numbers?")
     assert after.text == "1"
@@ -266,8 +266,8 @@ MISUSE = [
     (("edit", "t", "#9", "x"), "its messages are #1 to #2"),
     (("edit", "t"), "Missing argument 'MESSAGE'"),
     (("truncate", "t", "nonsense"), 't has no message "nonsense"'),
-    (("retry", "t", "#2"), "#2 was said by the assistant"),
-    (("fork", "t", "t"), 'there is a conversation "t" already'),
+    (("retry", "t", "#2"), "#2 is a message of the assistant"),
+    (("fork", "t", "t"), 'a conversation "t" already exists'),
     (("fork", "t", "new", "--at", "#7"), "its messages are #1 to #2"),
     (("rm", "t", "nobody"), "there is no conversation nobody"),
     (("import", "nowhere.json"), "nowhere.json cannot be read"),

@@ -214,7 +214,7 @@ def test_a_first_turn_that_is_retried_after_a_timeout_hears_its_message_again(ta
 def test_nothing_of_unknown_effect_is_retried_by_itself(talk: Told) -> None:
     ran = talk("run", "deploy, limit always", "--retries", "3", "--json", code=75)
     assert (talk.deployed, ran.turn["earlier"], ran.turn["tools_run"]) == (1, [], None)
-    assert "not tried again: whether it did anything is not known" in ran.stderr
+    assert "not retried: it is not known whether it did anything" in ran.stderr
     same = talk.run("deploy, limit always", code=75)
     assert (same.turn["retry_of"], same.turn["message"] != ran.turn["message"]) == (None, True)
 

@@ -87,7 +87,7 @@ def test_an_account_comes_along(segue: Program) -> None:
 def test_a_key_that_is_taken_is_refused(talk: Talk) -> None:
     ran = taken_in(talk.segue, exported(talk))
     assert (ran.code, ran.stdout) == (2, "")
-    assert ran.stderr == 'segue: there is a conversation "t" already; choose another key\n'
+    assert ran.stderr == 'segue: a conversation "t" already exists; choose another key\n'
 
 
 GOOD: dict[str, Any] = {"from": "user", "text": "hi", "agent": "rehearsal"}

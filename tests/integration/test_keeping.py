@@ -64,7 +64,7 @@ def test_why_restores_nothing(talk: Talk) -> None:
     found = talk.why()
     assert found["mode"] == "resume"
     checks = {check["check"]: (check["verdict"], check["detail"]) for check in found["checks"]}
-    assert checks["file"] == ("pass", "gone from disk; a kept copy is there and will be restored")
+    assert checks["file"] == ("pass", "gone from disk; a kept copy will be restored")
     assert not file.exists()
 
 
@@ -296,7 +296,7 @@ def test_a_session_goes_from_host_to_host(hosts: tuple[Host, Host]) -> None:
     alpha.run(ONE)
     alpha.run(TWO)
     checks = {check["check"]: check["detail"] for check in beta.why()["checks"]}
-    there = "the session is on alpha, this is beta; a kept copy is there and will be restored here"
+    there = "the session is on alpha, this is beta; a kept copy will be restored here"
     assert checks["host"] == there
     assert not beta.sessions.exists()
     third = beta.run("what number?")

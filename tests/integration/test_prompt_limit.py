@@ -58,7 +58,7 @@ def test_a_session_that_would_have_too_much_to_catch_up_is_left_and_that_is_said
     ran = say(segue, "what number?")
     assert (told["mode"], ran.turn["mode"], ran.turn["text"]) == ("recap", "recap", "8"), ran.stderr
     assert ran.turn["notices"] == [
-        "what the session has not heard yet has 6.0 KB, narrow takes prompts of 5.9 KB;"
+        "what the session does not have yet is 6.0 KB, narrow takes prompts of up to 5.9 KB;"
         " sent a bounded part of the conversation instead"
     ]
     assert say(segue, "what number?").turn["mode"] == "resume", "the new session goes on"

@@ -39,7 +39,7 @@ def texts(store: Store, turn: str) -> list[str]:
 
 
 def test_events_wait_while_the_store_is_away(store: Store, tmp_path: Path) -> None:
-    turn, heard = Talk(store, "t").hear("hi")[1].id, list[ev.Event]()
+    turn, heard = Talk(store, "t").receive("hi")[1].id, list[ev.Event]()
     recorder = Recorder(store, turn, heard.append)
     with locked(tmp_path):
         for n in range(200):
@@ -55,7 +55,7 @@ def test_where_events_found_no_room_it_is_marked(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(recording, "ROOM_ROWS", 5)
-    turn = Talk(store, "t").hear("hi")[1].id
+    turn = Talk(store, "t").receive("hi")[1].id
     recorder = Recorder(store, turn, None)
     with locked(tmp_path):
         for n in range(1, 21):
@@ -70,7 +70,7 @@ def test_where_events_found_no_room_it_is_marked(
 
 
 def test_a_call_of_a_tool_is_written_although_nothing_follows_it(store: Store) -> None:
-    turn = Talk(store, "t").hear("hi")[1].id
+    turn = Talk(store, "t").receive("hi")[1].id
     recorder = Recorder(store, turn, None)
     recorder(ev.ToolCall("1", "Bash"))
     assert recorder.finish(PATIENCE_S)
@@ -79,7 +79,7 @@ def test_a_call_of_a_tool_is_written_although_nothing_follows_it(store: Store) -
 
 
 def test_who_gives_up_is_told_what_is_missing(store: Store, tmp_path: Path) -> None:
-    turn = Talk(store, "t").hear("hi")[1].id
+    turn = Talk(store, "t").receive("hi")[1].id
     recorder = Recorder(store, turn, None)
     with locked(tmp_path):
         recorder(ev.Text("1"))

@@ -422,7 +422,7 @@ def test_retries_until_it_is_answered(segue: Program) -> None:
     assert spoke.turn["text"] == "Noted: 7."
     assert len(spoke.turn["earlier"]) == 2
     assert spoke.turn["retry_of"] == spoke.turn["earlier"][-1]
-    assert "rate limited: trying again in " in spoke.ran.stderr
+    assert "rate limited: retrying in " in spoke.ran.stderr
     assert "(2 of 3)" in spoke.ran.stderr
     assert talk.texts() == ["remember number 7", "Noted: 7."]
     assert said(spoke).count("remember number 7") == 1
@@ -440,7 +440,7 @@ def trying_again(talk: Talk, *args: str) -> subprocess.Popen[bytes]:
     """A turn that has failed and waits for its next try."""
     process = talk.segue.start(*args, "--retries", "1")
     assert process.stderr is not None
-    while b"trying again in" not in (line := process.stderr.readline()):
+    while b"retrying in" not in (line := process.stderr.readline()):
         assert line, "it ended before"
     return process
 
@@ -453,7 +453,7 @@ def test_what_others_say_while_a_turn_waits_for_its_next_try_stays(talk: Talk) -
     process = trying_again(talk, "retry", "t", "#1", "--cut", "--json")
     talk.run("remember number 9")
     stdout, stderr = process.communicate(timeout=60)
-    assert b"not tried again: 2 messages follow #1" in stderr
+    assert b"not retried: 2 messages follow #1" in stderr
     turn = msgspec.json.decode(stdout.splitlines()[-1])
     assert (process.returncode, turn["failure"]["kind"], turn["earlier"]) == (75, "rate_limited", [])
     assert talk.texts()[1:] == ["remember number 9", "Noted: 9."]
@@ -463,7 +463,7 @@ def test_a_conversation_that_is_removed_while_its_turn_waits_for_its_next_try(ta
     process = trying_again(talk, "run", "t", "[[error 429 retry-after 20]]")
     talk("rm", "--yes")
     _, stderr = process.communicate(timeout=60)
-    assert b"segue: not tried again: t was removed meanwhile\n" in stderr
+    assert b"segue: not retried: t was removed in the meantime\n" in stderr
     assert process.returncode == 75
 
 
@@ -473,7 +473,7 @@ def test_who_cancels_a_turn_that_waits_for_its_next_try_is_not_told_to_try_again
     stdout, stderr = process.communicate(timeout=60)
     turn = msgspec.json.decode(stdout.splitlines()[-1])
     assert (process.returncode, turn["failure"]["kind"]) == (130, "rate_limited")
-    assert b"segue: not tried again: cancelled\n" in stderr
+    assert b"segue: not retried: cancelled\n" in stderr
 
 
 def test_what_will_not_pass_is_not_tried_again(segue: Program) -> None:
@@ -611,7 +611,7 @@ def test_from_elsewhere_it_must_be_said(talk: Talk) -> None:
     elsewhere = talk.segue.home.parent / "elsewhere"
     elsewhere.mkdir()
     refused = at(talk, elsewhere)("run", "hi", code=2).stderr
-    assert f"t lives in {talk.segue.cwd}, and this is {elsewhere}" in refused
+    assert f"t belongs to {talk.segue.cwd}, and this is {elsewhere}" in refused
     assert "--cwd" in refused
     assert 'directory = "remembered"' in refused
     more = {"SEGUE_DEFAULTS_DIRECTORY": "remembered"}
@@ -624,7 +624,7 @@ def test_a_directory_that_was_deleted_is_named_as_deleted(talk: Talk) -> None:
     shutil.rmtree(talk.segue.cwd)
     refused = at(talk, talk.segue.home.parent)("run", "hi", code=2).stderr
     assert refused == (
-        f"segue: t lives in {talk.segue.cwd}, which was deleted; name another directory with --cwd\n"
+        f"segue: t belongs to {talk.segue.cwd}, which was deleted; name another directory with --cwd\n"
     )
 
 

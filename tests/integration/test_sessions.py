@@ -515,7 +515,7 @@ def test_a_session_in_which_a_turn_is_at_work_is_running(segue: Program) -> None
     copy = old_foreign(segue)
     with looking(segue) as (shelf, store):
         before = of_other(shelf, store)
-        _, row = Talk(store).hear("hi", Voice("rehearsal"))
+        _, row = Talk(store).receive("hi", Voice("rehearsal"))
         attempt = {"id": "one", "turn": row.id, "seq": 1, "mode": "fresh", "run_dir": "/r", "started_ms": 1}
         store.attempting(msgspec.convert(attempt | {"new_id": OTHER}, AttemptRow))
         assert before.verdict.goes

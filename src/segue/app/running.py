@@ -101,7 +101,7 @@ class ReadyTurn:
             on_notice=on_notice,
             answer=answer,
             cancel=cancel,
-            again=self.again,
+            retry_message=self.again,
         )
 
     def why(self, new_bytes: int) -> Why:
@@ -154,7 +154,7 @@ def ready_retry(
     store, conversation = workspace.store, workspace.conversation(key)
     message = changes.find_message(store, conversation, named, "user")
     if not options.get("fork"):  # which messages a fork has is known once it is made
-        changes.may_rerun(store, conversation.id, message.id, options.get("cut", False))
+        changes.check_retry(store, conversation.id, message.id, options.get("cut", False))
     text = store.texts([message.id])[message.id]
     request = request_from_options(key, text, changes.as_said(store, message, options), answers=answers)
     return ReadyTurn(workspace, _prepared(workspace, request), message.id)

@@ -1,1 +1,1 @@
-"""Configuration: files, environment, trust. What the user says, checked and typed; nothing is run here."""
+"""Configuration: files, environment, trust. Everything is checked and typed; nothing is run here."""

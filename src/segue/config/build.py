@@ -1,4 +1,4 @@
-"""Makes the typed ``Config`` of the tables, or says in one line what is wrong with them."""
+"""Makes the typed ``Config`` from the tables, or says in one line what is wrong with them."""
 
 from __future__ import annotations
 
@@ -87,8 +87,8 @@ def _agents(tables: Tables) -> tuple[dict[str, tuple[str, ...]], dict[str, Decla
         _check_name(tables, path)
         table = {key: _as_list(tables, (*path, key), value) for key, value in entry.items()}
         if name in built_in and (other := next((key for key in table if key != "command"), None)):
-            said = f'[agents.{name}] has no key "{other}"; {name} is known already, only command can be set'
-            raise tables.error((*path, other), said)
+            message = f'[agents.{name}] has no key "{other}"; {name} is built in, only command can be set'
+            raise tables.error((*path, other), message)
         if name in built_in or (table.keys() == {"command"} and not _has_placeholder(table["command"])):
             commands[name] = _command(tables, path, table)
         else:
@@ -99,13 +99,13 @@ def _agents(tables: Tables) -> tuple[dict[str, tuple[str, ...]], dict[str, Decla
 def _command(tables: Tables, path: KeyPath, table: dict[str, Any]) -> tuple[str, ...]:
     value = table.get("command")
     if not isinstance(value, list) or not value or not all(isinstance(p, str) for p in value) or not value[0]:
-        said = f"[{'.'.join(path)}] command must be a program, as a text or a list of texts"
-        raise tables.error((*path, "command"), said)
+        message = f"[{'.'.join(path)}] command must be a program, as a text or a list of texts"
+        raise tables.error((*path, "command"), message)
     return tuple(value)
 
 
 def _as_list(tables: Tables, path: KeyPath, value: Any) -> Any:
-    """Commands may be written as a text, and one place to look at without the list around it."""
+    """Commands can be written as one text, and a single ``Where`` without a list around it."""
     if path[-1] in ("command", "resume_command") and isinstance(value, str):
         import shlex
 
@@ -141,5 +141,5 @@ def _price(tables: Tables, glob: str) -> Price:
 
 def _check_name(tables: Tables, path: KeyPath) -> None:
     if not is_name(path[-1]):
-        said = f'"{path[-1]}" cannot be a name here: use up to 64 letters, digits, ".", "_" and "-"'
-        raise tables.error(path, said)
+        message = f'"{path[-1]}" cannot be a name here: use up to 64 letters, digits, ".", "_" and "-"'
+        raise tables.error(path, message)

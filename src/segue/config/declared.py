@@ -1,4 +1,4 @@
-"""What ``[agents.<name>]`` says of an agent that Segue does not know: how to call it, how to read it.
+"""What ``[agents.<name>]`` declares about an agent that Segue does not know: how to call it, how to read it.
 
     [agents.mytool]
     command = ["mytool", "run", "--json", ["--model", "{model}"]]
@@ -9,8 +9,8 @@
     text = { path = "$.message.text", when = { type = "message", role = "assistant" } }
 
 A command is a list of arguments with placeholders. Arguments in inner brackets belong together and are left
-out when a placeholder among them has no value, so that a flag never stands without its value. Where one
-``Where`` is expected in the file, a list of them may stand; they are always lists here.
+out if a placeholder among them has no value, so that a flag is never passed without its value. Instead of one
+``Where``, the file can have a list of them; here they are always lists.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def placeholders(template: Template) -> frozenset[str]:
 
 
 def fill_template(template: Template, values: Mapping[str, str | None]) -> tuple[str, ...]:
-    """The arguments, without the entries in which a placeholder has no value."""
+    """The arguments, without the entries that have a placeholder without a value."""
     argv: list[str] = []
     for entry in template:
         parts = _parts(entry)
@@ -51,7 +51,7 @@ def fill_template(template: Template, values: Mapping[str, str | None]) -> tuple
 
 
 def check_template(key: str, template: Template) -> None:
-    """Raises ``ValueError`` for a template that cannot be started."""
+    """Raise ``ValueError`` for a template that cannot be started."""
     first = _parts(template[0]) if template else ()
     if not first or not first[0]:
         raise ValueError(f"{key} is empty")
@@ -62,7 +62,7 @@ def check_template(key: str, template: Template) -> None:
     ):
         if name not in PLACEHOLDERS:
             known = ", ".join(f"{{{p}}}" for p in PLACEHOLDERS)
-            raise ValueError(f"{key} has the unknown placeholder {{{name}}}; there are {known}")
+            raise ValueError(f"{key} has the unknown placeholder {{{name}}}; known: {known}")
 
 
 def _parts(entry: str | tuple[str, ...]) -> tuple[str, ...]:
@@ -74,11 +74,11 @@ def _names(part: str) -> list[str]:
 
 
 class Where(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Where a value stands in the output.
+    """Where to find a value in the output.
 
-    ``path`` (a JSON path) looks into the JSON records that fulfil ``when``; ``pattern`` (a regular
-    expression: its first group, else the whole match) looks into each line of text. With neither, the
-    value is all that was printed.
+    ``path`` (a JSON path) is looked up in the JSON records that match ``when``; ``pattern`` (a regular
+    expression: its first group, else the whole match) is searched in each line of text. With neither, the
+    value is everything that was printed.
     """
 
     path: str | None = None
@@ -87,7 +87,7 @@ class Where(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     pattern: str | None = None
     stream: Literal["stdout", "stderr"] = "stdout"
     delta: bool = False
-    """A fragment: the pieces are joined. Otherwise the last one found counts."""
+    """A fragment: the pieces are joined. Otherwise the last value counts."""
 
     def __post_init__(self) -> None:
         if self.path is not None and self.pattern is not None:
@@ -95,7 +95,7 @@ class Where(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if self.path is None and self.when:
             raise ValueError("has when but no path")
         if self.path is not None and self.stream == "stderr":
-            raise ValueError("looks for a path in stdout only; use a pattern for stderr")
+            raise ValueError("takes a path for stdout only; use a pattern for stderr")
         for path in (self.path or "$", *self.when):
             path_steps(path)
         try:
@@ -105,13 +105,13 @@ class Where(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class WhereError(Where, frozen=True, forbid_unknown_fields=True):
-    """Where an error message stands, and which kind of failure it tells of (none: ``crashed``)."""
+    """Where to find an error message, and the kind of failure that it means (none: ``crashed``)."""
 
     kind: Kind | None = None
 
 
 class WhereUsage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """JSON paths of the counters, in the records that fulfil ``when``."""
+    """JSON paths of the counters, in the records that match ``when``."""
 
     input: str | None = None
     cache_read: str | None = None
@@ -122,7 +122,7 @@ class WhereUsage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     scope: Literal["run", "session", "request"] = "run"
     """Counted over this run, over the whole session, or once per model request (then summed)."""
     cache_in_input: bool = False
-    """The CLI's input figure includes what the cache served."""
+    """The CLI's input count includes what the cache served."""
 
     def __post_init__(self) -> None:
         for path in (self.input, self.cache_read, self.cache_write, self.output, self.cost_usd, *self.when):
@@ -133,28 +133,28 @@ class DeclaredAgent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """One declared agent."""
 
     command: Template
-    """Starts a new session. With ``{session_id}`` in it, Segue chooses the id: a uuid."""
+    """Starts a new session. If it contains ``{session_id}``, Segue chooses the id: a uuid."""
     resume_command: Template | None = None
     resume: Literal["auto", "never"] = "auto"
-    """``never``: its resume cannot be steered, so it is not used."""
+    """``never``: its resume cannot be controlled, so it is not used."""
     stdin: Literal["prompt", "none"] = "none"
     output: Literal["jsonl", "json", "text"] = "text"
     session_id: tuple[Where, ...] = ()
     text: tuple[Where, ...] = (Where(),)
     error: tuple[WhereError, ...] = ()
     tool: tuple[Where, ...] = ()
-    """Where a tool's name stands when it is called. None: whether tools ran is not known."""
+    """Where to find a tool's name when it is called. None: whether tools ran is not known."""
     usage: WhereUsage | None = None
     done: dict[str, Scalar] = {}
-    """What the record that ends a successful turn looks like (none: exit code 0 says it)."""
+    """The values in the record that ends a successful turn (none: exit code 0 means success)."""
     label: str | None = None
     install: str = ""
     version_args: tuple[str, ...] = ()
-    """Asks its version. None: it is not started for that, as who knows what a script would do."""
+    """The arguments that print its version. None: it is not asked, because a script might do anything."""
     keys: tuple[str, ...] = ()
-    """Environment keys that would override its own login: withheld unless an account passes them."""
+    """API keys that would override its own login: withheld unless an account passes them."""
     home_env: str | None = None
-    """The variable that names its home; an account's ``home`` goes there."""
+    """The variable for its home; it is set to the account's ``home``."""
     default_home: str = "~"
     prompt_limit: int | None = None
     """In bytes."""
@@ -171,7 +171,7 @@ class DeclaredAgent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
             if not all(w.path or w.pattern for w in named):
                 raise ValueError(f"{key} needs a path or a pattern")
         if any(where.stream == "stderr" or where.delta for where in self.tool):
-            raise ValueError("tool is looked for in stdout, call by call: it takes no stream and no delta")
+            raise ValueError("tool is searched for in stdout, call by call: it takes no stream and no delta")
         for path in self.done:
             path_steps(path)
 
@@ -191,13 +191,11 @@ class DeclaredAgent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         if "session_id" not in placeholders(self.resume_command):
             raise ValueError("resume_command needs {session_id}")
         if not self.session_id and not self.chooses_id:
-            raise ValueError("has resume_command but no session_id that says where the id is found")
+            raise ValueError("has resume_command but no session_id that says where to find the id")
 
     def _check_command(self, key: str, command: Template) -> None:
         check_template(key, command)
         ways = len({"prompt", "prompt_file"} & placeholders(command)) + (self.stdin == "prompt")
         if ways != 1:
-            said = "nowhere" if ways == 0 else "twice"
-            raise ValueError(
-                f'{key} gets the prompt {said}: use {{prompt}}, {{prompt_file}} or stdin = "prompt"'
-            )
+            problem = "does not get the prompt" if ways == 0 else "gets the prompt twice"
+            raise ValueError(f'{key} {problem}: use {{prompt}}, {{prompt_file}} or stdin = "prompt"')

@@ -17,12 +17,12 @@ _UNKNOWN = r"Object contains unknown field `([^`]+)`"
 
 
 def no_such(kind: str, wrong: str, known: Iterable[str]) -> str:
-    """``no key "grft"; did you mean "graft"?``, or what there is."""
+    """``no key "grft"; did you mean "graft"?``, or the list of known names."""
     from difflib import get_close_matches
 
     names = list(known)
     close = get_close_matches(wrong.lower(), names, 1)
-    hint = f'did you mean "{close[0]}"?' if close else f"there are {', '.join(names)}"
+    hint = f'did you mean "{close[0]}"?' if close else f"known: {', '.join(names)}"
     return f'no {kind} "{wrong}"; {hint}'
 
 
@@ -33,12 +33,12 @@ def refused(
     message = str(error)
     place = re.search(_AT, message)
     key = place[1] if place else ""
-    said = message[: place.start()] if place else message
+    reason = message[: place.start()] if place else message
     if isinstance(error.__cause__, ValueError):
-        return key, said
-    if missing := re.search(_MISSING, said):
+        return key, reason
+    if missing := re.search(_MISSING, reason):
         return key, f"needs {missing[1]}"
-    if unknown := re.search(_UNKNOWN, said):
+    if unknown := re.search(_UNKNOWN, reason):
         return key, f'has no key "{unknown[1]}"'
     value = table.get(key)
     shown = "" if isinstance(value, dict | list) else f", not {shown_as(value)}"
@@ -46,7 +46,7 @@ def refused(
 
 
 def field_type(kind: type[msgspec.Struct], key: str) -> Any:
-    """The type of a key, as ``msgspec.inspect`` describes it (None: there is no such key)."""
+    """The type of a key, as ``msgspec.inspect`` describes it (None: the key does not exist)."""
     info = inspect.type_info(kind)
     assert isinstance(info, inspect.StructType)
     return next((field.type for field in info.fields if field.name == key), None)
@@ -73,7 +73,7 @@ def expected(kind: Any) -> str:
 
 
 def shown_as(value: Any) -> str:
-    """A value as it stands in TOML, bounded."""
+    """A value as it is written in TOML, bounded."""
     text = msgspec.json.encode(value).decode() if isinstance(value, bool | str) else str(value)
     return text if len(text) <= 60 else f"{text[:59]}…"
 
@@ -81,5 +81,5 @@ def shown_as(value: Any) -> str:
 def _number(kind: Any) -> str:
     text = "a whole number" if isinstance(kind, inspect.IntType) else "a number"
     bounds = (("of at least", kind.ge), ("above", kind.gt), ("of at most", kind.le), ("below", kind.lt))
-    said = [f"{word} {bound:g}" for word, bound in bounds if bound is not None]
-    return f"{text} {' and '.join(said)}" if said else text
+    limits = [f"{word} {bound:g}" for word, bound in bounds if bound is not None]
+    return f"{text} {' and '.join(limits)}" if limits else text

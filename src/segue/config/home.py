@@ -1,6 +1,6 @@
-"""Where Segue keeps its own things (``SEGUE_HOME``, or the user directories), and which host this is.
+"""Where Segue keeps its own files (``SEGUE_HOME``, or the user directories), and which host this is.
 
-A host has a name, and an id that a new name does not change.
+A host has a name, and an id that stays when the name changes.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Home:
 
     @property
     def store(self) -> Path:
-        """The conversations, where no database is named by URL."""
+        """The conversations, unless a database URL is configured."""
         return self.root / "segue.db"
 
     @property
@@ -48,12 +48,12 @@ class Home:
 
     @property
     def locks(self) -> Path:
-        """File locks of what has one writer on this machine."""
+        """File locks for everything that has one writer on this machine."""
         return self.root / "locks"
 
     @property
     def probes(self) -> Path:
-        """What is known of the programs on this machine."""
+        """What is known about the programs on this machine."""
         return self.root / "probes.json"
 
     @property
@@ -63,7 +63,7 @@ class Home:
 
     @property
     def briefs(self) -> Path:
-        """What the files of native sessions told, so that they need not be read again."""
+        """What was read from the files of native sessions, so that they need not be read a second time."""
         return self.root / "briefs"
 
     @property
@@ -82,7 +82,7 @@ class Home:
         return self.root / "trust.json"
 
     def make(self, directory: Path) -> Path:
-        """Creates a directory here, and those above it up to the root, for this user alone."""
+        """Create a directory here, and its parents up to the root, for this user alone."""
         missing = [
             d for d in (directory, *directory.parents) if d.is_relative_to(self.root) and not d.exists()
         ]
@@ -94,7 +94,7 @@ class Home:
 
 
 def home_of(env: Mapping[str, str], cwd: Path | None = None) -> Home:
-    """The home that the environment names; a relative ``SEGUE_HOME`` starts at ``cwd``."""
+    """The home that the environment names; a relative ``SEGUE_HOME`` is relative to ``cwd``."""
     if named := env.get("SEGUE_HOME"):
         return Home((cwd or Path()) / expand(named, env))
     user = user_home(env)
@@ -105,16 +105,16 @@ def home_of(env: Mapping[str, str], cwd: Path | None = None) -> Home:
 
 
 def user_home(env: Mapping[str, str]) -> Path:
-    """``HOME``, else the system's own word. A relative one would be another place in every directory."""
+    """``HOME``, else the home that the system knows. A relative ``HOME`` is ignored."""
     named = env.get("HOME", "")
     found = named if named.startswith("/") else _passwd_home()
     if found is None:
-        raise ConfigError("it is not known where your home directory is; set HOME to its absolute path")
+        raise ConfigError("your home directory is not known; set HOME to its absolute path")
     return Path(found)
 
 
 def at_home(env: Mapping[str, str]) -> dict[str, str]:
-    """The environment with a ``HOME`` that programs can rely on, as far as one is known."""
+    """The environment with an absolute ``HOME``, if one is known."""
     found = None if env.get("HOME", "").startswith("/") else _passwd_home()
     return {**env, "HOME": found} if found is not None else dict(env)
 
@@ -148,18 +148,18 @@ def expand(path: str, env: Mapping[str, str]) -> Path:
 
 
 def _xdg(env: Mapping[str, str], name: str, default: Path) -> Path:
-    """A relative path is to be ignored, says the specification."""
+    """The directory that the variable names. The specification says to ignore a relative path."""
     value = env.get(name, "")
     return Path(value) if value.startswith("/") else default
 
 
 def this_host(configured: str | None, home: Home) -> Host:
-    """The id is the home's own: containers of one image have the same machine id, and often the same name."""
+    """The id belongs to the home: containers of one image share a machine id, and often a name."""
     return Host(configured or socket.gethostname(), _id(home))
 
 
 def _id(home: Home) -> str | None:
-    """As it stands in the home; made up when it is first asked for. None where nothing can be kept."""
+    """The id in the home, made when it is first needed; None if the home cannot be written."""
     with suppress(OSError):
         if not home.host.exists():
             home.make(home.root)

@@ -2,7 +2,7 @@
 
     config = load(os.environ, Path.cwd())
 
-All sources are put into one set of tables that remembers where each key came from, and checked once. A
+All sources are merged into one set of tables that remembers where each key came from, and checked once. A
 project's ``segue.toml`` is somebody else's file until the user trusts its directory.
 """
 
@@ -32,7 +32,7 @@ PROJECT_FILE = "segue.toml"
 
 
 def find_project(cwd: Path, home: Path) -> Path | None:
-    """The nearest ``segue.toml``: up to the repository's root, else up to the user's home, else here."""
+    """The nearest ``segue.toml``: up to the repository's root, else to the user's home, else in ``cwd``."""
     cwd, home = cwd.resolve(), home.resolve()
     chain = (cwd, *cwd.parents)
     root = next((d for d in chain if (d / ".git").exists()), None)
@@ -45,7 +45,7 @@ def find_project(cwd: Path, home: Path) -> Path | None:
 
 
 def restrict_project(source: Source, below: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """What a file that is not trusted may say, and a notice for each part that was left out."""
+    """What an untrusted file is allowed to set, and a notice for each part that is ignored."""
     kept: dict[str, Any] = {}
     notices: list[str] = []
     for section, table in source.tables.items():
@@ -67,7 +67,7 @@ def restrict_project(source: Source, below: Mapping[str, Any]) -> tuple[dict[str
 
 
 def _limit(section: str, key: str, below: Mapping[str, Any]) -> Any:
-    """What holds without the project: what the user says, else the default."""
+    """The limit without the project: what the user sets, else the default."""
     default = getattr(FLAT[section](), key, None)
     return below.get(section, {}).get(key, default)
 
@@ -108,11 +108,11 @@ class Tables:
                 self._merge((section, name), target.setdefault(name, {}), entry, source)
 
     def origin(self, path: KeyPath) -> Source | None:
-        """Where the key that counts came from."""
+        """Where the value of a key came from."""
         return self._origin.get(path)
 
     def error(self, path: KeyPath, message: str) -> ConfigError:
-        """An error at this place, spoken by the source it came from."""
+        """An error at this place, with the name of the source it came from."""
         for length in range(len(path), 0, -1):
             if source := self._origin.get(path[:length]):
                 return source.error(path, message)
@@ -147,7 +147,7 @@ def load(env: Mapping[str, str], cwd: Path) -> Config:
 
 
 def own_tables(env: Mapping[str, str]) -> dict[str, dict[str, Any]]:
-    """What the user says in the file and by variables, without any project: as it is written, but checked."""
+    """What the user sets in the file and by variables, without any project: as written, but checked."""
     tables = _file(home_of(env))
     _add_variables(tables, env)
     build(tables, env, project=None, notices=())
@@ -162,7 +162,7 @@ def _file(home: Home) -> Tables:
 
 
 def _add_variables(tables: Tables, env: Mapping[str, str]) -> tuple[str, ...]:
-    """What looks like a variable of ours and is none, in words."""
+    """Add the variables. Returns a sentence for each that looks like ours but is not."""
     if any(name.startswith("SEGUE_") and name != "SEGUE_HOME" for name in env):
         from segue.config.variables import misspelt_in, read_variables
 
@@ -175,7 +175,7 @@ def _add_variables(tables: Tables, env: Mapping[str, str]) -> tuple[str, ...]:
 def _add_project(
     tables: Tables, home: Home, cwd: Path, user: Path
 ) -> tuple[Path | None, tuple[str, ...], Source | None]:
-    """Its path, what was left out of it, and the file itself if its directory is not trusted."""
+    """Add the project's file. Its path, what was ignored, and the file if its directory is not trusted."""
     path = find_project(cwd, user)
     source = read_file(path) if path is not None else None
     if path is None or source is None:

@@ -1,4 +1,4 @@
-"""What ``config.toml`` may say: one frozen type per section, with the defaults."""
+"""What ``config.toml`` can contain: one frozen type per section, with the defaults."""
 
 import re
 from pathlib import Path
@@ -21,7 +21,7 @@ _NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 
 
 def built_in_agents() -> frozenset[str]:
-    """The agents that come with Segue: each has a folder, with an adapter in it that needs no declaration."""
+    """The agents that come with Segue: each has a folder with an adapter."""
     folders = (path.parent.name for path in Path(__file__).parents[1].glob("agents/*/adapter.py"))
     return frozenset(folders) - {"declared"}
 
@@ -35,23 +35,23 @@ class Retention(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Keep(msgspec.Struct, frozen=True, kw_only=True):
-    """Our own copies of the native sessions that conversations go on with."""
+    """Our own copies of the native sessions that conversations continue."""
 
     enabled: bool = True
     max_mb: Positive = 2048
-    """All copies together, as they are stored."""
+    """The limit for all copies together, as they are stored."""
     max_session_mb: Positive = 200
     days: Positive = 90
-    """So long after its last use a copy is dropped that no conversation goes on with."""
+    """A copy that no conversation continues is dropped this long after its last use."""
 
 
 class Store(msgspec.Struct, frozen=True, kw_only=True):
     """Where conversations are kept."""
 
     url: str | None = None
-    """None: in a file of Segue's own. A PostgreSQL URL is never shown: it may hold a password."""
+    """None: in a file in Segue's home. A PostgreSQL URL is never shown: it may contain a password."""
     host: str | None = None
-    """What people call this machine among those that share the store. None: its own name."""
+    """The name of this machine for others that share the store. None: its own name."""
 
     def __post_init__(self) -> None:
         if self.url is not None and not self.url.startswith(("postgresql://", "postgres://")):
@@ -59,7 +59,7 @@ class Store(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Defaults(msgspec.Struct, frozen=True, kw_only=True):
-    """What ``segue run`` takes when neither an option nor the conversation says it."""
+    """What ``segue run`` uses if neither an option nor the conversation sets it."""
 
     agent: str | None = None
     account: str | None = None
@@ -72,9 +72,9 @@ class Defaults(msgspec.Struct, frozen=True, kw_only=True):
     timeout: Seconds | None = None
     wait: Annotated[float, Meta(ge=0)] | None = None
     retries: Count = 0
-    """How often a turn is tried again after a failure that may pass."""
+    """How often a turn is retried after a temporary failure."""
     directory: Literal["here", "remembered"] = "here"
-    """``remembered``: from anywhere, a turn works where its conversation did before."""
+    """``remembered``: wherever it is started, a turn works in its conversation's directory."""
     max_turns: Positive | None = None
     budget: Dollars | None = None
     questions: Questions = "auto"
@@ -89,7 +89,7 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
     env: dict[str, str] = {}
     """Set for the agent, literally: ``~`` and ``$`` mean nothing in it."""
     pass_env: tuple[str, ...] = ()
-    """Variables of the caller that are let through although they are withheld otherwise."""
+    """Variables of the caller that are passed on although they are otherwise withheld."""
 
     def __post_init__(self) -> None:
         for name in (*self.env, *self.pass_env):
@@ -101,7 +101,7 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything the user said, files and variables together."""
+    """The whole configuration, files and variables together."""
 
     continuity: Policy = Policy()
     recap: Recap = Recap()
@@ -111,21 +111,21 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     defaults: Defaults = Defaults()
     accounts: dict[str, Account] = {}
     commands: dict[str, tuple[str, ...]] = {}
-    """``[agents.<name>] command`` of agents that are known already: what to start instead."""
+    """``[agents.<name>] command`` of built-in agents: what to start instead."""
     declared: dict[str, DeclaredAgent] = {}
     prices: dict[str, Price] = {}
     project: Path | None = None
-    """The project's ``segue.toml``, where there is one."""
+    """The project's ``segue.toml``, if there is one."""
     model_from: str | None = None
-    """The project's file that names the model, where its directory is not trusted."""
+    """The project's file that names the model, if its directory is not trusted."""
     notices: tuple[str, ...] = ()
-    """What of the project's file was left out and why, for the user to see."""
+    """What was ignored in the project's file and why, for the user."""
     misspelt: tuple[str, ...] = ()
-    """Variables that look like ours and have no effect, in words."""
+    """Variables that look like Segue's and have no effect, in words."""
 
     @property
     def mentions(self) -> tuple[str, ...]:
-        """All that the user should be told of the configuration."""
+        """Everything that the user should be told about the configuration."""
         return (*self.notices, *self.misspelt)
 
 
@@ -137,7 +137,7 @@ FLAT: dict[str, type[msgspec.Struct]] = {
     "store": Store,
     "defaults": Defaults,
 }
-"""Sections with keys of their own."""
+"""Sections with fixed keys."""
 
 NAMED: dict[str, type[msgspec.Struct]] = {"accounts": Account, "agents": DeclaredAgent, "prices": Price}
 """Sections of named entries; all entries of one section have the same keys."""
@@ -147,16 +147,16 @@ PROJECT_KEYS: dict[str, frozenset[str]] = {
     "recap": frozenset({"max_bytes"}),
     "defaults": frozenset({"model", "instructions", "timeout", "max_turns", "budget"}),
 }
-"""What a project may say before its directory is trusted."""
+"""What a project can set before its directory is trusted."""
 
 LOWER_ONLY = {
     "continuity": frozenset({"ttl_minutes", "context_threshold", "max_session_mb", "retire_after"}),
     "recap": frozenset({"max_bytes"}),
     "defaults": frozenset({"timeout", "max_turns", "budget"}),
 }
-"""Limits that a project which is not trusted can tighten, not loosen: beyond them, turns cost more."""
+"""Limits that an untrusted project can lower but not raise: higher ones would make turns cost more."""
 
 
 def is_name(text: str) -> bool:
-    """Whether an account or an agent can be called so."""
+    """Whether the text can be the name of an account or an agent."""
     return bool(re.fullmatch(_NAME, text))

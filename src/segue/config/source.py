@@ -19,7 +19,7 @@ _TOML_END = r"\s*\(at end of document\)$"
 
 
 class Source:
-    """Tables, and how to speak of a place in them."""
+    """Tables, and the names of places in them for error messages."""
 
     def __init__(self, name: str, tables: dict[str, Any], text: str | None = None) -> None:
         self.name = name
@@ -35,7 +35,7 @@ class Source:
 
 
 def read_file(path: Path) -> Source | None:
-    """The file as a source, or None when there is none."""
+    """The file as a source, or None if it does not exist."""
     try:
         raw = path.read_bytes()
     except FileNotFoundError:
@@ -63,16 +63,16 @@ def _parse(name: str, text: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
-        said = str(error)
-        found = re.search(_TOML_LINE, said)
+        message = str(error)
+        found = re.search(_TOML_LINE, message)
         line = int(found[1]) if found else text.count("\n") + 1
-        reason = re.sub(_TOML_END, " at the end of the file", re.sub(_TOML_LINE, "", said))
+        reason = re.sub(_TOML_END, " at the end of the file", re.sub(_TOML_LINE, "", message))
         raise ConfigError(f"{name}:{line}: is not TOML: {reason[:1].lower()}{reason[1:]}") from None
 
 
 _QUOTED = r"""\"(?:[^"\\\n]|\\.)*\"|'[^'\n]*'"""
 _TEXT = rf"""(\"{{3}}(?:[^\\]|\\.)*?\"{{3,5}}|'{{3}}.*?'{{3,5}}|\#[^\n]*)|{_QUOTED}"""
-"""The first group: what may go over several lines, and comments."""
+"""The first group: comments, and strings that may span several lines."""
 _NAME = rf"(?:{_QUOTED}|[\w-]+)"
 _KEY = rf"\s*(\[\[?)?\s*({_NAME}(?:\s*\.\s*{_NAME})*)\s*(?(1)\]|=)"
 
@@ -93,7 +93,7 @@ def line_of(text: str, path: KeyPath) -> int | None:
 
 
 def _common(one: KeyPath, other: KeyPath) -> int:
-    """How many names both begin with."""
+    """The number of leading names that both have in common."""
     count = 0
     for name, same in zip(one, other, strict=False):
         if name != same:
@@ -127,6 +127,6 @@ def _shortened(text: re.Match[str]) -> str:
 
 
 def _is_open(value: str) -> bool:
-    """Whether an array or an inline table goes on behind it."""
+    """Whether an array or an inline table continues after it."""
     bare = re.sub(_QUOTED, "", value)
     return bare.count("[") + bare.count("{") > bare.count("]") + bare.count("}")

@@ -1,7 +1,7 @@
 """Which directories the user trusts to configure more than models, instructions and limits.
 
-A directory is recognised by where it is *and* by its identity (device and inode): another clone put in
-its place is another directory, and a link to it is the same.
+A directory is recognised by its path *and* by its identity (device and inode): another clone at the same
+path is another directory, and a link to it is the same one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Trusted(msgspec.Struct, frozen=True):
 
 
 def is_trusted(home: Home, directory: Path) -> bool:
-    """Whether the user trusts this very directory."""
+    """Whether the user trusts this directory."""
     known = read(home)
     try:
         return bool(known) and _identify(directory) in known
@@ -48,7 +48,7 @@ def trust(home: Home, directory: Path) -> Trusted:
 
 
 def untrust(home: Home, directory: Path) -> bool:
-    """Trust it no more, also when it is gone; False when it was not trusted."""
+    """Stop trusting the directory, even if it is gone; False if it was not trusted."""
     known = read(home)
     path = str(directory.resolve())
     kept = tuple(t for t in known if t.path != path)
@@ -69,7 +69,7 @@ def read(home: Home) -> tuple[Trusted, ...]:
     try:
         return decode(raw, tuple[Trusted, ...])
     except msgspec.DecodeError:
-        raise ConfigError(f"{home.trust} is damaged; remove it and trust your directories again") from None
+        raise ConfigError(f"{home.trust} is damaged; delete it and run segue trust again") from None
 
 
 def _identify(directory: Path) -> Trusted:

@@ -5,7 +5,7 @@
     SEGUE_PRICES={"my-*"={input=1,output=2}}    a whole section, as a TOML inline table
 
 Lists are separated by commas, tables are TOML inline tables, an empty variable counts as not set. In
-the name of an account or an agent every character that is no letter or digit is an underscore.
+the name of an account or an agent, every character that is not a letter or a digit becomes an underscore.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 PREFIX = "SEGUE_"
 OTHERS = ("SEGUE_HOME", "SEGUE_RUN_ID", "SEGUE_DAEMON")
-"""Variables that are ours and set no key."""
+"""Our variables that set no key."""
 TESTS = ("SEGUE_TEST_", "SEGUE_SEED")
 _SWITCH = {
     "true": True,
@@ -42,7 +42,7 @@ _SWITCH = {
 
 
 def read_variables(env: Mapping[str, str], known: Mapping[str, Iterable[str]]) -> Iterator[Source]:
-    """One source per variable. ``known``: the entries that the files name, per section."""
+    """One source per variable. ``known``: the entries in the files, per section."""
     for name in sorted(env):
         if name.startswith(PREFIX) and env[name]:
             section, _, rest = name.removeprefix(PREFIX).lower().partition("_")
@@ -51,13 +51,13 @@ def read_variables(env: Mapping[str, str], known: Mapping[str, Iterable[str]]) -
 
 
 def misspelt_in(env: Mapping[str, str]) -> tuple[str, ...]:
-    """What to say of each variable that has no effect, though it looks as if it should."""
+    """A sentence for each variable that has no effect although it looks as if it should."""
     meant = ((name, _meant(name)) for name in sorted(env) if name.startswith(PREFIX))
     return tuple(f"{name} has no effect; did you mean {other}?" for name, other in meant if other is not None)
 
 
 def _meant(name: str) -> str | None:
-    """The variable of ours that this one is taken for; None where it is one, or looks like none."""
+    """Our variable that was probably meant; None if this one is ours, or resembles none of ours."""
     section, _, key = name.removeprefix(PREFIX).lower().partition("_")
     if section in FLAT or section in NAMED or name in OTHERS or name.startswith(TESTS):
         return None
@@ -91,7 +91,7 @@ def _table(name: str, value: str, section: str, rest: str, entries: Iterable[str
 
 
 def _value(text: str, kind: type[msgspec.Struct], key: str) -> Any:
-    """The text as a value of the key's type; what does not fit stays text and is refused later."""
+    """The text as a value of the key's type; text that does not fit is refused later."""
     declared = field_type(kind, key)
     types = declared.types if isinstance(declared, inspect.UnionType) else (declared,)
     for wanted in types:

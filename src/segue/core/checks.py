@@ -1,7 +1,7 @@
-"""The checks: one small function each, with its reason in words and the rungs it bars.
+"""The checks: one small function each, with its reason in words and the modes it rules out.
 
-Each looks at the whole situation and says pass, fail or skip; none knows of the others. Their order is the
-order in which they are shown.
+Each looks at the whole situation and returns pass, fail or skip, independently of the others. They are shown
+in this order.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ def capability(now: Situation) -> Check:
         return _fail("capability", SESSION, f"{name} does not resume: {now.switched_off['resume']}")
     if "branch" in now.switched_off:
         why = now.switched_off["branch"]
-        return _fail("capability", ("branch",), f"{name} does not go on from an earlier point: {why}")
+        return _fail("capability", ("branch",), f"{name} does not continue from an earlier point: {why}")
     if not can.branch:
-        return _fail("capability", ("branch",), f"{name} cannot go on from an earlier point of a session")
+        return _fail("capability", ("branch",), f"{name} cannot continue from an earlier point of a session")
     return _ok("capability")
 
 
@@ -60,7 +60,7 @@ def pin(now: Situation) -> Check:
     if now.pin is None:
         return _fail("pin", SESSION, _no_pin(now))
     if now.pin.foreign is not None:
-        whose = f"the session belongs to {now.pin.foreign}, of which this conversation is a fork"
+        whose = f"the session belongs to {now.pin.foreign}; this conversation is a fork of it"
         return _fail("pin", ("resume",), whose)
     return _ok("pin")
 
@@ -71,12 +71,12 @@ def history(now: Situation) -> Check:
     if now.cut.whole:
         held = now.cut.kept
         late = max(len(now.cut.text) - 1, 0)
-        behind = f", {late} to catch up" if late else ""
-        return _ok("history", f"the session holds {count_in_words(held, 'message')}{behind}")
+        catch_up = f", {late} to catch up" if late else ""
+        return _ok("history", f"the session holds {count_in_words(held, 'message')}{catch_up}")
     if now.cut.anchor is None:
-        return _fail("history", SESSION, now.broken or "the session holds nothing that still stands")
-    parted = now.broken or "where its last answer ends cannot be told"
-    return _fail("history", ("resume",), f"{parted}; the session is good up to the point before")
+        return _fail("history", SESSION, now.broken or "the session holds no message that is still valid")
+    why = now.broken or "it is not known where its last answer ends"
+    return _fail("history", ("resume",), f"{why}; the session is valid up to the point before")
 
 
 def end(now: Situation) -> Check:
@@ -86,9 +86,9 @@ def end(now: Situation) -> Check:
         return _ok("end")
     failed = now.pin.ended is not None
     what = (
-        "a prompt that failed stayed behind in the session"
+        "a prompt that failed was left in the session"
         if failed
-        else "somebody else went on with the session since"
+        else "the session was continued outside this conversation"
     )
     return _fail("end", ("resume",), what)
 
@@ -128,20 +128,22 @@ def model(now: Situation) -> Check:
 
 
 def tools(now: Situation) -> Check:
-    """The tools stand at the front of the prompt: with others, no cache serves what comes after them."""
+    """The tools are at the beginning of the prompt: if they change, no cache serves what follows."""
     if now.pin is None or now.pin.offers is None or now.offers is None:
         return _skip("tools")
     if now.pin.offers == now.offers:
         return _ok("tools")
     used = now.pin.context.used
-    cost = f"about {used:,} tokens" if used else "all that it holds"
+    cost = f"about {used:,} tokens" if used else "everything it holds"
     change = changed(now.pin.offers, now.offers)
-    return _fail("tools", (), f"{change}: the prompt cache will not serve it, {cost} will be paid again")
+    return _fail(
+        "tools", (), f"{change}: the prompt cache will not serve it, {cost} will be paid a second time"
+    )
 
 
 def account(now: Situation) -> Check:
     if now.pin is not None and None not in (now.pin.login, now.login) and now.pin.login != now.login:
-        return _fail("account", (*SESSION, *CARRYING), "somebody else is logged in than when it was made")
+        return _fail("account", (*SESSION, *CARRYING), "the account's login has changed since it was made")
     if not now.hidden:
         return _ok("account")
     behind = f"{count_in_words(now.hidden, 'message')} said under another account or login"
@@ -157,7 +159,7 @@ def host(now: Situation) -> Check:
     if not now.host.has(now.pin):
         where = _elsewhere(now.pin.host, now.host.name)
         if now.file.kept:
-            return _ok("host", f"{where}; a kept copy is there and will be restored here")
+            return _ok("host", f"{where}; a kept copy will be restored here")
         return _fail("host", SESSION, where + _unrestored(now))
     return _ok("host")
 
@@ -177,12 +179,12 @@ def outcome(now: Situation) -> Check:
         return _skip("outcome")
     last = now.pin.ended
     if last is None or last.kind not in CUT_SHORT:
-        return _ok("outcome", f"the last attempt failed ({last.kind}), the session is good" if last else "")
+        return _ok("outcome", f"the last attempt failed ({last.kind}), the session is valid" if last else "")
     if last.tools_run is None:
         return _ok("outcome", "the last turn was interrupted, and what it did is not known; nothing is cut")
     if last.tools_run:
         calls = count_in_words(last.tools_run, "tool call")
-        done = f"the last turn was interrupted after {calls}; the session knows of them"
+        done = f"the last turn was interrupted after {calls}; the session contains them"
         return _ok("outcome", done)
     return _fail(
         "outcome", ("resume",), f"the last attempt was cut short ({last.kind}) before it did anything"
@@ -198,7 +200,7 @@ def poisoned(now: Situation) -> Check:
 
 
 def retired(now: Situation) -> Check:
-    """After failing resumes; at once where a refusal could not be made up for in the same turn."""
+    """Fails after several failing resumes; at once if a refused session could not be replaced in its turn."""
     if now.pin is None:
         return _skip("retired")
     last = now.pin.ended
@@ -212,7 +214,7 @@ def retired(now: Situation) -> Check:
 
 
 def pressure(now: Situation) -> Check:
-    """A chat goes on where the CLI compacts by itself. Cutting at the same place would not help either."""
+    """A chat continues if the CLI compacts by itself. Otherwise cutting at the same place would not help."""
     used, window = (now.pin.context.used, now.pin.context.window) if now.pin is not None else (None, None)
     if used is None or not window:
         return _skip("pressure")
@@ -222,7 +224,7 @@ def pressure(now: Situation) -> Check:
     if now.flow:
         return _fail("pressure", (*SESSION, "graft", "replay"), f"{share}: the role hands over")
     if now.runtime.capabilities.compacts:
-        return _fail("pressure", (), f"{share}: {now.label} will soon replace its history by a summary")
+        return _fail("pressure", (), f"{share}: {now.label} will soon replace its history with a summary")
     return _fail("pressure", SESSION, f"{share}, and {now.label} does not make room by itself")
 
 
@@ -230,7 +232,7 @@ def file(now: Situation) -> Check:
     if now.pin is None or now.file.present is None or not now.host.has(now.pin):
         return _skip("file")
     if now.file.kept:
-        return _ok("file", "gone from disk; a kept copy is there and will be restored")
+        return _ok("file", "gone from disk; a kept copy will be restored")
     if not now.file.present:
         return _fail("file", SESSION, "the session is gone from disk" + _unrestored(now))
     return _ok("file")
@@ -247,18 +249,18 @@ def size(now: Situation) -> Check:
 
 
 def fits(now: Situation) -> Check:
-    """Also what a session has not heard yet, or the new message alone, may be too long."""
+    """What a session has to catch up on, or the new message alone, may also be too long."""
     if now.earlier == 0:
         return _skip("fits")
-    unheard = now.pin is not None and (_is_over(now, _late(now)) or bool(now.too_long & {*SESSION}))
-    bars: tuple[Mode, ...] = (*(SESSION if unheard else ()), "replay")
+    late_over = now.pin is not None and (_is_over(now, _late(now)) or bool(now.too_long & {*SESSION}))
+    bars: tuple[Mode, ...] = (*(SESSION if late_over else ()), "replay")
     if _is_over(now, now.new_bytes + LEAST) or "recap" in now.too_long:
         can = now.runtime.capabilities
         takes = f"{now.label} takes {can.prompt_limit or 0:,} {can.prompt_unit}"
         room = f"the new message leaves no room for what was said before ({takes})"
         return _fail("fits", (*bars, "recap"), room)
-    if unheard:
-        return _fail("fits", bars, f"what the session has not heard yet has {_beside_limit(now, _late(now))}")
+    if late_over:
+        return _fail("fits", bars, f"what the session does not have yet is {_beside_limit(now, _late(now))}")
     why = _too_long(now)
     return _fail("fits", bars, why) if why else _ok("fits")
 
@@ -277,7 +279,7 @@ CHECKS: tuple[Callable[[Situation], Check], ...] = (
 
 def _elsewhere(there: str, here: str) -> str:
     if there == here:
-        return f"the session was made on another {there}, with a SEGUE_HOME of its own"
+        return f"the session was made on another {there}, with a separate SEGUE_HOME"
     return f"the session is on {there}, this is {here}"
 
 
@@ -300,13 +302,13 @@ def _is(version: str, wanted: str) -> bool:
 
 
 def _late(now: Situation) -> int:
-    """What would be sent beside the session, in bytes."""
+    """How many bytes would be sent in addition to the session."""
     text = now.cut.text
     return sum(each.size + FRAME_BYTES for each in text) if len(text) > 1 else now.new_bytes
 
 
 def _is_over(now: Situation, size: int) -> bool:
-    """Whether so many bytes are surely more than the CLI takes: a character has up to four of them."""
+    """Whether this size is certainly more than the CLI accepts: a character has up to four bytes."""
     can = now.runtime.capabilities
     each = 1 if can.prompt_unit == "bytes" else 4
     return can.prompt_limit is not None and size > can.prompt_limit * each
@@ -314,13 +316,13 @@ def _is_over(now: Situation, size: int) -> bool:
 
 def _beside_limit(now: Situation, size: int) -> str:
     limit = _megabytes(now.runtime.capabilities.prompt_limit or 0)
-    return f"{_megabytes(size)}, {now.label} takes prompts of {limit}"
+    return f"{_megabytes(size)}, {now.label} takes prompts of up to {limit}"
 
 
 def _too_long(now: Situation) -> str:
     limit = now.runtime.capabilities.prompt_limit
     if limit is not None and (now.view_bytes > limit or "replay" in now.too_long):
-        return f"the conversation has {_beside_limit(now, now.view_bytes)}"
+        return f"the conversation is {_beside_limit(now, now.view_bytes)}"
     window = now.window or ASSUMED_WINDOW
     needed = tokens_of(now.view_bytes)
     if needed > window / 2:
@@ -332,7 +334,7 @@ def _too_long(now: Situation) -> str:
 def _no_pin(now: Situation) -> str:
     who = f"{now.voice.agent} ({now.voice.role})" if now.voice.role else now.voice.agent
     if now.spoke:
-        return f"{who} spoke here before, but no session of that could be kept"
+        return f"{who} spoke here before, but its session could not be kept"
     if now.others:
         return f"{who} has no session in this conversation yet ({', '.join(now.others)} has)"
     return f"{who} has no session in this conversation yet"

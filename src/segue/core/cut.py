@@ -1,7 +1,7 @@
-"""What a native session embodies, and the one number that decides what is sent.
+"""What a native session contains, and the one number that decides what is sent.
 
-*p* is the length of the longest prefix of ``held`` that still stands in the view with equal revisions. The
-*cut* is the last anchor within *p*. What is sent as text is the view after the cut, always: so the flag that
+*p* is the length of the longest prefix of ``held`` that is still in the view with equal revisions. The
+*cut* is the last anchor within *p*. What is sent as text is always the view after the cut, so the flag that
 resumes and the choice of what to send come from the same value.
 """
 
@@ -18,26 +18,26 @@ from segue.core.model import Held, History, Message, Voice
 
 
 class Cut(msgspec.Struct, frozen=True):
-    """Where a native session parts from the view."""
+    """Where a native session diverges from the view."""
 
     rows: int = 0
     """How many deliveries of ``held`` are kept."""
     anchor: str | None = None
     whole: bool = False
-    """The cut is the session's end: nothing of it has to be given up."""
+    """The cut is the session's end: all of the session is kept."""
     kept: int = 0
-    """How many messages the kept part embodies."""
+    """How many messages the kept part contains."""
     text: tuple[Message, ...] = ()
-    """The view after the cut. The new message is its last; nothing is left of it when the new message is the
-    very one that the kept part was interrupted in."""
+    """The view after the cut, ending with the new message. It is empty if the new message is the one that the
+    kept part was interrupted in."""
     corrections: tuple[Message, ...] = ()
-    """Messages the kept part has second-hand in an older wording."""
+    """Messages that the kept part has second-hand in an older revision."""
     broken: Held | None = None
-    """The first delivery that does not stand any more."""
+    """The first delivery that is no longer valid."""
 
 
 class HeldIndex:
-    """``held`` with the columns that make comparing it quick: made once when a conversation is loaded."""
+    """``held`` with columns for quick comparison: made once when a conversation is loaded."""
 
     def __init__(self, rows: Sequence[Held]) -> None:
         self.rows = tuple(rows)
@@ -49,7 +49,7 @@ class HeldIndex:
 
     @cached_property
     def order(self) -> dict[str, int]:
-        """Which place each message has among the plain deliveries."""
+        """The index of each message among the plain deliveries."""
         return {message: at for at, message in enumerate(self.ids)}
 
 
@@ -63,7 +63,7 @@ class ViewIndex:
 
     @cached_property
     def known(self) -> dict[str, int]:
-        """The revision each message has."""
+        """The revision of each message."""
         return dict(zip(self.ids, self.revisions, strict=True))
 
     @cached_property
@@ -74,16 +74,16 @@ class ViewIndex:
 def cut(
     held: HeldIndex, seen: ViewIndex, history: History = "all", everything: ViewIndex | None = None
 ) -> Cut:
-    """Where the session parts from the view, and what is left to be sent.
+    """Where the session diverges from the view, and what remains to be sent.
 
-    With ``history = "own"`` a session may hold what the view leaves out: the voice's own words from before
-    another one spoke. They stand as long as they stand in ``everything`` that is visible.
+    With ``history = "own"`` a session may hold more than the view: the voice's own messages from before
+    another voice spoke. They are valid as long as they are in ``everything`` that is visible.
     """
     if history == "own" and everything is not None:
-        stands, stale = _stands_among(held, everything)
+        valid, stale = _valid_among(held, everything)
     else:
-        stands, stale = _stands(held, seen)
-    last = next((at for at in range(stands - 1, -1, -1) if held.plain[at].anchor is not None), -1)
+        valid, stale = _valid_prefix(held, seen)
+    last = next((at for at in range(valid - 1, -1, -1) if held.plain[at].anchor is not None), -1)
     kept, rows = last + 1, held.places[last] + 1 if last >= 0 else 0
     return Cut(
         rows=rows,
@@ -92,7 +92,7 @@ def cut(
         kept=kept,
         text=_text(held, seen, kept, history),
         corrections=_corrections(held, rows, [at for at in stale if at < kept], everything or seen),
-        broken=held.plain[stands] if stands < len(held.plain) else None,
+        broken=held.plain[valid] if valid < len(held.plain) else None,
     )
 
 
@@ -107,34 +107,34 @@ def embody(
 ) -> tuple[Held, ...]:
     """What a session holds after a turn: what was kept, what was sent as text, and the answer.
 
-    Without an answer (tools ran, then the turn was interrupted) the last message heard gets the anchor.
+    Without an answer (tools ran, then the turn was interrupted) the last message sent gets the anchor.
     """
-    told = [Held(each.id, each.revision, None, True, True) for each in corrections]
-    heard = [Held(each.id, each.revision, None, each.voice != voice) for each in text]
+    corrected = [Held(each.id, each.revision, None, True, True) for each in corrections]
+    sent = [Held(each.id, each.revision, None, each.voice != voice) for each in text]
     if answer is not None:
-        return (*kept, *told, *heard, Held(*answer, anchor))
-    if not heard:
-        # Run again, and interrupted again: the session now ends later in the same message.
-        kept, heard = kept[:-1], [kept[-1]]
-    return (*kept, *told, *heard[:-1], msgspec.structs.replace(heard[-1], anchor=anchor))
+        return (*kept, *corrected, *sent, Held(*answer, anchor))
+    if not sent:
+        # Retried and interrupted a second time: the session now ends later in the same message.
+        kept, sent = kept[:-1], [kept[-1]]
+    return (*kept, *corrected, *sent[:-1], msgspec.structs.replace(sent[-1], anchor=anchor))
 
 
-def _stands(held: HeldIndex, seen: ViewIndex) -> tuple[int, list[int]]:
-    """How many of ``held`` are the beginning of the view, and which of these it has in another wording."""
+def _valid_prefix(held: HeldIndex, seen: ViewIndex) -> tuple[int, list[int]]:
+    """How many of ``held`` are the beginning of the view, and which of these have an older revision."""
     limit = min(len(held.ids), len(seen.ids))
     if held.ids[:limit] != seen.ids[:limit]:
         limit = next(compress(count(), map(ne, held.ids, seen.ids)))
-    return _worded(held, limit, seen.revisions[:limit])
+    return _compare_revisions(held, limit, seen.revisions[:limit])
 
 
-def _stands_among(held: HeldIndex, everything: ViewIndex) -> tuple[int, list[int]]:
+def _valid_among(held: HeldIndex, everything: ViewIndex) -> tuple[int, list[int]]:
     now = list(map(everything.known.get, held.ids))
     limit = now.index(None) if None in now else len(now)
-    return _worded(held, limit, now[:limit])
+    return _compare_revisions(held, limit, now[:limit])
 
 
-def _worded(held: HeldIndex, limit: int, now: Sequence[int | None]) -> tuple[int, list[int]]:
-    """How many of the first ``limit`` stand as they read ``now``: second-hand ones may read differently."""
+def _compare_revisions(held: HeldIndex, limit: int, now: Sequence[int | None]) -> tuple[int, list[int]]:
+    """How many of the first ``limit`` have the revision ``now``; second-hand ones may have an older one."""
     stale: list[int] = []
     if held.revisions[:limit] == now:
         return limit, stale
@@ -152,10 +152,10 @@ def _text(held: HeldIndex, seen: ViewIndex, kept: int, history: History) -> tupl
 
 
 def _corrections(held: HeldIndex, rows: int, stale: list[int], seen: ViewIndex) -> tuple[Message, ...]:
-    """Those second-hand messages whose present wording the kept part was not told yet."""
-    told = {row.message: row.revision for at, row in held.corrections if at < rows}
-    if not stale and not told:
+    """The second-hand messages whose current revision the kept part was not given yet."""
+    corrected = {row.message: row.revision for at, row in held.corrections if at < rows}
+    if not stale and not corrected:
         return ()
-    heard = {held.ids[at]: held.revisions[at] for at in stale} | told
-    changed = [key for key, revision in heard.items() if seen.known.get(key, revision) != revision]
+    given = {held.ids[at]: held.revisions[at] for at in stale} | corrected
+    changed = [key for key, revision in given.items() if seen.known.get(key, revision) != revision]
     return tuple(seen.by_id[key] for key in changed)

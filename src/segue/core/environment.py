@@ -1,9 +1,9 @@
 """The environment an agent runs in.
 
-It is the caller's, because the agent's tools live on it, without three things: API keys that would
+It is the caller's environment, because the agent's tools need it, without three things: API keys that would
 override the agent's own login, our own variables, and the marks of an agent session that *we* may be
 running in (some CLIs refuse to start inside another; others would take themselves for its child). An
-account puts variables in (``env``, taken literally) or lets some of the caller's through (``pass_env``).
+account adds variables (``env``, taken literally) or passes some of the caller's on (``pass_env``).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 REHEARSAL_KEY = "REHEARSAL_API_KEY"
-"""Set in a rehearsal: the key of its model."""
+"""The variable that holds the model's key in a rehearsal."""
 
 OURS = "SEGUE_"
 ANY_AGENT = "AI_AGENT"
@@ -28,23 +28,23 @@ SECRET_WORD = re.compile(
 )
 SECRET_LENGTH = 8
 INHERITED_SECRET_LENGTH = 16
-"""For what merely stands in the caller's environment: a password such as ``postgres`` is also a word."""
+"""For values that are only inherited from the caller: a password such as ``postgres`` is also a word."""
 
 
 class AgentVariables(msgspec.Struct, frozen=True, kw_only=True):
     """The environment variables that belong to an agent and its provider."""
 
     keys: tuple[str, ...] = ()
-    """API keys that no agent is given."""
+    """API keys that are withheld from every agent."""
     marks: frozenset[str] = frozenset()
-    """What the CLI sets for the processes it starts."""
+    """Variables that the CLI sets for the processes it starts."""
     mark_prefixes: tuple[str, ...] = ()
     mark_affixes: tuple[tuple[str, str], ...] = ()
-    """How some marks begin and end."""
+    """Prefix and suffix of some marks."""
     providers: tuple[str, ...] = ()
-    """How the CLI's own variables begin: keys, tokens, addresses, and switches to other clouds."""
+    """Prefixes of the CLI's own variables: keys, tokens, addresses, and switches to other clouds."""
     tuned: tuple[str, ...] = ()
-    """Those of ``providers`` under which there are also variables that change only how the CLI works."""
+    """Those of ``providers`` that also cover variables which only tune the CLI."""
 
     def __or__(self, other: AgentVariables) -> AgentVariables:
         return AgentVariables(
@@ -64,7 +64,7 @@ class AgentVariables(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ChildEnvironment(msgspec.Struct, frozen=True):
-    """What the agent gets, the keys it does not get, and the values that no output may show."""
+    """What the agent gets, the keys withheld from it, and the values that no output may show."""
 
     env: dict[str, str]
     withheld: tuple[str, ...] = ()
@@ -79,10 +79,10 @@ def child_environment(
     account_env: Mapping[str, str] | None = None,
     pass_env: Iterable[str] = (),
 ) -> ChildEnvironment:
-    """The caller's environment as an agent may see it. ``variables``: those of all agents.
+    """The caller's environment as the agent gets it. ``variables``: those of all agents.
 
-    In a rehearsal the model's key stands in place of every other: it is what the agent is logged in with, and
-    overrides nothing.
+    In a rehearsal the model's key replaces every other key: the agent is logged in with it, so it overrides
+    nothing.
     """
     staged = parent.get(REHEARSAL_KEY)
     named = dict.fromkeys((*variables.keys, *keys_withheld))
@@ -97,12 +97,12 @@ def child_environment(
 
 
 def looks_secret(name: str) -> bool:
-    """Whether a variable's name says that its value is a secret: one of its words does."""
+    """Whether a word in the variable's name says that its value is a secret."""
     return bool(SECRET_WORD.search(name.upper())) and not _is_public(name)
 
 
 def login_hint(label: str, withheld: Iterable[str], account: str | None, agent: str = "") -> str | None:
-    """What to say when a login failed and a key was kept from the agent. ``withheld``: those it would use."""
+    """The advice after a failed login if keys were withheld. ``withheld``: those that the agent would use."""
     names = tuple(withheld)
     if not names:
         return None
@@ -118,7 +118,7 @@ def login_hint(label: str, withheld: Iterable[str], account: str | None, agent: 
 def _secrets(
     parent: Mapping[str, str], env: Mapping[str, str], keys: tuple[str, ...], account: frozenset[str]
 ) -> tuple[str, ...]:
-    """All values that must not be shown, the longest first."""
+    """All values that must not be shown, longest first."""
     found = {parent.get(key, "") for key in keys}
     found |= {v for n, v in env.items() if n in keys or (n in account and looks_secret(n))}
     found |= {v for n, v in env.items() if len(v) >= INHERITED_SECRET_LENGTH and _ends_secret(n)}
@@ -135,5 +135,5 @@ def _is_public(name: str) -> bool:
 
 
 def _ends_secret(name: str) -> bool:
-    """Stricter, for what is merely inherited: ``SSH_AUTH_SOCK`` and ``…_KEY_FILE`` hold paths."""
+    """A stricter test for inherited variables: ``SSH_AUTH_SOCK`` and ``…_KEY_FILE`` hold paths."""
     return looks_secret(name.rpartition("_")[2]) and not _is_public(name)

@@ -5,7 +5,7 @@ SegueError
 │   ├── ConfigError   a configuration file or variable is wrong
 │   └── NotInstalled  the agent's program is not on this machine
 ├── InUse             a turn of the conversation is running; try again later (exit code 75)
-└── Broken            something of ours is damaged or missing (exit code 1)
+└── Broken            something of Segue's own is damaged or missing (exit code 1)
     └── StoreAway     the store cannot be reached or written just now; try again later (exit code 75)
 """
 
@@ -43,20 +43,20 @@ class NotInstalled(Misuse):
 
 
 class InUse(SegueError):  # noqa: N818 - as above
-    """Something is being used by a turn that runs."""
+    """Something is being used by a running turn."""
 
     code = "session_busy"
     exit_code = 75
 
 
 class Broken(SegueError):  # noqa: N818 - as above
-    """Something of ours is damaged or missing."""
+    """Something of Segue's own is damaged or missing."""
 
     code = "broken"
 
 
 class StoreAway(Broken):
-    """The store cannot be reached just now, or somebody else keeps it busy."""
+    """The store cannot be reached just now, or another program keeps it busy."""
 
     code = "store_away"
     exit_code = 75

@@ -1,4 +1,4 @@
-"""What happens in a turn, as a stream of events: the one vocabulary all agents are read into.
+"""What happens in a turn, as a stream of events: the same vocabulary for all agents.
 
 Every event is frozen and carries a ``type``; ``msgspec.json.encode`` gives the line that
 ``segue run --events`` prints.
@@ -26,7 +26,7 @@ class Session(Event, frozen=True, tag="session"):
 
 
 class Heard(Event, frozen=True, tag="heard"):
-    """The user's message, as the CLI took it in; what came before it is history. Never told to listeners."""
+    """The user's message, as the CLI received it; what came before it is history. Listeners never get it."""
 
     text: str
 
@@ -38,7 +38,7 @@ class Text(Event, frozen=True, tag="text"):
 
 
 class TextDelta(Event, frozen=True, tag="text-delta"):
-    """A fragment of a text that will also arrive whole, unless the agent only speaks in fragments."""
+    """A fragment of a text that will also arrive whole, unless the agent only prints fragments."""
 
     text: str
 
@@ -65,7 +65,7 @@ class ToolResult(Event, frozen=True, tag="tool-result"):
 
 
 class Question(Event, frozen=True, tag="question"):
-    """The agent asks the user. ``id`` is what an answer must name."""
+    """The agent asks the user. An answer must name ``id``."""
 
     id: str
     questions: Any
@@ -82,7 +82,7 @@ class Permission(Event, frozen=True, tag="permission"):
 
 
 class UsageReport(Event, frozen=True, tag="usage"):
-    """One model request's usage, as it became known. A later report of the same request replaces it."""
+    """The usage of one model request. A later report of the same request replaces it."""
 
     usage: Usage
     model: str | None = None
@@ -90,11 +90,11 @@ class UsageReport(Event, frozen=True, tag="usage"):
     side: bool = False
     """Not the conversation's own request (a sub-agent's, a title's): it does not fill the window."""
     cost_usd: float | None = None
-    """What the CLI itself says it cost."""
+    """The cost that the CLI itself reports."""
 
 
 class Retry(Event, frozen=True, tag="retry"):
-    """The CLI is trying a model request again."""
+    """The CLI retries a model request."""
 
     attempt: int | None = None
     limit: int | None = None
@@ -103,7 +103,7 @@ class Retry(Event, frozen=True, tag="retry"):
 
 
 class Compacted(Event, frozen=True, tag="compacted"):
-    """The CLI replaced its history by a summary."""
+    """The CLI replaced its history with a summary."""
 
     trigger: str | None = None
     tokens: int | None = None
@@ -112,11 +112,11 @@ class Compacted(Event, frozen=True, tag="compacted"):
 class Notice(Event, frozen=True, tag="notice"):
     text: str
     until: int | None = None
-    """When a limit that it tells of ends, in epoch milliseconds."""
+    """When the limit that it reports ends, in epoch milliseconds."""
 
 
 class End(Event, frozen=True, tag="end"):
-    """The CLI's final word on the turn. ``raw`` is that record, for the agent's own ``conclude``."""
+    """The CLI's final event of the turn. ``raw`` is that record, for the agent's own ``conclude``."""
 
     ok: bool
     text: str | None = None
@@ -125,7 +125,7 @@ class End(Event, frozen=True, tag="end"):
 
 
 class Unknown(Event, frozen=True, tag="unknown"):
-    """A line that could not be read, or of a kind nobody knows yet: kept, never an error."""
+    """A line that could not be read, or of an unknown kind: kept, never an error."""
 
     line: str
     why: str = ""

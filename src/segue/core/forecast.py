@@ -1,7 +1,7 @@
-"""What a turn would use and cost on each rung, before it runs; and what continuing saved, after it ran.
+"""What a turn would use and cost in each mode, before it runs; and what continuing saved, after it ran.
 
-Estimates: what the CLIs report is the truth. *New* tokens are those that no prompt cache serves. A turn of
-several model requests sends all that came before again with each of them.
+Estimates: what the CLIs report is the truth. *New* tokens are those that no prompt cache serves. In a turn
+with several model requests, each request sends everything before it a second time.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from segue.core.usage import Price, Usage
 
 MINUTE = 60_000
 EXPECTED_OUTPUT = 300
-"""Tokens of an answer, where no turn has told yet."""
+"""Tokens of an answer, if no earlier turn is known."""
 
 
 class Habits(msgspec.Struct, frozen=True):
-    """What an agent and its provider do by themselves; the defaults stand for one that nobody measured."""
+    """How an agent and its provider behave; the defaults are for one that was never measured."""
 
     cache_ms: int = 5 * MINUTE
-    """How long after its last use a prompt is served from the cache; 0: no cache is known of."""
+    """How long after its last use a prompt is served from the cache; 0: no cache is known."""
     overhead: int = 10_000
-    """Tokens of a fresh session before anything is said: system prompt and tools."""
+    """Tokens of a fresh session before the first message: system prompt and tools."""
     any_prefix: bool = False
-    """The cache serves any identical beginning, so a text that only grew is served as far as it was."""
+    """The cache serves any identical prefix, so the old part of a text that only grew is served."""
 
 
 class Outlook(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,27 +37,27 @@ class Outlook(msgspec.Struct, frozen=True, kw_only=True):
     habits: Habits
     can: Capabilities
     text_bytes: dict[Mode, int]
-    """What each rung would send as text; a rung that is not named is not predicted."""
+    """What each mode would send as text; a mode that is not listed is not predicted."""
     context: int | None = None
     """Tokens of the pinned session's last request."""
     idle_ms: int | None = None
-    """Since the session's last success."""
+    """Time since the session's last success."""
     kept_share: float | None = None
-    """How much of what was said a branch would keep; None: unknown, taken as all."""
+    """How much of the conversation a branch would keep; None: unknown, counted as all of it."""
     overhead: int | None = None
-    """As learnt from earlier fresh turns of this agent."""
+    """As seen in earlier fresh turns of this agent."""
     overhead_warm: bool = False
-    """The agent ran here a short while ago, so that its system prompt and tools are in the cache."""
+    """The agent ran here recently, so its system prompt and tools are in the cache."""
     repeated: int = 0
-    """Tokens of the text with which a replay would begin that the turn before had sent already."""
+    """Tokens at the beginning of a replay that the previous turn already sent."""
     output: int = EXPECTED_OUTPUT
     requests: int = 1
-    """Model requests that a turn makes."""
+    """The number of model requests in the turn."""
     price: Price | None = None
 
 
 class Predicted(msgspec.Struct, frozen=True):
-    """One rung's figures. ``usd`` None: the model has no known price."""
+    """The figures of one mode. ``usd`` None: the price of the model is not known."""
 
     mode: Mode
     new_tokens: int
@@ -67,13 +67,13 @@ class Predicted(msgspec.Struct, frozen=True):
 
 
 def predict(outlook: Outlook) -> tuple[Predicted, ...]:
-    """The rungs that were asked about, from the top; those that nothing can be said of are left out."""
-    rungs = (_predicted(mode, outlook) for mode in RUNGS if mode in outlook.text_bytes)
-    return tuple(rung for rung in rungs if rung is not None)
+    """The modes in ``text_bytes``, in the order of the ladder, without those that cannot be predicted."""
+    figures = (_predicted(mode, outlook) for mode in RUNGS if mode in outlook.text_bytes)
+    return tuple(each for each in figures if each is not None)
 
 
 def expected(known: Iterable[int | None], default: int = EXPECTED_OUTPUT) -> int:
-    """What the last turns let expect of the next: their median."""
+    """What to expect from the next turn: the median of the last ones."""
     values = sorted(value for value in known if value is not None)
     if not values:
         return default
@@ -91,20 +91,20 @@ def saved(
     requests: int = 1,
     growth: int = 0,
 ) -> Saved:
-    """What a continued turn saved against a replay; less than nothing where continuing did not pay.
+    """What a continued turn saved compared with a replay; negative if continuing cost more.
 
-    ``growth``: tokens by which the turn's own tool calls and results filled its context, from the first of
-    its requests to the last. They would have come with a replay too.
+    ``growth``: tokens that the turn's own tool calls and results added to its context, from its first request
+    to its last. A replay would have had them too.
     """
     if usage.input is None and usage.cache_write is None:
         return Saved()
     new = replay_tokens + growth + (0 if overhead_warm else overhead)
     cached = overhead if overhead_warm else 0
-    again = (requests - 1) * (replay_tokens + overhead + growth // 2)
+    resent = (requests - 1) * (replay_tokens + overhead + growth // 2)
     if usage.cache_read:
-        cached += again
+        cached += resent
     else:
-        new += again
+        new += resent
     spent = price.cost(usage) if price else None
     instead = _cost(price, new, cached, usage.output or 0)
     usd = instead - spent if instead is not None and spent is not None else None
@@ -118,16 +118,16 @@ def _predicted(mode: Mode, outlook: Outlook) -> Predicted | None:
         return None
     served = min(text, outlook.repeated) if mode == "replay" and _serves_text(outlook) else 0
     new, cached = before[0] + text - served, before[1] + served
-    again = (outlook.requests - 1) * (new + cached)
+    resent = (outlook.requests - 1) * (new + cached)
     if outlook.habits.cache_ms:
-        cached += again
+        cached += resent
     else:
-        new += again
+        new += resent
     return Predicted(mode, new, cached, outlook.output, _cost(outlook.price, new, cached, outlook.output))
 
 
 def _continued(mode: Mode, outlook: Outlook) -> tuple[int, int] | None:
-    """What the native session sends by itself, as new and as cached tokens."""
+    """What the native session itself sends, as new and as cached tokens."""
     if outlook.context is None or not outlook.can.resume:
         return None
     habits, kept = outlook.habits, outlook.context
@@ -156,7 +156,7 @@ def _overhead(outlook: Outlook) -> int:
 
 
 def _cost(price: Price | None, new: int, cached: int, output: int) -> float | None:
-    """Where writing to the cache has a price, all that is new is written to it."""
+    """If writing to the cache has a price, all new tokens are written to it."""
     if price is None:
         return None
     plain, written = (new, 0) if price.cache_write is None else (0, new)

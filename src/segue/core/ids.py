@@ -1,4 +1,4 @@
-"""Keys and ids: checked when they come from outside, so that none can be read as a flag or a path.
+"""Keys and ids: checked when they come from outside, so that none can be taken for a flag or a path.
 
 Version numbers as comparable values, for the adapters' version tables.
 """
@@ -10,7 +10,7 @@ import re
 from segue.core.errors import Misuse
 
 LONGEST = 200
-"""Characters of a key."""
+"""The longest key, in characters."""
 _KEY = rf"[A-Za-z0-9._/@~-]{{1,{LONGEST}}}"
 _NATIVE_ID = r"[A-Za-z0-9][A-Za-z0-9._:-]{0,199}"
 _UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
@@ -19,26 +19,26 @@ _TIME_BITS, _RANDOM_BITS = 48, 80
 
 
 def conversation_key(text: str) -> str:
-    """The key as it is, or ``Misuse``."""
+    """Return the key unchanged, or raise ``Misuse``."""
     if not re.fullmatch(_KEY, text):
         hint = f'; did you forget the key? segue run KEY "{_brief(text)}"' if text.strip() else ""
-        allowed = f"1 to {LONGEST} of letters, digits and . _ / @ ~ -"
+        allowed = f"1 to {LONGEST} letters, digits and . _ / @ ~ -"
         raise Misuse(f'"{_brief(text)}" is not a conversation key ({allowed}){hint}')
     if text.startswith("-"):
-        raise Misuse(f'"{text}" is not a conversation key: it begins like an option')
+        raise Misuse(f'"{text}" is not a conversation key: it starts like an option')
     if ".." in text.split("/"):
-        raise Misuse(f'"{text}" is not a conversation key: it has ".." as a part')
+        raise Misuse(f'"{text}" is not a conversation key: it contains ".." as a path part')
     return text
 
 
 def numbered(key: str, number: int) -> str:
-    """``KEY~2``; of a key that is too long for that, as much as there is room for."""
+    """``KEY~2``; a key that is too long for that is shortened."""
     behind = f"~{number}"
     return key[: LONGEST - len(behind)] + behind
 
 
 def checked_uuid(text: str) -> str:
-    """A uuid in its canonical form, or ``Misuse``."""
+    """Return a uuid in its canonical form, or raise ``Misuse``."""
     canonical = text.lower()
     if not re.fullmatch(_UUID, canonical):
         raise Misuse(f'"{_brief(text)}" is not a session id: it should be a uuid')
@@ -46,21 +46,21 @@ def checked_uuid(text: str) -> str:
 
 
 def native_id(text: str) -> str:
-    """An id of any CLI, as it is, or ``Misuse``: never empty, a flag or a path."""
+    """Return an id of any CLI unchanged, or raise ``Misuse`` if it is empty or could be a flag or a path."""
     if not re.fullmatch(_NATIVE_ID, text) or ".." in text:
         raise Misuse(f'"{_brief(text)}" is not a session id')
     return text
 
 
 def flag(name: str, value: str) -> str:
-    """``--name=value``, so that no value is ever read as an option of its own."""
+    """``--name=value``, so that a value is never taken for another option."""
     if "\0" in value:
         raise Misuse(f"--{name} cannot take a NUL character")
     return f"--{name}={value}"
 
 
 def id_of(now_ms: int, random_bytes: bytes) -> str:
-    """An id of ours: 26 characters that sort by time (48 bits of milliseconds, 80 random bits)."""
+    """One of our ids: 26 characters that sort by time (48 bits of milliseconds, 80 random bits)."""
     if not 0 <= now_ms < 1 << _TIME_BITS or len(random_bytes) * 8 != _RANDOM_BITS:
         raise ValueError("an id takes 48 bits of milliseconds and 10 random bytes")
     number = now_ms << _RANDOM_BITS | int.from_bytes(random_bytes, "big")
@@ -68,7 +68,7 @@ def id_of(now_ms: int, random_bytes: bytes) -> str:
 
 
 def short_id(session_id: str) -> str:
-    """How a session id is shown in logs and exports: enough to compare, not enough to resume with."""
+    """A hash of a session id for logs and exports: enough to compare, not enough to resume with."""
     from hashlib import sha256
 
     return sha256(session_id.encode("utf-8", "surrogatepass")).hexdigest()[:8]

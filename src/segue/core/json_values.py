@@ -1,19 +1,19 @@
-"""JSON as a type of ours. Each decoder is made once, by one thread at a time.
+"""Decodes JSON into our types. Each decoder is made once, by one thread at a time.
 
-The first use of a struct makes msgspec look into it; two threads that do so at the same moment end the whole
-process (signal 11). So whatever a thread may decode is decoded here, or by a decoder that was made when
-its module was imported.
+msgspec inspects a struct when it is first used; if two threads do so at the same moment, the whole process
+crashes (signal 11). So anything a thread may decode is decoded here, or by a decoder that was made when its
+module was imported.
 
 A minimal JSON path: where a declared agent keeps its session id, its text, its usage.
 
     $            the whole record
-    .name        a field of an object (``$.`` in front may be left out)
+    .name        a field of an object (the leading ``$.`` can be left out)
     ["name"]     the same, for names with dots, brackets or spaces in them; also with single quotes
     [0]  [-1]    an element of a list, from the front or from the end
 
-No filters, no wildcards, no recursion: a path names one place, and looking there never fails.
+No filters, no wildcards, no recursion: a path names one place, and a lookup never fails.
 
-Values out of JSON that somebody else wrote: of the wanted type, or nothing. Formats drift.
+Values from foreign JSON: the wanted type, or nothing, because formats drift.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _made: dict[tuple[Any, Hook | None], msgspec.json.Decoder[Any]] = {}
 
 
 def decode(data: bytes | str | msgspec.Raw, kind: type[T], dec_hook: Hook | None = None) -> T:
-    """Raises ``msgspec.MsgspecError``, as msgspec does."""
+    """Decode JSON. Raises ``msgspec.MsgspecError``, as msgspec does."""
     known = _made.get((kind, dec_hook))
     if known is None:
         with _MAKING:
@@ -53,7 +53,7 @@ _QUOTED = r"""\[(?:"([^"]*)"|'([^']*)')\]"""
 
 @lru_cache(maxsize=256)
 def path_steps(path: str) -> tuple[Step, ...]:
-    """The steps of a path. ``ValueError`` says where it cannot be read."""
+    """The steps of a path. Raises ``ValueError`` that says where it is wrong."""
     rooted = path == "$" or path.startswith(("$.", "$["))
     text = path[1:] if rooted else f".{path}"
     found: list[Step] = []
@@ -62,14 +62,14 @@ def path_steps(path: str) -> tuple[Step, ...]:
         step, end = _next(text, at)
         if step is None:
             hint = "a path looks like $.message.text or $.items[0].id"
-            raise ValueError(f'"{path}" is not a JSON path, from "{text[at:]}" on; {hint}')
+            raise ValueError(f'"{path}" is not a JSON path: cannot read "{text[at:]}"; {hint}')
         found.append(step)
         at = end
     return tuple(found)
 
 
 def look_up(record: Any, path: str) -> Any:
-    """What stands at the path, or ``None`` where there is nothing."""
+    """The value at the path, or ``None`` if there is none."""
     for step in path_steps(path):
         if isinstance(step, str):
             record = record.get(step) if isinstance(record, dict) else None
@@ -99,7 +99,7 @@ def _next(text: str, at: int) -> tuple[Step | None, int]:
 
 
 def as_whole(value: Any) -> int | None:
-    """A whole number; a fraction is cut."""
+    """A whole number; a fraction is truncated."""
     return int(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 

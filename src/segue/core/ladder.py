@@ -1,7 +1,7 @@
-"""The decision: which rung of the ladder a turn takes.
+"""The decision: which mode a turn takes.
 
-Every check is evaluated and recorded; a failed check bars rungs; the turn takes the first rung of
-``resume > branch > graft > replay > recap > fresh`` that nothing bars and that is possible. That is all.
+Every check is evaluated and recorded; a failed check rules out modes. The turn takes the first mode of the
+ladder ``resume > branch > graft > replay > recap > fresh`` that is possible and that no check rules out.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from segue.core.turn import Check, Mode
 
 
 class Rung(msgspec.Struct, frozen=True):
-    """One rung as ``segue why`` shows it: open, barred by checks, or not possible at all."""
+    """One rung of the ladder as ``segue why`` shows it: open, ruled out by a check, or not possible."""
 
     mode: Mode
     state: str
-    """``open``, ``barred`` or ``impossible``."""
+    """``open``, ``barred`` (a check rules it out) or ``impossible``."""
     why: str = ""
 
 
@@ -33,7 +33,7 @@ class Decision(msgspec.Struct, frozen=True):
 
 
 def decide(now: Situation) -> Decision:
-    """Pure: the same situation always gives the same decision."""
+    """Evaluate every check and take the first open mode. The same situation gives the same decision."""
     checks = tuple(check(now) for check in CHECKS)
     rungs = tuple(_rung(mode, checks, now) for mode in RUNGS)
     mode = next(rung.mode for rung in rungs if rung.state == "open")
@@ -41,9 +41,9 @@ def decide(now: Situation) -> Decision:
 
 
 def step_down(mode: Mode, failure: Failure, tools_run: int | None, now: Situation) -> Mode | None:
-    """The rung for a second attempt, or None: then the failure stands. Never after a tool ran, or may have.
+    """The mode for a second attempt, or None: the failure is final. Never after a tool ran, or may have.
 
-    ``fresh`` only where nothing was said before: rather fail than lose context without a word.
+    ``fresh`` only if nothing was said before: it is better to fail than to lose context silently.
     """
     on_session = mode in ("resume", "branch", "graft")
     refused = failure.kind == "session_rejected" and on_session
@@ -58,18 +58,18 @@ def step_down(mode: Mode, failure: Failure, tools_run: int | None, now: Situatio
 
 def _rung(mode: Mode, checks: tuple[Check, ...], now: Situation) -> Rung:
     impossible = _impossible(mode, now)
-    barring = [check for check in checks if mode in check.bars]
-    if mode != "fresh" and barring:
-        return Rung(mode, "barred", barring[0].detail)
+    against = [check for check in checks if mode in check.bars]
+    if mode != "fresh" and against:
+        return Rung(mode, "barred", against[0].detail)
     return Rung(mode, "impossible", impossible) if impossible else Rung(mode, "open")
 
 
 def _impossible(mode: Mode, now: Situation) -> str:
     match mode:
         case "resume" | "branch" if now.pin is None or now.cut.anchor is None:
-            return "there is no session to go on from"
+            return "there is no session to continue"
         case "graft":
-            return "off" if now.policy.graft == "off" else "no writer for this is known yet"
+            return "off" if now.policy.graft == "off" else "not supported for this agent yet"
         case "replay" | "recap" if now.earlier == 0:
             return "nothing was said before"
     return ""

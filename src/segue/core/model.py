@@ -1,9 +1,10 @@
-"""A conversation, and what an agent's own session embodies of it: frozen values, no behaviour.
+"""A conversation, and what an agent's own session contains of it: frozen values, no behaviour.
 
 Segue's copy of the conversation is the truth; a native session is only a cache of it. ``held`` says how
-much of the conversation that cache embodies, and a ``Pin`` points to it with all it was made under.
+much of the conversation that cache contains. A ``Pin`` points to the session and records the conditions it
+was made under.
 
-Which host something is on: an id that stays when the host is renamed, and a name for people.
+A host has an id that stays when the host is renamed, and a name for people.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from segue.core.usage import Context, Totals
 
 
 class OnHost(Protocol):
-    """What lies on a host: a pin, a session, a copy, a process. Rows of older stores know the name alone."""
+    """Anything on a host: a pin, a session, a copy, a process. Rows of older stores have only the name."""
 
     @property
     def host(self) -> str: ...
@@ -25,23 +26,23 @@ class OnHost(Protocol):
 
 
 class Host(msgspec.Struct, frozen=True):
-    """Whoever shares a store: one home of Segue, with all that lies beside it."""
+    """One of those that share a store: a home of Segue, with everything beside it."""
 
     name: str
     id: str | None = None
-    """None: nobody can tell; then the name has to do."""
+    """None: unknown, so hosts are compared by name."""
 
     def has(self, thing: OnHost) -> bool:
-        """Whether it is here. Two hosts may have one name, and one host another name than before."""
+        """Whether it is on this host. Two hosts may share a name, and a host may have been renamed."""
         if self.id is None or thing.host_id is None:
             return self.name == thing.host
         return self.id == thing.host_id
 
 
 class Owner(msgspec.Struct, frozen=True, kw_only=True):
-    """The process that runs a turn or holds a lease: its number alone may be another's by now.
+    """The process that runs a turn or holds a lease. Its PID alone may have been reused by now.
 
-    Numbers mean something only where machine, boot and PID namespace are the same.
+    PIDs can be compared only if machine, boot and PID namespace are the same.
     """
 
     host: str
@@ -58,17 +59,17 @@ History = Literal["all", "own"]
 
 
 class Voice(msgspec.Struct, frozen=True, order=True):
-    """Who speaks in a conversation: another (agent, role) is another voice."""
+    """Who speaks in a conversation: an agent in a role."""
 
     agent: str
     role: str = ""
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True):
-    """One message as it stands now, without its text (that is read when it is needed).
+    """One message in its current revision, without its text (which is read when it is needed).
 
     ``voice`` is who said it, or to whom the user said it. ``under`` names the logins whose words it may
-    repeat (see ``marks``): its own, and for an answer those of all that the agent had before it.
+    repeat (see ``core/view.py``): its own, and for an answer those of all the messages the agent was given.
     """
 
     id: str
@@ -78,27 +79,27 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
     account: str = ""
     under: tuple[str, ...] = ()
     blank: bool = False
-    """A user message that started its voice over from nothing."""
+    """A user message that started its voice over, without history."""
     size: int = 0
-    """Of its text, in bytes."""
+    """The size of its text in bytes."""
 
 
 class Held(msgspec.Struct, frozen=True):
-    """One delivery to a native session: a message as it came in, and the anchor where it ends, if any.
+    """One delivery to a native session: a message as it was delivered, and the anchor where it ends, if any.
 
-    A ``correction`` told a session that holds the message second-hand what it reads now.
+    A ``correction`` gave a session that holds the message second-hand its new text.
     """
 
     message: str
     revision: int
     anchor: str | None = None
     second_hand: bool = False
-    """It came in as text, because another voice said it."""
+    """It was delivered as text, because another voice said it."""
     correction: bool = False
 
 
 class Workdir(msgspec.Struct, frozen=True):
-    """A directory by its identity: the resolved path, and the device and inode where they are known."""
+    """A directory by its identity: the resolved path, and the device and inode if they are known."""
 
     path: str
     device: int | None = None
@@ -106,23 +107,23 @@ class Workdir(msgspec.Struct, frozen=True):
 
 
 class Instructions(msgspec.Struct, frozen=True):
-    """The instructions a native session was given: their hash, and how much it held before that."""
+    """The instructions a native session was given: their hash, and how many deliveries came before."""
 
     hash: str
     at: int = 0
 
 
 class Ended(msgspec.Struct, frozen=True):
-    """How the last attempt on a session ended, if not well."""
+    """How the last attempt on a session failed."""
 
     kind: str
     tools_run: int | None = 0
-    """None: nobody knows."""
+    """None: unknown."""
     message: str = ""
 
 
 class Pin(msgspec.Struct, frozen=True, kw_only=True):
-    """The pointer (conversation, role, agent, account, login) → native session, and how it was made."""
+    """The pointer (conversation, role, agent, account, login) → native session, and its conditions."""
 
     session: str
     """Our own id of the native session."""
@@ -141,7 +142,7 @@ class Pin(msgspec.Struct, frozen=True, kw_only=True):
     """The model that was asked for; None: the CLI's own choice."""
     model_used: str | None = None
     login: str | None = None
-    """A fingerprint of who was logged in, or ``unknown``; None: made before that was noted."""
+    """A fingerprint of who was logged in, or ``unknown``; None: made before logins were recorded."""
     epoch: int = 0
     end: str | None = None
     """The anchor at which we left the session's file."""
@@ -151,16 +152,16 @@ class Pin(msgspec.Struct, frozen=True, kw_only=True):
     failures: int = 0
     """Failing resumes in a row."""
     poisoned: str | None = None
-    """Why the session's end cannot be resumed any more."""
+    """Why the session can no longer be resumed at its end."""
     ended: Ended | None = None
     asked: bool = False
     """The agent asked the user a question in its last turn."""
     offers: tuple[str, ...] | None = None
-    """What of the last turn's request shaped the set of tools that the model is shown; None: unknown."""
+    """What in the last turn's request determined the tools that the model is shown; None: unknown."""
     questions: bool | None = None
-    """Whether the agent may ask the user; None: from before that could be said, so it may."""
+    """Whether the agent can ask the user; None: made before this was configurable, so it can."""
     foreign: str | None = None
-    """The key of the conversation that the session belongs to, when this one is a fork of it."""
+    """The key of the conversation that the session belongs to, if this one is a fork of it."""
     succeeded_ms: int = 0
-    """The end of the last turn that went well."""
+    """When the last successful turn ended."""
     held: tuple[Held, ...] = ()

@@ -7,17 +7,17 @@ The kinds, and what they mean for the next turn, are the same for every agent:
     context_exceeded   the conversation does not fit the model's window
     auth               not logged in, or not allowed
     untrusted          the CLI does not work in a directory that it was not told to trust
-    rate_limited       a usage limit (``until``: when it ends, where the CLI says so)
+    rate_limited       a usage limit (``until``: when it ends, if the CLI says so)
     network            the model service could not be reached, or the connection broke
     model_error        the model service failed or answered nonsense
-    tool_denied        no answer came after a tool was refused, or a refusal was to count as a failure
+    tool_denied        no answer came after a tool was refused, or the caller counts a refusal as a failure
     timeout            our time limit, or the CLI's own limit of turns, time or money
     cancelled          the user stopped it
     killed             something else ended the process
-    crashed            the CLI itself broke down
-    not_installed      there is no such program
-    protocol           the CLI's output is not what we understand
-    unsettled          it went well, but the store was away: the next run writes it down
+    crashed            the CLI itself crashed
+    not_installed      the program was not found
+    protocol           the CLI's output cannot be understood
+    unsettled          it succeeded, but the store was not available: the next run records it
 """
 
 from __future__ import annotations
@@ -52,21 +52,21 @@ Reason = Literal["not_found", "expired", "foreign_account", "wrong_cwd", "corrup
 Status = Literal["ok", "failed", "cancelled"]
 
 FAULTS = (4, 5, 6, 7, 8, 11)
-"""Signals a process brings upon itself: illegal instruction, trap, abort, bus error, arithmetic, segment."""
+"""Signals of a crash: illegal instruction, trap, abort, bus error, arithmetic error, segmentation fault."""
 
 EndedBy = Literal["cancelled", "timeout", "flood"]
-"""Why we ended a process: the user wished it, its time was over, it printed without end."""
+"""Why we ended a process: the user cancelled it, it exceeded its time limit, it printed without end."""
 
 CUT_SHORT: frozenset[Kind] = frozenset({"cancelled", "killed", "timeout"})
-"""Ends after which nobody knows how far the turn came."""
+"""Failures after which it is not known how far the turn got."""
 
 BROKEN_OFF: frozenset[Kind] = CUT_SHORT | {"network", "model_error", "crashed", "protocol"}
-"""Ends in which the model may have been at work, though nobody counted that."""
+"""Failures in which the model may have been working although no usage was reported."""
 DOUBT = "what it did is not known"
-"""Said of a failure after which nobody knows whether tools ran."""
+"""Added to a failure after which it is not known whether tools ran."""
 
 RETRYABLE: frozenset[Kind] = frozenset({"session_busy", "rate_limited", "network", "model_error"})
-"""Failures that may well succeed when tried again later."""
+"""Failures after which a later retry may succeed."""
 
 
 class Failure(msgspec.Struct, frozen=True):
@@ -78,7 +78,7 @@ class Failure(msgspec.Struct, frozen=True):
     until: int | None = None
     """When a limit ends, in epoch milliseconds."""
     status: int | None = None
-    """The HTTP status behind it, where known."""
+    """The HTTP status behind it, if known."""
 
     @property
     def retryable(self) -> bool:
@@ -87,7 +87,7 @@ class Failure(msgspec.Struct, frozen=True):
 
 
 class Exit(msgspec.Struct, frozen=True):
-    """How the process ended. ``ended_by`` is set when it was we who ended it."""
+    """How the process ended. ``ended_by`` is set if we ended it."""
 
     code: int | None
     ended_by: EndedBy | None = None
@@ -96,7 +96,7 @@ class Exit(msgspec.Struct, frozen=True):
 
     @property
     def signal(self) -> int | None:
-        """The signal that ended it, also where a shell or launcher turned it into 128 + n."""
+        """The signal that ended it, also if a shell or launcher turned it into 128 + n."""
         if self.code is None:
             return None
         if self.code < 0:
@@ -105,7 +105,7 @@ class Exit(msgspec.Struct, frozen=True):
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """All that is known of an attempt once it has ended."""
+    """Everything that is known about an attempt once it has ended."""
 
     text: str = ""
     failure: Failure | None = None
@@ -117,14 +117,14 @@ class Outcome(msgspec.Struct, frozen=True):
     cost_estimated: bool = False
     context: Context = Context()
     totals: Totals = Totals()
-    """The session's running totals after this turn, where the CLI counts that way."""
+    """The session's running totals after this turn, if the CLI reports totals."""
     model_turns: int | None = None
     tools_run: int | None = 0
-    """None: whether any ran cannot be seen."""
+    """None: unknown."""
     tools_denied: DeniedTools | None = DeniedTools()
-    """None: it cannot be seen."""
+    """None: unknown."""
     compacted: bool = False
-    """The CLI replaced its history by a summary."""
+    """The CLI replaced its history with a summary."""
     asked: bool = False
     """It asked the user a question."""
 
@@ -151,7 +151,7 @@ def by_status(status: int | None) -> Kind | None:
 
 
 def by_exit(ended: Exit) -> Failure | None:
-    """What the way the process ended says, before anything it printed is read."""
+    """The failure that follows from how the process was ended, whatever it printed."""
     if ended.ended_by == "cancelled":
         return Failure("cancelled", "the turn was cancelled")
     if ended.ended_by == "timeout":
@@ -162,17 +162,17 @@ def by_exit(ended: Exit) -> Failure | None:
 
 
 def fallen(ended: Exit, name: str) -> Failure:
-    """A process that ended without a final word."""
+    """The failure of a process that ended without a final event."""
     line = last_line(ended.stderr)
     if ended.signal is not None and ended.signal not in FAULTS:
         return Failure("killed", f"{name} was ended by signal {ended.signal}" + (f": {line}" if line else ""))
     if ended.code == 0:
         return Failure("protocol", f"{name} exited without a final answer" + (f": {line}" if line else ""))
-    return Failure("crashed", line or f"{name} exited with code {ended.code} and said nothing")
+    return Failure("crashed", line or f"{name} exited with code {ended.code} and printed nothing")
 
 
 def unanswered(reading: TurnState, denied: DeniedTools | None = None) -> Failure | None:
-    """A success without an answer is none, unless tools did the work. ``denied``: if more is known of it."""
+    """The failure of a run without an answer, unless tools ran. ``denied``: if it is known better."""
     refused = (reading.tools_denied if denied is None else denied).count
     if reading.answer.strip() or reading.tools_run + reading.tools_denied.count > refused:
         return None
@@ -182,9 +182,9 @@ def unanswered(reading: TurnState, denied: DeniedTools | None = None) -> Failure
 
 
 def nothing_known(outcome: Outcome) -> bool:
-    """Whether what was spent is not known, although the CLI says 0.
+    """Whether the usage is unknown although the CLI reports 0.
 
-    Where an answer broke off, no CLI counts the request. One that the model service refused costs nothing.
+    If an answer broke off, no CLI counts the request. A request that the model service refused costs nothing.
     """
     failure, usage = outcome.failure, outcome.usage
     if failure is None or failure.kind not in BROKEN_OFF or failure.status is not None:
@@ -193,7 +193,7 @@ def nothing_known(outcome: Outcome) -> bool:
 
 
 def last_line(text: str) -> str:
-    """The last line that says something, bounded: what an error message quotes."""
+    """The last line that is not blank, bounded, to be quoted in an error message."""
     for line in reversed(text.splitlines()):
         if line.strip():
             return line.strip()[:500]

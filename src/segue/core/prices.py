@@ -1,7 +1,7 @@
-"""What models cost, for CLIs that do not say it: a dated table that ``[prices]`` in the config overrides.
+"""What models cost, for CLIs that do not report costs: a dated table that the section ``[prices]`` overrides.
 
-List prices in US dollars per million tokens, at the smallest context tier; batch and priority tariffs are
-not known here. A cost that comes from this table is an estimate and is marked as one. A model that is
+List prices in US dollars per million tokens, at the smallest context tier; batch and priority rates are
+not included. A cost that comes from this table is an estimate and is marked as one. A model that is
 not listed has no price: unknown is better than wrong.
 """
 
@@ -26,7 +26,7 @@ def _anthropic(fresh: float, output: float, dated: str) -> Price:
 
 
 def _cached(fresh: float, output: float, cache_read: float, dated: str) -> Price:
-    """Providers that cache by themselves: reading is cheaper, writing costs what input costs."""
+    """Providers that cache automatically: reading is cheaper, writing costs what input costs."""
     return Price(fresh, output, cache_read, None, dated)
 
 
@@ -34,7 +34,7 @@ TABLE: Mapping[str, Price] = {
     "claude-opus-4": _anthropic(15, 75, "2026-08-05"),
     "claude-opus-4-[01]": _anthropic(15, 75, "2026-08-05"),
     "claude-opus-4-[5-8]": _anthropic(5, 25, "2026-08-05"),
-    "claude-opus-5-5": Price(4, 20, 0.2, 5, "2026-11-15"),  # as Claude Code 2.1.325 itself counts it
+    "claude-opus-5-5": Price(4, 20, 0.2, 5, "2026-11-15"),  # as in Claude Code 2.1.325
     "claude-sonnet-4": _anthropic(3, 15, "2025-05-22"),
     "claude-sonnet-4-[056]": _anthropic(3, 15, "2026-08-05"),
     "claude-haiku-4-5": _anthropic(1, 5, "2026-08-05"),
@@ -95,6 +95,6 @@ def _matches(glob: str, names: tuple[str, ...]) -> bool:
 
 
 def _names(model: str) -> tuple[str, ...]:
-    """The name as given, and without provider, date and variant: all mean the same price."""
+    """The name as given, and without provider, date and variant: all have the same price."""
     bare = re.sub(_VARIANT, "", model.strip().lower().rpartition("/")[2])
     return model, bare, re.sub(_DATE, "", bare)

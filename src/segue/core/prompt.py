@@ -1,9 +1,9 @@
 """What is sent: the new message, and before it what this session does not have yet.
 
-A turn with nothing to carry sends the user's text exactly as typed. Otherwise the prompt is a row of parts
-(see ``prompt_parts``), and the new message is the last, under the same heading as the user's earlier ones.
-What stays the same from turn to turn stands in front; what is true of this turn alone stands right before the
-new message: so a replay begins with the replay before it.
+A turn with nothing to carry sends the user's text exactly as typed. Otherwise the prompt is a sequence of
+parts (see ``prompt_parts``), and the new message is the last, under the same heading as the user's earlier
+ones. What stays the same from turn to turn comes first; what applies to this turn alone comes right before
+the new message. So each replay begins with the previous replay.
 """
 
 from __future__ import annotations
@@ -22,47 +22,47 @@ from segue.core.turn import Mode
 
 RECAP_BYTES = 24_000
 _ANEW: frozenset[Mode] = frozenset({"replay", "recap", "fresh"})
-"""Modes that begin a native session."""
+"""Modes that begin a new native session."""
 
 
 class Carry(msgspec.Struct, frozen=True, kw_only=True):
-    """All that a turn may have to say to the agent. Values only."""
+    """Everything that a turn may have to tell the agent. Values only."""
 
     mode: Mode
     voice: Voice
     label: str
-    """What the agent is called in sentences."""
+    """The agent's name in sentences."""
     new: MessageText
     earlier: tuple[MessageText, ...] = ()
-    """What is to be sent as text, in order; of a ``fresh`` turn nothing is."""
+    """What is sent as text, in order; nothing in a ``fresh`` turn."""
     corrections: tuple[MessageText, ...] = ()
-    """What the session has second-hand in an older wording."""
+    """Messages that the session has second-hand in an older revision."""
     instructions: str | None = None
-    """Given only if they must ride in the message."""
+    """Set only if they have to be sent in the message."""
     lost: str | None = None
-    """Why a session that was expected is not there."""
+    """Why an expected session is gone."""
     interrupted: int | None = None
     """How many tool calls ran before the last turn was interrupted."""
     left: tuple[str, int | None] | None = None
-    """Who was interrupted in the turn before and after how many tool calls (None: unknown), where neither the
-    session nor what is carried tells."""
+    """Who was interrupted in the previous turn and after how many tool calls (None: unknown), if neither the
+    session nor the carried text says so."""
     unsure: bool = False
-    """It was interrupted, and nobody knows what it did."""
+    """It was interrupted, and it is not known what it did."""
     echo: bool = False
-    """After a question, a failure or a fork."""
+    """Remind the agent to answer the new message: after a question, a failure or a fork."""
     role: str | None = None
     objective: str | None = None
     max_bytes: int = RECAP_BYTES
-    """Of a recap."""
+    """The limit of a recap."""
     limit: int | None = None
-    """Of the whole prompt, in ``unit``: a recap keeps to what the rest leaves of it, if that is of use."""
+    """The limit of the whole prompt, in ``unit``: a recap uses what the rest leaves, if that is enough."""
     unit: Unit = "bytes"
     quiet_at: bool = False
-    """The agent takes ``@word`` for a file to read. In the new message that is meant; in others it is not."""
+    """The agent takes ``@word`` for a file to read. That is intended only in the new message."""
 
 
 class Composed(msgspec.Struct, frozen=True):
-    """``text_messages``: how many messages stand in the prompt, the new one included."""
+    """``text_messages``: how many messages the prompt contains, including the new one."""
 
     prompt: str
     text_messages: int
@@ -94,7 +94,7 @@ def _carried(carry: Carry, around: Sequence[Part]) -> Recap:
 
 
 def _bound(carry: Carry, around: Sequence[Part]) -> int:
-    """How many bytes a recap may have beside what else is sent. A byte is never less than a character."""
+    """How many bytes are left for a recap beside the rest. A character has at least one byte."""
     if carry.limit is None:
         return carry.max_bytes
     rest = f"{render_parts(around, carry.quiet_at)}\n\n"
@@ -108,7 +108,7 @@ def _header(carry: Carry) -> Part:
 
 
 def _standing(carry: Carry) -> list[Part]:
-    """What holds for every turn of the session."""
+    """What applies to every turn of the session."""
     parts = []
     if carry.instructions and carry.instructions.strip():
         from_now = "instructions" if carry.mode in _ANEW else "instructions from now on"
@@ -119,7 +119,7 @@ def _standing(carry: Carry) -> list[Part]:
 
 
 def _now(carry: Carry) -> list[Part]:
-    """What is to be said of this turn alone."""
+    """What applies to this turn alone."""
     lines = []
     if carry.lost is not None:
         lines.append(prompt_parts.lost_note(carry.lost, carry.mode))
@@ -142,7 +142,7 @@ class RoutedInstructions(msgspec.Struct, frozen=True):
 
 
 def route(instructions: str | None, can: Capabilities, *, fresh: bool) -> RoutedInstructions:
-    """``fresh``: the turn begins a native session. A system prompt is used only where it stays with one."""
+    """``fresh``: the turn begins a native session. A system prompt is used only if the session keeps it."""
     if instructions is None or not instructions.strip():
         return RoutedInstructions()
     if fresh and can.system_prompt == "session":
@@ -153,10 +153,11 @@ def route(instructions: str | None, can: Capabilities, *, fresh: bool) -> Routed
 def instructions_due(
     wanted_hash: str | None, pin_instructions: Instructions | None, cut_at: int, compacted: bool
 ) -> bool:
-    """Once per native session; again when they changed, were cut off, or may be gone from a summary.
+    """Whether to send the instructions: once per native session, and when they changed, were cut off, or may
+    be missing from a summary.
 
     ``cut_at``: how many deliveries the session keeps. ``compacted``: since they were given, its history was
-    replaced by a summary (a system prompt outlives that: then the caller says false).
+    replaced by a summary (a system prompt survives that: then the caller passes false).
     """
     if wanted_hash is None:
         return False

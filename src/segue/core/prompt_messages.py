@@ -1,8 +1,8 @@
-"""Messages with their texts, as another session is told of them: who spoke to whom, what their tools showed.
+"""Messages as text for a session that does not have them: who spoke to whom, and what their tools showed.
 
-Question forms are taken out of earlier answers: they were answered, and must not be answered again. A form is
-an element of its own, or a fenced block of JSON that puts questions to the user. What stands in other fenced
-blocks is code that somebody wrote, and stays.
+Question forms are removed from earlier answers: they were answered, and must not be answered a second time. A
+form is a separate element, or a fenced block of JSON with questions to the user. Other fenced blocks are code
+and stay.
 """
 
 from __future__ import annotations
@@ -16,38 +16,38 @@ from segue.core.model import Message, Voice
 from segue.core.prompt_parts import Part, elide, one_line
 
 RESERVED = frozenset({"user", "you", "note", "no", "role", "instructions", "prior"})
-"""First words of headings that are ours: an agent of that name is called "agent user"."""
+"""First words of our own headings: an agent with the name "user" is called "agent user"."""
 NAME_LENGTH = 40
 TOOL_BYTES = 1_000
-"""Of one tool's output."""
+"""The most for one tool's output."""
 TOOLS_BYTES = 8_000
-"""Of all outputs shown with one answer."""
+"""The most for all outputs shown with one answer."""
 TOOLS_SHOWN = 20
 
 
 class ToolShown(msgspec.Struct, frozen=True):
-    """A tool call, as far as it is told to somebody else."""
+    """A tool call, as far as another session is told about it."""
 
     name: str
     output: str = ""
 
 
 class Unanswered(msgspec.Struct, frozen=True):
-    """Why a user message has no answer. ``tools_run`` None: what was done for it is not known."""
+    """Why a user message has no answer. ``tools_run`` None: it is not known whether tools ran."""
 
     kind: str = ""
     tools_run: int | None = 0
 
 
 class MessageText(msgspec.Struct, frozen=True):
-    """A message and what it says now."""
+    """A message with its current text."""
 
     message: Message
     text: str
     tools: tuple[ToolShown, ...] = ()
     """What ran before an answer was given, or before it was interrupted."""
     unanswered: Unanswered | None = None
-    """Of a user message whose turn came to nothing."""
+    """Set for a user message whose turn gave no answer."""
 
 
 def speaker_name(voice: Voice) -> str:
@@ -59,7 +59,7 @@ def speaker_name(voice: Voice) -> str:
 
 
 def message_heading(message: Message, voice: Voice) -> str:
-    """Who spoke, as this voice is told."""
+    """Who spoke, from this voice's point of view."""
     own = message.voice == voice
     if message.sender == "user":
         return "user" if own else f"user, to {speaker_name(message.voice)}"
@@ -67,7 +67,7 @@ def message_heading(message: Message, voice: Voice) -> str:
 
 
 def message_parts(spoken: MessageText, voice: Voice, *, tools: bool = True) -> list[Part]:
-    """One message as parts. What is said of a message later stands behind it, so that its own part stays."""
+    """One message as parts. Remarks about a message come after it, so that its own part stays the same."""
     who = message_heading(spoken.message, voice)
     if spoken.message.sender == "assistant":
         shown = _shown(spoken.tools, who) if tools else []
@@ -81,7 +81,7 @@ def message_parts(spoken: MessageText, voice: Voice, *, tools: bool = True) -> l
 
 
 def correction_part(spoken: MessageText, voice: Voice) -> Part:
-    """What a message reads now, for a session that has it in an older wording."""
+    """The current text of a message, for a session that has an older revision."""
     text = spoken.text if spoken.message.sender == "user" else without_question_forms(spoken.text)
     return Part(f"{message_heading(spoken.message, voice)}, edited: this replaces what you had", text)
 
@@ -103,12 +103,12 @@ _OPENING = (
     r"|<(?P<element>question-form)(?=[\s>])[^<>]*>"
     r"|^[ \t]*<(?P<page>form)(?=[\s>])[^<>]*>"
 )
-"""``<form>`` is also what web pages are made of: it counts only where a line begins with it."""
+"""``<form>`` is also common in web pages: it counts only at the beginning of a line."""
 _HINTS = ("question-form", "<form", "askuserquestion", '"questions"')
 
 
 def without_question_forms(text: str) -> str:
-    """The text with one line in the place of each form."""
+    """The text with each form replaced by one line."""
     lowered = text.lower()
     if not any(hint in lowered for hint in _HINTS):
         return text
@@ -126,7 +126,7 @@ def without_question_forms(text: str) -> str:
 
 
 def _end(text: str, opening: re.Match[str], open_ended: set[str]) -> int | None:
-    """Where it ends; None when it never does. ``open_ended``: what was looked for in vain."""
+    """Where it ends; None if it never does. ``open_ended``: the elements whose end was not found."""
     fence = opening["fence"]
     if fence:
         close = re.compile(rf"^[ \t]*{fence[0]}{{{len(fence)},}}[ \t]*$", re.MULTILINE)

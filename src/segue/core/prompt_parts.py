@@ -1,4 +1,4 @@
-"""The form of a prompt that carries more than the new message: parts, each under a line of its own.
+"""The form of a prompt that carries more than the new message: parts, each under a heading line.
 
     --- codex ---
     what Codex said
@@ -6,11 +6,11 @@
     --- user ---
     what the user said
 
-A part ends where the next one begins, so a prompt grows at its end only: the next prompt of the same kind
-begins with this one, byte for byte, and a prompt cache can serve it. No text can forge such a line: where one
-of its lines reads like one, a backslash is put before the dashes (one more, where some stand there already).
+A part ends where the next one begins, so a prompt only grows at its end: the next prompt of the same kind
+begins with this one, byte for byte, and a prompt cache can serve it. No text can forge a heading: if one of
+its lines looks like one, a backslash is inserted before the dashes (one more if there already are some).
 
-The few sentences that Segue itself says to an agent stand here as well.
+The few sentences that Segue itself says to an agent are here as well.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from segue.core.turn import Mode
 from segue.core.usage import count_in_words
 
 NEW_MESSAGE = "user"
-"""What the new message stands under, as every message of the user to this voice does: it is the last part."""
+"""The heading of the new message, and of every message of the user to this voice. It is the last part."""
 
 _LIKE_A_HEADING = r"(?s)(\s*)\\*---\s.*---\s*"
 _SHIELDED = r"(?s)\A(\s*)\\(?=\\*---\s.*---\s*\Z)"
@@ -33,7 +33,7 @@ _EXPANDED = r"@(?= *[^ \t\n\r])"
 
 
 class Part(msgspec.Struct, frozen=True):
-    """One part. ``literal``: nothing but its lines' beginnings may be touched."""
+    """One part. ``literal``: only the beginnings of its lines are ever changed."""
 
     heading: str
     text: str = ""
@@ -45,28 +45,28 @@ def render_parts(parts: Iterable[Part], quiet_at: bool = False) -> str:
 
 
 def size_of(parts: Iterable[Part], quiet_at: bool = False) -> int:
-    """How many bytes the parts take among others."""
+    """How many bytes the parts take among other parts."""
     return len(render_parts(parts, quiet_at).encode()) + len("\n\n")
 
 
 def escape_headings(text: str) -> str:
-    """The text with no line that could be taken for one of ours, wherever somebody may see a line's end."""
+    """The text without lines that could be taken for our headings, for every kind of line break."""
     if "---" not in text:
         return text
     return "".join(map(_shielded, text.splitlines(keepends=True)))
 
 
 def defuse_at(text: str) -> str:
-    """The text without an ``@`` that a CLI would take for a file to read: a space is put behind it.
+    """The text without an ``@`` that a CLI would take for a file to read: a space is inserted after it.
 
-    Claude, Gemini and Vibe read ``@`` by three rules, and a backslash before it stops only two of them. None
-    looks past a space, and a model reads ``@ name`` as what it is. Taking one space away gives the text back.
+    Claude, Gemini and Vibe have three different rules for ``@``, and a backslash before it stops only two of
+    them. None looks past a space, and a model understands ``@ name``. Removing one space restores the text.
     """
     return re.sub(_EXPANDED, "@ ", text) if "@" in text else text
 
 
 def user_words(prompt: str) -> str | None:
-    """The user's own words in a prompt; None where it carries more than them, and they are cut off."""
+    """The user's own words in a prompt; None if it carries more and the user's part was cut off."""
     if re.match(_CARRIES, prompt) is None:
         return prompt
     _, heading, words = prompt.rpartition(f"\n--- {NEW_MESSAGE} ---\n")
@@ -76,7 +76,7 @@ def user_words(prompt: str) -> str | None:
 
 
 def one_line(text: str, limit: int) -> str:
-    """Words from elsewhere, made fit for a sentence of ours."""
+    """A foreign text on one line, shortened to fit into one of our sentences."""
     line = " ".join(text.split())
     return line if len(line) <= limit else f"{line[: limit - 1].rstrip()}…"
 
@@ -95,7 +95,7 @@ MARK = "\n[... {:,} bytes left out ...]\n"
 
 
 def elide(text: str, limit: int, *, ending: bool = True) -> str:
-    """At most ``limit`` bytes: the beginning and, unless ``ending`` is false, a third of them the end."""
+    """At most ``limit`` bytes of the text: the beginning and, unless ``ending`` is false, the end."""
     data = text.encode()
     if len(data) <= limit:
         return text
@@ -110,9 +110,9 @@ def elide(text: str, limit: int, *, ending: bool = True) -> str:
 
 
 ECHO = "Answer the message below, not an earlier one."
-"""Against answering what was answered before. With its heading it stays within 80 bytes."""
+"""Keeps an agent from answering an earlier message. With its heading it stays within 80 bytes."""
 ONLY_IF = "Do what it asks only if the last message refers to it."
-"""Of a message that has no answer: its sender may not want it any more."""
+"""For a message that has no answer: its sender may no longer want it."""
 _WHY = {
     "auth": "the agent was not logged in",
     "cancelled": "it was cancelled",
@@ -141,7 +141,7 @@ _STILL_THERE = "most of what your tools showed you is gone, the messages are all
 
 
 def tool_record(mode: Mode, me: str, quiet_at: bool) -> str:
-    """What carried text is. The same words on every turn, so that a replay begins as the last one did."""
+    """Explains the carried text. The same words on every turn, so that each replay begins like the last."""
     what = {
         "replay": f'The record of this conversation. You are {me} in it; what you said stands under "you".',
         "recap": f'The record of a longer conversation, cut short. You are {me} in it, under "you".',
@@ -150,7 +150,7 @@ def tool_record(mode: Mode, me: str, quiet_at: bool) -> str:
 
 
 def lost_note(why: str, mode: Mode) -> str:
-    """Said once, when a session that was expected is not there."""
+    """Sent once, when an expected session is gone."""
     left = _LEFT.get(mode, _STILL_THERE)
     reason = one_line(why, 200).rstrip(".")
     return (
@@ -159,20 +159,20 @@ def lost_note(why: str, mode: Mode) -> str:
 
 
 def interrupted_note(calls: int | None) -> str:
-    """``calls`` None: nobody knows."""
+    """``calls`` None: unknown."""
     if calls is None:
         return "Your last turn was interrupted, and what it did is not known; look before repeating."
     return f"Your last turn was interrupted after {_calls(calls)}; look before repeating."
 
 
 def left_behind_note(who: str, calls: int | None) -> str:
-    """For whoever goes on instead of the one that was interrupted."""
+    """For the agent that continues after another one was interrupted."""
     done = "what it did is not known" if calls is None else f"it had made {_calls(calls)}"
     return f"The turn before this one ({who}) was interrupted, and {done}; look before repeating."
 
 
 def unanswered_note(kind: str, calls: int | None) -> str:
-    """The heading behind a message that has no answer."""
+    """The heading after a message that has no answer."""
     if not kind:
         return "no answer came to this"
     why = _WHY.get(kind, "it failed")
@@ -187,6 +187,6 @@ def _calls(calls: int) -> str:
 
 
 def role_note(role: str, objective: str | None) -> str:
-    """One line that holds a voice to its part."""
+    """One line that reminds a voice of its role."""
     line = f"Your role here: {one_line(role, 80)}."
     return f"{line} Objective: {one_line(objective, 400)}" if objective and objective.strip() else line

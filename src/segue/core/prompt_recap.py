@@ -1,8 +1,8 @@
 """A bounded tail of a conversation: the newest messages, and how the first request began.
 
-The newest come first into the room there is, whole as long as they fit; the oldest that does not is shortened
-if that is still of use. The first request is always there, if only its beginning: without it "go on" means
-nothing to a session that starts anew.
+The newest messages are taken first, whole as long as they fit; the oldest of them is shortened if that is
+still useful. The first request is always included, if only its beginning: without it "go on" means nothing to
+a new session.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from segue.core.prompt_messages import MessageText, message_parts
 from segue.core.prompt_parts import Part, elide, size_of
 
 LEAST = 1_000
-"""A smaller bound counts as this one: below it there is no room for anything but headings."""
+"""The smallest bound, in bytes: below it there is only room for headings."""
 USEFUL = 300
-"""Bytes below which the beginning and the end of a message tell nothing."""
+"""With fewer bytes, the beginning and the end of a message say nothing."""
 
 
 class Recap(msgspec.Struct, frozen=True):
-    """``messages``: how many of them stand in the parts, if only in part."""
+    """``messages``: how many messages the parts contain, whole or shortened."""
 
     parts: tuple[Part, ...] = ()
     messages: int = 0
@@ -32,13 +32,13 @@ class _Fitting(msgspec.Struct, frozen=True):
     voice: Voice
     quiet_at: bool
     most: int
-    """No single message takes more, so that one long answer does not displace all others."""
+    """The most bytes for a single message, so that one long answer does not displace all others."""
 
 
 def recap(
     earlier: Sequence[MessageText], voice: Voice, max_bytes: int, *, reserved: int = 0, quiet_at: bool = False
 ) -> Recap:
-    """What fits into ``max_bytes``, of which ``reserved`` are taken by what stands above it."""
+    """What fits into ``max_bytes``; ``reserved`` of them are taken by what comes before it."""
     bound = max(max_bytes, LEAST)
     room = bound - reserved
     fitting = _Fitting(voice, quiet_at, bound // 2)
@@ -58,7 +58,7 @@ def recap(
 
 
 def _whole(earlier: Sequence[MessageText], room: int, fitting: _Fitting) -> list[Part] | None:
-    """All of it, if all of it fits."""
+    """All messages, if they all fit."""
     taken: list[list[Part]] = []
     for spoken in reversed(earlier):
         parts = message_parts(spoken, fitting.voice)
@@ -70,7 +70,7 @@ def _whole(earlier: Sequence[MessageText], room: int, fitting: _Fitting) -> list
 
 
 def _tail(earlier: Sequence[MessageText], room: int, fitting: _Fitting) -> tuple[list[Part], int]:
-    """The newest that fit, and how many they are."""
+    """The newest messages that fit, and their number."""
     taken: list[list[Part]] = []
     for spoken in reversed(earlier):
         parts = message_parts(spoken, fitting.voice)
@@ -85,12 +85,12 @@ def _tail(earlier: Sequence[MessageText], room: int, fitting: _Fitting) -> tuple
 
 
 def _fits(parts: Sequence[Part], room: int, fitting: _Fitting) -> bool:
-    """The plain length is looked at first: what is put in for safety only adds to it."""
+    """The plain length is checked first, because escaping only adds to it."""
     return sum(len(part.text) for part in parts) <= room and size_of(parts, fitting.quiet_at) <= room
 
 
 def _shortened(spoken: MessageText, limit: int, fitting: _Fitting) -> list[Part]:
-    """A message within ``limit``: without what its tools showed, then with less of its text."""
+    """A message within ``limit``: without its tools' output, then with less of its text."""
     said, *behind = message_parts(spoken, fitting.voice, tools=False)
     left = limit - (size_of(behind) if behind else 0)
     return [_fitted(said, left, fitting.quiet_at), *behind]
@@ -102,7 +102,7 @@ def _opening(first: Sequence[MessageText], limit: int, quiet_at: bool) -> list[P
 
 
 def _fitted(part: Part, limit: int, quiet_at: bool, *, ending: bool = True) -> Part:
-    """The part within ``limit``. What is put in for safety counts too, so it may take some tries."""
+    """The part within ``limit``. Escaping adds to the size, so this may take several tries."""
     allowed = limit - size_of([Part(part.heading)])
     while True:
         fitted = Part(part.heading, elide(part.text, allowed, ending=ending))

@@ -1,10 +1,10 @@
-"""Takes secrets out of everything that is shown or kept.
+"""Removes secrets from everything that is shown or kept.
 
-Known secrets (keys of the environment) go wherever they stand. What merely has the *shape* of a key, such
-as one that a provider's error echoes, goes from errors, notices, tool results and logs, but not from what
-the assistant says: an answer that explains tokens with an example must arrive as it was given.
+Known secrets (keys of the environment) are removed everywhere. Text that only has the *shape* of a key, such
+as one that a provider's error echoes, is removed from errors, notices, tool results and logs, but not from
+what the assistant says: an answer that explains tokens with an example must arrive unchanged.
 
-Takes secrets out of a stream of events, also those that come in fragments.
+Also removes secrets from a stream of events, including those that arrive in fragments.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ _SHAPES = (
     ("ghp_", r"\bghp_[A-Za-z0-9]{20,}"),
     ("github_pat_", r"\bgithub_pat_[A-Za-z0-9_]{20,}"),
 )
-"""A part that can be looked for quickly, and the whole. A word without a digit in it is no key. The list
-is short because every text is searched for every part."""
+"""A part that can be searched for quickly, and the whole pattern. A word without a digit is not a key. The
+list is short because every text is searched for every part."""
 
 _BYTE_SHAPES = tuple((hint.encode(), shape.encode()) for hint, shape in _SHAPES)
 _SPOKEN = (ev.Text, ev.TextDelta, ev.Thinking)
@@ -46,22 +46,22 @@ E = TypeVar("E", bound=ev.Event)
 
 
 def _is_spoken(event: ev.Event) -> bool:
-    """Whether it is what the assistant says."""
+    """Whether the event is something that the assistant says."""
     return isinstance(event, _SPOKEN) or (isinstance(event, ev.End) and event.ok)
 
 
 class Redactor:
-    """Made once per attempt, for its secrets. What contains none comes back as it is, the same object."""
+    """Made once per attempt, for its secrets. A value without secrets is returned as the same object."""
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         ordered = sorted({s for s in secrets if s}, key=len, reverse=True)
         self._secrets = tuple(ordered)
         self.found = False
-        """Whether a known secret was met."""
+        """Whether a known secret was found."""
         self._raw = tuple(dict.fromkeys(form for s in ordered for form in _forms(s)))
 
     def text(self, text: str) -> str:
-        """Without known secrets and without what has the shape of one."""
+        """The text without known secrets and without anything that has the shape of one."""
         text = self.spoken(text)
         for hint, shape in _SHAPES:
             if hint in text:
@@ -69,7 +69,7 @@ class Redactor:
         return text
 
     def spoken(self, text: str) -> str:
-        """Without known secrets: for what the assistant says."""
+        """The text without known secrets: for what the assistant says."""
         for secret in self._secrets:
             if secret in text:
                 self.found = True
@@ -77,7 +77,7 @@ class Redactor:
         return text
 
     def suspects(self, line: bytes, event: ev.Event) -> bool:
-        """Whether an event that was read from this line needs a closer look. Quick: most do not."""
+        """Whether an event from this line has to be searched. This test is quick: most do not."""
         for secret in self._raw:
             if secret in line:
                 return True
@@ -88,7 +88,7 @@ class Redactor:
         return max((_overlap(text, secret) for secret in self._secrets), default=0)
 
     def bytes(self, data: bytes) -> bytes:
-        """Raw output, for logs and kept streams; secrets are also found as JSON writes them."""
+        """Raw output for logs and kept streams; JSON-escaped secrets are found too."""
         for secret in self._raw:
             if secret in data:
                 self.found = True
@@ -113,8 +113,8 @@ class Redactor:
 
 
 def _overlap(text: str, secret: str) -> int:
-    """How much of a secret, short of all of it, the text ends with. Nothing is kept per beginning: a secret
-    may be a file of many kilobytes."""
+    """The length of the longest proper prefix of the secret that the text ends with. No table of prefixes is
+    kept: a secret may be a file of many kilobytes."""
     at = text.find(secret[0], max(0, len(text) - len(secret) + 1))
     while at >= 0 and not secret.startswith(text[at:]):
         at = text.find(secret[0], at + 1)
@@ -122,13 +122,13 @@ def _overlap(text: str, secret: str) -> int:
 
 
 def _forms(secret: str) -> tuple[bytes, bytes]:
-    """As it is, and as JSON writes it. (A variable that is not UTF-8 comes with surrogates.)"""
+    """The secret as it is, and JSON-escaped. (A variable that is not UTF-8 contains surrogates.)"""
     raw = secret.encode("utf-8", "surrogateescape")
     return raw, msgspec.json.encode(raw.decode("utf-8", "replace"))[1:-1]
 
 
 def _walk(value: Any, clean: Callable[[str], str]) -> Any:
-    """The value with every text in it cleaned; the same object when nothing changed."""
+    """The value with every text in it cleaned; the same object if nothing changed."""
     if isinstance(value, str):
         return clean(value)
     if isinstance(value, dict):
@@ -147,18 +147,18 @@ def _walk(value: Any, clean: Callable[[str], str]) -> Any:
 
 
 _FIGURES = (Session, UsageReport, Compacted)
-"""Events without words of anybody."""
+"""Events without free text."""
 
 
 class StreamRedactor:
-    """Call it with each event and take what may be shown. What may be a secret's beginning waits."""
+    """Call it with each event; it returns the events to show. What may begin a secret is held back."""
 
     def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor
         self._waiting = ""
 
     def __call__(self, event: Event, line: bytes | None = None) -> Sequence[Event]:
-        """``line``: what the event was read from. Most hold nothing, and that is quickly seen."""
+        """``line``: the output that the event was read from, for a quick test."""
         if isinstance(event, TextDelta):
             return self._fragment(event.text)
         if not isinstance(event, _FIGURES) and (line is None or self._redactor.suspects(line, event)):
@@ -166,7 +166,7 @@ class StreamRedactor:
         return (*self.rest(), event) if self._waiting else (event,)
 
     def rest(self) -> list[Event]:
-        """What still waits: no more fragments follow it."""
+        """What is still held back, once no more fragments follow."""
         waiting, self._waiting = self._waiting, ""
         return [TextDelta(waiting)] if waiting else []
 

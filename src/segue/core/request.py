@@ -1,8 +1,8 @@
 """What is asked of an agent, what its program can do, and the command that results.
 
-What an agent may do and spend in a turn: as it was said to a voice, and as it was in the end. Values.
+What an agent may do and spend in a turn: as granted to a voice, and as it applied in the turn. Values only.
 
-Native arguments: what a caller passes on to the CLI, less what Segue sets itself.
+Native arguments: what a caller passes on to the CLI, except what Segue sets itself.
 """
 
 from __future__ import annotations
@@ -18,35 +18,35 @@ from segue.core.errors import Misuse
 from segue.core.tools import Tools
 
 Posture = Literal["default", "read", "edit", "full"]
-"""What the agent may do unasked.
+"""What the agent may do without asking.
 
-``default``: what its own settings allow when nobody can be asked, and never more than reading where
-the CLI would otherwise grant itself more; ``read``: look, do not touch; ``edit``: also change files in
-the working directory; ``full``: everything, without a sandbox. Only ever chosen by the caller.
+``default``: what its own settings allow when no user can be asked, but only reading if the CLI would grant
+itself more; ``read``: only read; ``edit``: also change files in the working directory; ``full``: everything,
+without a sandbox. Only the caller chooses it.
 """
 
 Unit = Literal["bytes", "characters"]
-"""What a CLI counts a prompt by."""
+"""The unit of a CLI's prompt limit."""
 
 
 Questions = Literal["auto", "on", "off"]
-"""Whether the agent may ask the user; ``auto``: where somebody can answer when its session begins."""
+"""Whether the agent may ask the user; ``auto``: if somebody can answer when its session begins."""
 
 
 class Start(msgspec.Struct, frozen=True):
-    """Where the native session begins: ``mode`` with the session it comes from and the id it gets."""
+    """Where the native session starts: the ``mode``, the session it comes from and the id it gets."""
 
     mode: Literal["fresh", "resume", "fork", "branch"] = "fresh"
     session: str | None = None
-    """The native session to go on from (all but ``fresh``)."""
+    """The native session to continue (all modes except ``fresh``)."""
     at: str | None = None
     """The anchor to cut at (``branch``)."""
     new_id: str | None = None
-    """The id the new session should get, where the CLI lets us choose."""
+    """The id the new session should get, if the CLI lets us choose."""
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """One attempt, in words every adapter understands."""
+    """One attempt, in terms that every adapter understands."""
 
     prompt: str
     cwd: Path
@@ -59,11 +59,11 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     budget_usd: float | None = None
     system_prompt: str | None = None
     questions: bool = True
-    """Offer the tool by which the agent asks the user; it stands in every prompt, so a session keeps it."""
+    """Offer the tool that asks the user. Tools are part of every prompt, so a session keeps this setting."""
     save: bool = True
-    """False: leave no native session behind, where the CLI can do that."""
+    """False: leave no native session behind, if the CLI can do that."""
     native_args: tuple[str, ...] = ()
-    """Passed to the CLI as they are; those that Segue owns were refused before."""
+    """Passed to the CLI unchanged; those that Segue owns were refused before."""
 
 
 class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,11 +72,11 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     resume: bool = False
     fork: bool = False
     branch: bool = False
-    """Can go on from a message in the middle of a session by itself."""
+    """The CLI itself can continue from a message in the middle of a session."""
     choose_id: bool = False
     no_save: bool = False
     questions: bool = False
-    """Can put a question to the user while it runs, and take the answer."""
+    """Can ask the user a question while it runs, and take the answer."""
     system_prompt: Literal["none", "run", "session"] = "none"
     """Whether a system prompt can be given, for this run only or so that it stays with the session."""
     usage_scope: Literal["run", "session"] = "run"
@@ -84,7 +84,7 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     cwd_scope: Literal["any", "same"] = "any"
     """Whether a session can be resumed from another working directory."""
     stdin: bool = True
-    """Takes the prompt on stdin or from a file; otherwise it stands on the command line."""
+    """Takes the prompt on stdin or from a file; otherwise on the command line."""
     prompt_limit: int | None = None
     prompt_unit: Unit = "bytes"
     max_turns: bool = False
@@ -92,18 +92,18 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     allow_tools: bool = False
     deny_tools: bool = False
     deny_with_full: bool = True
-    """Tools can be denied also where everything else is allowed."""
+    """Tools can be denied even if everything else is allowed."""
     tools: Tools | None = None
-    """The names it takes in both lists; None: not known, so that any name is passed on."""
+    """The tool names it accepts in both lists; None: unknown, so any name is passed on."""
     postures: tuple[Posture, ...] = ("default",)
     replays: bool = False
     """A resumed run prints the whole history again before what is new."""
     compacts: bool = False
-    """Replaces its history by a summary by itself when the window fills up."""
+    """Replaces its history with a summary by itself when the window fills up."""
     denials: bool = True
-    """Tells which calls of tools were refused."""
+    """Reports which tool calls were refused."""
     id_on_disk_only: bool = False
-    """The session's id is not in the output: runs need a private home, so that two never meet."""
+    """The session's id is not in the output: runs need a private home, so that two never share one."""
 
 
 class Runtime(msgspec.Struct, frozen=True, kw_only=True):
@@ -115,7 +115,7 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True):
     version: str | None
     capabilities: Capabilities
     ours: bool = False
-    """It comes with Segue: by which interpreter it is started says nothing about it."""
+    """It is part of Segue: the interpreter that runs it is not part of its identity."""
 
     @property
     def identity(self) -> str:
@@ -124,7 +124,7 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunPlace(msgspec.Struct, frozen=True):
-    """Where an attempt lives: its own directory, and the home its account uses (None: the CLI's own)."""
+    """Where an attempt runs: its own directory, and the home of its account (None: the CLI's own)."""
 
     run_dir: Path
     home: Path | None = None
@@ -132,7 +132,7 @@ class RunPlace(msgspec.Struct, frozen=True):
 
 
 class Command(msgspec.Struct, frozen=True, kw_only=True):
-    """What to start. ``files`` are written before; ``stdin`` stays open until the end if ``hold_stdin``."""
+    """What to start. ``files`` are written first; with ``hold_stdin``, ``stdin`` stays open until the end."""
 
     argv: tuple[str, ...]
     cwd: Path
@@ -141,7 +141,7 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     env: dict[str, str] = {}
     files: dict[Path, str] = {}
     offers: tuple[str, ...] = ()
-    """In words: whatever in the request changes the set of tools that the model is shown. As long as it
+    """In words: everything in the request that changes the tools that the model is shown. As long as it
     stays the same, the prompt of a resumed session begins as before, and a cache can serve it."""
 
 
@@ -150,26 +150,26 @@ class ModelAddress(msgspec.Struct, frozen=True):
 
     url: str
     key: str
-    """Opens this model and nothing else."""
+    """The key is valid for this model only."""
     retries: int | None = None
-    """How often a failed request is tried again; None: as often as the CLI does by itself."""
+    """How often a failed request is retried; None: as often as the CLI does by default."""
     scenario: Path | None = None
-    """For an agent that asks no model: what it plays instead."""
+    """For an agent that uses no model: the scenario that it plays instead."""
 
 
 class Pointing(msgspec.Struct, frozen=True, kw_only=True):
-    """What points an agent at a model: variables, and files by their path under its home."""
+    """What points an agent at a model: variables, and files by path under its home."""
 
     env: dict[str, str]
     files: dict[Path, str] = {}
     fence: dict[str, str] = {}
-    """Variables that keep a project's own files (settings, ``.env``) from leading away: they win."""
+    """Variables that take precedence over a project's own files (settings, ``.env``)."""
     asks_model: bool = True
-    """False: the agent needs no model, so that nothing can be learnt from what it would ask."""
+    """False: the agent needs no model, so there are no requests to look at."""
 
 
 class Grant(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a voice was told it may do; its later turns go by it. What nobody said is left out."""
+    """What a voice was allowed to do; it applies to its later turns. What was never set is left out."""
 
     permission: Posture | None = None
     allow_tools: tuple[str, ...] = ()
@@ -178,7 +178,7 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Terms(msgspec.Struct, frozen=True, kw_only=True):
-    """What held in a turn, wherever it came from."""
+    """The permissions and limits of a turn, wherever they came from."""
 
     permission: Posture = "default"
     allow_tools: tuple[str, ...] = ()
@@ -188,15 +188,16 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
     questions: bool | None = None
     """Whether the agent may ask the user; None: it cannot."""
     remembered: tuple[str, ...] = ()
-    """Which of these were not said anew, but before, to the same agent in the same role."""
+    """Which of these were remembered from an earlier turn of the same agent in the same role."""
 
 
 SHORTEST = 4
-"""Some CLIs take abbreviated options; fewer characters than these (``--x``) abbreviate nothing."""
+"""Some CLIs accept abbreviated options; with fewer characters (``--x``) it is not an abbreviation."""
 
 
 def refuse_owned(label: str, owned: frozenset[str], arguments: Iterable[str]) -> None:
-    """``Misuse`` for what is ours, however it is written: ``--a=b``, ``-ab``, ``--camelCase``, cut short."""
+    """Raise ``Misuse`` for an option that Segue sets, however it is written: ``--a=b``, ``-ab``,
+    ``--camelCase``, abbreviated."""
     for argument in arguments:
         found = _owned(argument, owned)
         if found is not None:
@@ -217,5 +218,5 @@ def _owned(argument: str, owned: frozenset[str]) -> str | None:
 
 
 def _letters(argument: str) -> str:
-    """Short options written together; what follows the first that takes a value is not looked at closely."""
+    """The letters of short options written together; an option followed by a value counts as one letter."""
     return argument[1:2] if "=" in argument or not argument[1:].isalpha() else argument[1:]

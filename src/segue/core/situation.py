@@ -1,4 +1,4 @@
-"""Everything a decision looks at: the checks see this and nothing else."""
+"""Everything that a decision depends on: the checks see this and nothing else."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     graft: Literal["off", "account", "any"] = "off"
     history: History = "all"
     ttl_minutes: Annotated[int, Meta(ge=0)] = 0
-    """0: a session does not grow too old."""
+    """0: no limit."""
     context_threshold: Annotated[float, Meta(gt=0, le=1)] = 0.80
     max_session_mb: Annotated[int, Meta(ge=1)] = 50
     retire_after: Annotated[int, Meta(ge=1)] = 2
@@ -41,26 +41,26 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
 
 
 ASSUMED_WINDOW = 200_000
-"""Tokens, where no turn has told the model's window yet."""
+"""Tokens, if the model's window is not known yet."""
 BYTES_PER_TOKEN = 3.5
 FRAME_BYTES = 24
-"""What a message carried as text has around it, about."""
+"""About how much the heading of a message carried as text adds."""
 
 
 class File(msgspec.Struct, frozen=True):
-    """The native session on disk. ``present`` None: nobody can tell (the format is not known)."""
+    """The native session on disk. ``present`` None: unknown, because the format is not known."""
 
     present: bool | None = None
     size: int = 0
     end: str | None = None
     kept: bool = False
-    """It is not here, but a copy of ours is, and will be put in its place."""
+    """It is missing, but we have a copy that will be restored."""
     unrestored: str | None = None
-    """Why that could not be done."""
+    """Why the copy could not be restored."""
 
 
 class FailingPair(msgspec.Struct, frozen=True):
-    """Two versions of a program: what one of them wrote, the other cannot resume."""
+    """Two versions of a program: the reader cannot resume what the writer wrote."""
 
     distribution: str
     writer: str
@@ -69,47 +69,47 @@ class FailingPair(msgspec.Struct, frozen=True):
 
 
 class Situation(msgspec.Struct, frozen=True, kw_only=True):
-    """The facts. Values only: no clock, no disk, no environment behind them."""
+    """The facts: plain values, without clock, disk or environment."""
 
     policy: Policy
     flow: bool = False
-    """The voice is a role of a flow: under pressure it hands over instead of going on."""
+    """The voice is a role of a flow: under pressure it hands over instead of continuing."""
     label: str
     """The agent's name in sentences."""
     voice: Voice
     account: str = ""
     runtime: Runtime
     failing_pairs: tuple[FailingPair, ...] = ()
-    """Of the agent's versions."""
+    """Known for the agent's versions."""
     switched_off: dict[str, str] = {}
     """Capabilities that this runtime turned out not to have, with the reason."""
     blank: str | None = None
-    """Why nothing of the past shall be carried."""
+    """Why no history is carried over."""
     fresh_session: bool = False
     pin: Pin | None = None
     spoke: bool = False
-    """This voice answered before, though no session of it is known."""
+    """This voice answered before, but has no known session."""
     others: tuple[str, ...] = ()
-    """Who else has a session in this conversation."""
+    """Other voices that have a session in this conversation."""
     hidden: int = 0
     """Messages behind the account's wall."""
     broken: str = ""
-    """In words: what became of the first message that the session holds and the view does not."""
+    """In words: what happened to the first message that the session holds and the view does not."""
     cut: Cut
-    """Where the session parts from the view; without a session all of the view is text."""
+    """Where the session diverges from the view; without a session all of the view is text."""
     view_messages: int
-    """Of the view, the new one included."""
+    """How many messages the view has, including the new one."""
     view_bytes: int
     new_bytes: int
-    """The new message alone."""
+    """The size of the new message alone."""
     too_long: frozenset[Mode] = frozenset()
-    """Ways that were tried, and whose prompt turned out to be longer than the CLI takes."""
+    """Modes whose prompt turned out to be longer than the CLI accepts."""
     file: File = File()
     workdir: Workdir
     model: str | None = None
     login: str | None = None
     offers: tuple[str, ...] | None = None
-    """What of the request shapes the set of tools that the model is shown, if the session goes on."""
+    """What in the request determines the tools that the model is shown, if the session is continued."""
     host: Host
     window: int | None = None
     busy: str | None = None

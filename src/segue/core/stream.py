@@ -1,9 +1,9 @@
-"""Cuts a stream of bytes into lines, whatever the size of the pieces it comes in.
+"""Splits a stream of bytes into lines, whatever the size of its pieces.
 
 A line of 20 MB is copied once, not once for every piece. A line beyond the cap is skipped and reported
-as ``Oversize``; the lines after it come out right.
+as ``Oversize``; the lines after it are read correctly.
 
-Folds a turn's events into what is known of the turn. Memory stays flat however long the stream is.
+Folds a turn's events into the turn's state. Memory use stays constant however long the stream is.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ HEAD_BYTES = 2_000
 
 
 class Oversize(msgspec.Struct, frozen=True):
-    """A line that was longer than the cap: its length, and how it began."""
+    """A line that was longer than the cap: its length and its beginning."""
 
     length: int
     head: bytes = b""
@@ -29,7 +29,7 @@ StreamLine = bytes | Oversize
 
 
 class LineSplitter:
-    """``feed`` it pieces and take whole lines, without their newline; ``finish`` gives the last one."""
+    """``feed`` takes a piece and returns whole lines, without newlines; ``finish`` returns the last one."""
 
     def __init__(self, cap: int = LINE_CAP) -> None:
         self._cap = cap
@@ -87,9 +87,9 @@ class TurnState:
         self.last_retry: ev.Retry | None = None
         self.compacted = False
         self.notice = ""
-        """The last thing the CLI had to say beside the conversation."""
+        """The last notice that the CLI printed beside the conversation."""
         self.until: int | None = None
-        """When a limit that the CLI told of ends."""
+        """When a limit that the CLI reported ends."""
         self.asked = False
         self.unknown = 0
         self.events = 0
@@ -140,25 +140,25 @@ class TurnState:
 
     @property
     def answer(self) -> str:
-        """The final text: the CLI's own result, else the last whole piece, else the fragments since."""
+        """The final text: the CLI's own result, else the latest fragments, else the last whole piece."""
         if self.end is not None and self.end.text is not None:
             return self.end.text
         return "".join(self._deltas) or self.text
 
     @property
     def usage(self) -> Usage:
-        """The sum over the model requests that reported so far."""
+        """The sum of the model requests reported so far."""
         return sum((usage for usage, _ in self._reports.values()), self._settled)
 
     @property
     def cost_usd(self) -> float | None:
-        """The same sum in money, where the CLI says what its requests cost."""
+        """The same sum in dollars, if the CLI reports what its requests cost."""
         costs = [cost for _, cost in self._reports.values() if cost is not None]
         return _sum(self._settled_cost, sum(costs) if costs else None)
 
     @property
     def tools_run(self) -> int:
-        """Calls that ran or may have run: one that never reported back counts."""
+        """Calls that ran or may have run: one without a result counts."""
         return self._calls - self._denied.count
 
     @property
@@ -180,7 +180,7 @@ class TurnState:
             self.model = event.model or self.model
 
     def _settle(self, usage: Usage, cost_usd: float | None) -> None:
-        """Reports of one request follow each other soon: those of an old one will not change any more."""
+        """Reports of one request come close together, so an old request will not change any more."""
         self._settled = self._settled + usage
         self._settled_cost = _sum(self._settled_cost, cost_usd)
 
@@ -191,7 +191,7 @@ class TurnState:
             self._denied += DeniedTools(1, distinct_names((event.name or name or "",)))
 
     def _begin(self) -> None:
-        """What was read of texts and tools belongs to earlier turns."""
+        """The texts and tools read so far belong to earlier turns."""
         self.text = ""
         self._drop_deltas()
         self._open.clear()

@@ -1,4 +1,4 @@
-"""Tables as TOML, the plain way: a section per table, everything below it inline."""
+"""Writes tables as TOML: a section per table, everything below it inline."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Tables = Mapping[str, Mapping[str, Any]]
 
 
 def toml_text(tables: Tables, named: frozenset[str]) -> str:
-    """``named``: sections whose entries are tables of their own."""
+    """``named``: sections whose entries are separate tables."""
     lines: list[str] = []
     for section, table in tables.items():
         if section in named:
@@ -44,5 +44,5 @@ def _key(name: str) -> str:
 
 
 def _quoted(value: str | bool | int) -> str:
-    """A JSON text, number or truth value is a TOML one, but for one character."""
+    """JSON strings, numbers and booleans are valid TOML, except for one character."""
     return msgspec.json.encode(value).decode().replace("\x7f", "\\u007f")

@@ -1,6 +1,6 @@
-"""The tools that a CLI knows by name, so that a wrong name is refused instead of believed. Pure.
+"""The tools that a CLI knows by name, so that a wrong name is refused. Pure.
 
-The calls of tools that were refused: how many, and of which tools.
+Refused tool calls: how many, and of which tools.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from collections.abc import Iterable
 import msgspec
 
 MOST_NAMES = 20
-"""So many tools are named at most."""
+"""The most tools to be named."""
 LONGEST_NAME = 100
-"""Characters of a name."""
+"""The longest name, in characters."""
 
 
 class DeniedTools(msgspec.Struct, frozen=True):
-    """``names``: each once, in the order of their first call. Not every call has a name that is known."""
+    """``names``: each once, in the order of the first call. The name of a call is not always known."""
 
     count: int = 0
     names: tuple[str, ...] = ()
@@ -32,14 +32,14 @@ class DeniedTools(msgspec.Struct, frozen=True):
 
 
 def distinct_names(names: Iterable[str]) -> tuple[str, ...]:
-    """Each name once, as far as there is one."""
+    """Each name once, without empty ones."""
     known = dict.fromkeys(name[:LONGEST_NAME] for name in names if name)
     return tuple(known)[:MOST_NAMES]
 
 
 _NARROWED = r"(?s)([^()]+)\((.*)\)"
 SLIP = 0.85
-"""A name that is so like a known one is a slip of the pen, not a tool of somebody else's."""
+"""A name that is this similar to a known one is a typo, not another tool."""
 
 
 class Tools(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,11 +47,11 @@ class Tools(msgspec.Struct, frozen=True, kw_only=True):
 
     names: tuple[str, ...]
     narrowed: tuple[str, ...] = ()
-    """Those that take what they may be used for in brackets: ``Bash(git *)``."""
+    """Those that can be restricted in brackets: ``Bash(git *)``."""
     others: str = ""
-    """A pattern for the names of tools that come from elsewhere, such as MCP servers."""
+    """A pattern for the names of tools from other sources, such as MCP servers."""
     elsewhere: dict[str, str] = {}
-    """What other CLIs call these tools, in small letters."""
+    """What other CLIs call these tools, in lower case."""
 
 
 def knows(tools: Tools, name: str) -> bool:
@@ -62,13 +62,13 @@ def knows(tools: Tools, name: str) -> bool:
 
 
 def unknown(tools: Tools, name: str) -> str:
-    """In words: what may have been meant, and what there is."""
+    """In words: which tool may have been meant, and which there are."""
     meant = _meant(tools, name.partition("(")[0])
     return (f"did you mean {meant}? It" if meant else "it") + f" knows {', '.join(tools.names)}"
 
 
 def changed(before: Iterable[str], now: Iterable[str]) -> str:
-    """In words: how the set of tools that the model is shown differs from that of the turn before."""
+    """In words: how the tools that the model is shown differ from those of the previous turn."""
     was, has = set(before), set(now)
     gained = [f"now {each}" for each in sorted(has - was)]
     lost = [f"no longer {each}" for each in sorted(was - has)]
@@ -89,6 +89,6 @@ def _meant(tools: Tools, name: str) -> str | None:
 
 
 def _close(name: str, known: Iterable[str], least: float = 0.6) -> list[str]:
-    from difflib import get_close_matches  # only who names a tool waits for it
+    from difflib import get_close_matches  # slow to import, and rarely needed
 
     return get_close_matches(name, list(known), 1, least)

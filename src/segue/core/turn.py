@@ -1,4 +1,4 @@
-"""A turn as it is told to the outside: the object that ``segue run --json`` prints."""
+"""A turn as it is reported: the object that ``segue run --json`` prints."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from segue.core.usage import Context, Usage
 
 Mode = Literal["resume", "branch", "graft", "replay", "recap", "fresh"]
 State = Literal["queued", "running", "needs_you", "parked", "done", "failed", "cancelled", "withdrawn"]
-"""Of a run, the same word everywhere. ``withdrawn``: it never began, and its message is in nobody's view."""
+"""The state of a run, the same word everywhere. ``withdrawn``: it never began; no agent sees its message."""
 
 Recovery = Literal["adopt", "recover"]
 """What the next turn does first about one whose Segue was killed. ``adopt``: its agent still runs, and is
-read to its end; ``recover``: nobody runs any more, and what came of it is written down."""
+followed to its end; ``recover``: no process runs any more, and its result is recorded."""
 
 LineageKind = Literal[
     "resume", "branch", "fork", "graft", "step_down", "retry", "escalation", "review", "switch"
@@ -26,7 +26,7 @@ LineageKind = Literal[
 
 
 class Check(msgspec.Struct, frozen=True):
-    """One guard's verdict, with its reason in words and the rungs it bars."""
+    """One check's verdict, with its reason in words and the modes it rules out (``bars``)."""
 
     check: str
     verdict: Literal["pass", "fail", "skip"]
@@ -35,7 +35,7 @@ class Check(msgspec.Struct, frozen=True):
 
 
 class Sent(msgspec.Struct, frozen=True):
-    """What the agent was given: messages it held natively, messages as text, and the text's size."""
+    """What the agent was given: messages its session held, messages as text, and the size of the text."""
 
     native_messages: int = 0
     text_messages: int = 0
@@ -60,7 +60,7 @@ class AttemptShown(msgspec.Struct, frozen=True):
 
 
 class Saved(msgspec.Struct, frozen=True):
-    """What continuing saved against sending everything as text."""
+    """What continuing saved compared with sending everything as text."""
 
     tokens: int | None = None
     usd: float | None = None
@@ -75,13 +75,13 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     run: str
     conversation: str
     message: str | None = None
-    """The id of the user message it answers."""
+    """The id of the user message that it answers."""
     agent: str
     account: str | None
     model: str | None
     role: str | None = None
     terms: Terms = Terms()
-    """What the agent might do and spend."""
+    """What the agent was allowed to do and spend."""
     mode: Mode
     resumed: bool
     why: tuple[Check, ...] = ()
@@ -91,14 +91,14 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     state: State = "done"
     status: Status
-    """A settled state as programs ask for it: ``done`` is ok, ``withdrawn`` is failed."""
+    """The settled state, simplified for programs: ``done`` is ok, ``withdrawn`` is failed."""
     failure: FailureShown | None
     retry_of: str | None = None
-    """The run of the same message before this one."""
+    """The previous run of the same message."""
     earlier: tuple[str, ...] = ()
-    """The runs that failed before this one, of those that one call made."""
+    """The runs of the same call that failed before this one."""
     next: str | None = None
-    """The command that goes on from a failure."""
+    """The command that continues after a failure."""
     usage: Usage
     cost_usd: float | None
     cost_estimated: bool
@@ -108,16 +108,16 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     context: Context
     model_turns: int | None
     tools_run: int | None
-    """Calls of tools that ran, or may have; None: nobody knows."""
+    """Tool calls that ran, or may have; None: unknown."""
     tools_denied: DeniedTools | None = None
-    """Calls that were refused, and of which tools; None: nobody knows."""
+    """Tool calls that were refused, and of which tools; None: unknown."""
     attempts: tuple[AttemptShown, ...]
     notices: tuple[str, ...] = ()
-    """What the caller should know of how the turn went, in words."""
+    """What the caller should know about the turn, in words."""
     duration_ms: int
 
     def to_dict(self) -> dict[str, Any]:
-        """What ``segue run --json`` prints, as plain values."""
+        """The object that ``segue run --json`` prints, as plain values."""
         plain: dict[str, Any] = msgspec.json.decode(self.to_json())
         return plain
 
@@ -134,12 +134,12 @@ def shown_failure(outcome: Outcome) -> FailureShown | None:
 
 
 def state_of(outcome: Outcome) -> State:
-    """Of a run that had begun."""
+    """The state of a run that had begun."""
     return "done" if outcome.failure is None else "cancelled" if outcome.status == "cancelled" else "failed"
 
 
 def status_of(state: State) -> Status | None:
-    """None: it is not settled yet."""
+    """The status of a settled run; None: it is not settled yet."""
     known: dict[State, Status] = {
         "done": "ok",
         "failed": "failed",
@@ -152,9 +152,9 @@ def status_of(state: State) -> Status | None:
 def next_command(
     key: str, message: str | None, failure: Failure | None, tools: bool, cwd: str | None = None
 ) -> str | None:
-    """How to go on from a failure. ``tools``: some ran, or may have: the agent goes on from there.
+    """The command that continues after a failure. ``cwd``: the directory, if the command has to name it.
 
-    ``cwd``: the directory, where it has to be named.
+    ``tools``: some ran, or may have run, so the agent continues instead of starting over.
     """
     if failure is None:
         return None
@@ -164,7 +164,7 @@ def next_command(
 
 
 def retry_command(key: str, message: str | None, cwd: str | None = None) -> str:
-    """What runs a message once more, as it is typed."""
+    """The command that retries a message."""
     return " ".join(filter(None, ("segue retry", key, message))) + _in(cwd)
 
 

@@ -3,7 +3,7 @@
 The CLIs report cumulative, overlapping or per-request figures. Here the three input counters are
 disjoint, every figure is *this turn's*, and what is not known is ``None``, never 0.
 
-Figures in words, the same wherever they are told. Pure.
+Also how counts are written out, the same everywhere. Pure.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def tokens_in_words(count: int | None) -> str:
 
 
 def count_in_words(number: int, thing: str, things: str | None = None) -> str:
-    """``1 message``, ``3 messages``. ``things``: the plural, where it is not made by an s."""
+    """``1 message``, ``3 messages``. ``things``: the plural, if it is irregular."""
     return f"{number:,} {thing}" if number == 1 else f"{number:,} {things or f'{thing}s'}"
 
 
@@ -33,7 +33,7 @@ def _short(number: float, unit: str) -> str:
 
 
 class Usage(msgspec.Struct, frozen=True):
-    """Tokens of a turn: ``input`` is what no cache served or stored."""
+    """Tokens of a turn. ``input`` counts what was neither read from nor written to a cache."""
 
     input: int | None = None
     cache_read: int | None = None
@@ -42,12 +42,12 @@ class Usage(msgspec.Struct, frozen=True):
 
     @property
     def prompt(self) -> int | None:
-        """All that was sent: uncached, read from and written to the cache."""
+        """Everything that was sent: uncached, read from and written to the cache."""
         known = [n for n in (self.input, self.cache_read, self.cache_write) if n is not None]
         return sum(known) if known else None
 
     def replaced_by(self, later: Usage) -> Usage:
-        """A later report of the same request: what it says counts, what it leaves out stays."""
+        """This usage updated by a later report of the same request; figures missing there stay."""
         pairs = zip(_fields(self), _fields(later), strict=True)
         return Usage(*(old if new is None else new for old, new in pairs))
 
@@ -56,7 +56,7 @@ class Usage(msgspec.Struct, frozen=True):
 
 
 class Totals(msgspec.Struct, frozen=True):
-    """A native session's running totals: the base from which the next turn's share is counted."""
+    """A native session's running totals: the base from which the next turn's share is computed."""
 
     usage: Usage = Usage()
     cost_usd: float | None = None
@@ -70,7 +70,7 @@ class Context(msgspec.Struct, frozen=True):
 
 
 class Price(msgspec.Struct, frozen=True):
-    """US dollars per million tokens of one model, and the day the figures were taken."""
+    """US dollars per million tokens of one model, and the date of the figures."""
 
     input: float
     output: float
@@ -79,7 +79,7 @@ class Price(msgspec.Struct, frozen=True):
     dated: str = ""
 
     def cost(self, usage: Usage) -> float | None:
-        """What the usage costs; ``None`` when nothing is known about it."""
+        """What the usage costs; ``None`` if the usage is unknown."""
         if usage.prompt is None and usage.output is None:
             return None
         parts = (
@@ -92,7 +92,7 @@ class Price(msgspec.Struct, frozen=True):
 
 
 def since(total: Usage, base: Usage) -> Usage:
-    """This turn's share of cumulative counters. A counter that fell was reset: it counts from zero."""
+    """This turn's share of cumulative counters. A counter that went down was reset: it counts from zero."""
     return Usage(*(_since(a, b) for a, b in zip(_fields(total), _fields(base), strict=True)))
 
 
@@ -104,7 +104,7 @@ def cost_since(total: float | None, base: float | None) -> float | None:
 
 
 def disjoint(prompt: int | None, cached: int | None, output: int | None) -> Usage:
-    """From a provider whose cached tokens are a *subset* of its input tokens."""
+    """The usage reported by a provider whose cached tokens are a *subset* of its input tokens."""
     if prompt is None:
         return Usage(output=output)
     read = min(cached or 0, prompt)

@@ -1,8 +1,8 @@
-"""Under whom something was said: ``agent/account/login``, as it stands in ``Message.under``.
+"""Marks say under whom something was said: ``agent/account/login``, as in ``Message.under``.
 
-The login is a fingerprint of whoever is logged in to that account; who cannot be told is a login of its own.
-Before logins were told apart a mark was ``agent/account``: such a message counts as said under the login that
-was first seen there, and until one was, under that of whoever asks.
+The login is a fingerprint of whoever is logged in to that account; an unknown login counts as a separate one.
+Before logins were recorded a mark was ``agent/account``: such a message counts as said under the login that
+was seen there first or, if none was seen yet, under the current one.
 
 What one voice may know of a conversation: the wall between logins, the view, and the epochs.
 """
@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from segue.core.model import History, Message, Voice
 
 UNKNOWN = "unknown"
-"""The login where nobody can tell; fingerprints are hexadecimal."""
+"""The login if it cannot be determined; fingerprints are hexadecimal."""
 
 
 def account_mark(agent: str, account: str, login: str) -> str:
@@ -22,7 +22,7 @@ def account_mark(agent: str, account: str, login: str) -> str:
 
 
 def old_account_mark(agent: str, account: str) -> str:
-    """As it was before logins were told apart."""
+    """The mark from before logins were recorded."""
     return f"{agent}/{account}"
 
 
@@ -40,7 +40,7 @@ def has_walls(marks: Iterable[str]) -> bool:
 
 
 def told_apart(marks: Iterable[str], first: Callable[[str, str], str | None]) -> tuple[str, ...]:
-    """The marks with the login that was first seen (by agent and account) where they name none."""
+    """The marks; those without a login get the one that was first seen (by agent and account)."""
     return tuple(sorted({_told_apart(each, first) for each in marks}))
 
 
@@ -53,10 +53,10 @@ def _told_apart(text: str, first: Callable[[str, str], str | None]) -> str:
 
 
 def visible(messages: Sequence[Message], voice: Voice, account: str, login: str) -> list[Message]:
-    """What this voice may see under this account and login, from where it was last started over.
+    """What this voice may see under this account and login, from the point where it was last started over.
 
-    An account is a wall, and so is who is logged in to it: what may repeat words said under another one of
-    the same agent is not seen.
+    An account is a wall, and so is its login: a message that may repeat words said under another account or
+    login of the same agent is hidden.
     """
     seen = in_front(messages, voice, account, login)
     blanks = (at for at in range(len(seen) - 1, -1, -1) if seen[at].blank and seen[at].voice == voice)
@@ -64,18 +64,18 @@ def visible(messages: Sequence[Message], voice: Voice, account: str, login: str)
 
 
 def in_front(messages: Sequence[Message], voice: Voice, account: str, login: str) -> list[Message]:
-    """Those on this side of the wall."""
+    """The messages on this side of the wall."""
     marks = _in_front(messages, voice, account, login)
     return [message for message in messages if message.under in marks]
 
 
 def hidden(messages: Sequence[Message], voice: Voice, account: str, login: str) -> int:
-    """How many messages stand behind the wall."""
+    """How many messages are behind the wall."""
     return len(messages) - len(in_front(messages, voice, account, login))
 
 
 def view(seen: list[Message], voice: Voice, history: History) -> list[Message]:
-    """What the voice should know now: all that is visible, or its own slice of it."""
+    """What the voice should know now: everything that is visible, or its own slice of it."""
     return seen if history == "all" else own_slice(seen, voice)
 
 
@@ -88,18 +88,18 @@ def own_slice(messages: Sequence[Message], voice: Voice) -> list[Message]:
 
 
 def risen(before: Sequence[Message], after: Sequence[Message], voices: Iterable[Voice]) -> list[Voice]:
-    """The voices whose epoch rises by a change of the history: those whose own slice it changed.
+    """The voices whose epoch rises with a change of the history: those whose own slice it changed.
 
-    The slices themselves are compared, not the place of the change: dropping another voice's answer moves
+    The slices themselves are compared, not the position of the change: dropping another voice's answer moves
     the beginning of a slice that never contained it.
     """
     return [voice for voice in voices if _slice_marks(before, voice) != _slice_marks(after, voice)]
 
 
 def under(view: Iterable[Message], agent: str, account: str, login: str) -> tuple[str, ...]:
-    """Whose words an answer may repeat: its own login's, and those of all it was given.
+    """Whose words an answer may repeat: those of its own login and of all the messages it was given.
 
-    With ``history = "own"`` that is more than the view: also what the session holds from before.
+    With ``history = "own"`` that is more than the view: it includes what the session holds from before.
     """
     marks = {account_mark(agent, account, login)}
     for message in view:
@@ -112,7 +112,7 @@ def _slice_marks(messages: Sequence[Message], voice: Voice) -> list[tuple[str, i
 
 
 def _in_front(messages: Sequence[Message], voice: Voice, account: str, login: str) -> set[tuple[str, ...]]:
-    """Which values of ``under`` are on this side of the wall. There are few different ones."""
+    """The values of ``under`` on this side of the wall. There are only a few distinct ones."""
     prefix = f"{voice.agent}/"
     mine = (account_mark(voice.agent, account, login), old_account_mark(voice.agent, account))
     values = {message.under for message in messages}

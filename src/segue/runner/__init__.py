@@ -1,1 +1,1 @@
-"""One run of an agent's CLI: start it, supervise it, read it, conclude. Knows agents, not conversations."""
+"""One run of an agent's CLI: start it, supervise it, read its output. Knows agents, not conversations."""

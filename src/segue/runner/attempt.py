@@ -1,7 +1,7 @@
-"""One attempt: starts the CLI, follows its stream to the end, and says what happened.
+"""One attempt: starts the CLI, follows its stream to the end, and returns the outcome.
 
-Questions that the agent asks meanwhile are answered without holding up anything else. Listeners hear what
-happens in this turn, and nothing that a CLI replays of earlier ones.
+Questions from the agent are answered in the meantime without blocking anything else. Listeners get the events
+of this turn, but not those of earlier turns that a CLI replays.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ Listener = Callable[[ev.Event], None]
 T = TypeVar("T")
 Answerer = Callable[[Question | Permission], Awaitable[Answer]]
 PATIENCE_S = 30 * 60.0
-"""So long a question waits for its answer; then the agent is told that nobody gave one."""
+"""How long a question waits for its answer; then the agent is told that nobody can answer."""
 NOBODY = Answer(False, "nobody can answer now. Decide for yourself, and say what you assumed.")
 REFUSED = Answer(False, "this run may not use the tool. Go on without it, and say what is missing.")
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything an attempt needs, gathered."""
+    """Everything that an attempt needs."""
 
     agent: Agent
     runtime: Runtime
@@ -56,7 +56,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     limits: Limits = Limits()
     redactor: Redactor = Redactor(())
     claims: tuple[int, ...] = ()
-    """Open files whose locks the CLI holds too, for as long as it lives."""
+    """Open files whose locks the CLI also holds while it lives."""
 
 
 async def attempt(
@@ -66,7 +66,7 @@ async def attempt(
     answer: Replies | None = None,
     cancel: Cancel | None = None,
 ) -> Outcome:
-    """Run it. A failure of the CLI is an outcome; only misuse raises."""
+    """Run the CLI. Its failure is an outcome; only misuse raises."""
     command = task.command or task.agent.command(task.request, task.runtime, task.place)
     _prepare(task.place, command)
     fold = StreamFold(task.agent, task.request, task.runtime, task.redactor, on_event)
@@ -104,7 +104,7 @@ def _concluded(task: Task, reading: TurnState, running: Running) -> Outcome:
 
 
 def marked(outcome: Outcome, reading: TurnState) -> Outcome:
-    """The outcome with what every agent's stream tells alike."""
+    """The outcome with what the stream says in the same way for every agent."""
     compacted = outcome.compacted or reading.compacted
     outcome = msgspec.structs.replace(outcome, compacted=compacted, asked=reading.asked)
     if not nothing_known(outcome):
@@ -113,12 +113,12 @@ def marked(outcome: Outcome, reading: TurnState) -> Outcome:
 
 
 def _explained(outcome: Outcome, reading: TurnState) -> Outcome:
-    """A time limit that cut off the CLI's own tries says what they were about."""
+    """If the time limit interrupted the CLI's own retries, say what was retried."""
     failure, retry = outcome.failure, reading.last_retry
     if failure is None or failure.kind != "timeout" or retry is None or retry.message in failure.message:
         return outcome
-    told = f"{failure.message}; it was still trying again: {retry.message}"[:500]
-    return msgspec.structs.replace(outcome, failure=msgspec.structs.replace(failure, message=told))
+    message = f"{failure.message}; it was still retrying: {retry.message}"[:500]
+    return msgspec.structs.replace(outcome, failure=msgspec.structs.replace(failure, message=message))
 
 
 def _prepare(place: RunPlace, command: Command) -> None:
@@ -128,14 +128,14 @@ def _prepare(place: RunPlace, command: Command) -> None:
 
 
 def events_of(agent: Agent, line: bytes | Oversize) -> Sequence[ev.Event]:
-    """What a line of output says; one that was too long is noted as skipped."""
+    """The events of a line of output; a line that was too long is reported as skipped."""
     if isinstance(line, Oversize):
         return (ev.Unknown("", f"a line of {line.length} bytes was skipped"),)
     return agent.parse(line)
 
 
 class Cancel:
-    """A handle to stop a running attempt, from any thread: once ends it, twice kills it."""
+    """A handle to stop a running attempt, from any thread: the first call ends it, the second kills it."""
 
     def __init__(self) -> None:
         self.asked = 0
@@ -157,7 +157,7 @@ class Cancel:
 
 
 class StreamFold:
-    """Reads the lines of a run to their end: what they say, without secrets, is told and added up."""
+    """Reads the lines of a run: passes their events to the listener, without secrets, and adds them up."""
 
     def __init__(
         self,
@@ -172,7 +172,7 @@ class StreamFold:
         self._tell = ReplayFilter(listener, request, runtime)
 
     def feed(self, line: bytes | Oversize) -> Iterator[ev.Event]:
-        """The events of a line as they were read: unaltered, so that what they ask can be answered."""
+        """The events of a line, unaltered, so that questions among them can be answered."""
         raw = None if isinstance(line, Oversize) else line
         for event in events_of(self._agent, line):
             for shown in self._redact(event, raw):
@@ -180,7 +180,7 @@ class StreamFold:
             yield event
 
     def close(self) -> None:
-        """No more lines come."""
+        """No more lines follow."""
         for shown in self._redact.rest():
             self._add(shown)
         self._tell.end()
@@ -191,7 +191,7 @@ class StreamFold:
 
 
 class ReplayFilter:
-    """Passes events on. Where a resume replays the history, they wait until this turn's message is heard."""
+    """Passes events on. If a resume replays the history, they wait until this turn's message appears."""
 
     def __init__(self, listener: Listener | None, request: Request, runtime: Runtime) -> None:
         self._listener = listener
@@ -209,14 +209,14 @@ class ReplayFilter:
             self._listener(event)
 
     def end(self) -> None:
-        """The message was never heard in so many words: what came after the last one is this turn."""
+        """If this turn's message never appeared verbatim, the events after the last message are its own."""
         self._waiting = False
         for event in self._held:
             self(event)
 
 
 class Guard:
-    """Looks after a function of the caller's: once it has raised, that is logged and it is called no more."""
+    """Guards a callback of the caller: its first exception is logged, and it is not called any more."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -224,21 +224,21 @@ class Guard:
 
     def note(self, error: Exception) -> None:
         self.failed = error
-        import logging  # nobody waits for it but who needs it
+        import logging  # rarely needed
 
         log = logging.getLogger("segue")
         log.warning("%s raised %r and is not called any more in this turn", self._name, error)
         log.debug("where %s raised it", self._name, exc_info=error)
 
     def told(self) -> str | None:
-        """What the turn says of it, if there is anything to say."""
+        """The notice about a callback that raised, if it did."""
         if self.failed is None:
             return None
         return f"{self._name} raised {self.failed!r} and was called no more"[:300]
 
 
 class Guarded(Guard, Generic[T]):
-    """One that is told something, and says nothing."""
+    """A guarded callback without a result."""
 
     def __init__(self, name: str, listener: Callable[[T], None] | None) -> None:
         super().__init__(name)
@@ -254,15 +254,15 @@ class Guarded(Guard, Generic[T]):
 
 
 class Replies(Guard):
-    """The caller's function that answers. If it raises, or what it returns is no answer, the agent is told
-    that nobody answers, and goes on."""
+    """The caller's callback that answers questions. If it raises, or does not return an answer, the agent is
+    told that nobody can answer, and continues."""
 
     def __init__(self, answerer: Answerer | None) -> None:
         super().__init__("answer")
         self._answerer = answerer
 
     async def reply(self, agent: Agent, event: Question | Permission) -> bytes:
-        """The line that goes back to the agent."""
+        """The line that is sent back to the agent."""
         answer = NOBODY if isinstance(event, Question) else REFUSED
         if self._answerer is None or self.failed is not None:
             return agent.reply(event, answer)
@@ -275,9 +275,9 @@ class Replies(Guard):
 
 
 class Answering:
-    """Each question waits in a task of its own, so that cancelling and time limits work meanwhile.
+    """Each question waits in a separate task, so that cancelling and time limits still work.
 
-    What goes back is built from the event as it was read, not as it is shown: it must be unaltered.
+    The reply is built from the event as it was read, not from the redacted one.
     """
 
     def __init__(self, agent: Agent, running: Running, asked: Replies) -> None:
@@ -304,6 +304,6 @@ class Answering:
     async def _answer(self, event: Question | Permission) -> None:
         try:
             await self._running.send(await self._asked.reply(self._agent, event))
-        except Exception as failure:  # ours: the agent would wait for ever
+        except Exception as failure:  # our own: otherwise the agent would wait forever
             self._failure = failure
             self._running.cancel()

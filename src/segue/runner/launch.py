@@ -1,13 +1,14 @@
-"""Runs a command: starts it, follows what it writes, and ends it for certain.
+"""Runs a command: starts it, follows its output, and ends it reliably.
 
-The process leads its own group and writes to files, so a killed Segue does it no harm. The end is its *exit*,
-never the end of a stream: a grandchild that keeps stdout open holds nothing up. Who is ended with it:
+The process leads its own group and writes to files, so it survives if Segue is killed. The run ends with the
+process's *exit*, never with the end of a stream: a grandchild that keeps stdout open delays nothing. What is
+ended with it:
 
-- Always: what is left of its group (MCP servers that linger, background jobs). The native session may be
-  passed on only when nobody of the group can still write to it.
-- When it was cancelled, timed out or killed: also those who left the group by ``setsid``, known by the
-  mark in their environment (where ``/proc`` exists).
-- After a normal end those are left alone: the agent put them there on purpose.
+- Always: the rest of its group (MCP servers that linger, background jobs). The native session may be passed
+  on only when no process of the group can still write to it.
+- If it was cancelled, timed out or killed: also processes that left the group by ``setsid``, recognised by
+  the mark in their environment (where ``/proc`` exists).
+- After a normal end those are left alone: the agent started them on purpose.
 """
 
 from __future__ import annotations
@@ -55,8 +56,8 @@ async def launch(
 ) -> AsyncIterator[Running]:
     """Start ``command`` in the environment ``env`` plus its own, with its output in ``run_dir``.
 
-    However the block is left, nobody of the process's group outlives it. Raises ``NotInstalled`` or
-    ``Misuse`` if it cannot be started. The process also holds the locks of ``claims``, which are open files.
+    However the block is left, no process of the group outlives it. Raises ``NotInstalled`` or ``Misuse`` if
+    it cannot be started. ``claims``: open files whose locks the process also holds.
     """
     failure: Exception | None = None
     run_mark = process_mark(run_dir)
@@ -100,13 +101,13 @@ class Running:
 
     @property
     def exit(self) -> Exit:
-        """How it ended; known once ``lines`` ended."""
+        """How it ended; available once ``lines`` has ended."""
         if self._life.exit is None:
             raise RuntimeError("the process has not ended yet")
         return self._life.exit
 
     async def lines(self) -> AsyncIterator[StreamLine]:
-        """Every line it writes, as it writes it, until it exited and a short grace is over."""
+        """Every line as it is written, until the process has exited and a short grace period is over."""
         end: int | None = None
         while True:
             self._wake = wake = anyio.Event()
@@ -128,22 +129,22 @@ class Running:
             yield line
 
     async def send(self, line: bytes) -> None:
-        """Write a line to its stdin, after all that went before. Dropped when it reads no more."""
+        """Write a line to its stdin, after everything sent before. Dropped if it no longer reads."""
         await self._fed.wait()
         await self._stdin.write(line if line.endswith(b"\n") else line + b"\n")
 
     async def close_stdin(self) -> None:
-        """Tell it that no more input comes, once all that was sent is written."""
+        """End its input, once everything that was sent is written."""
         await self._fed.wait()
         await self._stdin.finish()
 
     async def finish(self) -> None:
-        """It said its final word: close its stdin at once, and end it if it does not leave in time."""
+        """After its final event: close its stdin at once, and end it if it does not exit in time."""
         self._stdin.close()
         self._life.finishing.set()
 
     def cancel(self) -> None:
-        """TERM to its group, KILL after the grace. Called again: KILL at once."""
+        """TERM to its group, KILL after the grace period. A second call sends KILL at once."""
         self._life.cancel()
 
     async def _feed(self, command: Command) -> None:
@@ -172,10 +173,10 @@ class Running:
 async def spawn(
     command: Command, env: Mapping[str, str], stdin: Stdin, capture: Capture, claims: Sequence[int] = ()
 ) -> Process:
-    """Start it. No ``preexec_fn``: that would make every start thirty times slower.
+    """Start the process. No ``preexec_fn``: that would make every start thirty times slower.
 
-    ``claims``: open files it keeps open for as long as it lives, so that the locks on them outlive us. Its
-    stdout is locked too: that tells of a process that was started but not noted yet, should we be killed.
+    ``claims``: files that it keeps open while it lives, so that their locks outlive us. Its stdout is locked
+    too: if we are killed, the lock reveals a process that was started but not recorded yet.
     """
     if not command.cwd.is_dir():
         raise Misuse(f"the directory {command.cwd} does not exist; choose another with --cwd")
@@ -183,7 +184,7 @@ async def spawn(
     with suppress(OSError):  # some file systems have no locks
         fcntl.flock(stdout, fcntl.LOCK_EX | fcntl.LOCK_NB)
     try:
-        # Shielded: a start that is interrupted half-way would leave a process nobody knows of.
+        # Shielded: a start that is interrupted half-way would leave an unknown process behind.
         with anyio.CancelScope(shield=True):
             process = await anyio.open_process(
                 command.argv,
@@ -203,9 +204,9 @@ async def spawn(
 
 
 def note_process(run_dir: Path, pid: int, command: Command) -> None:
-    """Write ``process.json``: how a later Segue knows the process again. A power cut ends the process too."""
+    """Write ``process.json``, by which a later Segue recognises the process."""
     identity = msgspec.json.encode(identify(pid, command.argv[0]))
-    write_whole(run_dir / "process.json", identity, durable=False)
+    write_whole(run_dir / "process.json", identity, durable=False)  # a power cut ends the process too
 
 
 def _refusal(command: Command, env: Mapping[str, str], error: OSError | ValueError) -> SegueError:

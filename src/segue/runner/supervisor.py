@@ -1,7 +1,7 @@
-"""The life of a process, from its start until nobody of it is left.
+"""The life of a process, from its start until no process of its group remains.
 
-exited by itself ─▶ grace ─▶ all was said ─▶ TERM ─▶ KILL to what lingers ─▶ gone
-cancel, time limit ─▶ TERM ─▶ grace ─▶ KILL ─▶ all was said ─▶ those who had left the group ─▶ gone
+exited by itself ─▶ grace ─▶ output complete ─▶ TERM ─▶ KILL to what lingers ─▶ gone
+cancel, time limit ─▶ TERM ─▶ grace ─▶ KILL ─▶ output complete ─▶ processes that left the group ─▶ gone
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ class Limits(msgspec.Struct, frozen=True):
     grace_s: float = 5.0
     """From TERM to KILL."""
     exit_grace_s: float = 0.3
-    """From the exit to the last line, while others of the group still live."""
+    """From the exit to the last line, while other processes of the group are alive."""
     linger_s: float = 1.0
-    """From TERM to KILL for those who outlive the process."""
+    """From TERM to KILL for processes that outlive the main one."""
     finish_s: float = 30.0
-    """From its final word to its exit."""
+    """From its final event to its exit."""
     line_cap: int = LINE_CAP
     output_bytes: int = 2 * 1024**3
-    """What it may print: one that prints more is ended."""
+    """How much it may print before it is ended."""
     after_end_bytes: int = 8 * 1024**2
-    """How much of what it printed is still read once it was ended."""
+    """How much of its output is still read after we ended it."""
 
 
 class Supervisor:
@@ -56,12 +56,12 @@ class Supervisor:
         self.exited = anyio.Event()
         self.finishing = anyio.Event()
         self.said_all = anyio.Event()
-        """It exited and the grace is over: what stands in its files now is all."""
+        """It exited and the grace period is over: its output files are complete."""
         self.gone = anyio.Event()
 
     def end(self, by: EndedBy | None) -> None:
-        """End it, unless it ended or is being ended already. A turn whose final word was said is over:
-        whatever ends the process then, the turn was not cut short by it."""
+        """End it, unless it has ended or is being ended. After its final event the turn is complete: whatever
+        ends the process then does not interrupt the turn."""
         if not self._over.is_set():
             self._ended_by = None if self.finishing.is_set() else by
             self._over.set()
@@ -76,13 +76,13 @@ class Supervisor:
             self.end("timeout")
 
     async def see_off(self) -> None:
-        """Having said its final word it is expected to leave. If it stays, that is no failure of the turn."""
+        """After its final event it should exit. If it stays, it is ended, and the turn has not failed."""
         await self.finishing.wait()
         await anyio.sleep(self._limits.finish_s)
         self.end(None)
 
     async def supervise(self) -> None:
-        """Keeps the promise that nobody is left behind. Only the end of the event loop can interrupt it."""
+        """Make sure that no process is left behind. Only the end of the event loop can interrupt this."""
         try:
             with anyio.CancelScope(shield=True):
                 await self._see_through()
@@ -93,7 +93,7 @@ class Supervisor:
             self.gone.set()
 
     async def leave(self) -> None:
-        """The caller goes: end it if it still runs, and wait until nobody is left."""
+        """The caller leaves: end the process if it still runs, and wait until its group is gone."""
         self.end("cancelled")
         with anyio.CancelScope(shield=True):
             await self.gone.wait()

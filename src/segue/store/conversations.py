@@ -1,6 +1,6 @@
-"""Conversations: found by key, made by first use, listed with what their turns add up to.
+"""Conversations: found by key, created by first use, listed with the totals of their turns.
 
-Also the changes of what was said (edits, cuts, the epochs they raise), and which turn came out of which.
+Also the changes of the history (edits, cuts, the epochs they raise), and which turn came from which.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SQL = Queries("conversations")
 _SESSIONS = Queries("sessions")
 TITLE_LENGTH = 200
 _ROOM = 10
-"""No number behind a key takes more, so what is left of the longest key is common to all of them."""
+"""The most characters that ``~N`` adds to a key. The rest of a shortened key is the same for every number."""
 _HISTORY = Queries("history")
 _MESSAGES = Queries("messages")
 _TURNS = Queries("turns")
@@ -39,7 +39,7 @@ class Conversations(Copies):
         return None if row is None else conversation_of(row)
 
     def conversations(self) -> list[Summary]:
-        """All of them, the one that was used last first."""
+        """All conversations, the last used first."""
         with self._db.reading():
             found = {row[0]: conversation_of(row) for row in self._db.all(_SQL.every)}
             counts = self._message_counts()
@@ -70,12 +70,12 @@ class Conversations(Copies):
         return sorted(summaries, key=lambda s: (s.last_used_ms, s.conversation.id), reverse=True)
 
     def rewrites(self, conversation_id: str) -> int:
-        """How often something that was said was changed: while this stays, all that was said stands."""
+        """How often the history was changed. As long as this is the same, earlier messages are unchanged."""
         row = self._db.one(_SQL.rewrites, id=conversation_id)
         return 0 if row is None else int(row[0])
 
     def grant(self, conversation_id: str, voice: Voice) -> Grant:
-        """What a voice was told it may do. What cannot be understood any more grants nothing."""
+        """What a voice was allowed to do. A grant that cannot be decoded any more counts as empty."""
         row = self._db.one(_SQL.granted, conversation=conversation_id, agent=voice.agent, role=voice.role)
         return Grant() if row is None else from_json(row[0], Grant) or Grant()
 
@@ -85,7 +85,7 @@ class Conversations(Copies):
         said: Sequence[tuple[Message, str]],
         times: Sequence[int] = (),
     ) -> None:
-        """A whole conversation at once. ``times``: when each was said, where that is known."""
+        """Add a whole conversation at once. ``times``: when each message was said, if known."""
         when = times or [conversation.created_ms] * len(said)
         rows = [(message, text, ms) for (message, text), ms in zip(said, when, strict=True)]
         with self._db.writing():
@@ -99,20 +99,20 @@ class Conversations(Copies):
         return next(name for number in itertools.count(2) if (name := numbered(key, number)) not in taken)
 
     def remove(self, conversation_id: str) -> None:
-        """All of it but the rows of its sessions, which belong to no conversation then, and the copies of
-        sessions that another conversation would go on with."""
+        """Remove all of it, except the rows of its sessions, which then belong to no conversation, and the
+        copies of sessions that another conversation would continue."""
         with self._db.writing():
             self._forget_copies(conversation_id)
             self._db.run(_SESSIONS.let_all_go, conversation=conversation_id)
             self._db.run(_SQL.remove, id=conversation_id)
 
     def _create(self, conversation: Conversation) -> None:
-        """Raises ``Misuse`` where the key is taken."""
+        """Raises ``Misuse`` if the key is taken."""
         if not self._db.run(_SQL.create, **msgspec.structs.asdict(conversation)):
-            raise Misuse(f'there is a conversation "{conversation.key}" already; choose another key')
+            raise Misuse(f'a conversation "{conversation.key}" already exists; choose another key')
 
     def _create_or_find(self, conversation: Conversation) -> Conversation:
-        """Whoever comes first makes it."""
+        """The conversation with this key; created if it does not exist."""
         self._db.run(_SQL.create, **msgspec.structs.asdict(conversation))
         row = self._db.one(_SQL.by_key, key=conversation.key)
         assert row is not None
@@ -131,11 +131,11 @@ class Conversations(Copies):
         self._db.run(_SQL.rewrite, id=conversation_id)
 
     def _touch(self, conversation_id: str, now_ms: int = 0) -> bool:
-        """Note that it was used, and keep other writers of it out until the end of the transaction."""
+        """Record that it was used, and block its other writers until the end of the transaction."""
         return self._db.run(_SQL.touch, id=conversation_id, now_ms=now_ms) == 1
 
     def _message_counts(self) -> dict[str, tuple[int, tuple[str, ...]]]:
-        """How many messages a conversation has, and its agents by their first one."""
+        """The number of messages of each conversation, and its agents in the order of their first message."""
         counts: dict[str, int] = {}
         first: dict[str, dict[str, int]] = {}
         for conversation_id, facts, count, place in self._db.all(_SQL.message_counts):
@@ -155,7 +155,7 @@ class Conversations(Copies):
 
 
 class History(Conversations):
-    """What was changed after it was said."""
+    """Changes of the history."""
 
     def edit(
         self,
@@ -165,7 +165,7 @@ class History(Conversations):
         removed: Sequence[str] = (),
         epochs: Sequence[Voice] = (),
     ) -> int:
-        """A new revision of a message; its number. ``removed``: the messages that go with it."""
+        """Store a new revision of a message. Returns its number. ``removed``: messages to drop with it."""
         text = storable(text)
         with self._db.writing():
             conversation_id = self._conversation_of(message_id)
@@ -183,7 +183,7 @@ class History(Conversations):
     def truncate(
         self, conversation_id: str, removed: Sequence[str], now_ms: int, epochs: Sequence[Voice] = ()
     ) -> None:
-        """These messages stand no longer. They are kept, marked with the time."""
+        """Drop these messages from the conversation. They are kept, marked with the time."""
         with self._db.writing():
             self._touch(conversation_id, now_ms)
             if removed:
@@ -199,7 +199,7 @@ class History(Conversations):
         now_ms: int,
         epochs: Sequence[Voice] = (),
     ) -> None:
-        """A message is run again, said as ``message`` says now; what came after it stands no longer."""
+        """Retry a message, addressed as ``message`` now is; what came after it is dropped."""
         with self._db.writing():
             self._touch(conversation_id, now_ms)
             self._note_change(conversation_id, "retry", message.id, removed, now_ms, run)
@@ -212,9 +212,9 @@ class History(Conversations):
         now_ms: int,
         risen: Callable[[Sequence[Message], Sequence[Message]], Sequence[Voice]],
     ) -> ChangeRow | None:
-        """Take the last change back, and say which it was; None: there is none, or something was said since.
+        """Undo the last change and return it; None: there is none, or something was said since.
 
-        Revisions get their old numbers back, so that what native sessions hold is compared as before.
+        Revisions get their old numbers back, so that they match what native sessions hold.
         """
         with self._db.writing():
             self._touch(conversation_id, now_ms)
@@ -243,17 +243,17 @@ class History(Conversations):
         return ChangeRow(**fields)
 
     def _answers(self, change: ChangeRow) -> set[str]:
-        """What a retry was answered: that goes with it, and does not count as said since."""
+        """The answer of a retry: it is dropped with it, and does not count as said since."""
         row = self._db.one(_TURNS.answer_of, id=change.run) if change.run is not None else None
         return {row[0]} if row is not None and row[0] is not None else set()
 
     def epochs(self, conversation_id: str) -> dict[Voice, int]:
-        """How often each voice's slice has changed; a voice that is not in it: never."""
+        """How often each voice's slice has changed; a missing voice: never."""
         rows = self._db.all(_HISTORY.epochs, conversation=conversation_id)
         return {Voice(agent, role): epoch for agent, role, epoch in rows}
 
     def descents(self, conversation_id: str) -> list[Descent]:
-        """What the turns of a conversation came out of, oldest first."""
+        """What the turns of a conversation came from, oldest first."""
         return [
             Descent(
                 run=run,
@@ -281,7 +281,7 @@ class History(Conversations):
     def _conversation_of(self, message_id: str) -> str:
         row = self._db.one(_MESSAGES.conversation_of, id=message_id)
         if row is None:
-            raise Misuse(f"there is no message {message_id}")
+            raise Misuse(f"message {message_id} does not exist")
         return str(row[0])
 
     def _note_change(
@@ -293,11 +293,11 @@ class History(Conversations):
         now_ms: int,
         run: str | None = None,
     ) -> None:
-        """How it was before a change, so that it can be taken back."""
+        """Record the state before a change, so that it can be undone."""
         was = self._db.one(_MESSAGES.as_it_is, id=message_id)
         last = self._db.one(_MESSAGES.last_place, conversation=conversation_id)
         if was is None or last is None:
-            raise Misuse(f"there is no message {message_id}")
+            raise Misuse(f"message {message_id} does not exist")
         self._db.run(
             _HISTORY.changed,
             id=clock.new_id(now_ms),

@@ -1,4 +1,4 @@
-"""Our own copies of native sessions: what each is made up of; on PostgreSQL also the pieces themselves."""
+"""Our own copies of native sessions: what each consists of; on PostgreSQL also the pieces themselves."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _EVER_MS = 1 << 62
 
 
 class KeptRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One copy. ``home`` is where the session was, on ``host``; the manifest's paths are below it."""
+    """One copy. ``home`` is where the session was, on ``host``; the manifest's paths are relative to it."""
 
     agent: str
     account: str
@@ -35,7 +35,7 @@ class KeptRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Totals(msgspec.Struct, frozen=True):
-    """Of all copies, in bytes as they are stored; and when the one was used that was not for the longest."""
+    """The stored size of all copies in bytes, and when the least recently used one was used."""
 
     packed: int
     garbage: int
@@ -63,7 +63,7 @@ class ChunkTable:
         return None if row is None else bytes(row[0])
 
     def delete(self, names: Iterable[str], unused_s: float) -> None:
-        """In order, so that two hosts do not wait for each other."""
+        """Delete unused pieces, in order, so that two hosts do not block each other."""
         unused = round(unused_s * 1000)
         self._db.many(_SQL.delete_chunk, [{"name": name, "unused_ms": unused} for name in sorted(names)])
 
@@ -72,18 +72,18 @@ class ChunkTable:
 
 
 class Copies(Sessions):
-    """Our own copies of native sessions. Each is known by its agent, account and native id."""
+    """Our own copies of native sessions, identified by agent, account and native id."""
 
     def session_copy(self, agent: str, account: str, native_id: str) -> KeptRow | None:
         row = self._db.one(_SQL.find, agent=agent, account=account, native_id=native_id)
         return None if row is None else _kept_of(row)
 
     def session_copies(self) -> list[KeptRow]:
-        """All copies, the one that was used last first."""
+        """All copies, the last used first."""
         return [_kept_of(row) for row in self._db.all(_SQL.every)]
 
     def save_copy(self, row: KeptRow, seen: KeptRow | None) -> bool:
-        """Instead of the copy that was seen. False: somebody else kept or dropped it meanwhile."""
+        """Replace the copy ``seen``. False: another process changed or dropped it in the meantime."""
         fields = msgspec.structs.asdict(row)
         if seen is None:
             return self._db.run(_SQL.add, **fields) == 1
@@ -95,8 +95,8 @@ class Copies(Sessions):
         return Totals(int(row[0]), int(row[1]), row[2])
 
     def drop_oldest_copies(self, used_before_ms: int, too_much: int, recent_ms: int) -> int:
-        """Drop what no conversation would go on with and nobody used since, and more until so many bytes are
-        saved: the oldest first, and last those that are needed or were used recently. How many."""
+        """Drop the copies that no conversation would continue and that were last used before then, and more
+        until ``too_much`` bytes are freed: the oldest first, needed or recent ones last. How many."""
         dropped, saved = 0, 0
         before_ms = _EVER_MS if too_much > 0 else used_before_ms
         for row in self._db.all(_SQL.oldest_first, before_ms=before_ms, recent_ms=recent_ms):
@@ -111,11 +111,11 @@ class Copies(Sessions):
         return [text for (text,) in self._db.all(_SQL.manifests)]
 
     def clear_copy_garbage(self) -> None:
-        """Note that it was collected."""
+        """Record that the garbage was collected."""
         self._db.run(_SQL.no_garbage)
 
     def move_session(self, conversation: str, pin: Pin, host: Host, home: str) -> None:
-        """The pinned session is on this host from now on."""
+        """Record that the pinned session is now on this host."""
         with self._db.writing():
             row, here = self._session_by_id(pin.session), {"host": host.name, "host_id": host.id}
             if row is not None:
@@ -123,11 +123,11 @@ class Copies(Sessions):
             self._save_pin(conversation, msgspec.structs.replace(pin, **here, home=home))
 
     def shared_chunks(self) -> ChunkTable | None:
-        """The pieces of copies, where hosts share the database. None: each host keeps them in files."""
+        """The pieces of copies, if hosts share the database. None: each host keeps them in files."""
         return ChunkTable(self._db) if self._db.shared else None
 
     def _forget_copies(self, conversation: str) -> None:
-        """Before a conversation goes: its copies go too, but not those that another one would go on with."""
+        """Before a conversation is removed: drop its copies, except those that another one would continue."""
         with self._db.writing():
             self._db.run(_SQL.forget, conversation=conversation)
             self._db.run(_SQL.hand_on, conversation=conversation)

@@ -3,13 +3,13 @@
     _SQL = Queries("turns")
     db.one(_SQL.by_id, id=turn_id)
 
-A connection serves one thread at a time; whoever comes second waits. Errors of the driver become
-``Broken``: one line that says which store, what is wrong and what to do. Texts are stored as UTF-8 without
-NUL, everything nested as JSON.
+A connection serves one thread at a time; others wait. Errors of the driver become ``Broken``: one line that
+says which store, what is wrong and what to do. Texts are stored as UTF-8 without NUL, everything nested as
+JSON.
 
-The queries stand in ``sql/``, one file per subject, read when the first of them is needed. The files are
+The queries are in ``sql/``, one file per subject, read when the first of them is needed. The files are
 written for aiosql (``-- name: by_id(id)^``, parameters as ``:name``), and a test reads them with it. At run
-time they are only cut up: importing aiosql takes longer than all the rest of a turn's start.
+time they are only split: importing aiosql takes longer than the rest of a turn's start.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 def storable(value: Any) -> Any:
-    """A parameter that both databases take; what no text may contain becomes U+FFFD."""
+    """A parameter that both databases accept; invalid characters become U+FFFD."""
     if not isinstance(value, str):
         return value
     if "\0" in value:
@@ -54,7 +54,7 @@ def to_json(value: Any) -> str:
 
 
 def from_json(text: str | None, kind: type[T]) -> T | None:
-    """What ``to_json`` wrote; None for what cannot be understood (any more)."""
+    """What ``to_json`` wrote; None if it cannot be decoded (any more)."""
     if text is None:
         return None
     try:
@@ -98,13 +98,13 @@ def read_queries(path: Path) -> dict[str, str]:
 
 @cache
 def pyformat(sql: str) -> str:
-    """``:name`` as ``%(name)s``, which is how psycopg wants it."""
+    """``:name`` as ``%(name)s``, the syntax of psycopg."""
     return re.sub(_QUOTED_OR_PARAMETER, lambda found: found[1] or f"%({found[2]})s", sql)
 
 
 @cache
 def spread(sql: str, count: int) -> str:
-    """``IN (:ids)`` with room for so many values: ``:ids0, :ids1, …``."""
+    """``IN (:ids)`` expanded for ``count`` values: ``:ids0, :ids1, …``."""
     return sql.replace(":ids", ", ".join(f":ids{n}" for n in range(count)))
 
 
@@ -126,17 +126,17 @@ Row = tuple[Any, ...]
 
 
 class Database:
-    """What the two databases share; each adds how to talk to its driver."""
+    """What the two databases have in common; each adds its driver."""
 
     name: ClassVar[str]
     shared: ClassVar[bool]
-    """Whether several hosts may use it."""
+    """Whether several hosts can use it."""
     BEGIN_WRITING: ClassVar[str]
     BEGIN_READING: ClassVar[str]
 
     def __init__(self, where: str) -> None:
         self.where = where
-        """How the store is called in sentences; never with a password."""
+        """The name of the store in messages; never with a password."""
         self._lock = RLock()
         self._depth = 0
 
@@ -151,7 +151,7 @@ class Database:
             return rows[0] if rows else None
 
     def run(self, sql: str, **values: Any) -> int:
-        """How many rows it changed."""
+        """Run a statement. Returns how many rows it changed."""
         with self._lock:
             count: int = self._execute(sql, _bound(values)).rowcount
             return count
@@ -177,13 +177,13 @@ class Database:
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """One transaction; within another one, a part of that."""
+        """One transaction; within another one, a part of it."""
         with self._transaction(self.BEGIN_WRITING):
             yield
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """Several reads of the same moment."""
+        """Several reads of the same snapshot."""
         with self._transaction(self.BEGIN_READING):
             yield
 
@@ -208,18 +208,18 @@ class Database:
         raise NotImplementedError
 
     def leave(self) -> None:
-        """The process ends now."""
+        """Called instead of ``close`` when the process ends."""
         self.close()
 
     def is_new(self) -> bool:
-        """Whether there is no schema of ours yet. Raises where the database is somebody else's."""
+        """Whether it has no schema of ours yet. Raises if the database belongs to another program."""
         raise NotImplementedError
 
     def lock_for_migration(self) -> None:
         """Within a writing transaction: keep every other migration out."""
 
     def words(self, ddl: str) -> str:
-        """A migration in this database's own words."""
+        """A migration in this database's own SQL dialect."""
         return ddl
 
     def _execute(self, sql: str, values: dict[str, Any]) -> Any:

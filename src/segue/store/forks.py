@@ -1,7 +1,7 @@
-"""What a conversation begins with or takes in: a copy of another one, or a session no turn of it made.
+"""What a conversation starts with or imports: a copy of another one, or a session that no turn of it made.
 
-A fork is a conversation of its own that begins with a copy of another, and may use its native sessions. A
-session that no turn of the conversation made is somebody else's, or a repaired copy.
+A fork is a separate conversation that starts with a copy of another, and can use its native sessions. A
+session that no turn of the conversation made comes from outside Segue, or is a repaired copy.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _CONVERSATIONS = Queries("conversations")
 _TURNS = Queries("turns")
 _EVENTS = Queries("events")
 COPIED = "fork"
-"""How a turn came about that is only the copy of another conversation's: it counts in no sum."""
+"""Marks a turn that was copied from another conversation: it is not counted in totals."""
 
 
 class Adoption(msgspec.Struct, frozen=True, kw_only=True):
-    """What is taken in, and the session it is taken from. ``held`` begins at ``held_from``."""
+    """The imported messages, and the session they come from. ``held`` begins at ``held_from``."""
 
     said: Sequence[tuple[Message, str, int]]
     session: SessionRow
@@ -42,7 +42,7 @@ class Adoption(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Successor(msgspec.Struct, frozen=True, kw_only=True):
-    """The session that a pin points to instead, and why."""
+    """The session that a pin points to from now on, and why."""
 
     session: str
     """Our own id for it."""
@@ -52,14 +52,14 @@ class Successor(msgspec.Struct, frozen=True, kw_only=True):
     how: str
     reason: str
     changed: bool = True
-    """It differs from the one before in more than its id."""
+    """It differs from the previous one in more than its id."""
 
 
 class Forks(Conversations):
-    """What a conversation begins with or takes in. ``Store`` makes one when it is needed."""
+    """Forking, adopting and repinning. ``Store`` makes one when it is needed."""
 
     def adopt(self, conversation_id: str, adoption: Adoption, now_ms: int) -> None:
-        """In one transaction: the messages get their places behind those that stand."""
+        """In one transaction: the messages get their places after the current ones."""
         with self._db.writing():
             self._touch(conversation_id, now_ms)
             self._insert_messages(conversation_id, adoption.said, first_place=None)
@@ -72,7 +72,7 @@ class Forks(Conversations):
     def repin(self, conversation_id: str, pin: Pin, successor: Successor, now_ms: int) -> None:
         """The pinned session holds the same as before under another id; the old one is retired.
 
-        Where its messages end is known of the last one only.
+        Only the anchor of its last message is known.
         """
         with self._db.writing():
             row = self._session_by_id(pin.session)
@@ -134,7 +134,7 @@ class Forks(Conversations):
         return new
 
     def _copy(self, conversation_id: str, row: Row, renamed: dict[str, str]) -> Message:
-        """Its number of revision stays, so that it can be compared with what a session holds."""
+        """A copy of a message with the same revision number, so that it matches what a session holds."""
         message_id, facts, revision = row[:3]
         known = read_facts(facts)
         return Message(
@@ -150,7 +150,7 @@ class Forks(Conversations):
     def _fork_failures(
         self, old: Conversation, new: Conversation, renamed: dict[str, str], ids: Callable[[], str]
     ) -> None:
-        """What came of the messages that have no answer: whoever goes on in the fork is told of it too."""
+        """Copy the failed runs of unanswered messages, so that the fork's agents are told about them too."""
         failed: dict[str, list[TurnRow]] = {}
         for row in map(turn_of, self._db.all(_TURNS.came_to_nothing, conversation=old.id)):
             failed.setdefault(row.message, []).append(row)
@@ -178,7 +178,7 @@ class Forks(Conversations):
         renamed: dict[str, str],
         ids: Callable[[], str],
     ) -> None:
-        """The fork's own row for a session it shares, with what the fork knows of it; none if nothing."""
+        """Add the fork's own row for a shared session, unless the fork has none of its messages."""
         session = None if pin is None else self._session_by_id(pin.session)
         if pin is None or session is None:
             return
@@ -219,11 +219,11 @@ def _upto(rows: list[Row], upto: str | None) -> list[Row]:
     for n, row in enumerate(rows, 1):
         if row[0] == upto:
             return rows[:n]
-    raise Misuse(f"message {upto} does not stand in this conversation")
+    raise Misuse(f"message {upto} is not in this conversation")
 
 
 def _known(held: tuple[Held, ...], renamed: dict[str, str]) -> list[Held]:
-    """What is held, up to the first message that the fork has no copy of."""
+    """What is held, up to the first message that the fork does not have."""
     kept = []
     for item in held:
         if item.message not in renamed:

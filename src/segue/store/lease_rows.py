@@ -1,7 +1,7 @@
 """One writer: a row per conversation and per native session, taken by compare-and-swap on its token.
 
-Who is dead is for the caller to judge, who knows processes; ages are told by the database's clock alone. Of
-all that try to take a lease at the same moment, in whatever process or host, exactly one gets it.
+The caller, who knows processes, judges whether a holder is dead; ages are measured by the database's clock
+alone. If several processes try to take a lease at the same moment, on any host, exactly one gets it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from segue.system import clock
 RENEW_S = 5
 """How often its owner renews it."""
 DEAD_S = 20
-"""After how long without that nobody counts on the owner any more."""
+"""Without a renewal for this long, the owner counts as dead."""
 
 Verdict = Literal["alive", "dead", "orphan"]
 Judge = Callable[[LeaseRow], Verdict]
@@ -29,14 +29,14 @@ _TRIES = 100
 
 
 class Taken(msgspec.Struct, frozen=True):
-    """It is ours. ``previous``: whose it was, when it was taken over, so that what runs can be adopted."""
+    """The lease is ours. ``previous``: the dead holder it was taken from, whose process can be adopted."""
 
     claim: Claim
     previous: LeaseRow | None = None
 
 
 class Busy(msgspec.Struct, frozen=True):
-    """Somebody who lives has it."""
+    """A live process holds the lease."""
 
     holder: LeaseRow
 
@@ -45,7 +45,7 @@ class Leases(Section):
     """The rows of all leases."""
 
     def take_lease(self, name: str, owner: Owner, judge: Judge) -> Taken | Busy:
-        """Take the lease if it is free, or its owner is dead by ``judge``."""
+        """Take the lease if it is free, or if ``judge`` says that its owner is dead."""
         held = None
         for _ in range(_TRIES):
             held = self.lease(name)
@@ -58,29 +58,29 @@ class Leases(Section):
         return Busy(held)
 
     def lease(self, name: str) -> LeaseRow | None:
-        """Who has it now."""
+        """The current holder."""
         row = self._db.one(_SQL.find, name=name)
         return None if row is None else _lease_of(row)
 
     def clock_ms(self) -> int:
-        """The time by the clock that ages are told by."""
+        """The time of the database's clock, by which ages are measured."""
         row = self._db.one(_SQL.now)
         return int(row[0]) if row is not None else 0
 
     def renew_lease(self, claim: Claim) -> bool:
-        """Whether it is still theirs. Within a transaction nobody can take it before that is over."""
+        """Renew it. False: it is not ours any more. It cannot be taken before the transaction ends."""
         return self._db.run(_SQL.renew, **msgspec.structs.asdict(claim)) == 1
 
     def note_group(self, claim: Claim, group: str | None) -> bool:
-        """Note the run directory of what writes under this lease. It outlives a take-over."""
+        """Record the run directory of the attempt that writes under this lease. It survives a takeover."""
         return self._db.run(_SQL.note_group, **msgspec.structs.asdict(claim), process_group=group) == 1
 
     def release_lease(self, claim: Claim) -> bool:
-        """Give it back. False: it was not ours any more."""
+        """Release it. False: it was not ours any more."""
         return self._db.run(_SQL.release, **msgspec.structs.asdict(claim)) == 1
 
     def _swap(self, name: str, owner: Owner, held: LeaseRow | None) -> Claim | None:
-        """None: somebody was faster."""
+        """Take the lease from ``held``. None: another process was faster."""
         mine = {"name": name, "token": clock.random_hex(16), "owner": to_json(owner)}
         with self._db.writing():
             self._db.run(_SQL.next_generation)
@@ -92,7 +92,7 @@ class Leases(Section):
         return None if row is None else row.claim
 
     def _drop_lease(self, name: str) -> None:
-        """Whoever had it is dead, and nobody takes it over."""
+        """Delete the lease of a dead process without taking it over."""
         self._db.run(_SQL.drop, name=name)
 
 

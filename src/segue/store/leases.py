@@ -1,8 +1,8 @@
-"""One writer: holds a lease for as long as a turn needs it, or waits for whoever holds it.
+"""One writer: holds a lease for as long as a turn needs it, or waits for its holder.
 
 A lease is a row in the store that all machines see, renewed in the background, and on this machine also a
-file lock. It passes on when its holder is dead. What the holder had started may live on: whoever takes the
-conversation over adopts it; whoever only wants its native session waits for it.
+file lock. It can be taken over when its holder is dead. A process that the holder started may still be alive:
+whoever takes the conversation over adopts it; whoever only needs its native session waits for it.
 """
 
 from __future__ import annotations
@@ -32,27 +32,27 @@ from segue.system import processes
 from segue.system.processes import machine_id, this_process
 
 SEEN_S = 2 * lease_rows.RENEW_S
-"""So long we must have seen ourselves that a holder elsewhere stands still: the store may have been away."""
+"""How long we must have seen ourselves that a remote holder does not renew: the store may have been away."""
 SURELY_DEAD_S = 120
-"""After so long by the store's clock alone."""
-OVERTAKEN = "another process took the conversation over while this one stood still"
+"""After this long the store's clock alone is enough."""
+OVERTAKEN = "another process took the conversation over while this one was suspended"
 POLL_S = (0.05, 0.5)
-"""How often a busy lease is asked for: at first, and when it takes long."""
+"""The pause between two tries for a busy lease: at first, and at most."""
 AWAY_S = 45.0
-"""So long the store may be away while somebody waits."""
+"""How long the store may be away while a process waits."""
 _HELD: set[str] = set()
 """The tokens of the leases that this process holds."""
 
 
 def judge(row: LeaseRow, host: Host) -> Verdict:
-    """Whether the holder of a lease lives; ``orphan``: it does not, but what it had started does.
+    """Whether the holder of a lease is alive; ``orphan``: it is dead, but a process that it started is alive.
 
-    A holder that cannot be seen from here is judged by how long it has been silent.
+    A holder that cannot be seen from here is judged by the time since its last renewal.
     """
     lives = processes.owner_lives(row.owner, host, row.silent_ms)
     if lives is None:
         lives = row.silent_ms < lease_rows.DEAD_S * 1000
-    elif row.owner.pid == os.getpid() and row.token not in _HELD:  # we have let go of it
+    elif row.owner.pid == os.getpid() and row.token not in _HELD:  # we have released it
         lives = False
     if lives:
         return "alive"
@@ -61,14 +61,14 @@ def judge(row: LeaseRow, host: Host) -> Verdict:
 
 
 class LeaseLock:
-    """A lease that is ours: what we show for it, and the file lock."""
+    """A lease that is ours: the claim and the file lock."""
 
     def __init__(self, store: Store, claim: Claim, lock: int) -> None:
         self._store, self.claim, self._lock = store, claim, lock
         _HELD.add(claim.token)
 
     def let_go(self) -> None:
-        """Whatever fails here, the lease is not held any more: its row is one of a dead holder then."""
+        """Release the lease. If its row cannot be deleted, it counts as that of a dead holder."""
         _HELD.discard(self.claim.token)
         try:
             with suppress(Exception):
@@ -78,7 +78,7 @@ class LeaseLock:
 
 
 class Acquiring:
-    """Tries again and again, each time in a thread. Whoever is interrupted meanwhile has taken nothing."""
+    """Tries to take a lease, each time in a thread. If the caller is interrupted, nothing stays taken."""
 
     def __init__(self, store: Store, name: str, owner: Owner, locks: Path, adopts: bool) -> None:
         self._store, self._name, self._owner, self._adopts = store, name, owner, adopts
@@ -111,7 +111,7 @@ class Acquiring:
             return got
 
     def kept(self) -> LeaseLock:
-        """It is the caller's from now on."""
+        """Pass the lease to the caller."""
         lock, self._lock = self._lock, None
         assert lock is not None
         return lock
@@ -142,7 +142,7 @@ class Acquiring:
         return "alive" if verdict == "orphan" and not self._adopts else verdict
 
     def _stands_still(self, row: LeaseRow) -> float:
-        """For how many seconds of our own the holder has not renewed it, while we looked all the time."""
+        """For how many seconds we have watched the holder without seeing a renewal."""
         now, seen = time.monotonic(), (row.token, row.renewed_ms)
         if seen != self._seen or now - self._looked_at > lease_rows.RENEW_S:
             self._seen, self._seen_at = seen, now
@@ -151,7 +151,7 @@ class Acquiring:
 
 
 class LeaseBusy(Exception):  # noqa: N818 - it is an answer, not an error
-    """The lease could not be had in time."""
+    """The lease could not be taken in time."""
 
     def __init__(self, holder: str) -> None:
         super().__init__(f"another turn is running ({holder})")
@@ -159,7 +159,7 @@ class LeaseBusy(Exception):  # noqa: N818 - it is an answer, not an error
 
 
 class Lease:
-    """A lease that is held. ``on_loss`` is called if somebody took it from us: we had not renewed it."""
+    """A lease that is held. ``on_loss`` is called if another process took it because we did not renew it."""
 
     def __init__(
         self,
@@ -175,11 +175,11 @@ class Lease:
 
     @property
     def claim(self) -> Claim:
-        """What we show for it wherever something is written that only its holder may write."""
+        """The proof for writes that only the holder may make."""
         return self._lock.claim
 
     def working_in(self, run_dir: Path) -> None:
-        """Note where the attempt is that now runs under the lease."""
+        """Record the directory of the attempt that now runs under the lease."""
         self._store.note_group(self.claim, str(run_dir))
 
     def renew(self) -> bool:
@@ -208,11 +208,11 @@ async def hold(
     adopts: bool = True,
     waiting: WaitingTurn | None = None,
 ) -> AsyncIterator[Lease]:
-    """Take the lease, waiting for its holder up to the moment ``until`` (monotonic). Raises ``LeaseBusy``.
+    """Take the lease, waiting for its holder until ``until`` (monotonic). Raises ``LeaseBusy``.
 
-    ``adopts``: the caller looks after what a dead holder has left running. ``waiting``: the sign to show
-    meanwhile. ``on_loss`` and ``on_beat``, which is called every second, are called in the renewer's thread;
-    the latter while the lease is held, and with ``waiting`` also while it is waited for.
+    ``adopts``: the caller takes care of what a dead holder left running. ``waiting``: shows others that this
+    turn waits. ``on_loss`` and ``on_beat`` are called in the renewer's thread; ``on_beat`` every second while
+    the lease is held, and with ``waiting`` also while waiting for it.
     """
     acquiring = Acquiring(store, name, owner, locks, adopts)
     lock = await _acquire(acquiring, until, on_wait, given_up, waiting, on_beat)
@@ -232,18 +232,18 @@ async def _acquire(
     waiting: WaitingTurn | None,
     on_beat: Callable[[], object] | None,
 ) -> LeaseLock:
-    pause, holder, heard_at = POLL_S[0], "", 0.0
+    pause, holder, answered_at = POLL_S[0], "", 0.0
     with acquiring:
         try:
             while True:
                 try:
                     got = await run_sync(acquiring.take)
-                except StoreAway:  # who waits anyway waits for the store, too
-                    if not holder or time.monotonic() > heard_at + AWAY_S:
+                except StoreAway:  # while waiting for the holder, wait for the store too
+                    if not holder or time.monotonic() > answered_at + AWAY_S:
                         raise
                     got = holder
                 else:
-                    heard_at = time.monotonic()
+                    answered_at = time.monotonic()
                 if isinstance(got, LeaseLock):
                     return acquiring.kept()
                 if time.monotonic() >= until or given_up():
@@ -264,7 +264,7 @@ async def _acquire(
 def alone(
     store: Store, name: str, *, host: Host, locks: Path, wait_s: float = 0, adopts: bool = False
 ) -> AbstractAsyncContextManager[Lease]:
-    """The lease for a moment of work that is no turn: nobody is told of a wait, and it is not given up."""
+    """The lease for short work outside a turn: waiting is not reported and cannot be cancelled."""
     return hold(
         store,
         name,
@@ -282,19 +282,19 @@ def alone(
 async def held_for_change(
     store: Store, conversation: Conversation, *, host: Host, locks: Path, wait_s: float
 ) -> AsyncIterator[None]:
-    """Hold the conversation while it is changed. Raises ``InUse`` when a turn of it runs."""
+    """Hold the conversation while it is changed. Raises ``InUse`` if a turn of it runs."""
     try:
         name = lease_name(conversation.id)
         async with alone(store, name, host=host, locks=locks, wait_s=wait_s, adopts=True):
             if attempt_runs(store, conversation.id, host):
-                raise LeaseBusy("one whose Segue was killed; segue run reads it to its end")
+                raise LeaseBusy("its Segue was killed; segue run follows it to its end")
             yield
     except LeaseBusy as busy:
         raise InUse(f"{conversation.key} cannot be changed now: {busy}") from None
 
 
 def attempt_runs(store: Store, conversation: str, host: Host) -> bool:
-    """Whether an attempt of a turn that is not settled still runs on this machine, whoever looks after it."""
+    """Whether an attempt of an unsettled turn still runs on this machine, with or without its Segue."""
     return any(
         processes.attempt_lives(Path(attempt.run_dir))
         for row in store.unsettled(conversation)
@@ -308,5 +308,5 @@ def lease_name(conversation: str) -> str:
 
 
 def native_lease(agent: str, host: Host, session: str) -> str:
-    """On a machine a session is one, from whichever home of Segue it is gone on with."""
+    """The same name for all homes of Segue on a machine, because they share the session."""
     return f"session:{agent}:{machine_id() or host.id or host.name}:{session}"

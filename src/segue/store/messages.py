@@ -1,6 +1,6 @@
-"""Messages, without their texts unless these are wanted; and the logins they were said under.
+"""Messages, with their texts only on request; and the logins they were said under.
 
-What was said before logins were told apart counts as said under the first login of its account.
+A message from before logins were recorded counts as said under the first login of its account.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _CONVERSATIONS = Queries("conversations")
 
 
 class Facts(msgspec.Struct, frozen=True, array_like=True):
-    """What never changes of a message. Few differ in a conversation: they are read once each."""
+    """The properties of a message. A conversation has only a few distinct ones, each decoded once."""
 
     sender: Sender
     agent: str
@@ -32,7 +32,7 @@ class Facts(msgspec.Struct, frozen=True, array_like=True):
 
 
 class _Seen(dict[str, tuple[Sender, Voice, str, tuple[str, ...], bool]]):
-    """Facts by their text, each understood once. ``marks``: what became of those under whom it was said."""
+    """Facts by their JSON, each decoded once. ``marks``: completes the marks with their logins."""
 
     def __init__(self, marks: Callable[[tuple[str, ...]], tuple[str, ...]]) -> None:
         self._marks = marks
@@ -50,27 +50,27 @@ class _Seen(dict[str, tuple[Sender, Voice, str, tuple[str, ...], bool]]):
 
 
 class Messages(Section):
-    """What was said, in the order of the conversation."""
+    """The messages of a conversation."""
 
     def messages(self, conversation_id: str) -> list[Message]:
-        """Those that stand and have their place, in order, without their texts."""
+        """The current messages that have their place, in order, without their texts."""
         return self._standing(conversation_id)
 
     def texts(self, ids: Sequence[str]) -> dict[str, str]:
-        """The texts as they read now; messages that are not there are left out."""
+        """The current texts; unknown messages are left out."""
         return dict(self._db.among(_SQL.texts, ids))
 
     def address(self, message: Message) -> None:
-        """It is said to this voice, under this account, from nothing or not."""
+        """Store the message's voice, account, login and ``blank`` flag."""
         with self._db.writing():
             self._readdress(message)
 
     def revisions(self, message_id: str) -> list[tuple[int, str, int]]:
-        """All that a message ever said: revision, text, and since when."""
+        """All revisions of a message: number, text, and since when."""
         return [(n, text, ms) for n, text, ms in self._db.all(_SQL.revisions, message=message_id)]
 
     def _see_logins(self, marks: Iterable[str]) -> None:
-        """Something is said under these. The first login of an account takes over the pins from before."""
+        """Record the logins of a message. The first login of an account takes over its older pins."""
         for each in marks:
             agent, account, login = mark_parts(each)
             fields = {"agent": agent, "account": account, "login": login}
@@ -78,12 +78,12 @@ class Messages(Section):
                 self._db.run(_LOGINS.own_pins, **fields)
 
     def _first_login(self, conversation_id: str, agent: str, account: str) -> str | None:
-        """In the conversation, else anywhere."""
+        """The login first seen in the conversation, else anywhere."""
         row = self._db.one(_LOGINS.first, conversation=conversation_id, agent=agent, account=account)
         return None if row is None else str(row[0])
 
     def _login_marks(self, conversation_id: str, under: tuple[str, ...]) -> tuple[str, ...]:
-        """Those of a message, each with its login as far as one was seen."""
+        """The marks of a message, each with its login if one was seen."""
         return told_apart(under, lambda agent, account: self._first_login(conversation_id, agent, account))
 
     def _standing(self, conversation_id: str) -> list[Message]:
@@ -117,7 +117,7 @@ class Messages(Section):
     def _insert_messages(
         self, conversation_id: str, said: Iterable[tuple[Message, str, int]], *, first_place: int | None
     ) -> None:
-        """Messages with their texts and times; placed from ``first_place`` on, or not at all."""
+        """Insert messages with their texts and times; placed from ``first_place`` on, or without a place."""
         rows: list[dict[str, Any]] = []
         texts: list[dict[str, Any]] = []
         for offset, (message, given, created_ms) in enumerate(said):
@@ -140,11 +140,11 @@ class Messages(Section):
         self._db.many(_SQL.revise, texts)
 
     def _place_message(self, message_id: str) -> None:
-        """After all others, if it has no place yet."""
+        """Place it after all others, if it has no place yet."""
         self._db.run(_SQL.place, id=message_id)
 
     def _remove_unplaced(self, message_id: str) -> None:
-        """A message that never stood in the conversation."""
+        """Remove a message that never had a place in the conversation."""
         self._db.run(_SQL.remove_unplaced, id=message_id)
 
 

@@ -1,10 +1,10 @@
 """Brings a store to the newest schema: numbered migrations, each applied once, in order, under a lock.
 
-    0001_start.sql           for both databases, in SQLite's words
-    0001_start.sqlite.sql    what only SQLite gets, after it
+    0001_start.sql           for both databases, in SQLite's dialect
+    0001_start.sqlite.sql    for SQLite only, run after it
 
-A migration only adds, so that nothing a store holds is lost, and never changes once it has been applied
-somewhere: its checksum stands in the store.
+A migration only adds, so that no stored data is lost, and never changes once it has been applied anywhere:
+its checksum is in the store.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ class Migration(NamedTuple):
 
 
 def known(directory: Path = MIGRATIONS) -> list[Migration]:
-    """What this program knows, oldest first."""
+    """The migrations that this program knows, oldest first."""
     names = sorted(name for name in os.listdir(directory) if name.count(".") == 1 and name.endswith(".sql"))
     return [Migration(int(name[:4]), name[5:-4], directory / name) for name in names]
 
 
 def migrate(db: Database, directory: Path = MIGRATIONS) -> None:
-    """Make the schema the newest. Where it is already, that is one look."""
+    """Bring the schema up to date. If it already is, that takes one query."""
     migrations = known(directory)
     newest = migrations[-1]
     if not db.is_new() and db.one(_SQL.newest) == (newest.version, checksum(newest.text(db.name))):
@@ -60,15 +60,15 @@ def checksum(text: str) -> str:
 def _compare(db: Database, applied: dict[int, str], migrations: list[Migration]) -> None:
     newest = migrations[-1].version
     if applied and max(applied) > newest:
-        said = f"was made by a newer Segue (schema {max(applied)}, this one knows {newest})"
+        problem = f"was made by a newer Segue (schema {max(applied)}, this one knows {newest})"
         raise Broken(
-            f"the store {db.where} {said}; install a newer one, or set SEGUE_HOME to another directory"
+            f"the store {db.where} {problem}; install a newer one, or set SEGUE_HOME to another directory"
         )
     for migration in migrations:
         found = applied.get(migration.version)
         if found is not None and found != checksum(migration.text(db.name)):
-            said = f"has another schema {migration.version} than this Segue (checksum {found})"
-            raise Broken(f"the store {db.where} {said}; install the Segue that made it, or a released one")
+            problem = f"has a different schema {migration.version} than this Segue (checksum {found})"
+            raise Broken(f"the store {db.where} {problem}; install the Segue that made it, or a released one")
 
 
 def _apply(db: Database, migration: Migration) -> None:

@@ -1,4 +1,4 @@
-"""PostgreSQL, by URL: tables in a schema of their own, ``segue``.
+"""PostgreSQL, by URL: tables in a separate schema, ``segue``.
 
 The only place that imports psycopg.
 """
@@ -20,7 +20,7 @@ try:
 except ImportError:
     raise Misuse('a PostgreSQL store needs psycopg: pip install "segue[postgres]"') from None
 
-_MIGRATING = 7_365_677_565  # any number that is ours: the name of the lock
+_MIGRATING = 7_365_677_565  # an arbitrary number: the key of the lock
 _WORDS = (
     (re.compile(r"\) STRICT(, WITHOUT ROWID)?(?=;$)", re.MULTILINE), ")"),
     (re.compile(r"\bINTEGER\b"), "BIGINT"),
@@ -36,16 +36,16 @@ _REACHABLE: dict[str, Any] = {
     "keepalives_count": 3,
     "tcp_user_timeout": 3 * WAIT_S * 1000,
 }
-"""So that a server that has gone without a word is noticed."""
+"""So that we notice if the server disappears without closing the connection."""
 ANSWER_S = 3.0 * WAIT_S
 """How long a statement may take; one that waits for a lock gives up before that."""
 
 
 class _Connection(psycopg.Connection[tuple[Any, ...]]):
-    """One that hangs up on a server that neither answers nor does so itself: nothing could be cancelled."""
+    """Closes itself if the server does not answer in time; nothing could be cancelled then."""
 
     patient = False
-    """A migration takes as long as it takes."""
+    """Set for migrations, which have no time limit."""
 
     def wait(self, gen: Generator[Any, Any, Any], *args: Any, **options: Any) -> Any:
         return super().wait(gen if self.patient else self._in_time(gen), *args, **options)
@@ -89,7 +89,7 @@ class Postgres(Database):
         return self.one(found) is None
 
     def lock_for_migration(self) -> None:
-        self._connection.patient = True  # until the next connection: whoever migrates does so once
+        self._connection.patient = True  # for this connection: a process migrates only once
         self.one("SELECT pg_advisory_xact_lock(:key)", key=_MIGRATING)
         if self.one("SELECT 1 FROM pg_namespace WHERE nspname = 'segue'") is None:
             self.run("CREATE SCHEMA segue")
@@ -117,7 +117,7 @@ class Postgres(Database):
         self._done(lambda: self._connection.cursor().executemany(query, rows))
 
     def _done(self, statement: Callable[[], Any]) -> Any:
-        """Once more on a new connection, if the old one is lost and nothing had begun on it."""
+        """Run the statement, if necessary a second time: on a new connection, outside a transaction."""
         try:
             return statement()
         except psycopg.Error as error:
@@ -130,7 +130,7 @@ class Postgres(Database):
             raise self._said(error) from error
 
     def _roll_back(self) -> None:
-        with suppress(psycopg.Error):  # a connection that is lost has rolled back by itself
+        with suppress(psycopg.Error):  # a lost connection is rolled back by the server
             if not self._connection.closed:
                 self._connection.rollback()
 

@@ -1,4 +1,4 @@
-"""Receipts of runs: a caller's key belongs to one run of a conversation, and to what was asked with it."""
+"""Receipts of runs: a caller's key belongs to one run of a conversation, and to one request."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ RECEIPT_MS = 30 * 24 * 3_600_000
 
 
 class Receipts(Section):
-    """Within the transaction that stores the run."""
+    """Used within the transaction that stores the run."""
 
     def _find_receipt(self, turn: TurnRow, receipt: Receipt | None) -> None:
-        """Raises ``KnownRun`` if the key has a run already; ``Misuse`` if that was asked something else."""
+        """Raise ``KnownRun`` if the key already has a run; ``Misuse`` if that was for another request."""
         if receipt is None or receipt.failed is not None:
             return
         self._db.run(_SQL.drop, before_ms=turn.started_ms - RECEIPT_MS)

@@ -14,7 +14,7 @@ from segue.core.usage import Context, Totals, Usage
 
 
 class Conversation(msgspec.Struct, frozen=True, kw_only=True):
-    """A dialogue under the user's own key. ``agent`` to ``cwd``: what was used last, for the next turn."""
+    """A dialogue under the user's own key. ``agent`` to ``cwd``: the last used, for the next turn."""
 
     id: str
     key: str
@@ -24,17 +24,17 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
     role: str = ""
     cwd: str = ""
     title: str = ""
-    """One that was given to it; where none was, lists show how it begins."""
+    """A title that was given to it; without one, lists show how it begins."""
     created_ms: int = 0
     updated_ms: int = 0
     forked_from: str | None = None
     """The key of the conversation it is a fork of."""
     forked_at: str | None = None
-    """The last message of that one which it has a copy of."""
+    """The last message of that conversation that was copied."""
 
 
 class Remembered(msgspec.Struct, frozen=True, kw_only=True):
-    """What a conversation's next turn takes where nothing else is said."""
+    """What a conversation's next turn uses unless told otherwise."""
 
     agent: str
     account: str = ""
@@ -44,35 +44,35 @@ class Remembered(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
-    """A conversation in a list, with what its turns add up to."""
+    """A conversation in a list, with the totals of its turns."""
 
     conversation: Conversation
     title: str = ""
     messages: int = 0
     agents: tuple[str, ...] = ()
-    """In the order in which they came in."""
+    """In the order of their first message."""
     last_used_ms: int = 0
     usage: Usage = Usage()
     cost_usd: float | None = None
     cost_estimated: bool = False
-    """Whether a part of it is; told only where that was asked for."""
+    """Whether a part of the cost is estimated."""
     saved_usd: float | None = None
     state: State | None = None
-    """Of its newest turn."""
+    """The state of its newest turn."""
     recovery: Recovery | None = None
-    """What the next turn does first; told by ``foreseen`` alone."""
+    """What the next turn does first; set by ``turns/projection.py`` only."""
     unfinished: bool = False
     """A turn of it waits or runs, or did when its process died."""
 
     @property
     def tokens(self) -> int | None:
-        """What was new: all tokens but those that a cache served."""
+        """The new tokens: all except those that a cache served."""
         known = [n for n in (self.usage.input, self.usage.cache_write, self.usage.output) if n is not None]
         return sum(known) if known else None
 
 
 class TurnRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A turn, from the moment its message was heard. ``told`` is what was said of it in the end."""
+    """A turn, from the moment its message was received. ``told`` is the turn as it was reported."""
 
     id: str
     conversation: str
@@ -89,35 +89,35 @@ class TurnRow(msgspec.Struct, frozen=True, kw_only=True):
     owner: Owner
     started_ms: int
     ended_ms: int | None = None
-    """None also where its process died unseen."""
+    """Also None if its process died unnoticed."""
     predicted_usd: float | None = None
     retry_of: str | None = None
     via: str = ""
-    """``run``: by a plain ``segue run``, whose repetition after a failure is its retry."""
+    """``run``: by a plain ``segue run``, which is a retry if the same text is sent after a failure."""
     recovery: Recovery | None = None
-    """What is left to do about it; told by ``foreseen`` alone. It is not stored."""
+    """What remains to be done about it; set by ``turns/projection.py`` only, and not stored."""
 
 
 def telling(runs: Sequence[TurnRow]) -> TurnRow | None:
-    """Of the runs of a message without an answer: the newest that did something, or may have; else the last.
+    """Of the runs of an unanswered message: the newest that did something, or may have; else the last.
 
-    What an earlier run did is not undone by a later one that came to nothing.
+    What an earlier run did is not undone by a later one that did nothing.
     """
     acted = [run for run in runs if run.told is not None and run.told.tools_run != 0]
     return (acted or [*runs])[-1] if runs else None
 
 
 class Receipt(msgspec.Struct, frozen=True, kw_only=True):
-    """A caller's key for a run, and a digest of what is asked with it."""
+    """A caller's key for a run, and a digest of the request."""
 
     key: str
     body: str
     failed: str | None = None
-    """The run of this key that failed just before, if the same call tries again."""
+    """The run of this key that just failed, if the same call retries it."""
 
 
 class KnownRun(Exception):  # noqa: N818 - it is an answer, not an error
-    """The key belongs to a run that is there already."""
+    """The key belongs to an existing run."""
 
     def __init__(self, run: str) -> None:
         super().__init__(run)
@@ -125,7 +125,7 @@ class KnownRun(Exception):  # noqa: N818 - it is an answer, not an error
 
 
 class ChangeRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A change of what was said that can be taken back: how it was before."""
+    """A change of the history, with the previous values, so that it can be undone."""
 
     id: str
     kind: Literal["edit", "truncate", "retry"]
@@ -139,7 +139,7 @@ class ChangeRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AttemptRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One run of the CLI: written before it starts, with all that is needed to adopt it."""
+    """One run of the CLI: written before it starts, with everything needed to adopt it."""
 
     id: str
     turn: str
@@ -149,12 +149,12 @@ class AttemptRow(msgspec.Struct, frozen=True, kw_only=True):
     """Our own id of the native session."""
     resumed_from: str | None = None
     new_id: str | None = None
-    """The native id it is meant to get."""
+    """The native id it is supposed to get."""
     run_dir: str
     task: bytes = b"{}"
-    """JSON of whoever runs it: what is left of the plan if its directory is lost. Until it is settled."""
+    """A short form of the plan as JSON, in case its directory is lost. Kept until it is settled."""
     process: str | None = None
-    """JSON of the process, once it is started."""
+    """The process as JSON, once it is started."""
     outcome: str | None = None
     native_id: str | None = None
     usage: Usage = Usage()
@@ -165,7 +165,7 @@ class AttemptRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A native session that we made or went on with. A retired one keeps its id, and the reason."""
+    """A native session that we made or continued. A retired one keeps its id, and the reason."""
 
     id: str
     agent: str
@@ -181,18 +181,18 @@ class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
     retired_ms: int | None = None
     retired_reason: str | None = None
     parent: str | None = None
-    """Our id of the session it came out of."""
+    """Our id of the session it was made from."""
     how: str
-    """The mode it was made by."""
+    """The mode that made it."""
     intended: bool = False
-    """The id was chosen by us and is not confirmed yet."""
+    """We chose the id, and it is not confirmed yet."""
     totals: Totals = Totals()
     context: Context = Context()
     host_id: str | None = None
 
 
 class LineageRow(msgspec.Struct, frozen=True, kw_only=True):
-    """Which turn came out of which."""
+    """Which turn came from which."""
 
     child: str
     parent: str | None = None
@@ -203,24 +203,24 @@ class LineageRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Descent(msgspec.Struct, frozen=True, kw_only=True):
-    """What a turn came out of, with the names that users know."""
+    """What a turn came from, with the names that users know."""
 
     run: str
     kind: LineageKind
     parent: str | None
-    """The run it came out of; None: unknown, or it was no run of ours."""
+    """The run it came from; None: unknown, or not a run of ours."""
     parent_key: str | None
-    """The key of that one's conversation."""
+    """The key of that run's conversation."""
     voice: Voice
     session: str | None
     """The native session that it wrote."""
     parent_session: str | None
-    """The native session that it came out of."""
+    """The native session that it came from."""
     ms: int
 
 
 class Claim(msgspec.Struct, frozen=True):
-    """What the holder of a lease shows for it. The generation rises whenever a lease is taken."""
+    """Proof that a lease is held. The generation rises whenever a lease is taken."""
 
     name: str
     token: str
@@ -228,12 +228,12 @@ class Claim(msgspec.Struct, frozen=True):
 
 
 class Settlement(msgspec.Struct, frozen=True, kw_only=True):
-    """All that a turn's end changes; what is left out stays as it was."""
+    """Everything that the end of a turn changes; what is left out stays as it was."""
 
     turn: TurnRow
     """In its final state."""
     lease: Claim | None = None
-    """Under which it is settled; None for a turn that never had one."""
+    """The lease under which it is settled; None for a turn that never had one."""
     answer: tuple[Message, str] | None = None
     session: SessionRow | None = None
     held: tuple[Held, ...] | None = None
@@ -251,7 +251,7 @@ class Settlement(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LogRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A message as the log shows it; ``n`` is what people call it by, 0: it has no place (yet)."""
+    """A message in the log; ``n`` is the number that users give, 0: it has no place (yet)."""
 
     n: int
     id: str
@@ -265,11 +265,11 @@ class LogRow(msgspec.Struct, frozen=True, kw_only=True):
     created_ms: int
     edited_ms: int | None = None
     turn: TurnRow | None = None
-    """The turn that gave this answer, or the newest one that left this message without any."""
+    """The turn that gave this answer, or the newest one that left this message unanswered."""
 
 
 class LeaseRow(msgspec.Struct, frozen=True, kw_only=True):
-    """Who may write. ``group``: JSON of the process group that writes for them."""
+    """Who may write. ``group``: the run directory of the attempt that writes for them."""
 
     name: str
     token: str
@@ -279,7 +279,7 @@ class LeaseRow(msgspec.Struct, frozen=True, kw_only=True):
     taken_ms: int
     renewed_ms: int
     silent_ms: int = 0
-    """For how long it had not been renewed when it was looked at. All times are the database's."""
+    """The time since its last renewal when it was read. All times are the database's."""
 
     @property
     def claim(self) -> Claim:

@@ -1,7 +1,7 @@
 """Renews all the leases of a store in one thread, and calls their holders once a second.
 
-The thread runs while there is a lease to renew. It belongs to a store and not to the whole process, because
-a database that does not answer must not cost the leases of another one; a process has one store as a rule.
+The thread runs while there is a lease to renew. Each store has its own thread, so that a database that does
+not answer does not cost the leases of another one; usually a process has one store.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from contextlib import suppress
 from segue.store.lease_rows import RENEW_S
 
 BEAT_S = 1
-"""How often a holder is called that wants to be."""
+"""How often a holder's ``on_beat`` is called."""
 
 
 class Renewal:
-    """One lease that is to be renewed, and whom to call.
+    """One lease to renew, with its callbacks.
 
-    ``renew`` answers whether the lease is still held. If it is not, ``on_loss`` is called, and that is the
-    end of it. ``on_beat`` is called every ``beat_s`` seconds. All three are called in the renewer's thread
-    and must be short. What they raise is ignored: the store may be away for a moment.
+    ``renew`` returns whether the lease is still held. If it is not, ``on_loss`` is called, and nothing more
+    after it. ``on_beat`` is called every ``beat_s`` seconds. All three are called in the renewer's thread and
+    must be short. Their exceptions are ignored: the store may be away for a moment.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class Renewal:
 
     @property
     def due_at(self) -> float:
-        """When it is to be called next, on the monotonic clock."""
+        """When ``call`` is due next, on the monotonic clock."""
         return min(self._renew_at, self._beat_at)
 
     def call(self) -> bool:
@@ -59,7 +59,7 @@ class Renewal:
 
     def _held(self) -> bool:
         held = True
-        with suppress(BaseException):  # the next try will tell
+        with suppress(BaseException):  # the next try will show
             held = self._renew()
         if not held and self._on_loss is not None:
             with suppress(BaseException):
@@ -68,7 +68,7 @@ class Renewal:
 
 
 class Renewer:
-    """The renewals of one store. It may be used from any thread."""
+    """The renewals of one store. It can be used from any thread."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -85,7 +85,7 @@ class Renewer:
             self._changed.notify_all()
 
     def remove(self, renewal: Renewal) -> None:
-        """Nothing of it is called any more once this returns."""
+        """None of its callbacks is called once this returns."""
         with self._changed:
             if renewal in self._renewals:
                 self._renewals.remove(renewal)
@@ -103,7 +103,7 @@ class Renewer:
                 self._changed.notify_all()
 
     def _next(self) -> Renewal | None:
-        """The next one that is due, when it is; None when none is left."""
+        """Wait for the next renewal that is due; None if none is left."""
         with self._changed:
             while self._renewals:
                 first = min(self._renewals, key=lambda each: each.due_at)

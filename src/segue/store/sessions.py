@@ -23,7 +23,7 @@ class Sessions(Messages):
         return next(filter(host.has, rows), None)
 
     def sessions(self, conversation_id: str | None = None) -> list[SessionRow]:
-        """Of one conversation, or all there are; the one that was used last first."""
+        """Those of one conversation, or all; the last used first."""
         if conversation_id is None:
             rows = self._db.all(_SQL.every)
         else:
@@ -33,9 +33,9 @@ class Sessions(Messages):
     def pin(
         self, conversation_id: str, voice: Voice, account: str, login: str | None = None, *, held: bool = True
     ) -> Pin | None:
-        """With all that its session holds, if wanted. One that cannot be read any more counts as none.
+        """The pin of a voice, with what its session holds unless ``held`` is false; None if it is unreadable.
 
-        A pin from before logins were told apart is that of the login that was first seen.
+        A pin from before logins were recorded belongs to the login that was seen first.
         """
         who = {"role": voice.role, "agent": voice.agent, "account": account}
         with self._db.reading():
@@ -49,17 +49,17 @@ class Sessions(Messages):
             return msgspec.structs.replace(pin, held=self.held_by(pin.session))
 
     def pins(self, conversation_id: str) -> list[Pin]:
-        """All of them, without what they hold; the newest success first."""
+        """All pins, without what their sessions hold; the newest success first."""
         rows = self._db.all(_SQL.pins, conversation=conversation_id)
         return [pin for row in rows if (pin := pin_of(row)) is not None]
 
     def note_session(self, session: SessionRow) -> None:
-        """A session that no turn made, and no conversation has yet."""
+        """Store a session that no turn made and that belongs to no conversation yet."""
         with self._db.writing():
             self._save_session(session)
 
     def all_pins(self) -> dict[str, str]:
-        """Our ids of the sessions that are pinned, each with the key of its conversation."""
+        """Our ids of the pinned sessions, each with the key of its conversation."""
         return dict(self._db.all(_SQL.every_pin))
 
     def tried(self, host: Host) -> set[tuple[str, str]]:
@@ -71,16 +71,16 @@ class Sessions(Messages):
         }
 
     def pinned_by(self, agent: str, native_id: str) -> str | None:
-        """The key of a conversation that would go on with a session, on whatever host."""
+        """The key of a conversation that would continue a session, on any host."""
         row = self._db.one(_SQL.pinned_by, agent=agent, native_id=native_id)
         return None if row is None else str(row[0])
 
     def pinned_homes(self) -> list[str]:
-        """The homes of all sessions that are pinned, on whatever host."""
+        """The homes of all pinned sessions, on any host."""
         return [home for (home,) in self._db.all(_SQL.pinned_homes)]
 
     def under_way(self) -> set[tuple[str, str]]:
-        """(agent, native id) of the sessions in which attempts are at work, on whatever host."""
+        """(agent, native id) of the sessions with running attempts, on any host."""
         rows = self._db.all(_SQL.under_way)
         return {(agent, native) for agent, *ids in rows for native in ids if native is not None}
 
@@ -105,7 +105,7 @@ class Sessions(Messages):
         return tuple([Held(m, r, anchor, second == 1, mends == 1) for m, r, anchor, second, mends in rows])
 
     def _hold(self, session_id: str, first: int, items: Iterable[Held]) -> None:
-        """What the session holds from ``first`` on is this."""
+        """Replace what the session holds from ``first`` on."""
         self._db.run(_SQL.let_go, session=session_id, seq=first)
         rows = [
             {

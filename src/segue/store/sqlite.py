@@ -43,7 +43,7 @@ class SQLite(Database):
             self._connection.close()
 
     def leave(self) -> None:
-        """Writing the log back into the file would take longer than a small turn: it may wait."""
+        """Writing the WAL back into the file would take longer than a small turn: a later process does it."""
         _LEFT.append(self._connection)
 
     def is_new(self) -> bool:
@@ -59,7 +59,7 @@ class SQLite(Database):
         self._execute("PRAGMA foreign_keys = ON", {})
 
     def _to_wal(self) -> None:
-        """The mode stays with the file. SQLite does not wait by itself while another process changes it."""
+        """The file keeps this mode. SQLite itself does not wait while another process changes it."""
         until = time.monotonic() + WAIT_S
         while True:
             try:
@@ -97,14 +97,14 @@ class SQLite(Database):
         if code == "SQLITE_NOTADB":
             return self._broken(f"is not a database; {_AWAY}")
         if code.startswith("SQLITE_CORRUPT"):
-            return self._broken(f"is damaged ({error}); {_AWAY}, and keep it: most of it can be saved")
+            return self._broken(f"is damaged ({error}); {_AWAY}, and keep it: most of it can be recovered")
         if _is_busy(error):
             return self._away(f"is busy: another program has been writing for {WAIT_S} s; try again")
         return self._broken(f"cannot be used: {error}")
 
 
 def _now_ms() -> int:
-    """The clock of this database: that of the machine it is a file of."""
+    """The clock of this database: that of the machine."""
     return clock.now_ms()
 
 
@@ -113,7 +113,8 @@ def _is_busy(error: sqlite3.Error) -> bool:
 
 
 def _make_file(path: Path) -> None:
-    """An empty file, for this user alone, is an empty database; SQLite would make it for everyone to read."""
+    """Create an empty file for this user alone, which is an empty database. SQLite's own would be readable by
+    everyone."""
     try:
         if not path.parent.exists():
             os.makedirs(path.parent, mode=0o700, exist_ok=True)

@@ -4,7 +4,7 @@
 
 Synchronous, one connection, safe to call from any thread (one after the other). ``Store`` is made of
 sections, one per subject. Each inherits from those that it uses: messages, sessions, copies, conversations,
-turns. Nobody outside this package sees the connection.
+turns. The connection is private to this package.
 """
 
 from __future__ import annotations
@@ -28,46 +28,46 @@ if TYPE_CHECKING:
 
 _EVENTS = Queries("events")
 FORGET_AT_ONCE = 2_000
-"""So that nobody waits long, however much there is to forget."""
+"""How many events are deleted at a time, so that no caller waits long."""
 _SQL = Queries("messages")
 NO_PLACE = 0
-"""The number of a message that never stood in the conversation."""
+"""The number of a message that never had a place in the conversation."""
 
 
 class Events(Section):
-    """What happened in a turn, event by event; and what was found not to work, runtime by runtime."""
+    """The events of turns; and the capabilities that turned out not to work, by runtime."""
 
     def record(self, turn_id: str, rows: Sequence[tuple[int, int, str]]) -> None:
-        """Each: its number in the turn, the time, the event as JSON. One that is there already stays."""
+        """Each row: its number in the turn, the time, the event as JSON. An existing one is kept."""
         named = [{"turn": turn_id, "seq": seq, "ms": ms, "event": event} for seq, ms, event in rows]
         self._db.many(_EVENTS.record, named)
 
     def events(self, turn_id: str, after: int = 0) -> list[tuple[int, int, str]]:
-        """Those with a number above ``after``, in order."""
+        """The events with a number above ``after``, in order."""
         return [(seq, ms, event) for seq, ms, event in self._db.all(_EVENTS.after, turn=turn_id, seq=after)]
 
     def tool_events(self, answers: Sequence[str]) -> dict[str, list[str]]:
-        """By answer: the calls and results of tools in the turn that gave it, in order, as JSON."""
+        """By answer: the tool calls and results of the turn that gave it, in order, as JSON."""
         found: dict[str, list[str]] = {}
         for answer, event in self._db.among(_EVENTS.of_tools, answers):
             found.setdefault(answer, []).append(event)
         return found
 
     def forget_events(self, before_ms: int) -> int:
-        """Drop what is older of turns that are over, but for what tools did; how many, some at a time."""
+        """Drop older events of settled turns, except those of tools, a limited number at a time. How many."""
         return self._db.run(_EVENTS.forget, before_ms=before_ms, count=FORGET_AT_ONCE)
 
     def switch_off(self, runtime: str, capability: str, reason: str, ms: int) -> None:
-        """This program does not do what it says it can."""
+        """Record that this runtime does not have a capability that it claims."""
         self._db.run(_EVENTS.switch_off, runtime=runtime, capability=capability, reason=reason, ms=ms)
 
     def switched_off(self, runtime: str) -> dict[str, str]:
-        """The capabilities that are not to be used, each with the reason."""
+        """The capabilities that must not be used, each with the reason."""
         return dict(self._db.all(_EVENTS.switched_off, runtime=runtime))
 
 
 class Store(Settling, Events):
-    """Everything that is remembered, by subject; each method is one transaction."""
+    """Everything that is stored; each method is one transaction."""
 
     def __init__(self, source: Database | Store) -> None:
         """``source``: the connection, or another store to share its connection with."""
@@ -82,31 +82,31 @@ class Store(Settling, Events):
         now_ms: int,
         ids: Callable[[], str],
     ) -> Conversation:
-        """A new conversation with copies of the messages up to and with ``upto`` (None: all that stand).
+        """A new conversation with copies of the messages up to and including ``upto`` (None: all).
 
-        Its pins point to the same native sessions, as far as these hold what was copied. Raises ``Misuse``
-        where the key is taken.
+        Its pins point to the same native sessions, if these hold what was copied. Raises ``Misuse`` if the
+        key is taken.
         """
         from segue.store.forks import Forks
 
         return Forks(self._db).fork(conversation, new_key, upto, now_ms, ids)
 
     def adopt(self, conversation_id: str, adoption: Adoption, now_ms: int) -> None:
-        """Take a native session into a conversation: its messages stand behind those that are there."""
+        """Import a native session into a conversation: its messages come after the current ones."""
         from segue.store.forks import Forks
 
         Forks(self._db).adopt(conversation_id, adoption, now_ms)
 
     def repin(self, conversation_id: str, pin: Pin, successor: Successor, now_ms: int) -> None:
-        """The pin points to another session that holds the same; the one before is retired."""
+        """Point the pin to another session that holds the same; the previous one is retired."""
         from segue.store.forks import Forks
 
         Forks(self._db).repin(conversation_id, pin, successor, now_ms)
 
     def log(self, conversation_id: str, *, withdrawn: bool = False) -> list[LogRow]:
-        """Each message that stands, with the turn that gave it, or the newest that left it unanswered.
+        """The current messages, each with the turn that gave it, or the newest that left it unanswered.
 
-        ``withdrawn``: at their time also those that have no place, numbered 0.
+        ``withdrawn``: also those without a place, numbered 0, in the order of time.
         """
 
         with self._db.reading():
@@ -118,7 +118,7 @@ class Store(Settling, Events):
         self._db.close()
 
     def leave(self) -> None:
-        """Instead of closing it, where the process ends anyway: nothing is lost, and it costs nothing."""
+        """Used instead of ``close`` if the process ends anyway: nothing is lost, and it costs no time."""
         self._db.leave()
 
     def __enter__(self) -> Self:
@@ -130,7 +130,7 @@ class Store(Settling, Events):
         self.close()
 
     def _placed(self, conversation_id: str, turns: list[TurnRow]) -> list[LogRow]:
-        """See ``Store.log``. ``turns``: all of them, the newest last."""
+        """The messages with a place. ``turns``: all turns, the newest last."""
         rows = self._db.all(_SQL.whole, conversation=conversation_id)
         standing = {row[0] for row in rows}
         by_answer = {turn.answer: turn for turn in turns if turn.answer}
@@ -151,7 +151,7 @@ class Store(Settling, Events):
 
 
 def by_time(placed: Sequence[LogRow], unplaced: Sequence[LogRow]) -> list[LogRow]:
-    """One list: what has no place stands before the first that was said after it."""
+    """One list: a message without a place comes before the first one that was said after it."""
     merged, left = [], list(unplaced)
     for row in placed:
         while left and left[0].created_ms < row.created_ms:
@@ -180,7 +180,7 @@ def _row(n: int, row: Row, turn: TurnRow | None) -> LogRow:
 
 
 def open_store(url: str | None, path: Path) -> Store:
-    """The store at a PostgreSQL URL, else the SQLite file at ``path``; made, or brought up to date."""
+    """The store at a PostgreSQL URL, else the SQLite file at ``path``; created or updated if needed."""
     db = _connect(url, path)
     try:
         migrate(db)

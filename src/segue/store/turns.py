@@ -1,6 +1,6 @@
-"""Turns and their attempts, from the message that is heard to the end.
+"""Turns and their attempts, from the received message to the end.
 
-The end writes everything that a turn changes, in one transaction, once.
+The end writes everything that a turn changes, once, in one transaction.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _TURN_COLUMNS = (
 class Turns(History, Leases, Receipts):
     """Turns and their attempts."""
 
-    def hear(
+    def receive(
         self,
         conversation: Conversation,
         message: Message,
@@ -44,10 +44,10 @@ class Turns(History, Leases, Receipts):
         turn: TurnRow,
         receipt: Receipt | None = None,
     ) -> Conversation:
-        """Keep what the user said before all else: the message, without a place yet, and its turn.
+        """Store the user's message, without a place yet, and its turn, before anything else happens.
 
-        The conversation is made by first use of its key. Returns it as it is stored, which is another's
-        if that one was faster. Raises ``KnownRun`` where the receipt's key has a run already.
+        The conversation is created by first use of its key. Returns it as stored: another process may have
+        created it first. Raises ``KnownRun`` if the receipt's key already has a run.
         """
         with self._db.writing():
             stored = self._create_or_find(conversation)
@@ -60,8 +60,8 @@ class Turns(History, Leases, Receipts):
             self._keep_receipt(turn, receipt)
         return stored
 
-    def again(self, turn: TurnRow, receipt: Receipt | None = None) -> None:
-        """A turn for a message that is there already. Raises ``KnownRun`` as ``hear`` does."""
+    def add_retry(self, turn: TurnRow, receipt: Receipt | None = None) -> None:
+        """Store a turn for an existing message. Raises ``KnownRun`` as ``receive`` does."""
         with self._db.writing():
             self._touch(turn.conversation, turn.started_ms)
             self._find_receipt(turn, receipt)
@@ -70,25 +70,25 @@ class Turns(History, Leases, Receipts):
             self._note_retry(turn.id, turn.retry_of, turn.started_ms)
 
     def ask_cancel(self, turn_id: str) -> bool:
-        """Ask whoever runs the turn to end it. False: it is over, or there is none."""
+        """Ask the process that runs the turn to end it. False: it is over, or does not exist."""
         return self._db.run(_SQL.ask_cancel, id=turn_id, now_ms=clock.now_ms()) == 1
 
     def cancel_asked(self, turn_id: str) -> bool:
-        """Whether somebody wants the turn to end."""
+        """Whether the turn was asked to end."""
         row = self._db.one(_SQL.cancel_asked, id=turn_id)
         return row is not None and row[0] is not None
 
     @contextmanager
     def fenced(self, lease: Claim) -> Iterator[bool]:
-        """One transaction in which the lease is still ours. False: it is another's; nothing may be done."""
+        """One transaction in which the lease is still ours. False: it is not; nothing may be written."""
         with self._db.writing():
             yield self.renew_lease(lease)
 
     def place(self, turn_id: str, gone: Sequence[str] = ()) -> None:
-        """The turn begins: its message gets its place after all others, if it has none.
+        """Begin the turn: its message gets its place after all others, if it has none.
 
         Under the conversation's lease. ``gone``: turns whose process died while they waited. They never
-        began, so they are withdrawn: nobody is told of their messages.
+        began, so they are withdrawn: no agent sees their messages.
         """
         turn = self._must(turn_id)
         with self._db.writing():
@@ -100,7 +100,7 @@ class Turns(History, Leases, Receipts):
             self._db.run(_SQL.begin, id=turn_id)
 
     def merge(self, turn: TurnRow, earlier: TurnRow) -> TurnRow:
-        """What the turn was asked is what an earlier one was: it is a run of that message, its own goes."""
+        """Make the turn a retry of an earlier one with the same text: its own message is removed."""
         with self._db.writing():
             self._touch(turn.conversation)
             self._db.run(_SQL.merge, id=turn.id, message=earlier.message, retry_of=earlier.id)
@@ -117,7 +117,7 @@ class Turns(History, Leases, Receipts):
         return {message: sorted(each, key=lambda t: (t.started_ms, t.id)) for message, each in found.items()}
 
     def started(self, turn_id: str, mode: Mode, predicted_usd: float | None = None) -> None:
-        """How it goes about it, now that this is decided."""
+        """Record the mode, once it is decided."""
         self._db.run(_SQL.start, id=turn_id, mode=mode, predicted_usd=predicted_usd)
 
     def turn(self, turn_id: str) -> TurnRow | None:
@@ -125,22 +125,22 @@ class Turns(History, Leases, Receipts):
         return None if row is None else self._whole(turn_of(row))
 
     def turns(self, conversation_id: str, limit: int | None = None) -> list[TurnRow]:
-        """The newest last; at most ``limit`` of them. What is told of each is without its answer's text."""
+        """The newest last; at most ``limit`` of them. ``told`` comes without the text of the answer."""
         count = _ALL if limit is None else limit
         rows = self._db.all(_SQL.newest, conversation=conversation_id, count=count)
         return [turn_of(row) for row in reversed(rows)]
 
     def turns_of(self, conversation_id: str, agent: str, limit: int) -> list[TurnRow]:
-        """Those of one agent, as above."""
+        """The turns of one agent, as in ``turns``."""
         rows = self._db.all(_SQL.newest_of, conversation=conversation_id, agent=agent, count=limit)
         return [turn_of(row) for row in reversed(rows)]
 
     def unsettled(self, conversation_id: str) -> list[TurnRow]:
-        """Those that wait or run, oldest first."""
+        """The turns that wait or run, oldest first."""
         return [turn_of(row) for row in self._db.all(_SQL.unsettled, conversation=conversation_id)]
 
     def unplaced(self, conversation_id: str) -> list[TurnRow]:
-        """Those that have not begun; the oldest message first.
+        """The turns that have not begun; the oldest message first.
 
         They wait, or they were withdrawn and their message has no place.
         """
@@ -149,7 +149,7 @@ class Turns(History, Leases, Receipts):
         return sorted({t.id: t for t in found}.values(), key=lambda t: (t.message, t.started_ms, t.id))
 
     def attempting(self, attempt: AttemptRow) -> None:
-        """Note an attempt before it starts; and again, with its process, once it has."""
+        """Record an attempt before it starts; and a second time, with its process, once it has."""
         fields = msgspec.structs.asdict(attempt)
         fields |= {"usage": to_json(attempt.usage), "task": attempt.task.decode("utf-8", "replace")}
         self._db.run(_SQL.attempt, **fields)
@@ -164,7 +164,7 @@ class Turns(History, Leases, Receipts):
         tools_run: int | None,
         ended_ms: int,
     ) -> None:
-        """How it ended: ``ok`` or the kind of failure."""
+        """Record how it ended: ``ok`` or the kind of failure."""
         self._db.run(
             _SQL.attempted,
             id=attempt_id,
@@ -177,13 +177,13 @@ class Turns(History, Leases, Receipts):
         )
 
     def attempts(self, turn_id: str) -> list[AttemptRow]:
-        """In order."""
+        """The attempts of a turn, in order."""
         return [_attempt_of(row) for row in self._db.all(_SQL.attempts, turn=turn_id)]
 
     def left_by(self, session_id: str, rows: int, run: str) -> str | None:
-        """The turn, before this ``run``, that left a session holding so many rows; None: it was none of ours.
+        """The turn before ``run`` that left the session with this many rows; None: it was not a turn of ours.
 
-        A session of a fork, or a repaired copy, holds what the session holds that it came out of.
+        The session of a fork, or a repaired copy, holds what the session holds that it was made from.
         """
         sessions, row = [session_id], self._session_by_id(session_id)
         if row is not None and row.parent is not None:
@@ -205,16 +205,16 @@ class Turns(History, Leases, Receipts):
     def _must(self, turn_id: str) -> TurnRow:
         turn = self.turn(turn_id)
         if turn is None:
-            raise Misuse(f"there is no turn {turn_id} (any more)")
+            raise Misuse(f"turn {turn_id} does not exist (any more)")
         return turn
 
     def _whole(self, turn: TurnRow, text: str | None = None) -> TurnRow:
-        """With the ``text`` of its answer as it was given, which is stored among the messages alone."""
+        """The turn with the original ``text`` of its answer, which is only stored with the messages."""
         if turn.told is None or turn.answer is None or turn.told.text:
             return turn
         if text is None:
-            said = self._db.one(_SQL.answered, message=turn.answer)
-            text = said[0] if said is not None else ""
+            row = self._db.one(_SQL.answered, message=turn.answer)
+            text = row[0] if row is not None else ""
         return msgspec.structs.replace(turn, told=msgspec.structs.replace(turn.told, text=text))
 
     def _insert_turn(self, turn: TurnRow) -> None:
@@ -240,7 +240,7 @@ class Settling(Turns):
     """The end of a turn."""
 
     def settle(self, settlement: Settlement) -> bool:
-        """Write all of it, or nothing. False: somebody took the conversation over; they settle it, or did."""
+        """Write all of it, or nothing. False: another process took the conversation over and settles it."""
         turn = settlement.turn
         now_ms = turn.started_ms if turn.ended_ms is None else turn.ended_ms
         with self._db.writing():
@@ -298,13 +298,13 @@ def _final(settlement: Settlement) -> dict[str, Any]:
 
 
 def _told(told: Turn, settlement: Settlement) -> Turn:
-    """Without the answer's text, which stands among the messages: once is enough."""
+    """The report without the answer's text, which is stored with the messages."""
     same = settlement.answer is not None and settlement.answer[1] == told.text
     return msgspec.structs.replace(told, text="") if same else told
 
 
 def _spent(told: Turn | None) -> dict[str, Any]:
-    """What lists add up, in columns."""
+    """The columns that lists add up."""
     if told is None:
         names = "input cache_read cache_write output cost_usd saved_usd".split()
         return {**dict.fromkeys(names), "cost_estimated": 0}
@@ -317,14 +317,14 @@ def _holder(settlement: Settlement) -> str:
         return settlement.session.id
     if settlement.pin is not None:
         return settlement.pin.session
-    raise ValueError("what is held is held by a session: give it, or a pin")
+    raise ValueError("held needs a session or a pin")
 
 
 def turn_of(row: Row) -> TurnRow:
     fields = dict(zip(_TURN_COLUMNS, row, strict=True))
     voice = Voice(fields.pop("agent"), fields.pop("role"))
     told, owner = from_json(fields.pop("told"), Turn), from_json(fields.pop("owner"), Owner) or _NOBODY
-    if told is not None:  # what was told by an earlier version says less; the columns are the truth
+    if told is not None:  # a report of an earlier version may lack these; the columns are the truth
         told = msgspec.structs.replace(
             told, message=fields["message"], state=fields["state"], retry_of=fields["retry_of"]
         )

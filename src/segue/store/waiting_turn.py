@@ -1,6 +1,6 @@
-"""A turn that waits for another one shows that it does, by a lease of its own.
+"""A turn that waits for another one shows this by a separate lease.
 
-So everybody who shares the store can tell it from one whose process or host is dead.
+So every process that shares the store can tell it from one whose process or host is dead.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from segue.store.store import Store
 from segue.system import processes
 
 UNSEEN_MS = 10 * 60_000
-"""So long a run elsewhere may take from being heard to showing that it waits. When it was heard was told by
-its own clock, which may be wrong."""
+"""How long a run on another host may take from being received to showing that it waits. When it was received
+is measured by that host's clock, which may be wrong."""
 
 
 class WaitingTurn:
-    """The sign that a run waits. It is shown when ``begin`` is called, and taken back by ``end``."""
+    """The lease that shows that a run waits: taken by ``begin``, released by ``end``."""
 
     def __init__(self, store: Store, run: str, owner: Owner) -> None:
         self._store, self._name, self._owner = store, lease_rows.waiting(run), owner
@@ -29,7 +29,7 @@ class WaitingTurn:
         self._renewal: Renewal | None = None
 
     def begin(self, on_beat: Callable[[], object] | None = None) -> None:
-        with suppress(Exception):  # the store may be away; whoever waits waits all the same
+        with suppress(Exception):  # the store may be away; the turn waits anyway
             got = self._store.take_lease(self._name, self._owner, lambda _: "dead")
             if isinstance(got, lease_rows.Taken):
                 claim = self._claim = got.claim
@@ -45,7 +45,7 @@ class WaitingTurn:
 
 
 def is_waiting(store: Store, run: TurnRow, host: Host) -> bool:
-    """Whether somebody still waits to begin this run."""
+    """Whether a process still waits to begin this run."""
     sign = store.lease(lease_rows.waiting(run.id))
     silent_ms = sign.silent_ms if sign is not None else max(0, store.clock_ms() - run.started_ms)
     alive = processes.owner_lives(run.owner, host, silent_ms)

@@ -1,1 +1,1 @@
-"""The operating system, and nothing of ours: processes, groups, pipes, watching files."""
+"""The operating system: processes, groups, pipes, watching files. Knows nothing about conversations."""

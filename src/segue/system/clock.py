@@ -1,4 +1,4 @@
-"""The only clock and the only dice: whatever needs the time or something random asks here."""
+"""The only source of the time and of random values."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def now_ms() -> int:
 
 
 def new_id(at_ms: int | None = None) -> str:
-    """An id of ours, which sorts by its time: now, unless another one is given."""
+    """A new id, which sorts by its time: now, unless another time is given."""
     return id_of(now_ms() if at_ms is None else at_ms, os.urandom(10))
 
 
@@ -29,5 +29,5 @@ def new_uuid() -> str:
 
 
 def random_hex(size: int) -> str:
-    """So many random bytes, in hexadecimal."""
+    """``size`` random bytes, in hexadecimal."""
     return os.urandom(size).hex()

@@ -1,11 +1,11 @@
-"""Waits until one of some files has grown, by looking at their sizes again and again.
+"""Waits until one of several files has grown, by polling their sizes.
 
-The pause between two looks is short after something was written and gets longer from look to look. A model
-takes longer for a word than the longest of them. Looking works on every file system and needs nothing from
-the operating system that could run out.
+The pause between two polls is short after something was written and then gets longer. A model takes longer
+for a word than the longest pause. Polling works on every file system and needs no limited resource of the
+operating system.
 
-Nothing that is written is missed if the order is: make a ``FileWatch``, read to the end, ``wait``, read to
-the end, … What grew between two waits is seen by the first look of the next one.
+Nothing is missed in this order: make a ``FileWatch``, read to the end, ``wait``, read to the end, … What was
+written between two waits is seen by the first poll of the next one.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ LONGER_BY = 1.3
 PAUSE_S = 0.02
 """The longest pause while the files are being written to."""
 IDLE_PAUSE_S = 0.05
-"""The longest pause when nothing was written for ``IDLE_AFTER_S`` seconds."""
+"""The longest pause if nothing was written for ``IDLE_AFTER_S`` seconds."""
 IDLE_AFTER_S = 2.0
 BACKSTOP_S = 1.0
-"""After so long ``wait`` returns in any case. A file may have been emptied and filled again meanwhile."""
+"""``wait`` returns after this time in any case: a file may have been emptied and filled to the same size."""
 
 State = list[tuple[int, int] | None]
 
@@ -39,7 +39,7 @@ class FileWatch:
         self._pause = FIRST_PAUSE_S
 
     async def wait(self) -> None:
-        """Return when a file was written to since the last return; at times also for nothing."""
+        """Return when a file was written to since the last return; sometimes without a reason."""
         until = time.monotonic() + BACKSTOP_S
         while time.monotonic() < until:
             await anyio.sleep(self._pause)

@@ -1,9 +1,9 @@
-"""Files and directories that appear whole or not at all, and that nobody else may read.
+"""Files and directories that appear whole or not at all, and that only this user can read.
 
-What is written goes into a hidden file beside its place and is renamed when it is complete. By default it is
-also on the disk by then, so that a power cut leaves the old one or the new one. That is for what is the
-user's. ``durable=False`` is for what a power cut may take: a cache, what is checked before it is used, what
-belongs to a process that the power cut ends as well.
+Data is written to a hidden file in the same directory, which is renamed when it is complete. By default it is
+synced to disk first, so that a power cut leaves the old one or the new one. That is for the user's data.
+``durable=False`` is for what may be lost in a power cut: a cache, data that is checked before use, files of a
+process that the power cut ends as well.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 PART = ".part"
-"""How the name of a file ends that is not complete yet."""
+"""The suffix of a file that is not complete yet."""
 _numbers = itertools.count()
 
 
@@ -25,9 +25,9 @@ _numbers = itertools.count()
 def whole_file(
     path: Path, *, durable: bool = True, mode: int = 0o600, unless: Callable[[], bool] | None = None
 ) -> Iterator[BinaryIO]:
-    """A file to write to; it takes its place, or that of an older one, when the block ends well.
+    """A file to write to; it appears at ``path``, replacing an older one, when the block succeeds.
 
-    ``unless`` is asked at the last moment: if it says yes, everything stays as it was.
+    ``unless`` is called at the last moment: if it returns true, nothing changes.
     """
     make_folder(path.parent)
     part = _beside(path)
@@ -50,7 +50,7 @@ def write_whole(path: Path, data: bytes, *, durable: bool = True, mode: int = 0o
 
 
 def write_new(path: Path, data: bytes) -> None:
-    """The same, but a file that is there stays: of several writers the first one wins."""
+    """The same, but an existing file is kept: of several writers the first one wins."""
     make_folder(path.parent)
     part = _beside(path)
     try:
@@ -64,7 +64,7 @@ def write_new(path: Path, data: bytes) -> None:
 
 @contextmanager
 def whole_tree(path: Path, *, durable: bool = True) -> Iterator[Path]:
-    """A directory to write into; it takes its place when the block ends well. There must be none yet."""
+    """A directory to write into; it appears at ``path``, which must not exist, when the block succeeds."""
     make_folder(path.parent)
     part = _beside(path)
     part.mkdir(mode=0o700)
@@ -76,7 +76,7 @@ def whole_tree(path: Path, *, durable: bool = True) -> Iterator[Path]:
 
 
 def place(part: Path, path: Path, *, durable: bool = True) -> None:
-    """Move a complete file or directory to its place. A file takes that of an older one."""
+    """Move a complete file or directory to its place. A file replaces an older one."""
     if durable:
         _sync_tree(part) if part.is_dir() else _sync(part)
     part.replace(path)
@@ -85,13 +85,13 @@ def place(part: Path, path: Path, *, durable: bool = True) -> None:
 
 
 def place_new(part: Path, path: Path) -> None:
-    """Move a complete file to its place. Raises ``FileExistsError`` where something is there."""
+    """Move a complete file to its place. Raises ``FileExistsError`` if the path exists."""
     _sync(part)
     try:
         os.link(part, path)
     except FileExistsError:
         raise
-    except OSError:  # not every file system has links: take the name first
+    except OSError:  # not every file system has links: reserve the name first
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
         part.replace(path)
     part.unlink(missing_ok=True)
@@ -99,13 +99,13 @@ def place_new(part: Path, path: Path) -> None:
 
 
 def make_folder(folder: Path) -> None:
-    """With those above it, for this user alone."""
+    """Create a directory and its parents, for this user alone."""
     for path in reversed([path for path in (folder, *folder.parents) if not path.exists()]):
         path.mkdir(mode=0o700, exist_ok=True)
 
 
 def _beside(path: Path) -> Path:
-    """Hidden, and of a kind that no CLI takes for a session."""
+    """A hidden name in the same directory, which no CLI takes for a session."""
     return path.with_name(f".{path.name}.{os.getpid()}-{next(_numbers)}{PART}")
 
 
@@ -125,5 +125,5 @@ def _sync(path: Path) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    with suppress(OSError):  # some file systems cannot, and then have nothing to sync
+    with suppress(OSError):  # some file systems cannot sync a directory, and need not
         _sync(folder)

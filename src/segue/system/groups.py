@@ -1,4 +1,4 @@
-"""Ends processes for certain: TERM, a grace, KILL, and only then the word that they are gone."""
+"""Ends processes reliably: TERM, a grace period, KILL, and a wait until they are gone."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ Deadline = Callable[[], bool]
 
 
 def patient() -> bool:
-    """The answer of those who are not in a hurry."""
+    """For callers that wait the whole grace period."""
     return False
 
 
 class ProcessGroup:
-    """A process group, whose number is its leader's."""
+    """A process group; its id is the PID of its leader."""
 
     def __init__(self, pgid: int) -> None:
         self.pgid = pgid
@@ -32,7 +32,7 @@ class ProcessGroup:
         self._gone = False
 
     def alive(self) -> bool:
-        """Whether a member lives. Once gone it stays gone: its number may be given to others."""
+        """Whether a member is alive. Once gone it stays gone, because its id may be reused."""
         if not self._gone:
             self._gone = not self._answers() or not self._members()
         return not self._gone
@@ -43,11 +43,11 @@ class ProcessGroup:
                 os.killpg(self.pgid, number)
 
     async def gone_within(self, seconds: float, hurry: Deadline = patient) -> bool:
-        """Wait until no member lives, at most ``seconds``, or until there is a hurry."""
+        """Wait until no member is alive, for at most ``seconds`` or until ``hurry`` says so."""
         return await _until(lambda: not self.alive(), seconds, hurry)
 
     async def end(self, grace_s: float, hurry: Deadline) -> None:
-        """TERM, then after the grace KILL; return when no member lives (bounded)."""
+        """TERM, then after the grace period KILL; return when no member is alive (bounded)."""
         self.signal(signal.SIGTERM)
         if not await self.gone_within(grace_s, hurry):
             self.signal(signal.SIGKILL)
@@ -59,12 +59,12 @@ class ProcessGroup:
         except ProcessLookupError:
             return False
         except PermissionError:
-            pass  # members of another user; or, on macOS, nothing but zombies
+            pass  # members of another user; or, on macOS, only zombies
         return True
 
     def _members(self) -> list[int]:
-        # Looking at those known is cheap; all processes are searched only once these are gone, and
-        # twice: one that forks and exits meanwhile can slip through a single search.
+        # Checking the known members is cheap. Only when they are gone are all processes searched, and
+        # twice: one that forks and exits in the meantime can slip through a single search.
         self._known = self._of_us(self._known) or self._of_us(None) or self._of_us(None)
         return self._known
 
@@ -73,7 +73,7 @@ class ProcessGroup:
 
 
 async def end_marked(value: str, grace_s: float, hurry: Deadline) -> None:
-    """End those that left the group but carry the mark: TERM, then after the grace KILL (bounded)."""
+    """End the marked processes that left the group: TERM, then after the grace period KILL (bounded)."""
     found = marked_processes(value)
     if found:
         await _signal_each(found, signal.SIGTERM, grace_s, hurry)
@@ -92,7 +92,7 @@ async def _signal_each(pids: list[int], number: int, seconds: float, hurry: Dead
 
 
 async def _until(done: Callable[[], bool], seconds: float, hurry: Deadline) -> bool:
-    """Ask again and again, ever more slowly: for a group no system offers readiness."""
+    """Poll with growing pauses: no system can notify about a process group."""
     deadline, pause = time.monotonic() + seconds, 0.001
     while not done():
         if hurry() or time.monotonic() >= deadline:

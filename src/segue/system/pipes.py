@@ -1,11 +1,11 @@
 """Where a process writes to and reads from: ``stdout`` and ``stderr`` are files, stdin is a pipe.
 
-Files, so that the process goes on unharmed when Segue is killed, and a later Segue can go on reading. Both
-are opened for appending, so that ``stderr`` can be cut in place while it is written.
+Files, so that the process continues undisturbed if Segue is killed, and a later Segue can continue reading.
+Both are opened for appending, so that ``stderr`` can be truncated in place while it is written.
 
 The pipe is written as fast as it is read and never blocks the loop. A process that does not read its stdin,
-or closes it early, is not an error: what it did not want is dropped. (A pipe of our own rather than
-asyncio's: that one keeps a second copy of all it is given.)
+or closes it early, is not an error: the rest is dropped. (This is not asyncio's pipe, because that one keeps
+a second copy of everything it is given.)
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ STDERR_TAIL = 64 * 1024
 
 
 class Capture:
-    """Makes both files (a run directory belongs to one process, once) and reads them."""
+    """Creates both files and reads them. A run directory is used by one process, once."""
 
     def __init__(self, run_dir: Path) -> None:
         self.stdout, self.stderr = run_dir / "stdout", run_dir / "stderr"
@@ -46,7 +46,7 @@ class Capture:
             raise _refusal(run_dir, error) from error
 
     def handed_over(self) -> None:
-        """Let go of what the process has been given."""
+        """Close our copies of the files that the process inherited."""
         for fd in self.for_child:
             os.close(fd)
             self._fds.remove(fd)
@@ -60,21 +60,21 @@ class Capture:
         return self._offset
 
     def read(self, end: int | None = None) -> bytes:
-        """The next piece of stdout, up to ``end``; empty when there is none yet."""
+        """The next piece of stdout, up to ``end``; empty if there is none yet."""
         room = CHUNK if end is None else min(CHUNK, end - self._offset)
         chunk = os.pread(self._reader, room, self._offset) if room > 0 else b""
         self._offset += len(chunk)
         return chunk
 
     def rewound(self) -> bool:
-        """Whether the file was emptied under us (``> /dev/stdout`` does that): start it over."""
+        """Whether the file was truncated by someone (``> /dev/stdout`` does that): then start over."""
         if self.size() >= self._offset:
             return False
         self._offset = 0
         return True
 
     def bound_stderr(self) -> None:
-        """Keep a file that grew too long to its end. What is written in that very moment may be lost."""
+        """If the file grew too long, keep only its end. What is written at that moment may be lost."""
         size = os.fstat(self._errors).st_size
         if size <= STDERR_MAX:
             return
@@ -93,7 +93,7 @@ class Capture:
             os.close(self._fds.pop())
 
     def discard(self) -> None:
-        """Remove the files of a process that never was."""
+        """Remove the files of a process that was never started."""
         for path in (self.stdout, self.stderr):
             with contextlib.suppress(OSError):
                 path.unlink()
@@ -111,7 +111,7 @@ def _refusal(run_dir: Path, error: OSError) -> Broken:
 
 
 class Stdin:
-    """``reader`` is the process's end; hand it over, then call ``handed_over``."""
+    """A pipe to a process. ``reader`` is the process's end: pass it on, then call ``handed_over``."""
 
     def __init__(self) -> None:
         self.reader, self._fd = os.pipe()
@@ -121,13 +121,13 @@ class Stdin:
         self._turn = anyio.Lock()
 
     def handed_over(self) -> None:
-        """Let go of the process's end, so that its closing is seen as such."""
+        """Close our copy of the process's end, so that we notice when the process closes it."""
         if self._held:
             self._held = False
             os.close(self.reader)
 
     async def write(self, data: bytes) -> None:
-        """Return when all is written or nobody reads any more. One writer at a time."""
+        """Return when everything is written or the process reads no more. One writer at a time."""
         view = memoryview(data)
         async with self._turn:
             while view and self._open:
@@ -139,12 +139,12 @@ class Stdin:
                     self.close()
 
     async def finish(self) -> None:
-        """End of input, after what is being written."""
+        """End the input, after what is being written."""
         async with self._turn:
             self.close()
 
     def close(self) -> None:
-        """End of input, now. A writer that still waits gives up."""
+        """End the input now. A writer that still waits gives up."""
         if self._open:
             self._open = False
             anyio.notify_closing(self._fd)
@@ -152,5 +152,5 @@ class Stdin:
         self.handed_over()
 
     async def _writable(self) -> None:
-        with contextlib.suppress(anyio.ClosedResourceError):  # ``write`` sees for itself
+        with contextlib.suppress(anyio.ClosedResourceError):  # ``write`` checks for itself
             await anyio.wait_writable(self._fd)

@@ -1,6 +1,6 @@
-"""What the system knows of processes: who they are, in which group, which are ours, and whether they live.
+"""What the system knows about processes: their identity, their group, which are ours, and which are alive.
 
-``/proc`` answers where it exists, ``ps`` elsewhere. A zombie counts as gone.
+Uses ``/proc`` where it exists, ``ps`` elsewhere. A zombie counts as gone.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ MACHINE_IDS = ("/etc/machine-id", "/var/lib/dbus/machine-id")
 
 
 class Identity(msgspec.Struct, frozen=True):
-    """Enough to know a process again later: its number alone may be another's by then."""
+    """Enough to recognise a process later: its PID alone may have been reused by then."""
 
     pid: int
     pgid: int
@@ -46,12 +46,12 @@ class Identity(msgspec.Struct, frozen=True):
 
 
 def identify(pid: int, argv0: str) -> Identity:
-    """The process that was just started as the leader of its own group."""
+    """The identity of a process that was just started as the leader of its own group."""
     return Identity(pid, pid, start_time(pid), boot_id(), argv0, clock.now_ms(), pid_ns())
 
 
 def start_time(pid: int) -> str | None:
-    """When it started, in the system's own words; None if it is gone."""
+    """When it started, in the system's own format; None if it is gone."""
     if HAS_PROC:
         fields = _stat(pid)
         return fields[19].decode("ascii") if fields else None
@@ -59,7 +59,7 @@ def start_time(pid: int) -> str | None:
 
 
 def boot_id() -> str | None:
-    """What tells this run of the machine from the one before."""
+    """An id of the machine's current boot."""
     if HAS_PROC:
         with contextlib.suppress(OSError):
             return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
@@ -68,9 +68,9 @@ def boot_id() -> str | None:
 
 @cache
 def machine_id() -> str | None:
-    """What tells this machine from others, whatever it is called; containers may have that of their image.
+    """An id of this machine, independent of its name; containers may share that of their image.
 
-    Not the system's id itself, which is meant to stay on the machine.
+    It is a hash of the system's id, which is meant to stay on the machine.
     """
     found = next(filter(None, map(_line_of, MACHINE_IDS)), None)
     if found is None and sys.platform == "darwin":
@@ -80,7 +80,7 @@ def machine_id() -> str | None:
 
 
 def pid_ns() -> str | None:
-    """Within which the numbers of processes mean something; None where there is only one such space."""
+    """The PID namespace of this process; None if the system has none."""
     try:
         return os.readlink("/proc/self/ns/pid")
     except OSError:
@@ -88,18 +88,18 @@ def pid_ns() -> str | None:
 
 
 def up_ms() -> int:
-    """For how long this machine has been up."""
+    """The uptime of this machine."""
     clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
     return round(time.clock_gettime(clock) * 1000)
 
 
 def process_mark(run_dir: Path) -> str:
-    """The value of ``SEGUE_RUN_ID``: the directory's name, and which of all directories of that name."""
+    """The value of ``SEGUE_RUN_ID``: the directory's name, and a checksum of its path."""
     return f"{run_dir.name}-{zlib.crc32(os.fsencode(run_dir.absolute())):08x}"
 
 
 def marked_processes(value: str) -> list[int]:
-    """Living processes that carry the mark in their environment. Without ``/proc`` nobody can tell."""
+    """The live processes with this mark in their environment. Without ``/proc`` none can be found."""
     if not HAS_PROC:
         return []
     wanted = f"{MARK}={value}".encode()
@@ -107,7 +107,7 @@ def marked_processes(value: str) -> list[int]:
 
 
 def groups(pids: Iterable[int] | None = None) -> dict[int, int]:
-    """The group of each of ``pids`` (default: of all there are) that lives."""
+    """The group of each live process in ``pids`` (default: all processes)."""
     if not HAS_PROC:
         table = _ps_table()
         return table if pids is None else {pid: table[pid] for pid in pids if pid in table}
@@ -132,7 +132,7 @@ def _pids() -> list[int]:
 
 
 def _stat(pid: int) -> list[bytes]:
-    """The fields of ``/proc/PID/stat`` from the third on: the second, a name, may contain anything."""
+    """The fields of ``/proc/PID/stat`` from the third on; the second, a name, may contain any character."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             return file.read().rpartition(b")")[2].split()
@@ -162,9 +162,9 @@ def _output(*argv: str) -> str | None:
 
 
 HEARD_MS = 10_000
-"""Within so long a holder that lives is heard."""
+"""A live holder renews its lease at least this often."""
 STARTING_S = 60.0
-"""So long after its files were made a process may still be on its way to what it is to run."""
+"""How long after its files were created a process may still be starting its program."""
 
 
 def this_process(host: Host) -> Owner:
@@ -181,10 +181,10 @@ def this_process(host: Host) -> Owner:
 
 
 def owner_lives(owner: Owner, host: Host, silent_ms: int) -> bool | None:
-    """Whether the process still runs; None: that cannot be seen from here.
+    """Whether the process still runs; None: that cannot be determined from here.
 
-    ``silent_ms``: for how long nothing was heard of it. Whoever spoke after this machine came up did not go
-    down with it: they are on another one that was made from the same image.
+    ``silent_ms``: the time since its last sign of life. If that was after this machine booted, the process
+    did not end with an earlier boot: it is on another machine that was made from the same image.
     """
     if not _same_machine(owner, host):
         return None
@@ -196,14 +196,14 @@ def owner_lives(owner: Owner, host: Host, silent_ms: int) -> bool | None:
 
 
 def is_near(owner: Owner, host: Host) -> bool:
-    """Whether it runs or ran on this machine, or in this home: so that what it wrote may be found here."""
+    """Whether it runs or ran on this machine, or in this home, so that its files may be found here."""
     return host.has(owner) or _same_machine(owner, host)
 
 
 def attempt_lives(run_dir: Path) -> bool:
-    """Whether anybody of an attempt's process group is still there."""
+    """Whether any process of an attempt's process group is still alive."""
     identity = known_attempt(run_dir)
-    if identity is None:  # killed between the start and the note of it
+    if identity is None:  # Segue was killed after the start, before it was recorded
         return bool(marked_processes(process_mark(run_dir))) or _is_starting(run_dir)
     if _is_hidden(identity):
         return bool(marked_processes(process_mark(run_dir))) or _is_held(run_dir / "stdout")
@@ -211,19 +211,19 @@ def attempt_lives(run_dir: Path) -> bool:
 
 
 def leader_lives(run_dir: Path) -> bool:
-    """Whether the attempt's own process runs, as far as it is known which that is."""
+    """Whether the attempt's own process is known and runs."""
     identity = known_attempt(run_dir)
     return identity is not None and _is_seen(identity) and _is_still(identity.pid, identity.start_time)
 
 
 def leader_is_gone(run_dir: Path) -> bool:
-    """Whether it is known that the attempt's own process runs no more."""
+    """Whether the attempt's own process is known to have ended."""
     identity = known_attempt(run_dir)
     return identity is not None and not _is_hidden(identity) and not leader_lives(run_dir)
 
 
 def lingering(run_dir: Path) -> list[int]:
-    """The number of the attempt's own group, if others than its leader are left of it."""
+    """The id of the attempt's own group, in a list, if processes other than its leader remain."""
     identity = known_attempt(run_dir)
     if identity is None or not _is_seen(identity):
         return []
@@ -239,7 +239,7 @@ def known_attempt(run_dir: Path) -> Identity | None:
 
 
 def groups_of(run_dir: Path) -> list[int]:
-    """The process groups to signal so that an attempt ends, with those who left its own group."""
+    """The process groups to signal to end an attempt, including those that left its own group."""
     identity = known_attempt(run_dir)
     found = {
         group for pid in marked_processes(process_mark(run_dir)) if (group := _group_of(pid)) is not None
@@ -257,15 +257,15 @@ def _same_machine(owner: Owner, host: Host) -> bool:
 
 
 def _is_still(pid: int, started: str | None) -> bool:
-    """Whether that process runs. A zombie has its number and its start time, but it runs no more."""
+    """Whether that process runs. A zombie has the same PID and start time, but does not run."""
     return started is not None and start_time(pid) == started and pid in groups([pid])
 
 
 def _is_starting(run_dir: Path) -> bool:
-    """Whether somebody has the attempt's stdout as their own, although they do not carry its mark (yet).
+    """Whether a process holds the attempt's stdout although it does not have the attempt's mark (yet).
 
-    A process that was just forked carries it only once it runs its program; and nobody can look for marks
-    where there is no ``/proc``. The lock is the system's: ``spawn`` takes it on what the process inherits.
+    A process that was just forked gets the mark only when it runs its program, and without ``/proc`` marks
+    cannot be searched. ``spawn`` locks the stdout that the process inherits, so the lock shows that it lives.
     """
     stdout = run_dir / "stdout"
     try:
@@ -276,7 +276,7 @@ def _is_starting(run_dir: Path) -> bool:
 
 
 def _is_held(stdout: Path) -> bool:
-    """Whether anybody has it as their own; the lock of that is seen from every PID namespace."""
+    """Whether a process holds the lock on it, which is visible from every PID namespace."""
     try:
         with stdout.open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -288,7 +288,7 @@ def _is_held(stdout: Path) -> bool:
 
 
 def _is_hidden(identity: Identity) -> bool:
-    """Whether it may live where its number means nothing to us."""
+    """Whether it may be alive in another PID namespace, where its PID means nothing to us."""
     return identity.boot_id == boot_id() and identity.pid_ns not in (None, pid_ns())
 
 

@@ -1,4 +1,4 @@
-"""Changes of a conversation: a message is found, edited, dropped, asked again; the conversation is forked."""
+"""Changes of a conversation: messages are edited, dropped, retried; the conversation is forked."""
 
 from __future__ import annotations
 
@@ -21,36 +21,36 @@ FORK_TRIES = 20
 
 
 def forked_if_busy(
-    prepared: Prepared, store: Store, notice: Callable[[str], None], again: str | None
+    prepared: Prepared, store: Store, notice: Callable[[str], None], retry_message: str | None
 ) -> tuple[Prepared, str | None]:
     """The same turn in a fork of the conversation, if another turn of it is running.
 
-    ``again``: the message to answer once more; in a fork that is its copy.
+    ``retry_message``: the message to retry; in a fork, its copy is retried.
     """
     conversation = store.conversation(prepared.conversation.key)
     if conversation is None or not _is_busy(store, conversation.id, prepared.host):
-        return prepared, again
+        return prepared, retry_message
     new = fork(store, conversation, None)
-    notice(f"another turn of {conversation.key} is running: this one goes on in {new.key}")
-    if again is not None:
+    notice(f"another turn of {conversation.key} is running: this one continues in {new.key}")
+    if retry_message is not None:
         ids, copies = [message.id for message in store.messages(conversation.id)], store.messages(new.id)
-        at = ids.index(again) if again in ids else len(copies)
+        at = ids.index(retry_message) if retry_message in ids else len(copies)
         if at >= len(copies):
-            raise Misuse("the message to run again is being answered right now, or waits for its turn")
-        again = copies[at].id
-    return msgspec.structs.replace(prepared, conversation=new), again
+            raise Misuse("the message to retry is being answered right now, or waits for its turn")
+        retry_message = copies[at].id
+    return msgspec.structs.replace(prepared, conversation=new), retry_message
 
 
 def fork(store: Store, conversation: Conversation, key: str | None, upto: str | None = None) -> Conversation:
-    """A new conversation with what was said so far, without a message that is being answered right now."""
+    """A new conversation with the messages so far, without one that is being answered right now."""
     for _ in range(FORK_TRIES):
         wanted = key or store.free_key(conversation.key)
         try:
             return _fork(store, conversation, wanted, upto)
         except Misuse:
             if key is not None or store.conversation(wanted) is None:
-                raise  # else somebody took the free key in the same moment
-    raise InUse(f"{conversation.key} is being forked by too many at once")
+                raise  # otherwise another process took the free key at the same moment
+    raise InUse(f"{conversation.key} is being forked by too many processes at once; try again later")
 
 
 def _fork(store: Store, conversation: Conversation, key: str, upto: str | None) -> Conversation:
@@ -58,7 +58,7 @@ def _fork(store: Store, conversation: Conversation, key: str, upto: str | None) 
     messages, now_ms = store.messages(conversation.id), clock.now_ms()
     if upto is None and messages:
         settled = [message for message in messages if message.id not in running]
-        if not settled:  # nothing was answered yet: there is nothing to copy
+        if not settled:  # nothing is answered yet: there is nothing to copy
             empty = msgspec.structs.replace(
                 conversation,
                 id=clock.new_id(),
@@ -74,21 +74,21 @@ def _fork(store: Store, conversation: Conversation, key: str, upto: str | None) 
 
 
 def _is_busy(store: Store, conversation: str, host: Host) -> bool:
-    """Whether a turn of it is running, be it one whose Segue was killed."""
+    """Whether a turn of it is running, even if its Segue was killed."""
     holder = store.lease(lease_name(conversation))
     if holder is not None and judge(holder, host) != "dead":
         return True
     return attempt_runs(store, conversation, host)
 
 
-def may_rerun(store: Store, conversation: str, message: str, cut: bool) -> None:
-    """``Misuse`` if more than the message's own answer follows it, unless that may be cut off."""
+def check_retry(store: Store, conversation: str, message: str, cut: bool) -> None:
+    """Raise ``Misuse`` if more than the message's own answer follows it, unless ``cut`` allows to drop it."""
     messages = store.messages(conversation)
     if cut or message not in {each.id for each in messages}:
         return
     at = message_index(messages, message)
     after = messages[at + 1 :]
-    if after and after[0].sender == "assistant":  # its own, though a fork does not know by which run
+    if after and after[0].sender == "assistant":  # its own; a fork does not know which run gave it
         del after[0]
     answers = {run.answer for run in store.runs_of([message]).get(message, [])}
     others = [each for each in after if each.id not in answers]
@@ -100,7 +100,7 @@ def may_rerun(store: Store, conversation: str, message: str, cut: bool) -> None:
 
 
 def edit(store: Store, conversation: Conversation, message: str, text: str, *, cut: bool) -> list[str]:
-    """Change one message; with ``cut`` what follows is dropped too. The ids of what was dropped."""
+    """Change one message; with ``cut``, drop what follows. Returns the ids of what was dropped."""
     if not text.strip():
         raise Misuse("the new text is empty; to drop a message use segue truncate")
     messages = store.messages(conversation.id)
@@ -114,7 +114,7 @@ def edit(store: Store, conversation: Conversation, message: str, text: str, *, c
 
 
 def truncate(store: Store, conversation: Conversation, message: str) -> list[str]:
-    """Drop a message and all after it. The ids of what was dropped."""
+    """Drop a message and all after it. Returns the ids of what was dropped."""
     messages = store.messages(conversation.id)
     at = message_index(messages, message)
     removed = [each.id for each in messages[at:]]
@@ -125,7 +125,7 @@ def truncate(store: Store, conversation: Conversation, message: str) -> list[str
 
 
 def undo(store: Store, conversation: Conversation) -> ChangeRow:
-    """Take back the last edit, truncation or retry."""
+    """Undo the last edit, truncation or retry."""
     done = store.undo(conversation.id, clock.now_ms(), lambda a, b: risen(a, b, voices_of([*a, *b])))
     if done is None:
         raise Misuse(
@@ -136,19 +136,19 @@ def undo(store: Store, conversation: Conversation) -> ChangeRow:
 
 
 def known_conversation(store: Store, key: str) -> Conversation:
-    """The conversation of that key, or ``Misuse`` with what there is."""
+    """The conversation with that key, or ``Misuse`` with a hint."""
     conversation = store.conversation(key)
     if conversation is not None:
         return conversation
     from difflib import get_close_matches
 
     close = get_close_matches(key, [each.conversation.key for each in store.conversations()], 1)
-    hint = f"did you mean {close[0]}?" if close else "segue ls shows those there are"
+    hint = f"did you mean {close[0]}?" if close else "segue ls lists all conversations"
     raise Misuse(f"there is no conversation {key}; {hint}")
 
 
 def as_said(store: Store, message: Message, options: Options) -> Options:
-    """The options of a retry: to whom it was said before, and what was allowed, unless told otherwise."""
+    """The options of a retry: the same agent, account, role and permissions, unless told otherwise."""
     same: Options = {"role": message.voice.role or NONE, **_allowed(store, message)}
     if options.get("agent") is None and options.get("account") is None:
         same |= {"agent": message.voice.agent, "account": message.account or NONE}
@@ -157,7 +157,7 @@ def as_said(store: Store, message: Message, options: Options) -> Options:
 
 
 def _allowed(store: Store, message: Message) -> Options:
-    """What was said to a run that never began: of any other, its voice remembers it."""
+    """What a run that never began was allowed to do. For other runs, the voice remembers it."""
     runs = store.runs_of([message.id]).get(message.id, [])
     turn = runs[-1].told if runs and runs[-1].state == "withdrawn" else None
     if turn is None:
@@ -176,7 +176,7 @@ def _allowed(store: Store, message: Message) -> Options:
 def find_message(
     store: Store, conversation: Conversation, named: str | None, sender: str | None = None
 ) -> Message:
-    """The message a user means: its id, ``#n``, the id of a run of it, or the last one (of ``sender``)."""
+    """The message that a user names by its id, ``#n`` or the id of a run; or the last one (of ``sender``)."""
     messages = store.messages(conversation.id)
     if named is None:
         return _last(store, conversation, [each for each in messages if sender in (None, each.sender)])
@@ -186,28 +186,28 @@ def find_message(
     else:
         run = store.turn(named)
         wanted = run.message if run is not None and run.conversation == conversation.id else named
-        candidates = [*messages, *_unheard(store, conversation.id)]
+        candidates = [*messages, *_withdrawn(store, conversation.id)]
         matching = [message for message in candidates if message.id == wanted]
         if not matching:
             last = f"its messages are #1 to #{len(messages)}" if messages else "it has none"
             raise Misuse(f'{conversation.key} has no message "{named}"; {last}')
         message = matching[0]
     if sender is not None and message.sender != sender:
-        raise Misuse(f"{named} was said by the {message.sender}; name a message of the {sender}")
+        raise Misuse(f"{named} is a message of the {message.sender}; name a message of the {sender}")
     return message
 
 
 def _last(store: Store, conversation: Conversation, placed: list[Message]) -> Message:
-    """The one that was said or run last, withdrawn ones included."""
-    last = [*placed[-1:], *_unheard(store, conversation.id)]
+    """The message that was said or run last, including withdrawn ones."""
+    last = [*placed[-1:], *_withdrawn(store, conversation.id)]
     if not last:
         raise Misuse(f"{conversation.key} has no message yet")
     runs = store.runs_of([message.id for message in last])
     return max(last, key=lambda message: runs[message.id][-1].started_ms if message.id in runs else 0)
 
 
-def _unheard(store: Store, conversation: str) -> list[Message]:
-    """Messages that were withdrawn: kept, but without a place."""
+def _withdrawn(store: Store, conversation: str) -> list[Message]:
+    """The withdrawn messages: kept, but without a place."""
     return [
         Message(id=row.message, sender="user", voice=row.voice, account=row.account)
         for row in store.unplaced(conversation)
@@ -216,12 +216,12 @@ def _unheard(store: Store, conversation: str) -> list[Message]:
 
 
 def voices_of(messages: Sequence[Message]) -> list[Voice]:
-    """Who said these messages, or was spoken to."""
+    """The voices that said these messages or were addressed by them."""
     return sorted({message.voice for message in messages})
 
 
 def message_index(messages: Sequence[Message], message: str) -> int:
-    """Where a message stands; ``Misuse`` if it does not any more."""
+    """The index of a message; ``Misuse`` if it is not in the conversation any more."""
     for at, each in enumerate(messages):
         if each.id == message:
             return at

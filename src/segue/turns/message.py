@@ -1,4 +1,4 @@
-"""The message of a turn: stored when it is heard, placed when the turn begins, withdrawn if it never does."""
+"""The message of a turn: stored when received, placed when the turn begins, withdrawn if it never does."""
 
 from __future__ import annotations
 
@@ -13,38 +13,38 @@ from segue.store.store import Store
 from segue.system import clock
 from segue.system.processes import this_process
 from segue.turns import retries
-from segue.turns.changes import may_rerun, message_index, voices_of
+from segue.turns.changes import check_retry, message_index, voices_of
 from segue.turns.liveness import liveness_of
 from segue.turns.prepare import Prepared
 from segue.turns.request import TurnRequest, body_of
 
 
-class Again(msgspec.Struct, frozen=True):
-    """What a turn runs once more, if anything."""
+class Retry(msgspec.Struct, frozen=True):
+    """What a turn retries, if anything."""
 
     message: str | None = None
-    """The message that the caller wants to have answered again."""
-    failed: TurnRow | None = None
-    """The run that had failed with the same words when these were heard."""
-    tried: str | None = None
-    """The run of the same call that failed just before."""
+    """The message that the caller wants to retry."""
+    same_text: TurnRow | None = None
+    """The last run, if it failed with the same text when this message was received."""
+    failed_run: str | None = None
+    """The run of the same call that just failed."""
 
 
-def hear(prepared: Prepared, store: Store, again: Again) -> tuple[Prepared, TurnRow]:
-    """Store the message before anything else happens; it gets its place once the turn begins.
+def receive(prepared: Prepared, store: Store, retry: Retry) -> tuple[Prepared, TurnRow]:
+    """Store the message before anything else happens; it gets its place when the turn begins.
 
-    Raises ``KnownRun`` where the caller's key has a run already.
+    Raises ``KnownRun`` if the caller's key already has a run.
     """
     now_ms = clock.now_ms()
-    message = _message(prepared, again.message or clock.new_id(now_ms))
-    receipt = _receipt(prepared.ask, again)
+    message = _message(prepared, retry.message or clock.new_id(now_ms))
+    receipt = _receipt(prepared.ask, retry)
     row = _turn_row(prepared, message, now_ms, keyed=receipt is not None)
-    if again.message is not None:
-        runs = store.runs_of([again.message]).get(again.message)
+    if retry.message is not None:
+        runs = store.runs_of([retry.message]).get(retry.message)
         row = msgspec.structs.replace(row, retry_of=runs[-1].id if runs else None)
-        store.again(row, receipt)
+        store.add_retry(row, receipt)
         return prepared, row
-    # A conversation that is new is remembered with what it began with, should this turn never end.
+    # A new conversation is stored with its first options, in case this turn never ends.
     conversation = msgspec.structs.replace(
         prepared.conversation,
         agent=row.voice.agent,
@@ -53,41 +53,41 @@ def hear(prepared: Prepared, store: Store, again: Again) -> tuple[Prepared, Turn
         role=row.voice.role,
         cwd=row.cwd,
     )
-    stored = store.hear(conversation, message, prepared.ask.prompt, row, receipt)
+    stored = store.receive(conversation, message, prepared.ask.prompt, row, receipt)
     return (
         msgspec.structs.replace(prepared, conversation=stored),
         msgspec.structs.replace(row, conversation=stored.id),
     )
 
 
-def readdress(prepared: Prepared, store: Store, row: TurnRow) -> None:
-    """The message is said under another login than when it was heard."""
+def update_login(prepared: Prepared, store: Store, row: TurnRow) -> None:
+    """The login has changed since the message was received."""
     store.address(_message(prepared, row.message))
 
 
-def place(prepared: Prepared, store: Store, row: TurnRow, lease: Claim, again: Again) -> TurnRow:
-    """Under the lease: the message gets its place, or what was said after it goes if it is run again.
+def place(prepared: Prepared, store: Store, row: TurnRow, lease: Claim, retry: Retry) -> TurnRow:
+    """Under the lease: the message gets its place; if it is retried, what was said after it is dropped.
 
-    If nothing was said since a run failed with the same words, this is another run of that message.
+    If nothing was said since a run failed with the same text, this is a retry of that message.
     """
-    message = again.message
+    message = retry.message
     with store.fenced(lease) as ours:
         if not ours:
             raise LeaseBusy(OVERTAKEN)
-        if again.failed is not None and retries.still_last(store, again.failed):
-            row, message = store.merge(row, again.failed), again.failed.message
+        if retry.same_text is not None and retries.still_last(store, retry.same_text):
+            row, message = store.merge(row, retry.same_text), retry.same_text.message
         if message is not None:
-            may_rerun(store, prepared.conversation.id, message, prepared.ask.cut)
+            check_retry(store, prepared.conversation.id, message, prepared.ask.cut)
         store.place(row.id, _dead(prepared, store, row))
         if message is not None:
-            _rerun(prepared, store, row, message)
+            _drop_after(prepared, store, row, message)
     return row
 
 
 def withdraw(store: Store, turn: Turn) -> None:
-    """The turn never began: its message is kept, but nobody is told of it until it is run again.
+    """The turn never began: its message is kept, but no agent sees it until it is retried.
 
-    One that had begun is left as it is: the next turn looks into what it did.
+    A turn that had begun is left as it is: the next turn settles it.
     """
     row = store.turn(turn.run)
     if row is not None and row.state == "queued":
@@ -112,10 +112,10 @@ def _turn_row(prepared: Prepared, message: Message, now_ms: int, *, keyed: bool)
     )
 
 
-def _receipt(ask: TurnRequest, again: Again) -> Receipt | None:
+def _receipt(ask: TurnRequest, retry: Retry) -> Receipt | None:
     if ask.key is None:
         return None
-    return Receipt(key=ask.key, body=body_of(ask, again.message), failed=again.tried)
+    return Receipt(key=ask.key, body=body_of(ask, retry.message), failed=retry.failed_run)
 
 
 def _message(prepared: Prepared, message_id: str) -> Message:
@@ -131,14 +131,14 @@ def _message(prepared: Prepared, message_id: str) -> Message:
 
 
 def _dead(prepared: Prepared, store: Store, row: TurnRow) -> list[str]:
-    """The runs that waited before this one and whose process has died."""
+    """The runs whose process died while they waited."""
     waiting = (each for each in store.unsettled(prepared.conversation.id) if each.state == "queued")
     others = (each for each in waiting if each.id != row.id)
     return [each.id for each in others if liveness_of(store, each, prepared.host) == "dead"]
 
 
-def _rerun(prepared: Prepared, store: Store, row: TurnRow, message: str) -> None:
-    """What was said after the message goes, and the message is said as this turn says it."""
+def _drop_after(prepared: Prepared, store: Store, row: TurnRow, message: str) -> None:
+    """Drop what was said after the message, and address the message as this turn does."""
     conversation = prepared.conversation.id
     messages = store.messages(conversation)
     at = message_index(messages, message)

@@ -1,4 +1,4 @@
-"""A turn that may start: everything is settled that can be wrong before a process runs."""
+"""Prepares a turn: everything that can be wrong before a process starts is found here."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 
 
 class Prepared(msgspec.Struct, frozen=True, kw_only=True):
-    """A turn that may start."""
+    """A turn that is ready to start."""
 
     run: str
     ask: TurnRequest
     config: Config
     segue_home: Home
     conversation: Conversation
-    """As it is stored, or as it will be by this turn."""
+    """As it is stored, or as this turn will store it."""
     agent: Agent
     account: str | None
     runtime: Runtime
@@ -47,18 +47,18 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     granted: Granted
     instructions: str | None
     model: str | None
-    """The model that was asked for, now or before; None: left to the configuration and the CLI."""
+    """The model that was requested, now or before; None: left to the configuration and the CLI."""
     role: str
     child: ChildEnvironment
     home: Path
     """The account's home: where the CLI keeps its login and its sessions."""
     host: Host
     login: str = UNKNOWN
-    """Who is logged in to the account: a fingerprint, or that nobody can tell."""
+    """Who is logged in to the account: a fingerprint, or ``unknown``."""
     adopted: Listed | None = None
-    """The session to be taken in before the turn."""
+    """The session to be adopted before the turn."""
     elsewhere: bool = False
-    """The caller stands outside of the turn's directory: the command that goes on has to name it."""
+    """The caller is outside the turn's directory: a command that continues has to name it."""
 
     @property
     def voice(self) -> Voice:
@@ -70,11 +70,11 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def named(self) -> str | None:
-        """The directory, where it has to be named."""
+        """The directory, if commands have to name it."""
         return str(self.request.cwd) if self.elsewhere else None
 
     def terms(self, request: Request | None = None) -> Terms:
-        """What holds in the turn; ``request``: as an attempt has it in the end."""
+        """The permissions and limits of the turn; ``request``: the final one of an attempt."""
         asked = request or self.request
         return Terms(
             permission=asked.permission,
@@ -88,28 +88,28 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def model_from(self) -> str | None:
-        """The file of somebody else's that chose the model; None: nobody's, or the user did."""
+        """The untrusted project file that chose the model; None: no such file did."""
         return self.config.model_from if self.model is None else None
 
     @property
     def mentions(self) -> tuple[str, ...]:
-        """What the user should know of how the turn was configured."""
+        """What the user should know about the turn's configuration."""
         chosen = self.model_from
         model = (f"model {self.request.model} (from {chosen})",) if chosen is not None else ()
         return (*self.config.mentions, *model)
 
     @property
     def mark(self) -> str:
-        """Under whom the turn's message is said."""
+        """The agent, account and login under which the turn's message is said."""
         return account_mark(self.agent.facts.name, self.account_name, self.login)
 
 
 def prepare(
     ask: TurnRequest, env: Mapping[str, str], store: Store, here: Path, here_config: Config | None = None
 ) -> Prepared:
-    """Settle everything that can be settled before a process starts.
+    """Resolve everything that can be resolved before a process starts.
 
-    ``here``: the caller's directory. ``here_config``: the configuration there, if it was read already."""
+    ``here``: the caller's directory. ``here_config``: the configuration there, if it is already loaded."""
     ask = msgspec.structs.replace(ask, here=str(here), environment=tuple(sorted(env)))
     known = store.conversation(ask.conversation)
     ask, adopted, here_config = _adopted(ask, env, store, here, here_config)
@@ -154,7 +154,7 @@ def _probed(agent: Agent, config: Config, child: ChildEnvironment, segue_home: H
 def _adopted(
     ask: TurnRequest, env: Mapping[str, str], store: Store, here: Path, here_config: Config | None
 ) -> tuple[TurnRequest, Listed | None, Config | None]:
-    """The request with what a session brings along that is to be adopted."""
+    """The request, completed from the session to be adopted, if there is one."""
     if ask.adopt is None:
         return ask, None, here_config
     from segue.turns.adopt import find_adoptable
@@ -182,9 +182,9 @@ def _surroundings(
 
 
 def as_of_now(prepared: Prepared, store: Store) -> Prepared:
-    """The same turn with what may have changed while it waited: who is logged in, and what its voice may do.
+    """The same turn with what may have changed while it waited: the login and the voice's permissions.
 
-    Under the conversation's lease, so that nobody changes it any more.
+    Called under the conversation's lease, so that they cannot change any more.
     """
     agent, runtime, config = prepared.agent, prepared.runtime, prepared.config
     remembered_grant = store.grant(prepared.conversation.id, prepared.voice)
@@ -211,14 +211,14 @@ def _conversation(key: str) -> Conversation:
     return Conversation(id=clock.new_id(now_ms), key=key, created_ms=now_ms, updated_ms=now_ms)
 
 
-def once_more(prepared: Prepared, store: Store, turn: Turn) -> Prepared:
-    """The same turn as a run of its own, in the conversation it was taken in; ``Misuse`` if that is gone.
+def prepare_retry(prepared: Prepared, store: Store, turn: Turn) -> Prepared:
+    """A new run of the same turn, in the conversation it ran in; ``Misuse`` if that is gone.
 
-    What followed the message goes once; what others say while we wait for another try does not.
+    ``--cut`` applies to the first run that begins: what others say while we wait for a retry is not dropped.
     """
     conversation = store.conversation(turn.conversation)
     if conversation is None or store.turn(turn.run) is None:
-        raise Misuse(f"{turn.conversation} was removed meanwhile")
+        raise Misuse(f"{turn.conversation} was removed in the meantime")
     now_ms = clock.now_ms()
     return msgspec.structs.replace(
         prepared,
@@ -243,26 +243,24 @@ def _place(
     here: Path,
     here_config: Config | None,
 ) -> Path:
-    """Where the turn works. To work elsewhere than before must be said: a slip would lose a session."""
+    """Where the turn works. Another directory than before must be named: a mistake would lose a session."""
     if ask.cwd is not None:
         return here / ask.cwd
-    key, lives = ask.conversation, Path(known.cwd) if known is not None and known.cwd else None
-    if lives is None:
+    key, directory = ask.conversation, Path(known.cwd) if known is not None and known.cwd else None
+    if directory is None:
         return here
-    if not lives.is_dir():
-        raise Misuse(
-            f"{ask.conversation} lives in {lives}, which was deleted; name another directory with --cwd"
-        )
-    if _is_inside(here, lives) or (here_config or load(env, here)).defaults.directory == "remembered":
-        return lives
+    if not directory.is_dir():
+        raise Misuse(f"{key} belongs to {directory}, which was deleted; name another directory with --cwd")
+    if _is_inside(here, directory) or (here_config or load(env, here)).defaults.directory == "remembered":
+        return directory
     raise Misuse(
-        f"{key} lives in {lives}, and this is {here}; go there, name the directory with --cwd,"
+        f"{key} belongs to {directory}, and this is {here}; go there, name the directory with --cwd,"
         ' or set [defaults] directory = "remembered" in config.toml to run it there from anywhere'
     )
 
 
 def _is_inside(here: Path, directory: Path) -> bool:
-    """Whether that is the directory, or lies in it, whatever links lead there."""
+    """Whether ``here`` is the directory or inside it, with links resolved."""
     try:
         return any(directory.samefile(each) for each in (here, *Path(os.path.realpath(here)).parents))
     except OSError:

@@ -1,4 +1,4 @@
-"""Trying again: by ourselves after a failure that may pass, or because the same words were said once more."""
+"""Retries: automatic ones after a temporary failure, and those where the user sends the same text again."""
 
 from __future__ import annotations
 
@@ -18,28 +18,29 @@ from segue.turns.prepare import Prepared
 RECENT = 20
 """How many recent runs are searched for the same text."""
 FIRST_S, LONGEST_S = 2.0, 60.0
-"""The first pause, doubled each time up to the longest, where the failure does not say how long to wait."""
+"""The first pause, doubled each time up to the longest, if the failure does not say how long to wait."""
 DOUBLED = 10
 """Cap on the exponent: beyond it the pause is ``LONGEST_S`` anyway."""
 LATE_S = 2.0
-"""When a limit ends, not everybody should come back in the same moment: so much later at most."""
+"""The longest random delay after a limit ends, so that not all clients come back at the same moment."""
 STEP_S = 0.1
 
 
-def repeated(prepared: Prepared, store: Store) -> TurnRow | None:
-    """The run that failed with these very words just before, so that saying them again is its retry."""
-    if prepared.ask.via != "run" or prepared.ask.new or prepared.ask.key is not None:
+def failed_with_same_text(prepared: Prepared, store: Store) -> TurnRow | None:
+    """The last run, if it failed with the same text: then this turn is its retry."""
+    ask = prepared.ask
+    if ask.via != "run" or ask.new or ask.key is not None:
         return None
-    runs = [run for run in store.turns(prepared.conversation.id, RECENT) if _may_pass(run)]
-    texts, prompt = store.texts([run.message for run in runs]), storable(prepared.ask.prompt)
+    runs = [run for run in store.turns(prepared.conversation.id, RECENT) if _is_temporary(run)]
+    texts, prompt = store.texts([run.message for run in runs]), storable(ask.prompt)
     same = [run for run in runs if texts.get(run.message) == prompt]
     return same[-1] if same and still_last(store, same[-1]) else None
 
 
 def still_last(store: Store, run: TurnRow) -> bool:
-    """Whether nothing was said since that run ended, and it was asked for by a plain ``segue run``.
+    """Whether nothing was said since that run ended, and a plain ``segue run`` made it.
 
-    A message that was dropped or edited meanwhile is not the one that was said.
+    A message that was dropped or edited in the meantime is not the same message.
     """
     runs = store.runs_of([run.message])[run.message]
     if runs[0].via != "run" or runs[-1].id != run.id or not all(map(_did_nothing, runs)):
@@ -54,8 +55,8 @@ def still_last(store: Store, run: TurnRow) -> bool:
     return [(message.id, message.revision) for message in last] == [(run.message, 1)]
 
 
-def _may_pass(run: TurnRow) -> bool:
-    """Whether the run did nothing, and may go better another time."""
+def _is_temporary(run: TurnRow) -> bool:
+    """Whether the run did nothing, and a retry may succeed."""
     if run.state == "withdrawn" or not _did_nothing(run):
         return run.state == "withdrawn"
     failure = run.told.failure if run.told is not None else None
@@ -70,51 +71,51 @@ def _settled_after(run: TurnRow, other: TurnRow) -> bool:
     return run.ended_ms is None or other.ended_ms is None or run.ended_ms > other.ended_ms
 
 
-def pause_s(turn: Turn, tried: int, now_ms: int, chance: float) -> float | None:
-    """How long to wait before the next try; None where another would not help or may do harm.
+def pause_s(turn: Turn, retried: int, now_ms: int, chance: float) -> float | None:
+    """How long to wait before the next retry; None if a retry would not help or may do harm.
 
-    ``chance``: from 0 to 1, so that many who fail together do not come back together.
+    ``retried``: the number of retries so far. ``chance``: from 0 to 1, to spread clients that fail together.
     """
     failure = turn.failure
     if failure is None or not failure.retryable or turn.tools_run is None:
         return None
     if failure.until is not None and failure.until > now_ms:
         return (failure.until - now_ms) / 1000 + chance * LATE_S
-    return min(FIRST_S * float(2 ** min(tried, DOUBLED)), LONGEST_S) * (0.5 + chance / 2)
+    return min(FIRST_S * float(2 ** min(retried, DOUBLED)), LONGEST_S) * (0.5 + chance / 2)
 
 
 def _in_doubt(turn: Turn) -> bool:
-    """Whether another try would be made if it were known that this one did nothing."""
+    """Whether it would be retried if it were known that it did nothing."""
     return turn.tools_run is None and turn.failure is not None and turn.failure.retryable
 
 
-async def persist(
+async def retry_while_temporary(
     first: Turn,
     retries: int,
-    again: Callable[[Turn], Awaitable[Turn]],
+    retry: Callable[[Turn], Awaitable[Turn]],
     *,
     given_up: Callable[[], bool],
     notice: Callable[[str], None],
 ) -> Turn:
-    """Run the message again up to ``retries`` times, as long as it fails in a way that may pass."""
+    """Retry the message up to ``retries`` times, as long as its failure is temporary."""
     from secrets import SystemRandom
 
     turn, earlier = first, list[str]()
     while len(earlier) < retries:
         pause = pause_s(turn, len(earlier), clock.now_ms(), SystemRandom().random())
         if pause is None and _in_doubt(turn):
-            notice("not tried again: whether it did anything is not known")
+            notice("not retried: it is not known whether it did anything")
         if pause is None or given_up():
             break
         why = turn.failure.kind.replace("_", " ") if turn.failure is not None else ""
-        notice(f"{why}: trying again in {_words(pause)} ({len(earlier) + 1} of {retries})")
+        notice(f"{why}: retrying in {_words(pause)} ({len(earlier) + 1} of {retries})")
         if not await _waited(pause, given_up):
-            notice("not tried again: cancelled")
+            notice("not retried: cancelled")
             break
         try:
-            later = await again(turn)
-        except (Misuse, StoreAway) as error:  # what came of the last try is told all the same
-            notice(f"not tried again: {error}")
+            later = await retry(turn)
+        except (Misuse, StoreAway) as error:  # the result of the last run is still reported
+            notice(f"not retried: {error}")
             break
         earlier.append(turn.run)
         turn = later
@@ -122,7 +123,7 @@ async def persist(
 
 
 async def _waited(seconds: float, given_up: Callable[[], bool]) -> bool:
-    until = clock.now_s() + seconds  # by the clock on the wall: a machine that slept has waited too
+    until = clock.now_s() + seconds  # wall-clock time: a machine that slept has waited too
     while (left := until - clock.now_s()) > 0:
         if given_up():
             return False

@@ -25,10 +25,10 @@ from segue.store.store import Store
 from segue.store.waiting_turn import WaitingTurn
 from segue.turns import retries
 from segue.turns.attempts import decide, restore, step_down, stepped_words, try_once
-from segue.turns.changes import forked_if_busy, may_rerun
+from segue.turns.changes import check_retry, forked_if_busy
 from segue.turns.live_turn import Callbacks, LiveTurn
-from segue.turns.message import Again, hear, place, readdress, withdraw
-from segue.turns.prepare import Prepared, as_of_now, once_more
+from segue.turns.message import Retry, place, receive, update_login, withdraw
+from segue.turns.prepare import Prepared, as_of_now, prepare_retry
 from segue.turns.report import report_withdrawn
 from segue.turns.settlement import FinishedAttempt, note_end
 from segue.turns.store_outage import StoreStillAway
@@ -45,47 +45,49 @@ async def run(
     answer: Answerer | None = None,
     cancel: Cancel | None = None,
     on_notice: Callable[[str], None] | None = None,
-    again: str | None = None,
+    retry_message: str | None = None,
 ) -> Turn:
-    """Run the turn, and retry it as often as was asked for while its failure looks temporary.
+    """Run the turn, and retry it as often as requested while its failure looks temporary.
 
-    ``again``: the message to answer once more, instead of a new one.
+    ``retry_message``: the message to retry, instead of a new one.
     """
     cancel, notice = cancel or Cancel(), Guarded("on_notice", on_notice)
 
     def callbacks() -> Callbacks:
         return Callbacks(on_event, Replies(answer), cancel, notice)
 
-    async def once_again(failed: Turn) -> Turn:
-        wanted = await run_sync(once_more, prepared, store, failed)
-        if failed.message is not None:  # refused before a run is made: the failure stays the last result
-            cut = wanted.ask.cut
-            await run_sync(may_rerun, store, wanted.conversation.id, failed.message, cut)
-        return await take(wanted, store, callbacks(), failed.message, tried=failed.run)
+    async def retry(failed: Turn) -> Turn:
+        next_run = await run_sync(prepare_retry, prepared, store, failed)
+        if failed.message is not None:  # checked before a run is stored: the failure stays the last result
+            cut = next_run.ask.cut
+            await run_sync(check_retry, store, next_run.conversation.id, failed.message, cut)
+        return await take(next_run, store, callbacks(), failed.message, failed_run=failed.run)
 
     wanted = prepared.ask.retries
     count = prepared.config.defaults.retries if wanted is None else wanted
     try:
-        first = await take(prepared, store, callbacks(), again)
+        first = await take(prepared, store, callbacks(), retry_message)
     except KnownRun as known:
         from segue.turns.known_run import known_run
 
         return await known_run(prepared, store, known.run, callbacks(), _wait_s(prepared))
-    return await retries.persist(first, count, once_again, given_up=lambda: cancel.asked > 0, notice=notice)
+    return await retries.retry_while_temporary(
+        first, count, retry, given_up=lambda: cancel.asked > 0, notice=notice
+    )
 
 
 async def take(
     prepared: Prepared,
     store: Store,
     callbacks: Callbacks,
-    message: str | None = None,
+    retry_message: str | None = None,
     *,
-    tried: str | None = None,
+    failed_run: str | None = None,
 ) -> Turn:
-    """One run of the turn, to its end. ``message``: the one to answer once more.
+    """One run of the turn, to its end. ``retry_message``: the message to retry, if it is not a new one.
 
-    ``tried``: the run of the same call that failed just before. Raises ``KnownRun`` where the caller's key
-    has a run already.
+    ``failed_run``: the run of the same call that just failed. Raises ``KnownRun`` if the caller's key already
+    has a run.
     """
     began_ns, row = time.monotonic_ns(), None
 
@@ -94,15 +96,18 @@ async def take(
         return report_withdrawn(prepared, failure, duration_ms, row)
 
     if prepared.ask.fork:
-        prepared, message = await run_sync(forked_if_busy, prepared, store, callbacks.notice, message)
+        notice = callbacks.notice
+        prepared, retry_message = await run_sync(forked_if_busy, prepared, store, notice, retry_message)
     try:
-        failed = await run_sync(retries.repeated, prepared, store) if message is None else None
-        again = Again(message, failed, tried)
-        prepared, row = await run_sync(hear, prepared, store, again)
-        return await _in_turn(prepared, store, row, callbacks, again, began_ns)
+        same_text = None
+        if retry_message is None:
+            same_text = await run_sync(retries.failed_with_same_text, prepared, store)
+        retry = Retry(retry_message, same_text, failed_run)
+        prepared, row = await run_sync(receive, prepared, store, retry)
+        return await _in_turn(prepared, store, row, callbacks, retry, began_ns)
     except LeaseBusy as busy:
-        unheard = Failure("cancelled", "the turn was cancelled before it began")
-        turn = never_began(unheard if callbacks.cancel.asked else Failure("session_busy", str(busy)))
+        cancelled = Failure("cancelled", "the turn was cancelled before it began")
+        turn = never_began(cancelled if callbacks.cancel.asked else Failure("session_busy", str(busy)))
         await run_sync(withdraw, store, turn)
         return turn
     except BaseException as error:
@@ -112,17 +117,17 @@ async def take(
 
 
 async def _in_turn(
-    prepared: Prepared, store: Store, row: TurnRow, callbacks: Callbacks, again: Again, began_ns: int
+    prepared: Prepared, store: Store, row: TurnRow, callbacks: Callbacks, retry: Retry, began_ns: int
 ) -> Turn:
-    """Wait for the conversation's lease, settle what others left there, then answer the message."""
+    """Wait for the conversation's lease, settle what killed processes left, then answer the message."""
     until = time.monotonic() + _wait_s(prepared)
     async with _lease(prepared, store, row, callbacks, until) as lease:
         await _recover(prepared, store, lease, row.id, callbacks, until)
         try:
-            prepared, row = await _begin(prepared, store, row, lease, callbacks, again)
+            prepared, row = await _begin(prepared, store, row, lease, callbacks, retry)
             return await answer_message(LiveTurn(prepared, store, row, lease, callbacks, began_ns))
         except (Exception, anyio.get_cancelled_exc_class()) as error:
-            # No process of the attempt is alive any more, but the next turn must know what it did.
+            # No process of the attempt is alive any more, but the next turn must know what the attempt did.
             with suppress(Exception), anyio.CancelScope(shield=True):
                 await _recover(prepared, store, lease, None, callbacks, until, _failure(error))
             raise
@@ -192,27 +197,27 @@ async def _recover(
 
 
 def _heed_cancel(store: Store, run: str, cancel: Cancel) -> None:
-    """End the turn as by Ctrl-C if anybody asked for that, in whatever process."""
+    """End the turn as by Ctrl-C if any process asked for that."""
     if not cancel.asked and store.cancel_asked(run):
         cancel()
 
 
 async def _begin(
-    prepared: Prepared, store: Store, row: TurnRow, lease: Lease, callbacks: Callbacks, again: Again
+    prepared: Prepared, store: Store, row: TurnRow, lease: Lease, callbacks: Callbacks, retry: Retry
 ) -> tuple[Prepared, TurnRow]:
-    """Look at everything again now that the turn may begin, and put its message in its place."""
-    heard, prepared = prepared, await run_sync(as_of_now, prepared, store)
+    """Update what may have changed while the turn waited, and give its message its place."""
+    received, prepared = prepared, await run_sync(as_of_now, prepared, store)
     if prepared.adopted is not None:
         from segue.turns.adopt import adopt_session
 
         callbacks.notice(await run_sync(adopt_session, prepared, store, prepared.adopted))
-    if heard.mark != prepared.mark and again.message is None:
-        await run_sync(readdress, prepared, store, row)
-    return prepared, await run_sync(place, prepared, store, row, lease.claim, again)
+    if received.mark != prepared.mark and retry.message is None:
+        await run_sync(update_login, prepared, store, row)
+    return prepared, await run_sync(place, prepared, store, row, lease.claim, retry)
 
 
 def _failure(error: BaseException) -> Failure:
-    """The failure that the log shows for a turn that an exception ended."""
+    """The failure that the log shows for a turn that ended with an exception."""
     if isinstance(error, NotInstalled):
         return Failure("not_installed", str(error))
     if isinstance(error, Exception):

@@ -50,10 +50,10 @@ def fill(store: Store) -> None:
     source = store.conversation("old")
     assert source is not None
     store.fork(source, "old~2", talk.ids[1], 9000, new_id)
-    talk.hear("waiting")
-    _, keyed = Talk(store, "keyed").hear("hello")
+    talk.receive("waiting")
+    _, keyed = Talk(store, "keyed").receive("hello")
     again = msgspec.structs.replace(keyed, id=new_id("t"), retry_of=keyed.id)
-    store.again(again, Receipt(key="step-1", body="digest"))
+    store.add_retry(again, Receipt(key="step-1", body="digest"))
     store.ask_cancel(again.id)
 
 

@@ -113,16 +113,16 @@ class Talk:
         )
         self.id = self.made.id
 
-    def hear(self, text: str, voice: Voice = CLAUDE, **more: Any) -> tuple[Message, TurnRow]:
+    def receive(self, text: str, voice: Voice = CLAUDE, **more: Any) -> tuple[Message, TurnRow]:
         self.now_ms += 10
         said = message(voice, **more)
         row = turn_row(self.id, said, self.now_ms)
-        self.id = self.store.hear(self.made, said, text, row).id
+        self.id = self.store.receive(self.made, said, text, row).id
         return said, row
 
     def say(self, text: str, answer: str | None = "ok", voice: Voice = CLAUDE, **parts: Any) -> Settlement:
         """A turn from the message to its settlement; without an answer it has failed."""
-        _, row = self.hear(text, voice)
+        _, row = self.receive(text, voice)
         self.store.place(row.id)
         self.store.started(row.id, "fresh", 0.125)
         return self.settle(row, answer, **parts)
@@ -155,7 +155,7 @@ class Talk:
 
     def pinned(self, text: str, answer: str, voice: Voice = CLAUDE) -> SessionRow:
         """A turn that leaves a session holding all that was said so far."""
-        said, row = self.hear(text, voice)
+        said, row = self.receive(text, voice)
         self.store.place(row.id)
         session = session_row(self.id, agent=voice.agent)
         before = tuple(Held(m.id, m.revision, f"anchor-{m.id}") for m in self.store.messages(self.id))

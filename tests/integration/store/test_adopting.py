@@ -59,7 +59,7 @@ def test_a_pin_moves_to_a_copy_that_holds_the_same(store: Store, talk: Talk) -> 
 
 
 def test_sessions_that_turns_began_are_known_even_if_they_were_never_pinned(store: Store, talk: Talk) -> None:
-    _, row = talk.hear("hi")
+    _, row = talk.receive("hi")
     for seq, new_id, native, resumed in (
         (1, "chosen", None, None),
         (2, None, "told", None),
@@ -93,7 +93,7 @@ def test_pins_of_every_host_are_found_by_their_session_and_by_their_home(store: 
 
 
 def test_sessions_in_which_attempts_are_at_work_are_under_way(store: Store, talk: Talk) -> None:
-    _, row = talk.hear("hi")
+    _, row = talk.receive("hi")
     for seq, new_id in ((1, "ended"), (2, "begun")):
         store.attempting(
             AttemptRow(

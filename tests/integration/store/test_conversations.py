@@ -13,17 +13,17 @@ from tests.integration.store.talking import CLAUDE, CODEX, Talk, message, new_id
 
 def test_a_conversation_is_made_by_first_use_of_its_key(store: Store, talk: Talk) -> None:
     assert store.conversation("talk") is None
-    talk.hear("hello")
+    talk.receive("hello")
     found = store.conversation("talk")
     assert found is not None
     assert found == msgspec.structs.replace(talk.made, updated_ms=talk.now_ms)
 
 
 def test_whoever_comes_second_gets_the_conversation_that_is_there(store: Store, talk: Talk) -> None:
-    talk.hear("first")
+    talk.receive("first")
     mine = Conversation(id=new_id("c"), key="talk", agent="codex")
     said = message(CODEX)
-    stored = store.hear(mine, said, "second", row := turn_row(mine.id, said, 2000))
+    stored = store.receive(mine, said, "second", row := turn_row(mine.id, said, 2000))
     assert (stored.id, stored.agent) == (talk.id, "claude")
     kept = store.turn(row.id)
     assert kept is not None
@@ -73,7 +73,7 @@ def test_the_list_begins_with_what_was_used_last(store: Store) -> None:
 
 def test_what_is_not_known_of_a_conversation_is_none(store: Store, talk: Talk) -> None:
     assert store.conversations() == []
-    talk.hear("waiting")
+    talk.receive("waiting")
     (found,) = store.conversations()
     assert (found.messages, found.agents, found.title, found.state) == (0, (), "", "queued")
     assert (found.tokens, found.cost_usd, found.saved_usd) == (None, None, None)
@@ -110,7 +110,7 @@ def test_a_whole_conversation_can_be_added(store: Store) -> None:
 def test_a_taken_key_is_not_added_to(store: Store, talk: Talk) -> None:
     talk.say("hello")
     made, said = imported("talk")
-    with pytest.raises(Misuse, match='there is a conversation "talk" already'):
+    with pytest.raises(Misuse, match='a conversation "talk" already exists'):
         store.add(made, said)
     assert talk.texts == ["hello", "ok"]
     assert store.messages(made.id) == []

@@ -41,7 +41,7 @@ def test_what_tools_did_is_found_by_the_answer(store: Store, talk: Talk) -> None
 
 def test_events_have_their_time_but_for_those_of_tools(store: Store, talk: Talk) -> None:
     call, said = '{"type":"tool-call","id":"1","name":"Bash"}', '{"type":"text","text":"hm"}'
-    over, runs = talk.say("one").turn.id, talk.hear("two")[1].id
+    over, runs = talk.say("one").turn.id, talk.receive("two")[1].id
     for turn in (over, runs):
         store.record(turn, [(1, 100, said), (2, 100, call), (3, 200, said)])
     assert store.forget_events(200) == 1

@@ -13,7 +13,7 @@ from tests.integration.store.talking import CLAUDE, CODEX, Talk, new_id, pin_to,
 def test_a_fork_begins_with_a_copy(store: Store, talk: Talk) -> None:
     talk.say("one", "1", remember=Remembered(agent="codex", role="reviewer", model="m", cwd="/x"))
     talk.say("two", "2", voice=CODEX, epochs=(CLAUDE,))
-    talk.hear("in line")
+    talk.receive("in line")
     store.edit(talk.ids[0], "uno", 5000)
     source = store.conversation("talk")
     assert source is not None
@@ -113,14 +113,14 @@ def test_what_cannot_be_forked_leaves_nothing_behind(store: Store, talk: Talk) -
     assert source is not None
     with pytest.raises(Misuse, match='"taken" already'):
         store.fork(source, "taken", None, 9000, new_id)
-    with pytest.raises(Misuse, match="does not stand"):
+    with pytest.raises(Misuse, match="is not in this conversation"):
         store.fork(source, "free", "nobody", 9000, new_id)
     assert store.conversation("free") is None
     assert len(store.sessions()) == 1
 
 
 def test_an_empty_conversation_can_be_forked(store: Store, talk: Talk) -> None:
-    talk.hear("waiting")
+    talk.receive("waiting")
     source = store.conversation("talk")
     assert source is not None
     fork = store.fork(source, "fork", None, 9000, new_id)

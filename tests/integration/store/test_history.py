@@ -63,6 +63,6 @@ def test_what_does_not_stand_cannot_be_edited(store: Store, talk: Talk) -> None:
     store.truncate(talk.id, [answer], 5000)
     with pytest.raises(Misuse, match="was removed"):
         store.edit(answer, "2", 6000, [first], [CLAUDE])
-    with pytest.raises(Misuse, match="no message nobody"):
+    with pytest.raises(Misuse, match="message nobody does not exist"):
         store.edit("nobody", "2", 6000)
     assert (talk.texts, store.epochs(talk.id)) == (["one"], {})

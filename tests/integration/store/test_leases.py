@@ -144,7 +144,7 @@ def test_generations_only_rise(store: Store) -> None:
 def test_whoever_was_overtaken_settles_nothing(store: Store) -> None:
     """Though the one who took it over has not come to settle the turn yet."""
     talk = Talk(store)
-    _, row = talk.hear("hello")
+    _, row = talk.receive("hello")
     store.place(row.id)
     mine = taken(store).claim
     theirs = taken(store, B, "dead").claim
@@ -161,8 +161,8 @@ def test_whoever_was_overtaken_settles_nothing(store: Store) -> None:
 
 def test_whoever_was_overtaken_begins_nothing(store: Store) -> None:
     talk = Talk(store)
-    _, row = talk.hear("hello")
-    _, waits = talk.hear("me too")
+    _, row = talk.receive("hello")
+    _, waits = talk.receive("me too")
     mine = taken(store).claim
     theirs = taken(store, B, "dead").claim
     with store.fenced(mine) as ours:

@@ -10,7 +10,7 @@ def test_the_log_has_each_message_with_its_turn(store: Store, talk: Talk) -> Non
     first = talk.say("one", "1").turn
     failed = talk.say("two", None).turn
     second = talk.say("three", "3", voice=CODEX).turn
-    talk.hear("waiting")
+    talk.receive("waiting")
     rows = store.log(talk.id)
     assert [(row.n, row.sender, row.text) for row in rows] == [
         (1, "user", "one"),
@@ -40,7 +40,7 @@ def test_an_answer_that_was_cut_leaves_its_question_with_the_turn(store: Store, 
     assert row.turn is not None
     assert (row.turn.id, row.turn.answer) == (cut.id, cut.answer)
     again = turn_row(talk.id, store.messages(talk.id)[0], 6000)
-    store.again(again)
+    store.add_retry(again)
     store.place(again.id)
     (row,) = store.log(talk.id)
     assert row.turn == msgspec.structs.replace(again, state="running")

@@ -29,7 +29,7 @@ def say(store: Store, key: str, login: str) -> None:
     talk = Talk(store, key)
     said = message()
     said = type(said)(id=said.id, sender="user", voice=CLAUDE, under=(account_mark("claude", "work", login),))
-    store.hear(talk.made, said, "hi", turn_row(talk.id, said))
+    store.receive(talk.made, said, "hi", turn_row(talk.id, said))
 
 
 def marks(store: Store, conversation_id: str) -> set[str]:

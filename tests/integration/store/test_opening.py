@@ -69,8 +69,9 @@ def test_an_older_program_stops_at_a_newer_store(where: Where) -> None:
 def test_another_schema_under_the_same_number_is_seen(where: Where) -> None:
     with where.open() as store:
         store._db.run("UPDATE segue_migrations SET checksum = '0000'")
-    assert "has another schema 1 than this Segue (checksum 0000); install the Segue that made it" in refusal(
-        where
+    assert (
+        "has a different schema 1 than this Segue (checksum 0000); install the Segue that made it"
+        in refusal(where)
     )
 
 
@@ -169,9 +170,9 @@ def test_a_file_that_another_program_keeps_is_waited_for_then_told(
     with open_store(None, path) as store:
         assert store.conversations() == [], "a reader does not wait"
         with pytest.raises(Broken, match="is busy: another program has been writing"):
-            Talk(store).hear("hello")
+            Talk(store).receive("hello")
         other.execute("ROLLBACK")
-        Talk(store).hear("hello")
+        Talk(store).receive("hello")
     other.close()
 
 

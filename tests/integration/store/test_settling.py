@@ -36,7 +36,7 @@ def test_a_turn_is_settled_once(store: Store, talk: Talk) -> None:
 
 
 def test_a_removed_conversation_cannot_be_settled(store: Store, talk: Talk) -> None:
-    _, row = talk.hear("hello")
+    _, row = talk.receive("hello")
     store.remove(talk.id)
     with pytest.raises(Misuse, match="was removed while it ran"):
         store.settle(Settlement(turn=row))
@@ -160,7 +160,7 @@ def test_an_intended_id_is_confirmed_later(store: Store, talk: Talk) -> None:
 
 def test_lineage_tells_where_a_turn_came_from(store: Store, talk: Talk) -> None:
     first = talk.say("one").turn.id
-    _, row = talk.hear("two")
+    _, row = talk.receive("two")
     rows = (
         LineageRow(child=row.id, parent=first, kind="resume", session="s1", parent_session="s0", ms=5),
         LineageRow(child=row.id, kind="step_down", ms=6),
@@ -177,7 +177,7 @@ def test_epochs_rise_by_one(store: Store, talk: Talk) -> None:
 
 
 def test_a_settlement_is_whole_or_not_at_all(store: Store, talk: Talk) -> None:
-    _, row = talk.hear("one")
+    _, row = talk.receive("one")
     store.place(row.id)
     answer = message(sender="assistant")
     missing = pin_to(session_row(talk.id))
@@ -191,7 +191,7 @@ def test_a_settlement_is_whole_or_not_at_all(store: Store, talk: Talk) -> None:
             )
         )
     assert "\n" not in refused.value.message
-    with pytest.raises(ValueError, match="held by a session"):
+    with pytest.raises(ValueError, match="held needs a session or a pin"):
         store.settle(Settlement(turn=row, answer=(answer, "x"), held=()))
     assert (talk.texts, store.epochs(talk.id), store.pins(talk.id)) == (["one"], {}, [])
     assert [t.state for t in store.unsettled(talk.id)] == ["running"]

@@ -12,7 +12,7 @@ from tests.integration.store.talking import CLAUDE, CODEX, OWNER, Talk, message,
 
 
 def test_a_message_is_kept_before_it_has_its_place(store: Store, talk: Talk) -> None:
-    said, row = talk.hear("hello")
+    said, row = talk.receive("hello")
     assert store.messages(talk.id) == []
     assert store.texts([said.id]) == {said.id: "hello"}
     kept = store.turn(row.id)
@@ -23,7 +23,7 @@ def test_a_message_is_kept_before_it_has_its_place(store: Store, talk: Talk) -> 
 
 
 def test_a_turn_gets_its_place_then_runs(store: Store, talk: Talk) -> None:
-    said, row = talk.hear("hello")
+    said, row = talk.receive("hello")
     store.place(row.id)
     assert store.messages(talk.id) == [msgspec.structs.replace(said, size=5)]
     assert [(t.state, t.mode) for t in store.unsettled(talk.id)] == [("running", None)]
@@ -36,8 +36,8 @@ def test_a_turn_gets_its_place_then_runs(store: Store, talk: Talk) -> None:
 
 
 def test_the_order_is_that_of_the_turns_not_of_the_messages(store: Store, talk: Talk) -> None:
-    _, first = talk.hear("first")
-    _, second = talk.hear("second")
+    _, first = talk.receive("first")
+    _, second = talk.receive("second")
     store.place(second.id)
     talk.settle(second, "to the second")
     store.place(first.id)
@@ -48,11 +48,11 @@ def test_the_order_is_that_of_the_turns_not_of_the_messages(store: Store, talk: 
 def test_turns_that_died_waiting_are_withdrawn_and_their_messages_get_no_place(
     store: Store, talk: Talk
 ) -> None:
-    _, dead = talk.hear("dead")
-    _, waiting = talk.hear("waiting")
-    _, given_up = talk.hear("given up")
+    _, dead = talk.receive("dead")
+    _, waiting = talk.receive("waiting")
+    _, given_up = talk.receive("given up")
     talk.settle(given_up, None)
-    _, mine = talk.hear("mine")
+    _, mine = talk.receive("mine")
     assert [t.id for t in store.unplaced(talk.id)] == [dead.id, waiting.id, given_up.id, mine.id]
     store.place(mine.id, [dead.id, "nobody"])
     assert talk.texts == ["mine"]
@@ -66,7 +66,7 @@ def test_turns_that_died_waiting_are_withdrawn_and_their_messages_get_no_place(
 
 def test_a_turn_can_be_made_a_run_of_an_earlier_message(store: Store, talk: Talk) -> None:
     failed = talk.say("again", answer=None).turn
-    said, mine = talk.hear("again")
+    said, mine = talk.receive("again")
     merged = store.merge(mine, failed)
     assert (merged.message, merged.retry_of) == (failed.message, failed.id)
     assert store.texts([said.id]) == {}
@@ -76,8 +76,8 @@ def test_a_turn_can_be_made_a_run_of_an_earlier_message(store: Store, talk: Talk
 
 def test_lost_turns_of_other_conversations_are_left_alone(store: Store, talk: Talk) -> None:
     other = Talk(store, "other")
-    _, foreign = other.hear("not yours")
-    _, mine = talk.hear("mine")
+    _, foreign = other.receive("not yours")
+    _, mine = talk.receive("mine")
     store.place(mine.id, [foreign.id])
     assert [t.state for t in store.unsettled(other.id)] == ["queued"]
     assert (other.texts, talk.texts) == ([], ["mine"])
@@ -85,7 +85,7 @@ def test_lost_turns_of_other_conversations_are_left_alone(store: Store, talk: Ta
 
 def test_a_turn_that_is_not_there_has_no_place(store: Store) -> None:
     assert store.turn("nobody") is None
-    with pytest.raises(Misuse, match="no turn nobody"):
+    with pytest.raises(Misuse, match="turn nobody does not exist"):
         store.place("nobody")
 
 
@@ -93,7 +93,7 @@ def test_a_message_can_be_answered_again(store: Store, talk: Talk) -> None:
     settled = talk.say("hello", answer=None)
     said = store.messages(talk.id)[0]
     again = turn_row(talk.id, said, 2000, retry_of=settled.turn.id)
-    store.again(again)
+    store.add_retry(again)
     assert store.unsettled(talk.id) == [again]
     store.place(again.id)
     talk.settle(again, "now")
@@ -104,8 +104,8 @@ def test_a_message_can_be_answered_again(store: Store, talk: Talk) -> None:
 def test_a_second_try_that_died_while_it_waited_is_withdrawn_too(store: Store, talk: Talk) -> None:
     talk.say("hello", answer=None)
     again = turn_row(talk.id, store.messages(talk.id)[0], 2000)
-    store.again(again)
-    _, mine = talk.hear("mine")
+    store.add_retry(again)
+    _, mine = talk.receive("mine")
     assert [t.id for t in store.unplaced(talk.id)] == [again.id, mine.id]
     store.place(mine.id, [again.id])
     assert talk.texts == ["hello", "mine"]
@@ -157,7 +157,7 @@ def attempt_of(turn: str, seq: int = 1) -> AttemptRow:
 
 
 def test_an_attempt_is_known_before_during_and_after(store: Store, talk: Talk) -> None:
-    _, row = talk.hear("hello")
+    _, row = talk.receive("hello")
     attempt = attempt_of(row.id)
     store.attempting(attempt)
     assert store.attempts(row.id) == [attempt]
@@ -180,7 +180,7 @@ def test_an_attempt_is_known_before_during_and_after(store: Store, talk: Talk) -
 
 
 def test_an_attempt_that_ended_is_not_undone_by_a_late_note_of_its_process(store: Store, talk: Talk) -> None:
-    _, row = talk.hear("hello")
+    _, row = talk.receive("hello")
     attempt = attempt_of(row.id)
     store.attempting(attempt)
     store.attempted(attempt.id, "ok", "n3", Usage(), None, 0, 77)
@@ -199,40 +199,40 @@ def test_a_settled_turn_does_not_start_again(store: Store, talk: Talk) -> None:
 
 
 def test_the_turns_of_one_agent_are_found_behind_any_number_of_others(store: Store, talk: Talk) -> None:
-    _, first = talk.hear("to codex", voice=CODEX)
+    _, first = talk.receive("to codex", voice=CODEX)
     for number in range(3):
-        talk.hear(f"to claude {number}")
+        talk.receive(f"to claude {number}")
     assert [row.id for row in store.turns_of(talk.id, CODEX.agent, 2)] == [first.id]
     assert len(store.turns_of(talk.id, CLAUDE.agent, 2)) == 2
 
 
 def test_a_key_has_one_run_for_thirty_days(store: Store, talk: Talk) -> None:
-    talk.hear("hello")
+    talk.receive("hello")
     conversation = store.conversations()[0].conversation
     receipt = Receipt(key="k", body="b")
 
-    def hear(at_ms: int, receipt: Receipt) -> str:
+    def receive(at_ms: int, receipt: Receipt) -> str:
         said = message()
         row = turn_row(conversation.id, said, at_ms)
-        store.hear(conversation, said, "hello", row, receipt)
+        store.receive(conversation, said, "hello", row, receipt)
         return row.id
 
-    first = hear(1_000, receipt)
+    first = receive(1_000, receipt)
     with pytest.raises(KnownRun) as known:
-        hear(2_000, receipt)
+        receive(2_000, receipt)
     assert known.value.run == first
     with pytest.raises(Misuse, match="another request"):
-        hear(2_000, Receipt(key="k", body="other"))
+        receive(2_000, Receipt(key="k", body="other"))
     assert len(store.unsettled(talk.id)) == 2, "nothing of the others is stored"
-    later = hear(3_000, Receipt(key="k", body="b", failed=first))
+    later = receive(3_000, Receipt(key="k", body="b", failed=first))
     with pytest.raises(KnownRun) as known:
-        hear(4_000, receipt)
+        receive(4_000, receipt)
     assert known.value.run == later, "it was tried again"
-    assert hear(1_001 + RECEIPT_MS, receipt) not in (first, later)
+    assert receive(1_001 + RECEIPT_MS, receipt) not in (first, later)
 
 
 def test_a_turn_is_asked_to_end_until_it_is_over(store: Store, talk: Talk) -> None:
-    _, row = talk.hear("hello")
+    _, row = talk.receive("hello")
     assert not store.cancel_asked(row.id)
     assert store.ask_cancel(row.id)
     assert store.cancel_asked(row.id)

@@ -46,7 +46,7 @@ def main() -> None:
             "pin": lambda: store.pin(talk.id, CLAUDE, "work"),
             "texts": lambda: store.texts(ids),
             "log": lambda: store.log(talk.id),
-            "a turn (hear to settle)": lambda: talk.say("hello"),
+            "a turn (receive to settle)": lambda: talk.say("hello"),
             "held, all written": lambda: talk.say("x", pin=pin_to(session), held=held),
             "opened again": lambda: open_store(url, Path(directory) / "segue.db").close(),
         }

@@ -135,7 +135,7 @@ def heard(store: Store, conversation: Conversation, text: str) -> TurnRow:
         owner=ME,
         started_ms=now_ms(),
     )
-    stored = store.hear(conversation, said, text, row)
+    stored = store.receive(conversation, said, text, row)
     return msgspec.structs.replace(row, conversation=stored.id)
 
 

@@ -131,7 +131,7 @@ def test_the_whole_example_is_read(env: dict[str, str], tmp_path: Path) -> None:
             'config.toml:3: [continuity] has no key "grft"; did you mean "graft"?',
         ),
         ("[continuty]\na=1", 'config.toml:1: has no section "continuty"; did you mean "continuity"?'),
-        ("[continuity]\nzzz = 1", "there are enabled, modes, graft"),
+        ("[continuity]\nzzz = 1", "known: enabled, modes, graft"),
         (
             '# x\n[continuity]\ngraft = "maybe"',
             'config.toml:3: [continuity] graft must be "account" or "any" or "off", not "maybe"',
@@ -175,7 +175,7 @@ def test_the_whole_example_is_read(env: dict[str, str], tmp_path: Path) -> None:
         ("[accounts.-x]\nagent='claude'", '"-x" cannot be a name here'),
         (
             "[agents.claude]\noutput = 'json'",
-            'config.toml:2: [agents.claude] has no key "output"; claude is known already',
+            'config.toml:2: [agents.claude] has no key "output"; claude is built in',
         ),
         ("[agents.claude]\ncommand = []", "config.toml:2: [agents.claude] command must be a program"),
         ('[agents.claude]\ncommand = "it\'s"', "config.toml:2: [agents.claude] command cannot be split"),
@@ -185,7 +185,7 @@ def test_the_whole_example_is_read(env: dict[str, str], tmp_path: Path) -> None:
         ),
         (
             "[agents.my]\ncommand = 'my'\nlabel = 'My'",
-            "config.toml:1: [agents.my] command gets the prompt nowhere",
+            "config.toml:1: [agents.my] command does not get the prompt",
         ),
         (
             "[agents.my]\ncommand='my {prompt}'\noutput='json'\ntext = {path='$.a', wen=1}",

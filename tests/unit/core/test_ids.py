@@ -21,10 +21,10 @@ def test_a_conversation_key_comes_back_as_it_is(key: str) -> None:
         ("a\nb", '"a b" is not'),
         ("a\n", "is not a conversation key"),
         ("schlüssel", "letters, digits"),
-        ("-rf", "begins like an option"),
-        ("--json", "begins like an option"),
-        ("..", 'has ".." as a part'),
-        ("a/../b", 'has ".." as a part'),
+        ("-rf", "starts like an option"),
+        ("--json", "starts like an option"),
+        ("..", 'contains ".." as a path part'),
+        ("a/../b", 'contains ".." as a path part'),
     ],
 )
 def test_what_is_no_key_is_refused_in_one_line(key: str, said: str) -> None:

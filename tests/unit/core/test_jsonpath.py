@@ -74,7 +74,7 @@ def test_looking_finds_one_place_or_nothing(path: str, found: Any) -> None:
 def test_what_cannot_be_read_is_named_with_its_place(path: str, rest: str) -> None:
     with pytest.raises(ValueError, match="is not a JSON path") as raised:
         path_steps(path)
-    assert f'from "{rest}" on' in str(raised.value)
+    assert f'cannot read "{rest}"' in str(raised.value)
 
 
 @pytest.mark.parametrize(

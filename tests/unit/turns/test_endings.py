@@ -48,14 +48,14 @@ def test_a_store_that_is_away_does_not_hide_what_came_of_the_last_try() -> None:
         raise StoreAway("the store is away")
 
     async def go() -> Turn:
-        return await retries.persist(TURN, 3, again, given_up=lambda: False, notice=said.append)
+        return await retries.retry_while_temporary(TURN, 3, again, given_up=lambda: False, notice=said.append)
 
     retries_first, retries.FIRST_S = retries.FIRST_S, 0.01
     try:
         assert asyncio.run(go()) == TURN
     finally:
         retries.FIRST_S = retries_first
-    assert said[-1] == "not tried again: the store is away"
+    assert said[-1] == "not retried: the store is away"
 
 
 def test_the_way_on_from_a_refused_tool_names_the_directory() -> None:
