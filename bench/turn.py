@@ -58,11 +58,12 @@ def measure() -> list[Row]:
         session = json.loads(bare().splitlines()[-1])["session_id"]
         resumed = alternating(ROUNDS, lambda: ours("resumed"), lambda: bare("--resume", session))
     return [
-        _row("segue run on Claude / claude -p", *first, 1.35),
-        _row("segue run, resumed / claude -p --resume", *resumed, 1.25),
+        _row("segue run on Claude / claude -p", first, 1.35),
+        _row("segue run, resumed / claude -p --resume", resumed, 1.25),
     ]
 
 
-def _row(what: str, ours: float, bare: float, goal: float) -> Row:
+def _row(what: str, medians: list[float], goal: float) -> Row:
+    ours, bare = medians
     seen = f"{ours / bare:.2f} × ({ours * 1000:.0f} ms / {bare * 1000:.0f} ms)"
     return Row(what, seen, f"≤ {goal} ×", ours <= goal * bare)

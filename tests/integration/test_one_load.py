@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from segue.app import workspace
-from segue.app.running import ready_turn
+from segue.app.ready_turn import ready_turn
 from segue.config.load import load
 from tests.integration.conftest import Program
 

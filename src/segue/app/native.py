@@ -22,7 +22,7 @@ from segue.sessions.summary import SessionShown, shown_session, title_of
 from segue.system import clock
 
 if TYPE_CHECKING:
-    from segue.app.running import Options
+    from segue.app.ready_turn import Options
     from segue.config.schema import Config
     from segue.sessions.reading import Page
     from segue.sessions.search.index import Index

@@ -23,19 +23,17 @@ import anyio
 from anyio.to_thread import run_sync
 
 from segue.app import conversations
-from segue.app.running import (
+from segue.app.ready_turn import (
     Answerer,
     Cancel,
     Listener,
     NoticeListener,
     Options,
     ReadyTurn,
-    RunningTurns,
-    cancel_and_wait,
     ready_retry,
     ready_turn,
-    wait,
 )
+from segue.app.running_turns import RunningTurns, cancel_and_wait, wait
 from segue.app.shapes import AgentShown, ConversationShown, LastAnswer, LogMessage, SetupFinding, Undone
 from segue.app.workspace import Workspace, open_workspace
 from segue.config.home import settled_environment

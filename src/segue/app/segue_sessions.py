@@ -11,7 +11,7 @@ from anyio.to_thread import run_sync
 
 from segue.app import native, upkeep
 from segue.app.native import OpenSession
-from segue.app.running import Answerer, Cancel, Listener, NoticeListener, Options, ready_turn
+from segue.app.ready_turn import Answerer, Cancel, Listener, NoticeListener, Options, ready_turn
 from segue.app.session_shapes import CheckReport, PruneReport, RepairReport, RestoreReport
 from segue.app.workspace import Workspace
 from segue.core.turn import Turn

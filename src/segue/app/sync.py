@@ -19,7 +19,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, Unpack
 
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
-from segue.app.running import Answerer, Cancel, NoticeListener, Options
+from segue.app.ready_turn import Answerer, Cancel, NoticeListener, Options
 from segue.app.segue import Segue
 from segue.app.segue_sessions import NativeSessions
 from segue.core.errors import Misuse

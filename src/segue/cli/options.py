@@ -18,7 +18,7 @@ from segue.core.errors import Misuse
 from segue.core.request import Posture, Questions
 
 if TYPE_CHECKING:
-    from segue.app.running import Options
+    from segue.app.ready_turn import Options
     from segue.app.workspace import Workspace
 
 NATIVE = "segue.native"

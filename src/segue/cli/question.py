@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 import msgspec
 
-from segue.app.running import NOBODY, REFUSED, Answer
+from segue.app.ready_turn import NOBODY, REFUSED, Answer
 from segue.cli.render import words
 from segue.cli.render.output import harmless, say
 from segue.cli.render.screen import Screen

@@ -7,11 +7,11 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Callable
 from functools import partial
+from typing import TYPE_CHECKING
 
 import anyio
-from anyio.to_thread import run_sync
 
-from segue.app.running import Answerer, Cancel, Options, ReadyTurn, ready_retry, ready_turn
+from segue.app.ready_turn import Answerer, Cancel, Options, ReadyTurn, ready_retry, ready_turn
 from segue.cli.options import open_here, somebody_answers
 from segue.cli.render import screen as screens
 from segue.cli.render import words
@@ -19,9 +19,14 @@ from segue.cli.render.output import answer, say, say_json
 from segue.cli.render.screen import Screen
 from segue.core import events as ev
 from segue.core.turn import Turn, exit_code
+from segue.system.loop import Begun, begin, run_sync
+
+if TYPE_CHECKING:
+    from anyio.abc import TaskGroup
 
 TICK_S = 0.2
 CANCELLED = 130
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def run_live(
@@ -56,7 +61,8 @@ def _run(ready: ReadyTurn, *, as_json: bool, events: bool, quiet: bool) -> int:
     screen = screens.open_screen(title, quiet=quiet, answer_on_stdout=not as_json)
     for notice in ready.mentions:
         screen.note(f"segue: {notice}")
-    turn, stopped = anyio.run(follow, ready, screen, events)
+    live = TurnOnScreen(ready, screen, events)
+    turn = live.run()
     trouble = None
     if as_json:
         trouble = _printed(partial(say_json, turn))
@@ -66,7 +72,7 @@ def _run(ready: ReadyTurn, *, as_json: bool, events: bool, quiet: bool) -> int:
         say(f"segue: {words.one_line(words.failure(turn, ready.label))}", err=True)
         say(f"       {words.way_on(turn, ready.number_of(turn), ready.directory)}", err=True)
     screen.note(words.summary(turn, ready.model_from))
-    code = _code(turn, stopped)
+    code = _code(turn, live.cancelled)
     if trouble is None:
         return code
     what = f"the answer could not be written to stdout ({trouble}); it is kept: segue last {ready.key}"
@@ -80,44 +86,72 @@ def _code(turn: Turn, stopped: bool) -> int:
     return CANCELLED if stopped and retryable else exit_code(turn)
 
 
-async def follow(ready: ReadyTurn, screen: Screen, print_events: bool) -> tuple[Turn, bool]:
-    """Run the turn. The first Ctrl-C (or TERM, or HUP) ends it in order, the second kills it.
+class TurnOnScreen:
+    """The turn while it runs. The first Ctrl-C (or TERM, or HUP) ends it in order, the second kills it."""
 
-    With whether it was cancelled.
-    """
-    cancel = Cancel()
-    printer = Printer(cancel) if print_events else None
-    answer_with = _question_form(screen) if ready.answers else None
+    def __init__(self, ready: ReadyTurn, screen: Screen, print_events: bool) -> None:
+        self._ready, self._screen = ready, screen
+        self._cancel = Cancel()
+        self._printer = Printer(self._cancel) if print_events else None
+        self._answer = _question_form(screen) if ready.answers else None
+        self._tasks: TaskGroup | None = None
 
-    def on_event(event: ev.Event) -> None:
-        if isinstance(event, ev.Session):  # the mode is decided by now
-            tasks.start_soon(_entitle, screen, ready)
-        if answer_with is None or not isinstance(event, ev.Question):  # else the form shows it
-            screen.event(event)
-        if printer is not None:
-            printer(event)
+    @property
+    def cancelled(self) -> bool:
+        return self._cancel.asked > 0
 
-    outcome: Turn | Exception
-    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(_listen, signals, cancel, screen)
-            tasks.start_soon(_tick, screen)
-            try:
-                outcome = await ready.run(
-                    on_event=on_event,
-                    on_notice=lambda text: screen.note(f"segue: {text}"),
-                    answer=answer_with,
-                    cancel=cancel,
+    def run(self) -> Turn:
+        """Run it to its end. The event loop starts when the agent does."""
+        handlers = {number: signal.signal(number, self._on_signal) for number in SIGNALS}
+        try:
+            begun = begin(
+                self._ready.run(
+                    on_event=self._on_event,
+                    on_notice=lambda text: self._screen.note(f"segue: {text}"),
+                    answer=self._answer,
+                    cancel=self._cancel,
                 )
-            except Exception as error:
-                outcome = error  # raised below, so that the task group does not wrap it
-            tasks.cancel_scope.cancel()
-    screen.close()
-    if isinstance(outcome, Exception):
-        raise outcome
-    if printer is not None and printer.broken:
-        raise BrokenPipeError
-    return outcome, cancel.asked > 0
+            )
+            turn = begun.result if begun.ended else anyio.run(self._follow, begun)
+        finally:
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
+            self._screen.close()
+        if self._printer is not None and self._printer.broken:
+            raise BrokenPipeError
+        return turn
+
+    async def _follow(self, begun: Begun[Turn]) -> Turn:
+        outcome: Turn | Exception
+        with anyio.open_signal_receiver(*SIGNALS) as signals:
+            async with anyio.create_task_group() as self._tasks:
+                self._tasks.start_soon(self._listen, signals)
+                self._tasks.start_soon(_tick, self._screen)
+                try:
+                    outcome = await begun.rest()
+                except Exception as error:
+                    outcome = error  # raised below, so that the task group does not wrap it
+                self._tasks.cancel_scope.cancel()
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    def _on_event(self, event: ev.Event) -> None:
+        if isinstance(event, ev.Session) and self._tasks is not None:  # the mode is decided by now
+            self._tasks.start_soon(_entitle, self._screen, self._ready)
+        if self._answer is None or not isinstance(event, ev.Question):  # else the form shows it
+            self._screen.event(event)
+        if self._printer is not None:
+            self._printer(event)
+
+    def _on_signal(self, *_: object) -> None:
+        if not self.cancelled:
+            self._screen.note("Cancelling… (again to kill)")
+        self._cancel()
+
+    async def _listen(self, signals: AsyncIterator[signal.Signals]) -> None:
+        async for _ in signals:
+            self._on_signal()
 
 
 def _question_form(screen: Screen) -> Answerer:
@@ -150,13 +184,6 @@ class Printer:
             self._cancel()
         except OSError:
             self._full = True
-
-
-async def _listen(signals: AsyncIterator[signal.Signals], cancel: Cancel, screen: Screen) -> None:
-    async for _ in signals:
-        if cancel.asked == 0:
-            screen.note("Cancelling… (again to kill)")
-        cancel()
 
 
 async def _tick(screen: Screen) -> None:

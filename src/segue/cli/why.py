@@ -31,7 +31,7 @@ def command(ctx: click.Context, /, key: str, text: str | None, as_json: bool, **
 
     Nothing is run or changed. Without TEXT, the new message counts as empty; stdin is not read.
     """
-    from segue.app.running import ready_turn
+    from segue.app.ready_turn import ready_turn
     from segue.cli.render import why as reasons
     from segue.cli.render.output import coloured, say, say_json, width_of
 

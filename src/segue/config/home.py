@@ -6,7 +6,6 @@ A host has a name, and an id that stays when the name changes.
 from __future__ import annotations
 
 import os
-import socket
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -155,7 +154,7 @@ def _xdg(env: Mapping[str, str], name: str, default: Path) -> Path:
 
 def this_host(configured: str | None, home: Home) -> Host:
     """The id belongs to the home: containers of one image share a machine id, and often a name."""
-    return Host(configured or socket.gethostname(), _id(home))
+    return Host(configured or os.uname().nodename, _id(home))
 
 
 def _id(home: Home) -> str | None:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 import anyio
 import msgspec
-from anyio.abc import TaskGroup
 
 from segue.agents.base import Agent, Answer, Ended
 from segue.core import events as ev
@@ -31,6 +30,8 @@ from segue.system.files import write_whole
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
+
+    from anyio.abc import TaskGroup
 
 Listener = Callable[[ev.Event], None]
 T = TypeVar("T")

@@ -16,6 +16,9 @@ from __future__ import annotations
 import errno
 import fcntl
 import shutil
+import signal
+import subprocess
+import threading
 from contextlib import ExitStack, asynccontextmanager, closing, suppress
 from functools import partial
 from pathlib import Path
@@ -23,20 +26,19 @@ from typing import TYPE_CHECKING
 
 import anyio
 import msgspec
-from anyio.lowlevel import checkpoint
 
 from segue.core.errors import Misuse, NotInstalled, SegueError
 from segue.core.stream import LineSplitter, Oversize, StreamLine
 from segue.runner.supervisor import Limits, Supervisor
 from segue.system.file_watch import FileWatch
 from segue.system.files import write_whole
+from segue.system.groups import ProcessGroup
+from segue.system.loop import in_loop
 from segue.system.pipes import Capture, Stdin
 from segue.system.processes import MARK, identify, process_mark
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
-
-    from anyio.abc import Process
 
     from segue.core.outcome import Exit
     from segue.core.request import Command
@@ -66,10 +68,11 @@ async def launch(
         growth = FileWatch(capture.stdout, capture.stderr)
         stdin = stack.enter_context(closing(Stdin()))
         try:
-            process = await spawn(command, {**env, **command.env, MARK: run_mark}, stdin, capture, claims)
+            process = spawn(command, {**env, **command.env, MARK: run_mark}, stdin, capture, claims)
         except SegueError:
             capture.discard()
             raise
+        await _watched(process)
         life = Supervisor(process, capture, limits, run_mark)
         running = Running(process.pid, life, capture, stdin, limits)
         async with anyio.create_task_group() as tasks:
@@ -108,6 +111,8 @@ class Running:
 
     async def lines(self) -> AsyncIterator[StreamLine]:
         """Every line as it is written, until the process has exited and a short grace period is over."""
+        from anyio.lowlevel import checkpoint
+
         end: int | None = None
         while True:
             self._wake = wake = anyio.Event()
@@ -170,9 +175,41 @@ class Running:
         self._wake.set()
 
 
-async def spawn(
+async def _watched(process: Child) -> None:
+    """Return in the event loop, where the process can be supervised. If there is none to come, kill it."""
+    try:
+        await in_loop()
+    except BaseException:
+        ProcessGroup(process.pid).signal(signal.SIGKILL)
+        raise
+
+
+class Child:
+    """The process. Its exit is awaited in a separate thread: a grandchild that keeps a pipe open, or an event
+    loop that starts later than the process, makes no difference."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self._process, self.pid = process, process.pid
+
+    async def wait(self) -> int:
+        """Its exit code; minus the signal that ended it."""
+        import asyncio
+
+        exited, loop = asyncio.Event(), asyncio.get_running_loop()
+
+        def watch() -> None:
+            self._process.wait()
+            with suppress(RuntimeError):  # the loop is closed
+                loop.call_soon_threadsafe(exited.set)
+
+        threading.Thread(target=watch, daemon=True, name=f"exit of {self.pid}").start()
+        await exited.wait()
+        return self._process.wait()
+
+
+def spawn(
     command: Command, env: Mapping[str, str], stdin: Stdin, capture: Capture, claims: Sequence[int] = ()
-) -> Process:
+) -> Child:
     """Start the process. No ``preexec_fn``: that would make every start thirty times slower.
 
     ``claims``: files that it keeps open while it lives, so that their locks outlive us. Its stdout is locked
@@ -184,23 +221,21 @@ async def spawn(
     with suppress(OSError):  # some file systems have no locks
         fcntl.flock(stdout, fcntl.LOCK_EX | fcntl.LOCK_NB)
     try:
-        # Shielded: a start that is interrupted half-way would leave an unknown process behind.
-        with anyio.CancelScope(shield=True):
-            process = await anyio.open_process(
-                command.argv,
-                stdin=stdin.reader,
-                stdout=stdout,
-                stderr=stderr,
-                cwd=command.cwd,
-                env=env,
-                start_new_session=True,
-                pass_fds=claims,
-            )
+        process = subprocess.Popen(
+            command.argv,
+            stdin=stdin.reader,
+            stdout=stdout,
+            stderr=stderr,
+            cwd=command.cwd,
+            env=env,
+            start_new_session=True,
+            pass_fds=claims,
+        )
     except (OSError, ValueError) as error:
         raise _refusal(command, env, error) from error
     stdin.handed_over()
     capture.handed_over()
-    return process
+    return Child(process)
 
 
 def note_process(run_dir: Path, pid: int, command: Command) -> None:

@@ -17,8 +17,7 @@ from segue.core.stream import LINE_CAP
 from segue.system.groups import KILL_WAIT_S, ProcessGroup, end_marked
 
 if TYPE_CHECKING:
-    from anyio.abc import Process
-
+    from segue.runner.launch import Child
     from segue.system.pipes import Capture
 
 
@@ -45,7 +44,7 @@ class Limits(msgspec.Struct, frozen=True):
 class Supervisor:
     """``supervise`` must run; ``end`` and ``cancel`` only ask it to act."""
 
-    def __init__(self, process: Process, capture: Capture, limits: Limits, mark: str) -> None:
+    def __init__(self, process: Child, capture: Capture, limits: Limits, mark: str) -> None:
         self._process, self._capture, self._limits, self._mark = process, capture, limits, mark
         self._group = ProcessGroup(process.pid)
         self._ended_by: EndedBy | None = None

@@ -18,7 +18,6 @@ from pathlib import Path
 from types import TracebackType
 
 import anyio
-from anyio.to_thread import run_sync
 
 from segue.core.errors import InUse, StoreAway
 from segue.core.model import Host, Owner
@@ -29,6 +28,7 @@ from segue.store.renewer import Renewal
 from segue.store.store import Store
 from segue.store.waiting_turn import WaitingTurn
 from segue.system import processes
+from segue.system.loop import in_loop, run_sync, shield
 from segue.system.processes import machine_id, this_process
 
 SEEN_S = 2 * lease_rows.RENEW_S
@@ -220,7 +220,7 @@ async def hold(
     try:
         yield lease
     finally:
-        with anyio.CancelScope(shield=True):
+        with shield():
             await run_sync(lease.release)
 
 
@@ -253,11 +253,12 @@ async def _acquire(
                     if waiting is not None:
                         await run_sync(waiting.begin, on_beat)
                 holder = got
+                await in_loop()
                 await anyio.sleep(pause)
                 pause = min(pause * 1.5, POLL_S[1])
         finally:
             if holder and waiting is not None:
-                with anyio.CancelScope(shield=True):
+                with shield():
                     await run_sync(waiting.end)
 
 

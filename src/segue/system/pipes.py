@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import anyio
@@ -118,7 +119,10 @@ class Stdin:
         os.set_blocking(self._fd, False)
         self._open = True
         self._held = True
-        self._turn = anyio.Lock()
+
+    @cached_property
+    def _turn(self) -> anyio.Lock:
+        return anyio.Lock()
 
     def handed_over(self) -> None:
         """Close our copy of the process's end, so that we notice when the process closes it."""

@@ -8,7 +8,6 @@ from contextlib import closing
 from pathlib import Path
 
 import anyio
-from anyio.to_thread import run_sync
 
 from segue.agents.base import Agent
 from segue.core import events as ev
@@ -17,6 +16,7 @@ from segue.core.redact import Redactor
 from segue.runner.supervisor import Limits
 from segue.system import clock, processes
 from segue.system.groups import ProcessGroup, patient
+from segue.system.loop import run_sync
 from segue.turns.follow import FollowedRun, Pauses
 from segue.turns.run_dir import Plan
 

@@ -12,7 +12,6 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, context
 from pathlib import Path
 
 import msgspec
-from anyio.to_thread import run_sync
 
 from segue.core import ladder
 from segue.core.errors import SegueError
@@ -28,6 +27,7 @@ from segue.runner.supervisor import Limits
 from segue.store.leases import OVERTAKEN, Lease, LeaseBusy, hold
 from segue.store.records import AttemptRow
 from segue.store.store import Store
+from segue.system.loop import in_loop, run_sync
 from segue.turns import session_copies
 from segue.turns.composer import NATIVE
 from segue.turns.live_turn import LiveTurn
@@ -73,6 +73,7 @@ async def restore(live: LiveTurn, decided: Decided) -> Decided:
     pin, copy = decided.gathered.pin, decided.gathered.copy
     if pin is None or copy is None or decided.mode not in NATIVE:
         return decided
+    await in_loop()
     unrestored = None
     try:
         async with _only_writer(live, session_copies.copies_lease(prepared, pin)):
@@ -94,6 +95,8 @@ def step_down(prepared: Prepared, store: Store, decided: Decided, failed: Finish
 async def try_once(live: LiveTurn, decided: Decided, seq: int) -> tuple[Decided, FinishedAttempt]:
     """One attempt to its end; with the decision that it took in the end."""
     prepared = live.prepared
+    if decided.mode not in ("fresh", "resume"):  # others rewrite a session or send all that was said
+        await in_loop()
     with _home(prepared, decided.gathered.pin) as (home, locks):
         decided, plan, command = await run_sync(compose, prepared, live.store, decided, seq, home)
         await run_sync(_note_start, live, decided, plan)

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import BinaryIO
 
 import anyio
-from anyio.to_thread import run_sync
 
 from segue.agents.base import Agent
 from segue.core import events as ev
@@ -23,6 +22,7 @@ from segue.runner.attempt import StreamFold
 from segue.store.records import TurnRow
 from segue.store.store import Store
 from segue.system import processes
+from segue.system.loop import run_sync
 from segue.turns.observer import Observer
 from segue.turns.report import report_row
 from segue.turns.run_dir import Plan, read_plan

@@ -7,7 +7,6 @@ from contextlib import aclosing, suppress
 
 import anyio
 import msgspec
-from anyio.to_thread import run_sync
 
 from segue.core.errors import Misuse, SegueError
 from segue.core.outcome import Failure, Outcome
@@ -16,6 +15,7 @@ from segue.runner.attempt import Cancel, Guarded
 from segue.store.leases import LeaseBusy, hold, lease_name
 from segue.store.records import TurnRow
 from segue.store.store import Store
+from segue.system.loop import run_sync
 from segue.system.processes import this_process
 from segue.turns.follow import follow, reported
 from segue.turns.live_turn import Callbacks

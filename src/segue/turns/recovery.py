@@ -12,12 +12,11 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from anyio.to_thread import run_sync
-
 from segue.agents.base import Agent
 from segue.core.outcome import Failure
 from segue.store.leases import OVERTAKEN, Lease, LeaseBusy, hold
 from segue.store.store import Store
+from segue.system.loop import run_sync
 from segue.system.processes import this_process
 from segue.turns import run_dir
 from segue.turns.adopted_run import AdoptedRun, gone

@@ -8,13 +8,13 @@ from contextlib import suppress
 from functools import partial
 
 import msgspec
-from anyio.to_thread import run_sync
 
 from segue.core.errors import Broken
 from segue.core.turn import FailureShown, Saved, Turn
 from segue.store.leases import OVERTAKEN
 from segue.store.store import FORGET_AT_ONCE
 from segue.system import clock
+from segue.system.loop import run_sync
 from segue.turns import forecast, run_dir, session_copies
 from segue.turns.live_turn import LiveTurn
 from segue.turns.report import Made, failed_if_denied, refused, report

@@ -13,6 +13,7 @@ from segue.store.database import storable
 from segue.store.records import TurnRow
 from segue.store.store import Store
 from segue.system import clock
+from segue.system.loop import in_loop
 from segue.turns.prepare import Prepared
 
 RECENT = 20
@@ -109,6 +110,7 @@ async def retry_while_temporary(
             break
         why = turn.failure.kind.replace("_", " ") if turn.failure is not None else ""
         notice(f"{why}: retrying in {_words(pause)} ({len(earlier) + 1} of {retries})")
+        await in_loop()
         if not await _waited(pause, given_up):
             notice("not retried: cancelled")
             break

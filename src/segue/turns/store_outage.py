@@ -8,10 +8,10 @@ from collections.abc import Callable
 from typing import TypeVar
 
 import anyio
-from anyio.to_thread import run_sync
 
 from segue.core.errors import Broken
 from segue.runner.attempt import Cancel
+from segue.system.loop import in_loop, run_sync
 
 LIMIT_S = 45.0
 """So long in all; whatever is left then is for the next run."""
@@ -37,6 +37,7 @@ class StoreOutage:
 
     async def __call__(self, do: Callable[[], T]) -> T:
         """What it returns. Raises ``Away`` when the time is over, or when the user asks to end it."""
+        await in_loop()
         done: list[T] = []
         failure: Exception | None = None
         async with anyio.create_task_group() as tasks:

@@ -12,9 +12,6 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, suppress
 from functools import partial
 
-import anyio
-from anyio.to_thread import run_sync
-
 from segue.core.errors import NotInstalled
 from segue.core.outcome import Failure
 from segue.core.turn import Turn
@@ -23,6 +20,7 @@ from segue.store.leases import Lease, LeaseBusy, hold, lease_name
 from segue.store.records import KnownRun, TurnRow
 from segue.store.store import Store
 from segue.store.waiting_turn import WaitingTurn
+from segue.system.loop import failures, in_loop, run_sync, shield
 from segue.turns import retries
 from segue.turns.attempts import decide, restore, step_down, stepped_words, try_once
 from segue.turns.changes import check_retry, forked_if_busy
@@ -70,6 +68,7 @@ async def run(
     except KnownRun as known:
         from segue.turns.known_run import known_run
 
+        await in_loop()
         return await known_run(prepared, store, known.run, callbacks(), _wait_s(prepared))
     return await retries.retry_while_temporary(
         first, count, retry, given_up=lambda: cancel.asked > 0, notice=notice
@@ -126,9 +125,9 @@ async def _in_turn(
         try:
             prepared, row = await _begin(prepared, store, row, lease, callbacks, retry)
             return await answer_message(LiveTurn(prepared, store, row, lease, callbacks, began_ns))
-        except (Exception, anyio.get_cancelled_exc_class()) as error:
+        except failures() as error:
             # No process of the attempt is alive any more, but the next turn must know what the attempt did.
-            with suppress(Exception), anyio.CancelScope(shield=True):
+            with suppress(Exception), shield():
                 await _recover(prepared, store, lease, None, callbacks, until, _failure(error))
             raise
 
@@ -193,6 +192,7 @@ async def _recover(
     if any(row.id != own and row.state == "running" for row in rows):
         from segue.turns.recovery import recover
 
+        await in_loop()
         await recover(prepared, store, lease, own, callbacks, until, why)
 
 
@@ -210,6 +210,7 @@ async def _begin(
     if prepared.adopted is not None:
         from segue.turns.adopt import adopt_session
 
+        await in_loop()
         callbacks.notice(await run_sync(adopt_session, prepared, store, prepared.adopted))
     if received.mark != prepared.mark and retry.message is None:
         await run_sync(update_login, prepared, store, row)

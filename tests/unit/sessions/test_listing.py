@@ -59,7 +59,7 @@ def test_a_memory_that_is_damaged_is_read_anew(tmp_path: Path) -> None:
 def test_a_long_list_counts_the_messages_of_small_files_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    guess = {"messages": 99, "messages_estimated": True}
+    guess: dict[str, object] = {"messages": 99, "messages_estimated": True}
     entry = {"kind": "user", "text": "word " * 20}
     write(tmp_path, "small", entry, brief=guess)
     write(tmp_path, "large", *[entry] * 10, brief=guess)
