@@ -145,7 +145,7 @@ def test_a_fork_shows_what_it_goes_on_from(bench: Bench) -> None:
     assert ARCHIVE.brief(found).parent == session
     assert set(ARCHIVE.files(found)) == {found.path, stored(bench, session).path}
     keep(bench, "fork", session, forked)
-    with pytest.raises(Misuse, match="goes on from this one"):
+    with pytest.raises(Misuse, match="continues this one"):
         ARCHIVE.remove(stored(bench, session))
 
 

@@ -369,7 +369,7 @@ def test_nothing_goes_while_the_index_is_locked(tmp_path: Path, monkeypatch: pyt
     stored = put(tmp_path, HEAD)
     database = sqlite3.connect(index(tmp_path, MINE, OTHER))
     database.execute("BEGIN EXCLUSIVE")
-    with pytest.raises(InUse, match=r"state_5.sqlite of Codex cannot be written to now"):
+    with pytest.raises(InUse, match=r"Codex's state_5.sqlite cannot be written to now"):
         ARCHIVE.remove(stored)
     database.rollback()
     database.close()
@@ -401,7 +401,7 @@ def test_a_damaged_index_stops_it(tmp_path: Path) -> None:
 def test_what_another_goes_on_from_stays(tmp_path: Path) -> None:
     shutil.copytree(FIXTURES / "codex-0.166.0" / "fork", tmp_path, dirs_exist_ok=True)
     parent, fork = sorted(ARCHIVE.stored(tmp_path), key=lambda one: one.path.name)
-    with pytest.raises(Misuse, match=f"{fork.id} goes on from this one"):
+    with pytest.raises(Misuse, match=f"{fork.id} continues this one"):
         ARCHIVE.remove(parent)
     ARCHIVE.remove(fork)
     ARCHIVE.remove(parent)
@@ -413,7 +413,7 @@ def test_nothing_outside_of_the_home_is_touched(tmp_path: Path) -> None:
     home.mkdir()
     real = put(outside, HEAD)
     (home / "sessions").symlink_to(outside / "sessions")
-    with pytest.raises(Broken, match="outside of its home"):
+    with pytest.raises(Broken, match="outside its home"):
         ARCHIVE.remove(found(home, MINE))
     assert real.path.exists()
     (home / "sessions").unlink()

@@ -1,4 +1,4 @@
-"""The rehearsal agent's sessions on disk: listed, read, repaired, removed. There is no index beside them."""
+"""The rehearsal agent's sessions on disk: listed, read, repaired, removed. They have no index."""
 
 from __future__ import annotations
 
