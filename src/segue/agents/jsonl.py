@@ -46,7 +46,7 @@ class JsonlArchive(SessionArchive):
 
     def _record(self, start: int, following: int, text: bytes | None) -> Record:
         if text is None:
-            return Record(start, following, (damaged(start, f"a line of over {LONGEST >> 20} MB"),))
+            return Record(start, following, (damaged(start, f"a line of more than {LONGEST >> 20} MB"),))
         return Record(start, following, self.entries(text, start))
 
 

@@ -74,7 +74,9 @@ class TestCommand:
         )
 
     def test_a_needed_value_that_is_missing_is_misuse(self) -> None:
-        with pytest.raises(Misuse, match=r'mytool needs a model, .*brackets in its declaration: \["--option", "\{model\}"\]'):
+        with pytest.raises(
+            Misuse, match=r'mytool needs a model, .*brackets in its declaration: \["--option", "\{model\}"\]'
+        ):
             command(agent(command=("mytool", "--model", "{model}")))
 
     @pytest.mark.parametrize(
