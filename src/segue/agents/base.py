@@ -90,7 +90,7 @@ class KeepsLogin(Protocol):
 
 
 class SessionFormat(Protocol):
-    """What a turn needs of an agent's session format: find a session, see where it ends, cut it.
+    """What a turn needs from an agent's session format: find a session, see where it ends, cut it.
 
     An **anchor** is an opaque text of at most 200 characters for a place between two turns. It stays valid
     while the session grows, and in every copy that was cut after it. Files can be huge: ``end`` reads only

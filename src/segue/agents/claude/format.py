@@ -1,4 +1,4 @@
-"""What a turn needs of Claude's sessions: where one is and where it ends, how it is cut, who is logged in.
+"""What a turn needs from Claude's sessions: where one is and where it ends, how it is cut, who is logged in.
 
 A session is ``<home>/projects/<the directory's name>/<id>.jsonl``. An anchor is the ``uuid`` of the last
 message of a turn. Claude keeps these ids when it forks a session, so they stay valid in every branch. A

@@ -1,4 +1,4 @@
-"""What a turn needs of Codex's sessions: where one ends, a copy that ends earlier, fixes before a resume.
+"""What a turn needs from Codex's sessions: where one ends, a copy that ends earlier, fixes before a resume.
 
 An anchor is the place where a turn ends. Codex only appends to a rollout, so a place is the number of bytes
 before it. It stays the same in a copy under another id, because all ids have the same length. A hash of the

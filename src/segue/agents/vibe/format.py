@@ -1,4 +1,4 @@
-"""What a turn needs of Vibe's sessions: where one ends, and a new one that ends earlier.
+"""What a turn needs from Vibe's sessions: where one ends, and a new one that ends earlier.
 
 Neither version can continue from the middle of a session. A store of 3.x is cut into another store, whose id
 is ours. Everything else is cut into a directory of 2.x: 2.x forks it when it resumes it, as it does with
