@@ -139,7 +139,7 @@ def _label_and_text(event: Event) -> tuple[str, str]:
         case "thread_name_updated":
             return "title", event.thread_name or ""
         case "thread_rolled_back":
-            return "rollback", f"turns taken back: {event.num_turns}"
+            return "rollback", f"turns rolled back: {event.num_turns}"
         case "turn_aborted":
             return "interrupted", str(event.reason or "")
         case "task_complete" | "turn_complete" if event.error is not None:
