@@ -15,7 +15,7 @@ import pytest
 from segue.agents.base import RepairOptions, StoredSession
 from segue.agents.claude.archive import ARCHIVE
 from segue.agents.claude.format import FORMAT
-from segue.agents.claude.repair import INTERRUPTED
+from segue.agents.repair_words import INTERRUPTED
 from segue.core.transcript import Entry
 from tests.live.harness import Bench, Ran, live
 from tests.live.wire import carried
@@ -138,7 +138,7 @@ def test_a_call_that_was_never_answered_is_sent_with_a_result_once_repaired(benc
     broken = copied(bench, whole, [*lines[: at + 1], b'{"type":"user","mess'])
     (call,) = [each.call for each in told(broken) if each.kind == "call"]
     session, done = repair(bench, broken)
-    assert done == ("1 damaged line was left out", "1 call without a result was closed")
+    assert done == ("1 damaged record was left out", "1 call without a result was closed")
     ran = bench.resume(session, "what number?")
     assert (ran.outcome.text, ran.outcome.session_id) == ("456", session)
     assert counts(ran, "remember number 456", call, INTERRUPTED) == [1, 2, 1]
@@ -154,7 +154,7 @@ def test_a_chain_that_was_torn_is_whole_again_once_repaired(bench: Bench) -> Non
     at = next(n for n, line in enumerate(lines) if b'"text":"noted"' in line and b'"assistant"' in line)
     broken = copied(bench, whole, [*lines[:at], lines[at][:-40] + b"\n", *lines[at + 1 :]])
     session, done = repair(bench, broken, trim=True)
-    assert done[:2] == ("1 damaged line was left out", "1 broken link between records was tied anew")
+    assert done[:2] == ("1 damaged record was left out", "1 broken link between records was repaired")
     ran = bench.resume(session, "what number?")
     assert (ran.outcome.text, counts(ran, "remember number 456", "[[say noted]]")) == ("456", [1, 1])
     as_it_was = bench.resume(broken.id, "remember number 7")

@@ -18,7 +18,7 @@ from segue.agents.base import RepairOptions, StoredSession
 from segue.agents.codex.adapter import REHEARSED_MODEL
 from segue.agents.codex.archive import ARCHIVE
 from segue.agents.codex.format import FORMAT
-from segue.agents.codex.repair import INTERRUPTED
+from segue.agents.repair_words import INTERRUPTED
 from segue.core import events as ev
 from segue.core.errors import InUse, Misuse
 from segue.core.request import Start
@@ -145,7 +145,7 @@ def test_a_fork_shows_what_it_goes_on_from(bench: Bench) -> None:
     assert ARCHIVE.brief(found).parent == session
     assert set(ARCHIVE.files(found)) == {found.path, stored(bench, session).path}
     keep(bench, "fork", session, forked)
-    with pytest.raises(Misuse, match="goes on from this one"):
+    with pytest.raises(Misuse, match="continues this one"):
         ARCHIVE.remove(stored(bench, session))
 
 
@@ -184,9 +184,9 @@ def test_a_damaged_session_resumes_once_it_is_repaired(bench: Bench) -> None:
     before = stored(bench, session).path.read_bytes()
     mended = ARCHIVE.repair(stored(bench, session), str(uuid.uuid4()), RepairOptions())
     assert mended.done == (
-        "a damaged line was dropped",
-        "a call without a result was closed",
-        "a result without a call was dropped",
+        "1 damaged record was left out",
+        "1 call without a result was closed",
+        "1 result without a call was left out",
     )
     assert stored(bench, session).path.read_bytes() == before
     ran = bench.resume(mended.session, "what number? [[say done-3]]", permission="full")
@@ -210,7 +210,7 @@ def test_a_trimmed_session_and_a_later_part_resume(bench: Bench) -> None:
     bench.resume(session, "third [[say done-3]]", permission="full")
     found = stored(bench, session)
     trimmed = ARCHIVE.repair(found, str(uuid.uuid4()), RepairOptions(trim=True))
-    assert trimmed.done == ("the output of a tool was left out",)
+    assert trimmed.done == ("the output of 1 tool call was left out",)
     ran = bench.resume(trimmed.session, "what number?", permission="full")
     assert (ran.outcome.text, tools(ran)) == ("111", (1, 1))
     assert (carried(ran, "[output left out:"), carried(ran, "Process exited")) == (1, 0)
@@ -234,7 +234,7 @@ def test_a_killed_turn_is_closed(bench: Bench) -> None:
     bench.resume(session, "sleepy [[shell sleep 20]] [[say never]]", permission="full", on_event=kill)
     keep(bench, "killed", session)
     mended = ARCHIVE.repair(stored(bench, session), str(uuid.uuid4()), RepairOptions())
-    assert mended.done == ("a call without a result was closed",)
+    assert mended.done == ("1 call without a result was closed",)
     ran = bench.resume(mended.session, "[[say went on]]", permission="full")
     assert (tools(ran), carried(ran, INTERRUPTED), carried(ran, "aborted")) == ((1, 1), 1, 0)
 

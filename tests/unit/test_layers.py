@@ -30,7 +30,7 @@ BELOW: dict[str, set[str]] = {
 }
 STILL: dict[str, set[str]] = {}
 """What still points the wrong way. This list only gets shorter: an entry that is no longer true fails."""
-LONGEST_FILE, LONGEST_FUNCTION = 375, 40
+LONGEST_FILE, LONGEST_FUNCTION = 360, 40
 HEAVY = (
     *("starlette", "uvicorn", "rich", "zstandard", "psycopg", "dbos", "aiosql"),
     *("importlib.metadata", "hypothesis"),

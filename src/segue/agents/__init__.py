@@ -1,1 +1,1 @@
-"""One folder per agent. Each says how its CLI is found, called, read, and how its failures are told apart."""
+"""One folder per agent: how its CLI is found, called and read, and how its failures are recognised."""

@@ -1,8 +1,8 @@
-"""What an agent adapter provides, in three tiers; each needs the one before it, and only the first is a must.
+"""What an agent adapter provides, in three tiers. Each needs the one before it; only the first is required.
 
-- ``Agent``: run the CLI, and say what came of a run.
+- ``Agent``: run the CLI and interpret the run.
 - ``SessionFormat``: continue a session. Loaded with the adapter, so it imports little.
-- ``SessionArchive``: list, read, repair and delete sessions. Loaded when somebody asks for it.
+- ``SessionArchive``: list, read, repair and delete sessions. Loaded only when needed.
 
 ``segue.testing`` checks an adapter against all of this.
 """
@@ -26,71 +26,59 @@ from segue.core.transcript import IMAGE_BYTES, Brief, Entry
 from segue.core.usage import Totals
 
 HEAD, TAIL = 64 * 1024, 64 * 1024
-"""A brief reads no more than these of a file: its beginning and its end."""
+"""How much a brief reads of a file: this many bytes of its beginning and of its end."""
 
 Evidence = Mapping[str, Any]
 
 
 @runtime_checkable
 class Agent(Protocol):
-    """One coding-agent CLI: data and small functions, all of them pure but ``evidence``."""
+    """One coding-agent CLI: data and small functions, all pure except ``evidence``."""
 
     facts: AgentFacts
     format: SessionFormat | None
-    """Its session format; None where it is not known: then it is resumed by its id, and never cut."""
+    """Its session format; None if it is unknown: then a session is resumed by its id and never cut."""
 
     def archive(self) -> SessionArchive | None:
-        """Its sessions on disk; None where their format is not known."""
-        ...
+        """Its sessions on disk; None if their format is unknown."""
 
     def runtime(self, command: tuple[str, ...], outputs: Sequence[str]) -> Runtime:
         """Pure: what the outputs of ``probes``, in their order, say about the program."""
-        ...
 
     def home_env(self, home: Path) -> dict[str, str]:
-        """Pure: the variables that make the CLI live in this home."""
-        ...
+        """Pure: the variables that make the CLI use this home."""
 
     def default_home(self, env: Mapping[str, str]) -> Path:
-        """Pure: where the CLI lives when no account says otherwise."""
-        ...
+        """Pure: the CLI's home if no account names another."""
 
     def command(self, request: Request, runtime: Runtime, place: RunPlace) -> Command:
-        """Pure: what to start. Raises ``Misuse`` for what this CLI cannot do."""
-        ...
+        """Pure: what to start. Raises ``Misuse`` if this CLI cannot do what is requested."""
 
     def parse(self, line: bytes) -> Sequence[Event]:
         """Pure: one line of output as events. Never raises; what it does not know becomes ``Unknown``."""
-        ...
 
     def reply(self, event: Question | Permission, answer: Answer) -> bytes:
         """Pure: the line that answers the event on the CLI's stdin."""
-        ...
 
     def evidence(self, request: Request, place: RunPlace, home: Path, reading: TurnState) -> Evidence:
-        """After the end of a run: what only the disk knows (ids, usage, whether the session exists).
+        """What only the disk knows after a run: ids, usage, whether the session exists.
 
-        May also tidy up what this very run left behind in its home. What a run did not touch stays as it is.
+        Can also clean up what this run left behind in its home, and nothing else.
         """
-        ...
 
     def conclude(self, ended: Ended) -> Outcome:
-        """Pure: what happened. Structure first, text second, never what the assistant says."""
-        ...
+        """Pure: what happened. Judged by structure first, then by text, never by what the assistant says."""
 
     def rehearse(self, model: ModelAddress, home: Path) -> Pointing | None:
-        """Pure: what makes the CLI, in this home, ask that model and nobody else; None: nobody knows how."""
-        ...
+        """Pure: what makes the CLI, in this home, use that model and no other; None if there is no way."""
 
 
 @runtime_checkable
 class TellsLogin(Protocol):
-    """An agent that can tell whether it is logged in without being started."""
+    """An agent whose login can be checked without starting it."""
 
     def logged_in(self, home: Path, env: Mapping[str, str]) -> bool | None:
-        """From its settings, the names of variables, and which files exist; no secret is read. None: it
-        cannot be told."""
-        ...
+        """Judged by settings, names of variables and existing files; reads no secret. None: unknown."""
 
 
 @runtime_checkable
@@ -98,97 +86,85 @@ class KeepsLogin(Protocol):
     """An agent that keeps its login outside its home."""
 
     def login_files(self, home: Path, env: Mapping[str, str]) -> Sequence[Path]:
-        """Where it may be. With none of them, it was never started here."""
-        ...
+        """Where it can be. If none of them exists, the CLI was never started here."""
 
 
 class SessionFormat(Protocol):
-    """An agent's own session format, as far as a turn needs it: find a session, see where it ends, cut it.
+    """What a turn needs from an agent's session format: find a session, see where it ends, cut it.
 
     An **anchor** is an opaque text of at most 200 characters for a place between two turns. It stays valid
-    while the session grows, and in every copy that was cut after it. Files may be huge: ``end`` reads no more
-    than the end of one.
+    while the session grows, and in every copy that was cut after it. Files can be huge: ``end`` reads only
+    the end of one.
     """
 
     def find(self, home: Path, session: str, cwd: Path | None = None) -> StoredSession | None:
-        """One session by its whole id; None where it is not there.
+        """One session by its full id; None if it does not exist.
 
-        With ``cwd``: the file that the CLI would go on with in that directory. Without: wherever in the home
-        it lies. What the CLI itself lost of a session during a run may be put back here.
+        With ``cwd``: the file that the CLI would continue in that directory. Without: any file in the home.
+        Can also restore what the CLI itself lost of a session during a run.
         """
-        ...
 
     def end(self, stored: StoredSession) -> str | None:
-        """The anchor at its end; None where that cannot be told (damaged, or of an unknown version)."""
-        ...
+        """The anchor at its end; None if it cannot be determined (damaged, or of an unknown version)."""
 
     def cut(self, stored: StoredSession, wanted: CutRequest) -> Start | None:
-        """Make a session that ends at an anchor, or say how the CLI makes it by itself.
+        """Make a session that ends at an anchor, or have the CLI make it. Return how to start the CLI on it.
 
-        The answer is how to start the CLI on it; None where the anchor is not in the session, or a session
-        cannot end there. The original stays as it is. What is written is written whole or not at all.
+        None if the anchor is not in the session, or a session cannot end there. The original is not changed.
+        The new session is written completely or not at all.
         """
-        ...
 
     def continues(self, stored: StoredSession, anchor: str) -> bool:
         """Whether the newest turn of a session that was started from a cut really came after the anchor."""
-        ...
 
     def make_resumable(self, stored: StoredSession, runtime: Runtime) -> None:
-        """Before a resume: put right, in place, what the CLI would send wrongly. Anchors stay valid."""
-        ...
+        """Before a resume: correct, in place, what the CLI would send wrongly. Anchors stay valid."""
 
     def login(self, home: Path, env: Mapping[str, str]) -> str | None:
-        """A fingerprint (hash) of who is logged in, from what the CLI's files tell openly; None: unknown.
+        """A fingerprint (hash) of who is logged in, from what the CLI's files show openly; None: unknown.
 
         It stays the same when a token is refreshed, and when the same user logs out and in again. ``env``:
-        the CLI's own, where that says which file counts.
+        the CLI's environment, which can name the file to read.
         """
-        ...
 
 
 class SessionArchive(Protocol):
-    """The sessions of one agent, for whoever looks after them. Only ``repair`` and ``remove`` write.
+    """The sessions of one agent, to list and maintain them. Only ``repair`` and ``remove`` write.
 
-    Nothing raises for what is found: what is damaged, unknown, half written or forbidden is reported as such.
-    Files may be of any size; only ``read`` goes through all of one. Subclass it to inherit the defaults.
+    Reading never raises: what is damaged, unknown, half written or forbidden is reported as such. Files can
+    have any size; only ``read`` goes through a whole one. Subclass it to inherit the defaults.
     """
 
     window_rules: WindowRules
 
     def stored(self, home: Path) -> Iterator[StoredSession]:
-        """All sessions in a home, by names and ``stat`` alone, in any order."""
-        ...
+        """All sessions in a home, in any order. Uses only names and ``stat``."""
 
     def brief(self, stored: StoredSession) -> Brief:
-        """From the file's first and last 64 KB, never more."""
-        ...
+        """A summary from the file's first and last 64 KB, never more."""
 
     def read(self, stored: StoredSession, start: int = 0) -> Iterator[Record]:
-        """The records from a place on, oldest first; one that is still being written is left out.
+        """The records from a place on, oldest first, without one that is still being written.
 
         ``start`` other than 0 is a record's ``next``, and only for sessions that ``appends``.
         """
-        ...
 
     def back(self, stored: StoredSession, end: int | None = None) -> Iterator[Record]:
-        """The records before a place (a ``start``; None: the end), newest first, read as asked for."""
-        ...
+        """The records before a place (a ``start``; None: the end), newest first, read lazily."""
 
     def side(self, stored: StoredSession) -> Sequence[StoredSession]:
-        """The transcripts of its subagents, where they are in files of their own."""
+        """The transcripts of its subagents, if they are in separate files."""
         return ()
 
     def files(self, stored: StoredSession) -> Sequence[Path]:
-        """All files that make the session, below its home: what a copy needs to be resumed elsewhere."""
-        ...
+        """All files of the session, below its home: what a copy needs to be resumed elsewhere."""
 
     def expires_ms(self, stored: StoredSession, brief: Brief) -> int | None:
         """When the CLI's own clean-up will delete it, by the settings in its home; None: never."""
         return None
 
     def count(self, stored: StoredSession) -> int | None:
-        """Its messages, where they can be counted faster than by decoding every record; None: they cannot."""
+        """The number of messages, if that is faster to find than by decoding every record; else None."""
         return None
 
     def stamp(self, home: Path) -> str:
@@ -196,26 +172,24 @@ class SessionArchive(Protocol):
         return ""
 
     def after(self, anchor: str) -> AfterAnchor:
-        """Tells which entries of a session, in the order of ``read``, came after the anchor."""
+        """Decides which entries of a session, in the order of ``read``, came after the anchor."""
         return after_named(anchor)
 
     def repair(self, stored: StoredSession, new_id: str, options: RepairOptions) -> RepairedCopy:
-        """Write a session ``new_id`` beside this one that the CLI resumes: nothing torn, no call without its
-        result, no empty answer, one chain. The original stays as it is; what is written is written whole or
-        not at all. Raises ``Broken`` with the reason where nothing can be saved."""
-        ...
+        """Write a session ``new_id`` beside this one that the CLI can resume: nothing torn, no call without
+        its result, no empty answer, one chain. The original is not changed; the copy is written completely or
+        not at all. Raises ``Broken`` with the reason if nothing can be saved."""
 
     def remove(self, stored: StoredSession) -> None:
-        """Delete a session and its entries in the CLI's own indexes; the rest of them stays as it was."""
-        ...
+        """Delete a session and its entries in the CLI's own indexes; nothing else in them changes."""
 
 
 class AgentFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What there is to say about an agent once and for all."""
+    """What never changes about an agent."""
 
     name: str
     label: str
-    """How it is called in sentences: "Claude"."""
+    """Its name in sentences: "Claude"."""
     install: str
     """The command that installs it."""
     programs: tuple[str, ...] = ()
@@ -223,28 +197,28 @@ class AgentFacts(msgspec.Struct, frozen=True, kw_only=True):
     builtin: tuple[str, ...] = ()
     """The command of an agent that comes with Segue, instead of ``programs``."""
     rank: int | None = None
-    """When no agent is named, the installed one of the lowest rank is taken; None: never this one."""
+    """If no agent is named, the installed one with the lowest rank is used; None: never this one."""
     keys: tuple[str, ...] = ()
-    """API keys in the environment that would override the CLI's own login."""
+    """Variables with API keys that would override the CLI's own login."""
     variables: AgentVariables = AgentVariables()
     every_start: dict[str, str] = {}
     """Variables that every start of the program gets."""
     probes: tuple[tuple[str, ...], ...] = ()
-    """Arguments whose output tells version and capabilities, e.g. ``("--version",), ("--help",)``."""
+    """Arguments whose output shows version and capabilities, e.g. ``("--version",), ("--help",)``."""
     owned_args: frozenset[str] = frozenset()
     """Native options that Segue sets itself and therefore refuses from the caller."""
     login_check: tuple[str, ...] = ()
-    """Arguments whose exit code says whether the CLI is logged in; none where it cannot say."""
+    """Arguments whose exit code says whether the CLI is logged in; empty if there are none."""
     notes: tuple[str, ...] = ()
-    """What a user should know about its permissions and habits; ``segue doctor`` prints them."""
+    """What a user should know about its permissions and habits; ``segue doctor`` prints it."""
     expands_at: bool = False
-    """The CLI takes ``@name`` in a message for a file, and adds its content."""
+    """The CLI reads ``@name`` in a message as a file name, and adds the file's content."""
     habits: Habits = Habits()
     failing_pairs: tuple[FailingPair, ...] = ()
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """A reply to a question or a permission request. ``allow`` false: refused, with the reason."""
+    """A reply to a question or a permission request. If ``allow`` is false, ``message`` is the reason."""
 
     allow: bool
     message: str = ""
@@ -252,7 +226,7 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 class Ended(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything ``conclude`` may look at once the process is gone."""
+    """Everything that ``conclude`` can use after the process has ended."""
 
     request: Request
     runtime: Runtime
@@ -265,16 +239,16 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StoredSession(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A native session as the file system shows it, before anybody looked inside."""
+    """A native session as the file system shows it, without its contents."""
 
     id: str
     home: Path
     file: str
-    """The path of its file, or of its directory. Text, because a list has thousands of them."""
+    """The path of its file or directory. A string, because a list has thousands of them."""
     size: int
     changed_ns: int
     appends: bool = True
-    """It is one file that only grows: a place in it holds, and what is new comes after what was there."""
+    """It is one file that only grows: places in it stay valid, and new records come after the old ones."""
 
     @property
     def path(self) -> Path:
@@ -287,13 +261,13 @@ class CutRequest(msgspec.Struct, frozen=True, kw_only=True):
     anchor: str
     new_id: str
     home: Path
-    """Where the new session is to be; the original may lie in another home."""
+    """The home of the new session; the original can be in another one."""
     request: Request
     runtime: Runtime
 
 
 class Record(msgspec.Struct, frozen=True, gc=False):
-    """One record of a session: where it starts, where the next one does, and what it holds."""
+    """One record of a session: where it starts, where the next one starts, and what it contains."""
 
     start: int
     next: int
@@ -308,26 +282,26 @@ class WindowRules(msgspec.Struct, frozen=True):
     compacts_at: float | None
     """The share of the window at which it compacts by itself; None: it never does."""
     margin: int = 0
-    """So many tokens before either of these it compacts already."""
+    """It compacts this many tokens before either limit."""
     window: int | None = None
-    """Where neither the session nor a turn told one."""
+    """The size to assume if neither the session nor a turn shows one."""
     tried: tuple[str, ...] = ()
     """The versions of the CLI that Segue is tested with, oldest first."""
 
 
 class RepairOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What a repaired copy of a session leaves out, apart from what is broken in it."""
+    """What a repaired copy of a session leaves out, besides what is broken."""
 
     trim: bool = False
     """Drop tool output and images, keep the dialogue."""
     since: str | None = None
-    """The id of an entry (see ``segue.core.transcript``): nothing before it."""
+    """The id of an entry (see ``segue.core.transcript``): leave out everything before it."""
     image_bytes: int = IMAGE_BYTES
     """An image larger than this, in bytes of the file, is replaced by a line that says so."""
 
 
 class RepairedCopy(msgspec.Struct, frozen=True, kw_only=True):
-    """A repaired copy: the id to resume it by, its place, and in words what was done."""
+    """A repaired copy: the id to resume it by, its path, and what was done, in words."""
 
     session: str
     path: Path
@@ -335,12 +309,12 @@ class RepairedCopy(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AfterAnchor:
-    """Call it with each entry in turn. ``upto`` says which belong to what ends at the anchor."""
+    """Call it with each entry in turn. ``upto`` says which entries belong to the part before the anchor."""
 
     def __init__(self, upto: Callable[[Entry], bool]) -> None:
         self._upto = upto
         self.found = False
-        """Whether the anchor is in the session at all."""
+        """Whether the anchor is in the session."""
 
     def __call__(self, entry: Entry) -> bool:
         if self._upto(entry):
@@ -360,7 +334,7 @@ def entries_of(archive: SessionArchive, stored: StoredSession) -> Iterator[Entry
 
 
 def entry_id(start: int, n: int = 0) -> str:
-    """The id of the nth entry of the record that starts there."""
+    """The id of the nth entry of the record that starts at this place."""
     return f"{start}.{n}"
 
 
@@ -369,5 +343,5 @@ def damaged(start: int, why: str) -> Entry:
 
 
 def unreadable(start: int, error: OSError) -> Record:
-    """What stands for a file that cannot be read."""
+    """A record in place of a file that cannot be read."""
     return Record(start, start, (damaged(start, f"it cannot be read: {error.strerror or error}"),))

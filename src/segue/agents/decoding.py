@@ -1,4 +1,4 @@
-"""Reading what other programs wrote, whatever has become of it: damage, moments, and who is logged in."""
+"""Reading files of other programs, damaged or not: times, and who is logged in."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from segue.core.json_values import decode
 T = TypeVar("T")
 
 DAMAGE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
-"""What decoding raises for a record that is torn, of another shape, no UTF-8, or nested without end."""
+"""What decoding raises for a record that is torn, has another shape, is not UTF-8, or is nested too deep."""
 REREAD_S = 0.05
-"""So long a file that somebody is just rewriting may be broken."""
+"""The pause before a broken file is read a second time."""
 
 
 def moment_ms(text: str | None) -> int | None:
-    """An ISO 8601 time as milliseconds since 1970; None for what is none. Without a zone it is local time."""
+    """An ISO 8601 time as milliseconds since 1970; None for any other text. Local time if it has no zone."""
     try:
         return round(datetime.fromisoformat(text).timestamp() * 1000) if text else None
     except (ValueError, OverflowError, OSError):
@@ -29,9 +29,9 @@ def moment_ms(text: str | None) -> int | None:
 
 
 def login_fingerprint(path: Path, kind: type[T], who: Callable[[T], str | None]) -> str | None:
-    """A hash of who is logged in by a file's own words, never the name itself.
+    """A hash of who is logged in according to a file, never the name itself.
 
-    None: nobody, or the file cannot be read. One that is broken is looked at once more, because the CLI may
+    None if nobody is, or the file cannot be read. A broken file is read a second time, because the CLI may
     be writing it.
     """
     for pause in (REREAD_S, 0.0):
@@ -47,6 +47,6 @@ def login_fingerprint(path: Path, kind: type[T], who: Callable[[T], str | None])
 
 
 def _hashed(text: str) -> str:
-    from hashlib import sha256  # most turns never ask, and start faster without it
+    from hashlib import sha256  # most turns do not need it, and start faster without it
 
     return sha256(text.encode()).hexdigest()[:16]

@@ -1,7 +1,7 @@
-"""Files of one record a line, read from any place forwards or backwards, whatever their size.
+"""Files with one record per line, read forwards or backwards from any place, whatever their size.
 
-A place is the number of bytes before a line. Lines longer than ``LONGEST`` are not loaded: ``None`` stands
-for them. A file may grow or shrink meanwhile; what is gone is passed over.
+A place is the number of bytes before a line. Lines longer than ``LONGEST`` are not loaded; their text is
+``None``. A file may grow or shrink while it is read; lines that have disappeared are skipped.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ _FIRST, _MOST = 64 * 1024, 4 * 1024 * 1024
 
 
 class JsonlArchive(SessionArchive):
-    """The archive of a format with one record a line: ``read`` and ``back`` in terms of ``entries``."""
+    """The archive of a format with one record per line: ``read`` and ``back`` in terms of ``entries``."""
 
     def entries(self, text: bytes, start: int) -> Sequence[Entry]:
-        """Pure: what one line holds. Never raises."""
+        """Pure: the entries of one line. Never raises."""
         raise NotImplementedError
 
     def opened(self, stored: StoredSession) -> AbstractContextManager[IO[bytes]]:
@@ -46,7 +46,7 @@ class JsonlArchive(SessionArchive):
 
     def _record(self, start: int, following: int, text: bytes | None) -> Record:
         if text is None:
-            return Record(start, following, (damaged(start, f"a line of over {LONGEST >> 20} MB"),))
+            return Record(start, following, (damaged(start, f"a line of more than {LONGEST >> 20} MB"),))
         return Record(start, following, self.entries(text, start))
 
 
@@ -55,13 +55,13 @@ class Line(NamedTuple):
     next: int
     """Where the next line starts."""
     text: bytes | None
-    """Without its line break; None where it is too long to be loaded."""
+    """Without its line break; None if it is too long to be loaded."""
     whole: bool = True
-    """Its line break is there: nobody is still writing it."""
+    """It ends with a line break, so it is not still being written."""
 
 
 def forwards(file: IO[bytes], start: int = 0) -> Iterator[Line]:
-    """The lines from a place on, the first one first. Empty ones are passed over."""
+    """The lines from a place on, the first one first. Empty ones are skipped."""
     file.seek(start)
     at, size = start, _FIRST
     held: list[bytes] = []
@@ -86,11 +86,11 @@ def forwards(file: IO[bytes], start: int = 0) -> Iterator[Line]:
 
 
 def backwards(file: IO[bytes], end: int | None = None) -> Iterator[Line]:
-    """The lines before a place (the file's end), the last one first. Empty ones are passed over."""
+    """The lines before a place (default: the file's end), the last one first. Empty ones are skipped."""
     size = file.seek(0, 2)
     end = size if end is None else min(end, size)
     start, step = end, _FIRST
-    pieces: list[bytes] = []  # of the line whose beginning is not found yet, the last piece first
+    pieces: list[bytes] = []  # of the line whose beginning is not read yet, the last piece first
     kept, whole, following = 0, False, end
     while start > 0:
         count = min(step, start)

@@ -1,4 +1,4 @@
-"""Finds an agent's program and learns what it can do. Cached by (path, size, mtime): free the second time."""
+"""Finds an agent's program and what it can do. The result is cached by path, size and mtime."""
 
 from __future__ import annotations
 
@@ -26,27 +26,27 @@ from segue.system.files import write_whole
 
 
 def keyring_is_reachable(env: Mapping[str, str]) -> bool:
-    """Whether a program with this environment could ask one."""
+    """Whether a program with this environment could use a keyring."""
     return sys.platform == "darwin" or bool(env.get("DBUS_SESSION_BUS_ADDRESS"))
 
 
 PROBE_SECONDS = 30
 OUTPUT_BYTES = 200_000
 _WRITING = Lock()
-"""Agents are asked side by side: none may write over what another has just noted."""
+"""Agents are probed in parallel: none must overwrite what another has just cached."""
 
 Stamp = tuple[tuple[str, int, int], ...]
 """Path, size and mtime of every file that the command names."""
 
 
-class _Said(msgspec.Struct, frozen=True):
-    """What a probe answered; of one that could not, there is no code."""
+class _Answer(msgspec.Struct, frozen=True):
+    """The output of a probe and its exit code; no code if it could not be run to its end."""
 
     text: str = ""
     code: int | None = None
 
     @property
-    def is_answer(self) -> bool:
+    def is_usable(self) -> bool:
         return self.code is not None and self.code >= 0 and bool(self.text.strip())
 
 
@@ -57,7 +57,7 @@ class _Entry(msgspec.Struct, frozen=True):
 
 class _Cache(msgspec.Struct):
     segue: str
-    """Another version of ours may know more about the same program."""
+    """The version of Segue that wrote it: another one may know more about the same program."""
     entries: dict[str, _Entry]
 
 
@@ -68,7 +68,7 @@ def probe(
     configured: Sequence[str] | None = None,
     cache: Path | None = None,
 ) -> Runtime:
-    """The runtime of this agent on this machine. Raises ``NotInstalled`` with the way to install it."""
+    """The runtime of this agent on this machine. Raises ``NotInstalled`` with instructions to install it."""
     command = find(agent, env=env, configured=configured)
     stamp = _stamp(command)
     known = _read(cache)
@@ -78,20 +78,20 @@ def probe(
         return entry.runtime
     with TemporaryDirectory(prefix="segue-probe-", ignore_cleanup_errors=True) as home:
         elsewhere = {**env, **home_elsewhere(agent, Path(home)), **agent.facts.every_start}
-        asked = partial(_ask, command, env=elsewhere)
-        said = asked(agent.facts.probes)
-        runtime = agent.runtime(command, [each.text for each in said])
-        if not runtime.capabilities.resume or not all(each.is_answer for each in said):
-            # To believe half an answer would replay every turn: once more, one by one on a busy machine.
-            said = [each for args in agent.facts.probes for each in asked([args])]
-            runtime = agent.runtime(command, [each.text for each in said])
-    if runtime.version is not None and all(each.is_answer for each in said):
+        ask = partial(_ask, command, env=elsewhere)
+        answers = ask(agent.facts.probes)
+        runtime = agent.runtime(command, [answer.text for answer in answers])
+        if not runtime.capabilities.resume or not all(answer.is_usable for answer in answers):
+            # An incomplete answer would replay every turn. The machine may be busy: retry one by one.
+            answers = [answer for args in agent.facts.probes for answer in ask([args])]
+            runtime = agent.runtime(command, [answer.text for answer in answers])
+    if runtime.version is not None and all(answer.is_usable for answer in answers):
         _write(cache, key, _Entry(stamp, runtime))
     return runtime
 
 
 def home_elsewhere(agent: Agent, home: Path) -> dict[str, str]:
-    """So that a CLI which only says its version, or whether it is logged in, leaves nothing in its home."""
+    """Variables for a temporary home, so that a CLI that is only probed leaves nothing in its own."""
     with suppress(Misuse):
         return agent.home_env(home)
     return {}
@@ -125,19 +125,19 @@ def _stamp(command: tuple[str, ...]) -> Stamp:
     return tuple((path, stat.st_size, stat.st_mtime_ns) for path in real for stat in [os.stat(path)])
 
 
-def _ask(command: tuple[str, ...], probes: Sequence[Sequence[str]], env: Mapping[str, str]) -> list[_Said]:
-    """What each probe says, all started together."""
+def _ask(command: tuple[str, ...], probes: Sequence[Sequence[str]], env: Mapping[str, str]) -> list[_Answer]:
+    """Run all probes at the same time."""
     with ExitStack() as stack:
         try:
             started = [stack.enter_context(_started([*command, *args], env)) for args in probes]
         except OSError:
-            return [_Said() for _ in probes]
+            return [_Answer() for _ in probes]
         return [_output(*each) for each in started]
 
 
 @contextmanager
 def _started(argv: list[str], env: Mapping[str, str]) -> Iterator[tuple[subprocess.Popen[bytes], IO[bytes]]]:
-    """A probe; it writes to a file, so that no grandchild can hold it up. Nobody of its group outlives it."""
+    """A running probe. It writes to a file, so that no grandchild can delay it; its group is killed after."""
     with TemporaryFile() as out:
         process = subprocess.Popen(
             argv,
@@ -145,7 +145,7 @@ def _started(argv: list[str], env: Mapping[str, str]) -> Iterator[tuple[subproce
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=subprocess.STDOUT,
-            cwd="/",  # some note the directory they are started in
+            cwd="/",  # some CLIs record the directory they are started in
             start_new_session=True,
         )
         try:
@@ -156,13 +156,13 @@ def _started(argv: list[str], env: Mapping[str, str]) -> Iterator[tuple[subproce
             process.wait()
 
 
-def _output(process: subprocess.Popen[bytes], out: IO[bytes]) -> _Said:
+def _output(process: subprocess.Popen[bytes], out: IO[bytes]) -> _Answer:
     try:
         code = process.wait(timeout=PROBE_SECONDS)
     except subprocess.TimeoutExpired:
-        return _Said()
+        return _Answer()
     out.seek(0)
-    return _Said(out.read(OUTPUT_BYTES).decode("utf-8", "replace"), code)
+    return _Answer(out.read(OUTPUT_BYTES).decode("utf-8", "replace"), code)
 
 
 def _read(cache: Path | None) -> _Cache:
@@ -178,10 +178,10 @@ def _read(cache: Path | None) -> _Cache:
 
 
 def _write(cache: Path | None, key: str, entry: _Entry) -> None:
-    """Add one entry; the file is replaced whole, so a reader never meets half of it."""
+    """Add one entry. The file is replaced as a whole, so a reader never sees half of it."""
     if cache is None:
         return
-    with _WRITING, suppress(OSError):  # without the cache the next probe is slower, no more
+    with _WRITING, suppress(OSError):  # without the cache, the next probe is only slower
         known = _read(cache)
         known.entries[key] = entry
         write_whole(cache, msgspec.json.encode(known), durable=False)

@@ -143,7 +143,8 @@ def test_a_fork_whose_origin_is_gone_says_so(tmp_path: Path) -> None:
     stored = sorted(ARCHIVE.stored(tmp_path), key=lambda one: one.path.name)[-1]
     found(tmp_path, ARCHIVE.brief(stored).parent or "").path.unlink()
     first = entries(stored)[0]
-    assert (first.kind, first.text) == ("damaged", "what came before stands in a session that is gone")
+    why = "the earlier history is in a session that no longer exists"
+    assert (first.kind, first.text) == ("damaged", why)
     assert spoken(stored) == ["forked [[say done-3]]", "done-3"]
     assert ARCHIVE.files(stored) == (stored.path,)
 

@@ -14,7 +14,7 @@ import zstandard
 from segue.agents.base import RepairedCopy, RepairOptions, StoredSession
 from segue.agents.codex.archive import ARCHIVE
 from segue.agents.codex.format import FORMAT
-from segue.agents.codex.repair import INTERRUPTED
+from segue.agents.repair_words import INTERRUPTED
 from segue.core.errors import Broken, InUse, Misuse
 from segue.core.transcript import Entry
 
@@ -97,7 +97,7 @@ def test_damaged_lines_are_dropped(tmp_path: Path) -> None:
         message("user", "half")[:50],
     )
     mended, kept = repair(stored)
-    assert mended.done == ("2 damaged lines were dropped",)
+    assert mended.done == ("2 damaged records were left out",)
     assert shown(kept) == [("user", "hi"), ("assistant", "ho")]
 
 
@@ -115,9 +115,9 @@ def test_calls_get_results_and_results_without_calls_go(tmp_path: Path) -> None:
     )
     mended, kept = repair(stored)
     assert mended.done == (
-        "a call without a result was closed",
-        "2 results without a call were dropped",
-        "an empty answer was dropped",
+        "1 call without a result was closed",
+        "2 results without a call were left out",
+        "1 empty answer was left out",
     )
     assert shown(kept) == [
         *(("user", "hi"), ("call", "a"), ("call", "b"), ("call", "c"), ("result", "c")),
@@ -134,9 +134,9 @@ def test_a_result_before_its_call_is_none(tmp_path: Path) -> None:
     )
     mended, kept = repair(stored)
     assert mended.done == (
-        "a damaged line was dropped",
-        "a call without a result was closed",
-        "a result without a call was dropped",
+        "1 damaged record was left out",
+        "1 call without a result was closed",
+        "1 result without a call was left out",
     )
     assert [entry.kind for entry in kept] == ["user", "call", "call", "result", "result"]
 
@@ -145,7 +145,7 @@ def test_a_line_that_codex_could_not_read_is_dropped(tmp_path: Path) -> None:
     """In a part of it that nobody here needs."""
     bad = line("turn_context", cwd="/x", note="NOTE").replace(b"NOTE", b"\xff")
     mended, _ = repair(put(tmp_path, HEAD, bad, message("user", "hi")))
-    assert mended.done == ("a damaged line was dropped",)
+    assert mended.done == ("1 damaged record was left out",)
     assert mended.path.read_bytes().decode()
 
 
@@ -155,7 +155,7 @@ def test_a_line_without_a_time_gets_one(tmp_path: Path) -> None:
     mended, kept = repair(
         put(tmp_path, HEAD, msgspec.json.encode(untimed) + b"\n", message("assistant", "ho"))
     )
-    assert mended.done == ("a line got the time it was missing",)
+    assert mended.done == ("1 record without a time was given one",)
     assert all(entry.at_ms for entry in kept)
 
 
@@ -175,11 +175,9 @@ def test_images_that_are_too_large_become_words(tmp_path: Path) -> None:
     assert mended.done == ("3 images were replaced by a line of text",)
     assert [entry.images for entry in kept] == [(len(small),), (), (), ()]
     assert [entry.text for entry in kept if "image of" in entry.text] == [
-        *(
-            "see\n[an image of 4 KB was left out]",
-            "[an image of 4 KB was left out]",
-            "[an image of 8 KB was left out]",
-        )
+        f"see\n[An image of {len(IMAGE)} bytes was left out.]",
+        f"[An image of {len(IMAGE)} bytes was left out.]",
+        "[An image of 9000 bytes was left out.]",
     ]
     assert IMAGE.encode() not in mended.path.read_bytes()
     assert repair_again(stored, 1_000_000) == ()
@@ -194,11 +192,13 @@ def test_trimming_keeps_the_dialogue_and_the_calls(tmp_path: Path, version: str)
     shutil.copytree(FIXTURES / f"codex-{version}" / "talk", tmp_path, dirs_exist_ok=True)
     (stored,) = ARCHIVE.stored(tmp_path)
     mended, kept = repair(stored, trim=True)
-    assert mended.done == ("the output of a tool was left out",)
+    assert mended.done == ("the output of 1 tool call was left out",)
     assert [(e.kind, e.text if e.kind != "result" else "") for e in kept] == [
         (e.kind, e.text if e.kind != "result" else "") for e in entries(stored)
     ]
-    assert [e.text for e in kept if e.kind == "result"] == ["[output left out: 111 characters]"]
+    assert [e.text for e in kept if e.kind == "result"] == [
+        "[The output of this tool call, 111 bytes, was left out.]"
+    ]
     assert b"Process exited" not in mended.path.read_bytes()
     assert b"CommandExecution" not in mended.path.read_bytes()
 
@@ -210,16 +210,16 @@ def test_since_leaves_out_what_was_said_before(tmp_path: Path, version: str) -> 
     place = next(entry.id for entry in entries(stored) if entry.text == "done-1")
     mended, kept = repair(stored, since=place)
     spoken = [entry for entry in kept if not entry.inserted]
-    assert mended.done == ("2 messages before the place were left out",)
+    assert mended.done == ("2 earlier messages were left out",)
     assert [entry.kind for entry in spoken] == ["user", "call", "result", "assistant", "user", "assistant"]
     assert any(entry.label == "project instructions" for entry in kept)
 
 
 def test_a_place_that_is_none(tmp_path: Path) -> None:
     stored = put(tmp_path, HEAD, message("user", "hi"), message("assistant", "ho"))
-    with pytest.raises(Broken, match="no place"):
+    with pytest.raises(Broken, match="is not a place"):
         repair(stored, since="nonsense")
-    with pytest.raises(Broken, match="nothing was said by the user after"):
+    with pytest.raises(Broken, match="it has no prompt after"):
         repair(stored, since=f"{stored.size - 5}.0")
     assert [path.name for path in stored.path.parent.iterdir()] == [stored.path.name]
 
@@ -244,7 +244,7 @@ def test_the_head_is_another_sessions(tmp_path: Path) -> None:
 def test_a_damaged_head_is_written_anew(tmp_path: Path) -> None:
     context = line("turn_context", cwd="/elsewhere", model="m")
     mended, kept = repair(put(tmp_path, HEAD[:40] + b"\n", context, message("user", "hi")))
-    assert mended.done == ("a damaged line was dropped", "the first line was written anew")
+    assert mended.done == ("1 damaged record was left out", "the first record was rewritten")
     assert ARCHIVE.brief(found(tmp_path, NEW)).cwd == "/elsewhere"
     assert shown(kept) == [("user", "hi")]
 
@@ -261,7 +261,7 @@ def test_a_fork_is_written_out_whole(tmp_path: Path) -> None:
     shutil.copytree(FIXTURES / "codex-0.166.0" / "fork", tmp_path, dirs_exist_ok=True)
     stored = max(ARCHIVE.stored(tmp_path), key=lambda one: one.path.name)
     mended, kept = repair(stored)
-    assert mended.done == ("what it goes on from was written into it",)
+    assert mended.done == ("the history that it continues was copied into it",)
     assert shown(kept) == shown(entries(stored))
     assert ARCHIVE.files(found(tmp_path, NEW)) == (mended.path,)
     since = next(e.id for e in entries(stored) if e.text.startswith("[[shell"))
@@ -369,7 +369,7 @@ def test_nothing_goes_while_the_index_is_locked(tmp_path: Path, monkeypatch: pyt
     stored = put(tmp_path, HEAD)
     database = sqlite3.connect(index(tmp_path, MINE, OTHER))
     database.execute("BEGIN EXCLUSIVE")
-    with pytest.raises(InUse, match=r"state_5.sqlite of Codex cannot be written to now"):
+    with pytest.raises(InUse, match=r"Codex's state_5.sqlite cannot be written to now"):
         ARCHIVE.remove(stored)
     database.rollback()
     database.close()
@@ -401,7 +401,7 @@ def test_a_damaged_index_stops_it(tmp_path: Path) -> None:
 def test_what_another_goes_on_from_stays(tmp_path: Path) -> None:
     shutil.copytree(FIXTURES / "codex-0.166.0" / "fork", tmp_path, dirs_exist_ok=True)
     parent, fork = sorted(ARCHIVE.stored(tmp_path), key=lambda one: one.path.name)
-    with pytest.raises(Misuse, match=f"{fork.id} goes on from this one"):
+    with pytest.raises(Misuse, match=f"{fork.id} continues this one"):
         ARCHIVE.remove(parent)
     ARCHIVE.remove(fork)
     ARCHIVE.remove(parent)
@@ -413,7 +413,7 @@ def test_nothing_outside_of_the_home_is_touched(tmp_path: Path) -> None:
     home.mkdir()
     real = put(outside, HEAD)
     (home / "sessions").symlink_to(outside / "sessions")
-    with pytest.raises(Broken, match="outside of its home"):
+    with pytest.raises(Broken, match="outside its home"):
         ARCHIVE.remove(found(home, MINE))
     assert real.path.exists()
     (home / "sessions").unlink()

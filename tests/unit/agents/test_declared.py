@@ -74,14 +74,16 @@ class TestCommand:
         )
 
     def test_a_needed_value_that_is_missing_is_misuse(self) -> None:
-        with pytest.raises(Misuse, match=r'mytool needs a model, .*brackets: \["--option", "\{model\}"\]'):
+        with pytest.raises(
+            Misuse, match=r'mytool needs a model, .*brackets in its declaration: \["--option", "\{model\}"\]'
+        ):
             command(agent(command=("mytool", "--model", "{model}")))
 
     @pytest.mark.parametrize(
         "template", [("mytool", "{prompt}"), ("mytool", "-p", "{prompt}"), ("mytool", ("{prompt}",), "--")]
     )
     def test_a_prompt_that_looks_like_an_option_is_refused(self, template: tuple[Any, ...]) -> None:
-        with pytest.raises(Misuse, match='the prompt begins with "-", and mytool would read it as an option'):
+        with pytest.raises(Misuse, match='the prompt begins with "-", so mytool would read it as an option'):
             command(agent(command=template), "--yolo")
         assert "yolo" in command(agent(command=template), "yolo").argv
 
@@ -117,7 +119,7 @@ class TestCommand:
             command(agent(command=("mytool", "-p={prompt}")), "x" * 131_069)
 
     def test_the_declared_limit(self) -> None:
-        with pytest.raises(Misuse, match="the prompt has 11 bytes, and mytool takes 10"):
+        with pytest.raises(Misuse, match="the prompt has 11 bytes; mytool accepts at most 10"):
             command(agent(prompt_limit=10), "x" * 11)
         assert command(agent(prompt_limit=10), "x" * 10).stdin == b"x" * 10
 
@@ -143,14 +145,14 @@ class TestCommand:
         [
             ({"start": Start("fork", "s1")}, "cannot fork"),
             ({"start": Start("branch", "s1", "m1")}, "cannot branch"),
-            ({"model": "m"}, "takes no model"),
-            ({"permission": "full"}, "takes no --permission"),
-            ({"allow_tools": ("x",)}, "takes no --allow-tool"),
-            ({"deny_tools": ("x",)}, "takes no --deny-tool"),
-            ({"max_turns": 0}, "takes no --max-turns"),
-            ({"budget_usd": 1.0}, "takes no --budget"),
-            ({"system_prompt": ""}, "takes no --system-prompt-file"),
-            ({"save": False}, "takes no --no-save"),
+            ({"model": "m"}, "does not accept a model"),
+            ({"permission": "full"}, "does not support --permission"),
+            ({"allow_tools": ("x",)}, "does not support --allow-tool"),
+            ({"deny_tools": ("x",)}, "does not support --deny-tool"),
+            ({"max_turns": 0}, "does not support --max-turns"),
+            ({"budget_usd": 1.0}, "does not support --budget"),
+            ({"system_prompt": ""}, "does not support --system-prompt-file"),
+            ({"save": False}, "does not support --no-save"),
         ],
     )
     def test_what_a_declaration_cannot_express_is_misuse(self, wrong: dict[str, Any], says: str) -> None:

@@ -159,7 +159,7 @@ class TestCommand:
         ({"start": Start("resume", "--help")}, "session id"),
         ({"start": Start(new_id="latest")}, "session id"),
         ({"prompt": " \n"}, "prompt"),
-        ({"prompt": "x" * (PROMPT_BYTES + 1)}, str(PROMPT_BYTES)),
+        ({"prompt": "x" * (PROMPT_BYTES + 1)}, f"at most {PROMPT_BYTES:,}"),
     )
 
     @pytest.mark.parametrize(("given", "named"), REFUSED)

@@ -165,7 +165,7 @@ def test_a_killed_session_is_repaired_into_one_that_the_agent_resumes(home: Path
     before = stored.path.read_bytes()
     assert ask(home, KILLED, "what now?")["error"]["reason"] == "corrupt"
     mended = ARCHIVE.repair(stored, NEW, RepairOptions())
-    assert mended.done == ("2 damaged lines were dropped", "a call without a result was closed")
+    assert mended.done == ("2 damaged records were left out", "1 call without a result was closed")
     assert (mended.session, mended.path.stat().st_mode & 0o777) == (NEW, 0o600)
     assert stored.path.read_bytes() == before
     assert [kind for kind, _ in told(home, NEW)] == ["state", "user", "call", "result"]
@@ -183,30 +183,32 @@ def test_what_belongs_to_nothing_is_dropped(home: Path) -> None:
     )
     mended = ARCHIVE.repair(write(home, HEADER, *lines), NEW, RepairOptions())
     assert mended.done == (
-        "a call without a result was closed",
-        "a result without a call was dropped",
-        "an empty answer was dropped",
+        "1 call without a result was closed",
+        "1 result without a call was left out",
+        "1 empty answer was left out",
     )
     assert [kind for kind, _ in told(home, NEW)] == ["state", "user", "call", "result", "user"]
 
 
 def test_trimming_keeps_the_dialogue_and_leaves_out_the_output(home: Path) -> None:
     mended = ARCHIVE.repair(find(home, WHOLE), NEW, RepairOptions(trim=True))
-    assert mended.done == ("the output of a tool was left out",)
+    assert mended.done == ("the output of 1 tool call was left out",)
     old, new = told(home, WHOLE), told(home, NEW)
     assert [kind for kind, _ in old] == [kind for kind, _ in new]
-    assert [text for kind, text in new if kind == "result"] == ["[output left out: 7 characters]"]
+    assert [text for kind, text in new if kind == "result"] == [
+        "[The output of this tool call, 7 bytes, was left out.]"
+    ]
 
 
 def test_a_repaired_copy_can_begin_at_a_later_prompt(home: Path) -> None:
     third = list(READER.read(find(home, WHOLE)))[2]
     mended = ARCHIVE.repair(find(home, WHOLE), NEW, RepairOptions(since=third.entries[0].id))
-    assert mended.done == ("2 messages before the place were left out",)
+    assert mended.done == ("2 earlier messages were left out",)
     assert [kind for kind, _ in told(home, NEW)] == ["state", "user", "call", "result", "assistant"]
 
 
 @pytest.mark.parametrize(
-    ("since", "why"), [("99999.0", "nothing was said"), ("last week", "no place in a session")]
+    ("since", "why"), [("99999.0", "it has no prompt"), ("last week", "not a place in a session")]
 )
 def test_a_place_that_leaves_nothing_is_refused_and_nothing_is_written(
     home: Path, since: str, why: str

@@ -180,7 +180,7 @@ def test_a_repaired_copy_can_begin_at_a_later_prompt(home: Path, make: Any) -> N
     assert mended.done == ("2 earlier messages were left out",)
     assert texts(home) == ["two", "second", "three", "third"]
     last = entries(home, ID)[-1]
-    for since, why in ((last.id, "said nothing after"), ("yesterday", "no place in a session")):
+    for since, why in ((last.id, "it has no prompt after"), ("yesterday", "not a place in a Vibe session")):
         before = tree(home)
         with pytest.raises(Broken, match=why):
             ARCHIVE.repair(find(home), THIRD_ID, RepairOptions(since=since))
@@ -277,7 +277,7 @@ def test_an_older_generation_serves_where_the_newest_cannot_be_read(home: Path) 
     repair(home)
     assert texts(home) == ["one", "first", "two", "second", "three", "third"]
     shutil.rmtree(path / "generations")
-    with pytest.raises(Broken, match="nothing of it can be saved"):
+    with pytest.raises(Broken, match="nothing can be saved"):
         ARCHIVE.repair(find(home), THIRD_ID, RepairOptions())
 
 
@@ -285,7 +285,7 @@ def test_an_older_generation_serves_where_the_newest_cannot_be_read(home: Path) 
 def test_a_session_of_which_nothing_is_left_is_refused(home: Path, content: bytes) -> None:
     path = old_session(home, TURNS)
     (path / "messages.jsonl").write_bytes(content)
-    with pytest.raises(Broken, match="nothing of it can be saved"):
+    with pytest.raises(Broken, match="nothing can be saved"):
         ARCHIVE.repair(find(home), NEW_ID, RepairOptions())
     assert os.listdir(path.parent) == [path.name]
 

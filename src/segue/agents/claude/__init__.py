@@ -38,7 +38,7 @@ VARIABLES = AgentVariables(
         "CLAUDE_CODE_SESSION_",
         "CLAUDE_RUNNER_",
     ),
-    mark_affixes=(("CLAUDE_CODE_", "_FILE_DESCRIPTOR"),),  # numbers of open files, which a new process lacks
+    mark_affixes=(("CLAUDE_CODE_", "_FILE_DESCRIPTOR"),),  # open files, which a new process does not have
     providers=("ANTHROPIC_", "CLAUDE_", "AWS_BEARER_TOKEN_", "CLOUD_ML_", "VERTEX_"),
     tuned=("ANTHROPIC_", "CLAUDE_"),
 )

@@ -41,7 +41,7 @@ _MODES: Mapping[Posture, tuple[str, ...]] = {
 }
 
 _DEFERS = (2, 1, 325)
-"""From this version on most tools are kept out of the prompt until the model looks for them."""
+"""From this version on, most tools are not in the prompt until the model searches for them."""
 
 
 FACTS = AgentFacts(
@@ -108,15 +108,15 @@ class Claude:
     format: SessionFormat | None = FORMAT
 
     def archive(self) -> SessionArchive | None:
-        from segue.agents.claude.archive import ARCHIVE  # a turn does not need it, and starts faster without
+        from segue.agents.claude.archive import ARCHIVE  # a turn starts faster without it
 
         return ARCHIVE
 
     def runtime(self, command: tuple[str, ...], outputs: Sequence[str]) -> Runtime:
-        said, help_text = outputs
-        found = re.search(r"(\d+\.\d+\.\d+\S*)\s*\(([^)]+)\)", said)
-        version = found[1] if found else None
-        name = found[2] if found else Path(command[0]).name
+        version_text, help_text = outputs
+        match = re.search(r"(\d+\.\d+\.\d+\S*)\s*\(([^)]+)\)", version_text)
+        version = match[1] if match else None
+        name = match[2] if match else Path(command[0]).name
         return Runtime(
             agent=self.facts.name,
             distribution=re.sub(r"[^a-z0-9]+", "-", name.lower()),
@@ -177,7 +177,7 @@ class Claude:
         return msgspec.json.encode({"type": "control_response", "response": body}) + b"\n"
 
     def evidence(self, request: Request, place: RunPlace, home: Path, reading: TurnState) -> Evidence:
-        """Where the session that was asked for is: a crash has been reported as "not found"."""
+        """Where the requested session is: Claude has reported a crash as "not found"."""
         session = request.start.session
         if session is None:
             return {}
@@ -206,7 +206,7 @@ class Claude:
 
 
 def _capabilities(version: str | None, help_text: str) -> Capabilities:
-    """From the help text; what that does not show is in the version table."""
+    """From the help text and, for what it does not show, from the version."""
     resume = "--resume" in help_text
     snapshot = _is_at_least(version, (2, 1, 325))
     return Capabilities(
@@ -267,7 +267,7 @@ def _options(request: Request) -> list[str]:
 
 def _user_message(prompt: str) -> bytes:
     if not prompt:
-        raise Misuse("Claude needs a prompt, also when it resumes")
+        raise Misuse("Claude needs a prompt, even when it resumes")
     content = [{"type": "text", "text": prompt}]
     return msgspec.json.encode({"type": "user", "message": {"role": "user", "content": content}}) + b"\n"
 

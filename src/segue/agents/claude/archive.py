@@ -1,14 +1,14 @@
-"""Claude's sessions on disk: found, read and deleted, with all that belongs to them.
+"""Claude's sessions on disk: found, read and deleted, with everything that belongs to them.
 
-``projects/<folder>/<id>.jsonl`` is a session. Files named otherwise are none: ``agent-*.jsonl`` beside a
-session (older versions) or in its own folder (newer ones) are the transcripts of its subagents. Its own
-folder, ``projects/<folder>/<id>/``, also holds long tool output and the title; ``file-history``, ``tasks``,
-``session-env`` and ``todos`` hold what their names say, by the session's id. A debug log is no part of the
-session, but is deleted with it.
+``projects/<folder>/<id>.jsonl`` is a session. ``agent-*.jsonl`` beside a session (older versions) or in its
+own folder (newer ones) are the transcripts of its subagents. Its own folder, ``projects/<folder>/<id>/``,
+also contains long tool output and the title; ``file-history``, ``tasks``, ``session-env`` and ``todos``
+contain what their names say, by the session's id. A debug log is not part of the session, but is deleted
+with it.
 
-Two files name sessions among others: ``history.jsonl``, the prompts typed in the terminal, one a line; and
-``sessions-index.json`` beside the transcripts, which some versions keep. When a session is deleted, all else
-in them stays as it is, byte for byte. Links are deleted, never followed.
+Two files name several sessions: ``history.jsonl``, the prompts typed in the terminal, one per line; and
+``sessions-index.json`` beside the transcripts, which some versions keep. When a session is deleted, the rest
+of them stays the same, byte for byte. Links are deleted, never followed.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ SUFFIX = ".jsonl"
 DAY_MS, KEPT_DAYS = 86_400_000, 30
 HISTORY, INDEX = "history.jsonl", "sessions-index.json"
 TRIES = 20
-"""So often a list is read again that a running Claude has just written to."""
+"""How often a list is read again if a running Claude has just written to it."""
 _LENGTH = 36 + len(SUFFIX)
 _is_id = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}").fullmatch
 
@@ -73,7 +73,7 @@ class ClaudeArchive(JsonlArchive):
         return entries(text, start)
 
     def side(self, stored: StoredSession) -> Sequence[StoredSession]:
-        """Older versions write them into the session's own file."""
+        """Only of newer versions: older ones write them into the session's own file."""
         transcripts = []
         for path in (stored.path.parent / stored.id / "subagents").glob("agent-*.jsonl"):
             state = _state(str(path))
@@ -90,18 +90,18 @@ class ClaudeArchive(JsonlArchive):
         return [stored.path, *within, *_todos(stored)]
 
     def expires_ms(self, stored: StoredSession, brief: Brief) -> int | None:
-        """By the file's own time, as the CLI does at its start."""
+        """By the file's modification time, like the CLI when it starts."""
         return stored.changed_ns // 1_000_000 + round(_kept_days(stored.home) * DAY_MS)
 
     def repair(self, stored: StoredSession, new_id: str, options: RepairOptions) -> RepairedCopy:
-        from segue.agents.claude.repair import repair  # a list does not need it, and starts faster without
+        from segue.agents.claude.repair import repair  # a list starts faster without it
 
         return repair(stored, new_id, options)
 
     def remove(self, stored: StoredSession) -> None:
         home, session = stored.home, stored.id
         if not _is_within(home, stored.path):
-            raise Broken(f"session {session} is not deleted: {stored.path.parent} leads out of {home}")
+            raise Broken(f"session {session} is not deleted: {stored.path.parent} is outside {home}")
         _rewrite(home / HISTORY, lambda data: _without_lines(data, session))
         _rewrite(stored.path.parent / INDEX, lambda data: _without_entry(data, session))
         for folder in _own_folders(stored):
@@ -124,7 +124,7 @@ def _projects(home: Path) -> list[str]:
 
 
 def _sessions(folder: str) -> Iterator[tuple[str, str]]:
-    """Ids and paths, by their names."""
+    """The ids and paths of the sessions in a folder, by file name."""
     try:
         with os.scandir(folder) as places:
             for place in places:
@@ -136,7 +136,7 @@ def _sessions(folder: str) -> Iterator[tuple[str, str]]:
 
 
 def _state(path: str) -> tuple[int, int] | None:
-    """When it changed and its size; None for what is gone or no file."""
+    """Modification time and size; None if it is missing or not a file."""
     try:
         status = os.stat(path)
     except OSError:
@@ -145,7 +145,7 @@ def _state(path: str) -> tuple[int, int] | None:
 
 
 def _own_folders(stored: StoredSession) -> Iterator[Path]:
-    """The directories that belong to one session alone, whether they are there or not."""
+    """The directories that belong to this session alone, whether they exist or not."""
     yield stored.path.parent / stored.id
     for name in ("file-history", "tasks", "session-env"):
         yield stored.home / name / stored.id
@@ -179,7 +179,7 @@ def _kept_days(home: Path) -> float:
 
 @lru_cache(maxsize=64)
 def _days_in(path: str, changed_ns: int, size: int) -> float:
-    """Read once, as long as the file stays the same: all sessions of a home are asked about."""
+    """Read once while the file stays the same, because it is needed for every session of a home."""
     try:
         settings = decode(Path(path).read_bytes(), UserSettings)
     except (OSError, *DAMAGE):
@@ -189,7 +189,7 @@ def _days_in(path: str, changed_ns: int, size: int) -> float:
 
 
 def _is_within(home: Path, path: Path) -> bool:
-    """Whether its directory really lies in the home, whatever links there are on the way."""
+    """Whether its directory is really inside the home, with all links resolved."""
     root = os.path.realpath(home)
     return os.path.commonpath([root, os.path.realpath(path.parent)]) == root
 
@@ -207,8 +207,8 @@ def _clear(folder: Path) -> None:
 
 
 def _rewrite(path: Path, change: Callable[[bytes], bytes]) -> None:
-    """Only where something changes. A list that never rests stays as it is: an entry too many is no harm, a
-    lost one is."""
+    """Write only if something changes. If the list keeps changing, give up: a leftover entry does no harm, a
+    lost one does."""
     for _ in range(TRIES):
         try:
             seen = path.lstat()
@@ -221,7 +221,7 @@ def _rewrite(path: Path, change: Callable[[bytes], bytes]) -> None:
 
 
 def _replace(path: Path, data: bytes, seen: os.stat_result) -> bool:
-    """Unless somebody has written to it since it was seen."""
+    """Replace the file, unless it was written to since it was read. Return whether it was replaced."""
     stale = False
 
     def is_stale() -> bool:
@@ -245,7 +245,7 @@ def _without_lines(data: bytes, session: str) -> bytes:
 
 
 def _without_entry(data: bytes, session: str) -> bytes:
-    """The entry is cut out with one comma beside it."""
+    """The index without the session's entry and the comma beside it."""
     try:
         index = decode(data, SessionIndex)
     except DAMAGE:

@@ -1,7 +1,7 @@
-"""A Claude session at a glance, from the two ends of its file. Few lines are decoded, and those at most once.
+"""A summary of a Claude session from both ends of its file. Few lines are decoded, and none of them twice.
 
-The title is the one that Claude's own SDK shows: the user's, else the model's, else the prompt that the CLI
-noted last (newer versions do), else the first one.
+The title is the one that Claude's own SDK shows: the user's, else the model's, else the last prompt that the
+CLI noted (newer versions only), else the first prompt.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _cost = msgspec.json.Decoder(CostState)
 
 
 class _Load(msgspec.Struct, frozen=True):
-    """What the last request took in, by which model, and how much came after it."""
+    """The input of the last request, its model, and how much came after it."""
 
     version: str | None = None
     model: str | None = None
@@ -53,7 +53,7 @@ class _Load(msgspec.Struct, frozen=True):
 
 def brief(stored: StoredSession) -> Brief:
     try:
-        with open(stored.file, "rb", buffering=0) as file:  # faster than by its Path
+        with open(stored.file, "rb", buffering=0) as file:  # faster than Path.open
             ends = ends_of(file)
     except OSError as error:
         return replace(unreadable_brief(error), last_used_ms=stored.changed_ns // 1_000_000)
@@ -66,7 +66,7 @@ def brief(stored: StoredSession) -> Brief:
     load, cost = _load(tail, spaced), _cost_state(notes.get(_COST))
     tag = last_value(notes.get(_TAG, b""), "tag")
     messages, estimated = prompts.count_messages(ends, spaced), ends.size > prompts.EXACT
-    if estimated:  # never below what is known
+    if estimated:  # never less than what is known to exist
         messages = max(messages, bool(opening or closing) + bool(load.model))
     return Brief(
         cwd=first_value(head, "cwd", spaced),
@@ -94,7 +94,7 @@ def brief(stored: StoredSession) -> Brief:
 
 
 def _value(notes: Mapping[bytes, bytes], kind: bytes, key: str) -> str | None:
-    """What a note says; or a line that another program wrote."""
+    """The value in a note, or in a line that another program wrote."""
     lines = (notes[name] for name in (kind, b"") if name in notes)
     return next((value for line in lines if (value := last_value(line, key))), None)
 
@@ -117,7 +117,7 @@ def _title(
 
 
 def _load(tail: bytes, spaced: bool) -> _Load:
-    """From the newest answer of the model's own that tells its usage."""
+    """From the newest answer of the model that has usage."""
     for pattern in _ANSWER[: 1 + spaced]:
         for at in places_back(tail, pattern):
             start, end = line_at(tail, at)
@@ -132,7 +132,7 @@ def _load(tail: bytes, spaced: bool) -> _Load:
 
 
 def _load_of(record: Answer, usage: Usage, tail: bytes, end: int) -> _Load:
-    """With what came after an answer; a compaction there has changed all that came before."""
+    """Includes what came after the answer. A compaction after it replaced everything before."""
     context: int | None = usage.prompt
     after = max(usage.output_tokens or 0, tokens_of(len(bytes(record.message.content))))
     at = tail.rfind(b'"subtype":"compact_boundary"', end)
@@ -148,7 +148,7 @@ def _load_of(record: Answer, usage: Usage, tail: bytes, end: int) -> _Load:
 
 
 def _user_bytes(line: bytes) -> int:
-    """The bytes of a user's record that reach the model: those of its message."""
+    """The bytes of a user's record that the model gets: those of its message."""
     at = line.find(b'"role":"user","content":')
     if at < 0 or line.startswith(b'{"type":"api-'):
         return 0

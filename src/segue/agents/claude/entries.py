@@ -1,7 +1,7 @@
-"""A line of a Claude session as entries: messages block by block, and what stands beside them.
+"""A line of a Claude session as entries: messages block by block, attachments and notes.
 
-Pure and tolerant: a line of any version, known or not. Records with a ``uuid`` are messages, attachments and
-notices of the system. The others are notes that the CLI keeps for itself; most of them have no words.
+Pure and tolerant: accepts a line of any version, known or not. Records with a ``uuid`` are messages,
+attachments and system notices. The others are notes that the CLI keeps for itself; most have no text.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ INSERTED = (
     *("<local-command-", "<bash-std", "<system-reminder>", "<task-notification>"),
     *("[Request interrupted by user", "Caveat: "),
 )
-"""How messages begin that the CLI inserts under the user's name."""
+"""How messages begin that the CLI inserts in the user's name."""
 _COMMAND = re.compile(r"<command-name>(.*?)</command-name>(?:.*?<command-args>(.*?)</command-args>)?", re.S)
 _NOTE = b'{"type":"'
 
@@ -70,7 +70,7 @@ _SILENT: Mapping[bytes, Note] = {
     b"atis-latch": Note("latch"),
     b"mode": Note("mode"),
 }
-"""Notes without words, which need not be decoded."""
+"""Notes without text, which need not be decoded."""
 
 _ATTACHED: Mapping[str, str] = {
     "instructions": "project instructions",
@@ -88,7 +88,7 @@ _attachment = msgspec.json.Decoder(Attachment)
 
 
 def entries(text: bytes, start: int) -> Sequence[Entry]:
-    """What a line holds; never raises."""
+    """The entries of a line; never raises."""
     silent = _silent(text, start)
     if silent is not None:
         return (silent,)
@@ -104,7 +104,7 @@ def entries(text: bytes, start: int) -> Sequence[Entry]:
 
 
 def _silent(text: bytes, start: int) -> Entry | None:
-    """Notes without words are known by their beginning; some are long, and there are many."""
+    """A note without text, recognised by its beginning: there are many, and some are long."""
     if text.startswith(_NOTE) and text.endswith(b"}"):
         end = text.find(b'"', len(_NOTE), len(_NOTE) + 40)
         note = _SILENT.get(text[len(_NOTE) : end])
@@ -114,7 +114,7 @@ def _silent(text: bytes, start: int) -> Entry | None:
 
 
 def _unexpected(text: bytes, start: int) -> Entry:
-    """JSON with values of other types than a record has."""
+    """An entry for JSON whose values have other types than expected."""
     try:
         msgspec.json.decode(text, type=msgspec.Raw)
         record = _loose.decode(text)
@@ -147,27 +147,29 @@ def _message(record: FullRecord, message: Message, start: int) -> Sequence[Entry
 
 
 def _prompt(message: Message, start: int, is_meta: bool, about: dict[str, Any]) -> Sequence[Entry]:
-    """A user's record: the results of tools, or what was said; seldom both."""
+    """A user's record: results of tools or a message, rarely both."""
     content = message.content
     if content is None or isinstance(content, str):
-        return (_said(content or "", (), entry_id(start), is_meta, about),)
+        return (_user_entry(content or "", (), entry_id(start), is_meta, about),)
     results = [block for block in content if block.type == "tool_result"]
     shown = [_result(block, entry_id(start, n), about) for n, block in enumerate(results)]
     texts = [block.text for block in content if block.type == "text" and block.text]
     images = tuple(_size(block) for block in content if block.type == "image")
     if texts or images or not shown:
-        shown.append(_said("\n".join(texts), images, entry_id(start, len(shown)), is_meta, about))
+        shown.append(_user_entry("\n".join(texts), images, entry_id(start, len(shown)), is_meta, about))
     return shown
 
 
-def _said(text: str, images: tuple[int, ...], own_id: str, is_meta: bool, about: dict[str, Any]) -> Entry:
+def _user_entry(
+    text: str, images: tuple[int, ...], own_id: str, is_meta: bool, about: dict[str, Any]
+) -> Entry:
     inserted = is_meta or text.startswith(INSERTED)
     typed = None if inserted else _command(text)
     return Entry(id=own_id, kind="user", text=typed or text, images=images, inserted=inserted, **about)
 
 
 def _command(text: str) -> str | None:
-    """A command as it was typed, where a message is nothing but the CLI's form of it."""
+    """A command as it was typed, if the message is only the CLI's form of it."""
     match = _COMMAND.search(text) if text.lstrip().startswith("<command-") else None
     return f"{match[1]} {match[2] or ''}".strip() if match else None
 
@@ -200,7 +202,7 @@ def _summary(message: Message, start: int, about: dict[str, Any]) -> Entry:
 
 
 def _answer(message: Message, start: int, failed: bool, about: dict[str, Any]) -> Sequence[Entry]:
-    """An assistant's record: usually one block of an answer. Without any, it is an empty answer."""
+    """An assistant's record: usually one block of an answer. Without blocks, it is an empty answer."""
     made_up = message.model == SYNTHETIC
     about["model"] = None if made_up else message.model
     if message.usage is not None and not made_up:
@@ -249,9 +251,9 @@ def _other(record: FullRecord, start: int) -> Entry:
 
 
 def _attached(attachment: msgspec.Raw) -> tuple[Kind, str, str]:
-    """What an attachment is, its label, and its words where they are the user's or the project's own."""
+    """The kind of an attachment, its label, and its text if that comes from the user or the project."""
     kind = _kind(attachment)
-    if kind == "queued_command":  # what the user said while the agent was at work
+    if kind == "queued_command":  # what the user typed while the agent was working
         return "user", "", _queued(as_table(value_of(attachment)).get("prompt"))
     text = ""
     if kind == "instructions":
@@ -276,7 +278,7 @@ def _queued(prompt: object) -> str:
 
 
 def _notice(subtype: str, content: msgspec.Raw) -> tuple[str, str, bool]:
-    """A record of the system: its label, its words, and whether a resume brings it back."""
+    """A system record: its label, its text, and whether a resume restores it."""
     if subtype.endswith("compact_boundary"):
         return "compaction", "", True
     label = "command output" if subtype == "local_command" else subtype.replace("_", " ") or "notice"

@@ -1,20 +1,19 @@
-"""Claude's sessions as a turn needs them: where one is and where it ends, how it is cut, who is logged in.
+"""What a turn needs from Claude's sessions: where one is and where it ends, how it is cut, who is logged in.
 
 A session is ``<home>/projects/<the directory's name>/<id>.jsonl``. An anchor is the ``uuid`` of the last
 message of a turn. Claude keeps these ids when it forks a session, so they stay valid in every branch. A
 prompt that failed stays in the file, with a notice after it: then the end is not where we left it.
 
-A session is cut by the CLI itself (``--resume-session-at`` with ``--fork-session``) where a turn ended with
-an answer. After the answer the CLI may have written a snapshot of what it sent; only a cut after that sends
-the same bytes again. Elsewhere the file is copied up to the cut, under the new id:
+If a turn ended with an answer, the CLI itself cuts the session (``--resume-session-at`` with
+``--fork-session``). After the answer the CLI may have written a snapshot of what it sent; only a cut after
+the snapshot sends the same bytes again. In these cases the file is copied up to the cut, under the new id:
 
-- where the CLI has compacted the history: it no longer finds what lies before the summary, and its forks
-  lose that;
-- where a turn was interrupted: the flag does not take every record (2.1.50 refuses an open call), and a
-  resume of the copy is treated as one of the original;
-- where the session lies in another directory's folder, or the program has no ``--fork-session``.
+- the CLI has compacted the history: it no longer finds what is before the summary, and its forks lose that;
+- the turn was interrupted: the flag does not accept every record (2.1.50 refuses an open call), and a resume
+  of the copy is treated like one of the original;
+- the session is in another directory's folder, or the program has no ``--fork-session``.
 
-The CLI's own branches count the cost on from the original's total; a copy begins at nothing.
+The CLI's own branches continue the cost from the original's total; a copy starts at zero.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ class ClaudeFormat:
     """The format of Claude's sessions."""
 
     def find(self, home: Path, session: str, cwd: Path | None = None) -> StoredSession | None:
-        """With a directory, its own file comes first; else the newest of all that have the id."""
+        """With a directory, its own file comes first; otherwise the newest file with the id."""
         path = find_file(home, session, cwd)
         try:
             status = path.stat() if path is not None else None
@@ -77,7 +76,7 @@ class ClaudeFormat:
         return Start("resume", wanted.new_id)
 
     def continues(self, stored: StoredSession, anchor: str) -> bool:
-        """By the file's order and by the chain. A session that still ends at its anchor has not strayed."""
+        """By the file's order and by the chain. True also if the session still ends at the anchor."""
         later: list[Record] = []
         try:
             for record in _newest_first(stored.path):
@@ -99,7 +98,7 @@ FORMAT = ClaudeFormat()
 
 
 def find_file(home: Path, session: str, cwd: Path | None) -> Path | None:
-    """The file of a session: the directory's own, else the newest that another directory has."""
+    """The file of a session: the directory's own, else the newest of other directories."""
     try:
         name = f"{checked_uuid(session)}.jsonl"
     except Misuse:
@@ -122,8 +121,8 @@ def project_folder(home: Path, cwd: Path) -> Path:
 
 
 def settings_file(home: Path, env: Mapping[str, str]) -> Path:
-    """As Claude looks for it: beside its home, not in it, unless CLAUDE_CONFIG_DIR names the home. A file of
-    the old name that holds something comes first."""
+    """As Claude looks for it: beside its home, not in it, unless CLAUDE_CONFIG_DIR names the home. A file
+    with the old name comes first if it is not empty."""
     old = home / ".config.json"
     try:
         if old.stat().st_size > 0:
@@ -142,7 +141,7 @@ def _changed(path: Path) -> float:
 
 
 def _hash(units: list[int]) -> str:
-    """What tells apart the names that were cut: 32 bits over the path, in base 36."""
+    """A hash that distinguishes shortened names: 32 bits over the path, in base 36."""
     value = 0
     for unit in units:
         value = (value * 31 + unit) & 0xFFFFFFFF
@@ -162,7 +161,7 @@ def _account(settings: Settings) -> str | None:
 
 
 def _read(line: bytes) -> Record | None:
-    """A line as a record; None for what is damaged or no record."""
+    """A line as a record; None if it is damaged or not a record."""
     try:
         return decode(line, Record)
     except DAMAGE:
@@ -170,7 +169,7 @@ def _read(line: bytes) -> Record | None:
 
 
 def _newest_first(path: Path) -> Iterator[Record]:
-    """The records from the end of a file, read no further back than they are asked for."""
+    """The records from the end of a file backwards, read lazily."""
     with path.open("rb") as file:
         for line in backwards(file):
             record = _read(line.text) if line.text is not None else None
@@ -198,16 +197,16 @@ class _Cut(msgspec.Struct, frozen=True):
     end: int
     """The byte after that record."""
     compacted: bool
-    """A part of the history stands as a summary somewhere in the file."""
+    """A part of the history was replaced by a summary somewhere in the file."""
 
     @property
     def is_answer(self) -> bool:
-        """A turn ended here as turns should: with the assistant's words, and no call left open."""
+        """The turn ended here normally: with text of the assistant and no open call."""
         return self.anchor.type == "assistant" and self.anchor.is_said and self.anchor.blocks == {"text"}
 
 
 def _find_cut(path: Path, anchor: str) -> _Cut | None:
-    """Where the anchor is; None when the file does not have it."""
+    """Where the anchor is; None if it is not in the file."""
     place: tuple[Record, str, int] | None = None
     compacted = passed = False
     for record, end in _oldest_first(path):
@@ -222,7 +221,7 @@ def _find_cut(path: Path, anchor: str) -> _Cut | None:
 
 
 def _copy_up_to(source: Path, cut: _Cut, new_id: str, target: Path) -> None:
-    """The running totals are not copied, so that every copy counts from nothing."""
+    """Copy without the running totals, so that every copy counts from zero."""
     with source.open("rb") as old, whole_file(target) as new:
         left = cut.end
         for line in old:
@@ -233,7 +232,7 @@ def _copy_up_to(source: Path, cut: _Cut, new_id: str, target: Path) -> None:
 
 
 def _renamed(line: bytes, new_id: str) -> bytes:
-    """The line with the new session's id, all else byte for byte; nothing for what is not copied."""
+    """The line with the new session's id, otherwise unchanged; empty if it is not copied."""
     fields = fields_of(line)
     if fields is None or fields.get("type") == raw("cost-state"):
         return b""
@@ -244,7 +243,7 @@ def _renamed(line: bytes, new_id: str) -> bytes:
 
 
 def _follows(anchor: Record, later: list[Record]) -> bool:
-    """Whether the newest prompt is the first that was said after the anchor, and was said in answer to it."""
+    """Whether the newest prompt is the first message after the anchor, and follows it in the chain."""
     said = [record for record in later if record.is_said]
     if not said:
         return True
@@ -255,7 +254,7 @@ def _follows(anchor: Record, later: list[Record]) -> bool:
     parent, chain = said[0].parent_uuid, {record.uuid: record.parent_uuid for record in later}
     while parent in chain:
         parent = chain.pop(parent)
-    dropped = "tool_use" in anchor.blocks  # older versions leave a call out that has no result
+    dropped = "tool_use" in anchor.blocks  # older versions leave out a call without a result
     return parent == anchor.uuid or (dropped and parent is not None)
 
 

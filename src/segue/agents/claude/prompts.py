@@ -1,4 +1,4 @@
-"""The prompts in a part of a Claude session's file: the first, the last, and how much was said altogether."""
+"""The prompts in a part of a Claude session's file: the first, the last, and the number of messages."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from segue.core.json_values import as_items, as_table, as_text
 from segue.core.prompt_parts import user_words
 
 LONGEST = 200
-"""Characters of a prompt that are shown."""
+"""The number of characters of a prompt that are shown."""
 EXACT, SAMPLE = 64 * 1024, 16 * 1024
-"""Up to which size all messages are counted, and how much of either end of a longer file is looked at."""
+"""Up to which size all messages are counted, and how much of each end of a longer file is examined."""
 _USER = (b'"role":"user"', b'"role": "user"')
 _ROLE = (b'"role":"', b'"role": "')
 _FORMS = (b'"role":"user","content":[{"type":"text","text":"', b'"role":"user","content":"')
@@ -39,8 +39,8 @@ _prompt = msgspec.json.Decoder(LoosePrompt)
 
 
 def first_prompt(head: bytes, spaced: bool) -> tuple[str | None, str | None]:
-    """The first thing that a user said, shortened, by the rules of Claude's SDK; and the session that this
-    one was forked from. A command is taken only where nothing else was said."""
+    """The first prompt, shortened, by the rules of Claude's SDK, and the session that this one was forked
+    from. A command is used only if there is no other prompt."""
     command, parent = None, None
     for start, end in _user_lines(head, spaced):
         try:
@@ -60,7 +60,7 @@ def first_prompt(head: bytes, spaced: bool) -> tuple[str | None, str | None]:
 
 
 def last_prompt(tail: bytes, spaced: bool) -> str | None:
-    """The last thing that a user said, shortened."""
+    """The last prompt, shortened."""
     for pattern in _USER[: 1 + spaced]:
         for at in places_back(tail, pattern):
             text = _user_text(tail, at)
@@ -70,7 +70,7 @@ def last_prompt(tail: bytes, spaced: bool) -> str | None:
 
 
 def count_messages(ends: Ends, spaced: bool) -> int:
-    """How often somebody said something: counted in all of a file, or at its ends and carried over."""
+    """The number of messages: counted in a whole file, or estimated from its ends."""
     if ends.size <= EXACT:
         return _count(ends.head, spaced)
     count = _count(ends.head[:SAMPLE], spaced) + _count(ends.last[-SAMPLE:], spaced)
@@ -78,7 +78,7 @@ def count_messages(ends: Ends, spaced: bool) -> int:
 
 
 def count_all_messages(data: bytes) -> int:
-    """The same in a file that is there as a whole."""
+    """The number of messages in a whole file."""
     return _count(data, is_spaced(Ends(data, b"", len(data))))
 
 
@@ -94,7 +94,7 @@ def shorten(text: str) -> str:
 
 
 def _user_lines(head: bytes, spaced: bool) -> Iterator[tuple[int, int]]:
-    """The lines that may hold a prompt, in their order."""
+    """The lines that may contain a prompt, in their order."""
     others = list(places_of(head, b'"type": "user"')) if spaced else []
     plain = places_of(head, b'"type":"user"')
     done = 0
@@ -125,7 +125,7 @@ def _is_skipped(text: str) -> bool:
 
 
 def _user_text(data: bytes, at: int) -> str | None:
-    """What the user's line around a place says; None where it was inserted, or holds a tool's result."""
+    """The text of the user's line around a place; None if it was inserted or is a tool's result."""
     if data.find(b'"tool_', at, at + 60) >= 0:
         return None
     start, end = line_at(data, at)
@@ -153,7 +153,7 @@ def _count(data: bytes, spaced: bool) -> int:
 
 
 def _is_prompt(data: bytes, at: int) -> bool:
-    """Whether ``_user_text`` would find words. In the usual forms that is seen without decoding anything."""
+    """Whether ``_user_text`` would find text. The usual forms are recognised without decoding."""
     if data.startswith(_RESULT, at) or data.find(b'"tool_', at, at + 60) >= 0:
         return False
     words_at = next((at + len(form) for form in _FORMS if data.startswith(form, at)), -1)
@@ -168,7 +168,7 @@ def _is_prompt(data: bytes, at: int) -> bool:
 
 
 def _is_answer(data: bytes, at: int) -> bool:
-    """Whether an answer has words of the model's own. They come first in its content, or not at all."""
+    """Whether an answer has text of the model. Text comes first in the content, or not at all."""
     content = data.find(b'"content":', at, at + 400)
     if content < 0 or data.find(b'"text"', content, content + 30) < 0:
         return False

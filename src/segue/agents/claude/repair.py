@@ -1,14 +1,13 @@
-"""A copy of a Claude session that the CLI resumes: read twice, record by record, never held in memory.
+"""A copy of a Claude session that the CLI can resume: read twice, record by record, never held in memory.
 
-The first pass notes which calls have a result. The second writes: what is damaged or there twice is left out,
-a record whose parent is missing is tied to the one before it, and a call without a result gets one that says
-so, after the answer it belongs to. Notes about earlier requests, and the running totals, are not copied: they
-belong to the old session.
+The first pass finds out which calls have a result. The second writes the copy: damaged and duplicate records
+are left out, a record whose parent is missing is linked to the one before it, and a call without a result
+gets one that says so, after the answer it belongs to. Notes about earlier requests and the running totals
+belong to the old session and are not copied.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -19,45 +18,26 @@ import msgspec
 from segue.agents.base import RepairedCopy, RepairOptions, StoredSession
 from segue.agents.claude.schema import Fields, RawRecord, raw
 from segue.agents.jsonl import forwards
+from segue.agents.repair_words import IMAGE_LEFT_OUT, INTERRUPTED, OUTPUT_LEFT_OUT, Repairs, in_words
 from segue.core.errors import Broken
 from segue.core.json_values import as_items, as_table, as_text
 from segue.system import clock
 from segue.system.files import whole_file
 
-INTERRUPTED = "[This call was interrupted before it returned a result. Look before repeating it.]"
-OUTPUT_LEFT_OUT = "[The output of this tool call, {} bytes, was left out.]"
-IMAGE_LEFT_OUT = "[An image of {} bytes was left out.]"
 _NOT_COPIED = frozenset({"cost-state", "api-request", "api-request-blob", "api-request-shape"})
 _OF_THE_WHOLE = frozenset({"custom-title", "ai-title", "agent-name", "agent-color", "tag", "mode"})
-"""Notes that hold for the whole session, wherever they stand."""
+"""Notes that apply to the whole session, wherever they are in it."""
 _COPIED_FIELDS = ("userType", "entrypoint", "cwd", "version", "gitBranch", "slug")
 _NO_TIME = "2000-01-01T00:00:00.000Z"
-_DONE = {
-    "damaged": ("{} damaged line was left out", "{} damaged lines were left out"),
-    "again": (
-        "{} record that was there twice was left out",
-        "{} records that were there twice were left out",
-    ),
-    "linked": (
-        "{} broken link between records was tied anew",
-        "{} broken links between records were tied anew",
-    ),
-    "closed": ("{} call without a result was closed", "{} calls without a result were closed"),
-    "orphans": ("{} result without a call was left out", "{} results without a call were left out"),
-    "empty": ("{} empty answer was left out", "{} empty answers were left out"),
-    "images": ("{} image was replaced by a line of text", "{} images were replaced by a line of text"),
-    "outputs": ("the output of {} tool call was left out", "the output of {} tool calls was left out"),
-    "before": ("{} earlier record was left out", "{} earlier records were left out"),
-}
 
 
 def repair(stored: StoredSession, new_id: str, options: RepairOptions) -> RepairedCopy:
     start = _since(options)
     calls, results, first = _survey(stored.path, start)
     if first is None:
-        where = "after that place" if start else "in it"
-        raise Broken(f"session {stored.id} cannot be repaired: nobody said anything {where}")
-    counts: Counter[str] = Counter()
+        where = " after that place" if start else ""
+        raise Broken(f"session {stored.id} cannot be repaired: it has no messages{where}")
+    counts = Repairs()
     chain = _Chain(new_id, calls - results, counts)
     messages = _Messages(calls, options, counts)
     target = stored.path.with_name(f"{new_id}.jsonl")
@@ -66,19 +46,18 @@ def repair(stored: StoredSession, new_id: str, options: RepairOptions) -> Repair
             _copy(old, new, (start, first), chain, messages, counts)
     except OSError as error:
         raise Broken(f"session {stored.id} cannot be repaired: {error.strerror or error}") from error
-    done = (words[counts[what] != 1].format(counts[what]) for what, words in _DONE.items() if counts[what])
-    return RepairedCopy(session=new_id, path=target, done=tuple(done))
+    return RepairedCopy(session=new_id, path=target, done=in_words(counts))
 
 
 def _since(options: RepairOptions) -> int:
     try:
         return int((options.since or "0").partition(".")[0])
     except ValueError:
-        raise Broken(f'"{options.since}" is no place in a session') from None
+        raise Broken(f'"{options.since}" is not a place in a session') from None
 
 
 def _survey(path: Path, start: int) -> tuple[set[str], set[str], int | None]:
-    """The ids of calls and of results from a place on, and where the copy begins: with a user's words."""
+    """The ids of calls and of results from a place on, and where the copy begins: at a user's prompt."""
     calls: set[str] = set()
     results: set[str] = set()
     first: int | None = None
@@ -103,14 +82,14 @@ def _copy(
     begin: tuple[int, int],
     chain: _Chain,
     messages: _Messages,
-    counts: Counter[str],
+    counts: Repairs,
 ) -> None:
     start, first = begin
     for at, record in _records(old):
         if record is None:
             counts["damaged"] += at >= start
         elif at < first and record.type not in _OF_THE_WHOLE:
-            counts["before"] += record.is_link
+            counts["records_before"] += record.is_link
         elif record.type not in _NOT_COPIED:
             repaired = messages.repaired(record) if record.is_link else record
             for fields in chain.linked(record, repaired):
@@ -120,23 +99,23 @@ def _copy(
 
 
 def _records(file: IO[bytes]) -> Iterator[tuple[int, RawRecord | None]]:
-    """Every record and its place; None for what is no record."""
+    """Every line's place and record; None for a line that is not a record."""
     for line in forwards(file):
         yield line.start, None if line.text is None else RawRecord.read(line.text)
 
 
 class _Messages:
-    """What becomes of a message's blocks: nothing empty, no result without its call, no image that the
-    provider would refuse; and, where asked for, no tool output at all. Records are given in their order."""
+    """Repairs the blocks of messages: nothing empty, no result without its call, no image that the provider
+    would refuse and, if requested, no tool output at all. Expects the records in their order."""
 
-    def __init__(self, calls: set[str], options: RepairOptions, counts: Counter[str]) -> None:
+    def __init__(self, calls: set[str], options: RepairOptions, counts: Repairs) -> None:
         self._calls = calls
         self._options = options
         self._counts = counts
         self._returned: set[str] = set()
 
     def repaired(self, record: RawRecord) -> RawRecord | None:
-        """The record as it is to be written; None where nothing of it is left."""
+        """The record to write; None if nothing of it remains."""
         if not record.is_message or record.is_side:
             return record
         if record.type == "assistant":
@@ -159,7 +138,7 @@ class _Messages:
         return record if blocks == record.content else record.with_content(blocks)
 
     def _belongs(self, block: Any) -> bool:
-        """Whether it is no result, or the first one of a call."""
+        """Whether it is the first result of a known call, or not a result."""
         if as_table(block).get("type") != "tool_result":
             return True
         call = as_text(as_table(block).get("tool_use_id"))
@@ -217,45 +196,45 @@ def _image_size(part: dict[str, Any]) -> int:
 
 
 class _Chain:
-    """The chain of parents, tied as the records go by.
+    """The chain of parents, linked record by record.
 
-    A parent that was left out is replaced by its own; one that was never there by the record before. A record
-    that says itself that it has none stays a beginning: that is how the CLI marks a compaction, and a prompt
+    A parent that was left out is replaced by its own parent, a missing one by the record before. A record
+    that is explicitly without a parent stays a beginning: the CLI marks a compaction this way, and a prompt
     that replaced the first one.
     """
 
-    def __init__(self, session: str, open_calls: set[str], counts: Counter[str]) -> None:
+    def __init__(self, session: str, open_calls: set[str], counts: Repairs) -> None:
         self._session = session
         self._open = open_calls
         self._counts = counts
         self._instead: dict[str, str | None] = {}
-        """What to follow instead of a record: of one left out its parent, of one closed the last result."""
+        """What to follow instead of a record: its parent if it was left out, the last result if closed."""
         self._seen: set[str] = set()
         self._last: dict[bool, str | None] = {False: None, True: None}
         """The newest record of the dialogue, and of side chains."""
         self._pending: list[tuple[RawRecord, str]] = []
-        """Calls that wait for the end of their answer, each with its record."""
+        """Calls to close when their answer ends, each with its record."""
         self._time: str | None = None
 
     def linked(self, old: RawRecord, new: RawRecord | None) -> Iterator[Fields]:
-        """A record as it is to be written, and before it what closes the answer that it follows."""
+        """The record to write, preceded by what closes the answer before it."""
         if not old.is_link:
-            yield self._named(dict(old.fields))
+            yield self._renamed(dict(old.fields))
             return
         if old.uuid in self._seen or old.uuid in self._instead:
-            self._counts["again"] += 1
+            self._counts["duplicates"] += 1
             return
-        if not old.is_side and not self._goes_on(old):
+        if not old.is_side and not self._is_same_answer(old):
             yield from self.closed()
         parent = self._parent(old)
         if new is None:
             if old.uuid:
                 self._instead[old.uuid] = parent
             return
-        yield self._tied(new, parent)
+        yield self._with_parent(new, parent)
 
     def closed(self) -> Iterator[Fields]:
-        """The results that are missing for the answer that has just ended."""
+        """The missing results of the answer that has just ended."""
         for record, call in self._pending:
             own, after = clock.new_uuid(), self._last[False]
             block = {"type": "tool_result", "tool_use_id": call, "content": INTERRUPTED, "is_error": True}
@@ -277,8 +256,8 @@ class _Chain:
             yield fields
         self._pending = []
 
-    def _goes_on(self, old: RawRecord) -> bool:
-        """Whether it is another block of the answer whose calls are waiting."""
+    def _is_same_answer(self, old: RawRecord) -> bool:
+        """Whether it is another block of the answer whose calls are still open."""
         return bool(self._pending) and bool(old.answer) and self._pending[0][0].answer == old.answer
 
     def _parent(self, old: RawRecord) -> str | None:
@@ -295,7 +274,7 @@ class _Chain:
         self._counts["linked"] += last is not None
         return last
 
-    def _tied(self, new: RawRecord, parent: str | None) -> Fields:
+    def _with_parent(self, new: RawRecord, parent: str | None) -> Fields:
         fields = dict(new.fields)
         own = new.uuid or clock.new_uuid()
         fields["uuid"], fields["parentUuid"] = raw(own), raw(parent)
@@ -305,15 +284,15 @@ class _Chain:
         self._last[new.is_side] = own
         if not new.is_side:
             self._pending += [(new, call) for call in sorted(new.calls & self._open)]
-        return self._named(fields)
+        return self._renamed(fields)
 
-    def _named(self, fields: Fields) -> Fields:
+    def _renamed(self, fields: Fields) -> Fields:
         if "sessionId" in fields:
             fields["sessionId"] = raw(self._session)
         return fields
 
     def _later(self) -> str:
-        """A little after the record before: older versions sort by time."""
+        """A time just after the previous record: older versions sort by time."""
         try:
             now = datetime.fromisoformat(self._time or _NO_TIME)
         except ValueError:

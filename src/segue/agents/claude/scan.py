@@ -1,9 +1,9 @@
 """Single values in a part of a session's file, found by searching for their keys instead of decoding.
 
-A window may begin or end in the middle of a line. A key is known by its quotes and its colon: in what
-somebody said, quotes are escaped, so only a field can be found. Titles and directories come out as in the
-list of Claude's own SDK, which searches the same windows: the last value written with a space after its colon
-counts before one without.
+A window may begin or end in the middle of a line. A key is recognised by its quotes and its colon: quotes in
+messages are escaped, so only a field can match. Titles and directories are the same as in the list of
+Claude's own SDK, which searches the same windows: the last value written with a space after its colon takes
+precedence over one without.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _ESCAPE = ord("\\")
 
 
 def is_spaced(ends: Ends) -> bool:
-    """Whether there is JSON with spaces after its colons, written by another program; a glance must do."""
+    """Whether some JSON has spaces after its colons, because another program wrote it. Checks samples."""
     head, tail, mark = ends.head, ends.last, b'": "'
     if head.find(mark, 0, GLANCE) >= 0 or tail.find(mark, max(len(tail) - GLANCE, 0)) >= 0:
         return True
@@ -32,10 +32,10 @@ def is_spaced(ends: Ends) -> bool:
 
 
 def last_notes(window: bytes, kinds: Sequence[bytes]) -> dict[bytes, bytes]:
-    """The last line of each kind of note; lines with no known beginning are under ``b""``.
+    """The last line of each kind of note; lines with an unknown beginning are under ``b""``.
 
-    Looking at the beginnings of lines is ten times as fast as searching for a key that is not there: messages
-    are long, notes are short.
+    Checking the beginnings of lines is ten times as fast as searching for a key that is missing: messages are
+    long, notes are short.
     """
     notes: dict[bytes, bytes] = {}
     others: list[bytes] = []
@@ -67,7 +67,7 @@ def first_value(window: bytes, key: str, spaced: bool = True) -> str | None:
 
 
 def last_value(window: bytes, key: str, spaced: bool = True) -> str | None:
-    """None also where the last value is empty."""
+    """The last value of a key; None also if it is empty."""
     for pattern in _patterns(key, spaced)[::-1]:
         for at in places_back(window, pattern):
             value = _string(window, at + len(pattern))
@@ -90,7 +90,7 @@ def places_of(window: bytes, pattern: bytes) -> Iterator[int]:
 
 
 def places_back(window: bytes, pattern: bytes) -> Iterator[int]:
-    """The same from the end, which is also the faster way through a window."""
+    """Like ``places_of``, but from the end, which is also faster."""
     at = window.rfind(pattern)
     while at >= 0:
         yield at
@@ -104,7 +104,7 @@ def _patterns(key: str, spaced: bool) -> tuple[bytes, ...]:
 
 
 def _string(window: bytes, start: int) -> str | None:
-    """The string that begins there; None where its end is not in the window."""
+    """The string that begins at ``start``; None if its end is not in the window."""
     end = window.find(b'"', start)
     while end >= 0:
         before = end

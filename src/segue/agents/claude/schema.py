@@ -1,8 +1,8 @@
-"""The records of a Claude session file as types, and those of the other files in which sessions are named.
+"""The records of a Claude session file as types, and those of other files that name sessions.
 
-A session file has one record a line. Records with a ``uuid`` form a chain by their ``parentUuid``; those of
+A session file has one record per line. Records with a ``uuid`` form a chain by their ``parentUuid``; those of
 type ``user`` and ``assistant`` are the messages. There are many other types, and more with every version.
-Where only a part of a record is used, that part has a type of its own, so that the rest is not decoded.
+If only a part of a record is used, that part has its own type, so that the rest is not decoded.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Link(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def is_boundary(self) -> bool:
-        """Here the CLI replaced what came before by a summary."""
+        """Here the CLI replaced everything before by a summary."""
         return self.type == "system" and (self.subtype or "").endswith("compact_boundary")
 
 
@@ -40,7 +40,7 @@ class Attachment(msgspec.Struct, frozen=True):
 
 
 class Record(Link, frozen=True, rename="camel"):
-    """A record whose message is decoded only when somebody asks about it."""
+    """A record whose message is decoded only when needed."""
 
     permission_mode: str | None = None
     attachment: Attachment | None = None
@@ -53,23 +53,23 @@ class Record(Link, frozen=True, rename="camel"):
 
     @property
     def is_snapshot(self) -> bool:
-        """The system prompt and the tools as they were sent: what a resume sends again, byte for byte."""
+        """The system prompt and the tools as they were sent; a resume sends them again, byte for byte."""
         return self.attachment is not None and self.attachment.type == "prompt_snapshot"
 
     @property
     def is_said(self) -> bool:
-        """A message in somebody's words: no tool result, and not inserted by the CLI itself."""
+        """A message of the user or the model: not a tool result, and not inserted by the CLI."""
         inserted = self.is_meta or self._message.get("model") == SYNTHETIC
         return self.is_message and not inserted and "tool_result" not in self.blocks
 
     @property
     def is_prompt(self) -> bool:
-        """What a user asked, as opposed to a summary."""
+        """A message of the user, as opposed to a summary."""
         return self.type == "user" and self.is_said and not self.is_compact_summary
 
     @property
     def blocks(self) -> frozenset[str]:
-        """The kinds of blocks a message is made of."""
+        """The types of the message's blocks."""
         content = self._message.get("content")
         if isinstance(content, str):
             return frozenset({"text"})
@@ -81,7 +81,7 @@ class Record(Link, frozen=True, rename="camel"):
 
 
 def value_of(raw: msgspec.Raw) -> Any:
-    """What a part of a record holds that was left undecoded; None for nothing, and for what is damaged."""
+    """The value of an undecoded part of a record; None if it is empty or damaged."""
     try:
         return msgspec.json.decode(raw) if len(bytes(raw)) else None
     except DAMAGE:
@@ -89,7 +89,7 @@ def value_of(raw: msgspec.Raw) -> Any:
 
 
 class Source(msgspec.Struct, frozen=True):
-    """An image's data: never decoded, only its length is of interest."""
+    """An image's data: never decoded, only its length is used."""
 
     data: msgspec.Raw = msgspec.Raw()
 
@@ -129,7 +129,7 @@ class Usage(msgspec.Struct, frozen=True):
 
     @property
     def prompt(self) -> int:
-        """All that the request took in."""
+        """All input tokens of the request."""
         cached = (self.cache_read_input_tokens or 0) + (self.cache_creation_input_tokens or 0)
         return (self.input_tokens or 0) + cached
 
@@ -158,7 +158,7 @@ class FullRecord(Link, frozen=True, rename="camel"):
 
     @property
     def words(self) -> str:
-        """What a note says."""
+        """The text of a note."""
         named = self.custom_title or self.ai_title or self.agent_name
         return named or self.last_prompt or self.summary or self.tag or ""
 
@@ -168,7 +168,7 @@ class UndecodedMessage(MessageHead, frozen=True):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """A record of the assistant's, for its usage."""
+    """An assistant's record, for its usage."""
 
     type: str = ""
     version: str | None = None
@@ -235,7 +235,7 @@ def raw(value: object) -> msgspec.Raw:
 
 
 class RawRecord:
-    """A record to be copied: what is not changed stays as it is, byte for byte."""
+    """A record to be copied: unchanged fields stay the same, byte for byte."""
 
     def __init__(self, fields: Fields, kind: str) -> None:
         self.fields = fields
@@ -247,7 +247,7 @@ class RawRecord:
 
     @classmethod
     def read(cls, line: bytes) -> RawRecord | None:
-        """A line as a record; None for what is no record, or cannot be read to its last value."""
+        """A line as a record; None if it is not a record, or cannot be decoded completely."""
         try:
             kind = as_table(msgspec.json.decode(line)).get("type")
             return cls(_fields.decode(line), kind) if kind and isinstance(kind, str) else None
@@ -265,7 +265,7 @@ class RawRecord:
 
     @property
     def is_prompt(self) -> bool:
-        """Said by a user: a session may begin with it."""
+        """A message of the user, with which a session can begin."""
         if self.type != "user" or self._is("isMeta") or self._is("isCompactSummary"):
             return False
         return bool(self.content) and not self.results
@@ -286,7 +286,7 @@ class RawRecord:
 
     @property
     def answer(self) -> str:
-        """What ties the blocks of one answer together."""
+        """The id that the blocks of one answer share."""
         return as_text(self.message.get("id")) if self.type == "assistant" else ""
 
     @property
@@ -303,7 +303,7 @@ class RawRecord:
         return self._ids("user", "tool_result", "tool_use_id")
 
     def with_content(self, content: list[Any]) -> RawRecord:
-        """The same with other blocks. What the CLI noted of a tool's output goes with the old ones."""
+        """The same record with other blocks, without the CLI's own copy of the tool's output."""
         fields = {name: value for name, value in self.fields.items() if name != "toolUseResult"}
         fields["message"] = raw({**self.message, "content": content})
         return RawRecord(fields, self.type)

@@ -13,7 +13,7 @@ from segue.core.json_values import as_items, as_table, as_text, as_whole
 from segue.core.usage import Usage
 
 DENIED = "Not allowed in this run: "
-"""How our own refusal of a tool begins; the CLI hands it back as the tool's result."""
+"""How our own refusal of a tool begins; the CLI returns it as the tool's result."""
 
 _DENIALS = (
     DENIED,
@@ -21,9 +21,9 @@ _DENIALS = (
     "Permission to use ",
     "<tool_use_error>Error: No such tool available",
 )
-"""How the result of a call begins that never ran: it was refused, or the tool is not offered."""
+"""How the result of a call begins that never ran because it was refused or the tool is not offered."""
 _REFUSALS = ("permission-", "user-rejected", "automode-")
-"""The same as new versions name it beside the result."""
+"""The names that new versions give this beside the result."""
 
 
 class _Usage(msgspec.Struct, frozen=True):
@@ -33,7 +33,7 @@ class _Usage(msgspec.Struct, frozen=True):
     output_tokens: int | None = None
 
     def sent(self) -> Usage:
-        """Without the output: what stands there while a message is written is only where it began."""
+        """Without the output: while a message is being written, that is only its initial value."""
         return Usage(self.input_tokens, self.cache_read_input_tokens, self.cache_creation_input_tokens)
 
 
@@ -67,8 +67,8 @@ class _Partial(msgspec.Struct, frozen=True):
     usage: _Usage | None = None
 
 
-class _Fate(msgspec.Struct, frozen=True):
-    """What became of a call that did not run."""
+class _NotRun(msgspec.Struct, frozen=True):
+    """Why a call did not run."""
 
     id: str = ""
     non_execution_kind: str = ""
@@ -91,7 +91,7 @@ class _Line(msgspec.Struct, frozen=True):
     api_message_id: str | None = None
     message: _Message | str | None = None
     event: _Partial | None = None
-    tool_result_meta: list[_Fate] = []
+    tool_result_meta: list[_NotRun] = []
     rate_limit_info: _Limit | None = None
     api_error_params: _Trouble | None = None
     model: str | None = None
@@ -146,7 +146,7 @@ def _partial(record: _Line) -> Sequence[ev.Event]:
 
 
 def _known(usage: _Usage) -> Usage:
-    """The end of a message repeats what it knew at the start, or leaves it out as 0."""
+    """The usage at the end of a message: it repeats the counters of the start, or has 0 for them."""
     return Usage(
         usage.input_tokens or None,
         usage.cache_read_input_tokens or None,
@@ -201,7 +201,7 @@ def _system(record: _Line, line: bytes) -> Sequence[ev.Event]:
 
 
 def _limit(about: _Limit | None) -> Sequence[ev.Event]:
-    """The state of a usage limit; worth a word only when it is used up."""
+    """A notice, if a usage limit is reached."""
     if about is None or about.status != "rejected":
         return ()
     ends = None if about.resets_at is None else int(about.resets_at * 1000)

@@ -1,9 +1,9 @@
 """The tools of Claude Code by name, and which parts of a request change the set of tools that the model sees.
 
-Measured: a mode of permission leaves a resumed session's tools as they are, and so do rules with brackets
-and tools that are only allowed. A tool that is denied as a whole is taken out of the prompt. From 2.1.325 on
-most tools are not in the prompt until the model looks for them; and Glob and Grep are there only where they
-are allowed by name, or where Bash is denied.
+Measured: a permission mode does not change a resumed session's tools, and neither do rules with brackets or
+tools that are only allowed. A tool that is denied entirely is removed from the prompt. From 2.1.325 on, most
+tools are not in the prompt until the model searches for them, and Glob and Grep are there only if they are
+allowed by name or Bash is denied.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from segue.core.tools import Tools
 
 ASK = "AskUserQuestion"
 WRITERS = ("Bash", "Edit", "MultiEdit", "NotebookEdit", "Write")
-"""What the posture ``read`` takes away."""
+"""What the posture ``read`` denies."""
 _SHOWN = frozenset(
     {"Agent", "Bash", "Edit", "ListAgents", "Read", "ReportFindings", "ScheduleWakeup", "Skill"}
     | {"Task", "ToolSearch", "Workflow", "Write", ASK}
@@ -60,15 +60,15 @@ TOOLS = Tools(
 
 
 def denied(request: Request) -> tuple[str, ...]:
-    """The tools that a run may not use, by the posture, by wish, or because nobody would answer."""
-    taken = (*(WRITERS if request.permission == "read" else ()), *request.deny_tools)
-    return tuple(dict.fromkeys((*taken, *(() if request.questions else (ASK,)))))
+    """The tools that a run must not use: by its posture, by name, or because nobody would answer."""
+    named = (*(WRITERS if request.permission == "read" else ()), *request.deny_tools)
+    return tuple(dict.fromkeys((*named, *(() if request.questions else (ASK,)))))
 
 
 def offers(request: Request, *, all_shown: bool) -> tuple[str, ...]:
-    """``all_shown``: a version that puts all tools into the prompt."""
+    """How the tools in the prompt differ from the usual ones. ``all_shown``: this version puts all there."""
     whole = {tool for tool in denied(request) if "(" not in tool}
     gone = sorted(tool for tool in whole if all_shown or tool in _SHOWN or tool.startswith("mcp__"))
-    wished = {tool.partition("(")[0] for tool in request.allow_tools} & _ON_DEMAND
-    added = () if all_shown else sorted(wished - whole)
+    allowed = {tool.partition("(")[0] for tool in request.allow_tools} & _ON_DEMAND
+    added = () if all_shown else sorted(allowed - whole)
     return (*(f"with {tool}" for tool in added), *(f"without {tool}" for tool in gone))

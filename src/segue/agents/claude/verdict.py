@@ -1,4 +1,4 @@
-"""What a Claude run amounts to: its answer or the kind of its failure, its usage and cost."""
+"""The result of a Claude run: its answer or the kind of its failure, its usage and cost."""
 
 from __future__ import annotations
 
@@ -73,8 +73,8 @@ def _failure(ended: Ended, raw: dict[str, Any], denied: DeniedTools) -> Failure 
 def _from_result(ended: Ended, raw: dict[str, Any], message: str) -> Failure:
     subtype = str(raw.get("subtype") or "")
     if subtype in ("error_max_turns", "error_max_budget_usd"):
-        what = "turns" if subtype == "error_max_turns" else "money"
-        return Failure("timeout", f"Claude stopped at the limit of {what} that was set")
+        limit = "turn" if subtype == "error_max_turns" else "budget"
+        return Failure("timeout", f"Claude stopped at the {limit} limit")
     idle = raw.get("num_turns") == 0 and raw.get("duration_api_ms") == 0
     resumed = ended.request.start.mode != "fresh"
     if idle and resumed and subtype == "error_during_execution":
@@ -91,7 +91,7 @@ def _from_result(ended: Ended, raw: dict[str, Any], message: str) -> Failure:
 
 
 def _without_result(ended: Ended) -> Failure:
-    """Claude fell before it could report: only stderr and the exit code are left."""
+    """Claude ended without a result: only stderr and the exit code are known."""
     stderr = ended.exit.stderr
     if ended.exit.signal is not None:
         return fallen(ended.exit, "Claude")
@@ -105,7 +105,7 @@ def _without_result(ended: Ended) -> Failure:
 
 
 def _rejected(ended: Ended, message: str) -> Failure:
-    """Claude's refusal of a session; "not found" is believed only if the file is really gone."""
+    """Claude's refusal of a session; "not found" is believed only if the file is really missing."""
     reason: Reason = "unknown"
     if "No conversation found" in message or "valid session ID" in message:
         reason = _WHERE.get(str(ended.evidence.get("session")), "not_found")
@@ -115,7 +115,7 @@ def _rejected(ended: Ended, message: str) -> Failure:
 
 
 def _kind_in_words(message: str) -> Kind | None:
-    """The text of a failed result: Claude's own words about it, never the assistant's."""
+    """The kind of failure by the text of a failed result: Claude's own words, never the assistant's."""
     if _LIMIT.search(message):
         return "rate_limited"
     if _LOGIN.search(message):
@@ -129,13 +129,13 @@ def _status_in(message: str) -> int | None:
 
 
 def _until(message: str) -> int | None:
-    """Claude's limit notice may carry the epoch second at which it ends, after a bar."""
+    """When the limit ends: Claude's notice may contain the Unix time after a vertical bar."""
     match = re.search(r"\|(\d{10})\b", message)
     return int(match[1]) * 1000 if match else None
 
 
 def _denied(raw: dict[str, Any], reading: TurnState) -> DeniedTools:
-    """What the result lists, and what the stream showed: neither has all of it."""
+    """What the result lists and what the stream showed: neither is complete."""
     listed = [as_text(as_table(each).get("tool_name")) for each in as_items(raw.get("permission_denials"))]
     seen = reading.tools_denied
     return DeniedTools(max(len(listed), seen.count), distinct_names((*seen.names, *listed)))
@@ -152,9 +152,9 @@ def _usage(ended: Ended, raw: dict[str, Any]) -> Usage:
 
 
 def _by_model(ended: Ended, raw: dict[str, Any]) -> Usage | None:
-    """This run's sum over all models. At a limit of money ``usage`` leaves out the request that reached it.
+    """This run's sum over all models, for a run that reached its budget: ``usage`` lacks the last request.
 
-    ``modelUsage`` does not, but new versions keep that one over the whole session.
+    ``modelUsage`` has it, but new versions count that over the whole session.
     """
     bill = as_table(raw.get("model_usage_since_last_result"))
     if not bill and (ended.runtime.capabilities.cost_scope == "run" or ended.request.start.mode == "fresh"):
@@ -175,7 +175,7 @@ def _cost(ended: Ended, raw: dict[str, Any]) -> float | None:
 
 
 def _counts_this_run_only(raw: dict[str, Any]) -> bool:
-    """A session that another version wrote has no running totals: the CLI begins to count."""
+    """Whether the CLI's total is this run's only, as in a session of a version without running totals."""
     models = [as_table(used) for used in as_table(raw.get("modelUsage")).values()]
     pairs = zip(_COUNTERS, _SUMMED, strict=True)
     usage = as_table(raw.get("usage"))
@@ -186,7 +186,7 @@ def _counts_this_run_only(raw: dict[str, Any]) -> bool:
 
 
 def _totals(ended: Ended, raw: dict[str, Any]) -> Totals:
-    """A run that was killed leaves the session's totals as they were."""
+    """The session's totals; a run that was killed does not change them."""
     total = as_number(raw.get("total_cost_usd"))
     return ended.base if total is None else Totals(cost_usd=total)
 

@@ -1,8 +1,8 @@
 """How Codex is found and called.
 
-The sandbox is named on every call, fresh or resumed: without it Codex would take what its settings or a
-directory it once came to trust allow. ``resume`` knows no ``--sandbox``, so it goes by ``-c``, after the
-caller's own arguments, because of a setting given twice the last one wins.
+The sandbox is set on every call, fresh or resumed: otherwise Codex would allow what its settings or a trusted
+directory allow. ``resume`` has no ``--sandbox``, so it is set with ``-c``, after the caller's own arguments,
+because the last one wins if a setting is given twice.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ SANDBOX: Mapping[Posture, str] = {
     "full": "danger-full-access",
 }
 REHEARSED_MODEL = "gpt-5.5"
-"""One that every version under test knows or takes without a warning, and that is told its tools in the way
+"""A model that every tested version knows or accepts without a warning, and that gets its tools in the form
 that the loopback model understands."""
 PROMPT_LIMIT = 1_048_576
 ARGUMENT_LIMIT = 131_071
-"""What the kernel takes as one argument, in bytes."""
+"""The longest argument that the kernel accepts, in bytes."""
 _UNLIMITED = (0, 104)
-"""The newest version measured to take a prompt of any size."""
+"""The newest version that was measured to accept a prompt of any size."""
 
 
 _REHEARSED = """\
@@ -112,12 +112,12 @@ class Codex:
         return ARCHIVE
 
     def runtime(self, command: tuple[str, ...], outputs: Sequence[str]) -> Runtime:
-        said, help_text = outputs
-        found = re.search(r"^(codex[\w-]*) (\d+\.\d+\.\d+\S*)", said, re.M)
-        version = found[2] if found else None
+        version_text, help_text = outputs
+        match = re.search(r"^(codex[\w-]*) (\d+\.\d+\.\d+\S*)", version_text, re.M)
+        version = match[2] if match else None
         return Runtime(
             agent=self.facts.name,
-            distribution=found[1] if found else Path(command[0]).name,
+            distribution=match[1] if match else Path(command[0]).name,
             command=command,
             version=version,
             capabilities=_capabilities(version, help_text),
@@ -144,7 +144,7 @@ class Codex:
             argv=(*argv, *session, "-"),
             cwd=request.cwd,
             stdin=request.prompt.encode(),
-            offers=("with full access",) if request.permission == "full" else (),  # its web search says so
+            offers=("with full access",) if request.permission == "full" else (),  # changes its web search
         )
 
     def parse(self, line: bytes) -> Sequence[Event]:
@@ -155,13 +155,13 @@ class Codex:
         return b""
 
     def evidence(self, request: Request, place: RunPlace, home: Path, reading: TurnState) -> Evidence:
-        """The rollout of the session it announced, and whether the one that was asked for is there."""
-        asked = request.start.session
-        wrote = rollouts.find(home, reading.session_id)
+        """The rollout of the session that it announced, and whether the requested one exists."""
+        requested = request.start.session
+        written = rollouts.find(home, reading.session_id)
         return {
-            "asked_exists": asked is not None and rollouts.find(home, asked) is not None,
-            "exists": wrote is not None,
-            "trace": trace.trace(wrote, place.started_ms) if wrote is not None else None,
+            "asked_exists": requested is not None and rollouts.find(home, requested) is not None,
+            "exists": written is not None,
+            "trace": trace.trace(written, place.started_ms) if written is not None else None,
         }
 
     def conclude(self, ended: Ended) -> Outcome:
@@ -176,7 +176,7 @@ class Codex:
 
 
 def _capabilities(version: str | None, help_text: str) -> Capabilities:
-    """Help first; what it does not say stands in the version table. An unknown version counts as new."""
+    """From the help text and, for what it does not show, from the version. An unknown one counts as new."""
     known = version_parts(version)
     unlimited = bool(known) and known[:2] <= _UNLIMITED
     resume = re.search(r"^  resume\b", help_text, re.M) is not None
@@ -195,11 +195,12 @@ def _capabilities(version: str | None, help_text: str) -> Capabilities:
 
 
 def _refuse(request: Request, can: Capabilities) -> None:
-    """What Codex cannot do is said before anything starts."""
+    """Raise ``Misuse`` for what Codex cannot do."""
     if not request.prompt.strip():
-        raise Misuse("Codex needs a prompt, also when it resumes")
+        raise Misuse("Codex needs a prompt, even when it resumes")
     if can.prompt_limit is not None and len(request.prompt) > can.prompt_limit:
-        raise Misuse(f"the prompt has {len(request.prompt):,} characters; Codex takes {can.prompt_limit:,}")
+        size = f"the prompt has {len(request.prompt):,} characters"
+        raise Misuse(f"{size}; Codex accepts at most {can.prompt_limit:,}")
     for option, given in (
         ("--allow-tool", request.allow_tools),
         ("--deny-tool", request.deny_tools),
@@ -207,15 +208,15 @@ def _refuse(request: Request, can: Capabilities) -> None:
         ("--budget", request.budget_usd is not None),
     ):
         if given:
-            raise Misuse(f"Codex has nothing like {option}; run it without, or use another agent")
+            raise Misuse(f"Codex does not support {option}; leave it out, or use another agent")
     if not request.save and not can.no_save:
-        raise Misuse("this version of Codex cannot do --no-save; update it, or run without")
+        raise Misuse("this version of Codex does not support --no-save; update it, or leave the option out")
     if not request.save and request.start.mode != "fresh":
-        raise Misuse("Codex cannot do --no-save when it resumes: it writes the session all the same")
+        raise Misuse("Codex does not support --no-save when it resumes: it writes the session anyway")
 
 
 def _start(start: Start, can: Capabilities) -> tuple[list[str], list[str]]:
-    """The subcommand, and the session to go on from; the id is a uuid, so it is never read as an option."""
+    """The subcommand, and the session to continue; the id is a uuid, so it is never read as an option."""
     if start.new_id is not None:
         raise Misuse("Codex chooses the ids of its sessions itself")
     match start.mode:
@@ -226,16 +227,16 @@ def _start(start: Start, can: Capabilities) -> tuple[list[str], list[str]]:
         case "fork" if can.fork:
             return ["fork"], [checked_uuid(start.session or "")]
         case "branch":
-            raise Misuse("Codex cannot go on from the middle of a session by itself")
+            raise Misuse("Codex itself cannot continue from the middle of a session")
     raise Misuse(f"this version of Codex cannot {start.mode} a session; update it")
 
 
 def _developer_instructions(text: str) -> str:
-    """The setting as one argument. What JSON escapes, TOML escapes alike; it wants DEL escaped as well."""
+    """The setting as one argument. TOML escapes what JSON escapes, and also DEL."""
     value = msgspec.json.encode(text).decode().replace("\x7f", "\\u007f")
     setting = f"developer_instructions={value}"
     if len(setting.encode()) > ARGUMENT_LIMIT:
-        raise Misuse("the system prompt is too long for Codex, which takes at most 128 KB of it")
+        raise Misuse("the system prompt is too long for Codex, which accepts at most 128 KB")
     return setting
 
 

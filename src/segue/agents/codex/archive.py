@@ -1,12 +1,12 @@
-"""Codex's sessions on disk: one for each thread, the file in which it goes on; read, and deleted.
+"""Codex's sessions on disk: one for each thread, in its current file; read, and deleted.
 
-A fork goes on from another rollout, which holds what came before. Those lines are shown too: their places are
-below zero, counted back from the beginning of the session's own file.
+A fork continues another rollout, which contains the earlier lines. Those lines are shown too: their places
+are negative, counted back from the beginning of the session's own file.
 
-With a session go its rollouts, what the shell left for it, and its rows in Codex's indexes. These are SQLite
-files in the home, of which names and tables differ from version to version: every row that belongs to the
-thread goes. ``session_index.jsonl`` holds the thread's names. ``history.jsonl`` is what the user typed, in
-all sessions; Codex leaves it alone when it deletes one, and so does this.
+A session is deleted with its rollouts, its shell snapshots, and its rows in Codex's indexes. These are SQLite
+files in the home; their names and tables differ between versions, so every row that belongs to the thread is
+deleted. ``session_index.jsonl`` contains the thread's names. ``history.jsonl`` contains what the user typed
+in all sessions; Codex does not change it when it deletes a session, and neither does this.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ _PATIENCE_S = 5.0
 
 class CodexArchive(JsonlArchive):
     window_rules = WindowRules(reserved=0, compacts_at=0.947, window=258_400, tried=("0.104.0", "0.166.0"))
-    """Codex tells a window of which 5 % were kept free for the answer already, and compacts at 90 % of the
-    whole one: 0.9 / 0.95. The window is that of models it knows nothing of: 272,000 tokens less 5 %."""
+    """The window that Codex reports already lacks the 5 % kept free for the answer, and Codex compacts at
+    90 % of the full window: 0.9 / 0.95. The default is that of unknown models: 272,000 tokens less 5 %."""
 
     def stored(self, home: Path) -> Iterator[StoredSession]:
         newest: dict[str, rollouts.Named] = {}
@@ -65,7 +65,7 @@ class CodexArchive(JsonlArchive):
         return brief(stored)
 
     def stamp(self, home: Path) -> str:
-        """Names stand in an index beside the sessions: what was remembered holds while that is the same."""
+        """Names are in an index beside the sessions: a cached brief is valid while the index is the same."""
         try:
             status = os.stat(home / NAMES)
         except OSError:
@@ -94,7 +94,7 @@ class CodexArchive(JsonlArchive):
                 yield from self._read_part_back(part, place)
 
     def files(self, stored: StoredSession) -> Sequence[Path]:
-        """The rollout, and those it goes on from: without them Codex does not resume it."""
+        """The rollout and those that it continues: Codex cannot resume it without them."""
         return (stored.path, *(part.path for part in _origins(stored) if part.path is not None))
 
     def after(self, anchor: str) -> AfterAnchor:
@@ -111,7 +111,7 @@ class CodexArchive(JsonlArchive):
         remove(stored)
 
     def _read_part(self, part: Part, start: int) -> Iterator[Record]:
-        """The lines of a rollout that comes before, from a place on."""
+        """The lines of an earlier rollout, from a place on."""
         if part.path is None:
             yield _missing(part)
             return
@@ -145,7 +145,7 @@ def _end(part: Part) -> int:
 
 
 def _missing(part: Part) -> Record:
-    why = "what came before stands in a session that is gone"
+    why = "the earlier history is in a session that no longer exists"
     return Record(-part.before, -part.before + 1, (damaged(-part.before, why),))
 
 
@@ -157,11 +157,11 @@ def remove(stored: StoredSession) -> None:
     paths = [Path(named.path) for named in rollouts.list_rollouts(stored.home) if named.thread == stored.id]
     for path in paths:
         if not path.parent.resolve().is_relative_to(stored.home.resolve()):
-            raise Broken(f"{path} lies outside of its home: it is left alone")
+            raise Broken(f"{path} is outside its home and is not deleted")
     _refuse_if_needed(stored, paths)
-    with ExitStack() as all_of_it:
-        all_of_it.enter_context(_writer_lock(stored))
-        databases = [all_of_it.enter_context(_locked(path)) for path in _databases(stored.home)]
+    with ExitStack() as stack:
+        stack.enter_context(_writer_lock(stored))
+        databases = [stack.enter_context(_locked(path)) for path in _databases(stored.home)]
         for database in databases:
             _forget(database, stored.id, paths)
         for database in databases:
@@ -172,22 +172,22 @@ def remove(stored: StoredSession) -> None:
 
 
 def _refuse_if_needed(stored: StoredSession, paths: list[Path]) -> None:
-    """A fork holds only its own lines; Codex does not delete what one goes on from either."""
+    """Raise ``Misuse`` if a fork continues this session: it has only its own lines. Codex refuses too."""
     own = {rollouts.own_of(path) for path in paths}
     for named in rollouts.list_rollouts(stored.home):
         if named.thread != stored.id and _origin(named.path) in own:
-            raise Misuse(f"the session {named.thread} goes on from this one: remove that one first")
+            raise Misuse(f"the session {named.thread} continues this one: remove that one first")
 
 
 @lru_cache(maxsize=1 << 16)
 def _origin(path: str) -> str | None:
-    """Kept in memory, because many are removed one after the other, and a first line stays as it is."""
+    """Cached, because many sessions are removed one after another, and a first line never changes."""
     return rollouts.origin_of(Path(path))
 
 
 @contextmanager
 def _writer_lock(stored: StoredSession) -> Iterator[None]:
-    """New versions hold one for each thread that they run."""
+    """Take the lock that new versions hold for each thread that they run."""
     try:
         lock = (stored.home / "thread-writer-locks" / f"{stored.id}.lock").open("rb")
     except OSError:
@@ -197,7 +197,7 @@ def _writer_lock(stored: StoredSession) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise InUse(f"Codex is running the session {stored.id}; remove it when it has ended") from None
+            raise InUse(f"Codex is running the session {stored.id}; remove it after it has ended") from None
         yield
 
 
@@ -208,16 +208,16 @@ def _databases(home: Path) -> list[Path]:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[sqlite3.Connection]:
-    """A database in a transaction of ours, which is taken back unless it is committed."""
+    """A database in a transaction, which is rolled back unless it is committed."""
     with closing(sqlite3.connect(path, timeout=_PATIENCE_S, isolation_level=None)) as database:
         try:
             database.execute("PRAGMA foreign_keys = ON")
             database.execute("BEGIN IMMEDIATE")
         except sqlite3.OperationalError as error:
-            why = f"{path.name} of Codex cannot be written to now ({error}); try again later"
+            why = f"Codex's {path.name} cannot be written to now ({error}); try again later"
             raise InUse(why) from error
         except sqlite3.DatabaseError as error:
-            raise Broken(f"{path.name} of Codex is damaged ({error}); nothing was removed") from error
+            raise Broken(f"Codex's {path.name} is damaged ({error}); nothing was removed") from error
         try:
             yield database
         finally:
@@ -226,7 +226,7 @@ def _locked(path: Path) -> Iterator[sqlite3.Connection]:
 
 
 def _forget(database: sqlite3.Connection, thread: str, paths: list[Path]) -> None:
-    """Everything that depends on a thread before the thread itself: tables sort that way by their names."""
+    """Delete a thread's rows, those that depend on it first: the names of the tables sort that way."""
     gone = [(str(path),) for path in paths]
     try:
         for table, column in _columns(database):
@@ -236,7 +236,7 @@ def _forget(database: sqlite3.Connection, thread: str, paths: list[Path]) -> Non
             elif column == "rollout_path" and table != "threads":
                 database.executemany(f"DELETE FROM {where}", gone)  # noqa: S608
     except sqlite3.DatabaseError as error:
-        raise Broken(f"Codex's index cannot be put right: {error}; nothing was removed") from error
+        raise Broken(f"Codex's index cannot be changed: {error}; nothing was removed") from error
 
 
 def _columns(database: sqlite3.Connection) -> list[tuple[str, str]]:
@@ -247,7 +247,7 @@ def _columns(database: sqlite3.Connection) -> list[tuple[str, str]]:
 
 
 def _unname(stored: StoredSession) -> None:
-    """The index without the thread's lines; every other line as it is."""
+    """Remove the thread's lines from the index of names; all other lines stay the same."""
     index = stored.home / NAMES
     with _index_lock(index):
         try:
@@ -263,7 +263,7 @@ def _unname(stored: StoredSession) -> None:
 
 @contextmanager
 def _index_lock(index: Path) -> Iterator[None]:
-    """The lock that new versions take around a naming; they hold it for a moment only."""
+    """The lock that new versions hold for a moment while they name a thread."""
     try:
         lock = index.with_name(f"{index.name}.lock").open("rb")
     except OSError:
@@ -275,7 +275,7 @@ def _index_lock(index: Path) -> Iterator[None]:
 
 
 def _snapshots(stored: StoredSession) -> list[Path]:
-    """What a killed run left of its shell's environment."""
+    """The shell snapshots that a killed run left behind."""
     with suppress(OSError):
         folder = stored.home / "shell_snapshots"
         if not folder.is_symlink():

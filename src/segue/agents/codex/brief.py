@@ -1,7 +1,7 @@
-"""A rollout at a glance: from the entries in its beginning and its end, and what Codex notes beside them.
+"""A summary of a rollout, from the entries at its beginning and its end and from Codex's own notes.
 
-The title is the name that the user gave to the thread, in ``session_index.jsonl`` or in the rollout itself;
-else it is the first prompt.
+The title is the name that the user gave to the thread, in ``session_index.jsonl`` or in the rollout itself,
+or else the first prompt.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ from segue.core.json_values import decode
 from segue.core.transcript import Brief, TitleBy
 
 NAMES = "session_index.jsonl"
-"""A line for each naming of a thread; the last one counts."""
+"""One line each time a thread was named; the last one counts."""
 MOST_NAMES = 1 << 24
-"""An index larger than this is read from its end."""
+"""Only this many bytes at the end of the index are read."""
 UNPACKED = 1 << 26
-"""Of what is packed, the end is looked for within this many bytes."""
+"""A packed rollout is unpacked up to this size to find its end."""
 _BYTES_PER_TOKEN = 4
 T = TypeVar("T")
 
@@ -57,8 +57,8 @@ def brief(stored: StoredSession) -> Brief:
     except OSError as error:
         return replace(unreadable_brief(error), last_used_ms=stored.changed_ns // 1_000_000)
     windows = windows_of(ends, entries)
-    said = brief_of(stored, windows, ends.size)
-    title, title_by = _title(stored, windows, said.first_prompt or said.last_prompt)
+    dialogue = brief_of(stored, windows, ends.size)
+    title, title_by = _title(stored, windows, dialogue.first_prompt or dialogue.last_prompt)
     lines = [(start, line_of(text)) for start, text in lines_of(ends)]
     newest = [line for _, line in reversed(lines) if line is not None]
     meta = _meta(ends.head)
@@ -67,7 +67,7 @@ def brief(stored: StoredSession) -> Brief:
     info = next(_token_infos(newest), TokenInfo())
     in_tail = sum(1 for start, line in lines if line is not None and start >= len(ends.head))
     return replace(
-        said,
+        dialogue,
         cwd=about.cwd or context.cwd,
         title=title,
         title_by=title_by,
@@ -75,7 +75,7 @@ def brief(stored: StoredSession) -> Brief:
         tokens=info.total_token_usage.total_tokens if info.total_token_usage else None,
         branch=about.git.branch if about.git else None,
         created_ms=moment_ms(about.timestamp),
-        last_used_ms=next(_times(newest), said.last_used_ms),
+        last_used_ms=next(_times(newest), dialogue.last_used_ms),
         version=about.cli_version,
         model=context.model,
         context=info.context,
@@ -84,13 +84,13 @@ def brief(stored: StoredSession) -> Brief:
         agent_name=about.agent_nickname,
         parent=about.forked_from_id or about.parent_thread_id,
         side=about.is_subagent,
-        empty=ends.whole and not said.messages,
+        empty=ends.whole and not dialogue.messages,
         trouble=None if meta is not None else "its first line is damaged",
     )
 
 
 def thread_name(text: bytes) -> ThreadName:
-    """A line of the index of names; empty where it is none."""
+    """A line of the index of names; empty if it is damaged."""
     try:
         return decode(text, ThreadName)
     except DAMAGE:
@@ -110,7 +110,7 @@ def _meta(head: bytes) -> Meta | None:
 
 
 def _payloads(lines: Iterable[Line], kind: type[T]) -> Iterator[T]:
-    """Those of one kind, decoded as they are asked for."""
+    """The payloads of one kind, decoded lazily."""
     return (payload for line in lines if isinstance(payload := payload_of(line), kind))
 
 
@@ -125,9 +125,9 @@ def _times(lines: Iterable[Line]) -> Iterator[int]:
 
 
 def _after(newest: Sequence[Line], info: TokenInfo) -> int:
-    """The answer, and about what came after the request: what tools gave back, a prompt that failed.
+    """The size of the answer and, roughly, of what came after it: tool results, a prompt that failed.
 
-    New versions write two records of a request's tokens; what stands between them came after it as well.
+    New versions write two records of a request's tokens; what is between them came after it as well.
     """
     size, counted = 0, None
     for line in newest:
@@ -167,7 +167,7 @@ def _name_of(home: Path, thread: str) -> str | None:
 
 @lru_cache(maxsize=8)
 def _names(index: str, changed_ns: int, size: int) -> dict[str, str]:
-    """The state of the file is part of the key, so that it is read again once a thread was named."""
+    """The file's state is part of the cache key, so that it is read again after a thread was named."""
     try:
         with Path(index).open("rb") as file:
             file.seek(max(0, size - MOST_NAMES))

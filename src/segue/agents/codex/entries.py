@@ -1,7 +1,7 @@
 """A line of a rollout as entries. Pure and tolerant.
 
-A rollout says most things twice: as items, which are what the model was sent and is sent again on a resume,
-and as events for those who watch. The items count; of the events only what no item says.
+A rollout contains most things twice: as items, which the model was sent and is sent again on a resume, and as
+events for display. The items are used; of the events, only those that no item repeats.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ _ECHOES = frozenset(
         *("collab_waiting_end", "collab_close_end", "collab_resume_end", "undo_completed"),
     )
 )
-"""Events that say again what an item says, or nothing that anybody would read."""
+"""Events that repeat an item, or contain nothing to show."""
 _ECHO = re.compile(
     rb'"payload":{"type":"(?:item_completed|token_count|user_message|agent_message|agent_reasoning|'
     rb'task_started|turn_started|thread_settings_applied|exec_command_end)"'
 )
-"""Those that are most of a rollout: skipped without decoding them."""
+"""The most frequent of them, which are skipped without decoding."""
 _SILENT = frozenset(("turn_context", "world_state", "token_usage_record", "security_risk_score"))
 _EXIT = re.compile(r"(?:exited with code|Exit code:) (-?\d+)")
 _OLD_EXIT = re.compile(r'"exit_code":\s*(-?\d+)')
@@ -56,7 +56,7 @@ _any = msgspec.json.Decoder()
 
 
 def entries(text: bytes, start: int) -> Sequence[Entry]:
-    """What a line holds; never raises."""
+    """The entries of a line; never raises."""
     line = line_of(text)
     if line is None:
         return (_unreadable(text, start),)
@@ -79,7 +79,7 @@ def entries(text: bytes, start: int) -> Sequence[Entry]:
 
 
 def _is_bare(line: Line) -> bool:
-    """An item without an envelope, as the first versions wrote them."""
+    """An item without an envelope, as the first versions wrote it."""
     return line.type in _ITEMS and not memoryview(line.payload).nbytes
 
 
@@ -91,11 +91,11 @@ def _bare_item(text: bytes) -> Item | None:
 
 
 def _unreadable(text: bytes, start: int) -> Entry:
-    """Broken, or whole but of another shape than any rollout's."""
+    """An entry for a line that is broken, or has another shape than the lines of a rollout."""
     try:
         _any.decode(text)
     except DAMAGE:
-        return damaged(start, "a line that is not whole")
+        return damaged(start, "a line that is incomplete")
     return Entry(id=entry_id(start), kind="unknown", restored=False)
 
 
@@ -125,7 +125,7 @@ def _of_meta(meta: Meta, line: Line, start: int) -> Sequence[Entry]:
 def _of_event(event: Event, line: Line, start: int) -> Sequence[Entry]:
     if event.type in _ECHOES:
         return ()
-    label, text = _told(event)
+    label, text = _label_and_text(event)
     if label:
         return (_state(label, text, line, start),)
     if event.type in ("task_complete", "turn_complete"):
@@ -133,13 +133,13 @@ def _of_event(event: Event, line: Line, start: int) -> Sequence[Entry]:
     return (_unknown(event.type, line, start),)
 
 
-def _told(event: Event) -> tuple[str, str]:
-    """The label of a state, and its words; no label where it is none."""
+def _label_and_text(event: Event) -> tuple[str, str]:
+    """The label and the text of a state; an empty label if the event is not one."""
     match event.type:
         case "thread_name_updated":
             return "title", event.thread_name or ""
         case "thread_rolled_back":
-            return "rollback", f"turns taken back: {event.num_turns}"
+            return "rollback", f"turns rolled back: {event.num_turns}"
         case "turn_aborted":
             return "interrupted", str(event.reason or "")
         case "task_complete" | "turn_complete" if event.error is not None:
@@ -185,7 +185,7 @@ def _message(item: Item, line: Line, start: int) -> Sequence[Entry]:
 
 
 def _from_agent(item: Item, line: Line, start: int) -> Sequence[Entry]:
-    """What another agent of the same session said to this one."""
+    """A message from another agent of the same session."""
     at = moment_ms(line.timestamp)
     return (Entry(id=entry_id(start), kind="user", text=item.text, at_ms=at, inserted=True),)
 
@@ -199,10 +199,10 @@ def _reasoning(item: Item, line: Line, start: int) -> Sequence[Entry]:
 
 
 def _call(item: Item, line: Line, start: int) -> Sequence[Entry]:
-    asked = item.arguments if item.arguments is not None else item.input
-    if isinstance(asked, str) and asked.startswith("{"):
+    arguments = item.arguments if item.arguments is not None else item.input
+    if isinstance(arguments, str) and arguments.startswith("{"):
         with suppress(*DAMAGE):
-            asked = _any.decode(asked)
+            arguments = _any.decode(arguments)
     return (
         Entry(
             id=entry_id(start),
@@ -210,14 +210,14 @@ def _call(item: Item, line: Line, start: int) -> Sequence[Entry]:
             at_ms=moment_ms(line.timestamp),
             native=item.id or "",
             tool=item.name or item.type.removesuffix("_call"),
-            input=asked if asked is not None else item.action,
+            input=arguments if arguments is not None else item.action,
             call=item.call_id or item.id or "",
         ),
     )
 
 
 def _hosted(item: Item, line: Line, start: int) -> Sequence[Entry]:
-    """A call that the provider answered by itself: there is no other record of its result."""
+    """A call that the provider answered itself: there is no other record of its result."""
     (call,) = _call(item, line, start)
     size = memoryview(item.result).nbytes
     images = (size - 2,) if size > 2 else ()
@@ -249,7 +249,7 @@ def _snapshot(item: Item, line: Line, start: int) -> Sequence[Entry]:
 
 
 def _output_of(item: Item) -> tuple[str, tuple[int, ...]]:
-    """What a tool gave back: a text, or several parts of text and images."""
+    """The output of a tool: a text, or several parts of text and images."""
     try:
         first = bytes(memoryview(item.output)[:1])
         if first == b"[":

@@ -1,10 +1,10 @@
-"""Codex's sessions as a turn needs them: where one ends, a copy that ends earlier, what a resume needs put
-right.
+"""What a turn needs from Codex's sessions: where one ends, a copy that ends earlier, fixes before a resume.
 
-An anchor is the place where a turn ends. Codex only ever adds to a rollout, so a place is the number of bytes
-before it. It stays the same in a copy under another id, because ids are of one length. A hash of the line
-that ends there tells when the file was written anew; then the id of the turn still finds it, where the turn
-came to its end. A last line without a line break has a place too: a place is where a line's text ends.
+An anchor is the place where a turn ends. Codex only appends to a rollout, so a place is the number of bytes
+before it. It stays the same in a copy under another id, because all ids have the same length. A hash of the
+line that ends there shows whether the file was rewritten; in that case the anchor is found by the turn's id,
+if the turn was completed. A last line without a line break has a place too: a place is where a line's text
+ends.
 
 A branch is a copy of the rollout's lines under a new id; Codex needs nothing else to resume it.
 """
@@ -32,11 +32,11 @@ from segue.core.json_values import decode
 from segue.core.request import Runtime, Start
 
 IDLE = frozenset(("thread_settings_applied", "thread_name_updated"))
-"""What Codex notes when it only opens a session, or somebody names it: nobody has spoken."""
+"""What Codex writes when it only opens a session, or the user names it: no message was added."""
 LONGEST_LINE = 1 << 26
-"""Looking back ends after this many bytes; a single record of tens of megabytes is normal."""
+"""The search from the end stops after this many bytes; a record of tens of megabytes is normal."""
 PAGED, UNPAGED = b'"history_mode":"paginated"', b'"history_mode":"legacy"   '
-"""Of one length, so that every place stays."""
+"""Both have the same length, so that every place stays the same."""
 _BASE = re.compile(rb'("history_base"\s*:\s*\{[^{}]*\})')
 _NOBODY = "0" * 36
 _ANCHOR = re.compile(r"(\d{1,15}):([0-9a-f]{16})(?::([\w-]{1,80}))?")
@@ -46,8 +46,8 @@ class CodexFormat:
     """Rollouts, found by their thread's id under the home."""
 
     def find(self, home: Path, session: str, cwd: Path | None = None) -> StoredSession | None:
-        """What was archived is found too, but not to go on with: Codex does not resume it there. The size of
-        what is packed is, to go on with it, what it comes to when unpacked."""
+        """An archived session is found only without ``cwd``: Codex does not resume it. With ``cwd``, the size
+        of a packed rollout is its unpacked size."""
         path = rollouts.find(home, session)
         if path is None and cwd is None:
             path = rollouts.archived(home, session)
@@ -83,7 +83,7 @@ class CodexFormat:
         return None
 
     def continues(self, stored: StoredSession, anchor: str) -> bool:
-        """Exactly one turn follows the anchor, with those that Codex began out of it by itself."""
+        """Exactly one turn follows the anchor, apart from those that Codex itself started from it."""
         try:
             with rollouts.opened(stored.path) as file:
                 place = _locate(file, rollouts.thread_of(stored.path), anchor)
@@ -92,8 +92,8 @@ class CodexFormat:
             return False
 
     def make_resumable(self, stored: StoredSession, runtime: Runtime) -> None:
-        """Old versions cannot read what new ones packed, and add to a line that was not finished; new ones
-        refuse a rollout with numbered lines to which an old one added some without a number."""
+        """Unpack, end the last line, stop numbering: old versions cannot read what new ones packed and append
+        to an unfinished line; new ones refuse a numbered rollout to which an old one added lines."""
         with suppress(OSError):
             packed = stored.path.suffix == rollouts.PACKED
             path = rollouts.unpack(stored.path) if packed else stored.path
@@ -102,7 +102,7 @@ class CodexFormat:
                 _stop_numbering(file)
 
     def login(self, home: Path, env: Mapping[str, str]) -> str | None:
-        """None also for somebody with a key of their own."""
+        """None also if an API key is used."""
         return login_fingerprint(home / "auth.json", Auth, _account)
 
 
@@ -110,10 +110,10 @@ FORMAT = CodexFormat()
 
 
 def renamed(line: bytes, thread: str, other: str) -> bytes:
-    """A line of a thread as one of another thread's.
+    """A line of one thread with the id of another.
 
-    Only ids are replaced, never what was said, in which an id may stand as well. The session's id stays: it
-    is the thread's first one, and what new versions have the service keep its cache of the prompt under.
+    Only id fields are replaced, never ids in messages. The session's id stays: it is the thread's first one,
+    and in new versions the key of the prompt cache.
     """
     if thread.encode() not in line:
         return line
@@ -133,17 +133,17 @@ class _Place(msgspec.Struct, frozen=True):
 
 
 class _Mark(msgspec.Struct, frozen=True):
-    """What a line says about turns: its kind is that of an event, else that of the line."""
+    """What a line shows about turns. Its kind is the type of the event, else of the line."""
 
     kind: str
     numbered: bool
     turn: str
     root: str
-    """The turn that a turn came out of: its own, unless Codex began it by itself."""
+    """The turn that this one came from: itself, unless Codex started it."""
 
 
 def _mark_of(text: bytes) -> _Mark | None:
-    """None when the line is damaged, or is no line of a rollout."""
+    """None if the line is damaged, or not a line of a rollout."""
     try:
         line = decode(text, Line)
     except DAMAGE:
@@ -163,7 +163,7 @@ def _mark_of(text: bytes) -> _Mark | None:
 
 
 def _anchor_at_end(file: IO[bytes], thread: str) -> str | None:
-    """None when no whole line can be found there."""
+    """None if no intact line is found there."""
     for offset, line in _backwards(file, file.seek(0, 2)):
         mark = _mark_of(line)
         if mark is not None and mark.kind not in IDLE:
@@ -175,7 +175,7 @@ def _anchor_at_end(file: IO[bytes], thread: str) -> str | None:
 
 
 def _locate(file: IO[bytes], thread: str, anchor: str) -> _Place | None:
-    """Where an anchor is in a rollout; None when it is not there."""
+    """Where an anchor is in a rollout; None if it is not there."""
     fields = _ANCHOR.fullmatch(anchor)
     if fields is None:
         return None
@@ -229,7 +229,7 @@ def _forwards(file: IO[bytes], start: int) -> Iterator[tuple[int, bytes]]:
 
 
 def _copied(file: IO[bytes], place: _Place, thread: str, new_id: str) -> Iterator[bytes]:
-    """The lines up to a place, as those of another thread, each at the place it had."""
+    """The lines up to a place, with the id of another thread; every place stays the same."""
     last = _mark_of(place.line)
     numbered = last is not None and last.numbered
     for number, (offset, line) in enumerate(_forwards(file, 0)):
@@ -242,14 +242,14 @@ def _copied(file: IO[bytes], place: _Place, thread: str, new_id: str) -> Iterato
 
 
 def _head_renamed(line: bytes, thread: str, new_id: str) -> bytes:
-    """The first line; what names the rollout it goes on from stays, even if that was the same thread."""
+    """The first line; the reference to the rollout that it continues stays, even if the id is the same."""
     pieces = _BASE.split(line)
     pieces[::2] = [renamed(piece, thread, new_id) for piece in pieces[::2]]
     return b"".join(pieces)
 
 
 def _roots(file: IO[bytes], place: _Place) -> set[str]:
-    """The turns that began after a place; at most two of them, which is one too many."""
+    """The turns that began after a place; stops at two, because only one is allowed."""
     roots: set[str] = set()
     for _, line in _forwards(file, place.offset):
         mark = _mark_of(line) if b'"task_started"' in line else None

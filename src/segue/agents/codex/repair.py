@@ -1,8 +1,8 @@
-"""A rollout written anew without what is broken in it, line by line.
+"""A repaired copy of a rollout, written line by line without what is broken in it.
 
-What it goes on from is written into it, so that it stands alone. Its lines are not numbered any more: Codex
-refuses numbers with gaps, and takes lines without. The first pass learns which calls were answered; the
-second writes.
+The history that it continues is copied into it, so that it is self-contained. Its lines are no longer
+numbered: Codex refuses numbers with gaps, and accepts lines without numbers. The first pass finds out which
+calls were answered; the second writes.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from segue.agents.codex.format import renamed
 from segue.agents.codex.schema import Item, Line, item_of, line_of
 from segue.agents.codex.trim import Trim
 from segue.agents.decoding import DAMAGE
+from segue.agents.repair_words import INTERRUPTED, Repairs, in_words
 from segue.core.errors import Broken
 from segue.core.ids import checked_uuid
 from segue.core.json_values import as_table
 
-INTERRUPTED = "The tool was interrupted; whether it did its work is not known."
 _NO_TIME = "2000-01-01T00:00:00.000Z"
 _RESULT_OF = {
     "function_call": "function_call_output",
@@ -33,37 +33,24 @@ _RESULT_OF = {
     "tool_search_call": "tool_search_output",
 }
 _RESULTS = frozenset(_RESULT_OF.values())
-_DONE = {
-    "damaged": ("a damaged line was dropped", "{} damaged lines were dropped"),
-    "stamped": ("a line got the time it was missing", "{} lines got the time they were missing"),
-    "closed": ("a call without a result was closed", "{} calls without a result were closed"),
-    "loose": ("a result without a call was dropped", "{} results without a call were dropped"),
-    "silent": ("an empty answer was dropped", "{} empty answers were dropped"),
-    "images": ("an image was replaced by a line of text", "{} images were replaced by a line of text"),
-    "trimmed": ("the output of a tool was left out", "the output of {} tools was left out"),
-    "before": ("a message before the place was left out", "{} messages before the place were left out"),
-    "head": ("the first line was written anew", "the first line was written anew"),
-    "joined": ("what it goes on from was written into it",) * 2,
-}
 
 
 def repair(stored: StoredSession, new_id: str, options: RepairOptions) -> RepairedCopy:
     target = rollouts.rollout_path(stored.home, checked_uuid(new_id), datetime.now())
     if rollouts.newest_of(stored.home, new_id) is not None:
-        raise Broken(f"there is already a session {new_id}")
-    done: Counter[str] = Counter()
+        raise Broken(f"a session {new_id} already exists")
+    done = Repairs()
     try:
         rollouts.write_rollout(target, (text + b"\n" for text in _lines(stored, new_id, options, done)))
     except OSError as error:
         raise Broken(f"the session cannot be repaired: {error.strerror or error}") from error
-    told = (forms[done[what] != 1].format(done[what]) for what, forms in _DONE.items() if done[what])
-    return RepairedCopy(session=new_id, path=target, done=tuple(told))
+    return RepairedCopy(session=new_id, path=target, done=in_words(done))
 
 
-def _lines(stored: StoredSession, new_id: str, options: RepairOptions, done: Counter[str]) -> Iterator[bytes]:
-    since, counted = _since(options), Counter[str]()
+def _lines(stored: StoredSession, new_id: str, options: RepairOptions, done: Repairs) -> Iterator[bytes]:
+    since = _since(options)
     pairs = _Pairs()
-    for read in _whole_lines(stored, counted):
+    for read in _whole_lines(stored, Repairs()):
         pairs.learn(read.start, read.line)
     yield _head(stored, new_id, done)
     trim, start, spoken = Trim(options, done), _Beginning(since), False
@@ -76,7 +63,7 @@ def _lines(stored: StoredSession, new_id: str, options: RepairOptions, done: Cou
             for text in _repaired(passed, item, pairs, trim, done):
                 yield renamed(text, passed.thread, new_id)
     if not spoken:
-        raise Broken("nothing was said by the user after that place" if since is not None else "it is empty")
+        raise Broken("it has no prompt after that place" if since is not None else "it is empty")
 
 
 def _since(options: RepairOptions) -> int | None:
@@ -85,14 +72,14 @@ def _since(options: RepairOptions) -> int | None:
     try:
         return int(options.since.partition(".")[0])
     except ValueError:
-        raise Broken(f"{options.since} is no place in a session of Codex") from None
+        raise Broken(f"{options.since} is not a place in a Codex session") from None
 
 
-def _head(stored: StoredSession, new_id: str, done: Counter[str]) -> bytes:
-    """The first line as another session's; what is missing in it is taken from the lines after it."""
+def _head(stored: StoredSession, new_id: str, done: Repairs) -> bytes:
+    """The first line for the new session; if it is missing, it is made from the lines after it."""
     meta: dict[str, Any] = {}
     first: Line | None = None
-    for read in _whole_lines(stored, Counter()):
+    for read in _whole_lines(stored, Repairs()):
         first = first or read.line
         if read.line.type == "session_meta" and read.thread == stored.id:
             meta = _object(read.line.payload) or meta
@@ -101,7 +88,7 @@ def _head(stored: StoredSession, new_id: str, done: Counter[str]) -> bytes:
         done["head"] = 1
         meta = _from_context(stored)
     if first is None or not meta.get("cwd"):
-        raise Broken("it does not say in which directory it was: nothing of it can be saved")
+        raise Broken("it does not name its directory: nothing can be saved")
     for gone in ("history_base", "forked_from_ordinal_exclusive", "subagent_history_start_ordinal"):
         meta.pop(gone, None)
     if "history_mode" in meta:
@@ -113,7 +100,7 @@ def _head(stored: StoredSession, new_id: str, done: Counter[str]) -> bytes:
 
 
 def _from_context(stored: StoredSession) -> dict[str, Any]:
-    for read in _whole_lines(stored, Counter()):
+    for read in _whole_lines(stored, Repairs()):
         if read.line.type == "turn_context":
             return {"cwd": _object(read.line.payload).get("cwd")}
     return {}
@@ -127,15 +114,15 @@ def _object(raw: msgspec.Raw) -> dict[str, Any]:
 
 
 def _repaired(
-    read: _WholeLine, item: Item | None, pairs: _Pairs, trim: Trim, done: Counter[str]
+    read: _WholeLine, item: Item | None, pairs: _Pairs, trim: Trim, done: Repairs
 ) -> Iterator[bytes]:
-    """A line, or what stands for it; and what a call without a result needs."""
+    """A line or its replacement; after a call without a result, also a result."""
     if item is None:
         yield from trim.other(read.text, read.line)
     elif pairs.is_result(item) and not pairs.take(item):
-        done["loose"] += 1
-    elif item.type == "message" and item.role == "assistant" and _silent(item):
-        done["silent"] += 1
+        done["orphans"] += 1
+    elif item.type == "message" and item.role == "assistant" and _is_empty(item):
+        done["empty"] += 1
     elif pairs.is_call(item) and not pairs.ask(read.start, item):
         if not _pair_key(item):
             done["damaged"] += 1
@@ -147,12 +134,12 @@ def _repaired(
         yield trim.item(read.text, item)
 
 
-def _silent(item: Item) -> bool:
+def _is_empty(item: Item) -> bool:
     return not item.text.strip() and not any(memoryview(c.image_url).nbytes for c in item.content or ())
 
 
 class _WholeLine(NamedTuple):
-    """A line of the session or of what it goes on from, at its place in the session."""
+    """A line of the session or of a rollout that it continues, at its place in the session."""
 
     start: int
     thread: str
@@ -160,8 +147,8 @@ class _WholeLine(NamedTuple):
     line: Line
 
 
-def _whole_lines(stored: StoredSession, done: Counter[str]) -> Iterator[_WholeLine]:
-    """All lines that are whole, those it goes on from first."""
+def _whole_lines(stored: StoredSession, done: Repairs) -> Iterator[_WholeLine]:
+    """All intact lines, those of the rollouts that it continues first."""
     parts = [part for part in rollouts.parts(stored.home, stored.path) if part.path is not None]
     done["joined"] = len(parts) > 1
     stamp = ""
@@ -178,7 +165,7 @@ def _whole_lines(stored: StoredSession, done: Counter[str]) -> Iterator[_WholeLi
 
 
 def _line(text: bytes | None) -> Line | None:
-    """Only what can be read to its last value."""
+    """The line, if it can be decoded completely."""
     try:
         msgspec.json.decode(text or b"")
     except DAMAGE:
@@ -186,24 +173,24 @@ def _line(text: bytes | None) -> Line | None:
     return line_of(text or b"")
 
 
-def _stamped(text: bytes, stamp: str, done: Counter[str]) -> bytes:
-    """Codex skips lines without a time."""
+def _stamped(text: bytes, stamp: str, done: Repairs) -> bytes:
+    """The line with a time: Codex skips lines without one."""
     done["stamped"] += 1
     record = msgspec.json.decode(text)
     return msgspec.json.encode({**record, "timestamp": stamp or _NO_TIME})
 
 
 class _Beginning:
-    """Passes lines on from the first prompt at or after a place, with what its turn began with.
+    """Passes the lines from the first prompt at or after a place on, with the beginning of its turn.
 
-    What Codex inserted before the first prompt of all stays: it would not insert it again.
+    What Codex inserted before the very first prompt is kept: it would not insert it a second time.
     """
 
     def __init__(self, since: int | None) -> None:
         self.since, self.started, self.prompted = since, since is None, False
         self.held: list[_WholeLine] = []
 
-    def passed(self, read: _WholeLine, done: Counter[str]) -> list[_WholeLine]:
+    def passed(self, read: _WholeLine, done: Repairs) -> list[_WholeLine]:
         if self.started:
             return [read]
         prompt, message = _prompt(read.line)
@@ -228,7 +215,7 @@ def _is_context(line: Line) -> bool:
 
 
 def _prompt(line: Line) -> tuple[bool, bool]:
-    """Whether a line is a prompt, and whether it is anything that was said."""
+    """Whether a line is a prompt, and whether it is a message of the dialogue."""
     item = item_of(line)
     if item is None or item.type != "message" or item.role not in ("user", "assistant"):
         return False, False
@@ -238,7 +225,7 @@ def _prompt(line: Line) -> tuple[bool, bool]:
 
 
 class _Pairs:
-    """Learns in one pass over the session which calls were answered; tells in a second one what to do."""
+    """Finds out in one pass over the session which calls were answered; used by the second pass."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, list[int]] = {}
@@ -261,13 +248,13 @@ class _Pairs:
         return item.type in _RESULTS
 
     def ask(self, start: int, item: Item) -> bool:
-        """A call: whether it is ever answered."""
+        """Whether a call has a result anywhere in the session."""
         answered = start in self._answered or _by_provider(item)
         self._asked[_pair_key(item)] += answered
         return answered
 
     def take(self, item: Item) -> bool:
-        """A result: whether its call has come before; only once for each call."""
+        """Whether a result belongs to an earlier call; true only once for each call."""
         if _by_provider(item):
             return True
         waiting = self._asked[item.call_id or ""] > 0
@@ -276,17 +263,17 @@ class _Pairs:
 
 
 def _pair_key(item: Item) -> str:
-    """What ties a result to a call; empty: nothing does."""
+    """The id that links a result to its call; empty if there is none."""
     return item.call_id or (item.id if item.type == "local_shell_call" else "") or ""
 
 
 def _by_provider(item: Item) -> bool:
-    """The provider searched for tools by itself; such pairs have no id."""
+    """Whether the provider itself searched for tools; such pairs have no id."""
     return item.type in ("tool_search_call", "tool_search_output") and not item.call_id
 
 
 def _closing(item: Item, stamp: str) -> bytes:
-    """The result of a call that never got one."""
+    """A result for a call that never got one."""
     payload: dict[str, Any] = {"type": _RESULT_OF[item.type], "call_id": _pair_key(item)}
     if item.type == "tool_search_call":
         payload |= {"status": "completed", "execution": "client", "tools": []}

@@ -1,12 +1,12 @@
-"""Rollouts as files: what their names tell, which one is a session's now, and how they are read and written.
+"""Rollouts as files: what their names show, which one is current, and how they are read and written.
 
-``sessions/Y/M/D/rollout-<time>-<thread>.jsonl``. A thread that was taken back to an earlier turn goes on in a
-file of its own, whose name adds an underscore and that file's id. What has not been used for days may be
-packed: ``.jsonl.zst``. What was archived lies in ``archived_sessions``, without folders for days; Codex does
-not resume it there, but goes on from it where a fork does.
+``sessions/Y/M/D/rollout-<time>-<thread>.jsonl``. A thread that was rolled back to an earlier turn continues
+in a separate file, whose name adds an underscore and that file's id. Files that were not used for days may be
+packed: ``.jsonl.zst``. Archived ones are in ``archived_sessions``, without folders for days; Codex does not
+resume them there, but reads them if a fork continues one.
 
-A rollout that Codex forked holds only its own lines. Its first line names the rollout before it, and the
-place in that one at which the fork begins; the one before may go on from another again.
+A forked rollout contains only its own lines. Its first line names the rollout before it, and the place in it
+at which the fork begins; that rollout can be a fork too.
 """
 
 from __future__ import annotations
@@ -32,30 +32,30 @@ from segue.system.files import whole_file
 
 PACKED = ".zst"
 UNPACKED_BYTES = 1 << 30
-"""What is packed is unpacked up to this size."""
+"""A packed rollout is unpacked up to this size."""
 _KEPT_IN_MEMORY = 1 << 23
 _LONGEST_HEAD = 1 << 24
 _PIECE = 1 << 10
-"""What is unpacked at once: four bytes can become 128 KB."""
+"""How much is unpacked at once: four bytes can become 128 KB."""
 _ID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 _NAME = re.compile(rf"rollout-(?P<time>.+?)-(?P<thread>{_ID})(?:_(?P<own>{_ID}))?\.jsonl(?P<packed>\.zst)?")
 
 ARCHIVED = "archived_sessions"
 GENERATIONS = 16
-"""So many rollouts may go on from each other."""
+"""The longest chain of rollouts that is followed."""
 
 
 class Named(NamedTuple):
-    """What a rollout's name tells."""
+    """What a rollout's name shows."""
 
     path: str
     thread: str
     rank: tuple[bool, str, bool, bool]
-    """Of the files of one thread the one with the highest is where it goes on."""
+    """The file with the highest rank is the current one of its thread."""
 
 
 def list_rollouts(home: Path) -> Iterator[Named]:
-    """All rollouts, archived ones too, by their names alone."""
+    """All rollouts, archived ones too, by their names only."""
     for place in _files(str(home / "sessions"), 3):
         if (named := _NAME.fullmatch(place.name)) is not None:
             yield Named(place.path, named["thread"], (True, *_ranked(named)))
@@ -65,7 +65,7 @@ def list_rollouts(home: Path) -> Iterator[Named]:
 
 
 def find(home: Path, session: str | None) -> Path | None:
-    """The rollout of a session, by an id that may be anything."""
+    """The rollout of a session; None also if the id is not valid."""
     try:
         return newest_of(home, checked_uuid(session or ""))
     except Misuse:
@@ -73,7 +73,7 @@ def find(home: Path, session: str | None) -> Path | None:
 
 
 def newest_of(home: Path, thread: str) -> Path | None:
-    """The file in which a thread goes on; where both are there, the plain one counts, as for Codex."""
+    """The current file of a thread; an unpacked one is preferred to a packed one, as in Codex."""
     paths = (path for path in _named(home, thread) if thread_of(path) == thread)
     return max(paths, key=_rank, default=None)
 
@@ -85,7 +85,7 @@ def archived(home: Path, thread: str) -> Path | None:
 
 
 def stored(home: Path, thread: str, path: str) -> StoredSession | None:
-    """A rollout as a session; None where it is gone, or no file. A packed one never grows."""
+    """A rollout as a session; None if it is missing or not a file. A packed one never grows."""
     try:
         status = os.stat(path)
     except OSError:
@@ -103,7 +103,7 @@ def stored(home: Path, thread: str, path: str) -> StoredSession | None:
 
 
 def of_rollout(home: Path, rollout: str) -> Path | None:
-    """The file with this id of its own, which is its thread's unless the name says otherwise."""
+    """The rollout with this id: its thread's id, unless its name has a separate one."""
     for where in ("sessions/*/*/*", ARCHIVED):
         paths = (path for path in _named(home, rollout, where) if own_of(path) == rollout)
         if (path := max(paths, key=_rank, default=None)) is not None:
@@ -112,19 +112,19 @@ def of_rollout(home: Path, rollout: str) -> Path | None:
 
 
 def thread_of(path: Path) -> str:
-    """The thread a file belongs to; empty when its name does not tell."""
+    """The thread that a file belongs to; empty if its name does not show it."""
     named = _NAME.fullmatch(path.name)
     return named["thread"] if named else ""
 
 
 def rollout_path(home: Path, thread: str, now: datetime) -> Path:
-    """Where a rollout that begins now stands."""
+    """The path of a rollout that begins now."""
     return home / "sessions" / f"{now:%Y/%m/%d}" / f"rollout-{now:%Y-%m-%dT%H-%M-%S}-{thread}.jsonl"
 
 
 @contextmanager
 def opened(path: Path, most: int | None = None) -> Iterator[IO[bytes]]:
-    """The file to read in, unpacked if it was packed. All that can be wrong with it is an ``OSError``."""
+    """The file for reading, unpacked if it was packed. Raises only ``OSError``."""
     if path.suffix != PACKED:
         with path.open("rb") as file:
             yield file
@@ -137,7 +137,7 @@ def opened(path: Path, most: int | None = None) -> Iterator[IO[bytes]]:
 
 
 def first_line(path: Path) -> bytes:
-    """As far as it is of a size that a first line can have."""
+    """The first line, up to a maximum size."""
     if path.suffix != PACKED:
         with path.open("rb") as file:
             return file.readline(_LONGEST_HEAD)
@@ -150,7 +150,7 @@ def first_line(path: Path) -> bytes:
 
 
 def unpack(path: Path) -> Path:
-    """Put the plain file in the place of a packed one, as Codex does before it goes on in it."""
+    """Replace a packed file by the plain one, as Codex does before it continues it."""
     plain = path.with_suffix("")
     if not plain.exists():
         write_rollout(plain, _unpacked(path, UNPACKED_BYTES))
@@ -167,15 +167,15 @@ class Part(NamedTuple):
     """A rollout as a part of a session."""
 
     path: Path | None
-    """None: it is gone."""
+    """None: it no longer exists."""
     length: int | None
-    """So many bytes of it count; None: all."""
+    """How many bytes of it belong to the session; None: all."""
     before: int
-    """How far before the beginning of the session's own file it begins."""
+    """How many bytes before the session's own file it begins."""
 
 
 def parts(home: Path, path: Path) -> Iterator[Part]:
-    """A session's own file, then the rollouts it goes on from, the nearest first."""
+    """A session's own file, then the rollouts that it continues, the nearest first."""
     yield Part(path, None, 0)
     before = 0
     for _ in range(GENERATIONS):
@@ -212,13 +212,13 @@ def part_lines_back(part: Part, end: int) -> Iterator[jsonl.Line]:
 
 
 def origin_of(path: Path) -> str | None:
-    """The id of the rollout that one goes on from."""
+    """The id of the rollout that this one continues."""
     base = _base(path)
     return base.thread_id if base is not None else None
 
 
 def _base(path: Path) -> HistoryBase | None:
-    """What a rollout's first line says of the one before it."""
+    """The reference to the previous rollout, from the first line."""
     try:
         first = first_line(path)
         named = b'"history_base"' in first
@@ -234,7 +234,7 @@ def _named(home: Path, some_id: str, where: str = "sessions/*/*/*") -> Iterator[
 
 
 def _files(folder: str, depth: int) -> Iterator[os.DirEntry[str]]:
-    """What lies so many folders deep. What cannot be looked into is passed over."""
+    """The entries at a depth of subfolders. Unreadable folders are skipped."""
     try:
         with os.scandir(folder) as listing:
             places = list(listing)
@@ -248,7 +248,7 @@ def _files(folder: str, depth: int) -> Iterator[os.DirEntry[str]]:
 
 
 def own_of(path: Path) -> str:
-    """The id of a file itself; empty when its name does not tell."""
+    """The id of a file itself; empty if its name does not show it."""
     named = _NAME.fullmatch(path.name)
     return (named["own"] or named["thread"]) if named else ""
 
@@ -263,7 +263,7 @@ def _ranked(named: re.Match[str]) -> tuple[str, bool, bool]:
 
 
 def _unpacked(path: Path, most: int) -> Iterator[bytes]:
-    """Piece by piece; one that breaks off is an error, because what is missing would be lost unseen."""
+    """The content, piece by piece. A truncated file is an error, so that nothing is lost silently."""
     import zstandard
 
     unpacker, size = zstandard.ZstdDecompressor(), 0
@@ -280,4 +280,4 @@ def _unpacked(path: Path, most: int) -> Iterator[bytes]:
     except zstandard.ZstdError as error:
         raise OSError(f"{path.name} cannot be unpacked: {error}") from error
     if not frame.eof:
-        raise OSError(f"{path.name} breaks off")
+        raise OSError(f"{path.name} is truncated")

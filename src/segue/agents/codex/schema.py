@@ -1,7 +1,7 @@
 """The lines of a rollout as types, and those of the other files in which Codex names threads and its user.
 
-A line has a type and a payload, which is decoded by that type and only when it is wanted. What is not used
-has no field here. The counters of tokens are those of the stream.
+A line has a type and a payload, which is decoded by that type and only when needed. Unused values have no
+field here. The token counters are those of the stream.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ INSERTED = (
     *("<user_shell_command>", "<subagent_notification>", "<skill>", "<hook_prompt>", "<goal_context>"),
     *("<codex_internal_context>", "<recommended_plugins>"),
 )
-"""How messages begin that Codex inserts under the user's name; new versions also say it beside the text."""
+"""How messages begin that Codex inserts in the user's name; new versions also mark them beside the text."""
 
 
 class Line(msgspec.Struct, frozen=True):
@@ -33,19 +33,19 @@ class Line(msgspec.Struct, frozen=True):
 
     @property
     def is_summary(self) -> bool:
-        """What the model said to sum up a history that was compacted."""
+        """The model's summary of a history that was compacted."""
         return b'"compaction_output":true' in bytes(self.metadata)
 
 
 class Content(msgspec.Struct, frozen=True):
-    """A part of a message, or of what a tool gave back."""
+    """A part of a message, or of a tool's output."""
 
     text: str | None = None
     image_url: msgspec.Raw = msgspec.Raw()
 
     @property
     def image_size(self) -> int:
-        """The bytes of an image's address, which holds the image itself; 0: there is none."""
+        """The bytes of an image's URL, which contains the image itself; 0: there is none."""
         return max(memoryview(self.image_url).nbytes - 2, 0)
 
 
@@ -76,7 +76,7 @@ class Item(msgspec.Struct, frozen=True):
 
     @property
     def is_inserted(self) -> bool:
-        """Whether Codex inserted a message under the user's name."""
+        """Whether Codex inserted the message in the user's name."""
         about = self.internal_chat_message_metadata_passthrough
         kinds = [kind for kind in (about and about.content_item_kinds) or () if kind != "unknown"]
         if kinds:
@@ -105,13 +105,13 @@ class TokenInfo(msgspec.Struct, frozen=True):
 
     @property
     def context(self) -> int | None:
-        """What the last request took in."""
+        """The input of the last request."""
         last = self.last_token_usage
         return last.input_tokens or last.total_tokens if last is not None else None
 
 
 class Event(msgspec.Struct, frozen=True):
-    """``event_msg``: what those who watch are told. Most of it says again what an item says."""
+    """``event_msg``: for display. Most events repeat an item."""
 
     type: str = ""
     message: Any = None
@@ -125,7 +125,7 @@ class Event(msgspec.Struct, frozen=True):
 
 
 class TurnMark(msgspec.Struct, frozen=True):
-    """Of an event: the turn it is about, and the turn that one came out of, if Codex began it by itself."""
+    """Part of an event: its turn and, if Codex itself started that turn, the turn that it came from."""
 
     type: str = ""
     turn_id: str = ""
@@ -159,14 +159,14 @@ class Meta(msgspec.Struct, frozen=True):
 
 
 class HistoryBase(msgspec.Struct, frozen=True):
-    """Where a rollout begins: after so many bytes of another one."""
+    """Where a rollout begins: after this many bytes of another one."""
 
     thread_id: str
     end_byte_offset: int
 
 
 class ForkMeta(msgspec.Struct, frozen=True):
-    """Of the first line: the rollout that this one goes on from."""
+    """Part of the first line: the rollout that this one continues."""
 
     history_base: HistoryBase | None = None
 
@@ -208,7 +208,7 @@ class _AuthTokens(msgspec.Struct, frozen=True):
 
 
 class Auth(msgspec.Struct, frozen=True):
-    """``auth.json``: of it, the account's open id alone."""
+    """``auth.json``: only the account's id, which is not secret."""
 
     tokens: _AuthTokens | None = None
 
@@ -217,7 +217,7 @@ _line = msgspec.json.Decoder(Line)
 
 
 def line_of(text: bytes) -> Line | None:
-    """One line; None when it is damaged. What is not decoded must be UTF-8 as well: Codex reads it."""
+    """One line; None if it is damaged. Undecoded parts must be UTF-8 as well: Codex reads them."""
     try:
         if not text.isascii():
             text.decode()
@@ -227,7 +227,7 @@ def line_of(text: bytes) -> Line | None:
 
 
 def payload_of(line: Line) -> Payload | None:
-    """What a line holds; None for a type that is not known here, and for values of unexpected types."""
+    """The payload of a line; None if its type is unknown, or its values have unexpected types."""
     kind = _PAYLOADS.get(line.type)
     try:
         return decode(line.payload, kind) if kind is not None else None
@@ -236,7 +236,7 @@ def payload_of(line: Line) -> Payload | None:
 
 
 def item_of(line: Line) -> Item | None:
-    """The item of a line, where it is one."""
+    """The item of a line; None if it is not an item."""
     payload = payload_of(line) if line.type == "response_item" else None
     return payload if isinstance(payload, Item) else None
 

@@ -15,7 +15,7 @@ _COMPACTED = "Heads up: Long threads and multiple compactions"
 
 
 class Tokens(msgspec.Struct, frozen=True):
-    """Codex's own counters: what was read from and written to the cache is part of the input."""
+    """Codex's own counters: the input includes what was read from and written to the cache."""
 
     input_tokens: int = 0
     cached_input_tokens: int = 0
@@ -24,13 +24,13 @@ class Tokens(msgspec.Struct, frozen=True):
     total_tokens: int = 0
 
     def plain(self) -> Usage:
-        """The same as disjoint counters."""
+        """As disjoint counters."""
         read = min(self.cached_input_tokens, self.input_tokens)
         written = min(self.cache_write_input_tokens, self.input_tokens - read)
         return Usage(self.input_tokens - read - written, read, written, self.output_tokens)
 
 
-class _Said(msgspec.Struct, frozen=True):
+class _Error(msgspec.Struct, frozen=True):
     message: str = ""
 
 
@@ -54,7 +54,7 @@ class _Item(msgspec.Struct, frozen=True):
     query: str = ""
     arguments: msgspec.Raw = msgspec.Raw()
     result: msgspec.Raw = msgspec.Raw()
-    error: _Said | None = None
+    error: _Error | None = None
 
 
 class _Line(msgspec.Struct, frozen=True):
@@ -62,7 +62,7 @@ class _Line(msgspec.Struct, frozen=True):
     thread_id: str = ""
     item: _Item | None = None
     message: str = ""
-    error: _Said | None = None
+    error: _Error | None = None
     usage: Tokens | None = None
 
 
@@ -121,16 +121,16 @@ def _completed(item: _Item, line: bytes) -> Sequence[ev.Event]:
 
 
 def _trouble(message: str) -> Sequence[ev.Event]:
-    """An ``error`` line is never the last word: Codex is trying again, or ``turn.failed`` follows."""
-    again = _RETRY.match(message)
-    if again is None:
+    """An ``error`` line never ends the turn: Codex retries, or ``turn.failed`` follows."""
+    retry = _RETRY.match(message)
+    if retry is None:
         return (ev.Notice(message),)
-    attempt, limit = (int(number) if number else None for number in again.groups())
+    attempt, limit = (int(number) if number else None for number in retry.groups())
     return (ev.Retry(attempt, limit, message=message),)
 
 
 def _tool(item: _Item) -> str:
-    """The tool behind an item; empty for items that are none."""
+    """The tool of an item; empty if the item is not a tool call."""
     match item.type:
         case "command_execution":
             return "shell"

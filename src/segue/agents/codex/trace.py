@@ -1,8 +1,8 @@
 """What a run left in its rollout, Codex's session file.
 
-Only the rollout knows the last request's size, the model and its window, the running totals of a turn that
-failed, and the calls that were refused or that the sandbox stopped at once: those never reach the stream.
-It may be huge, so it is read from its end, back to where this turn began.
+Only the rollout shows the last request's size, the model and its window, the running totals of a turn that
+failed, and the calls that were refused or that the sandbox stopped at once: the stream does not contain them.
+It can be huge, so it is read from its end, back to where this turn began.
 """
 
 import re
@@ -28,7 +28,7 @@ from segue.core.tools import DeniedTools
 from segue.core.usage import Usage, since
 
 TAILS = (1 << 20, 1 << 23, 1 << 26)
-"""How many bytes of the end are read, until the turn's beginning is among them."""
+"""How many bytes of the end are read, in steps, until they include the turn's beginning."""
 
 _COMMANDS = frozenset(("exec_command", "shell", "shell_command", "local_shell", "apply_patch"))
 _RAN = ("Chunk ID:", "Wall time:")
@@ -39,12 +39,12 @@ _READ_ONLY = re.compile(r"read-only file system", re.I)
 
 
 class Trace(msgspec.Struct):
-    """What the rollout says about one turn."""
+    """What the rollout shows about one turn."""
 
     total: Usage | None = None
     """The session's running totals after the turn."""
     before: Usage | None = None
-    """The same before it."""
+    """The running totals before it."""
     used: int | None = None
     window: int | None = None
     model: str | None = None
@@ -52,17 +52,17 @@ class Trace(msgspec.Struct):
     compacted: bool = False
     """Its history was replaced by a summary, which new versions do not show in the stream."""
     error: Any = None
-    """Codex's own name for the failure, where this version writes it."""
+    """Codex's own name for the failure, if this version writes it."""
     blocked: DeniedTools = DeniedTools()
     """Commands that the sandbox stopped so soon that the stream does not show them."""
     stopped: DeniedTools = DeniedTools()
-    """Commands that ran, and failed because they found everything read-only."""
+    """Commands that ran and failed because the file system was read-only."""
     rejected: DeniedTools = DeniedTools()
     """Calls refused before they ran, which the stream does not show either."""
 
 
 def trace(path: Path, started_ms: int) -> Trace | None:
-    """What happened since ``started_ms``; ``None`` when the file cannot be read (it may be compressed)."""
+    """What happened since ``started_ms``; ``None`` if the file cannot be read (it may be compressed)."""
     if path.suffix != ".jsonl":
         return None
     began = _stamp(started_ms)
@@ -86,7 +86,7 @@ def _tail(path: Path, size: int) -> tuple[list[bytes], bool]:
 
 
 def _split(texts: list[bytes], began: str) -> tuple[list[Payload], Usage | None]:
-    """What this turn wrote, and the running totals that the turns before it left."""
+    """What this turn wrote, and the running totals before it."""
     turn: list[Payload] = []
     for text in reversed(texts):
         line = line_of(text)
@@ -101,7 +101,7 @@ def _split(texts: list[bytes], began: str) -> tuple[list[Payload], Usage | None]
 
 
 def _fold(turn: list[Payload], before: Usage | None, whole: bool) -> Trace:
-    """``before``: the totals the file had; a fork's stand in its parent's, so its own records tell them."""
+    """``before``: the totals in the file; a fork's are in its parent's file, and taken from its records."""
     if before is None:
         before = _inherited(turn) or (Usage(0, 0, 0, 0) if whole else None)
     trace = Trace(total=before, before=before)
@@ -124,7 +124,7 @@ def _fold(turn: list[Payload], before: Usage | None, whole: bool) -> Trace:
 
 
 def _inherited(turn: list[Payload]) -> Usage | None:
-    """The thread's totals less this turn's. A version that did not write such records is missing in them."""
+    """The thread's totals less this turn's. They lack the turns of versions without such records."""
     for payload in turn:
         if isinstance(payload, TokenUsageRecord):
             share, thread = payload.turn_token_usage, payload.thread_token_usage
@@ -147,7 +147,7 @@ def _total(payload: Payload) -> Tokens | None:
 
 
 def _refused(trace: Trace, turn: list[Payload]) -> None:
-    """Commands that were refused, or that the sandbox stopped."""
+    """Add the commands that were refused, or that the sandbox stopped."""
     events = (payload.item for payload in turn if isinstance(payload, Event))
     shown = {item.id for item in events if item is not None}
     items = [payload for payload in turn if isinstance(payload, Item)]
@@ -166,12 +166,12 @@ def _refused(trace: Trace, turn: list[Payload]) -> None:
 
 
 def _tool(name: str) -> str:
-    """The tool by the name that the stream has for it."""
+    """The tool's name in the stream."""
     return name if name == "apply_patch" else "shell"
 
 
 def _ended(output: str) -> bool:
-    """It ran to its end; one that still runs has no item yet either."""
+    """Whether it ran to its end; a running one has no item yet either."""
     return output.startswith(_RAN) and "\nProcess running with session ID" not in output[:200]
 
 
@@ -181,5 +181,5 @@ def _text(raw: msgspec.Raw) -> str:
 
 
 def _stamp(ms: int) -> str:
-    """A moment as rollouts write it, so that texts can be compared."""
+    """A time as rollouts write it, so that strings can be compared."""
     return datetime.fromtimestamp(ms // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S.") + f"{ms % 1000:03d}Z"

@@ -1,4 +1,4 @@
-"""What a Codex run amounts to: its answer or the kind of its failure, when a limit ends, and its usage."""
+"""The result of a Codex run: its answer or the kind of its failure, when a limit ends, and its usage."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _INFO: dict[str, tuple[Kind, int | None]] = {
     "model_not_found": ("model_error", 404),
     "bad_request": ("model_error", 400),
 }
-"""Codex's own names of failures, where the rollout has them."""
+"""Codex's own names of failures, if the rollout has them."""
 
 _CODES: dict[str, Kind] = {
     "context_length_exceeded": "context_exceeded",
@@ -48,7 +48,7 @@ _CODES: dict[str, Kind] = {
     "rate_limit_exceeded": "rate_limited",
     "insufficient_quota": "rate_limited",
 }
-"""The model service's own codes, in the body that Codex hands on as the message."""
+"""The model service's own codes, in the body that Codex passes on as the message."""
 
 _WORDS: tuple[tuple[str, Kind, int | None], ...] = (
     (r"context window|maximum length of \d+ characters", "context_exceeded", None),
@@ -81,7 +81,7 @@ def conclude(ended: Ended) -> Outcome:
         context=Context(trace.used, trace.window),
         totals=totals,
         model_turns=trace.requests or None,
-        # what met a sandbox that lets it write may have written before it was stopped
+        # in a sandbox that allows writing, a command may have written before it was stopped
         tools_run=ended.reading.tools_run + (trace.blocked.count if writable else 0),
         tools_denied=_denied(ended, trace),
         compacted=ended.reading.compacted or trace.compacted,
@@ -89,7 +89,7 @@ def conclude(ended: Ended) -> Outcome:
 
 
 def _denied(ended: Ended, trace: Trace) -> DeniedTools:
-    """Without a sandbox, what may not be written there is none of Codex's refusals."""
+    """Refused calls. Without a sandbox, a read-only file system is not a refusal by Codex."""
     sandboxed = ended.request.permission != "full"
     seen = ended.reading.tools_denied + trace.blocked + trace.rejected
     return seen + trace.stopped if sandboxed else seen
@@ -100,7 +100,8 @@ def _failure(ended: Ended, trace: Trace) -> Failure | None:
     if ended_by_us is not None:
         return _while_waiting(ended, ended_by_us)
     if _strayed(ended):
-        return Failure("session_rejected", "Codex did not know the session and began a new one", "not_found")
+        why = "Codex did not find the session and started a new one"
+        return Failure("session_rejected", why, "not_found")
     end = ended.reading.end
     if end is None:
         return _without_end(ended)
@@ -110,25 +111,25 @@ def _failure(ended: Ended, trace: Trace) -> Failure | None:
 
 
 def _strayed(ended: Ended) -> bool:
-    """Old versions answer an unknown id with a new thread and exit 0: only the announced id tells."""
+    """Old versions start a new thread for an unknown id and exit with 0: only the announced id shows it."""
     announced = ended.reading.session_id
-    return ended.request.start.mode == "resume" and announced not in (None, _asked(ended))
+    return ended.request.start.mode == "resume" and announced not in (None, _requested(ended))
 
 
-def _asked(ended: Ended) -> str:
+def _requested(ended: Ended) -> str:
     return (ended.request.start.session or "").lower()
 
 
 def _while_waiting(ended: Ended, failure: Failure) -> Failure:
-    """New versions wait for the network for ever: a time limit that ends that says so."""
+    """New versions wait for the network forever: if a time limit ends that, the message says so."""
     retry = ended.reading.last_retry
     if failure.kind != "timeout" or retry is None or ended.reading.answer:
         return failure
-    return Failure("timeout", f"{failure.message}; Codex was still trying: {retry.message}"[:500])
+    return Failure("timeout", f"{failure.message}; Codex was still retrying: {retry.message}"[:500])
 
 
 def _without_end(ended: Ended) -> Failure:
-    """Codex fell before its final word: only stderr and the exit code are left."""
+    """Codex ended without a result: only stderr and the exit code are known."""
     line = last_line(ended.exit.stderr)
     if ended.exit.signal is not None:
         return fallen(ended.exit, "Codex")
@@ -142,14 +143,14 @@ def _without_end(ended: Ended) -> Failure:
 
 
 def _reason(ended: Ended, line: str) -> Reason:
-    """A rollout that is there and yet "not found" was moved: Codex's index still has its old place."""
+    """Why a session was refused. One that exists but is "not found" was moved: the index has its old path."""
     if not ended.evidence.get("asked_exists"):
         return "not_found"
     return "unknown" if "no rollout found" in line else "corrupt"
 
 
 def _from_message(ended: Ended, message: str, info: Any) -> Failure:
-    """Structure first: Codex's own name for it, then the service's code, then a status; words at last."""
+    """Structure first: Codex's own name for it, then the service's code, then a status, then words."""
     body = _body(message)
     code = str(body.get("code") or "")
     said = str(body.get("message") or message)
@@ -165,8 +166,8 @@ def _from_message(ended: Ended, message: str, info: Any) -> Failure:
 
 
 def limit_end(message: str, now_ms: int) -> int | None:
-    """When a usage limit ends, by the words in which Codex says it, as milliseconds since 1970. A wait is
-    counted from ``now_ms``; a time of day is the machine's own."""
+    """When a usage limit ends according to Codex's message, in milliseconds since 1970. A wait counts from
+    ``now_ms``; a time of day is local time."""
     wait = _IN.search(message)
     if wait:
         return now_ms + int(float(wait[1]) * _MS[wait[2].lower()])
@@ -190,7 +191,7 @@ def _by_info(info: Any) -> tuple[Kind | None, int | None]:
 
 
 def _by_words(message: str) -> tuple[Kind, int | None]:
-    """Codex's own words about the failure, never the assistant's."""
+    """The kind of failure by Codex's own words, never the assistant's."""
     for pattern, kind, status in _WORDS:
         if re.search(pattern, message, re.I):
             return kind, status
@@ -198,7 +199,7 @@ def _by_words(message: str) -> tuple[Kind, int | None]:
 
 
 def _body(message: str) -> dict[str, Any]:
-    """The error of a response body that Codex hands on as it is (a status of 400)."""
+    """The error in a response body that Codex passes on unchanged (a status of 400)."""
     if not message.startswith("{"):
         return {}
     try:
@@ -214,8 +215,8 @@ def _status_in(message: str) -> int | None:
 
 
 def _usage(ended: Ended, trace: Trace) -> tuple[Usage, Totals]:
-    """This turn's share of the thread's counters. The rollout knows them too when the turn has failed, and
-    what they were before; a stored base is only as good as nobody else having resumed the session."""
+    """This turn's share of the thread's counters. The rollout has them even if the turn failed, and also
+    their values before; a stored base is correct only if nobody else has resumed the session."""
     end = ended.reading.end
     counted = (end.raw or {}).get("usage") if end is not None else None
     total: Usage | None = counted.plain() if counted is not None else trace.total
@@ -223,8 +224,8 @@ def _usage(ended: Ended, trace: Trace) -> tuple[Usage, Totals]:
         return Usage(), Totals() if _strayed(ended) else ended.base
     before = trace.before
     if before is None:
-        anew = ended.request.start.mode == "fresh" or _strayed(ended)
-        before = Usage(0, 0, 0, 0) if anew else ended.base.usage
+        is_new = ended.request.start.mode == "fresh" or _strayed(ended)
+        before = Usage(0, 0, 0, 0) if is_new else ended.base.usage
     share = since(total, before) if before.prompt is not None else Usage()
     unknown = end is None and not share.prompt  # cut off before any request could be counted
     return Usage() if unknown else share, Totals(total)

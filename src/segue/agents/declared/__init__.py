@@ -1,1 +1,1 @@
-"""An agent declared in ``config.toml``: its calls and its output follow what is declared there."""
+"""An agent declared in ``config.toml``: how it is called and how its output is read."""

@@ -1,9 +1,8 @@
-"""An agent that a user declared in ``config.toml``: its adapter is made from the declaration.
+"""The adapter of an agent that a user declared in ``config.toml``, made from the declaration.
 
-Fills a declared agent's command template, so that no value is ever read as an option or as two arguments.
-
-Each element of the template becomes one argument or none. A value that begins with ``-`` may stand alone only
-behind a ``--``; in ``--option={value}`` it is safe anyway.
+The command template is filled so that no value is ever read as an option or as two arguments: each element
+becomes one argument or none. A value that begins with ``-`` can be a separate argument only after a ``--``;
+in ``--option={value}`` it is always safe.
 """
 
 from __future__ import annotations
@@ -30,13 +29,13 @@ if TYPE_CHECKING:
 
 
 ARGUMENT_BYTES = 131_071
-"""What Linux takes as one argument."""
+"""The longest argument that Linux accepts."""
 
 Values = Mapping[str, str | None]
 
 
 def prompt_arguments(name: str, template: Template, values: Values) -> tuple[str, ...]:
-    """The arguments behind the program. ``Misuse`` says which value does not fit and what would."""
+    """The arguments after the program. Raises ``Misuse`` for a value that cannot be passed."""
     argv: list[str] = []
     for entry in template:
         filled = fill_template((entry,), values)
@@ -50,7 +49,7 @@ def prompt_arguments(name: str, template: Template, values: Values) -> tuple[str
 
 
 def insert_values(argv: tuple[str, ...], native: tuple[str, ...]) -> tuple[str, ...]:
-    """The caller's own options, before a ``--`` that would make words of them."""
+    """The arguments with the caller's own options, placed before a ``--`` so that they stay options."""
     at = argv.index("--") if "--" in argv else len(argv)
     return (*argv[:at], *native, *argv[at:])
 
@@ -63,10 +62,10 @@ def option_arguments(*templates: Template) -> frozenset[str]:
 
 def _missing(name: str, entry: str) -> None:
     wanted = sorted(placeholders((entry,)))[0]
-    way_out = f'["--option", "{{{wanted}}}"]'
+    optional = f'["--option", "{{{wanted}}}"]'
     raise Misuse(
         f"{name} needs a {wanted.replace('_', ' ')}, and none was given;"
-        f" where it may be left out, its declaration should put the arguments in brackets: {way_out}"
+        f" if it is optional, put the arguments in brackets in its declaration: {optional}"
     )
 
 
@@ -75,16 +74,16 @@ def _check(name: str, part: str, argument: str, values: Values, *, guarded: bool
         return
     used = sorted(placeholders((part,)), key=lambda placeholder: placeholder != "prompt")[0]
     if "\0" in argument:
-        raise Misuse(f"the {used} holds a NUL character, which no command line can carry")
+        raise Misuse(f"the {used} contains a NUL character, which a command line cannot contain")
     if part.startswith("{") and argument.startswith("-") and not guarded:
         raise Misuse(
-            f'the {used} begins with "-", and {name} would read it as an option; declare'
+            f'the {used} begins with "-", so {name} would read it as an option; declare'
             f' "--option={{{used}}}", or "--" before "{{{used}}}"' + _by_stdin(used)
         )
     size = len(argument.encode("utf-8", "surrogateescape"))
     if size > ARGUMENT_BYTES:
         raise Misuse(
-            f"the {used} makes an argument of {size:,} bytes, and a command line takes at most"
+            f"the {used} is an argument of {size:,} bytes, and a command line accepts at most"
             f" {ARGUMENT_BYTES:,}{_by_stdin(used)}"
         )
 
@@ -112,7 +111,7 @@ class Declared:
             keys=tuple(spec.keys),
             probes=(tuple(spec.version_args),) if spec.version_args else (),
             owned_args=option_arguments(spec.command, spec.resume_command or ()),
-            notes=("what a declared agent may do unasked is decided by its own settings",),
+            notes=("a declared agent's own settings decide what it can do without asking",),
         )
         self._spec = spec
         self._output = Output(spec)
@@ -121,7 +120,7 @@ class Declared:
         return None
 
     def runtime(self, command: tuple[str, ...], outputs: Sequence[str]) -> Runtime:
-        found = re.search(r"\d+(?:\.\d+)+[\w.+-]*", outputs[0]) if outputs else None
+        match = re.search(r"\d+(?:\.\d+)+[\w.+-]*", outputs[0]) if outputs else None
         usage = self._spec.usage
         capabilities = Capabilities(
             resume=self._spec.can_resume,
@@ -137,7 +136,7 @@ class Declared:
             prompt_limit=self._spec.prompt_limit,
             denials=False,
         )
-        version = found[0] if found else None
+        version = match[0] if match else None
         return Runtime(
             agent=self.facts.name,
             distribution=self.facts.name,
@@ -187,17 +186,17 @@ class Declared:
         raise Misuse(f"{self.facts.label} asks no questions that Segue could answer")
 
     def evidence(self, request: Request, place: RunPlace, home: Path, reading: TurnState) -> Evidence:
-        """The end of stdout, for its errors; all of it where it is one document."""
+        """The end of stdout, for its errors; all of stdout if it is one document."""
         try:
             with (place.run_dir / "stdout").open("rb") as file:
                 size = file.seek(0, os.SEEK_END)
                 whole = self._spec.output == "json" and size <= DOCUMENT_BYTES
                 file.seek(0 if whole else max(0, size - TAIL_BYTES))
-                said = file.read()
+                printed = file.read()
         except OSError:
             return {}
-        tail = said[-TAIL_BYTES:].decode("utf-8", "replace")
-        return {"tail": tail, "document": decoded(said) if whole else None}
+        tail = printed[-TAIL_BYTES:].decode("utf-8", "replace")
+        return {"tail": tail, "document": decoded(printed) if whole else None}
 
     def conclude(self, ended: Ended) -> Outcome:
         return output.conclude(ended, self._spec, self._output, self.facts.label)
@@ -206,12 +205,12 @@ class Declared:
         return None
 
     def _can(self, request: Request) -> None:
-        """``Misuse`` for what a declaration cannot express."""
+        """Raise ``Misuse`` for what a declaration cannot express."""
         mode, label = request.start.mode, self.facts.label
         if mode in ("fork", "branch") or (mode == "resume" and not self._spec.can_resume):
             raise Misuse(f"{label} cannot {mode} a session: its declaration has no command for that")
         if request.model and "model" not in placeholders(self._spec.command):
-            raise Misuse(f"{label} takes no model: its command has no {{model}}")
+            raise Misuse(f"{label} does not accept a model: its command has no {{model}}")
         wanted = {
             "--permission": request.permission != "default",
             "--allow-tool": request.allow_tools,
@@ -223,10 +222,11 @@ class Declared:
         }
         for option, given in wanted.items():
             if given:
-                raise Misuse(f"{label} is a declared agent and takes no {option}")
+                raise Misuse(f"{label} is a declared agent and does not support {option}")
         self._fits(request.prompt)
 
     def _fits(self, prompt: str) -> None:
         size, limit = len(prompt.encode("utf-8", "surrogateescape")), self._spec.prompt_limit
         if limit is not None and size > limit:
-            raise Misuse(f"the prompt has {size} bytes, and {self.facts.label} takes {limit} (prompt_limit)")
+            label = self.facts.label
+            raise Misuse(f"the prompt has {size} bytes; {label} accepts at most {limit} (prompt_limit)")

@@ -1,17 +1,14 @@
-"""Reads what a declared agent prints, by the places its declaration names.
+"""Reads the output of a declared agent as its declaration describes it, and concludes the run.
 
-    text    every line is a piece of the answer, unless a pattern says which part
-    jsonl   each line is a record; paths look into the records that fulfil their conditions
-    json    stdout is one document, read when it is whole: nothing is known before the end
+    text    every line is a part of the answer, unless a pattern selects a part of it
+    jsonl   each line is a record; paths are looked up in the records that meet their conditions
+    json    stdout is one document, which is read when it is complete
 
-A tool's place holds its name, once for each call. What an error's place holds *explains* a failure, it
-never makes one: errors that the CLI recovered from are printed too, and in plain text an error is only a word
-of the assistant's.
+A tool's place contains its name, once for each call. An error's place *explains* a failure but never causes
+one: the CLI also prints errors that it recovered from, and in plain text an error may be the assistant's.
 
-What a declared agent's run amounts to: its answer or the kind of its failure, its usage and cost.
-
-It succeeded when the record that ``done`` describes was there (without one: when it exited with 0) and it
-said something.
+A run succeeded if the record that ``done`` describes was printed (without ``done``: if it exited with 0) and
+there is an answer.
 """
 
 from __future__ import annotations
@@ -36,9 +33,9 @@ from segue.core.stream import TurnState
 from segue.core.usage import Context, Totals, Usage, cost_since, since
 
 LINE_SEARCHED = 1_000_000
-"""How much of one line a pattern looks at."""
+"""How much of one line a pattern searches."""
 CALLS_COUNTED = 1_000
-"""Of a record that only says how many there were."""
+"""The most calls that are counted if a record only has their number."""
 A_TOOL = "a tool"
 
 
@@ -69,12 +66,12 @@ class Output:
         return tuple(self._of_record(record))
 
     def calls(self, document: Any) -> int | None:
-        """How many tools the one document tells of; None where it does not say."""
+        """The number of calls in the one document; None if it does not show them."""
         found = [value for where in self._spec.tool if (value := _at(where, document)) is not None]
         return sum(len(_called(value)) for value in found) if found else None
 
     def failure(self, stdout: str, stderr: str, document: Any = None) -> Failure | None:
-        """The last error that the declaration can find."""
+        """The last error that the declaration finds."""
         for where in self._spec.error:
             whole = _at(where, document)
             lines = _last(_found(where, stderr if where.stream == "stderr" else stdout))
@@ -85,7 +82,7 @@ class Output:
         return None
 
     def from_stderr(self, places: Iterable[Where], stderr: str) -> str | None:
-        """What the places that look into stderr find there last."""
+        """The last value that the places on stderr find."""
         found = (_last(_found(where, stderr)) for where in places if where.stream == "stderr")
         return next((text for text in found if text is not None), None)
 
@@ -134,7 +131,7 @@ def decoded(line: bytes | str) -> Any:
 
 
 def session(found: str, model: Any) -> ev.Event:
-    """The announcement of a session, if what was found can be an id at all."""
+    """The announcement of a session, or ``Unknown`` if what was found cannot be an id."""
     try:
         return ev.Session(native_id(found), model if isinstance(model, str) else None)
     except Misuse as misuse:
@@ -142,7 +139,7 @@ def session(found: str, model: Any) -> ev.Event:
 
 
 def _called(found: Any) -> list[str]:
-    """The names of the tools that a place tells of: a name, an object with one, several, or their number."""
+    """The names of the tools at a place: a name, an object with one, a list of them, or their number."""
     if isinstance(found, list):
         return [name for each in found for name in _called(each) or [A_TOOL]]
     if isinstance(found, dict):
@@ -152,9 +149,9 @@ def _called(found: Any) -> list[str]:
     return [found or A_TOOL] if isinstance(found, str) else []
 
 
-def _call(said: str, at: int, name: str) -> ev.ToolCall:
-    """With an id made from what was said: nothing is remembered from line to line."""
-    return ev.ToolCall(f"{crc32(said.encode()):08x}-{at}", name)
+def _call(line: str, at: int, name: str) -> ev.ToolCall:
+    """Its id is made from the line, because nothing is remembered between lines."""
+    return ev.ToolCall(f"{crc32(line.encode()):08x}-{at}", name)
 
 
 def _at(where: Where, record: Any) -> Any:
@@ -226,14 +223,14 @@ def conclude(ended: Ended, spec: DeclaredAgent, output: Output, label: str) -> O
 
 
 def _ran(ended: Ended, spec: DeclaredAgent, output: Output, reading: TurnState) -> int | None:
-    """How many tools ran. Without a place that tells of them nobody knows, and no number stands for that."""
+    """How many tools ran; None if no place for tools is declared."""
     if not spec.tool:
         return None
     return output.calls(ended.evidence.get("document")) if spec.output == "json" else reading.tools_run
 
 
 def _whole(ended: Ended, spec: DeclaredAgent, output: Output) -> TurnState:
-    """What was read on the way, or now from the one document."""
+    """What was read from the lines, or now from the one document."""
     if spec.output != "json":
         return ended.reading
     reading = TurnState()
@@ -268,7 +265,7 @@ def _explained(ended: Ended, output: Output, label: str) -> Failure:
 
 
 def _spent(ended: Ended, spec: DeclaredAgent, reading: TurnState) -> tuple[Usage, float | None, Totals]:
-    """This turn's share. Where the CLI counts over the session and its past is unknown, so is the share."""
+    """This turn's share. If the CLI counts over the session and its past is unknown, so is the share."""
     usage, cost = reading.usage, reading.cost_usd
     if spec.usage is None or spec.usage.scope != "session":
         return usage, cost, Totals()

@@ -1,4 +1,4 @@
-"""How Gemini CLI is found and called, and what it may do: by a policy file, or by its flags."""
+"""How Gemini CLI is found and called, and what it is allowed to do: by a policy file, or by its flags."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from segue.agents.base import SessionArchive
 
 PROMPT_BYTES = 8 * 1024 * 1024
-"""What Gemini reads of its stdin; the rest it would leave off with a warning."""
+"""How much Gemini reads from stdin; it would drop the rest with a warning."""
 
 _MODES: Mapping[Posture, tuple[str, ...]] = {
     "default": (),
@@ -68,11 +68,11 @@ FACTS = AgentFacts(
         "--list-sessions --delete-session -o --output-format -m --model -y --yolo --approval-mode "
         "--allowed-tools --policy --acp --experimental-acp -w --worktree -l --list-extensions".split()
     ),
-    # one process instead of two: half the start, and signals reach the one that works
+    # one process instead of two: it starts in half the time, and signals reach the one that works
     every_start={"GEMINI_CLI_NO_RELAUNCH": "1"},
     notes=(
-        "without --permission, Gemini is not even shown tools that write or run commands",
-        "in a directory it does not trust, Gemini will not run: trust it there once, or add: -- --skip-trust",
+        "without --permission, Gemini does not see tools that write or run commands",
+        "Gemini does not run in an untrusted directory: trust it there once, or add: -- --skip-trust",
         "a word such as @file in a message makes Gemini add that file's content to it",
         "policies in ~/.gemini/policies still apply; those named by policyPaths in its settings do not",
     ),
@@ -96,18 +96,18 @@ class Gemini:
         return ARCHIVE
 
     def runtime(self, command: tuple[str, ...], outputs: Sequence[str]) -> Runtime:
-        said, help_text = outputs
-        found = re.search(r"^\d+\.\d+\.\d+\S*$", said, re.M)
+        version_text, help_text = outputs
+        match = re.search(r"^\d+\.\d+\.\d+\S*$", version_text, re.M)
         return Runtime(
             agent=self.facts.name,
             distribution="gemini-cli",
             command=command,
-            version=found[0] if found else None,
+            version=match[0] if match else None,
             capabilities=_capabilities(help_text),
         )
 
     def home_env(self, home: Path) -> dict[str, str]:
-        """Moves Gemini's ``.gemini`` alone: ``HOME`` stays what the agent's tools know."""
+        """Moves only Gemini's ``.gemini``: ``HOME`` stays the same for the agent's tools."""
         return {"GEMINI_CLI_HOME": str(home)}
 
     def default_home(self, env: Mapping[str, str]) -> Path:
@@ -133,7 +133,7 @@ class Gemini:
         elif rules:
             path = place.run_dir / "policy.toml"
             files[path] = rules
-            # naming any policy replaces the user's own, so theirs is named too
+            # naming a policy replaces the user's own, so theirs is named too
             argv += [flag("policy", str(path)), flag("policy", "~/.gemini/policies")]
         return Command(
             argv=(*argv, *request.native_args),
@@ -183,7 +183,7 @@ class Gemini:
 
 
 def _capabilities(help_text: str) -> Capabilities:
-    """All from the help: what differs between versions shows there."""
+    """All from the help text: it shows what differs between versions."""
     return Capabilities(
         resume="--resume" in help_text,
         branch="--resume" in help_text,
@@ -199,9 +199,9 @@ def _capabilities(help_text: str) -> Capabilities:
 
 
 def _refuse(request: Request, runtime: Runtime, place: RunPlace) -> None:
-    """Name what this CLI cannot do, before anything is started."""
+    """Raise ``Misuse`` for what this CLI cannot do."""
     can, start = runtime.capabilities, request.start
-    asked = (
+    unsupported = (
         (request.max_turns is not None, "--max-turns", "set model.maxSessionTurns in its settings"),
         (request.budget_usd is not None, "--budget", "set a time limit instead"),
         (
@@ -209,23 +209,23 @@ def _refuse(request: Request, runtime: Runtime, place: RunPlace) -> None:
             "--system-prompt-file",
             "put the text into GEMINI.md or the message",
         ),
-        (not request.save, "--no-save", "it always keeps its session"),
+        (not request.save, "--no-save", "it always saves its session"),
         (
             bool(request.deny_tools) and not can.deny_tools,
             "--deny-tool",
-            f"{runtime.version} is too old for it",
+            f"{runtime.version} is too old",
         ),
         (
             bool(start.new_id) and not can.choose_id,
             "a chosen session id",
-            f"{runtime.version} is too old for it",
+            f"{runtime.version} is too old",
         ),
         (start.mode in ("fork", "branch"), f"a {start.mode}", "it can only resume a session"),
-        ("," in str(place.run_dir), "a file whose path has a comma", str(place.run_dir)),
+        ("," in str(place.run_dir), "a file with a comma in its path", str(place.run_dir)),
     )
-    for given, option, why in asked:
+    for given, option, why in unsupported:
         if given:
-            raise Misuse(f"Gemini cannot take {option}: {why}")
+            raise Misuse(f"Gemini does not support {option}: {why}")
 
 
 def _start(request: Request) -> list[str]:
@@ -236,38 +236,38 @@ def _start(request: Request) -> list[str]:
 
 
 def _message(prompt: str) -> bytes:
-    """The prompt as Gemini takes it literally: one that begins with ``/`` would be run as a command."""
+    """The prompt in a form that Gemini takes literally: one that begins with ``/`` would run as a command."""
     if not prompt.strip():
-        raise Misuse("Gemini needs a prompt, also when it resumes")
+        raise Misuse("Gemini needs a prompt, even when it resumes")
     text = ("\n" + prompt if prompt.startswith("/") else prompt).encode()
     if len(text) > PROMPT_BYTES:
-        raise Misuse(f"Gemini takes prompts of up to {PROMPT_BYTES} bytes; this one has {len(text)}")
+        raise Misuse(f"the prompt has {len(text):,} bytes; Gemini accepts at most {PROMPT_BYTES:,}")
     return text
 
 
 # --- permissions -----------------------------------------------------------------------------------
 #
-# Without a terminal, Gemini 0.61 lets the model enter and leave its plan mode by itself, and leaving it
-# switches to "yolo": every tool runs unasked. So plan mode is closed unless everything is allowed anyway.
+# Without a terminal, Gemini 0.61 lets the model enter and leave plan mode without asking, and leaving it
+# switches to "yolo": every tool runs unasked. So plan mode is denied unless everything is allowed anyway.
 
 
 def _policy_rules(request: Request) -> str:
-    """The policy file (TOML) for a request; empty where nothing needs to be said."""
-    found: list[str] = []
+    """The policy file (TOML) for a request; empty if it needs no rules."""
+    rules: list[str] = []
     if request.permission != "full":
-        found.append(_rule(_names(_PLAN), "deny", _FIRST))
+        rules.append(_rule(_names(_PLAN), "deny", _FIRST))
     if request.permission == "read":
-        found.append(_rule(_names(_TOUCHING), "deny", _FIRST))
-        found.append(_rule('toolName = "*"\nmcpName = "*"', "deny", _FIRST))
-    found += [_rule(_tool(tool), "deny", _FIRST) for tool in request.deny_tools]
-    found += [_rule(_tool(tool), "allow", _SECOND) for tool in request.allow_tools]
-    return "\n".join(found)
+        rules.append(_rule(_names(_TOUCHING), "deny", _FIRST))
+        rules.append(_rule('toolName = "*"\nmcpName = "*"', "deny", _FIRST))
+    rules += [_rule(_tool(tool), "deny", _FIRST) for tool in request.deny_tools]
+    rules += [_rule(_tool(tool), "allow", _SECOND) for tool in request.allow_tools]
+    return "\n".join(rules)
 
 
 def _policy_flags(request: Request) -> list[str]:
-    """The same for versions without policy files.
+    """The flags for versions without policy files.
 
-    Naming allowed tools replaces those of the user's settings: so that reading stays reading, one is named.
+    Naming allowed tools replaces those in the user's settings: so that ``read`` only reads, one is named.
     """
     tools = request.allow_tools
     if request.permission == "read":
@@ -280,7 +280,7 @@ def _rule(matches: str, decision: str, priority: int) -> str:
 
 
 def _tool(tool: str) -> str:
-    """``name``, or ``run_shell_command(git status)`` for commands that begin so."""
+    """``name``, or ``run_shell_command(git status)`` for commands with this beginning."""
     narrowed = re.fullmatch(r"([\w*.-]+)\((.*)\)", tool, re.S)
     if narrowed is None:
         return f"toolName = {_quoted(tool)}"

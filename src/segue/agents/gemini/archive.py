@@ -1,4 +1,4 @@
-"""Gemini's sessions, listed, walked through and taken away; when its own clean-up would delete them."""
+"""Gemini's sessions on disk: listed, read and deleted, and when its own clean-up will delete them."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ _LOG_BYTES = 64 * 1024 * 1024
 
 
 class GeminiArchive(SessionArchive):
-    """Sessions of lines, and of one object as versions before 0.39 wrote them."""
+    """Sessions of lines, and of one object (versions before 0.39)."""
 
-    # Both versions compact at half of their table of windows, by the last request's input
-    # (``DEFAULT_COMPRESSION_TOKEN_THRESHOLD``); they ask for no length of an answer and keep nothing free.
+    # Both versions compact at half of the window in their table, by the last request's input
+    # (``DEFAULT_COMPRESSION_TOKEN_THRESHOLD``); they set no length for the answer and keep nothing free.
     window_rules = WindowRules(reserved=0, compacts_at=0.5, window=1_048_576, tried=("0.29.0", "0.61.0"))
 
     def stored(self, home: Path) -> Iterator[StoredSession]:
@@ -71,30 +71,30 @@ class GeminiArchive(SessionArchive):
             yield unreadable(0, error)
 
     def side(self, stored: StoredSession) -> Sequence[StoredSession]:
-        """New versions keep a subagent's session below its parent's id."""
-        found = []
+        """New versions keep a subagent's session in a folder named by its parent's id."""
+        transcripts = []
         for path in sorted((stored.path.parent / stored.id).glob("*.jsonl")):
             with suppress(OSError):
-                seen = path.stat()
-                found.append(
+                status = path.stat()
+                transcripts.append(
                     StoredSession(
                         id=path.stem,
                         home=stored.home,
                         file=str(path),
-                        size=seen.st_size,
-                        changed_ns=seen.st_mtime_ns,
+                        size=status.st_size,
+                        changed_ns=status.st_mtime_ns,
                     )
                 )
-        return found
+        return transcripts
 
     def files(self, stored: StoredSession) -> Sequence[Path]:
-        """With the name of its directory, by which Gemini knows a project's folder again."""
+        """Includes ``.project_root``, by which Gemini recognises a project's folder."""
         project = stored.path.parents[1]
         beside = [
             file for path in _artifacts(project, stored.id) for file in (path, *sorted(path.rglob("*")))
         ]
-        found = [stored.path, project / ".project_root", *beside]
-        return [file for file in found if file.is_file() and file.is_relative_to(stored.home)]
+        paths = [stored.path, project / ".project_root", *beside]
+        return [path for path in paths if path.is_file() and path.is_relative_to(stored.home)]
 
     def expires_ms(self, stored: StoredSession, brief: Brief) -> int | None:
         return _expires_ms(stored, brief)
@@ -113,9 +113,9 @@ ARCHIVE: SessionArchive = GeminiArchive()
 
 # --- clean-up --------------------------------------------------------------------------------------
 #
-# ``general.sessionRetention`` in the home's settings: each start in a project deletes what was last updated
-# longer ago than ``maxAge``, and all but the newest ``maxCount``. Versions that write lines do it by default
-# after 30 days; older ones only when told to.
+# ``general.sessionRetention`` in the home's settings: each start in a project deletes sessions that were last
+# updated longer ago than ``maxAge``, and all except the newest ``maxCount``. Versions that write lines do it
+# by default after 30 days; older ones only if the settings say so.
 
 
 def _expires_ms(stored: StoredSession, brief: Brief) -> int | None:
@@ -139,7 +139,7 @@ def _period(text: Any) -> int | None:
 
 
 def _retention(home: Path) -> dict[str, Any]:
-    """Read again only when the settings have changed: it is asked for every session of a list."""
+    """Read again only if the settings have changed, because it is needed for every session of a list."""
     path = f"{home}/.gemini/settings.json"
     try:
         changed = os.stat(path).st_mtime_ns
@@ -155,7 +155,7 @@ def _retention(home: Path) -> dict[str, Any]:
 
 
 def _is_newer(chats: Path) -> bool:
-    """Whether a version that writes lines has been here: it cleans up older sessions too."""
+    """Whether a version that writes lines was used here: it cleans up older sessions too."""
     try:
         changed = os.stat(chats).st_mtime_ns
         known = _newer.get(str(chats))
@@ -179,16 +179,15 @@ def _newer_ones(stored: StoredSession) -> int:
     return len(newer)
 
 
-# --- taking one away -------------------------------------------------------------------------------
+# --- removal ---------------------------------------------------------------------------------------
 #
-# ``projects.json`` names directories, not sessions, and stays as it is. What lies outside of the home, behind
-# a link, is never touched: a link is taken away, not what it leads to. A name becomes part of a path only
-# where it is an id as Gemini makes them, and nothing goes that does not really lie in the folder it is looked
-# for in.
+# ``projects.json`` names directories, not sessions, and is not changed. Nothing outside the home is ever
+# touched: a link is deleted, not its target. A name becomes part of a path only if it has the form of
+# Gemini's ids, and a file is deleted only if it is really in the expected folder.
 
 
 def _remove(stored: StoredSession) -> None:
-    """All of its files, what lies beside them under its id, and its lines in ``logs.json``."""
+    """Delete its files, what is stored beside them under its id, and its entries in ``logs.json``."""
     for chats in map(Path, folders(stored.home)):
         if not _inside(chats, stored.home):
             continue
@@ -212,7 +211,7 @@ def _artifacts(project: Path, session: str) -> list[Path]:
 
 
 def _subagents(inner: Path) -> list[str]:
-    """Their ids, by their files' names; but not one that is a session of its own."""
+    """Their ids, by their files' names, without those that are separate sessions."""
     if inner.is_symlink():
         return []
     try:
@@ -231,7 +230,7 @@ def _named(project: Path, name: str) -> tuple[Path, Path, Path]:
 
 
 def _files(chats: Path, session: str) -> Iterator[Path]:
-    """Files that say they are this session's: twins, second names, and unreadable ones set aside."""
+    """The files that name this session as theirs: twins, second names, and unreadable ones set aside."""
     short = f"-{session[:8]}.json"
     with suppress(OSError):
         for path in list(chats.iterdir()):
@@ -245,7 +244,7 @@ def _inside(folder: Path, home: Path) -> bool:
 
 
 def _delete(path: Path, project: Path) -> None:
-    """Only what lies in the project's folder where its path says, with no link or step back on the way."""
+    """Delete a path only if it is really in the project's folder, without links or ``..`` in between."""
     try:
         expected = os.path.join(os.path.realpath(project), path.parent.relative_to(project))
     except ValueError:
@@ -260,7 +259,7 @@ def _delete(path: Path, project: Path) -> None:
 
 
 def _forget(logs: Path, session: str) -> None:
-    """Take one session's prompts out of a project's list of prompts; the others stay to the byte."""
+    """Remove one session's prompts from a project's list; the others stay the same, byte for byte."""
     try:
         if logs.is_symlink() or logs.stat().st_size > _LOG_BYTES:
             return
@@ -274,7 +273,7 @@ def _forget(logs: Path, session: str) -> None:
 
 
 def _entries(text: str, session: str) -> tuple[list[str], int]:
-    """The entries of others as they are written, and how many were this one's."""
+    """The entries of other sessions as they are written, and how many belong to this one."""
     decoder, kept, gone = json.JSONDecoder(), list[str](), 0
     at = text.index("[") + 1
     while (begin := text.find("{", at)) >= 0:

@@ -1,4 +1,4 @@
-"""A session at a glance, from the first and the last 64 KB of its file."""
+"""A summary of a session, from the first and the last 64 KB of its file."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ from segue.core.json_values import as_table
 from segue.core.transcript import Brief
 
 _NEAR = 3
-"""So many answers from the last one back are asked what they took."""
+"""How many of the last answers are searched for their usage."""
 _MESSAGE = re.compile(r'\{\s*"id"\s*:\s*"')
 _TITLE, _TITLE_BYTES = re.compile(rb'\n  "summary": ("(?:[^"\\\n]|\\.)*")'), 4096
-"""Of one object, as its versions indented it: text cannot hold such a line."""
+"""In one object, as its versions indented it: text cannot contain such a line."""
 
 
 def brief(stored: StoredSession) -> Brief:
@@ -78,19 +78,19 @@ def _directory(stored: StoredSession) -> str | None:
 
 
 class _Glance(Fold[bool]):
-    """Of each message, whether it has words; who said what first and last, and what it took.
+    """Whether each message has text, the first and the last prompt, and the usage.
 
-    Fed with lines in their order; some may be missing in the middle.
+    Gets the lines in their order; some in the middle may be missing.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.answers: dict[str, Message] = {}
-        """All that was ever answered: what a summary replaced was paid for too."""
+        """All answers, including those that a summary replaced: they were paid for too."""
         self.first = self.last = None  # type: str | None
         self.created = self.kind = self.title = self.stamp = None  # type: str | None
         self.behind = 0
-        """Bytes of what was said to the model after its last answer."""
+        """Bytes of the messages after the model's last answer."""
 
     def add_lines(self, lines: Iterable[bytes]) -> None:
         for raw in filter(None, lines):
@@ -130,7 +130,7 @@ class _Glance(Fold[bool]):
             self.first, self.last = self.first or words, words or self.last
         elif message.type == "gemini":
             self.behind = 0
-            # what a resume writes again is without its tokens
+            # a resume writes answers again without their tokens
             if message.id not in self.answers or message.tokens is not None:
                 self.answers[message.id or ""] = message
         return words is not None
@@ -151,7 +151,7 @@ class _Glance(Fold[bool]):
 
 
 def _look_at_lines(ends: Ends, glance: _Glance) -> int | None:
-    """About how many messages there are, where only some of them are seen."""
+    """The estimated number of messages; None if all of them are in the windows."""
     if ends.whole:
         glance.add_lines(ends.head.split(b"\n"))
         return None
@@ -185,7 +185,7 @@ def _estimate(glance: _Glance, seen: int, size: int) -> int:
 
 
 def _whole_messages(piece: bytes) -> Sequence[Message]:
-    """Those in a piece of a list of messages."""
+    """The complete messages in a piece of a list of messages."""
     text, decoder, end = piece.decode("utf-8", "replace"), json.JSONDecoder(), 0
     messages = []
     for begin in _MESSAGE.finditer(text):

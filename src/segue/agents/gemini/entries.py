@@ -1,7 +1,7 @@
-"""A line of a session, or a message, as entries. Pure, and the hot path of whoever reads a whole session.
+"""A line of a session, or a message, as entries. Pure, and the hot path when a whole session is read.
 
-A call and its result stand beside the words of the answer, in parts of the content, or both; whoever walks
-through a session passes over what was there before by an entry's ``native`` (see ``walk``).
+A call and its result are beside the text of the answer, in parts of the content, or both; ``walk`` skips
+duplicates by an entry's ``native``.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def entries_of(message: Message, start: int = 0) -> list[Entry]:
 
 
 def summary_at(messages: Sequence[Message]) -> int | None:
-    """Which of a list of all messages is a summary of what was there before: one of the first, or none."""
+    """The index of the summary in a list of all messages: one of the first, or None."""
     for at, (one, following) in enumerate(pairwise(messages[:4])):
         if one.type == "user" and following.type == "gemini":
             return at if words_of(part_list(following.content)) == THANKS else None
@@ -150,7 +150,7 @@ def _add_prompt(message: Message, start: int, out: list[Entry]) -> None:
 
 
 def _is_command(parts: list[Part]) -> bool:
-    """Words that a resume of the bare CLI leaves out; a thought before them hides them from it."""
+    """Text that a resume by the CLI alone leaves out, unless a thought is before it."""
     return bool(parts) and parts[0].thought is None and is_command_text(parts[0].text or "")
 
 
@@ -168,7 +168,7 @@ def _add_answer(message: Message, start: int, out: list[Entry]) -> None:
     calls = [part.functionCall for part in parts if part.functionCall is not None] or recorded
     tokens = message.tokens.input if message.tokens is not None else None
     if words or not (calls or thought):
-        out.append(_said(message, parts, words, entry_id(start, len(out)), at_ms))
+        out.append(_text_entry(message, parts, words, entry_id(start, len(out)), at_ms))
         tokens = None
     for call in calls:
         out.append(
@@ -190,7 +190,7 @@ def _add_answer(message: Message, start: int, out: list[Entry]) -> None:
             out.append(result)
 
 
-def _said(message: Message, parts: list[Part], words: str, where: str, at_ms: int | None) -> Entry:
+def _text_entry(message: Message, parts: list[Part], words: str, where: str, at_ms: int | None) -> Entry:
     return Entry(
         id=where,
         kind="assistant",
@@ -206,7 +206,7 @@ def _said(message: Message, parts: list[Part], words: str, where: str, at_ms: in
 
 
 def _thought(message: Message, parts: list[Part]) -> str:
-    """Of the content where it stands there, as after a resume; else of what is beside it."""
+    """From the content, if it is there, as after a resume; else from what is beside it."""
     inside = "\n".join(part.text for part in parts if part.thought and part.text)
     if inside or not message.thoughts:
         return inside
@@ -217,7 +217,7 @@ def _thought(message: Message, parts: list[Part]) -> str:
 
 
 def _recorded_result(call: ToolCall, start: int, out: list[Entry], at_ms: int | None) -> Entry | None:
-    """The result beside a call, without those of others that a resume may have put there."""
+    """The result beside a call, without results of other calls that a resume may have put there."""
     if not call.result:
         return None
     parts = part_list(call.result)
@@ -268,5 +268,5 @@ def _output(response: Any) -> str:
 
 
 def _images(parts: list[Part]) -> tuple[int, ...]:
-    """The data of an image is text in the file: its size there, less the quotes."""
+    """The size of each image's data in the file, where it is text, without the quotes."""
     return tuple(memoryview(part.inlineData.data).nbytes - 2 for part in parts if part.inlineData is not None)

@@ -1,10 +1,10 @@
-"""Where Gemini's sessions lie: ``.gemini/tmp/<project>/chats/session-<minute>-<8 of the id>.jsonl``.
+"""Where Gemini's sessions are: ``.gemini/tmp/<project>/chats/session-<minute>-<8 of the id>.jsonl``.
 
-One session may have several files: the older ``.json`` beside the ``.jsonl`` that an update made of it, and
-the empty twin that a resume leaves behind (0.61). The next start of any other session takes that twin for a
-broken session and deletes it and, because their names end alike, the real file with it. An update also copies
-a folder that is named by a hash to one that is named like the project. Of all files of one id, the one that
-was written last, and is no twin, is the session.
+One session can have several files: the older ``.json`` beside the ``.jsonl`` that an update made from it, and
+the empty twin that a resume leaves behind (0.61). The next start of any other session considers that twin a
+broken session and deletes it and, because their names end alike, also the real file. An update also copies a
+folder that is named by a hash to one that is named like the project. The session is the file with its id that
+was written last and is not a twin.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def stored_sessions(home: Path) -> Iterator[StoredSession]:
 
 
 def find_stored(home: Path, session: str, cwd: Path | None) -> StoredSession | None:
-    """With a directory: in its project's folder alone, and even if the file has lost its beginning."""
+    """With a directory: only in its project's folder, and even if the file has lost its beginning."""
     if not session or "/" in session:
         return None
     candidates = find_file(home, session)
@@ -137,24 +137,24 @@ def _stored(home: Path, session: str, path: str, status: os.stat_result) -> Stor
 
 
 def find_file(home: Path, session: str) -> Iterator[Path]:
-    """The files that may hold a session, in any project."""
+    """The files that may contain a session, in any project."""
     return (file for chats in home.glob(".gemini/tmp/*/chats") for file in alike(chats, session))
 
 
 def alike(chats: Path, session: str) -> Iterator[Path]:
-    """The files in a folder whose names end as this session's does."""
+    """The files in a folder whose names end with this session's short id."""
     names = chats.glob(f"session-*-{glob.escape(session[:8])}.json*")
     return (file for file in names if file.suffix in (".json", ".jsonl"))
 
 
 def owner_of(path: Path | str) -> str | None:
-    """The id of the session that a file says it holds. Names hold only 8 characters of it."""
+    """The id of the session in a file's header. File names contain only 8 characters of it."""
     found = _SESSION.search(_head(path, HEAD_BYTES))
     return found[1].decode("utf-8", "replace") if found else None
 
 
 def is_stub(file: Path, session: str) -> bool:
-    """Whether a file of this session holds nothing but the context that Gemini opens with."""
+    """Whether a file of this session contains only the context with which Gemini begins."""
     try:
         if file.suffix != ".jsonl" or file.stat().st_size > STUB_BYTES:
             return False
@@ -166,7 +166,7 @@ def is_stub(file: Path, session: str) -> bool:
 
 
 def newest(files: Iterable[Path], session: str) -> Path | None:
-    """The file that a session lives in: the one written last, unless it is a twin or somebody else's."""
+    """The file of a session: the one written last that is neither a twin nor another session's."""
     owners = {file: owner_of(file) for file in files}
     real = [file for file in owners if owners[file] == session and not is_stub(file, session)]
     return max(real or [file for file in owners if owners[file] in (session, None)], key=_age, default=None)
@@ -183,7 +183,7 @@ def _age(file: Path) -> tuple[int, str]:
 
 
 def belongs(file: Path, cwd: Path) -> bool:
-    """A project's folder names its directory in a file, or by its hash on old versions."""
+    """Whether a file's project is this directory: its folder has a file that names it, or is its hash."""
     project = file.parents[1]
     root = _marked(str(project / _MARKER))
     if root is None:
@@ -192,7 +192,7 @@ def belongs(file: Path, cwd: Path) -> bool:
 
 
 def project_directory(project: str, home: Path) -> str | None:
-    """By the file in the folder; a folder of older versions is named by the hash of its directory instead."""
+    """A project's directory, by the file in its folder or, in older versions, by the hash in its name."""
     name = os.path.basename(project)
     marked = _marked(f"{project}/{_MARKER}") or _marked(f"{home}/.gemini/history/{name}/{_MARKER}")
     return marked or _registered(home, name)
@@ -218,7 +218,7 @@ def _registered(home: Path, name: str) -> str | None:
 
 
 def _head(path: Path | str, size: int) -> bytes:
-    """Nothing, where it cannot be read."""
+    """The beginning of a file; empty if it cannot be read."""
     try:
         opened = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
@@ -231,14 +231,13 @@ def _head(path: Path | str, size: int) -> bytes:
 
 # --- a second name ---------------------------------------------------------------------------------
 #
-# While 0.61 goes on with a session of an earlier minute, its empty twin lies beside the file, and whoever
-# starts another session in the project then deletes both: what the run still writes becomes a file that has
-# no beginning. The second name, which Gemini does not look at, keeps the beginning, so that both can be
-# joined.
+# While 0.61 continues a session of an earlier minute, its empty twin is beside the file, and the start of any
+# other session in the project then deletes both: what the run still writes becomes a file without a
+# beginning. The second name, which Gemini ignores, keeps the beginning, so that both can be joined.
 
 
 def add_second_name(path: Path) -> None:
-    """Before a run. Where a file cannot have two names, it has to do with one."""
+    """Before a run: link the file under a second name, if the file system allows it."""
     second = path.with_name(SECOND_NAME + path.stem + ".jsonl")
     with suppress(OSError):
         second.unlink(missing_ok=True)
@@ -247,7 +246,7 @@ def add_second_name(path: Path) -> None:
 
 
 def remove_second_name(home: Path, session: str) -> None:
-    """After a run: make whole what was deleted meanwhile, and let go of the second name."""
+    """After a run: restore what was deleted meanwhile, and remove the second name."""
     for second in _kept(home, session):
         with suppress(OSError):
             _join(second, session)
@@ -255,7 +254,7 @@ def remove_second_name(home: Path, session: str) -> None:
 
 
 def restore_from_second_name(home: Path, session: str) -> None:
-    """At any time: make whole what was deleted, and keep the second name where nothing was."""
+    """At any time: restore what was deleted; keep the second name if nothing was."""
     for second in _kept(home, session):
         with suppress(OSError):
             if _join(second, session):
@@ -268,7 +267,7 @@ def _kept(home: Path, session: str) -> list[Path]:
 
 
 def _join(second: Path, session: str) -> bool:
-    """Put both parts together; but not where the session has a file, under whatever name."""
+    """Join both parts, unless the session has a file under any name. Return whether they were joined."""
     path = second.with_name(second.name.removeprefix(SECOND_NAME))
     if any(owner_of(file) == session and not is_stub(file, session) for file in alike(path.parent, session)):
         return False

@@ -1,7 +1,7 @@
 """Gemini's session format: find a session, see where it ends, cut it, make it resumable; the login.
 
 An anchor is the id of a message. Gemini keeps ids through resumes and updates, and so do the copies and the
-mended files written here.
+corrected files written here.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from segue.core.request import Runtime, Start
 from segue.system.files import write_whole
 
 REPEATS = 1
-"""A file that says everything again more often than this is written anew."""
+"""A file that repeats all messages more often than this is rewritten."""
 _LATER = ("summary", "memoryScratchpad")
-"""What a header says of a session's end, and not of one that was cut before."""
+"""Header fields that are about the session's end, and are left out of a cut."""
 
 
 class GeminiFormat:
     """The session files of Gemini CLI, of all versions."""
 
     def find(self, home: Path, session: str, cwd: Path | None = None) -> StoredSession | None:
-        """With a directory, only what lies in its project's folder: Gemini resumes nothing else there. A
-        session that Gemini deleted during a run is first made whole again."""
+        """With a directory, only in its project's folder: Gemini resumes nothing else there. A session that
+        Gemini deleted during a run is restored first."""
         if cwd is not None:
             files.restore_from_second_name(home, session)
         return files.find_stored(home, session, cwd)
@@ -85,7 +85,7 @@ class GeminiFormat:
 
 
 def _of(stored: StoredSession) -> History | None:
-    """What a file of this session tells; nothing, where it lacks its beginning or has only that."""
+    """The history in a file of this session; None if its beginning is missing or nothing else is there."""
     history = read_history(stored.path) if files.owner_of(stored.path) == stored.id else None
     return None if history is None or all(map(is_context, history.messages)) else history
 
@@ -103,8 +103,8 @@ FORMAT = GeminiFormat()
 
 # --- who is logged in ------------------------------------------------------------------------------
 #
-# As Gemini's own files tell it openly: a fingerprint, never the name. Of files with secrets, only whether
-# they are there.
+# From what Gemini's own files show openly: a fingerprint, never the name. For files with secrets, only
+# whether they exist.
 
 BY_VARIABLE = {
     "GOOGLE_GENAI_USE_GCA": "oauth-personal",
@@ -114,18 +114,18 @@ BY_VARIABLE = {
     "CLOUD_SHELL": "compute-default-credentials",
     "GEMINI_CLI_USE_COMPUTE_ADC": "compute-default-credentials",
 }
-"""What a variable chooses where the settings do not, in the order in which Gemini looks."""
+"""The way to log in that a variable selects if the settings do not, in the order in which Gemini looks."""
 STORED = ("oauth_creds.json", "gemini-credentials.json")
 
 
 def login(home: Path) -> str | None:
-    """None: nobody, or it cannot be told."""
+    """None: nobody, or unknown."""
     accounts = home / ".gemini" / "google_accounts.json"
     return login_fingerprint(accounts, Accounts, lambda known: known.active)
 
 
 def logged_in(home: Path, env: Mapping[str, str]) -> bool | None:
-    """None: it cannot be told, because a ``.env``, a keyring or the machine may hold what is missing."""
+    """None: unknown, because a ``.env``, a keyring or the machine may contain what is missing."""
     way = _selected(home) or next((way for name, way in BY_VARIABLE.items() if env.get(name)), None)
     stored = any((home / ".gemini" / name).exists() for name in STORED)
     known = {
@@ -142,7 +142,7 @@ def logged_in(home: Path, env: Mapping[str, str]) -> bool | None:
 
 
 def _selected(home: Path) -> str | None:
-    """What its settings choose. It takes comments in them, so what we cannot read may choose anything."""
+    """What its settings select. They can contain comments, so unreadable ones may select anything."""
     try:
         settings = decode((home / ".gemini" / "settings.json").read_bytes(), Settings)
     except OSError:

@@ -1,12 +1,12 @@
-"""The two forms in which a session's messages are written, and how each is made of whatever was found.
+"""The two forms in which a session's messages are written, and how each is made from the other.
 
 **Lines** (0.39 and newer): calls and results as parts of the content. What those versions write themselves
-holds both forms at once, and every resume then sends the results once more. **Object** (older): calls with
-their results in ``toolCalls``; of parts, those versions make text.
+contains both forms at once, and every resume then sends the results again. **Object** (older): calls with
+their results in ``toolCalls``; those versions turn parts into text.
 
-In both, ids stay as they are, and what the model gets is what the turn itself sent, so that a prompt cache
-still has it: hence the mark on calls that came without a signature, and the words for an interruption, which
-Gemini adds by itself while a turn runs.
+In both, ids stay the same, and the model gets what the turn itself sent, so that it is still in the prompt
+cache: hence the mark on calls without a signature, and the text for an interruption, which Gemini itself adds
+while a turn runs.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from segue.core.request import Runtime
 from segue.system import clock
 
 ECHO = "_response"
-"""Behind a message's id: the id under which Gemini repeats the results of that message's calls."""
+"""Suffix of a message's id: under this id, Gemini repeats the results of that message's calls."""
 _NAMED_PARTS = (
     *("videoMetadata", "thought", "codeExecutionResult", "executableCode", "fileData", "functionCall"),
     *("functionResponse", "inlineData"),
@@ -49,14 +49,14 @@ class Form(msgspec.Struct, frozen=True):
 
 
 def form_of(runtime: Runtime, path: Path) -> Form:
-    """What a version reads: lines since 0.39; where nothing tells the version, the file's own form."""
+    """The form that a version reads: lines since 0.39; if the version is unknown, the file's own form."""
     version = version_parts(runtime.version)
     lines = version >= (0, 39) if version else path.suffix == ".jsonl"
     return LINES if lines or runtime.capabilities.choose_id else OBJECT
 
 
 def encoded(suffix: str, header: dict[str, Any], states: list[list[RawMessage]]) -> bytes:
-    """A session as a file of that kind; of several states, each replaces the one before."""
+    """A session as a file of that kind; if there are several states, each replaces the one before."""
     if suffix == ".json":
         return _as_json(header | {"messages": states[-1]}, indent=2)
     patches = [{"$set": {"messages": messages}} for messages in states[1:]]
@@ -64,7 +64,7 @@ def encoded(suffix: str, header: dict[str, Any], states: list[list[RawMessage]])
 
 
 def new_session(beside: Path, session: str, suffix: str) -> tuple[Path, dict[str, Any]]:
-    """The file of a session that begins now, and what its header says of that."""
+    """The path of a session that begins now, and its header fields."""
     now = datetime.fromtimestamp(clock.now_s(), UTC)
     stamp = now.isoformat(timespec="milliseconds").replace("+00:00", "Z")
     marks = {"sessionId": session, "startTime": stamp, "lastUpdated": stamp}
@@ -72,12 +72,12 @@ def new_session(beside: Path, session: str, suffix: str) -> tuple[Path, dict[str
 
 
 def with_project(header: dict[str, Any], path: Path) -> dict[str, Any]:
-    """Without a project's hash, Gemini does not take a file for a session."""
+    """The header with a project's hash, without which Gemini does not recognise a session."""
     return header | {"projectHash": header.get("projectHash") or path.parents[1].name}
 
 
 def _as_json(value: Any, indent: int | None = None) -> bytes:
-    """As Gemini writes it; but half a surrogate pair has no other form than its escape."""
+    """As Gemini writes it, except that half a surrogate pair can only be written as an escape."""
     try:
         data = msgspec.json.encode(value)
     except (UnicodeEncodeError, OverflowError):
@@ -89,12 +89,12 @@ def _as_json(value: Any, indent: int | None = None) -> bytes:
 
 
 def raw_calls(message: RawMessage) -> list[RawPart]:
-    """The calls that stand in the content."""
+    """The calls in the content."""
     return [as_table(part["functionCall"]) for part in raw_parts(message) if "functionCall" in part]
 
 
 def answered(message: RawMessage) -> list[str]:
-    """The ids of the calls whose results a message holds."""
+    """The ids of the calls whose results a message contains."""
     return [answer_id(part) for part in raw_parts(message) if "functionResponse" in part]
 
 
@@ -107,12 +107,12 @@ def is_context(message: RawMessage) -> bool:
 
 
 def is_passed_over(message: RawMessage) -> bool:
-    """A command of Gemini's own: it is left out of a resume."""
+    """Whether a message is one of Gemini's own commands, which a resume leaves out."""
     return message.get("type") == "user" and is_command_text(_shown(message))
 
 
 def is_sent(message: RawMessage) -> bool:
-    """Whether the model gets anything of a message: only such a one stays in the session for good."""
+    """Whether the model gets anything of a message: only such messages stay in the session."""
     match message.get("type"):
         case "user":
             return bool(_shown(message)) and not is_context(message)
@@ -123,12 +123,12 @@ def is_sent(message: RawMessage) -> bool:
 
 
 def is_prompt(message: RawMessage) -> bool:
-    """Words of the user's, rather than results of tools."""
+    """Whether it is text of the user, not results of tools."""
     return message.get("type") == "user" and is_sent(message) and not answered(message)
 
 
 def _shown(message: RawMessage) -> str:
-    """How Gemini reads a message when it looks for what to leave out; only the beginning matters."""
+    """The text by which Gemini decides what to leave out; only its beginning matters."""
     for part in raw_parts(message):
         if any(part.get(name) is not None for name in _NAMED_PARTS):
             return "["
@@ -144,21 +144,21 @@ def _shown(message: RawMessage) -> str:
 def as_lines(messages: list[RawMessage]) -> list[RawMessage]:
     """Each call once and each result once, as parts; nothing that a resume would leave out."""
     homes = _homes(messages)
-    found: list[RawMessage] = []
+    lines: list[RawMessage] = []
     last: RawMessage = {}
     for message in messages:
         if message.get("type") == "gemini":
-            found += _spoken(message, homes)
+            lines += _answer_lines(message, homes)
         elif message.get("type") == "user":
-            found += _heard(message, homes, last)
+            lines += _user_lines(message, homes, last)
         else:
-            found.append(message)
-        last = found[-1] if found and is_sent(found[-1]) else last
-    return found
+            lines.append(message)
+        last = lines[-1] if lines and is_sent(lines[-1]) else last
+    return lines
 
 
 def _homes(messages: list[RawMessage]) -> dict[str, str]:
-    """Of each call that has a result, the message to keep it in: no echo, where there is a choice."""
+    """For each call with a result, the message that keeps the result: not an echo, if there is a choice."""
     homes: dict[str, str] = {}
     for message in messages:
         for call in filter(None, answered(message) if message.get("type") == "user" else ()):
@@ -167,7 +167,7 @@ def _homes(messages: list[RawMessage]) -> dict[str, str]:
     return homes
 
 
-def _spoken(message: RawMessage, homes: dict[str, str]) -> Iterator[RawMessage]:
+def _answer_lines(message: RawMessage, homes: dict[str, str]) -> Iterator[RawMessage]:
     recorded = {as_text(call.get("id")): call for call in map(as_table, as_items(message.get("toolCalls")))}
     made = {as_text(call.get("id")): call for call in raw_calls(message)} or recorded
     if not made:
@@ -185,7 +185,7 @@ def _call(call: dict[str, Any]) -> RawPart:
 
 
 def _marked(said: list[RawPart]) -> list[RawPart]:
-    """The first call of a message carries a signature, the model's or the word for none."""
+    """The parts with a signature on the first call: the model's, or the mark for none."""
     first = next(at for at, part in enumerate(said) if "functionCall" in part)
     if "thoughtSignature" in said[first]:
         return said
@@ -193,10 +193,10 @@ def _marked(said: list[RawPart]) -> list[RawPart]:
 
 
 def _results(call: dict[str, Any]) -> list[RawPart]:
-    """The recorded results of one call, without those of others that a resume may have put there."""
+    """The recorded results of one call, without those of other calls that a resume may have put there."""
     key, result = as_text(call.get("id")), call.get("result")
-    found = result if isinstance(result, list) else [result] if isinstance(result, dict) else []
-    known = [part for part in found if isinstance(part, dict)]
+    parts = result if isinstance(result, list) else [result] if isinstance(result, dict) else []
+    known = [part for part in parts if isinstance(part, dict)]
     if key in map(answer_id, known):
         return _distinct(part for part in known if answer_id(part) in ("", key))
     if any("functionResponse" in part for part in known):
@@ -205,7 +205,7 @@ def _results(call: dict[str, Any]) -> list[RawPart]:
     return [{"functionResponse": {"id": key, "name": as_text(call.get("name")), "response": response}}]
 
 
-def _heard(message: RawMessage, homes: dict[str, str], before: RawMessage) -> Iterator[RawMessage]:
+def _user_lines(message: RawMessage, homes: dict[str, str], before: RawMessage) -> Iterator[RawMessage]:
     if answered(message):
         own = [part for part in raw_parts(message) if homes.get(answer_id(part), "") in ("", message["id"])]
         if any("functionResponse" in part for part in own):
@@ -218,10 +218,10 @@ def _heard(message: RawMessage, homes: dict[str, str], before: RawMessage) -> It
     yield message
 
 
-def _distinct(found: Iterable[RawPart]) -> list[RawPart]:
-    """Results by the call they answer, all else by what it is."""
+def _distinct(parts: Iterable[RawPart]) -> list[RawPart]:
+    """Each part once: results are compared by their call, others by their content."""
     kept: dict[str, RawPart] = {}
-    for part in found:
+    for part in parts:
         kept.setdefault(answer_id(part) or repr(part), part)
     return list(kept.values())
 
@@ -235,7 +235,7 @@ def _beside(message: RawMessage, mark: str, kind: str, content: list[RawPart]) -
 
 
 def as_object(messages: list[RawMessage]) -> list[RawMessage]:
-    """Each call with its result beside the words; no context, which these versions would send twice."""
+    """Each call with its result beside the text; no context, which these versions would send twice."""
     results = {
         answer_id(part): part
         for message in messages
@@ -243,17 +243,17 @@ def as_object(messages: list[RawMessage]) -> list[RawMessage]:
         for part in raw_parts(message)
         if "functionResponse" in part
     }
-    found = []
+    shaped = []
     for message in messages:
         if message.get("type") == "gemini":
-            found.append(_with_calls(message, results))
+            shaped.append(_with_calls(message, results))
         elif not is_context(message) and not answered(message):
-            found.append(_without_thoughts(message))
-    return found
+            shaped.append(_without_thoughts(message))
+    return shaped
 
 
 def _without_thoughts(message: RawMessage) -> RawMessage:
-    """These versions would send an empty thought; a part that is none hides a command as well."""
+    """These versions would send an empty thought; ``"thought": false`` protects a command as well."""
     said = raw_parts(message)
     if any(part.get("thought") for part in said):
         message = message | {"content": [part for part in said if not part.get("thought")]}

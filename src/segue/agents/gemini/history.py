@@ -1,8 +1,8 @@
-"""What a session file amounts to: its header and its messages.
+"""The contents of a session file: its header and its messages.
 
-A ``.jsonl`` holds a header, messages (a later one of the same id replaces the earlier) and patches: ``$set``
-changes the header or replaces all messages, ``$rewindTo`` takes back a message and all after it. A ``.json``,
-as versions before 0.39 wrote it, is one object. What cannot be read is passed over, as Gemini does.
+A ``.jsonl`` contains a header, messages (a later one with the same id replaces the earlier) and patches:
+``$set`` changes the header or replaces all messages, ``$rewindTo`` removes a message and all after it. A
+``.json`` (versions before 0.39) is one object. What cannot be read is skipped, as Gemini does.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from segue.core.json_values import as_items, as_table
 
 T = TypeVar("T")
 WHOLE_BYTES = 256 * 1024 * 1024
-"""More than this is not read whole."""
+"""A larger file is not read as a whole."""
 _KEPT_STATES = 3
 _SMALL_BYTES = 4 * 1024 * 1024
 _FAR_BYTES = 64 * 1024 * 1024
-"""How far from the end a message is looked for."""
+"""How far from the end a message is searched for."""
 _ID_CHARACTERS = 200
 _LAST = re.compile(rb'\n {6}"id": "([^"\\]+)",\n {6}"timestamp": "[^"\\]*",\n {6}"type": "(?:user|gemini)"')
-"""A message's head, as the versions that wrote one object indented it; text cannot hold such lines."""
+"""The beginning of a message as the versions with one object indented it; text cannot contain such lines."""
 
 
 class Fold(Generic[T]):
-    """The messages that lines amount to, by their ids; ``T`` is what a reader keeps of a message."""
+    """The messages that result from the lines, by their ids; ``T`` is what a reader keeps of a message."""
 
     def __init__(self) -> None:
         self.messages: dict[str, T] = {}
         self.reopened = False
-        """The last list of messages was only the context that a resume begins with."""
+        """The last list of messages was only the context with which a resume begins."""
         self._opened = False
 
     def message(self, key: str, kept: T) -> None:
@@ -46,17 +46,17 @@ class Fold(Generic[T]):
         self.messages[key] = kept
 
     def rewind(self, key: str) -> None:
-        """Where the message is not there, Gemini takes back everything."""
+        """Remove a message and all after it. If it does not exist, Gemini removes everything."""
         self._opened = False
         ids = list(self.messages)
         at = ids.index(key) if key in self.messages else 0
         self.replace({one: self.messages[one] for one in ids[:at]})
 
     def header(self, messages: dict[str, T] | None, *, opens: bool, context: bool) -> bool:
-        """A header line (``opens``) or a patch; whether its list of messages, if it has one, counts.
+        """Add a header line (``opens``) or a patch. Return whether its list of messages, if any, counts.
 
-        A resume opens the file anew with nothing but its context (``context``), a moment before it repeats
-        the rest. If it was killed in between, all that was there is still the session.
+        A resume reopens the file with only its context (``context``), a moment before it repeats the rest. If
+        it was killed in between, the earlier messages are still the session.
         """
         opened, self._opened = self._opened, opens
         if messages is None:
@@ -67,7 +67,7 @@ class Fold(Generic[T]):
         return not self.reopened
 
     def other(self) -> None:
-        """Any other line, and one that cannot be read."""
+        """Any other line, or one that cannot be read."""
         self._opened = False
 
     def replace(self, messages: dict[str, T]) -> None:
@@ -75,19 +75,19 @@ class Fold(Generic[T]):
 
 
 class History(msgspec.Struct, frozen=True):
-    """A session that was read whole, as it can be written again."""
+    """A session that was read completely, and can be written again."""
 
     header: dict[str, Any]
     messages: list[RawMessage]
     earlier: list[list[RawMessage]] = []
-    """What stood in the session before answers were taken out of it (by a summary, or taken back)."""
+    """The messages before answers were removed (by a summary, or a rewind)."""
     repeated: int = 0
-    """How often all messages were written again with nothing lost: every resume may do it."""
+    """How often all messages were written again without a loss: every resume may do that."""
     torn: bool = False
-    """Left in mid-write: the last line is not complete, or what a resume repeats is missing."""
+    """Writing was interrupted: the last line is incomplete, or what a resume repeats is missing."""
 
     def upto(self, anchor: str) -> list[RawMessage] | None:
-        """The messages up to the anchor, and the results of calls that end there."""
+        """The messages up to the anchor, with the results of its calls."""
         for messages in (self.messages, *reversed(self.earlier)):
             for at, message in enumerate(messages):
                 if message["id"] == anchor:
@@ -96,7 +96,7 @@ class History(msgspec.Struct, frozen=True):
 
 
 def read_history(path: Path) -> History | None:
-    """None: the file is not there, too large, or not to be understood at all."""
+    """None if the file is missing, too large, or has an unknown form."""
     try:
         if path.stat().st_size > WHOLE_BYTES:
             return None
@@ -107,7 +107,7 @@ def read_history(path: Path) -> History | None:
 
 
 def salvage(raw: bytes) -> tuple[dict[str, Any], list[RawMessage]]:
-    """What can be read of an object that was cut off: its header, and the messages that are whole."""
+    """What can be read of an object that was cut off: its header, and the complete messages."""
     text, decoder = raw.decode("utf-8", "replace"), json.JSONDecoder()
     head, found, rest = text.partition('"messages"')
     try:
@@ -158,7 +158,7 @@ def _of_lines(raw: bytes) -> History:
 
 
 class _RawFold(Fold[RawMessage]):
-    """All of the messages, what a summary or a rewind took away, and the header's fields."""
+    """All messages, those that a summary or a rewind removed, and the header's fields."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -201,7 +201,7 @@ def _by_id(messages: Any) -> dict[str, RawMessage]:
 
 
 def _results_behind(messages: Iterable[RawMessage]) -> int:
-    """How many messages at the beginning hold nothing but results."""
+    """How many messages at the beginning contain only results."""
     count = 0
     for message in messages:
         if message.get("type") != "user" or not answered(message):
@@ -211,7 +211,7 @@ def _results_behind(messages: Iterable[RawMessage]) -> int:
 
 
 def _decode(raw: bytes) -> Any:
-    """As JavaScript reads it: half a surrogate pair, as cut tool output may hold, is no reason to refuse."""
+    """As JavaScript reads it: half a surrogate pair, as in truncated tool output, is accepted."""
     try:
         return msgspec.json.decode(raw)
     except (msgspec.MsgspecError, UnicodeDecodeError):
@@ -222,11 +222,11 @@ def _refuse(constant: str) -> NoReturn:
     raise ValueError(constant)
 
 
-# --- the end alone: files may be huge --------------------------------------------------------------
+# --- only the end: files can be huge ---------------------------------------------------------------
 
 
 def last_id(path: Path) -> str | None:
-    """The id of the last message that is sent; results that repeat a record are part of that message."""
+    """The id of the last message that is sent; repeated results are part of their message."""
     try:
         found = _end_of_object(path) if path.suffix == ".json" else _end_of_lines(path)
     except (OSError, RecursionError):
@@ -253,7 +253,7 @@ def _end_of_history(path: Path) -> str | None:
 
 
 def _end_of_lines(path: Path) -> str | None:
-    """From the last line back to the first that tells. One that is half written tells nothing."""
+    """The id from the last line that shows it. A half-written line is ignored."""
     opening = False
     with path.open("rb") as file:
         size = file.seek(0, 2)
@@ -262,7 +262,7 @@ def _end_of_lines(path: Path) -> str | None:
                 return None
             record = record_of(line.text or b"")
             if opening and "sessionId" not in record:
-                return None  # taken back to the beginning; behind a header, it is only opened anew
+                return None  # rewound to the beginning; after a header, it is only reopened
             opening = False
             messages = as_table(record.get("$set")).get("messages")
             if "$rewindTo" in record:

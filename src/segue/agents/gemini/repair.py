@@ -1,8 +1,8 @@
 """A new session beside a broken one, with what can be saved of it, in the form that its versions resume.
 
-Sessions of lines are streamed: the file is gone through once for what it amounts to, and once more for the
-messages, a round at a time. A **round** is an answer with what was said back to its calls, or a prompt alone:
-all that has to fit together stands in one. One object is read whole, as Gemini does.
+Sessions of lines are streamed: the file is read once for its outline and a second time for the messages, one
+round at a time. A **round** is an answer with the results of its calls, or a prompt alone: everything that
+has to match is in one round. One object is read as a whole, as Gemini does.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from segue.core.json_values import as_items, as_table, as_text
 from segue.system.files import whole_file, write_whole
 
 SHORT_OUTPUT = 200
-"""Tool output of so many characters is kept when the rest is trimmed."""
+"""Tool output up to this size is kept when the rest is trimmed."""
 _LATER = ("memoryScratchpad",)
 
 
 def repair(stored: StoredSession, new_id: str, options: RepairOptions) -> RepairedCopy:
     if any(files.find_file(stored.home, new_id)):
-        raise Broken(f"a session whose id begins with {new_id[:8]} is there already; take another id")
+        raise Broken(f"a session whose id begins with {new_id[:8]} already exists; use another id")
     target, marks = new_session(stored.path, new_id, stored.path.suffix)
     repairs = Repairs()
     try:
@@ -68,7 +68,7 @@ def _lines(stored: StoredSession, target: Path, marks: Any, options: RepairOptio
 
 
 def _shaped(messages: Iterable[RawMessage], options: RepairOptions, repairs: Repairs) -> Iterator[RawMessage]:
-    """A round at a time, each with the prompt behind it: what is missing between them is put there."""
+    """The messages in the form of lines. Each round is shaped with the next prompt, to fill gaps between."""
     before: list[RawMessage] = []
     for one in _rounds(messages):
         now = _repaired(one, options, repairs)
@@ -87,7 +87,7 @@ def _object(
     if history is not None:
         header, messages = history.header, history.messages
     elif stored.path.stat().st_size > WHOLE_BYTES:
-        raise Broken(f"the session is one object of over {WHOLE_BYTES >> 20} MB")
+        raise Broken(f"the session is one object of more than {WHOLE_BYTES >> 20} MB")
     else:
         header, messages = salvage(stored.path.read_bytes())
         repairs["damaged"] = 1
@@ -112,16 +112,16 @@ def _header(old: dict[str, Any], stored: StoredSession) -> dict[str, Any]:
 def _since(file: IO[bytes], options: RepairOptions) -> str | None:
     if options.since is None:
         return None
-    found = walk.id_at(file, *_number(options.since))
-    if found is None:
+    message = walk.id_at(file, *_number(options.since))
+    if message is None:
         raise Broken(f"there is no message at {options.since}")
-    return found
+    return message
 
 
 def _number(place: str) -> tuple[int, int]:
     start, _, n = place.partition(".")
     if not (start.isdigit() and n.isdigit()):
-        raise Broken(f"{place} is no place in the session")
+        raise Broken(f"{place} is not a place in the session")
     return int(start), int(n)
 
 
@@ -136,7 +136,7 @@ def _chosen(refs: dict[str, walk.Ref], since: str | None, repairs: Repairs) -> l
 
 
 def _from_prompt(messages: Iterable[RawMessage], wanted: bool, repairs: Repairs) -> Iterator[RawMessage]:
-    """From the first words of the user's on, where the beginning was left out."""
+    """The messages from the first prompt on, if the beginning is left out (``wanted``)."""
 
     def early(message: RawMessage) -> bool:
         repairs["before"] += not is_prompt(message)
@@ -148,7 +148,7 @@ def _from_prompt(messages: Iterable[RawMessage], wanted: bool, repairs: Repairs)
 
 def _refuse_nothing(said: int) -> None:
     if not said:
-        raise Broken("nothing was said in what could be read of the session")
+        raise Broken("the readable part of the session has no messages")
 
 
 def _line(record: dict[str, Any]) -> bytes:
@@ -170,7 +170,7 @@ def _rounds(messages: Iterable[RawMessage]) -> Iterator[list[RawMessage]]:
 
 
 def _repaired(messages: list[RawMessage], options: RepairOptions, repairs: Repairs) -> list[RawMessage]:
-    """One round."""
+    """One round, repaired."""
     first = messages[0]
     made = {as_text(call.get("id")): call for call in _made(first)}
     if first.get("type") == "gemini" and not made and not _says(first):
@@ -178,7 +178,7 @@ def _repaired(messages: list[RawMessage], options: RepairOptions, repairs: Repai
         messages = messages[1:]
     kept = [one for message in messages if (one := _with_own(message, made, repairs)) is not None]
     kept = _closed(kept, made, repairs)
-    # an output that has a message of its own is repairs there
+    # an output that has its own message is counted there
     beside = Repairs() if any(map(answered, kept)) else repairs
     return [_lightened(message, options, repairs, beside) for message in kept]
 
@@ -195,7 +195,7 @@ def _says(message: RawMessage) -> bool:
 
 
 def _with_own(message: RawMessage, made: dict[str, Any], repairs: Repairs) -> RawMessage | None:
-    """Without results of calls that nobody made."""
+    """The message without results of unknown calls; None if nothing remains."""
     if message.get("type") != "user" or not answered(message):
         return message
     own = [part for part in raw_parts(message) if "functionResponse" not in part or answer_id(part) in made]
@@ -206,7 +206,7 @@ def _with_own(message: RawMessage, made: dict[str, Any], repairs: Repairs) -> Ra
 
 
 def _closed(messages: list[RawMessage], made: dict[str, Any], repairs: Repairs) -> list[RawMessage]:
-    """With a result for each call that has none: where the results of its neighbours are."""
+    """The round with a result for each call that has none, placed beside the other results."""
     if not made:
         return messages
     first, *rest = messages
@@ -236,11 +236,11 @@ def _no_result(key: str, call: dict[str, Any]) -> RawPart:
     }
 
 
-# --- weight ----------------------------------------------------------------------------------------
+# --- size ------------------------------------------------------------------------------------------
 
 
 def _lightened(message: RawMessage, options: RepairOptions, repairs: Repairs, beside: Repairs) -> RawMessage:
-    """Without images that are too large and, where it is wanted, without any and without tool output."""
+    """The message without images that are too large or, if requested, without images and tool output."""
     changed = dict(message)
     if isinstance(message.get("content"), list):
         changed["content"] = _lighter(message["content"], options, repairs)
@@ -266,7 +266,7 @@ def _lighter(content: list[Any], options: RepairOptions, repairs: Repairs) -> li
 
 def _part(part: RawPart, options: RepairOptions, repairs: Repairs) -> RawPart:
     data = as_text(as_table(part.get("inlineData")).get("data"))
-    if data and (options.trim or len(data) > options.image_bytes):  # in bytes of the file, as it is checked
+    if data and (options.trim or len(data) > options.image_bytes):  # in bytes of the file, like the check
         repairs["images"] += 1
         return {"text": IMAGE_LEFT_OUT.format(len(data))}
     answer = as_table(part.get("functionResponse"))

@@ -1,11 +1,11 @@
-"""What a session file is made of: a header, messages, their parts.
+"""The contents of a session file as types: a header, messages, their parts.
 
-A file is read as types, which is fast and passes over most of it; where fields have other types than they
-should, of whatever fits. To be written again, a message is read as a table, with all it has (see ``forms``).
+Decoding into types is fast and skips most of a file; if fields have unexpected types, only what fits is used.
+To be written again, a message is read as a table with all its fields (see ``forms``).
 
 A message is ``{id, timestamp, type, content, …}``; ``type`` is ``user``, ``gemini``, or one that is never
-sent to the model. ``content`` is text or a list of parts. A tool's call stands in the content as a part, or
-beside it in ``toolCalls`` together with its result.
+sent to the model. ``content`` is text or a list of parts. A tool's call is a part of the content, or beside
+it in ``toolCalls`` together with its result.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ RawPart = dict[str, Any]
 SNAPSHOT = "<state_snapshot>"
 """How a summary begins."""
 THANKS = "Got it. Thanks for the additional context!"
-"""What Gemini lets the model say behind a summary it has made of what came before."""
+"""The answer that Gemini inserts in the model's name after a summary."""
 INTERRUPTED = "[The previous response was interrupted before it completed.]"
 _CONTEXTS = ("<session_context>", "<hook_context>")
 _COMMANDS = ("/", "?")
@@ -79,7 +79,7 @@ class Tokens(msgspec.Struct, frozen=True):
 
 
 class ToolCall(msgspec.Struct, frozen=True):
-    """A call with its result, beside the words."""
+    """A call with its result, beside the text."""
 
     id: str | None = None
     name: str | None = None
@@ -100,7 +100,7 @@ class Message(msgspec.Struct, frozen=True):
 
 
 class Header(msgspec.Struct, frozen=True):
-    """What a header line says, or what a patch (``$set``) changes of it; the older form is one of these."""
+    """A header line, or a patch (``$set``) of it; a file of the older form is one of these."""
 
     sessionId: str | None = None  # noqa: N815
     startTime: str | None = None  # noqa: N815
@@ -113,12 +113,12 @@ class Header(msgspec.Struct, frozen=True):
 
     @property
     def opens(self) -> bool:
-        """A header line: a session begins here, or is opened anew."""
+        """A header line: a session begins here, or is reopened."""
         return self.startTime is not None
 
 
 class Rewind(msgspec.Struct, frozen=True):
-    """Takes back a message and all after it."""
+    """Removes a message and all after it."""
 
     to: str
 
@@ -131,7 +131,7 @@ Line = Message | Header | Rewind | Unknown
 
 
 class _Line(msgspec.Struct, frozen=True):
-    """Which of them it is; ``Message`` and ``Header`` are decoded of the same bytes."""
+    """Decides which of them it is; ``Message`` and ``Header`` are decoded from the same bytes."""
 
     id: str | None = None
     sessionId: str | None = None  # noqa: N815
@@ -155,7 +155,7 @@ class _Security(msgspec.Struct, frozen=True):
 
 
 class Settings(msgspec.Struct, frozen=True):
-    """``settings.json``, as far as it chooses how to log in."""
+    """``settings.json``: only what selects how to log in."""
 
     security: _Security = _Security()
     older: str | None = msgspec.field(default=None, name="selectedAuthType")
@@ -187,7 +187,7 @@ def line_of(raw: bytes) -> Line:
 
 
 def object_of(raw: bytes) -> Header:
-    """The whole of the older form."""
+    """A whole file of the older form."""
     try:
         return _header.decode(raw)
     except (msgspec.MsgspecError, UnicodeDecodeError):
@@ -195,7 +195,7 @@ def object_of(raw: bytes) -> Header:
 
 
 def is_touch(raw: bytes) -> bool:
-    """Every second line says nothing but when the session was written to."""
+    """Whether a line only contains the time of a change; every second line does."""
     return len(raw) <= _TOUCH_BYTES and raw.startswith(_TOUCH)
 
 
@@ -214,12 +214,12 @@ def words_of(parts: list[Part]) -> str:
 
 
 def is_context_text(words: str) -> bool:
-    """What Gemini itself opens a session with; it makes it anew with every start."""
+    """Whether it is the context with which Gemini begins a session, made new with every start."""
     return words.lstrip(BLANK).startswith(_CONTEXTS)
 
 
 def is_command_text(words: str) -> bool:
-    """Words that Gemini takes for a command of its own and leaves out when it resumes."""
+    """Whether Gemini reads a text as one of its own commands and leaves it out when it resumes."""
     return words.lstrip(BLANK).startswith(_COMMANDS)
 
 
@@ -227,7 +227,7 @@ def all_context(messages: Iterable[Message]) -> bool:
     return all(one.type == "user" and is_context_text(words_of(part_list(one.content))) for one in messages)
 
 
-# --- the same, of whatever fits --------------------------------------------------------------------
+# --- reading what fits -----------------------------------------------------------------------------
 
 
 def _plain(raw: bytes) -> Any:
@@ -235,7 +235,7 @@ def _plain(raw: bytes) -> Any:
 
 
 def clean(value: Any, raw: bytes) -> Any:
-    """Text that can be written anywhere: half of a surrogate pair, which only an escape can be, cannot."""
+    """The value without halves of surrogate pairs, which can only be written as escapes."""
     if b"\\ud" not in raw and b"\\uD" not in raw:
         return value
     return json.loads(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
@@ -294,12 +294,12 @@ def _as_content(content: Any) -> list[Part | str]:
 def _as_part(part: RawPart) -> Part:
     call, answer = as_table(part.get("functionCall")), as_table(part.get("functionResponse"))
     data = as_text(as_table(part.get("inlineData")).get("data"))
-    told = (as_text(answer.get("id")), as_text(answer.get("name")), answer.get("response"))
+    fields = (as_text(answer.get("id")), as_text(answer.get("name")), answer.get("response"))
     return Part(
         text=as_text(part.get("text")),
         thought=part.get("thought"),
         functionCall=Call(**_as_call(call)) if call else None,
-        functionResponse=Response(*told) if answer else None,
+        functionResponse=Response(*fields) if answer else None,
         inlineData=Inline(msgspec.Raw(b'"' + b" " * len(data) + b'"')) if data else None,
     )
 

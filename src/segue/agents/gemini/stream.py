@@ -1,6 +1,6 @@
 """Gemini's ``stream-json`` output, line by line, as events.
 
-The assistant speaks in fragments only (``delta``), and usage comes once, at the end, as a sum.
+The assistant's text comes only in fragments (``delta``), and usage comes once, at the end, as a sum.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from segue.agents.decoding import DAMAGE
 from segue.core import events as ev
 
 _REFUSALS = frozenset({"policy_violation", "tool_not_registered"})
-"""Error types of a call that never ran: forbidden, or not offered to the model at all."""
+"""Error types of a call that never ran: it was denied, or the tool was not offered to the model."""
 
 
 class _Error(msgspec.Struct, frozen=True):
@@ -47,7 +47,7 @@ class _Counts(msgspec.Struct, frozen=True):
 
 
 class Stats(_Counts, frozen=True):
-    """What the result says that the run used, all in all and by model."""
+    """The usage of the run according to its result, in total and by model."""
 
     models: dict[str, _Counts] = {}
 
@@ -82,7 +82,7 @@ def _events(record: _Line, line: bytes) -> Sequence[ev.Event]:
 
 
 def _message(record: _Line) -> Sequence[ev.Event]:
-    """What the assistant says; the echo of the user's message says nothing new."""
+    """The assistant's text; the echo of the user's message is skipped."""
     if record.role != "assistant" or not record.content:
         return ()
     return (ev.TextDelta(record.content) if record.delta else ev.Text(record.content),)

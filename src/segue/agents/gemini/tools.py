@@ -1,6 +1,6 @@
 """The tools of Gemini CLI by name, and which parts of a request change the set of tools that the model sees.
 
-Measured: what would need to be asked about is not even shown where nobody can be asked. So nearly everything
+Measured: a tool that needs a confirmation is not in the prompt if nobody can be asked. So nearly everything
 that is allowed or denied by name, and the postures ``edit`` and ``full``, change the prompt.
 """
 
@@ -15,7 +15,7 @@ _SHOWN = frozenset(
     {"glob", "google_web_search", "grep_search", "invoke_agent", "list_directory", "read_file"}
     | {"search_file_content", "update_topic"}
 )
-"""What the model is shown without being allowed anything."""
+"""What the model sees if nothing is allowed."""
 
 _BOTH = (
     *("activate_skill", "ask_user", "cli_help", "codebase_investigator", "enter_plan_mode", "exit_plan_mode"),
@@ -47,7 +47,7 @@ NEW = Tools(
     others=r"mcp_\*|mcp_[A-Za-z0-9.:-][\w.:-]*_([\w.:-]+|\*)|discovered_tool_.+",
     elsewhere=_ELSEWHERE,
 )
-"""Of the versions that read policies."""
+"""For versions that read policies."""
 OLD = Tools(
     names=tuple(sorted((*_BOTH, "save_memory"))),
     narrowed=(_SHELL,),
@@ -61,8 +61,8 @@ def offers(request: Request) -> tuple[str, ...]:
         return ("with everything", *_without(request))
     shown = _SHOWN | (_EDITING if request.permission == "edit" else frozenset())
     edits = ("with edits",) if request.permission == "edit" else ()
-    wished = {tool.partition("(")[0] for tool in request.allow_tools if request.permission != "read"}
-    return (*edits, *(f"with {tool}" for tool in sorted(wished - shown)), *_without(request))
+    allowed = {tool.partition("(")[0] for tool in request.allow_tools if request.permission != "read"}
+    return (*edits, *(f"with {tool}" for tool in sorted(allowed - shown)), *_without(request))
 
 
 def _without(request: Request) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""What a Gemini run amounts to: its answer or the kind of its failure, its usage, what it left on disk."""
+"""The result of a Gemini run: its answer or the kind of its failure, its usage, what it left on disk."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ WHOLE_BYTES = 64 * 1024 * 1024
 
 
 def evidence(request: Request, place: RunPlace, home: Path, reading: TurnState) -> dict[str, Any]:
-    """Where the session is, and what each model request of this run used, the last one last."""
+    """Where the session is, and the usage of each model request of this run, the last one last."""
     session = reading.session_id or request.start.session
     if not session:
         return {}
@@ -66,7 +66,7 @@ def _usage_of(tokens: Tokens) -> Usage:
 
 
 def _messages(file: Path) -> list[Message]:
-    """Of a session of lines, the newest."""
+    """The messages of a session; only the newest, if it has lines."""
     try:
         if file.suffix == ".json":
             return (object_of(file.read_bytes()).messages or []) if file.stat().st_size <= WHOLE_BYTES else []
@@ -90,7 +90,7 @@ def _since(message: Message, place: RunPlace) -> bool:
 
 
 def _drop_stub(files: list[Path], session: str, started_ms: int) -> None:
-    """Remove the empty twin that this run's resume left beside the session's file, and no other."""
+    """Remove only the empty twin that this run's resume left beside the session's file."""
     for file in files:
         others = [other for other in files if other.parent == file.parent and other != file]
         if others and _is_new(file, started_ms) and is_stub(file, session):
@@ -105,10 +105,10 @@ def _is_new(file: Path, started_ms: int) -> bool:
 
 
 _STATUSES = {status % 256: status for status in (400, 401, 403, 404, 408, 413, 429, 500, 502, 503, 504, 529)}
-"""Gemini exits with the HTTP status behind a failure, cut to eight bits."""
+"""Gemini exits with the HTTP status of a failure, reduced to eight bits."""
 
 _LOGIN, _INPUT, _TURNS, _UNTRUSTED = 41, 42, 53, 55
-"""Exit codes of its own."""
+"""Gemini's own exit codes."""
 
 _CODE_IN_BODY = re.compile(r'"code":\s*(\d{3})\b')
 _CODE_ON_STDERR = re.compile(r"^\s+(?:status|code): (\d{3}),?$", re.M)
@@ -152,7 +152,7 @@ def _failure(ended: Ended, raw: dict[str, Any]) -> Failure | None:
         and reading.session_id != str(start.session).lower()
     ):
         return Failure(
-            "session_rejected", "Gemini answered in another session than the one asked for", "not_found"
+            "session_rejected", "Gemini answered in another session than the requested one", "not_found"
         )
     if reading.end is None:
         return _without_result(ended)
@@ -163,7 +163,7 @@ def _failure(ended: Ended, raw: dict[str, Any]) -> Failure | None:
 
 
 def _silence(raw: dict[str, Any], silent: Failure) -> Failure:
-    """A "success" without an answer: what will not fit, by Gemini's own estimate, is not even sent."""
+    """A "success" without an answer: Gemini does not send what it estimates to be too long."""
     if _stats(raw).input_tokens == 0:
         return Failure(
             "context_exceeded", "Gemini sent nothing: the conversation does not fit the model's window"
@@ -173,7 +173,7 @@ def _silence(raw: dict[str, Any], silent: Failure) -> Failure:
 
 def _from_result(ended: Ended, raw: dict[str, Any], message: str) -> Failure:
     if ended.exit.code == _TURNS or _type(raw) == "FatalTurnLimitedError":
-        return Failure("timeout", "Gemini stopped at the limit of turns that its settings give")
+        return Failure("timeout", "Gemini stopped at the turn limit in its settings")
     if ended.exit.code == _LOGIN or _type(raw) == "FatalAuthenticationError":
         return Failure("auth", message)
     status = _status(ended.exit, message)
@@ -186,7 +186,7 @@ def _from_result(ended: Ended, raw: dict[str, Any], message: str) -> Failure:
 
 
 def _without_result(ended: Ended) -> Failure:
-    """Gemini fell before it could report: only stderr and the exit code are left."""
+    """Gemini ended without a result: only stderr and the exit code are known."""
     code, stderr = ended.exit.code, _ANSI.sub("", ended.exit.stderr)
     refusal = _REFUSED.search(stderr)
     if code == _INPUT and refusal is not None:
@@ -194,13 +194,13 @@ def _without_result(ended: Ended) -> Failure:
     if code == _LOGIN:
         return Failure("auth", _sentence(stderr, "auth|key|credential|login") or last_line(stderr))
     if code == _UNTRUSTED:
-        way_out = "run gemini there once and trust it, or trust it for one turn with: -- --skip-trust"
-        return Failure("untrusted", f"Gemini does not trust {ended.request.cwd}: {way_out}")
+        advice = "run gemini there once and trust it, or trust it for one turn with: -- --skip-trust"
+        return Failure("untrusted", f"Gemini does not trust {ended.request.cwd}: {advice}")
     return fallen(Exit(code, ended.exit.ended_by, stderr), "Gemini")
 
 
 def _reason(ended: Ended) -> Reason:
-    """Gemini says "not found" for all of these; the disk knows better."""
+    """Gemini says "not found" for all of these; the files show the real reason."""
     if ended.request.start.mode != "resume":
         return "unknown"
     reasons: dict[str | None, Reason] = {"here": "corrupt", "elsewhere": "wrong_cwd", "nowhere": "not_found"}
@@ -208,7 +208,7 @@ def _reason(ended: Ended) -> Reason:
 
 
 def _status(ended: Exit, message: str) -> int | None:
-    """From the provider's own words, else the exit code, else the error that Gemini dumps to stderr."""
+    """From the provider's message, else the exit code, else the error that Gemini prints on stderr."""
     in_body = _CODE_IN_BODY.search(message)
     if in_body is not None:
         return int(in_body[1])
@@ -219,7 +219,7 @@ def _status(ended: Exit, message: str) -> int | None:
 
 
 def _kind_in_words(message: str) -> Kind | None:
-    """The text of a failed result: Gemini's own words about it, never the assistant's."""
+    """The kind of failure by the text of a failed result: Gemini's own words, never the assistant's."""
     if _LIMIT.search(message):
         return "rate_limited"
     return "network" if _NETWORK.search(message) else None
@@ -231,7 +231,7 @@ def _until(message: str, now_ms: int) -> int | None:
 
 
 def _usage(raw: dict[str, Any], requests: tuple[Usage, ...]) -> Usage:
-    """The run's sum, side requests included; what only ``total_tokens`` counts are thoughts: output."""
+    """The run's sum, with side requests; what only ``total_tokens`` counts is thinking, so it is output."""
     stats = _stats(raw)
     prompt, total = stats.input_tokens, stats.total_tokens
     if prompt is None:
@@ -241,13 +241,13 @@ def _usage(raw: dict[str, Any], requests: tuple[Usage, ...]) -> Usage:
 
 
 def _turns(stats: Stats, requests: tuple[Usage, ...]) -> int | None:
-    """How often the model was asked: what the disk shows, where that is all of what was counted."""
+    """The number of requests in the session file, if their sum is what Gemini counted; else None."""
     counted = {stats.input_tokens, *(counts.input_tokens for counts in stats.models.values())}
     return len(requests) or None if sum(requests, Usage()).prompt in counted else None
 
 
 def _model(raw: dict[str, Any], ended: Ended) -> str | None:
-    """The model that did the work: the one that was announced, or behind an alias the one that read most."""
+    """The model that did the work: the announced one or, if that is an alias, the one with most input."""
     models, announced = _stats(raw).models, ended.reading.model
     if announced in models or not models:
         return announced

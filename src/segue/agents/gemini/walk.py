@@ -1,9 +1,9 @@
-"""Both ways through a session, forwards as it was written and backwards as what it amounts to.
+"""Reads a session forwards, as it was written, and backwards, as its current messages.
 
-A message is written again when its calls have results (same id, next to each other), and a resume of the
-bare CLI writes all of them again. Of two entries that say the same, the earlier one counts, both ways; but
-backwards, a list of all messages is where the way ends: what is before it is superseded, save behind a
-summary, where it is what a resume no longer brings back.
+A message is written again when its calls have results (same id, next to each other), and a resume by the CLI
+alone writes all of them again. Of two equal entries the earlier one counts, in both directions. Backwards,
+reading ends at a list of all messages, because it supersedes what is before it, except if the list begins
+with a summary: then the earlier messages are what a resume no longer restores.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from segue.core.json_values import as_items, as_table
 from segue.core.transcript import Entry
 
 _NEAR = 8
-"""A message that is written again has no more lines than this in between."""
+"""The most lines between a message and its repetition."""
 _NOWHERE = -1
 
 
@@ -53,7 +53,7 @@ def forward(file: IO[bytes], start: int) -> Iterator[Record]:
             break
         content, entries = _read(line)
         if isinstance(content, Message):
-            # what seemed an answer without a word was the first half of one that calls tools
+            # what seemed to be an empty answer was the first half of one that calls tools
             yield from _without_blanks(waiting) if content.id == last else waiting
             waiting, last = [], content.id or ""
         unknown = bool(start) and isinstance(content, Header)
@@ -88,9 +88,9 @@ def _without_blanks(records: Sequence[Record]) -> Iterator[Record]:
 
 
 def _read(line: Line) -> tuple[schema.Line | None, list[Entry]]:
-    """What a line holds; nothing, where it only says when the session was written to or cannot be read."""
+    """The content and the entries of a line; None if it only has a time or cannot be read."""
     if line.text is None:
-        return None, [damaged(line.start, f"a line of over {LONGEST >> 20} MB")]
+        return None, [damaged(line.start, f"a line of more than {LONGEST >> 20} MB")]
     if is_touch(line.text):
         return None, []
     try:
@@ -108,14 +108,14 @@ def backward(file: IO[bytes], end: int | None) -> Iterator[Record]:
     shown: set[str] = set()
     now = _at(file, end)
     held_back = [Record(_NOWHERE, _NOWHERE, now.behind)]
-    for record, is_message in _standing(file, end, now):
+    for record, is_message in _current(file, end, now):
         if is_message:
             keys = {_key(one) for one in record.entries if one.native}
             for newer in held_back:
-                left = [one for one in newer.entries if _key(one) not in keys]
-                shown.update(one.native for one in left if one.native)
-                if left and newer.start != _NOWHERE:
-                    yield Record(newer.start, newer.next, left)
+                kept = [one for one in newer.entries if _key(one) not in keys]
+                shown.update(one.native for one in kept if one.native)
+                if kept and newer.start != _NOWHERE:
+                    yield Record(newer.start, newer.next, kept)
             held_back = [Record(record.start, record.next, _once(record.entries, shown))]
         else:
             held_back.append(record)
@@ -123,7 +123,7 @@ def backward(file: IO[bytes], end: int | None) -> Iterator[Record]:
 
 
 def _once(entries: Sequence[Entry], shown: set[str]) -> list[Entry]:
-    """Without what was said anew later on, and without what the same list says twice."""
+    """The entries without those that are repeated later, and without duplicates."""
     kept: dict[str, Entry] = {}
     for entry in entries:
         if entry.native not in shown:
@@ -131,14 +131,14 @@ def _once(entries: Sequence[Entry], shown: set[str]) -> list[Entry]:
     return list(kept.values())
 
 
-def _standing(file: IO[bytes], end: int | None, now: _Now) -> Iterator[tuple[Record, bool]]:
-    """What was not taken back and not superseded, with whether it may repeat or replace others."""
+def _current(file: IO[bytes], end: int | None, now: _Now) -> Iterator[tuple[Record, bool]]:
+    """The records that were neither rewound nor superseded, and whether each may repeat or replace others."""
     opening: Record | None = None
     for line in () if now.ended else backwards(file, end):
         content, entries = _read(line)
         if opening is not None:
             if not (isinstance(content, Header) and content.opens):
-                return  # taken back to the beginning; behind a header, it is only opened anew
+                return  # rewound to the beginning; after a header, it is only reopened
             if line.start == 0:
                 yield opening, True
             opening = None
@@ -163,13 +163,13 @@ def _standing(file: IO[bytes], end: int | None, now: _Now) -> Iterator[tuple[Rec
 
 
 class _Now:
-    """What is known on the way back: what all was taken back to, and whether a resume still has it."""
+    """What is known when reading backwards: the target of a rewind, and whether a resume restores entries."""
 
     def __init__(self, target: str = "", ended: bool = False, restored: bool = True) -> None:
         self.target, self.ended, self.restored = target, ended, restored
         self.last: str | None = ""
         self.behind: list[Entry] = []
-        """What stands where the way begins: it may replace what comes before."""
+        """The entries where reading begins: they may replace earlier ones."""
 
     def message(self, message: Message, entries: list[Entry]) -> list[Entry]:
         again, self.last = message.id == self.last, message.id
@@ -180,7 +180,7 @@ class _Now:
 
 
 def _at(file: IO[bytes], end: int | None) -> _Now:
-    """What is said where the way begins."""
+    """The state at the place where reading begins."""
     near = islice(forwards(file, end), _NEAR) if end is not None else ()
     line = next((line for line in near if line.text is None or not is_touch(line.text)), None)
     content, entries = _read(line) if line is not None else (None, [])
@@ -197,7 +197,7 @@ def _at(file: IO[bytes], end: int | None) -> _Now:
 
 
 def _before(messages: list[Message], target: str) -> list[Message]:
-    """Where the message is not there, Gemini takes back everything."""
+    """The messages before the target. If it does not exist, Gemini removes everything."""
     return messages[: next((at for at, one in enumerate(messages) if one.id == target), 0)]
 
 
@@ -205,10 +205,10 @@ def _before(messages: list[Message], target: str) -> list[Message]:
 
 
 def object_records(path: Path) -> list[Record]:
-    """All messages, counted instead of measured; of a file that was cut off, those that are whole."""
+    """All messages; their places are numbers, not bytes. If the file was cut off, the complete ones."""
     try:
         if path.stat().st_size > WHOLE_BYTES:
-            return [_trouble(0, f"a file of over {WHOLE_BYTES >> 20} MB in one object")]
+            return [_trouble(0, f"a file of more than {WHOLE_BYTES >> 20} MB in one object")]
         raw = path.read_bytes()
     except OSError as error:
         return [unreadable(0, error)]
@@ -224,18 +224,18 @@ def _trouble(at: int, why: str) -> Record:
     return Record(at, at, (damaged(at, why),))
 
 
-# --- where the messages stand ----------------------------------------------------------------------
+# --- where the messages are ------------------------------------------------------------------------
 
 
 class Ref(NamedTuple):
     start: int
     """Where its line starts."""
     at: int | None
-    """Which of the line's list; None: the line itself."""
+    """Its index in the line's list; None: it is the line itself."""
 
 
 class Outline(Fold[Ref]):
-    """Which messages a file amounts to, without holding them; and the header's fields."""
+    """Where a file's current messages are, without loading them, and the header's fields."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -274,7 +274,7 @@ _patch = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 def _fields(raw: bytes) -> dict[str, Any]:
-    """All of a header or a patch but its messages, which may be many."""
+    """The fields of a header or a patch without its messages, which can be many."""
     try:
         fields = _patch.decode(raw)
         fields = _patch.decode(fields["$set"]) if "$set" in fields else fields

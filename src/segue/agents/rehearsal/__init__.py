@@ -9,6 +9,6 @@ VARIABLES = AgentVariables()
 
 
 def default_home(env: Mapping[str, str]) -> Path:
-    """The same rule as the agent's own, restated so that calling it does not load it."""
+    """The same rule as the agent's own, repeated here so that the agent need not be loaded."""
     data = env.get("XDG_DATA_HOME") or f"{env.get('HOME') or '.'}/.local/share"
     return Path(env.get("REHEARSAL_HOME") or Path(data) / "segue-rehearsal")

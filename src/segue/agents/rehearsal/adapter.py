@@ -50,7 +50,7 @@ _CAPABILITIES = Capabilities(
 FACTS = AgentFacts(
     name="rehearsal",
     label="Rehearsal",
-    # ``-P``: a file in the working directory must not pass for one of Python's own modules.
+    # ``-P``: a file in the working directory must not be imported as one of Python's own modules.
     builtin=(sys.executable, "-P", "-m", "segue.rehearsal.agent"),
     install="pip install segue",
     owned_args=frozenset(
@@ -94,7 +94,7 @@ class Rehearsal:
         if not request.prompt.strip():
             raise Misuse("the rehearsal agent needs a prompt")
         if request.budget_usd is not None:
-            raise Misuse("the rehearsal agent takes no budget; leave out --budget")
+            raise Misuse("the rehearsal agent does not support --budget; leave it out")
         files: dict[Path, str] = {}
         argv = [*runtime.command, "--input=jsonl", *_start(request), *_options(request)]
         if request.system_prompt is not None:
@@ -116,7 +116,7 @@ class Rehearsal:
         return msgspec.json.encode({"type": "answer", "id": event.id, **msgspec.to_builtins(answer)}) + b"\n"
 
     def evidence(self, request: Request, place: RunPlace, home: Path, reading: TurnState) -> Evidence:
-        """Whether the session that was announced is on disk."""
+        """Whether the announced session is on disk."""
         session = reading.session_id
         return {"session_exists": session is not None and (home / "sessions" / f"{session}.jsonl").is_file()}
 
@@ -124,8 +124,8 @@ class Rehearsal:
         return stream.conclude(ended)
 
     def rehearse(self, model: ModelAddress, home: Path) -> Pointing | None:
-        told = {"REHEARSAL_SCENARIO": str(model.scenario)} if model.scenario is not None else {}
-        return Pointing(env={**self.home_env(home), **told}, asks_model=False)
+        scenario = {"REHEARSAL_SCENARIO": str(model.scenario)} if model.scenario is not None else {}
+        return Pointing(env={**self.home_env(home), **scenario}, asks_model=False)
 
 
 def _start(request: Request) -> list[str]:

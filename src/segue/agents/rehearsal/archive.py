@@ -1,9 +1,8 @@
-"""The rehearsal agent's sessions on disk: listed, read, repaired, removed. There is no index beside them."""
+"""The rehearsal agent's sessions on disk: listed, read, repaired, removed. They have no index."""
 
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -24,6 +23,7 @@ from segue.agents.decoding import DAMAGE
 from segue.agents.jsonl import JsonlArchive, forwards
 from segue.agents.rehearsal import format as session_format
 from segue.agents.rehearsal.format import Line, read_line
+from segue.agents.repair_words import INTERRUPTED, OUTPUT_LEFT_OUT, Repairs, in_words
 from segue.agents.windows import brief_of, read_ends, unreadable_brief, windows_of
 from segue.core.errors import Broken
 from segue.core.transcript import Brief, Entry
@@ -46,16 +46,16 @@ def decoded(text: bytes) -> Line | None:
 
 class RehearsalArchive(JsonlArchive):
     window_rules = WindowRules(reserved=0, compacts_at=None, window=200_000)
-    """The window of ``segue.rehearsal.agent.tools``, restated so that looking does not load the agent."""
+    """The window of ``segue.rehearsal.agent.tools``, repeated here so that the agent need not be loaded."""
 
     def stored(self, home: Path) -> Iterator[StoredSession]:
         try:
             with os.scandir(home / "sessions") as listing:
                 for item in listing:
                     if item.name.endswith(".jsonl") and not item.name.startswith("."):
-                        found = session_format.stored_file(home, Path(item.path))
-                        if found is not None:
-                            yield found
+                        stored = session_format.stored_file(home, Path(item.path))
+                        if stored is not None:
+                            yield stored
         except OSError:
             return
 
@@ -138,44 +138,32 @@ def _entry(line: Line, start: int) -> Entry:
 
 def remove(stored: StoredSession) -> None:
     if not stored.path.parent.resolve().is_relative_to(stored.home.resolve()):
-        raise Broken(f"{stored.path} lies outside of its home: it is left alone")
+        raise Broken(f"{stored.path} is outside its home and is not deleted")
     for path in (stored.path, stored.path.with_suffix(".lock")):
         with suppress(FileNotFoundError):
             path.unlink()
 
 
-INTERRUPTED = "The tool was interrupted; whether it did its work is not known."
-TRIMMED = "[output left out: {} characters]"
-_DONE = {
-    "damaged": ("a damaged line was dropped", "{} damaged lines were dropped"),
-    "closed": ("a call without a result was closed", "{} calls without a result were closed"),
-    "loose": ("a result without a call was dropped", "{} results without a call were dropped"),
-    "silent": ("an empty answer was dropped", "{} empty answers were dropped"),
-    "trimmed": ("the output of a tool was left out", "the output of {} tools was left out"),
-    "before": ("a message before the place was left out", "{} messages before the place were left out"),
-}
-
-
-def repair(stored: StoredSession, new_id: str, mending: RepairOptions) -> RepairedCopy:
+def repair(stored: StoredSession, new_id: str, options: RepairOptions) -> RepairedCopy:
     target = stored.path.with_name(f"{new_id}.jsonl")
     if target.exists():
-        raise Broken(f"there is already a session {new_id}")
-    done: Counter[str] = Counter()
+        raise Broken(f"a session {new_id} already exists")
+    done = Repairs()
     try:
-        session_format.write_lines(target, _lines(stored, new_id, mending, done))
+        session_format.write_lines(target, _lines(stored, new_id, options, done))
     except OSError as error:
         raise Broken(f"the session cannot be repaired: {error.strerror or error}") from error
-    return RepairedCopy(session=new_id, path=target, done=tuple(_told(done)))
+    return RepairedCopy(session=new_id, path=target, done=in_words(done))
 
 
-def _lines(stored: StoredSession, new_id: str, mending: RepairOptions, done: Counter[str]) -> Iterator[bytes]:
-    since = _since(mending)
+def _lines(stored: StoredSession, new_id: str, options: RepairOptions, done: Repairs) -> Iterator[bytes]:
+    since = _since(options)
     with stored.path.open("rb") as file:
         lines = forwards(file)
         head = next(lines, None)
         header = _whole(head.text) if head is not None and head.text is not None else None
         if head is None or head.text is None or header is None or header.type != "session":
-            raise Broken("its header is damaged: nothing of it can be saved")
+            raise Broken("its header is damaged: nothing can be saved")
         yield session_format.renamed(head.text, id=new_id, parent=stored.id)
         waiting: list[Line] = []
         started = not since
@@ -188,14 +176,14 @@ def _lines(stored: StoredSession, new_id: str, mending: RepairOptions, done: Cou
             if not started:
                 done["before"] += 1
                 continue
-            yield from _kept(line, place.text or b"", waiting, mending, done)
+            yield from _kept(line, place.text or b"", waiting, options, done)
         yield from _closed(waiting, done)
     if not started:
-        raise Broken("nothing was said by the user after that place")
+        raise Broken("it has no prompt after that place")
 
 
 def _whole(text: bytes) -> Line | None:
-    """A line that can be read, all of it."""
+    """The line, if it can be decoded completely."""
     try:
         msgspec.json.decode(text)
     except DAMAGE:
@@ -203,36 +191,37 @@ def _whole(text: bytes) -> Line | None:
     return decoded(text)
 
 
-def _since(mending: RepairOptions) -> int:
-    place = (mending.since or "0").partition(".")[0]
+def _since(options: RepairOptions) -> int:
+    place = (options.since or "0").partition(".")[0]
     if not place.isdecimal():
-        raise Broken(f"{mending.since} is no place in a session of the rehearsal agent")
+        raise Broken(f"{options.since} is not a place in a session of the rehearsal agent")
     return int(place)
 
 
 def _kept(
-    line: Line, raw: bytes, waiting: list[Line], mending: RepairOptions, done: Counter[str]
+    line: Line, raw: bytes, waiting: list[Line], options: RepairOptions, done: Repairs
 ) -> Iterator[bytes]:
-    """The line, and before it what the calls still wait for when others go on."""
+    """The line to write, preceded by results for calls that are still open when the dialogue continues."""
     if line.kind == "result":
         call = next((one for one in waiting if one.call_id == line.call_id), None)
         if call is None:
-            done["loose"] += 1
+            done["orphans"] += 1
             return
         waiting.remove(call)
-        done["trimmed"] += mending.trim
-        yield session_format.renamed(raw, text=TRIMMED.format(len(line.text))) if mending.trim else raw
+        done["outputs"] += options.trim
+        size = len(line.text.encode("utf-8", "replace"))
+        yield session_format.renamed(raw, text=OUTPUT_LEFT_OUT.format(size)) if options.trim else raw
     elif line.kind == "call":
         waiting.append(line)
         yield raw
     elif line.role == "assistant" and not line.text.strip():
-        done["silent"] += 1
+        done["empty"] += 1
     else:
         yield from _closed(waiting, done)
         yield raw
 
 
-def _closed(waiting: list[Line], done: Counter[str]) -> Iterator[bytes]:
+def _closed(waiting: list[Line], done: Repairs) -> Iterator[bytes]:
     for call in waiting:
         done["closed"] += 1
         yield msgspec.json.encode(
@@ -247,9 +236,3 @@ def _closed(waiting: list[Line], done: Counter[str]) -> Iterator[bytes]:
             }
         )
     waiting.clear()
-
-
-def _told(done: Counter[str]) -> Iterator[str]:
-    for what, (one, many) in _DONE.items():
-        if done[what]:
-            yield one if done[what] == 1 else many.format(done[what])

@@ -1,7 +1,7 @@
 """The rehearsal agent's sessions: ``<home>/sessions/<id>.jsonl``, a header and one line per message.
 
-An anchor is a message's id. The agent cuts a session at an answer by itself, and keeps the ids; where a turn
-was interrupted, the session is copied up to the cut. A last line that was torn by a kill does not count.
+An anchor is a message's id. The agent itself can cut a session at an answer, and keeps the ids; if a turn was
+interrupted, the session is copied up to the cut. A last line that was torn by a kill is ignored.
 """
 
 from __future__ import annotations
@@ -67,20 +67,20 @@ def last_lines(path: Path, size: int) -> tuple[list[bytes], bool]:
 
 
 def messages_in(lines: Sequence[bytes]) -> list[Line]:
-    """The messages behind the last line that is damaged."""
-    found: list[Line] = []
+    """The messages after the last damaged line."""
+    messages: list[Line] = []
     for line in reversed(lines):
         try:
             record = read_line(line)
         except DAMAGE:
             break
         if record.type == "message":
-            found.append(record)
-    return found[::-1]
+            messages.append(record)
+    return messages[::-1]
 
 
 def lines_up_to(lines: Sequence[bytes], anchor: str) -> list[bytes]:
-    """The lines up to and with a message; none when it is not among them."""
+    """The lines up to and including a message; empty if it is not among them."""
     for number, line in enumerate(lines):
         if anchor.encode() in line and read_line(line).id == anchor:
             return list(lines[: number + 1])
@@ -88,12 +88,12 @@ def lines_up_to(lines: Sequence[bytes], anchor: str) -> list[bytes]:
 
 
 def renamed(header: bytes, **fields: Any) -> bytes:
-    """A session's header with other fields."""
+    """A record with some fields replaced."""
     return msgspec.json.encode(msgspec.json.decode(header, type=dict[str, Any]) | fields)
 
 
 def write_lines(path: Path, lines: Iterable[bytes]) -> None:
-    """All of it, or nothing."""
+    """Write all lines or none."""
     with whole_file(path) as file:
         file.writelines(line + b"\n" for line in lines)
 
@@ -129,7 +129,7 @@ class RehearsalFormat:
         return None
 
     def continues(self, stored: StoredSession, anchor: str) -> bool:
-        """Nothing but one turn stands behind the anchor, or nothing at all."""
+        """At most one turn follows the anchor, and nothing else."""
         messages = _newest(stored.path, lambda some: any(message.id == anchor for message in some))
         ids = [message.id for message in messages]
         if anchor not in ids:
@@ -146,7 +146,7 @@ class RehearsalFormat:
 
 
 def stored_file(home: Path, path: Path) -> StoredSession | None:
-    """The session in a file; None where it is gone, or no file."""
+    """The session in a file; None if it is missing or not a file."""
     try:
         status = path.stat()
     except OSError:
@@ -159,7 +159,7 @@ def stored_file(home: Path, path: Path) -> StoredSession | None:
 
 
 def _newest(path: Path, enough: Callable[[list[Line]], bool]) -> list[Line]:
-    """The messages at the end of a session, as many as are enough, in their order."""
+    """The messages at the end of a session, until ``enough`` is satisfied, in their order."""
     size, whole = FIRST_BYTES, False
     messages: list[Line] = []
     while not whole and not enough(messages):

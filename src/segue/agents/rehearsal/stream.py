@@ -1,4 +1,4 @@
-"""The rehearsal agent's output as events, and what a run of it amounts to."""
+"""The rehearsal agent's output as events, and the result of a run."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -56,7 +56,7 @@ def parse(line: bytes) -> Sequence[ev.Event]:
         event = _event(record, line)
     except DAMAGE as error:
         return ev.unknown(line, str(error))
-    return (event,) if event is not None else ev.unknown(line, f"no record of type {record.type} is known")
+    return (event,) if event is not None else ev.unknown(line, f"unknown type {record.type}")
 
 
 def _event(record: _Record, line: bytes) -> ev.Event | None:

@@ -1,4 +1,4 @@
-"""Mistral Vibe, in its two protocols: 3.x, and 2.x which tells the session's id only on disk."""
+"""Mistral Vibe, with its two protocols: 3.x, and 2.x, which shows the session's id only on disk."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 from segue.core.environment import AgentVariables
 
 VARIABLES = AgentVariables(keys=("MISTRAL_API_KEY",), providers=("MISTRAL_", "VIBE_"))
-"""It marks nothing."""
+"""It does not mark its child processes."""
 
 
 def default_home(env: Mapping[str, str]) -> Path:

@@ -1,7 +1,7 @@
 """How Vibe is found and called.
 
-``--trust`` is never passed: it would let the directory's own ``.vibe/config.toml`` grant the agent whatever
-it likes (and, on 2.x, take the place of the user's). Directories the user trusted in Vibe stay trusted.
+``--trust`` is never passed: it would let the directory's own ``.vibe/config.toml`` grant the agent anything
+(and, on 2.x, replace the user's). Directories that the user trusted in Vibe stay trusted.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 PIPE_LIMIT = 1_048_576
 ARGUMENT_LIMIT = 131_071
-"""What the kernel takes as one argument, in bytes."""
+"""The longest argument that the kernel accepts, in bytes."""
 
 
 SECONDS_PER_RETRY = 2.0
@@ -86,12 +86,12 @@ FACTS = AgentFacts(
         )
     ),
     notes=(
-        "without --permission, Vibe 3 reads files and runs commands it takes for harmless (ls, cat, …), but"
-        " accepts no edits as it would by itself; Vibe 2 reads files and runs no command at all",
-        "tools that Vibe's own config.toml sets to permission always run without --permission too",
+        "without --permission, Vibe 3 reads files and runs commands that it considers harmless (ls, cat, …),"
+        " but makes no edits, unlike when it is used alone; Vibe 2 reads files and runs no commands",
+        "tools with permission always in Vibe's own config.toml run without --permission too",
         "in a directory not trusted in Vibe, its AGENTS.md and .vibe/ are not read; trust it there once,"
         " or add: -- --trust",
-        "Vibe 3 goes on with the model a session began with, whatever --model says later",
+        "Vibe 3 continues a session with the model that it began with, whatever --model says later",
     ),
     rank=4,
     variables=VARIABLES,
@@ -112,13 +112,13 @@ class Vibe:
         return ARCHIVE
 
     def runtime(self, command: tuple[str, ...], outputs: Sequence[str]) -> Runtime:
-        said, help_text = outputs
-        found = re.search(r"^vibe (\d+\.\d+\.\d+\S*)", said, re.M)
+        version_text, help_text = outputs
+        match = re.search(r"^vibe (\d+\.\d+\.\d+\S*)", version_text, re.M)
         return Runtime(
             agent=self.facts.name,
-            distribution="mistral-vibe" if found else Path(command[0]).name,
+            distribution="mistral-vibe" if match else Path(command[0]).name,
             command=command,
-            version=found[1] if found else None,
+            version=match[1] if match else None,
             capabilities=_capabilities(help_text),
         )
 
@@ -129,7 +129,7 @@ class Vibe:
         return default_home(env)
 
     def logged_in(self, home: Path, env: Mapping[str, str]) -> bool | None:
-        from segue.agents.vibe import format as session_format  # only the doctor asks
+        from segue.agents.vibe import format as session_format  # only the doctor needs it
 
         return session_format.logged_in(home, env)
 
@@ -160,24 +160,24 @@ class Vibe:
         return b""
 
     def evidence(self, request: Request, place: RunPlace, home: Path, reading: TurnState) -> Evidence:
-        """The 3.x export, or the session directory that 2.x wrote: its id stands nowhere else.
+        """The 3.x export, or the session directory that 2.x wrote: its id is nowhere else.
 
-        A cut of ours that has become a session of Vibe's own is taken away: its list would show it twice.
+        Deletes a cut of ours after Vibe has made its own session from it: Vibe's list would show both.
         """
-        asked, wrote = request.start.session, reading.session_id
+        requested, announced = request.start.session, reading.session_id
         export = run_files.export(place.run_dir)
-        broken_off = wrote is not None and export is None
-        found: Evidence = {
+        interrupted = announced is not None and export is None
+        evidence: Evidence = {
             "export": export,
-            "trace": run_files.trace(home, wrote or "") if broken_off else None,
-            "written": [] if wrote else run_files.written(home, request, place),
-            "asked_exists": run_files.exists(home, asked),
-            "imported": wrote != asked and run_files.imported(home, wrote, asked),
-            "context": run_files.context(home, wrote),
+            "trace": run_files.trace(home, announced or "") if interrupted else None,
+            "written": [] if announced else run_files.written(home, request, place),
+            "asked_exists": run_files.exists(home, requested),
+            "imported": announced != requested and run_files.imported(home, announced, requested),
+            "context": run_files.context(home, announced),
         }
-        if asked is not None and (found["imported"] or found["written"]):
-            folder.discard(home, asked)
-        return found
+        if requested is not None and (evidence["imported"] or evidence["written"]):
+            folder.discard(home, requested)
+        return evidence
 
     def conclude(self, ended: Ended) -> Outcome:
         return verdict.conclude(ended)
@@ -190,7 +190,7 @@ class Vibe:
 
 
 def _capabilities(help_text: str) -> Capabilities:
-    """By what the help names: a version between the measured ones has the protocol whose flags it has."""
+    """From the help text: a version between the measured ones has the protocol whose flags it shows."""
     unified = "--output-dir" in help_text and "--disabled-tools" in help_text
     resume = "--resume" in help_text
     return Capabilities(
@@ -215,38 +215,41 @@ def _capabilities(help_text: str) -> Capabilities:
 
 
 def _refuse(request: Request, can: Capabilities) -> None:
-    """What Vibe cannot do is said before anything starts."""
+    """Raise ``Misuse`` for what Vibe cannot do."""
     if not request.prompt.strip():
-        raise Misuse("Vibe needs a prompt, also when it resumes")
-    size = len(request.prompt.encode())
-    if can.prompt_limit is not None and size > can.prompt_limit:
-        raise Misuse(f"the prompt has {size:,} bytes; this version of Vibe takes {can.prompt_limit:,}")
+        raise Misuse("Vibe needs a prompt, even when it resumes")
+    size, limit = len(request.prompt.encode()), can.prompt_limit
+    if limit is not None and size > limit:
+        raise Misuse(f"the prompt has {size:,} bytes; this version of Vibe accepts at most {limit:,}")
     if request.system_prompt is not None:
-        raise Misuse("Vibe has nothing like --system-prompt-file; put the text into the message")
+        raise Misuse("Vibe does not support --system-prompt-file; put the text into the message")
     if request.max_turns is not None and not can.max_turns:
-        raise Misuse("this version of Vibe cannot do --max-turns")
+        raise Misuse("this version of Vibe does not support --max-turns")
     if request.budget_usd is not None and not can.budget:
-        raise Misuse("this version of Vibe cannot do --budget")
+        raise Misuse("this version of Vibe does not support --budget")
     if not request.save and request.start.mode != "fresh":
-        raise Misuse("Vibe cannot do --no-save when it resumes: without its sessions it finds none")
+        raise Misuse("Vibe does not support --no-save when it resumes: it would not find its sessions")
     if request.start.new_id is not None:
         raise Misuse("Vibe chooses the ids of its sessions itself")
     if request.start.mode == "branch" or (request.start.mode == "fork" and not can.fork):
-        raise Misuse(f"Vibe cannot {request.start.mode} a session by itself")
+        raise Misuse(f"Vibe itself cannot {request.start.mode} a session")
 
 
 def _argument(prompt: str) -> list[str]:
-    """2.x reads no prompt from stdin: it stands on the command line, in a form no option can be read from."""
+    """2.x does not read the prompt from stdin: it is an argument that cannot be read as an option."""
     if "\0" in prompt:
-        raise Misuse("this version of Vibe takes the prompt on the command line, where NUL cannot stand")
+        raise Misuse(
+            "this version of Vibe takes the prompt on the command line, which cannot contain a NUL character"
+        )
     argv = [flag("prompt", prompt)] if prompt.startswith("-") else ["-p", prompt]
     if len(argv[-1].encode()) > ARGUMENT_LIMIT:
-        raise Misuse(f"the prompt is too long for this version of Vibe, which takes {ARGUMENT_LIMIT:,} bytes")
+        limit = f"which accepts at most {ARGUMENT_LIMIT:,} bytes"
+        raise Misuse(f"the prompt is too long for this version of Vibe, {limit}")
     return argv
 
 
 def _start(request: Request) -> list[str]:
-    """On 2.x every resume is a fork: a new id, and the old session stays as it was."""
+    """On 2.x every resume is a fork: it gets a new id, and the old session does not change."""
     if request.start.mode == "fresh":
         return []
     return [flag("resume", checked_uuid(request.start.session or ""))]
@@ -254,12 +257,12 @@ def _start(request: Request) -> list[str]:
 
 def _model(request: Request) -> dict[str, str]:
     if "\0" in (request.model or ""):
-        raise Misuse("--model cannot take a NUL character")
+        raise Misuse("--model cannot contain a NUL character")
     return {"VIBE_ACTIVE_MODEL": request.model} if request.model else {}
 
 
 def _logging(request: Request, place: RunPlace, unified: bool) -> dict[str, str]:
-    """2.x writes the place of its sessions into config.toml: where that is shared, it must be said anew."""
+    """Where 2.x keeps its sessions: it writes that into config.toml, which may be shared with other homes."""
     settings: dict[str, object] = {}
     if not request.save:
         settings["enabled"] = False

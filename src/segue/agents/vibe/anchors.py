@@ -1,9 +1,9 @@
-"""The anchors in a session of Vibe, whichever version wrote it.
+"""The anchors in a Vibe session of any version.
 
-An anchor names a turn by how many messages of the user's there are up to it, and checks itself by the texts
-of the first of them and of the last. That much every version keeps through a resume, a fork, an import and a
-cut; message ids it does not, and a turn that was broken off still grows when the session is resumed. A
-compaction puts another first message in place, so anchors from before it are no longer found.
+An anchor identifies a turn by the number of the user's messages up to it, and by a hash of the texts of the
+first and the last of them. Every version keeps these through a resume, a fork, an import and a cut. It does
+not keep message ids, and an interrupted turn still grows when the session is resumed. A compaction replaces
+the first message, so earlier anchors are no longer found.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ class AnchoredMessage(Protocol):
         ...
 
     def text(self) -> str:
-        """What the user's message says."""
+        """The text of the user's message."""
         ...
 
     def line(self) -> bytes | None:
-        """The message as a line of a 2.x session; None when that form cannot hold it."""
+        """The message as a line of a 2.x session; None if that form cannot represent it."""
         ...
 
 
 class Anchor(msgspec.Struct, frozen=True):
-    """The end of the turn that the user's message number ``users`` began, or was put into."""
+    """The end of the turn that the user's message number ``users`` began, or was added to."""
 
     users: int
     check: str
@@ -53,12 +53,12 @@ class Anchor(msgspec.Struct, frozen=True):
 
 
 def parse_anchor(text: str) -> Anchor | None:
-    found = _ANCHOR.fullmatch(text)
-    return Anchor(int(found[1]), found[2]) if found is not None else None
+    match = _ANCHOR.fullmatch(text)
+    return Anchor(int(match[1]), match[2]) if match is not None else None
 
 
 def end_of(messages: Iterable[AnchoredMessage]) -> Anchor | None:
-    """The anchor behind the last message; None when the user has said nothing."""
+    """The anchor after the last message; None if there is no message of the user."""
     users, first, last = 0, None, None
     for message in messages:
         if message.role == "user":
@@ -67,17 +67,17 @@ def end_of(messages: Iterable[AnchoredMessage]) -> Anchor | None:
 
 
 def upto(messages: Iterable[AnchoredMessage], anchor: Anchor) -> list[AnchoredMessage] | None:
-    """All messages up to the anchor, none read beyond the next; None when the anchor is not there."""
+    """All messages up to the anchor, reading no further than the next one; None if it is not found."""
     kept: list[AnchoredMessage] = []
-    users, first, stands = 0, None, False
+    users, first, matches = 0, None, False
     for message in messages:
         if message.role == "user":
             users, first = users + 1, first or message
             if users > anchor.users:
                 break
-            stands = users == anchor.users and _anchor(users, first, message) == anchor
+            matches = users == anchor.users and _anchor(users, first, message) == anchor
         kept.append(message)
-    return kept if stands else None
+    return kept if matches else None
 
 
 def _anchor(users: int, first: AnchoredMessage, last: AnchoredMessage) -> Anchor:

@@ -1,7 +1,7 @@
-"""Vibe's sessions, listed, walked through and taken away: the directories of 2.x and the stores of 3.x.
+"""Vibe's sessions on disk, listed, read and deleted: the directories of 2.x and the stores of 3.x.
 
-3.x takes a directory of 2.x in when it is asked to resume it. Both are then there and both can be resumed,
-the old one by 2.x; the new one names the old one its parent.
+3.x imports a directory of 2.x to resume it. Then both exist and both can be resumed, the old one by 2.x; the
+new one names the old one as its parent.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ PREFIX = "session_"
 
 class VibeArchive(JsonlArchive):
     window_rules = WindowRules(reserved=4096, compacts_at=0.8, window=250_000, tried=("2.18.4", "3.0.2"))
-    """3.x keeps ``output_token_reserve`` free and compacts at 80 % of a window that the model's settings
-    declare; without one, as 2.x always, at 200,000 tokens."""
+    """3.x keeps ``output_token_reserve`` free and compacts at 80 % of the window in the model's settings; if
+    there is none, and always in 2.x, at 200,000 tokens."""
 
     def stored(self, home: Path) -> Iterator[StoredSession]:
         root = folder.root_of(home)
@@ -69,7 +69,7 @@ class VibeArchive(JsonlArchive):
         return walk.backward(stored.path, end) if is_store(stored.path) else super().back(stored, end)
 
     def files(self, stored: StoredSession) -> Sequence[Path]:
-        """Of a store the newest generation only (the older ones are Vibe's own way back), and its plugins."""
+        """For a store, only the newest generation (the older ones are Vibe's backups), and its plugins."""
         if not is_store(stored.path):
             return tuple(_files(stored.path))
         try:
@@ -88,12 +88,12 @@ class VibeArchive(JsonlArchive):
 
     def after(self, anchor: str) -> AfterAnchor:
         """An anchor is the number of the user's messages before it."""
-        mark, heard = anchors.parse_anchor(anchor), 0
+        mark, users = anchors.parse_anchor(anchor), 0
 
         def upto(entry: Entry) -> bool:
-            nonlocal heard
-            heard += entry.restored and entry.kind in ("user", "boundary")
-            return mark is not None and heard <= mark.users
+            nonlocal users
+            users += entry.restored and entry.kind in ("user", "boundary")
+            return mark is not None and users <= mark.users
 
         return AfterAnchor(upto)
 
@@ -121,7 +121,7 @@ def _files(path: Path) -> Iterator[Path]:
 
 
 def _plugin_files(home: Path, opened: store.Store, session: str) -> Iterator[Path]:
-    """The plugins that a session was begun with. All sessions share them, and none is resumed without its."""
+    """The plugins that a session began with. Sessions share them, and cannot be resumed without them."""
     root = folder.root_of(home) / "plugins"
     yield from (path for path in (root / "data" / session).rglob("*") if path.is_file())
     try:
@@ -145,7 +145,7 @@ def _named(where: Path, digest: str | None) -> Iterator[Path]:
         yield where / digest[:2] / digest
 
 
-# --- taking one away -------------------------------------------------------------------------------
+# --- removal ---------------------------------------------------------------------------------------
 #
 #    logs/session/.session_index.json           3.x of the directories of 2.x: their names as keys
 #    logs/session/.last_session/<terminal>      2.x: the id of the session last used there
@@ -154,10 +154,10 @@ def _named(where: Path, digest: str | None) -> Iterator[Path]:
 
 
 def remove(stored: StoredSession) -> None:
-    """Its directory, and exactly what Vibe's own indexes say of it."""
+    """Delete its directory and its entries in Vibe's own indexes."""
     root = folder.root_of(stored.home)
     if not stored.path.parent.resolve().is_relative_to(stored.home.resolve()):
-        raise Broken(f"{stored.path} lies outside of its home: it is left alone")
+        raise Broken(f"{stored.path} is outside its home and is not deleted")
     if is_store(stored.path):
         _edit(root / store.STORES / ".session-index.json", lambda body: _without_entry(body, stored.id))
         _drop(root / "plugins" / "data" / stored.path.name)
@@ -168,7 +168,7 @@ def remove(stored: StoredSession) -> None:
 
 
 def _drop(path: Path) -> None:
-    """A link is taken away, never what it points to."""
+    """Delete a directory or a link, never what a link points to."""
     try:
         if path.is_symlink():
             path.unlink()
@@ -188,7 +188,7 @@ def _forget(pointers: Path, session: str) -> None:
 
 
 def _edit(index: Path, without: Callable[[bytes], bytes | None]) -> None:
-    """An index that cannot be read is left alone: Vibe makes it anew by itself."""
+    """Change an index. One that cannot be read is not changed: Vibe rebuilds it."""
     with suppress(OSError, KeyError, *DAMAGE):
         body = without(index.read_bytes())
         if body is not None:
@@ -196,7 +196,7 @@ def _edit(index: Path, without: Callable[[bytes], bytes | None]) -> None:
 
 
 def _without_key(body: bytes, name: str) -> bytes | None:
-    """The index without one name; each of the others as it stood there. None: it was not there."""
+    """The index without one name, the others unchanged; None if the name is not in it."""
     kept = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
     if kept.pop(name, None) is None:
         return None

@@ -1,6 +1,6 @@
 """The messages of a 3.x store, made of blocks: as types, as entries, and as lines of 2.x.
 
-The same blocks stand in what a terminal shows of a session, and in the journal (see ``store``).
+The terminal's view of a session and the journal contain the same blocks (see ``store``).
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from segue.core.json_values import as_items, as_table
 from segue.core.transcript import Entry
 
 HISTORY = "history"
-"""The source of what was said in a turn; a message that Vibe put in has another one."""
+"""The source of a turn's own messages; a message that Vibe inserted has another one."""
 _SEPARATOR = "\n\n"
 _EMPTY_TEXT, _EMPTY_LIST = msgspec.Raw(b'""'), msgspec.Raw(b"[]")
 _PREVIOUS = "<previous_user_messages>"
-"""After a compaction: here prompts are said once more."""
+"""After a compaction: from here on, prompts are repeated."""
 
 
 class _Arguments(msgspec.Struct, frozen=True):
@@ -66,7 +66,7 @@ class Message(msgspec.Struct, frozen=True):
 
 
 class Item(msgspec.Struct, frozen=True):
-    """A message as it stands in a chunk."""
+    """A message in a chunk."""
 
     message: Message
     source: str = HISTORY
@@ -92,7 +92,7 @@ class _Context(msgspec.Struct, frozen=True):
 
 
 class _Inline(msgspec.Struct, frozen=True):
-    """A checkpoint that holds its messages itself."""
+    """A checkpoint that contains its messages itself."""
 
     context: _Context = _Context()
 
@@ -105,14 +105,14 @@ _inline = msgspec.json.Decoder(_Inline)
 
 
 def raws_of(body: bytes) -> list[msgspec.Raw]:
-    """The messages of a chunk, or of a checkpoint that holds them itself. Raises one of ``DAMAGE``."""
+    """The messages of a chunk, or of a checkpoint that contains them. Raises one of ``DAMAGE``."""
     if body.lstrip()[:1] == b"{":
         return _inline.decode(body).context.messages
     return _raws.decode(body)
 
 
 def items_of(body: bytes) -> list[Item]:
-    """The same, decoded."""
+    """The messages of a chunk or a checkpoint, decoded."""
     return [_item.decode(raw) for raw in raws_of(body)] if body.lstrip()[:1] == b"{" else _items.decode(body)
 
 
@@ -124,14 +124,14 @@ def item_of(raw: msgspec.Raw | bytes) -> Item | None:
 
 
 def blocks_of(content: msgspec.Raw) -> list[Block] | None:
-    """None: they cannot be read."""
+    """The blocks of a message; None if they cannot be read."""
     try:
         return _blocks.decode(content)
     except DAMAGE:
         return None
 
 
-# --- as the model is sent them ---------------------------------------------------------------------
+# --- as they are sent to the model -----------------------------------------------------------------
 
 
 def sent_text(content: msgspec.Raw) -> str:
@@ -140,7 +140,7 @@ def sent_text(content: msgspec.Raw) -> str:
 
 
 def as_line(message: Message) -> bytes | None:
-    """The message as 2.x writes it. None: 2.x has no place for a picture that a tool or the model showed."""
+    """The message as 2.x writes it; None for an image from a tool or the model, which 2.x cannot store."""
     content = _decoded(message.content)
     pictures = [block for block in content if block.type == "image"]
     if pictures and message.role != "user":
@@ -191,15 +191,15 @@ def _images(pictures: Sequence[Block]) -> dict[str, Any]:
 
 
 def _thought(blocks: Sequence[Block]) -> dict[str, Any]:
-    """Reasoning, and what a provider sent along with it that only the provider can read."""
-    said: list[str] = []
-    sealed: list[Any] = []
+    """Reasoning, and the encrypted payloads that a provider sent with it."""
+    texts: list[str] = []
+    payloads: list[Any] = []
     for block in blocks:
         if block.type == "reasoning":
-            said += [piece.text or "" for piece in block.content or ()]
-            sealed += as_items(as_table(block.meta).get("vibe_reasoning_payloads"))
-    thought: dict[str, Any] = {"reasoning_content": "".join(said)} if any(said) else {}
-    return thought | ({"reasoning_payloads": sealed} if sealed else {})
+            texts += [piece.text or "" for piece in block.content or ()]
+            payloads += as_items(as_table(block.meta).get("vibe_reasoning_payloads"))
+    thought: dict[str, Any] = {"reasoning_content": "".join(texts)} if any(texts) else {}
+    return thought | ({"reasoning_payloads": payloads} if payloads else {})
 
 
 def _calls(blocks: Sequence[Block]) -> dict[str, Any]:
@@ -219,7 +219,7 @@ def _calls(blocks: Sequence[Block]) -> dict[str, Any]:
 
 
 def of_chunk(body: bytes, start: int) -> list[tuple[int, Sequence[Entry]]]:
-    """The messages of a chunk (or of a checkpoint that holds them itself), each with its place."""
+    """The entries of a chunk (or of a checkpoint that contains its messages), each with its place."""
     try:
         items: Sequence[Item | None] = _items.decode(body)
     except DAMAGE:
@@ -232,7 +232,7 @@ def of_chunk(body: bytes, start: int) -> list[tuple[int, Sequence[Entry]]]:
     for place, item in enumerate(items, start):
         content = blocks_of(item.message.content) if item is not None else None
         if item is None or content is None:
-            placed.append((place, (damaged(place, "not a message of Vibe"),)))
+            placed.append((place, (damaged(place, "not a Vibe message"),)))
             continue
         placed.append((place, _entries(item, content, place, again)))
         if item.role == "user" and not item.opens:
@@ -302,7 +302,7 @@ def _answer_entry(block: Block, where: str, at_ms: int | None) -> Entry | None:
 
 
 def words_of(blocks: Sequence[Block]) -> str:
-    """What blocks say, as it is shown."""
+    """The text of blocks as it is shown."""
     if len(blocks) == 1 and blocks[0].type == "text":
         return blocks[0].text or ""
     return _SEPARATOR.join(text for block in blocks if (text := _shown(block)))
@@ -319,7 +319,7 @@ def images_of(blocks: Sequence[Block]) -> tuple[int, ...]:
 
 
 def image_size(block: Block) -> int:
-    """The data is text in the file: its size there, less the quotes."""
+    """The size of the data in the file, where it is text, without the quotes."""
     return len(block.data) - 2
 
 

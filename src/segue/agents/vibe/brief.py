@@ -1,4 +1,4 @@
-"""A session of either version at a glance: what Vibe noted of it, and both ends of its messages."""
+"""A summary of a session of either version, from Vibe's own notes and both ends of its messages."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from segue.core.transcript import Brief, Entry, TitleBy
 
 T = TypeVar("T")
 _NEXT = b',{"message":{"content":'
-"""Where a message begins inside a chunk: Vibe writes JSON with sorted keys and no blanks."""
+"""Where a message begins inside a chunk: Vibe writes JSON with sorted keys and without spaces."""
 _NO_ENDS = Ends(b"", b"", 0)
 
 
@@ -30,11 +30,11 @@ def folder_brief(stored: StoredSession) -> Brief:
         ends = read_ends(stored.path / MESSAGES)
     except OSError as error:
         return unreadable_brief(error)
-    said = brief_of(stored, windows_of(ends, folder.entries))
+    dialogue = brief_of(stored, windows_of(ends, folder.entries))
     stats, config = meta.stats or Stats(), meta.config or Config()
-    title, title_by = _title(meta, said.first_prompt)
+    title, title_by = _title(meta, dialogue.first_prompt)
     return replace(
-        said,
+        dialogue,
         cwd=meta.directory,
         title=title,
         title_by=title_by,
@@ -42,7 +42,7 @@ def folder_brief(stored: StoredSession) -> Brief:
         cost_usd=stats.session_cost,
         branch=meta.git_branch,
         created_ms=moment_ms(meta.start_time),
-        last_used_ms=moment_ms(meta.end_time) or said.last_used_ms,
+        last_used_ms=moment_ms(meta.end_time) or dialogue.last_used_ms,
         model=config.active_model,
         context=stats.last_turn_prompt_tokens or None,
         after=stats.last_turn_completion_tokens or 0,
@@ -65,17 +65,17 @@ def store_brief(stored: StoredSession) -> Brief:
     runtime = _or(opened.runtime, RuntimeState())
     pins, identity = runtime.session_metadata, runtime.identity
     used, spent = session.context_usage or SessionTokens(), session.token_usage or SessionTokens()
-    said = _said(stored, opened)
-    first = _first_prompt(said.first_prompt, session)
+    dialogue = _dialogue(stored, opened)
+    first = _first_prompt(dialogue.first_prompt, session)
     named = Meta(title=session.title or meta.title, title_source=session.title_source or meta.title_source)
     title, title_by = _title(named, first)
     return replace(
-        said,
+        dialogue,
         cwd=meta.directory or pins.cwd,
         title=title,
         title_by=title_by,
         first_prompt=first,
-        last_prompt=said.last_prompt or first,
+        last_prompt=dialogue.last_prompt or first,
         tokens=_total(spent.input_tokens, spent.output_tokens),
         branch=meta.git_branch,
         created_ms=session.created_at or moment_ms(meta.start_time),
@@ -87,12 +87,12 @@ def store_brief(stored: StoredSession) -> Brief:
         agent_name=pins.agent_name,
         parent=identity.parent_session_id or meta.parent_session_id or runtime.imported_from,
         side=identity.depth > 0,
-        trouble="its format is newer than any that is known" if opened.minor > KNOWN_MINOR else None,
+        trouble="its format is newer than the newest known one" if opened.minor > KNOWN_MINOR else None,
     )
 
 
 def _title(meta: Meta, first: str | None) -> tuple[str | None, TitleBy | None]:
-    """What the user called it; else what Vibe did, which may be just the beginning of the first prompt."""
+    """The user's title, else Vibe's, which may be just the beginning of the first prompt."""
     if not meta.title:
         return (first, "prompt") if first else (None, None)
     if meta.title_source == "manual":
@@ -107,7 +107,7 @@ def _total(*parts: int | None) -> int | None:
 
 
 def _first_prompt(first: str | None, session: Session) -> str | None:
-    """The preview is the beginning of what was said first, also where a compaction took that away."""
+    """Vibe's preview is the beginning of the first prompt, even if a compaction removed that prompt."""
     preview = (session.preview or "").strip()
     if first is not None and first.startswith(preview.rstrip("….")[:40]):
         return first
@@ -123,8 +123,8 @@ def _last_used(opened: Store, session: Session, meta: Meta) -> int | None:
 # --- the messages of a store -----------------------------------------------------------------------
 
 
-def _said(stored: StoredSession, opened: Store) -> Brief:
-    """From the first chunk and the last ones, and from the journal of a turn that did not end."""
+def _dialogue(stored: StoredSession, opened: Store) -> Brief:
+    """From the first chunk and the last ones, and from the journal of an unfinished turn."""
     files = opened.messages()
     first = _first_window(files[0]) if files else Window()
     room, last = TAIL, list[Window]()
@@ -180,7 +180,7 @@ def _size(path: str) -> int:
 
 
 def _or(read: Callable[[], T], otherwise: T) -> T:
-    """What is damaged or missing counts as not said."""
+    """The value that ``read`` returns, or ``otherwise`` if it is damaged or missing."""
     try:
         return read()
     except ERRORS:

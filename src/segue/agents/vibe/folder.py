@@ -1,8 +1,8 @@
 """The session directory of 2.x: ``session_<date>_<time>_<8 of the id>/{meta.json,messages.jsonl}``.
 
-A line is one message of the chat, in the form in which the model is sent it. 3.x takes such a directory in
-under a new id when it is asked to resume it, so a cut may be written as one, too. 2.x refuses a directory
-with a single damaged line, and 3.x an import of it.
+A line is one message of the chat, in the form in which it is sent to the model. 3.x imports such a directory
+under a new id to resume it, so a cut can be written as one, too. 2.x refuses a directory with a single
+damaged line, and 3.x refuses to import it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ OURS = "written_by"
 """The key in ``meta.json`` that marks a directory as a cut of ours."""
 SUMMARY, SUMMARY_END = "<compaction_summary>", "</compaction_summary>"
 FAILED = ("<tool_error>", "<user_cancellation>")
-"""How the result of a tool begins that failed, or was never run to its end."""
+"""How the result of a tool begins that failed or was interrupted."""
 
 
 class _Function(msgspec.Struct, frozen=True):
@@ -50,14 +50,14 @@ class _Source(msgspec.Struct, frozen=True):
 
 
 class Image(msgspec.Struct, frozen=True):
-    """A picture: a file beside the session, or its data in the line."""
+    """An image: a file beside the session, or its data in the line."""
 
     source: _Source = _Source()
     data: msgspec.Raw = msgspec.Raw(b"")
 
     @property
     def size(self) -> int:
-        """The data is text in the file: its size there, less the quotes."""
+        """The size of the data in the file, where it is text, without the quotes."""
         return max(len(self.source.data) - 2, len(self.data) - 2, 0)
 
 
@@ -88,7 +88,7 @@ class Line(msgspec.Struct, frozen=True):
 
 
 class FolderMessage(msgspec.Struct, frozen=True):
-    """A message together with the line it stands in."""
+    """A message together with its line."""
 
     message: Line
     raw: bytes
@@ -112,7 +112,7 @@ _line = msgspec.json.Decoder(Line)
 _any = msgspec.json.Decoder()
 
 
-# --- where directories lie -------------------------------------------------------------------------
+# --- where directories are -------------------------------------------------------------------------
 
 
 def root_of(home: Path) -> Path:
@@ -120,7 +120,7 @@ def root_of(home: Path) -> Path:
 
 
 def find_folder(home: Path, session: str) -> Path | None:
-    """The directory of a session: eight characters of the id are in its name, the rest in its meta."""
+    """The directory of a session: its name contains eight characters of the id, its meta all of it."""
     unclear = None
     for folder in sorted(root_of(home).glob(f"session_*_{session[:8]}")):
         if not (folder / MESSAGES).is_file():
@@ -133,7 +133,7 @@ def find_folder(home: Path, session: str) -> Path | None:
 
 
 def stored_folder(home: Path, path: str) -> StoredSession | None:
-    """Its size is that of its messages."""
+    """A directory as a session; its size is that of its messages."""
     try:
         messages = os.stat(f"{path}/{MESSAGES}")
     except OSError:
@@ -164,7 +164,7 @@ def changed_ns(path: str) -> int:
 
 
 def meta_of(folder: Path) -> dict[str, Any] | None:
-    """All of the meta, to be written again."""
+    """The complete meta, to be written again."""
     try:
         return msgspec.json.decode((folder / META).read_bytes(), type=dict[str, Any])
     except (OSError, *DAMAGE):
@@ -181,7 +181,7 @@ def messages_in(folder: Path) -> Iterator[FolderMessage]:
 
 
 def compacted(folder: Path) -> bool:
-    """2.x goes on in a new session when it has compacted one, and names the old one its parent."""
+    """Whether it was compacted: 2.x then continues in a new session with the old one as its parent."""
     return bool((meta_of(folder) or {}).get("parent_session_id"))
 
 
@@ -196,7 +196,7 @@ def entries(text: bytes, start: int) -> Sequence[Entry]:
     try:
         line = _line.decode(text)
     except DAMAGE as error:
-        return (damaged(start, f"not a message of Vibe: {error}"),)
+        return (damaged(start, f"not a Vibe message: {error}"),)
     native = line.message_id or ""
     match line.role:
         case "user":
@@ -226,7 +226,7 @@ def entries(text: bytes, start: int) -> Sequence[Entry]:
 
 
 def summary_of(text: str) -> str | None:
-    """What a compaction left of the past, where the text carries it."""
+    """The summary of a compaction, if the text contains one."""
     begin = text.find(SUMMARY)
     if begin < 0:
         return None
@@ -235,7 +235,7 @@ def summary_of(text: str) -> str | None:
 
 
 def arguments(text: str | None) -> Any:
-    """The input of a call, as an object where it is one."""
+    """The input of a call, decoded if it is JSON."""
     try:
         return _any.decode(text or "{}")
     except DAMAGE:
@@ -255,14 +255,14 @@ def _prompt(line: Line, start: int, native: str) -> Entry:
 
 
 def _answer(line: Line, start: int, native: str) -> Iterator[Entry]:
-    """What it thought, said and asked for; an answer without any of it is an empty one."""
-    thought, said = _words(line.reasoning_content), line.words
+    """Its reasoning, text and calls; an answer without any of them is empty."""
+    thought, words = _words(line.reasoning_content), line.words
     n = 0
     if thought:
         yield Entry(id=entry_id(start), kind="thinking", text=thought, native=native)
         n += 1
-    if said or not (thought or line.tool_calls):
-        yield Entry(id=entry_id(start, n), kind="assistant", text=said, native=native)
+    if words or not (thought or line.tool_calls):
+        yield Entry(id=entry_id(start, n), kind="assistant", text=words, native=native)
         n += 1
     for call in line.tool_calls or ():
         yield Entry(
@@ -290,7 +290,7 @@ def _words(content: str | list[_Part] | None) -> str:
 
 
 def new_folder(home: Path, session: str) -> Path | None:
-    """Where a new session would lie; None: another one has taken its short id."""
+    """The path of a new session; None if its short id is already used."""
     root = root_of(home)
     if any(root.glob(f"session_*_{session[:8]}")):
         return None
@@ -299,19 +299,19 @@ def new_folder(home: Path, session: str) -> Path | None:
 
 
 def write_folder(target: Path, meta: dict[str, Any], lines: Iterable[bytes], source: Path) -> None:
-    """A session of these lines, whole or not at all. ``source`` is where the pictures lie that they show."""
+    """Write a session with these lines, completely or not at all. ``source`` contains their images."""
     with whole_tree(target) as part:
         count = _put(part / MESSAGES, lines)
         if not count:
-            raise Broken("nothing of it can be saved")
-        told = msgspec.json.encode(meta | {"total_messages": count})
-        _put(part / META, [msgspec.json.format(told, indent=2)])
+            raise Broken("nothing can be saved")
+        written = msgspec.json.encode(meta | {"total_messages": count})
+        _put(part / META, [msgspec.json.format(written, indent=2)])
         if (source / ATTACHMENTS).is_dir():
             shutil.copytree(source / ATTACHMENTS, part / ATTACHMENTS)
 
 
 def discard(home: Path, session: str) -> None:
-    """Take away a cut of ours once the CLI has taken it in; never anything else."""
+    """Delete a cut of ours after the CLI has imported it, and never anything else."""
     folder = find_folder(home, session)
     if folder is not None and (meta_of(folder) or {}).get(OURS) == "segue":
         shutil.rmtree(folder, ignore_errors=True)

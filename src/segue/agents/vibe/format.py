@@ -1,9 +1,9 @@
-"""Vibe's sessions on disk: where one ends, and a new one that ends earlier.
+"""What a turn needs from Vibe's sessions: where one ends, and a new one that ends earlier.
 
-Neither version can go on from the middle of a session by itself. A store of 3.x is cut into another store,
-whose id is ours. Everything else is cut into a directory of 2.x: 2.x forks it when it resumes it, as it does
-with every session, and 3.x takes it in. Both give the session that comes of it an id of their own, and the
-directory has then done its duty.
+Neither version can continue from the middle of a session. A store of 3.x is cut into another store, whose id
+is ours. Everything else is cut into a directory of 2.x: 2.x forks it when it resumes it, as it does with
+every session, and 3.x imports it. Both choose the id of the resulting session, and the directory is then no
+longer needed.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from segue.core.json_values import as_table
 from segue.core.request import Request, Runtime, Start
 
 READABLE = 256 * 1024 * 1024
-"""Beyond this a session is not read: it is much too large to be resumed."""
+"""A larger session is not read: it is much too large to be resumed."""
 
 
 class VibeFormat:
-    """The directories of 2.x and the stores of 3.x, told apart by what lies in them."""
+    """The directories of 2.x and the stores of 3.x."""
 
     def find(self, home: Path, session: str, cwd: Path | None = None) -> StoredSession | None:
-        """A session is found wherever it was begun: to Vibe the directory does not matter."""
+        """A session is found in any directory: it makes no difference to Vibe."""
         try:
             stored = store.stored_store(home, str(store.store_path(home, native_id(session))))
         except Misuse:
@@ -58,7 +58,7 @@ class VibeFormat:
         return Start("resume", wanted.new_id) if written else None
 
     def continues(self, stored: StoredSession, anchor: str) -> bool:
-        """One turn, and no more, came after the anchor; after a compaction nobody can tell any more."""
+        """Exactly one turn came after the anchor. After a compaction that is unknown, and assumed."""
         mark = anchors.parse_anchor(anchor)
         if mark is None:
             return False
@@ -72,10 +72,10 @@ class VibeFormat:
         return sum(message.opens for message in messages[len(kept) :]) == 1
 
     def make_resumable(self, stored: StoredSession, runtime: Runtime) -> None:
-        """Vibe sends a resumed history as it was."""
+        """Vibe resumes its sessions as they are."""
 
     def login(self, home: Path, env: Mapping[str, str]) -> str | None:
-        """Vibe's files say nothing openly of who is logged in."""
+        """Vibe's files do not openly show who is logged in."""
         return None
 
 
@@ -94,7 +94,7 @@ def _kept(path: Path, anchor: anchors.Anchor) -> list[anchors.AnchoredMessage] |
 
 
 def _cut_store(path: Path, kept: int, wanted: CutRequest) -> bool:
-    """A store of 3.x, cut into another beside it. A turn that was killed is not in the store yet."""
+    """Cut a store of 3.x into another beside it. A turn that was killed is not in the store yet."""
     from segue.agents.vibe.store_writer import Cut, write_cut
 
     try:
@@ -107,7 +107,7 @@ def _cut_store(path: Path, kept: int, wanted: CutRequest) -> bool:
 
 
 def _cut_to_folder(path: Path, kept: list[anchors.AnchoredMessage], wanted: CutRequest) -> bool:
-    """A directory of 2.x, where every message can be written in its form."""
+    """Write a directory of 2.x, if its form can represent every message."""
     try:
         lines = [line for message in kept if (line := message.line()) is not None]
         target = folder.new_folder(wanted.home, wanted.new_id) if len(lines) == len(kept) else None
@@ -120,7 +120,7 @@ def _cut_to_folder(path: Path, kept: list[anchors.AnchoredMessage], wanted: CutR
 
 
 def _meta(path: Path, request: Request, new_id: str) -> dict[str, Any]:
-    """The new directory's meta. 3.x pins the model named here, and 2.x none."""
+    """The new directory's meta. 3.x keeps the model named here, 2.x does not."""
     old = {} if store.is_store(path) else folder.meta_of(path) or {}
     config = as_table(old.get("config"))
     model = request.model or (_pinned_model(path) if store.is_store(path) else config.get("active_model"))
@@ -133,7 +133,7 @@ def _meta(path: Path, request: Request, new_id: str) -> dict[str, Any]:
 
 
 def _pinned_model(path: Path) -> str | None:
-    """The model that a store goes on with, whatever else is asked for."""
+    """The model that a store continues with, whatever else is requested."""
     try:
         return store.opened(path).runtime().session_metadata.active_model
     except store.ERRORS:
@@ -141,7 +141,7 @@ def _pinned_model(path: Path) -> str | None:
 
 
 def _compacted(path: Path) -> bool:
-    """Whether a compaction took away what an anchor counts by."""
+    """Whether a compaction removed the messages that an anchor counts."""
     if not store.is_store(path):
         return folder.compacted(path)
     try:
@@ -152,23 +152,23 @@ def _compacted(path: Path) -> bool:
 
 # --- whether Vibe is logged in -----------------------------------------------------------------------
 #
-# Without a look at any secret: of its ``.env``, only whether it is there.
+# Reads no secret: for its ``.env``, only whether it has content.
 
 DEFAULT_KEY = "MISTRAL_API_KEY"
 
 
 def logged_in(home: Path, env: Mapping[str, str]) -> bool | None:
-    """None: it cannot be told, because a keyring may hold the key."""
+    """None: unknown, because a keyring may contain the key."""
     key = _key(home)
     if not key or env.get(key):
         return True
-    if _holds_something(home / ".env"):
+    if _has_content(home / ".env"):
         return True
     return None if home.is_dir() and probe.keyring_is_reachable(env) else False
 
 
 def _key(home: Path) -> str:
-    """The variable that holds the key of the provider that is set; empty where it needs none."""
+    """The variable for the key of the configured provider; empty if it needs none."""
     try:
         config = tomllib.loads((home / "config.toml").read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -185,7 +185,7 @@ def _entries(config: dict[str, Any], name: str) -> list[dict[str, Any]]:
     return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
 
 
-def _holds_something(file: Path) -> bool:
+def _has_content(file: Path) -> bool:
     try:
         return file.stat().st_size > 0
     except OSError:

@@ -1,4 +1,4 @@
-"""What Vibe notes beside the messages, as types: ``meta.json`` of either version, the states in a 3.x store,
+"""What Vibe stores beside the messages, as types: ``meta.json`` of either version, the states in a 3.x store,
 and the export of a 3.x run.
 """
 
@@ -20,7 +20,7 @@ _BULK, _MODEL, _PROFILE = b'"tools_available": [', b'"active_model": "', b'"agen
 
 
 class Stats(msgspec.Struct, frozen=True):
-    """2.x: the figures of a run; each resume is a new session that begins at zero."""
+    """2.x: the counters of a run; each resume is a new session that begins at zero."""
 
     steps: int | None = None
     session_prompt_tokens: int | None = None
@@ -57,7 +57,7 @@ class _Profile(msgspec.Struct, frozen=True):
 
 
 class Meta(msgspec.Struct, frozen=True):
-    """``meta.json`` of either version; most of it is the system prompt, which is passed over."""
+    """``meta.json`` of either version; most of it is the system prompt, which is skipped."""
 
     session_id: str | None = None
     parent_session_id: str | None = None
@@ -84,7 +84,7 @@ class Meta(msgspec.Struct, frozen=True):
 
 
 class Tokens(msgspec.Struct, frozen=True):
-    """3.x: what one request used, or all of them."""
+    """3.x: the usage of one request, or of all."""
 
     input_tokens: int | None = None
     output_tokens: int | None = None
@@ -140,7 +140,7 @@ class PluginLock(msgspec.Struct, frozen=True):
 
 
 class RuntimeState(msgspec.Struct, frozen=True):
-    """What the session is made under, and where it came from."""
+    """The session's settings and its origin."""
 
     session_metadata: _Pins = _Pins()
     identity: _Identity = _Identity()
@@ -187,7 +187,7 @@ _meta = msgspec.json.Decoder(Meta)
 
 
 def read_meta(path: str) -> Meta:
-    """For a glance: the tools and the system prompt, most of a file of 2.x, are not decoded.
+    """The meta without the tools and the system prompt, which are most of a file of 2.x.
 
     Raises ``OSError``, ``ValueError`` or one of ``DAMAGE``.
     """
@@ -203,7 +203,7 @@ def read_meta(path: str) -> Meta:
 
 
 def meta_or_trouble(folder: str) -> tuple[Meta, str | None]:
-    """Nothing, and why, where it cannot be read."""
+    """The meta; if it cannot be read, an empty one and the reason."""
     try:
         return read_meta(f"{folder}/{META}"), None
     except (OSError, ValueError, *DAMAGE) as error:
@@ -212,14 +212,14 @@ def meta_or_trouble(folder: str) -> tuple[Meta, str | None]:
 
 
 def _named(body: bytes, at: int) -> str | None:
-    """The string behind the key at this place."""
+    """The string after the key at this place."""
     begin = body.find(b'"', body.find(b":", at)) if at >= 0 else -1
     end = body.find(b'"', begin + 1)
     return body[begin + 1 : end].decode("utf-8", "replace") if 0 <= begin < end else None
 
 
 def session_id(folder: str, short: str) -> str:
-    """The whole id: it stands at the very beginning of the meta. Eight characters of it do for Vibe."""
+    """The full id, from the very beginning of the meta; else the short one, which Vibe accepts too."""
     try:
         file = os.open(f"{folder}/{META}", os.O_RDONLY | os.O_CLOEXEC)
         try:
@@ -243,7 +243,7 @@ def _decoded_id(folder: str) -> str:
 
 
 def content(path: str, most: int = LONGEST) -> bytes:
-    """A file, unless it is larger than anything that is read at once."""
+    """The content of a file. Raises ``ValueError`` if it is larger than ``most``."""
     file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         size = os.fstat(file).st_size

@@ -1,9 +1,9 @@
-"""A session of Vibe written anew without what is broken in it.
+"""A repaired copy of a Vibe session.
 
 The rules are the providers': an assistant's calls are followed by their results and by nothing else, no
 result comes without its call, no answer is empty. A directory of 2.x becomes another one. A store of 3.x
-becomes another store; where its own records are too damaged for that, a directory of 2.x, which 3.x takes in
-when it is asked to resume it.
+becomes another store or, if its records are too damaged for that, a directory of 2.x, which 3.x imports to
+resume it.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ def repair(stored: StoredSession, new_id: str, options: RepairOptions) -> Repair
 def _of_store(stored: StoredSession, new_id: str, options: RepairOptions, done: Repairs) -> Path:
     source = store.newest(stored.path)
     if source is None:
-        raise Broken("none of its generations can be read: nothing of it can be saved")
+        raise Broken("none of its generations can be read: nothing can be saved")
     path = stored.path.with_name(new_id)
     if path.exists():
-        raise Broken(f"there is already a session {new_id}")
+        raise Broken(f"a session {new_id} already exists")
     if write_repaired(source, path, lambda: _sound(_items(source), options, done)):
         return path
     done.clear()
@@ -58,7 +58,7 @@ def _of_store(stored: StoredSession, new_id: str, options: RepairOptions, done: 
 
 
 def _as_line(raw: bytes) -> bytes | None:
-    """A message of 3.x as 2.x writes it; None where that form cannot hold it."""
+    """A message of 3.x as 2.x writes it; None if that form cannot represent it."""
     try:
         item = blocks.item_of(raw)
         return item.line() if item is not None else None
@@ -69,14 +69,14 @@ def _as_line(raw: bytes) -> bytes | None:
 def _target(home: Path, new_id: str) -> Path:
     target = folder.new_folder(home, new_id)
     if target is None:
-        raise Broken(f"there is already a session {new_id[:8]}")
+        raise Broken(f"a session whose id begins with {new_id[:8]} already exists; use another id")
     return target
 
 
 def _meta(stored: StoredSession, new_id: str) -> dict[str, Any]:
-    """What the meta says; where it says nothing, the little that Vibe needs."""
+    """The old meta with the new id; what is missing in it is filled with the minimum that Vibe needs."""
     now = datetime.fromtimestamp(clock.now_s(), UTC).isoformat()
-    least: dict[str, Any] = {
+    minimum: dict[str, Any] = {
         "session_id": new_id,
         "start_time": now,
         "end_time": now,
@@ -85,7 +85,7 @@ def _meta(stored: StoredSession, new_id: str) -> dict[str, Any]:
         "environment": {},
         "username": "",
     }
-    return least | (folder.meta_of(stored.path) or {}) | {"session_id": new_id}
+    return minimum | (folder.meta_of(stored.path) or {}) | {"session_id": new_id}
 
 
 # --- what can be read ------------------------------------------------------------------------------
@@ -99,7 +99,7 @@ def _lines(stored: StoredSession, target: Path) -> Iterator[Piece | None]:
 
 
 def _items(source: store.Store) -> Iterator[Piece | None]:
-    """With the turn that was under way, as far as it came: nothing is left for a resume to finish."""
+    """All messages, with those of an unfinished turn, so that a resume has nothing to finish."""
     turn = 0
     for n, path in enumerate(source.messages()):
         try:
@@ -121,7 +121,7 @@ def _items(source: store.Store) -> Iterator[Piece | None]:
 
 
 def _sound(pieces: Iterable[Piece | None], options: RepairOptions, done: Repairs) -> Iterator[bytes]:
-    """The messages of a history that can be sent; None stands for what could not be read."""
+    """The messages of a history that can be sent. A piece is None if it could not be read."""
     since, started = _since(options), options.since is None
     waiting: dict[str, tuple[Piece, str]] = {}
     for piece in pieces:
@@ -135,7 +135,7 @@ def _sound(pieces: Iterable[Piece | None], options: RepairOptions, done: Repairs
         yield from _kept(piece, waiting, options, done)
     yield from _closed(waiting, done)
     if not started:
-        raise Broken("the user said nothing after that place")
+        raise Broken("it has no prompt after that place")
 
 
 def _kept(
@@ -167,5 +167,5 @@ def _closed(waiting: dict[str, tuple[Piece, str]], done: Repairs) -> Iterator[by
 def _since(options: RepairOptions) -> int:
     place = (options.since or "0").partition(".")[0]
     if not place.isdecimal():
-        raise Broken(f"{options.since} is no place in a session of Vibe")
+        raise Broken(f"{options.since} is not a place in a Vibe session")
     return int(place)

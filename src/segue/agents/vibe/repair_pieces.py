@@ -1,4 +1,4 @@
-"""The messages of a session that is written anew, of either version: what each is, and what it becomes."""
+"""The messages of a session that is repaired, of either version: what each is, and how it is written."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ class Piece(Protocol):
 
     @property
     def opens(self) -> bool:
-        """The user said it."""
+        """It is a prompt of the user."""
         ...
 
     @property
     def silent(self) -> bool:
-        """Neither words nor calls nor images are in it."""
+        """It has neither text nor calls nor images."""
         ...
 
     @property
@@ -42,11 +42,11 @@ class Piece(Protocol):
 
     @property
     def call(self) -> str:
-        """Of a result: the call it answers."""
+        """The call that a result belongs to."""
         ...
 
     def written(self, options: RepairOptions, done: Repairs) -> bytes:
-        """The message, without what it shall be without."""
+        """The message without what is left out."""
         ...
 
     def closing(self, call: str, tool: str) -> bytes:
@@ -107,7 +107,7 @@ class LinePiece(msgspec.Struct, frozen=True):
         return msgspec.json.encode(result)
 
     def _images(self, options: RepairOptions, done: Repairs) -> dict[str, Any]:
-        """Those that stay, with the paths that they will have; and a line for each that does not."""
+        """The images that are kept, with their new paths, and a line of text for each that is not."""
         whole = msgspec.json.decode(self.raw, type=dict[str, Any])
         kept, notes = [], []
         for shown, image in zip(whole["images"], self.line.images or (), strict=True):
@@ -118,8 +118,8 @@ class LinePiece(msgspec.Struct, frozen=True):
                 kept.append(self._moved(shown, image))
         if notes:
             done["images"] += len(notes)
-            said = "\n".join((self.line.words, *notes)).strip()
-            return {"images": kept or None, "content": said}
+            text = "\n".join((self.line.words, *notes)).strip()
+            return {"images": kept or None, "content": text}
         return {"images": kept}
 
     def _size(self, image: folder.Image) -> int:
@@ -129,7 +129,7 @@ class LinePiece(msgspec.Struct, frozen=True):
             return 0
 
     def _moved(self, shown: Any, image: folder.Image) -> Any:
-        """A picture beside the old session is copied, and found beside the new one."""
+        """The image with its new path: one beside the old session is copied to the new one."""
         path = Path(image.source.path)
         if not image.source.path or path.parent != (self.source / ATTACHMENTS).resolve():
             return shown
@@ -138,7 +138,7 @@ class LinePiece(msgspec.Struct, frozen=True):
 
 
 def line_piece(raw: bytes, place: int, source: Path, target: Path) -> LinePiece | None:
-    """None for what cannot be read, or not all of it."""
+    """None if it cannot be decoded completely."""
     try:
         msgspec.json.decode(raw)
     except DAMAGE:
@@ -188,12 +188,12 @@ class ItemPiece(msgspec.Struct, frozen=True):
         if not any(size > limit for size in blocks.images_of(content)):
             return self.raw
         whole = msgspec.json.decode(self.raw, type=dict[str, Any])["message"]["content"]
-        left = []
+        kept = []
         for block, typed in zip(whole, content, strict=True):
             too_large = typed.type == "image" and blocks.image_size(typed) > limit
             done["images"] += too_large
-            left.append(_text(IMAGE_LEFT_OUT.format(blocks.image_size(typed))) if too_large else block)
-        return self._with(left)
+            kept.append(_text(IMAGE_LEFT_OUT.format(blocks.image_size(typed))) if too_large else block)
+        return self._with(kept)
 
     def closing(self, call: str, tool: str) -> bytes:
         return _encoded(
@@ -216,7 +216,7 @@ class ItemPiece(msgspec.Struct, frozen=True):
 
 
 def item_piece(raw: bytes, place: int) -> ItemPiece | None:
-    """None for what cannot be read, or not all of it."""
+    """None if it cannot be decoded completely."""
     try:
         msgspec.json.decode(raw)
     except DAMAGE:
@@ -227,7 +227,7 @@ def item_piece(raw: bytes, place: int) -> ItemPiece | None:
 
 
 def of_entries(entries: Sequence[Entry], names: Mapping[str, str], turn: int) -> bytes:
-    """What the journal tells of an unfinished turn, as the message that Vibe would have made of it."""
+    """Entries of an unfinished turn's journal as the message that Vibe would have written."""
     first = entries[0]
     message: dict[str, Any] = {
         "role": "assistant",

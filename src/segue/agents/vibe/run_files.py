@@ -1,7 +1,7 @@
-"""What only the disk knows of a run of Vibe: 3.x writes an export, 2.x a session directory.
+"""What a Vibe run leaves only on disk: 3.x writes an export, 2.x a session directory.
 
-Of a 3.x turn that was broken off there is no export, but a journal. A tool's entry in the stream comes only
-when the tool is done, so of a killed turn the stream may know nothing although tools ran.
+An interrupted turn of 3.x has no export, but a journal. A tool appears in the stream only when it is done, so
+the stream of a killed turn may show nothing although tools ran.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from segue.core.request import Request, RunPlace
 from segue.core.usage import Usage
 
 EXPORT = "export"
-"""The directory, inside the attempt's own, that 3.x writes its export to."""
+"""The directory inside the run's directory that 3.x writes its export to."""
 T = TypeVar("T")
 
 
 class Trace(msgspec.Struct, frozen=True):
-    """The tools that were begun, the requests that were answered, and the last of them."""
+    """The tools that were started, the requests that were answered, and the last of them."""
 
     tools: int = 0
     requests: int = 0
@@ -34,7 +34,7 @@ class Trace(msgspec.Struct, frozen=True):
 
 
 def trace(home: Path, session: str) -> Trace:
-    """From the newest journal: what happened since the last turn that ended well."""
+    """From the newest journal: what happened since the last completed turn."""
     journals = sorted(store.store_path(home, session).glob("journal/*.jsonl"))
     tools, requests, usage, last = 0, 0, Usage(), None
     try:
@@ -55,7 +55,7 @@ def export(run_dir: Path) -> Export | None:
 
 
 def exists(home: Path, session: str | None) -> bool:
-    """Whether a session is there, in either form."""
+    """Whether a session exists, in either form."""
     if session is None:
         return False
     old = any(folder.root_of(home).glob(f"session_*_{session[:8]}"))
@@ -71,10 +71,10 @@ def context(home: Path, session: str | None) -> int | None:
     return usage.input_tokens if usage is not None else None
 
 
-def imported(home: Path, session: str | None, asked: str | None) -> bool:
-    """3.x takes a 2.x session in under a new id, and notes where it came from."""
+def imported(home: Path, session: str | None, requested: str | None) -> bool:
+    """Whether 3.x imported the requested 2.x session: it gets a new id, and its origin is recorded."""
     try:
-        return asked is not None and _opened(home, session).runtime().imported_from == asked
+        return requested is not None and _opened(home, session).runtime().imported_from == requested
     except store.ERRORS:
         return False
 
@@ -86,7 +86,7 @@ def _opened(home: Path, session: str | None) -> store.Store:
 
 
 def written(home: Path, request: Request, place: RunPlace) -> list[Meta]:
-    """2.x: the sessions this run may have written. More than one: nobody can say which."""
+    """2.x: the sessions that this run may have written. If there are several, it is unknown which one."""
     new = [meta for meta in _sessions(home) if _fits(meta, request.cwd, place.started_ms)]
     parents = {meta.parent_session_id for meta in new}
     return [meta for meta in new if meta.session_id not in parents]

@@ -1,8 +1,8 @@
-"""A 3.x store, ``unified/<id>``, opened for reading: its newest generation, and where the pieces of it lie.
+"""A 3.x store, ``unified/<id>``, opened for reading: its newest generation, and where its parts are.
 
-``CURRENT`` names a generation, its manifest the files and chunks (JSON lists, named by their content) that
-make it up, and a journal. The journal is empty but for a turn that was killed: of that one it holds every
-step. Nothing here checks a digest: what can be read is read.
+``CURRENT`` names a generation; the generation's manifest names its files, its chunks (JSON lists, named by
+their content) and a journal. The journal is empty, except after a killed turn: then it contains every step of
+it. Digests are not checked here: everything readable is read.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ T = TypeVar("T")
 STORES, CURRENT = "unified", "CURRENT"
 FORMAT, KNOWN_MINOR = "mistral.vibe.unified-session-store/v1", 9
 ERRORS = (OSError, ValueError, *DAMAGE)
-"""What opening or reading a store raises where it is damaged."""
+"""What opening or reading a damaged store raises."""
 
 
 class _Current(msgspec.Struct, frozen=True):
@@ -51,7 +51,7 @@ class Manifest(msgspec.Struct, frozen=True):
     recovery_journal_segment: _Segment = _Segment()
 
     def __post_init__(self) -> None:
-        """Names in a damaged store must not lead out of it."""
+        """Names in a damaged store must not point outside it."""
         _inside(self.recovery_journal_segment.path)
         for file in self.files():
             for name in (file.path, *(file.chunks or ())):
@@ -95,7 +95,7 @@ class Shown(msgspec.Struct, frozen=True):
 
 
 class Result(msgspec.Struct, frozen=True):
-    """What a request (its parts and its usage) or a tool gave."""
+    """The result of a request (its parts and its usage) or of a tool."""
 
     parts: list[Block] = []
     content: list[Block] = []
@@ -123,22 +123,22 @@ class _Input(msgspec.Struct, frozen=True):
 class _Payload(msgspec.Struct, frozen=True):
     kind: str | None = None
     input: _Input | None = None
-    """What was told to the agent's core."""
+    """The input of the agent's core."""
     result: _Command | None = None
 
 
 class JournalRecord(msgspec.Struct, frozen=True):
-    """One step of a turn that has not ended. Copies of the whole history, in some, are not decoded."""
+    """One step of an unfinished turn. Some contain copies of the whole history, which are not decoded."""
 
     type: str = ""
     payload: _Payload = _Payload()
 
 
 class Pending(msgspec.Struct, frozen=True):
-    """The prompt of a turn that was killed: in the journal alone.
+    """The prompt of a turn that was killed, which is only in the journal.
 
-    A resume plays the journal again, and where a tool had run, finishes that turn before it begins a new one.
-    What the turn will then hold cannot be told before.
+    A resume replays the journal and, if a tool had run, finishes that turn before it begins a new one. What
+    the turn will then contain is not known in advance.
     """
 
     content: msgspec.Raw
@@ -166,12 +166,12 @@ class Store(msgspec.Struct, frozen=True):
         return f"{self.folder}/chunks/{digest}.json"
 
     def messages(self) -> list[str]:
-        """The files that hold the messages, in their order."""
+        """The files with the messages, in their order."""
         chunks = self.manifest.checkpoint.chunks
         return [self.part("checkpoint")] if chunks is None else list(map(self.chunk, chunks))
 
     def shown(self) -> list[str]:
-        """The files that hold what a terminal shows."""
+        """The files with what a terminal shows."""
         return list(map(self.chunk, self.manifest.projection_state.chunks or ()))
 
     def part(self, name: str) -> str:
@@ -180,7 +180,7 @@ class Store(msgspec.Struct, frozen=True):
 
     @property
     def journal(self) -> str | None:
-        """What a turn that has not ended yet did."""
+        """The file with the steps of an unfinished turn."""
         path = self.manifest.recovery_journal_segment.path
         return f"{self.folder}/{path}" if path else None
 
@@ -198,7 +198,7 @@ class Store(msgspec.Struct, frozen=True):
 
 
 def opened(path: Path) -> Store:
-    """Raises one of ``ERRORS``."""
+    """The current generation of a store. Raises one of ``ERRORS``."""
     where = str(path)
     current = read(f"{where}/{CURRENT}", _Current)
     generation = f"{where}/generations/{_inside(current.generation)}"
@@ -206,7 +206,7 @@ def opened(path: Path) -> Store:
 
 
 def newest(path: Path) -> Store | None:
-    """The newest generation that can be read; None: there is none."""
+    """The newest readable generation; None if there is none."""
     try:
         return opened(path)
     except ERRORS:
@@ -220,7 +220,7 @@ def newest(path: Path) -> Store | None:
 
 
 def is_store(path: Path) -> bool:
-    """By its place, so that a damaged one counts as well."""
+    """Judged by its path, so that a damaged store counts as well."""
     return path.parent.name == STORES
 
 
@@ -229,7 +229,7 @@ def store_path(home: Path, session: str) -> Path:
 
 
 def stored_store(home: Path, path: str) -> StoredSession | None:
-    """Its size is that of its messages, of what is shown of them and of the journal: the rest is small."""
+    """A store as a session. Its size is that of its chunks and its journal: the rest is small."""
     try:
         changed = max(os.stat(f"{path}/{CURRENT}").st_mtime_ns, folder.changed_ns(f"{path}/{META}"))
     except OSError:
@@ -248,7 +248,7 @@ def stored_store(home: Path, path: str) -> StoredSession | None:
 
 
 def messages_in(path: Path) -> Iterator[blocks.Item | Pending]:
-    """All messages in order, the chunks one by one; at the end the prompts that only the journal has."""
+    """All messages in order, chunk by chunk; at the end the prompts that are only in the journal."""
     try:
         store = opened(path)
         for file in store.messages():
@@ -265,7 +265,7 @@ def messages_in(path: Path) -> Iterator[blocks.Item | Pending]:
 
 
 def journal_records(path: str | None) -> Iterator[tuple[int, JournalRecord]]:
-    """What can be read of a journal, each with its number. A half-written last line does not count."""
+    """The readable records of a journal, each with its number. A half-written last line is skipped."""
     if path is None or not os.path.isfile(path):
         return
     with open(path, "rb") as file:
@@ -288,5 +288,5 @@ def read(path: str, kind: type[T]) -> T:
 
 def _inside(path: str) -> str:
     if path.startswith("/") or "\0" in path or ".." in path.split("/"):
-        raise ValueError(f"{path} leads out of the session")
+        raise ValueError(f"{path} points outside the session")
     return path

@@ -1,9 +1,9 @@
-"""A new 3.x store, cut or repaired: in the state in which Vibe itself begins one, with other messages.
+"""Writes a new 3.x store, cut or repaired: in the state in which Vibe itself begins one, with other messages.
 
-Taken in from a 2.x directory a session would lose its plugins, and with them a part of its system prompt: the
-prompt cache would serve nothing of it. So a store is written as a store. Every file is named in another one
-with its sha256; ``CURRENT`` and the manifest must be in canonical form (sorted, compact), the rest need not.
-What is not understood here is carried along as it is; a format newer than the known one is left alone.
+Imported from a 2.x directory, a session would lose its plugins, and with them a part of its system prompt:
+the prompt cache would not match. So a store is written as a store. Every file is named in another one with
+its sha256; ``CURRENT`` and the manifest must be in canonical form (sorted, compact), the rest need not be.
+Unknown fields are copied unchanged; a format newer than the known one is not touched.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ Record = dict[str, Any]
 _FIRST = "0" * 16
 _JOURNAL = f"journal/{1:016d}.jsonl"
 _SEALED = 64 * 1024
-"""A chunk that has grown to this size is closed."""
+"""A chunk is closed when it reaches this size."""
 
 
 class Cut(msgspec.Struct, frozen=True):
-    """What a cut store is to be: how many messages it keeps, and how many prompts it leaves out."""
+    """What a cut store keeps: how many messages, and how many prompts it leaves out."""
 
     session: str
     kept: int
@@ -45,7 +45,7 @@ class Cut(msgspec.Struct, frozen=True):
 
 
 def write_cut(folder: Path, cut: Cut) -> bool:
-    """A store beside the old one, whole or not at all; False when it cannot be written so."""
+    """Write a store beside the old one, completely or not at all. Return whether it was written."""
     target = folder.with_name(cut.session)
     if target.exists():
         return False
@@ -58,7 +58,7 @@ def write_cut(folder: Path, cut: Cut) -> bool:
         source = opened(folder)
         records = _records(source, cut.session, cut.cwd, cut.model)
         if records["manifest"]["execution_state"] != "quiescent":
-            raise ValueError("a turn is under way in it")
+            raise ValueError("it has an unfinished turn")
         if None in (source.manifest.checkpoint.chunks, source.manifest.projection_state.chunks):
             raise ValueError("its messages are not in chunks")
         _write(target, source, records, fill)
@@ -68,9 +68,9 @@ def write_cut(folder: Path, cut: Cut) -> bool:
 
 
 def write_repaired(source: Store, target: Path, repaired: Callable[[], Iterable[bytes]]) -> bool:
-    """A store of these messages, whole or not at all; False when its records are too damaged for one.
+    """Write a store with these messages, completely or not at all. False if its records are too damaged.
 
-    What a terminal shows is made anew from the messages: a store remembers it apart from them.
+    What a terminal shows is rebuilt from the messages: a store keeps it separately.
     """
     now_ms = clock.now_ms()
 
@@ -79,7 +79,7 @@ def write_repaired(source: Store, target: Path, repaired: Callable[[], Iterable[
             messages.add(message)
             shown.add_all(_as_shown(message, target.name, n, now_ms))
         if messages.empty:
-            raise Broken("nothing of it can be saved")
+            raise Broken("nothing can be saved")
 
     try:
         pins = as_table(read(source.part("runtime_state"), Record)["session_metadata"])
@@ -94,10 +94,10 @@ def write_repaired(source: Store, target: Path, repaired: Callable[[], Iterable[
 
 
 def _records(source: Store, session: str, cwd: str | None, model: str | None) -> dict[str, Record]:
-    """All that is not the messages, as Vibe would write it for a session that has just begun."""
+    """Everything except the messages, as Vibe would write it for a session that has just begun."""
     current = read(f"{source.folder}/{CURRENT}", Record)
     if current["store_format"] != FORMAT or current["store_format_minor"] > KNOWN_MINOR:
-        raise ValueError("a format nobody knows yet")
+        raise ValueError("an unknown format")
     return {
         "current": current,
         "manifest": read(f"{source.generation}/manifest.json", Record),
@@ -108,11 +108,11 @@ def _records(source: Store, session: str, cwd: str | None, model: str | None) ->
 
 
 def _checkpoint(old: Record) -> Record:
-    """Nothing of the turn that ended last: what it answered, and how full the window was."""
+    """The checkpoint without the last turn: its id, and how full the window was."""
     gone = ("last_finished_turn_id", "last_reported_context_tokens")
     context = as_table(old.get("context")) | {"messages": []}
-    left = {key: value for key, value in old.items() if key not in gone}
-    return left | {"turn": {"type": "idle"}, "context": context}
+    kept = {key: value for key, value in old.items() if key not in gone}
+    return kept | {"turn": {"type": "idle"}, "context": context}
 
 
 def _projection(old: Record, session: str) -> Record:
@@ -124,13 +124,13 @@ def _projection(old: Record, session: str) -> Record:
 
 
 def _runtime(old: Record, session: str, cwd: str | None, model: str | None) -> Record:
-    """What the session is made under stays: plugins, settings, instructions. What it did is left out."""
+    """Keeps plugins, settings and instructions; leaves out what the session did."""
     if old["subagents"] is not None and old["subagents"]["children"]:
-        raise ValueError("it has sessions of its own under it")
+        raise ValueError("it has subagents' sessions")
     pins = {"root_session_id": session, "parent_session_id": None, "cwd": cwd}
     pins |= {"active_model": model} if model else {}
     lists = ("actions", "callbacks", "children", "command_receipts", "processes", "provider_operations")
-    nothing: Record = {key: [] for key in (*lists, "submitted_process_notifications")}
+    empty: Record = {key: [] for key in (*lists, "submitted_process_notifications")}
     begun = {
         "session_id": session,
         "identity": _identity(session),
@@ -142,7 +142,7 @@ def _runtime(old: Record, session: str, cwd: str | None, model: str | None) -> R
         "core_last_input_id": 0,
         "snapshot_sequence": 0,
     }
-    return old | nothing | begun
+    return old | empty | begun
 
 
 def _identity(session: str) -> Record:
@@ -164,7 +164,8 @@ def _items(files: Iterable[str]) -> Iterator[bytes]:
 
 
 def _shown_before_cut(source: Store, cut: Cut, old_id: str) -> list[bytes]:
-    """Counted from the end: after a compaction there are more of them than messages."""
+    """What a terminal shows before the cut. Counted from the end: after a compaction it has more entries
+    than there are messages."""
     shown = list(_items(source.shown()))
     end, left = len(shown), cut.prompts_left_out
     while end and left:
@@ -175,7 +176,7 @@ def _shown_before_cut(source: Store, cut: Cut, old_id: str) -> list[bytes]:
 
 
 def _as_shown(message: bytes, session: str, number: int, now_ms: int) -> Iterator[bytes]:
-    """What a terminal shows of a message: what was said."""
+    """What a terminal shows of a message: its text."""
     item = blocks.item_of(message)
     if item is None or item.role not in ("user", "assistant") or item.source != blocks.HISTORY:
         return
@@ -234,7 +235,7 @@ def _write(
 
 
 class _Chunks:
-    """Items on their way into chunks, each named by what it holds."""
+    """Writes items into chunks, each named by its content."""
 
     def __init__(self, part: Path) -> None:
         self._part = part
@@ -271,7 +272,7 @@ def _copied(part: Path, source: Store, digests: Iterable[str] | None) -> list[st
 
 
 def _put_chunk(part: Path, body: bytes) -> str:
-    msgspec.json.decode(body)  # what is no JSON would make a store that no version opens
+    msgspec.json.decode(body)  # with invalid JSON, no version could open the store
     digest = _digest(body)
     _put(part / "chunks" / f"{digest}.json", body)
     return digest

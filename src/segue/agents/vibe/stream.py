@@ -1,9 +1,9 @@
-"""Vibe's ``streaming`` output, line by line, as events: both protocols, told apart by the line itself.
+"""Vibe's ``streaming`` output, line by line, as events. Each line shows which protocol it belongs to.
 
-3.x writes entries (``type``: message, reasoning, effect, …), each with the session's id. 2.x writes the bare
-messages (``role``: system, user, assistant, tool), and on a resume *all of the history first*. Nothing in a
-line says whether it is replayed, so every message of the user becomes ``Heard``: whatever stood before the
-last of them was history.
+3.x writes entries (``type``: message, reasoning, effect, …), each with the session's id. 2.x writes plain
+messages (``role``: system, user, assistant, tool), and on a resume *the whole history first*. A line does not
+show whether it is replayed, so every message of the user becomes ``Heard``: everything before the last of
+them is history.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def parse(line: bytes) -> Sequence[ev.Event]:
 
 
 def _plain(line: bytes, why: str) -> Sequence[ev.Event]:
-    """2.x prints some of its refusals on stdout, as text. The assistant's words are never bare text."""
+    """2.x prints some of its refusals on stdout, as plain text. The assistant's text is never printed so."""
     text = line.decode("utf-8", "replace").strip()
     if text.startswith(_REFUSALS):
         return (ev.End(False, message=text[:2_000]),)
@@ -124,15 +124,15 @@ def _entry(record: _Line, line: bytes) -> Sequence[ev.Event]:
 
 
 def _effect(record: _Line) -> Sequence[ev.Event]:
-    """One entry, written when the tool is done, tells of the call and of its result."""
+    """One entry, written when the tool is done, contains the call and its result."""
     detail, state, key = _detail.decode(record.detail), _state.decode(record.state), record.id or ""
     call = ev.ToolCall(key, detail.tool_name, _value(detail.input))
     output, error = _value(state.output), _value(state.error)
-    said = state.output_text or _spoken(error) or _spoken(output)
+    text = state.output_text or _message_in(error) or _message_in(output)
     return call, ev.ToolResult(
         key,
         state.status == "completed",
-        said[:OUTPUT_CHARS],
+        text[:OUTPUT_CHARS],
         detail.tool_name,
         _exit_code(output, error),
         denied=state.decision == "skip",
@@ -167,7 +167,7 @@ def _assistant(record: _Line, text: str) -> Sequence[ev.Event]:
 
 
 def _tool_result(record: _Line, text: str) -> ev.ToolResult:
-    """A tool that ran writes ``key: value`` lines, so a refusal cannot be forged by what it prints."""
+    """A tool that ran writes ``key: value`` lines, so its output cannot look like a refusal."""
     denied = _DENIED.fullmatch(text) is not None
     failed = denied or text.startswith(("<tool_error>", "<user_cancellation>", "Error getting tool"))
     code = _RETURN_CODE.search(text, max(len(text) - 40, 0)) if record.name == "bash" else None
@@ -198,7 +198,7 @@ def _value(raw: msgspec.Raw) -> Any:
     return _any.decode(raw) if bytes(raw) else None
 
 
-def _spoken(value: Any) -> str:
+def _message_in(value: Any) -> str:
     if isinstance(value, dict):
         return next(
             (value[key] for key in ("message", "content", "stderr") if isinstance(value.get(key), str)), ""
@@ -211,7 +211,7 @@ def _exit_code(*values: Any) -> int | None:
         for key in ("exitCode", "returncode"):
             if isinstance(value, dict) and isinstance(value.get(key), int):
                 return int(value[key])
-        found = _RETURN_CODE.search(_spoken(value))
-        if found:
-            return int(found[1])
+        match = _RETURN_CODE.search(_message_in(value))
+        if match:
+            return int(match[1])
     return None

@@ -1,9 +1,9 @@
-"""The tools of Vibe by name, and what a run of it may do: a profile, tool switches, settings.
+"""The tools of Vibe by name, and what a run is allowed to do: a profile, tool switches, settings.
 
-They are named anew on every call, for three reasons. A 3.x session remembers the profile it began under and
-takes it up again whatever ``--agent`` says, unless that profile is disabled for the run. 3.x on its own
-accepts edits. And 2.x runs any command line that begins with a harmless word, ``echo x > file`` included,
-under every profile: so its list of harmless words is emptied.
+They are set on every call, for three reasons. A 3.x session remembers the profile that it began with and uses
+it again whatever ``--agent`` says, unless that profile is disabled for the run. 3.x accepts edits by default.
+And 2.x runs any command line that begins with a harmless word, even ``echo x > file``, with every profile: so
+its list of harmless words is emptied.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ TOUCHING = ("bash", "edit", "run_typescript", "write_file")
 """The 3.x tools that change something, or can call one that does."""
 EDITING = ("edit", "write_file")
 LOOKING = ("grep", "read", "skill", "todo")
-"""All that 2.x is left with to look and not touch."""
+"""The only tools that 2.x gets for reading."""
 
 _TOOL = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 _OTHERS = r"[A-Za-z0-9][A-Za-z0-9.-]*_[A-Za-z0-9_.-]+"
-"""A tool of an MCP server is called ``server_tool``, which may be anything with an underscore in it."""
+"""A tool of an MCP server is called ``server_tool``: any name with an underscore."""
 _ELSEWHERE = {"shell": "bash", "run_shell_command": "bash", "write": "write_file", "replace": "edit"}
 _SHELLS = tuple(
     f"{shell}{part}"
@@ -67,7 +67,7 @@ class Permissions(msgspec.Struct, frozen=True):
 
 
 def permissions_of(request: Request, *, unified: bool) -> Permissions:
-    """The request's posture and tool wishes; ``unified``: the 3.x protocol."""
+    """The request's posture and its allowed and denied tools; ``unified``: the 3.x protocol."""
     for tool in (*request.allow_tools, *request.deny_tools):
         if not _TOOL.fullmatch(tool):
             raise Misuse(f'"{tool}" is not the name of a Vibe tool')
@@ -87,12 +87,12 @@ def _new(request: Request) -> Permissions:
 def _old(request: Request) -> Permissions:
     if request.permission == "full":
         if request.deny_tools:
-            raise Misuse("this version of Vibe cannot do --deny-tool together with --permission full")
+            raise Misuse("this version of Vibe does not support --deny-tool with --permission full")
         return Permissions(("--agent=auto-approve",), {})
-    wished = tuple(tool for tool in request.allow_tools if request.permission != "read" or tool in LOOKING)
+    named = tuple(tool for tool in request.allow_tools if request.permission != "read" or tool in LOOKING)
     enabled = LOOKING if request.permission == "read" else ()
     tools: dict[str, dict[str, object]] = {"bash": {"allowlist": []}}
-    allowed = (*(EDITING if request.permission == "edit" else ()), *wished)
+    allowed = (*(EDITING if request.permission == "edit" else ()), *named)
     for names, permission in ((allowed, "always"), (request.deny_tools, "never")):
         for name in names:
             tools[name] = {**tools.get(name, {}), "permission": permission}

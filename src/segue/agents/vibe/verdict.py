@@ -1,7 +1,7 @@
-"""What a run of Vibe amounts to: its answer or the kind of its failure, its usage and cost.
+"""The result of a Vibe run: its answer or the kind of its failure, its usage and cost.
 
-3.x says in its export how it ended; the stream alone never does. 2.x has only its exit code, and its
-complaint on stderr (for a refused session: on stdout).
+The export of 3.x shows how it ended; the stream alone never does. 2.x has only its exit code, and its error
+message on stderr (for a refused session: on stdout).
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _SECONDS = re.compile(r"try again in (\d+(?:\.\d+)?) ?s", re.I)
 _NOISE = re.compile(r"^Reading API keys from|^Warning: .* is not trusted")
 
 _OUTCOMES: dict[str, tuple[Kind, str]] = {
-    "turn_limit": ("timeout", "Vibe stopped at the limit of turns that was set"),
-    "price_limit": ("timeout", "Vibe stopped at the limit of money that was set"),
-    "token_limit": ("timeout", "Vibe stopped at the limit of tokens that was set"),
-    "deadline": ("timeout", "Vibe stopped at the time limit that was set"),
-    "terminated": ("killed", "Vibe was told to end by something else"),
-    "aborted": ("killed", "Vibe was told to end by something else"),
+    "turn_limit": ("timeout", "Vibe stopped at the turn limit"),
+    "price_limit": ("timeout", "Vibe stopped at the budget limit"),
+    "token_limit": ("timeout", "Vibe stopped at the token limit"),
+    "deadline": ("timeout", "Vibe stopped at its time limit"),
+    "terminated": ("killed", "another process stopped Vibe"),
+    "aborted": ("killed", "another process stopped Vibe"),
     "length": ("model_error", "the model's answer was cut off at its length limit"),
     "refusal": ("model_error", "the model refused to answer"),
 }
@@ -82,7 +82,7 @@ def _failure(ended: Ended, export: Export | None, meta: Meta | None) -> Failure 
 
 
 def _new(ended: Ended, export: Export) -> Failure:
-    """3.x did not finish. One that refuses a session has not opened any."""
+    """3.x did not finish. If it refuses a session, it has opened none."""
     if export.outcome in _OUTCOMES:
         return Failure(*_OUTCOMES[export.outcome])
     message = export.error.message if export.error is not None else _complaint(ended.exit.stderr)
@@ -99,7 +99,7 @@ def _new(ended: Ended, export: Export) -> Failure:
 
 
 def _old(ended: Ended, meta: Meta | None) -> Failure | None:
-    """2.x: exit 0 and an answer is all there is of success; the id must be on disk as well."""
+    """2.x: success is exit code 0, an answer, and an id on disk."""
     refusal = ended.reading.end.message if ended.reading.end is not None else ""
     if ended.exit.code != 0:
         stderr = ended.exit.stderr
@@ -116,7 +116,7 @@ def _old(ended: Ended, meta: Meta | None) -> Failure | None:
 
 
 def _in_words(ended: Ended, text: str) -> Failure | None:
-    """The failure channel's own words, the sharpest first."""
+    """The failure by the words of the error message, the most specific first."""
     message = _complaint(text)
     if _MISSING.search(text):
         reason: Reason = "corrupt" if ended.evidence.get("asked_exists") else "not_found"
@@ -152,11 +152,12 @@ def _named(kind: Kind, message: str, now_ms: int, status: int | None) -> Failure
 
 
 def _strayed(ended: Ended) -> Failure | None:
-    """A resume that went on in another session; one that was taken over from 2.x got a new id by right."""
-    asked, got = ended.request.start.session, ended.reading.session_id
-    if asked is None or got is None or got == asked or ended.evidence.get("imported"):
+    """A resume that continued in another session. An import from 2.x has a new id legitimately."""
+    requested, actual = ended.request.start.session, ended.reading.session_id
+    if requested is None or actual is None or actual == requested or ended.evidence.get("imported"):
         return None
-    return Failure("session_rejected", "Vibe went on in another session than the one asked for", "not_found")
+    why = "Vibe continued in another session than the requested one"
+    return Failure("session_rejected", why, "not_found")
 
 
 def _is_busy(text: str) -> bool:
@@ -164,7 +165,7 @@ def _is_busy(text: str) -> bool:
 
 
 def _complaint(text: str) -> str:
-    """The line that says what is wrong, among announcements, tracebacks and lists of facts."""
+    """The line that says what is wrong, without announcements, tracebacks and lists of details."""
     lines = [line.strip() for line in text.splitlines() if line.strip() and not _NOISE.match(line)]
     facts = [
         line.removeprefix("provider_message: ") for line in lines if line.startswith("provider_message: ")
@@ -188,7 +189,7 @@ def _session(ended: Ended, export: Export | None, meta: Meta | None) -> str | No
 
 
 def _usage(export: Export | None, stats: Stats | None) -> Usage:
-    """2.x does not say what the cache served: all of the prompt counts as input, the rest is not known."""
+    """2.x does not report what came from the cache: the whole prompt counts as input, the rest is unknown."""
     if export is not None and export.usage is not None:
         return export.usage.plain()
     if stats is not None:
@@ -197,7 +198,7 @@ def _usage(export: Export | None, stats: Stats | None) -> Usage:
 
 
 def _cost(export: Export | None, stats: Stats | None) -> float | None:
-    """A cost of nothing means that Vibe's settings have no price for the model."""
+    """None if it is zero: then Vibe's settings have no price for the model."""
     cost = export.cost_usd if export is not None else stats.session_cost if stats is not None else None
     return cost or None
 
@@ -212,14 +213,14 @@ def _used(ended: Ended, stats: Stats | None, trace: Trace | None) -> int | None:
 
 
 def _turns(export: Export | None, stats: Stats | None) -> int | None:
-    """2.x counts the user's message as a step."""
+    """The number of requests; 2.x also counts the user's message as a step."""
     if export is not None:
         return export.steps
     return stats.steps - 1 if stats is not None and stats.steps else None
 
 
 def _ran(ended: Ended, stats: Stats | None, trace: Trace | None) -> int:
-    """A tool whose end nobody saw counts: it may have run."""
+    """The number of tools that ran. One without a known end counts: it may have run."""
     if stats is not None and ended.exit.code == 0:
         return stats.tool_calls_agreed or 0
     agreed = (stats.tool_calls_agreed or 0) if stats is not None else 0
@@ -228,7 +229,7 @@ def _ran(ended: Ended, stats: Stats | None, trace: Trace | None) -> int:
 
 
 def _denied(ended: Ended, stats: Stats | None) -> DeniedTools:
-    """2.x counts those as well that a hook refused: the stream does not tell them from others that failed."""
+    """Refused calls. Those refused by a hook are only in the counters of 2.x: the stream shows failures."""
     seen = ended.reading.tools_denied
     if stats is None:
         return seen

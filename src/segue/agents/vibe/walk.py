@@ -1,7 +1,7 @@
-"""Both ways through a 3.x store, piece by piece; no piece is read before it is asked for.
+"""Reads a 3.x store forwards and backwards, piece by piece and lazily.
 
-A place is a number: which piece, times a million, and which entry in the piece. Pieces are counted in three
-ranges: what was shown before a compaction, the messages, the journal of a turn that did not end.
+A place is a number: the piece's number times a million, plus the entry's number in it. Pieces are counted in
+three ranges: what was shown before a compaction, the messages, the journal of an unfinished turn.
 """
 
 from __future__ import annotations
@@ -106,9 +106,8 @@ def _why(error: Exception) -> str:
 
 # --- what was shown before a compaction ------------------------------------------------------------
 #
-# A terminal's view of the session keeps the whole dialogue. Of a session that was compacted, what stands
-# there before the last compaction is all that is left of it, so it is read from here; a resume does not
-# restore it.
+# A terminal's view of the session keeps the whole dialogue. If a session was compacted, only this view still
+# has what came before the last compaction, so it is read from here; a resume does not restore it.
 
 
 def _shown_before(store: Store, *, newest_first: bool = False) -> Iterator[tuple[int, str, int | None]]:
@@ -190,13 +189,13 @@ def _shown_result(one: Shown, start: int) -> Iterator[Entry]:
     )
 
 
-# --- the turn that was under way -------------------------------------------------------------------
+# --- the unfinished turn ---------------------------------------------------------------------------
 
 
 def unfinished(store: Store) -> Iterator[tuple[int, Sequence[Entry]]]:
-    """What a turn did that has not ended, each with its place. A resume finishes it first, so it comes back.
+    """The entries of an unfinished turn, each with its place. A resume finishes it first and restores them.
 
-    Only what was told to the agent's core counts.
+    Only the inputs of the agent's core are used.
     """
     try:
         for n, record in journal_records(store.journal):
