@@ -106,7 +106,7 @@ def test_a_turn_that_was_cut_short_is_to_be_recovered(scene: Scene, before: int)
     assert "not written down yet: the next segue run does that" in log
     assert "running" not in log
     assert "↻" in told(scene, "ls")
-    assert "failed · not written down yet" in told(scene, "export", KEY)
+    assert "failed · not recorded yet" in told(scene, "export", KEY)
     said = " ".join(told(scene, "why", KEY).split())
     assert (
         "first settles an earlier turn whose Segue was killed: it was interrupted after 1 tool call" in said
@@ -161,7 +161,7 @@ def test_an_answer_that_is_whole_is_shown(scene: Scene) -> None:
     assert [line["text"] for line in exported] == [SLOW, "answer-1"]
     assert exported[1]["under"] == exported[0]["under"]
     assert told(scene, "last", KEY, "--wait") == "answer-1\n"
-    assert "first writes down an answer" in told(scene, "why", KEY)
+    assert "first records an answer" in told(scene, "why", KEY)
     assert everything(scene) == left, "nothing was written"
     assert foretold(scene)["mode"] == "resume"
     assert [text for _, text in scene.said()] == [SLOW, "answer-1", QUESTION, "1"]
@@ -201,7 +201,7 @@ def test_a_host_that_is_silent(scene: Scene) -> None:
     scene.write("UPDATE leases SET renewed_ms = renewed_ms - 1200000")
     assert states(scene) == {("failed", "recover")}
     log = told(scene, "log", KEY, "--full")
-    assert "nothing was heard any more of elsewhere" in log
+    assert "elsewhere, where it ran, does not respond any more" in log
     said = " ".join(told(scene, "why", KEY).split())
     assert "it was interrupted, and what it did is not known" in said
     assert foretold(scene)["recovery"] == "recover"

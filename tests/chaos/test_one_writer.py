@@ -27,7 +27,7 @@ from tests.chaos.machines import clock, container, machine
 from tests.chaos.scenes import GATE, Scene, Started, kill, until
 
 WAITING = "waiting for another turn of t"
-READING = "still runs; reading it to its end"
+READING = "still runs; following it to its end"
 BEFORE_BOOT_S = 10 * 365 * 24 * 3600
 """No machine has been up for so long."""
 BLOCKING = f"first [[shell {GATE}]] [[say one]]"

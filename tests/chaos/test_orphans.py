@@ -15,7 +15,7 @@ from segue.system import processes
 from segue.system.processes import HAS_PROC
 from tests.chaos.scenes import GATE, Scene, kill, until
 
-READING = "still runs; reading it to its end"
+READING = "still runs; following it to its end"
 SLOW = f"remember number 1 [[shell echo one >> effects; {GATE}]] [[slow 0.5]] [[say answer-1]]"
 
 

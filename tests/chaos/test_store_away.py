@@ -122,7 +122,7 @@ def test_a_turn_that_cannot_be_settled_is_settled_by_the_next_run(scene: Scene) 
     turn = done.turn
     assert (done.code, turn["status"], turn["text"]) == (75, "failed", "done"), done.stderr
     assert (turn["failure"]["kind"], turn["failure"]["retryable"]) == ("unsettled", False)
-    assert "do not run it again" in turn["failure"]["message"]
+    assert "do not retry it" in turn["failure"]["message"]
     assert turn["next"] == "segue last t"
     assert "Read it with: segue last t\n" in done.stderr
     assert scene.has("plan.json")

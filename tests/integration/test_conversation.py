@@ -255,7 +255,7 @@ MISUSE = [
     (("run", "bad key", "hi"), "did you forget the key?"),
     (("run", "-", "hi"), "not a conversation key"),
     (("run", "t", "hi", "there"), "put the text in quotes"),
-    (("run", "t", "hi", "--role", "a\nb"), "role takes a name of one line"),
+    (("run", "t", "hi", "--role", "a\nb"), "role takes a name on one line"),
     (("run", "t", "hi", "--wait", "-1"), "--wait"),
     (("why", "t", "--cwd", "/no/such/place"), "/no/such/place does not exist"),
     (("retry", "nobody"), "there is no conversation nobody"),

@@ -54,7 +54,7 @@ error = [
 TELLS = '[agents.mytool.tool]\npath = "$.name"\nwhen = { type = "tool" }\n'
 """The place where it says which tools it calls."""
 UNKNOWN = (
-    "whether it did anything is not known, so it was not run again with the conversation as text instead"
+    "it is not known whether it did anything, so it was not run a second time with the conversation as text"
 )
 
 

@@ -81,7 +81,7 @@ def test_of_a_declared_agent_it_is_unknown_and_the_option_is_refused(segue: Prog
     talk = Talk(segue)
     assert talk.run("hi").turn["tools_denied"] is None
     refused = talk("run", "hi", "--fail-on-denied", code=2)
-    assert "does not tell what was refused; leave out --fail-on-denied" in refused.stderr
+    assert "does not report refused tools; leave out --fail-on-denied" in refused.stderr
     assert refused.stderr.count("\n") == 1
 
 

@@ -108,7 +108,7 @@ GOOD: dict[str, Any] = {"from": "user", "text": "hi", "agent": "rehearsal"}
         (b'{"schema": 1, "key": "k", "messages": [MESSAGE, {"from": "nobody"}]}', "not an export"),
         (b'{"schema": 1, "key": "k", "messages": [MESSAGE, EMPTY]}', "message 2 of this export has no text"),
         (b'{"schema": 1, "key": "k", "messages": [STRANGE]}', "message 1 of this export names the agent"),
-        (b'{"schema": 1, "key": "k", "messages": [LATE]}', "which is no time"),
+        (b'{"schema": 1, "key": "k", "messages": [LATE]}', "which is not valid"),
     ],
 )
 def test_a_damaged_file_is_one_line(segue: Program, data: bytes, says: str) -> None:

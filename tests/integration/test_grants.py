@@ -36,7 +36,7 @@ def test_a_tool_that_the_agent_does_not_know_is_refused_with_its_list(segue: Pro
     talk = rehearsing(segue)
     ran = talk("run", "hi", option, "Bash", code=2)
     assert ran.stderr.count("\n") == 1
-    assert f'knows no tool "Bash" ({option}); did you mean shell? It knows ask_user, read' in ran.stderr
+    assert f'has no tool "Bash" ({option}); did you mean shell? It knows ask_user, read' in ran.stderr
     assert talk("run", "hi", option, "shel", code=2).stderr.count("did you mean shell?") == 1
     assert segue("log", "t").code == 2, "nothing was said by that"
 
@@ -46,11 +46,11 @@ def test_a_default_that_the_agent_does_not_know_is_left_out_and_said(segue: Prog
     turn = Talk(segue).run("[[write a.txt x]][[say done]]", "--permission", "full").turn
     assert (turn["status"], terms(turn)["deny_tools"], terms(turn)["budget_usd"]) == ("ok", ["write"], None)
     assert not (segue.cwd / "a.txt").exists(), "what it knows is denied"
-    assert any('knows no tool "Bash", so it is not denied' in notice for notice in turn["notices"])
-    assert any("[defaults] budget is not in force" in notice for notice in turn["notices"])
+    assert any('has no tool "Bash", so it is not denied' in notice for notice in turn["notices"])
+    assert any("[defaults] budget has no effect" in notice for notice in turn["notices"])
     plain = segue("run", "t", "hi")
-    assert 'knows no tool "Bash", so it is not denied in this turn' in plain.stderr
-    assert 'knows no tool "Bash"' in segue("why", "t").stdout, "and it is said before"
+    assert 'has no tool "Bash", so it is not denied in this turn' in plain.stderr
+    assert 'has no tool "Bash"' in segue("why", "t").stdout, "and it is said before"
 
 
 def test_defaults_that_a_declared_agent_cannot_honour_do_not_stop_it(segue: Program) -> None:
@@ -61,14 +61,17 @@ def test_defaults_that_a_declared_agent_cannot_honour_do_not_stop_it(segue: Prog
     assert (turn["status"], terms(turn)["permission"], terms(turn)["allow_tools"]) == ("ok", "default", [])
     told = "\n".join(turn["notices"])
     assert "it ran with default, which grants less" in told
-    assert "allow_tools is not in force" in told
-    assert "max_turns is not in force" in told
+    assert "allow_tools has no effect" in told
+    assert "max_turns has no effect" in told
 
 
 def test_a_default_permission_is_never_widened(segue: Program) -> None:
     segue.config(f'{OTHER}\n[defaults]\nagent = "other"\npermission = "read"\n')
     ran = Talk(segue)("run", "hi", code=2)
-    assert "cannot do --permission read ([defaults] permission), nor anything that grants less" in ran.stderr
+    assert (
+        "does not support --permission read ([defaults] permission), nor anything that grants less"
+        in ran.stderr
+    )
     assert Talk(segue).run("hi", "--permission", "default").turn["status"] == "ok"
 
 
@@ -78,7 +81,7 @@ def test_a_default_permission_is_never_widened(segue: Program) -> None:
 def test_an_option_that_the_agent_cannot_do_is_refused(segue: Program, option: tuple[str, str]) -> None:
     segue.config(f'{OTHER}\n[defaults]\nagent = "other"\n')
     ran = Talk(segue)("run", "hi", *option, code=2)
-    assert f"other cannot do {option[0]}" in ran.stderr
+    assert f"other does not support {option[0]}" in ran.stderr
 
 
 # --- remembered per voice -----------------------------------------------------------------------------
@@ -172,7 +175,7 @@ def test_a_session_keeps_what_it_began_with(segue: Program) -> None:
     kept = talk.run("hi", "--questions", "off")
     assert (kept.mode, offered(kept.turn)) == ("resume", True)
     assert kept.turn["notices"] == [
-        "questions stay on in this session, as when it began; --fresh-session decides again"
+        "questions stay on in this session, as when it began; --fresh-session starts a new one"
     ]
     assert (
         "questions: on, as when its session began; --fresh-session decides again" in segue("why", "t").stdout

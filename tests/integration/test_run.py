@@ -98,7 +98,7 @@ def test_a_prompt_too_long_for_a_command_line_names_the_limit(segue: Program) ->
             "/no/such/place does not exist",
         ),
         ([*HI, "--account", "work"], None, 'there is no account "work"'),
-        ([*HI, "--budget", "1"], None, "cannot do --budget"),
+        ([*HI, "--budget", "1"], None, "does not support --budget"),
         ([*HI, "--timeout", "-3"], None, "--timeout"),
         (
             [*HI, "--system-prompt-file", "nowhere.md"],
@@ -136,7 +136,7 @@ def test_an_account_of_another_agent_is_refused(segue: Program) -> None:
     segue.config('[accounts.work]\nagent = "claude"\n')
     ran = segue("run", "t1", "hi", *AGENT, "--account", "work")
     assert ran.code == 2
-    assert 'the account "work" is of claude, not of rehearsal' in ran.stderr
+    assert 'the account "work" belongs to claude, not to rehearsal' in ran.stderr
 
 
 def test_a_wrong_key_in_the_configuration_is_named_with_its_line(segue: Program) -> None:

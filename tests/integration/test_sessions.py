@@ -209,7 +209,7 @@ def test_a_session_that_has_a_conversation_goes_on_there_and_is_not_taken_twice(
     assert (ran.code, "belongs to the conversation a" in ran.stderr) == (2, True)
     foreign(segue, session, OTHER)
     ran = segue("run", "a", "hi", "--adopt", OTHER)
-    assert (ran.code, "has messages of its own" in ran.stderr) == (2, True)
+    assert (ran.code, "has messages that the session does not hold" in ran.stderr) == (2, True)
     assert len(msgspec.json.decode(segue("log", "a", "--json").stdout)) == 2
 
 

@@ -27,7 +27,7 @@ def test_trouble_with_its_directory_is_a_notice(talk: Talk) -> None:
     in_the_way = f"for run in {talk.segue.home}/runs/*; do mkdir -p $run/stdout.gz/there; done"
     spoke = talk.run(f"[[shell {in_the_way}]] [[huge 200000]]", "--permission", "full")
     assert (spoke.turn["status"], spoke.turn["failure"], len(spoke.text)) == ("ok", None, 200_000)
-    (notice,) = [each for each in spoke.turn["notices"] if "could not be cleared up" in each]
+    (notice,) = [each for each in spoke.turn["notices"] if "could not be cleaned up" in each]
     assert notice in spoke.ran.stderr
     assert talk.log()[1]["status"] == "ok"
     assert talk.run("and now?").mode == "resume"

@@ -175,7 +175,7 @@ def test_an_orphan_is_read_to_its_end(talk: Talk) -> None:
     second = talk.start("run", "t", "what numbers?", "--json")
     assert second.stderr is not None
     notice = second.stderr.readline().decode()
-    assert "an earlier turn of Claude still runs; reading it to its end" in notice
+    assert "an earlier turn of Claude still runs; following it to its end" in notice
     assert leader(talk) == pid
     (talk.cwd / "gate").touch()
     stdout, stderr = second.communicate(timeout=PATIENCE_S)

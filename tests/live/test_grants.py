@@ -118,7 +118,7 @@ def test_the_tools_that_are_offered_are_known_by_name_and_others_are_refused(tal
         for name in ("Frobnicate", theirs):
             ran = talk("run", "t", "hi", option, name)
             assert (ran.code, ran.stderr.count("\n"), ran.requests) == (2, 1, []), ran.stderr
-            unable = f"cannot do {option}\n" in ran.stderr
+            unable = f"does not support {option}\n" in ran.stderr
             assert unable or (tools is not None and f"t knows {', '.join(tools.names)}\n" in ran.stderr)
     if tools is not None:
         said = talk.run("hello", "--permission", "full", "--questions", "on")

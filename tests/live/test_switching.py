@@ -161,7 +161,7 @@ def test_a_branch_that_was_not_taken_is_noticed_and_not_kept(both: Talk) -> None
     turn = both.run("go on")
     assert turn.mode == "branch"
     assert "beta-two" in turn.sent
-    assert "did not go on from the place" in turn.stderr
+    assert "did not continue from the place" in turn.stderr
     after = both.run("and on")
     assert after.mode == "replay", after.failed()
     assert "capability" in after.failed()

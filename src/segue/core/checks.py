@@ -88,7 +88,7 @@ def end(now: Situation) -> Check:
     what = (
         "a prompt that failed was left in the session"
         if failed
-        else "the session was continued outside this conversation"
+        else "somebody else has continued the session"
     )
     return _fail("end", ("resume",), what)
 
@@ -143,7 +143,9 @@ def tools(now: Situation) -> Check:
 
 def account(now: Situation) -> Check:
     if now.pin is not None and None not in (now.pin.login, now.login) and now.pin.login != now.login:
-        return _fail("account", (*SESSION, *CARRYING), "the account's login has changed since it was made")
+        return _fail(
+            "account", (*SESSION, *CARRYING), "a different user is logged in than when the session was made"
+        )
     if not now.hidden:
         return _ok("account")
     behind = f"{count_in_words(now.hidden, 'message')} said under another account or login"

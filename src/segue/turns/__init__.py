@@ -1,1 +1,1 @@
-"""The way of a turn, from the message to the answer: everything here touches the world."""
+"""The way of a turn, from the message to the answer: with the store, the disk and processes."""

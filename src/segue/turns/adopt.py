@@ -1,7 +1,7 @@
-"""``--adopt``: a native session that was begun elsewhere becomes a conversation, and is gone on with.
+"""``--adopt``: continues a native session that was begun outside Segue as a conversation.
 
-Its messages are imported into our history, and it is pinned as if we had left it where it ends now. A session
-that a conversation has pinned already, and that somebody went on with by hand, gives it what is new.
+Its messages are imported into our history, and it is pinned as if we had left it where it ends now. If a
+conversation has already pinned the session and it was continued outside Segue, the new messages are imported.
 """
 
 from __future__ import annotations
@@ -32,31 +32,31 @@ from segue.turns.request import NONE, TurnRequest
 from segue.turns.situation import workdir_of
 
 TRIES = 3
-"""A session that is still being written is read again so often."""
-_OTHERS = "{} has messages of its own, which the session does not hold; adopt it under another key"
+"""How often a session that is being written is read."""
+_OTHERS = "{} has messages that the session does not hold; adopt it under another key"
 
 
 def find_adoptable(
     ask: TurnRequest, env: Mapping[str, str], store: Store, config: Config
 ) -> tuple[TurnRequest, Listed]:
-    """The session that is meant, and the wish with what it brings along: agent, account, directory."""
+    """The session, and the request completed with its agent, account and directory."""
     assert ask.adopt is not None
     home = home_of(env)
     host = this_host(config.store.host, home)
     rows = [row for row in store.sessions() if host.has(row)]
     session = find_session(agent_homes(env, config, home, rows), ask.adopt, ask.account)
     if ask.agent not in (None, session.place.agent):
-        raise Misuse(f"the session {session.id} is of {session.place.agent}, not of {ask.agent}")
+        raise Misuse(f"the session {session.id} belongs to {session.place.agent}, not to {ask.agent}")
     if session.stored.size > config.continuity.max_session_mb << 20:
         name, limit = session.id[:8], config.continuity.max_session_mb
         raise Misuse(
-            f"the session is larger than {limit} MB ([continuity] max_session_mb); a smaller copy of it:"
-            f" segue sessions repair {name} --trim"
+            f"the session is larger than {limit} MB ([continuity] max_session_mb); to make a smaller copy of"
+            f" it: segue sessions repair {name} --trim"
         )
     stored = store.session(session.place.agent, session.id, host)
     owner = store.all_pins().get(stored.id) if stored is not None else None
     if owner not in (None, ask.conversation):
-        raise Misuse(f"the session belongs to the conversation {owner}; go on with it: segue run {owner}")
+        raise Misuse(f"the session belongs to the conversation {owner}; continue that: segue run {owner}")
     conversation = store.conversation(ask.conversation)
     if (
         conversation is not None
@@ -74,7 +74,7 @@ def find_adoptable(
 
 
 def adopt_session(prepared: Prepared, store: Store, session: Listed) -> str:
-    """Take the session in, under the conversation's lease. What was done, in words."""
+    """Import the session, under the conversation's lease. Returns what was done, in words."""
     _same_home(prepared, session)
     entries, end = _read(prepared, session)
     pin = store.pin(prepared.conversation.id, prepared.voice, prepared.account_name, prepared.login)
@@ -90,11 +90,11 @@ def adopt_session(prepared: Prepared, store: Store, session: Listed) -> str:
     now = clock.now_ms()
     store.adopt(prepared.conversation.id, _adoption(prepared, session, pin, taken, end, now), now)
     count = f"{len(taken.rows)} message" + ("" if len(taken.rows) == 1 else "s")
-    return f"took in {count} of the {prepared.agent.facts.label} session {session.id}"
+    return f"adopted {count} of the {prepared.agent.facts.label} session {session.id}"
 
 
 def _read(prepared: Prepared, session: Listed) -> tuple[list[Entry], str | None]:
-    """All that stands in it, and the anchor at its end, of one and the same moment."""
+    """All its entries and the anchor at its end, read while it did not change."""
     place = session.place
     for _ in range(TRIES):
         before = place.find(session.id)
@@ -110,21 +110,19 @@ def _read(prepared: Prepared, session: Listed) -> tuple[list[Entry], str | None]
 
 
 def _since(prepared: Prepared, entries: Iterable[Entry], pin: Pin) -> list[SessionMessage]:
-    """What came behind the place where we left it."""
+    """The messages after the place where we left it."""
     archive = prepared.agent.archive()
     if archive is None or pin.end is None:
-        raise Misuse("it cannot be told what is new in the session; adopt it under another key")
+        raise Misuse("what is new in the session is not known; adopt it under another key")
     behind = archive.after(pin.end)
     new = [entry for entry in in_force(list(entries)) if behind(entry)]
     if not behind.found:
-        raise Misuse(
-            "the session does not have the place any more where we left it; adopt it under another key"
-        )
+        raise Misuse("the place where we left the session is not in it any more; adopt it under another key")
     return list(session_dialogue(new))
 
 
 class _Taken:
-    """What is added to the conversation, and what the session holds then."""
+    """What is added to the conversation, and what the session holds after that."""
 
     def __init__(
         self,
@@ -138,13 +136,13 @@ class _Taken:
         self.held, self.first = list(held), len(held)
         self.rows: list[tuple[Message, str, int]] = []
         known = {row.message for row in held}
-        unheard = [each for each in standing if each.id not in known and each.sender == "user"]
-        texts = store.texts([each.id for each in unheard])
+        not_held = [each for each in standing if each.id not in known and each.sender == "user"]
+        texts = store.texts([each.id for each in not_held])
         for each in said:
             words = own_words(each)
-            ours = next((m for m in unheard if _is_ours(each, words, texts[m.id])), None)
-            if ours is not None:  # a prompt of ours that failed and stayed behind in the session
-                unheard.remove(ours)
+            ours = next((m for m in not_held if _is_ours(each, words, texts[m.id])), None)
+            if ours is not None:  # our own prompt that failed and was left in the session
+                not_held.remove(ours)
                 self.held.append(Held(ours.id, ours.revision))
                 continue
             message = _message(each, words, prepared, now)
@@ -152,7 +150,7 @@ class _Taken:
             self.held.append(Held(message.id, message.revision))
 
     def ending(self, end: str | None) -> tuple[list[Held], int]:
-        """What is held from which place on, with the anchor at its end."""
+        """What is held and from which row on, with the anchor at its end."""
         first = min(self.first, max(len(self.held) - 1, 0))
         held = self.held[first:]
         if held:
@@ -161,37 +159,41 @@ class _Taken:
 
 
 def _is_ours(said: SessionMessage, words: str, ours: str) -> bool:
-    """Whether it is our message, all of it: alone, or as the last part of a prompt that we composed.
+    """Whether it is our whole message: alone, or as the last part of a prompt that we composed.
 
-    Some CLIs trim what they keep.
+    Some CLIs trim what they store.
     """
     return said.sender == "user" and ours.strip() in (said.text.strip(), words.strip())
 
 
 def _nothing(session: Listed) -> str:
-    return f"the session {session.id} holds no message that could be taken in"
+    return f"the session {session.id} has no message to adopt"
 
 
 def _directory(ask: TurnRequest, session: Listed) -> str:
-    """Where the session was, if that is still there; else where the caller says."""
+    """The directory that the caller names, else that of the session if it still exists."""
     if ask.cwd is not None:
         return ask.cwd
     recorded = session.brief.cwd
     if recorded is not None and Path(recorded).is_dir():
         return recorded
-    gone = f"{recorded}, where it was begun, is gone" if recorded else "it does not say where it was begun"
+    gone = (
+        f"{recorded}, where it was begun, does not exist"
+        if recorded
+        else "it does not say where it was begun"
+    )
     raise Misuse(f"the session {session.id} needs a directory: {gone}; name one with --cwd")
 
 
 def _same_home(prepared: Prepared, session: Listed) -> None:
-    """The CLI must find it where it looks: in the account's home, or in a private one made from that."""
+    """Raise ``Misuse`` unless the CLI finds it: in the account's home, or in a private one made from it."""
     there = session.place.home
     private = prepared.segue_home.runners / f"{prepared.agent.facts.name}-{prepared.account or 'default'}"
     if there.is_relative_to(private) or os.path.realpath(there) == os.path.realpath(prepared.home):
         return
     raise Misuse(
-        f"the session lies in {there}, and {prepared.agent.facts.label} would look in {prepared.home};"
-        " name the account whose home that is with --account, or declare one in config.toml"
+        f"the session is in {there}, and {prepared.agent.facts.label} would look in {prepared.home};"
+        " name the account with that home with --account, or declare one in config.toml"
     )
 
 
@@ -243,7 +245,7 @@ def _session_row(prepared: Prepared, session: Listed, ours: str, now: int) -> Se
 
 
 def _pin(prepared: Prepared, session: Listed, row: SessionRow, same: Pin | None, end: str | None) -> Pin:
-    """``same``: the pin that points to the session already."""
+    """``same``: the existing pin of the session, if there is one."""
     return Pin(
         session=row.id,
         native_id=session.id,
@@ -268,7 +270,7 @@ def _pin(prepared: Prepared, session: Listed, row: SessionRow, same: Pin | None,
 
 
 def _cwd(prepared: Prepared, session: Listed) -> Path:
-    """Where the session counts as made: where it was, unless that is gone and the CLI does not mind."""
+    """The session's directory: as recorded, unless that is gone and the CLI can resume it elsewhere."""
     recorded = session.brief.cwd
     anywhere = prepared.runtime.capabilities.cwd_scope == "any"
     if recorded is None or (anywhere and not Path(recorded).is_dir()):

@@ -1,4 +1,4 @@
-"""A run whose Segue was killed, adopted: it is read to its end, and ended only where its own Segue would."""
+"""Adopts a run whose Segue was killed: follows it to its end, and ends it only if its own Segue would."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from segue.turns.run_dir import Plan
 
 PAUSE_S = 0.1
 ASKED_S = 5.0
-"""How long an orphan that asked something may wait for an answer that nobody can give."""
+"""How long an orphan that asked a question may wait, although nobody can answer it."""
 CANCEL_S = 1.0
-"""How often it is looked whether anybody wants the turn to end."""
+"""How often to check whether the turn was cancelled."""
 LIMITS = Limits()
-"""The same for an orphan as for a process whose Segue lives."""
+"""The same limits as for a process whose Segue is alive."""
 
 
 class AdoptedRun(FollowedRun):
     """An attempt that may still run. ``ended_by`` is set if we ended it.
 
-    ``cancel_asked``: whether anybody wants the turn to end.
+    ``cancel_asked``: whether the turn was asked to end.
     """
 
     def __init__(
@@ -46,15 +46,15 @@ class AdoptedRun(FollowedRun):
         super().__init__(plan, agent, redactor, listen)
         self.ended_by: EndedBy | None = None
         self.cancelled = False
-        """It was ended because somebody wanted that."""
+        """It was asked to end."""
         self._cancel_asked, self._look_at = cancel_asked, 0.0
 
     async def read_to_end(self, given_up: Callable[[], bool]) -> bool:
-        """Read until nobody of it is left; False when the caller gave up before."""
+        """Read until no process of it is alive; False if the caller gave up before."""
         pauses = Pauses()
         with closing(self):
             while True:
-                lives = self.lives  # asked before reading: so the last that it wrote is read
+                lives = self.lives  # checked before reading, so that its last output is read
                 grew = self.read()
                 if not lives and not grew:
                     return True
@@ -65,7 +65,7 @@ class AdoptedRun(FollowedRun):
                 await anyio.sleep(pauses.next_s(grew))
 
     async def _end_if_due(self) -> None:
-        """What the supervisor does for a process of ours: see it off, clear up after it, keep its limits."""
+        """Do what the supervisor does for our own process: enforce its limits, end it and what lingers."""
         run_dir = self.plan.run_dir
         if await _cleared(run_dir):
             return
@@ -93,7 +93,7 @@ class AdoptedRun(FollowedRun):
 
 
 async def gone(run_dirs: Iterable[Path], given_up: Callable[[], bool]) -> bool:
-    """Wait for attempts that cannot be read; False when the caller gave up before."""
+    """Wait until attempts that cannot be read are gone; False if the caller gave up before."""
     for run_dir in run_dirs:
         while processes.attempt_lives(run_dir):
             if given_up():
@@ -104,7 +104,7 @@ async def gone(run_dirs: Iterable[Path], given_up: Callable[[], bool]) -> bool:
 
 
 async def _cleared(run_dir: Path) -> bool:
-    """Whether the attempt's own process is gone; then what lingers of its group is ended."""
+    """Whether the attempt's own process is gone; then the rest of its group is ended."""
     if not processes.leader_is_gone(run_dir):
         return False
     await anyio.sleep(LIMITS.exit_grace_s)

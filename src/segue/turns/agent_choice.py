@@ -1,4 +1,4 @@
-"""Who answers: the agent, account, model and role, as asked, else as the conversation remembers, else as
+"""Who answers: the agent, account, model and role, as requested, else as the conversation remembers, else as
 configured or installed."""
 
 from __future__ import annotations
@@ -16,40 +16,40 @@ from segue.store.store import Store
 from segue.turns.request import NONE, TurnRequest
 
 LOOKED_AT = 100
-"""How many turns of an agent are looked through for what it was last run with in a role."""
+"""How many turns of an agent are searched for its last account and model in a role."""
 
 
 class Remembered(msgspec.Struct, frozen=True):
-    """Who answers: as asked, else as before."""
+    """Who answers: as requested, else as before."""
 
     agent: str | None = None
     account: str | None = None
-    """An empty one: none, because that was said or was so before. None: as configured."""
+    """Empty: no account, as requested or as before. None: as configured."""
     model: str | None = None
     role: str = ""
 
 
 def remembered_options(ask: TurnRequest, store: Store, known: Conversation | None) -> Remembered:
     """An account names its agent; an agent brings the account and the model it last had here."""
-    role = _said(ask.role, known.role if known is not None else "") or ""
+    role = _wanted(ask.role, known.role if known is not None else "") or ""
     if known is None:
-        return Remembered(ask.agent, _account(ask.account), _said(ask.model), role)
+        return Remembered(ask.agent, _account(ask.account), _wanted(ask.model), role)
     if ask.account not in (None, NONE) and ask.agent is None:
         same = ask.account == known.account
-        return Remembered(None, ask.account, _said(ask.model, known.model if same else None), role)
+        return Remembered(None, ask.account, _wanted(ask.model, known.model if same else None), role)
     agent = ask.agent or known.agent or None
     account, model = _last_of(agent, role, store, known)
-    return Remembered(agent, _account(ask.account, account), _said(ask.model, model), role)
+    return Remembered(agent, _account(ask.account, account), _wanted(ask.model, model), role)
 
 
-def _said(now: str | None, before: str | None = None) -> str | None:
-    """What was said now, else before; ``none`` takes back what was said before."""
+def _wanted(now: str | None, before: str | None = None) -> str | None:
+    """What is requested now, else before; ``none`` resets what was requested before."""
     wanted = before if now is None else now
     return None if now == NONE else wanted
 
 
 def _account(now: str | None, before: str | None = None) -> str | None:
-    """That there was no account is remembered like any other: a default that is set later changes nothing."""
+    """The account now, else before. No account is remembered too: a later default does not change it."""
     return "" if now == NONE else before if now is None else now
 
 
@@ -67,9 +67,9 @@ def _last_of(
 def resolve_agent(
     wanted_agent: str | None, wanted_account: str | None, config: Config, env: Mapping[str, str]
 ) -> tuple[Agent, str | None, Account | None]:
-    """The agent and the account: as asked, else as configured, else the first agent installed.
+    """The agent and the account: as requested, else as configured, else the first agent installed.
 
-    An empty account is asked for, too: that there be none.
+    An empty account is a request for none.
     """
     open_to_all = wanted_account is None and wanted_agent is None
     named = config.defaults.account if open_to_all else wanted_account
@@ -79,7 +79,7 @@ def resolve_agent(
     if account is None:
         return agent, *(_own_account(agent.facts.name, config) if wanted_account is None else (None, None))
     if agent.facts.name != account.agent:
-        raise Misuse(f'the account "{named}" is of {account.agent}, not of {agent.facts.name}')
+        raise Misuse(f'the account "{named}" belongs to {account.agent}, not to {agent.facts.name}')
     return agent, named, account
 
 
@@ -91,7 +91,7 @@ def _chosen_account(name: str, config: Config) -> Account:
 
 
 def _own_account(agent: str, config: Config) -> tuple[str | None, Account | None]:
-    """The account that an agent uses unless told otherwise: the default one if it is its, or its namesake."""
+    """The agent's account if none is requested: the default one if it is the agent's, else its namesake."""
     for name in (config.defaults.account, agent):
         if name is not None and name in config.accounts and config.accounts[name].agent == agent:
             return name, config.accounts[name]

@@ -1,6 +1,6 @@
-"""The attempts of a turn: decide, compose, launch, and what came of it.
+"""The attempts of a turn: decide, compose, launch, and interpret the outcome.
 
-A turn has one attempt, and at most one more when it has to step down.
+A turn has one attempt, and at most one more if it has to step down.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from segue.turns.settlement import FinishedAttempt, interpret
 from segue.turns.situation import NO_OBSTACLES, Gathered, Obstacles, gather
 
 SESSION_WAIT_S = 30.0
-GONE = "the place to go on from is not in the session any more"
+GONE = "the place to continue from is not in the session any more"
 REJECTED = {
     "not_found": "it is gone from disk",
     "wrong_cwd": "it belongs to another directory",
@@ -50,25 +50,25 @@ REJECTED = {
 
 
 class Decided(msgspec.Struct, frozen=True, kw_only=True):
-    """How an attempt carries the past, and all that this was decided from."""
+    """How an attempt carries the past, and everything that this was decided from."""
 
     gathered: Gathered
     decision: Decision
     mode: Mode
     obstacles: Obstacles
     refused: str | None = None
-    """Why the attempt before was turned away."""
+    """Why the previous attempt was refused."""
 
 
 def decide(prepared: Prepared, store: Store, obstacles: Obstacles = NO_OBSTACLES) -> Decided:
-    """Look at everything, and take the first way that is open."""
+    """Gather the situation, and take the first mode that is open."""
     gathered = gather(prepared, store, obstacles=obstacles)
     decision = ladder.decide(gathered.situation)
     return Decided(gathered=gathered, decision=decision, mode=decision.mode, obstacles=obstacles)
 
 
 async def restore(live: LiveTurn, decided: Decided) -> Decided:
-    """Bring the session back from our copy, if the turn would go on with one that is not here."""
+    """Restore the session from our copy, if the turn would continue a session that is missing."""
     prepared, store = live.prepared, live.store
     pin, copy = decided.gathered.pin, decided.gathered.copy
     if pin is None or copy is None or decided.mode not in NATIVE:
@@ -77,23 +77,23 @@ async def restore(live: LiveTurn, decided: Decided) -> Decided:
     unrestored = None
     try:
         async with _only_writer(live, session_copies.copies_lease(prepared, pin)):
-            live.say(await run_sync(session_copies.bring_back, prepared, store, pin, copy))
+            live.say(await run_sync(session_copies.restore_session, prepared, store, pin, copy))
     except (LeaseBusy, SegueError) as error:
         unrestored = str(error)
     return await run_sync(decide, prepared, store, Obstacles(unrestored=unrestored))
 
 
 def step_down(prepared: Prepared, store: Store, decided: Decided, failed: FinishedAttempt) -> Decided:
-    """The same turn once more, on the next mode down: ``failed`` says which."""
+    """The decision for a second attempt, in the lower mode that ``failed`` names."""
     assert failed.lower is not None
     assert failed.outcome.failure is not None
     obstacles = msgspec.structs.replace(decided.obstacles, closed={})
-    again = decide(prepared, store, obstacles)
-    return msgspec.structs.replace(again, mode=failed.lower, refused=failed.outcome.failure.message)
+    second = decide(prepared, store, obstacles)
+    return msgspec.structs.replace(second, mode=failed.lower, refused=failed.outcome.failure.message)
 
 
 async def try_once(live: LiveTurn, decided: Decided, seq: int) -> tuple[Decided, FinishedAttempt]:
-    """One attempt to its end; with the decision that it took in the end."""
+    """One attempt to its end, with the final decision that it ran under."""
     prepared = live.prepared
     if decided.mode not in ("fresh", "resume"):  # others rewrite a session or send all that was said
         await in_loop()
@@ -118,9 +118,9 @@ async def try_once(live: LiveTurn, decided: Decided, seq: int) -> tuple[Decided,
 def compose(
     prepared: Prepared, store: Store, decided: Decided, seq: int, home: Path
 ) -> tuple[Decided, Plan, Command]:
-    """A plan for the mode decided on, or for the next one down if that turns out to be closed.
+    """A plan for the mode decided on, or for the next one down if that turns out to be impossible.
 
-    ``fresh`` never is.
+    ``fresh`` is always possible.
     """
     while True:
         obstacles = decided.obstacles
@@ -138,7 +138,7 @@ def compose(
 
 
 async def launch(live: LiveTurn, plan: Plan, command: Command, locks: tuple[int, ...]) -> Outcome:
-    """Run the agent, stream what it says to whoever listens, and conclude what came of it."""
+    """Run the agent, stream its events to the listener, and return the outcome."""
     prepared, callbacks, env = live.prepared, live.callbacks, live.prepared.child.env
     task = Task(
         agent=prepared.agent,
@@ -157,7 +157,7 @@ async def launch(live: LiveTurn, plan: Plan, command: Command, locks: tuple[int,
 
     def stream(event: Event) -> None:
         nonlocal at_work
-        if not at_work:  # the agent works now, and we have time to load what comes after it
+        if not at_work:  # the agent is working now, so there is time to load what comes after it
             at_work = True
             threading.Thread(target=_load_the_rest, args=(prepared,), daemon=True).start()
         live.recorder(event)
@@ -166,15 +166,15 @@ async def launch(live: LiveTurn, plan: Plan, command: Command, locks: tuple[int,
 
 
 def _load_the_rest(prepared: Prepared) -> None:
-    """What the end of a turn needs, so that nobody waits for it then."""
+    """Import what the end of a turn needs, so that it does not delay the end."""
     with suppress(Exception):
-        import segue.turns.reply  # noqa: F401 - to have it loaded is all
+        import segue.turns.reply  # noqa: F401 - only to load it
 
-        session_copies.get_ready(prepared)
+        session_copies.load_early(prepared)
 
 
 def stepped_words(label: str, failure: Failure, lower: Mode) -> str:
-    """That the session could not be used, and what was sent instead."""
+    """The notice that the session could not be used, and what was sent instead."""
     how = "the conversation as text" if lower == "replay" else "a part of the conversation"
     if failure.kind == "context_exceeded":
         return f"The session did not fit {label}'s window any more; sent {how} instead."
@@ -183,10 +183,10 @@ def stepped_words(label: str, failure: Failure, lower: Mode) -> str:
 
 
 def _note_start(live: LiveTurn, decided: Decided, plan: Plan) -> None:
-    """Its traces on disk and in the store: from here on the attempt can be recovered after a crash."""
+    """Record the attempt on disk and in the store: from now on it can be recovered after a crash."""
     store = live.store
     if plan.mode == "fresh" and decided.gathered.situation.earlier:
-        # Nothing was carried: later turns of this voice go on from here, not from before.
+        # Nothing was carried: later turns of this voice start here.
         store.address(msgspec.structs.replace(decided.gathered.view[-1], blank=True))
     write_plan(plan)
     store.started(live.row.id, plan.mode, plan.predicted_usd)
@@ -211,7 +211,7 @@ def _attempt_row(plan: Plan) -> AttemptRow:
 
 
 def _refused(live: LiveTurn, busy: LeaseBusy) -> Failure:
-    """The session is not ours to write to, or the user would not wait for it."""
+    """The failure of an attempt that did not get the session: busy, or cancelled while waiting."""
     if live.cancelled and not live.lease.lost:
         return Failure("cancelled", "the turn was cancelled before the agent was started")
     return Failure("session_busy", str(busy))
@@ -224,7 +224,7 @@ def _lower(decided: Decided, plan: Plan, outcome: Outcome) -> Mode | None:
 
 
 def _in_doubt(decided: Decided, plan: Plan, outcome: Outcome) -> bool:
-    """Whether it would step down if it were known that it did nothing."""
+    """Whether the turn would step down if it were known that the attempt did nothing."""
     if outcome.tools_run is not None:
         return False
     return _lower(decided, plan, msgspec.structs.replace(outcome, tools_run=0)) is not None
@@ -238,7 +238,7 @@ def _below(decision: Decision, mode: Mode) -> Mode:
 
 @asynccontextmanager
 async def _one_writer(live: LiveTurn, plan: Plan) -> AsyncIterator[list[Lease]]:
-    """All the leases that the attempt runs under."""
+    """Hold all the leases that the attempt runs under."""
     name = session_lease_name(plan)
     if name is None:
         yield [live.lease]
@@ -265,14 +265,14 @@ def _only_writer(live: LiveTurn, name: str) -> AbstractAsyncContextManager[Lease
 
 @contextmanager
 def _home(prepared: Prepared, pin: Pin | None) -> Iterator[tuple[Path, tuple[int, ...]]]:
-    """The account's home; or, where a session's id can only be found on disk, a private one made from it.
+    """The account's home, or a private one made from it if a session's id can only be found on disk.
 
-    With the locks that the CLI must hold as well.
+    Also the locks that the CLI must hold.
     """
     runners = prepared.segue_home.runners
     session = pin.native_id if pin is not None else None
     if not prepared.runtime.capabilities.id_on_disk_only:
-        if pin is not None and Path(pin.home).is_relative_to(runners):  # an older one was private
+        if pin is not None and Path(pin.home).is_relative_to(runners):  # the home used to be private
             from segue.turns.private_homes import fetch_session
 
             fetch_session(pin.native_id, prepared.home, [Path(pin.home)])

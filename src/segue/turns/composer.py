@@ -15,17 +15,17 @@ from segue.core.turn import Mode
 from segue.store.store import Store
 from segue.turns.prepare import Prepared
 from segue.turns.result import UNKNOWN_PLACE
-from segue.turns.situation import Gathered, going_on
+from segue.turns.situation import Gathered, continued_request
 from segue.turns.texts import load_texts
 
 LOST = ("file", "host", "runtime", "size", "retired", "poisoned", "workdir", "ttl", "fits")
-"""Checks whose barring of a resume means that a session that was expected is not there any more."""
+"""If one of these checks rules out a resume, an expected session is lost."""
 NATIVE = ("resume", "branch")
 GO_ON = "Go on with what you were asked last."
 
 
 class ComposedRequest(msgspec.Struct, frozen=True):
-    """The request, the instructions that the session has then, and how many messages it gets as text."""
+    """The request, the instructions that the session has after it, and how many messages it gets as text."""
 
     request: Request
     instructions: Instructions | None
@@ -33,14 +33,14 @@ class ComposedRequest(msgspec.Struct, frozen=True):
 
 
 class _DueInstructions(msgspec.Struct, frozen=True):
-    """The instructions that the session has after the attempt, and those that are sent to it now."""
+    """The instructions that the session has after the attempt, and those that are sent now."""
 
     held: Instructions | None = None
     sent: RoutedInstructions = RoutedInstructions()
 
 
 class Composer:
-    """Of one mode of one turn. ``refused``: why the attempt before was turned away."""
+    """Composes the request of one turn in one mode. ``refused``: why the previous attempt was refused."""
 
     def __init__(
         self,
@@ -66,8 +66,8 @@ class Composer:
         prepared, pin = self.prepared, self.gathered.pin
         due = self._instructions()
         carried = compose(self._carry(due.sent.in_message))
-        same = going_on(prepared, pin) if self.native and pin is not None else prepared.request
-        request = msgspec.structs.replace(same, prompt=carried.prompt, system_prompt=due.sent.system_prompt)
+        base = continued_request(prepared, pin) if self.native and pin is not None else prepared.request
+        request = msgspec.structs.replace(base, prompt=carried.prompt, system_prompt=due.sent.system_prompt)
         return ComposedRequest(request, due.held, carried.text_messages)
 
     def _carry(self, instructions: str | None) -> Carry:
@@ -81,7 +81,7 @@ class Composer:
             mode=self.mode,
             voice=prepared.voice,
             label=facts.label,
-            # A message that is run again after tools had run for it stands in the session already.
+            # A message that is retried after its tools had run is already in the session.
             new=words[text[-1].id] if text else MessageText(self.gathered.view[-1], GO_ON),
             earlier=tuple(words[each.id] for each in text[:-1]),
             corrections=tuple(words[each.id] for each in self.corrections),
@@ -107,12 +107,12 @@ class Composer:
         due = instructions_due(digest, given, rows, False) if native else wanted is not None
         sent = route(wanted if due else None, prepared.runtime.capabilities, fresh=not native)
         if digest is not None and due:
-            # a system prompt stays with the session whatever is cut off it: it counts as given at the start
+            # a session keeps its system prompt whatever is cut off: it counts as given at the start
             given = Instructions(digest, -1 if sent.system_prompt is not None else rows if native else 0)
         return _DueInstructions(given, sent)
 
     def _unsure(self) -> tuple[Message, ...]:
-        """The message that the session was interrupted in, where nobody can see whether the CLI kept it."""
+        """The message that the session was interrupted in, if it is not known whether the CLI kept it."""
         pin, cut = self.gathered.pin, self.cut
         if pin is None or pin.ended is None or pin.ended.tools_run is not None:
             return ()
@@ -122,7 +122,7 @@ class Composer:
         return tuple(each for each in self.gathered.view if each.id == last and each.sender == "user")
 
     def _lost(self) -> str | None:
-        """The agent is told once that a session it would have had is gone."""
+        """Why an expected session is gone; the agent is told once."""
         if self.native or self.mode == "fresh" or self.gathered.pin is None:
             return None
         if self.refused is not None:
@@ -131,7 +131,7 @@ class Composer:
         return why[0] if why else None
 
     def _left(self, text: Sequence[Message]) -> tuple[str, int | None] | None:
-        """Who was interrupted before, where neither the session nor what is carried as text tells of it."""
+        """Who was interrupted before, if neither the session nor the carried text says so."""
         told, pin = self.gathered.interrupted, self.gathered.pin
         if told is None:
             return None
@@ -143,7 +143,7 @@ class Composer:
         return None if told.message in marked else (speaker_name(voice), told.tools_run)
 
     def _echoes(self) -> bool:
-        """After a question, a failure or a fork an agent may answer what it was asked before."""
+        """Whether the agent may answer an earlier message: after a question, a failure or a fork."""
         pin = self.gathered.pin
         if pin is not None and (pin.ended is not None or pin.foreign is not None):
             return True
@@ -151,6 +151,6 @@ class Composer:
 
 
 def _digest(text: str) -> str:
-    from hashlib import sha256  # where there are no instructions nobody waits for it
+    from hashlib import sha256  # only needed for instructions
 
     return sha256(text.encode()).hexdigest()[:16]

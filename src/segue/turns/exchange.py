@@ -1,7 +1,7 @@
-"""Conversations on their way out and in: Markdown to read, JSON to read and to take in again.
+"""Export and import of conversations: Markdown to read, JSON to read and to import.
 
-An export says which session an answer came from only by a short hash: with the id itself, whoever reads it
-could go on with the session.
+An export names the session of an answer only by a short hash: with the id itself, a reader could continue the
+session.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from segue.turns.request import LONGEST
 
 SCHEMA = 1
 BOM = b"\xef\xbb\xbf"
-"""What some editors put before a text."""
-LATER = {"adopt": "its Segue was killed, its agent still runs", "recover": "not written down yet"}
-"""Of a turn that is not settled."""
+"""The byte order mark that some editors put before a text."""
+LATER = {"adopt": "its Segue was killed, its agent still runs", "recover": "not recorded yet"}
+"""Remarks for a turn that is not settled."""
 LATEST_MS = 1 << 48
 """Times beyond this do not fit an id."""
 
 
 class Line(msgspec.Struct, frozen=True, kw_only=True, rename={"sender": "from"}):
-    """One message. What is told of its turn is for readers; taking it in again needs none of it."""
+    """One message. The fields about its turn are for readers; an import does not need them."""
 
     sender: Literal["user", "assistant"]
     text: str
@@ -81,7 +81,7 @@ def json(export: Export) -> str:
 
 
 def markdown(export: Export) -> str:
-    """The dialogue to read: a heading for each message, its text as it is."""
+    """The dialogue for readers: a heading for each message, its text unchanged."""
     parts = [f"# {export.key}"]
     for number, line in enumerate(export.messages, 1):
         name = f"{line.agent} ({line.role})" if line.role else line.agent
@@ -89,8 +89,8 @@ def markdown(export: Export) -> str:
         unanswered = line.state or line.status or "" if line.sender == "user" and line.status != "ok" else ""
         later = LATER.get(line.recovery or "", "")
         notes = (line.mode or "", _money(line), "edited" if line.edited else "", unanswered, later)
-        told = " · ".join(note for note in notes if note)
-        parts.append(f"## #{number} {who}" + (f" · {told}" if told else ""))
+        remarks = " · ".join(note for note in notes if note)
+        parts.append(f"## #{number} {who}" + (f" · {remarks}" if remarks else ""))
         parts.append(line.text.strip("\n"))
     return "\n\n".join(parts) + "\n"
 
@@ -118,20 +118,20 @@ def read(data: bytes) -> Export:
 
 
 def _wrong(line: Line) -> str:
-    """Why a message cannot be taken in, or nothing."""
+    """Why a message cannot be imported; empty if it can."""
     if not line.text.strip():
         return "has no text"
     if not is_name(line.agent):
-        return f'names the agent "{line.agent[:60]}", which none can be called'
+        return f'names the agent "{line.agent[:60]}", which is not a valid name'
     if line.account is not None and not is_name(line.account):
-        return f'names the account "{line.account[:60]}", which none can be called'
+        return f'names the account "{line.account[:60]}", which is not a valid name'
     if line.role is not None and not (0 < len(line.role) <= LONGEST and line.role.isprintable()):
-        return f"names the role {line.role[:60]!r}, which none can be called"
-    return "" if 0 <= line.created < LATEST_MS else f"has the time {line.created}, which is no time"
+        return f"names the role {line.role[:60]!r}, which is not a valid name"
+    return "" if 0 <= line.created < LATEST_MS else f"has the time {line.created}, which is not valid"
 
 
 def take_in(store: Store, export: Export, key: str | None) -> Conversation:
-    """A new conversation of an export; its agents have no sessions in it yet."""
+    """A new conversation from an export; its agents have no sessions in it yet."""
     now = clock.now_ms()
     wanted = conversation_key(key if key is not None else export.key)
     last = export.messages[-1]
@@ -169,7 +169,7 @@ def _messages(lines: Iterable[Line], now: int) -> Iterable[tuple[Message, str]]:
 
 
 def _under(line: Line) -> tuple[str, ...]:
-    """Under whom it was said; an export that does not say it, or not the login, is one from before."""
+    """The marks of a message. An older export has none, or has no logins."""
     own = line.agent, line.account or ""
     named = any(mark_parts(each)[:2] == own for each in line.under)
     return tuple(sorted({*line.under, *(() if named else (old_account_mark(*own),))}))

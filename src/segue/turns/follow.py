@@ -1,6 +1,6 @@
-"""Follows a run by its stream file, whoever runs it: this process, another one, or nobody any more.
+"""Follows a run by its stream file, whether this process runs it, another one, or none any more.
 
-Nothing is written and nobody is ended: a run may be followed by as many as like.
+Nothing is written and no process is ended: any number of processes can follow a run.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from segue.turns.run_dir import Plan, read_plan
 PAUSE_S = (0.001, 0.02)
 """How long to wait for more while a stream grows: at first, and at most."""
 QUIET_S = 2.0
-"""After so long without a word the pauses grow."""
+"""After this long without output the pauses grow."""
 QUIET_PAUSE_S = 0.1
 LOOK_S = 0.1
 """How often the store is asked whether the run is settled, or has another attempt."""
@@ -58,13 +58,13 @@ class FollowedRun:
         self._file: BinaryIO | None = None
         self.bytes_read = offset
         self.asked_at: float | None = None
-        """When it asked something, if that was its last word (monotonic)."""
+        """When it asked a question, if that was its last event (monotonic)."""
         self.ended_at: float | None = None
         """When its final event was read (monotonic)."""
 
     @property
     def state(self) -> TurnState:
-        """What it said so far."""
+        """The state after the events so far."""
         return self._fold.state
 
     @property
@@ -72,10 +72,10 @@ class FollowedRun:
         return processes.attempt_lives(self.plan.run_dir)
 
     def read(self) -> bool:
-        """Take in the next piece; False when there is none yet."""
+        """Read the next piece; False if there is none yet."""
         try:
             file = self._open()
-            if file.seek(0, 2) < self.bytes_read:  # it was emptied and begun anew
+            if file.seek(0, 2) < self.bytes_read:  # it was truncated
                 self._take(self._framer.finish())
                 self.bytes_read = 0
             file.seek(self.bytes_read)
@@ -87,19 +87,19 @@ class FollowedRun:
         return bool(chunk)
 
     def read_all(self) -> None:
-        """Read what is there now, whoever may still write to it."""
+        """Read what is there now, even if it is still being written."""
         while self.read():
             pass
         self.close()
 
     def close(self) -> None:
-        """Nothing more will come."""
+        """Finish: nothing more will come."""
         self._take(self._framer.finish())
         self._fold.close()
         self.release()
 
     def release(self) -> None:
-        """Let go of the file; what was read stays."""
+        """Close the file; the state stays."""
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -127,7 +127,7 @@ class FollowedRun:
 
 
 class Pauses:
-    """How long to wait before a growing file is looked at again."""
+    """How long to wait before the next look at a growing file."""
 
     def __init__(self) -> None:
         self._grew_at, self._pause_s = time.monotonic(), PAUSE_S[0]
@@ -143,11 +143,11 @@ class Pauses:
 
 
 async def follow(store: Store, run: str, here: Observer) -> AsyncGenerator[ev.Event | Turn, None]:
-    """The events of a run as they come, whoever runs it; the last thing yielded is the turn, once settled.
+    """The events of a run as they come, whichever process runs it; finally the turn, once it is settled.
 
-    What stands in the stream already comes at once. Of a run that is settled only the turn is told: its
-    events are in the store. One whose process died is not settled before the next turn of the conversation;
-    who does not want to wait for that asks ``liveness_of``.
+    What is already in the stream comes at once. For a settled run only the turn is yielded: its events are in
+    the store. A run whose process died is not settled before the next turn of the conversation; use
+    ``liveness_of`` to avoid waiting for that.
     """
     pauses, look_at = Pauses(), 0.0
     with closing(_Streams(store, run, here)) as streams:
@@ -169,12 +169,12 @@ async def follow(store: Store, run: str, here: Observer) -> AsyncGenerator[ev.Ev
 
 
 def reported(row: TurnRow, key: str) -> Turn:
-    """A settled turn as it was reported, or what is known of one that nobody reported."""
+    """The report of a settled turn, or one made from its row if there is none."""
     return row.told if row.told is not None else report_row(row, key)
 
 
 class _Streams:
-    """The streams of a run's attempts, as far as they can be read from here."""
+    """The streams of a run's attempts, if they can be read from here."""
 
     def __init__(self, store: Store, run: str, here: Observer) -> None:
         self._store, self._run, self._here = store, run, here

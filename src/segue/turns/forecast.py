@@ -1,4 +1,4 @@
-"""What the next turn would cost on each rung, from what earlier turns of the conversation told."""
+"""What the next turn would cost in each mode, estimated from earlier turns of the conversation."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from segue.turns.run_dir import Plan
 from segue.turns.situation import Gathered
 
 REMEMBERED = 10
-"""So many of the last turns let expect what the next will be like."""
+"""How many of the last turns are used to predict the next one."""
 
 
 def forecast(gathered: Gathered, prepared: Prepared) -> Outlook:
@@ -44,7 +44,7 @@ def forecast(gathered: Gathered, prepared: Prepared) -> Outlook:
 
 
 def _idle_ms(gathered: Gathered) -> int | None:
-    """Since the session's last success; None where no cache would serve it, because its tools changed."""
+    """Time since the session's last success; None if no cache would serve it, because its tools changed."""
     pin, now = gathered.pin, gathered.situation
     if pin is None or (None not in (pin.offers, now.offers) and pin.offers != now.offers):
         return None
@@ -52,10 +52,10 @@ def _idle_ms(gathered: Gathered) -> int | None:
 
 
 def _sizes(gathered: Gathered, recap_bytes: int) -> dict[Mode, int]:
-    """What each rung would send as text; a rung that has nothing to send or to go on from is left out.
+    """What each mode would send as text; a mode that has nothing to send or to continue is left out.
 
-    A resume is reckoned as it would be if the whole session still held: so one that is barred shows what
-    was lost by that.
+    A resume is computed as if the whole session were still valid: so if it is ruled out, its figures show
+    what that costs.
     """
     now, cut = gathered.situation, gathered.situation.cut
     text = sum(message.size + FRAME_BYTES for message in cut.text) if len(cut.text) > 1 else now.new_bytes
@@ -70,7 +70,7 @@ def _sizes(gathered: Gathered, recap_bytes: int) -> dict[Mode, int]:
 
 
 def saved_by(plan: Plan, outcome: Outcome, prices: Mapping[str, Price]) -> Saved:
-    """What a turn that continued a session saved against sending the conversation as text."""
+    """What a turn that continued a session saved compared with sending the conversation as text."""
     if plan.mode not in ("resume", "branch") or outcome.failure is not None:
         return Saved()
     model = outcome.model or plan.model
@@ -86,16 +86,16 @@ def saved_by(plan: Plan, outcome: Outcome, prices: Mapping[str, Price]) -> Saved
 
 
 def _growth(plan: Plan, outcome: Outcome) -> int:
-    """By how much the turn's own tool calls and their results filled its context."""
+    """How many tokens the turn's own tool calls and results added to its context."""
     before = plan.pin.context.used if plan.pin is not None else None
     if before is None or outcome.context.used is None or (outcome.model_turns or 1) == 1:
         return 0
     return max(0, outcome.context.used - before - tokens_of(plan.sent.bytes))
 
 
-def _overhead(told: list[Turn]) -> int | None:
-    """What a new session of this agent takes before anything is said, as the last one showed."""
-    for turn in reversed(told):
+def _overhead(turns: list[Turn]) -> int | None:
+    """The tokens of a new session of this agent before its first message, as seen in the last one."""
+    for turn in reversed(turns):
         prompt = turn.usage.prompt
         if not turn.resumed and turn.model_turns in (None, 1) and prompt:
             return max(0, prompt - tokens_of(turn.sent.bytes))
@@ -103,7 +103,7 @@ def _overhead(told: list[Turn]) -> int | None:
 
 
 def _kept_share(gathered: Gathered) -> float | None:
-    """How much of what was said a branch would keep, by its bytes."""
+    """The share of the view that a branch would keep, in bytes."""
     text = {message.id for message in gathered.situation.cut.text}
     whole = sum(message.size for message in gathered.view)
     kept = sum(message.size for message in gathered.view if message.id not in text)

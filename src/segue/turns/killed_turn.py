@@ -1,7 +1,7 @@
-"""A turn whose Segue was killed: what can be told of it from its plan, its stream and the store.
+"""A turn whose Segue was killed: what is known about it from its plan, its stream and the store.
 
-Nothing is guessed: a turn that came to its end is concluded with its answer, one that was cut short as such.
-It is looked at by whoever settles it, and by those who only want to know what the next turn will do about it.
+Nothing is guessed: a turn that finished is concluded with its answer, one that was cut short as such. Used to
+settle the turn, and to show what the next turn will do about it.
 """
 
 from __future__ import annotations
@@ -36,23 +36,23 @@ from segue.turns.run_dir import Plan
 from segue.turns.settlement import FinishedAttempt, abandon, commit, interpret, note_end
 
 KILLED = -9
-LATER = "settled by a later run: the one it began in did not come to that"
-LOST = "Segue was killed while it ran, and what it left in its run directory is gone"
+LATER = "settled by a later run, because its own run could not settle it"
+LOST = "Segue was killed while it ran, and its run directory is lost"
 Conclusion = list[tuple[AttemptRow, Plan]]
-"""The attempts of a turn that were started, as far as they can be read."""
+"""The attempts of a turn that were started and can be read."""
 
 
 class Traces(msgspec.Struct, frozen=True):
-    """What the store was told of a turn before its Segue was killed. There may have been more."""
+    """What was stored of a turn before its Segue was killed. There may have been more."""
 
     events: int = 0
     calls: int = 0
-    """Of tools, as far as they were not refused."""
+    """Tool calls that were not refused."""
     session: str | None = None
 
 
 class KilledTurn:
-    """``claim``: under which it is settled. ``why``: what became of it, where that is known."""
+    """``claim``: the lease under which it is settled. ``why``: its failure, if known."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class KilledTurn:
 
     @property
     def run_dirs(self) -> list[Path]:
-        """Those that may be found from here."""
+        """The directories of its attempts, if they can be found from here."""
         return [Path(attempt.run_dir) for attempt in self.attempts] if self.is_near else []
 
     def made(self) -> Conclusion:
@@ -81,7 +81,7 @@ class KilledTurn:
         return [] if planned and planned[-1][1] is None else started
 
     def cancel_asked(self) -> bool:
-        """Whether somebody wants it to end; a store that is away cannot tell."""
+        """Whether it was asked to end; false while the store is away."""
         try:
             return self.store.cancel_asked(self.row.id)
         except SegueError:
@@ -94,14 +94,14 @@ class KilledTurn:
         return self.here.redactor(plan, agent)
 
     def outcome(self, attempt: AttemptRow, agent: Agent, orphan: AdoptedRun, redactor: Redactor) -> Outcome:
-        """What came of its last attempt, whose stream was read."""
+        """The outcome of its last attempt, whose stream was read."""
         outcome = concluded(attempt, agent, orphan)
         if self.why is not None and outcome.failure is not None and outcome.failure.kind == "killed":
             outcome = msgspec.structs.replace(outcome, failure=self.why)
         return redactor.outcome(outcome)
 
     def finish(self, made: Conclusion, agent: Agent, outcome: Outcome, seen: Traces | None = None) -> bool:
-        """``seen``: all that is known of what it did, where its own words are lost. False: overtaken."""
+        """Settle it. ``seen``: what is known about it, if its stream is lost. False: another process did."""
         earlier = [self._finished(agent, plan, noted(attempt)) for attempt, plan in made[:-1]]
         _, plan = made[-1]
         outcome = priced(outcome, plan, self.here.config.prices)
@@ -129,7 +129,7 @@ class KilledTurn:
         return FinishedAttempt(plan, outcome, self._interpret(agent, plan, outcome))
 
     def conclude(self, agent: Agent | None) -> bool:
-        """From what the store was told. False: somebody else has taken the conversation over."""
+        """Settle it from what was stored. False: another process has taken the conversation over."""
         seen, silent = traces(self.store, self.row.id), self._silent()
         if not self._may_have_run(seen):
             failure = self.why or Failure("killed", silent or NEVER)
@@ -143,22 +143,22 @@ class KilledTurn:
         return self.finish(planned, agent, unread(planned[-1][1], seen, failure), seen)
 
     def _silent(self) -> str | None:
-        """What is said of a turn that ran where nobody can look. Containers may have nothing in common but
-        the machine id of their image."""
+        """The message for a turn that ran where we cannot look; None if we can. Containers may have only the
+        machine id of their image in common."""
         there = self.here.host.has(self.row.owner)
         if self.is_near and (there or any(os.path.exists(run_dir) for run_dir in self.run_dirs)):
             return None
-        return f"nothing was heard any more of {self.row.host}, where it ran"
+        return f"{self.row.host}, where it ran, does not respond any more"
 
     def _may_have_run(self, seen: Traces) -> bool:
-        """An attempt is noted once its plan is written: one whose plan is gone may have come to anything."""
+        """Whether it may have run. An attempt is stored after its plan, so one without a plan may have."""
         if not self.run_dirs:
             return bool(self.attempts)
         last = self.run_dirs[-1]
         return seen.events > 0 or plans.read_plan(last) is None or (last / "stdout").exists()
 
     def _abandon(self, failure: Failure, seen: Traces) -> bool:
-        """Where its session ends now is not known either; so nobody must cut it where it ended before."""
+        """Settle it without a result. Where its session ends is not known, so it must not be cut there."""
         pin = self._pin()
         if pin is not None:
             pin = doubted(pin, failure, seen)
@@ -166,7 +166,7 @@ class KilledTurn:
         return abandon(self.store, self.row, self.here.key, failure, self.claim, seen.calls or None, pin)
 
     def _pin(self) -> Pin | None:
-        """The one it may have gone on from: of the login under which its message was said."""
+        """The pin that it may have continued: that of the login of its message."""
         row, messages = self.row, self.store.messages(self.row.conversation)
         under = next((message.under for message in messages if message.id == row.message), ())
         for agent, account, login in map(mark_parts, under):
@@ -175,7 +175,7 @@ class KilledTurn:
         return None
 
     def _doubted(self, agent: Agent, plan: Plan, outcome: Outcome, seen: Traces) -> Result:
-        """It may have done something: so its session is held up to where it ends now, and not cut before."""
+        """The result if it may have done something: the session is kept up to its current end."""
         at_least = msgspec.structs.replace(outcome, tools_run=max(1, seen.calls))
         result = self._interpret(agent, plan, at_least)
         pin = result.pin or self.store.pin(plan.conversation, plan.voice, plan.account, plan.login)
@@ -203,21 +203,21 @@ def traces(store: Store, turn_id: str) -> Traces:
 
 
 def unread(plan: Plan, seen: Traces, failure: Failure) -> Outcome:
-    """An attempt whose directory is lost: which session it worked in is known at best."""
+    """The outcome of an attempt whose directory is lost: at best its session is known."""
     start = plan.request.start
     session = seen.session or start.new_id or (start.session if start.mode == "resume" else None)
     return Outcome(failure=failure, session_id=session, tools_run=seen.calls or None, tools_denied=None)
 
 
 def doubted(pin: Pin, failure: Failure, seen: Traces) -> Pin:
-    """The pin after an attempt of which nobody knows what it did, unless it is known that tools ran."""
+    """The pin after an attempt that may have done anything; known tool calls are recorded."""
     return msgspec.structs.replace(
         pin, ended=model.Ended(failure.kind, seen.calls or None, failure.message[:500])
     )
 
 
 def concluded(attempt: AttemptRow, agent: Agent, orphan: AdoptedRun) -> Outcome:
-    """How it exited nobody knows. It went well if all signs of that are there; else it was killed."""
+    """The outcome if the exit code is unknown: a success if the output is complete, otherwise killed."""
     plan, stderr = orphan.plan, orphan.stderr()
     place = RunPlace(plan.run_dir, plan.home, plan.started_ms)
     ended = Ended(
@@ -237,7 +237,7 @@ def concluded(attempt: AttemptRow, agent: Agent, orphan: AdoptedRun) -> Outcome:
 
 
 def noted(attempt: AttemptRow) -> Outcome:
-    """An attempt that had ended before: what was written down of it."""
+    """The stored outcome of an attempt that had ended before."""
     return Outcome(
         failure=_noted(attempt),
         session_id=attempt.native_id,
@@ -249,20 +249,20 @@ def noted(attempt: AttemptRow) -> Outcome:
 
 
 def dropped(outcome: Outcome) -> Outcome:
-    """Its message was taken out of the conversation before it was settled: so is the answer."""
+    """The outcome without its answer, because its message was dropped before it was settled."""
     why = Failure("cancelled", "its message was dropped from the conversation while it ran")
     return msgspec.structs.replace(outcome, text="", failure=why)
 
 
 def _explained(outcome: Outcome, attempt: AttemptRow, orphan: AdoptedRun) -> Outcome:
-    """What was written down before the kill is known better than what can be told afterwards."""
+    """The outcome with a better failure: what was stored before the kill is more reliable."""
     failure = outcome.failure
     if failure is None:
         return outcome
     if orphan.cancelled:
         failure = Failure("cancelled", "the turn was cancelled")
     elif orphan.ended_by == "cancelled":
-        failure = Failure("cancelled", "it asked something when nobody was left to answer, and was stopped")
+        failure = Failure("cancelled", "it asked a question that nobody could answer, and was stopped")
     elif (before := _noted(attempt)) is not None and before.kind != failure.kind:
         failure = before
     return msgspec.structs.replace(outcome, failure=failure)

@@ -1,4 +1,4 @@
-"""The run that a caller's key belongs to: told as it was settled, or followed until it is."""
+"""The run that a caller's key belongs to: returned if it is settled, otherwise followed until it is."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from segue.turns.recovery import recover
 from segue.turns.report import TurnFacts, build_turn
 
 WATCH_S = 0.5
-"""How often it is looked whether the run still has a process, and whether it shall end."""
+"""How often to check whether the run's process is alive, and whether it was cancelled."""
 
 
 async def known_run(prepared: Prepared, store: Store, run: str, callbacks: Callbacks, wait_s: float) -> Turn:
-    """The same run, never a second one. Its events are passed on while it is under way.
+    """The same run, never a second one. Its events are passed on while it runs.
 
-    Cancelling it here asks whoever runs it to end it. One whose process died is settled first.
+    Cancelling it here asks the process that runs it to end it. If that process died, the run is settled.
     """
     until = time.monotonic() + wait_s
     while True:
@@ -50,13 +50,13 @@ async def known_run(prepared: Prepared, store: Store, run: str, callbacks: Callb
         except LeaseBusy as busy:
             return _still_running(prepared, row, str(busy))
         if time.monotonic() >= until:
-            return _still_running(prepared, row, "the run of this key is still under way")
+            return _still_running(prepared, row, "the run of this key is still running")
 
 
 async def _followed(
     prepared: Prepared, store: Store, row: TurnRow, callbacks: Callbacks, until: float
 ) -> Turn | None:
-    """The turn, once it is settled; None if its process died or nobody wants to wait any longer."""
+    """The turn, once it is settled; None if its process died or the time is over."""
     turn: Turn | None = None
     failure: Exception | None = None
     audience = Guarded("on_event", callbacks.listener)
@@ -80,10 +80,10 @@ async def _followed(
 async def _watch(
     prepared: Prepared, store: Store, row: TurnRow, cancel: Cancel, until: float, scope: anyio.CancelScope
 ) -> None:
-    """Pass on that the run shall end; stop following it when its process is gone or the time is over."""
+    """Pass a cancellation on; stop following the run when its process is gone or the time is over."""
     asked, alive = False, True
     while alive and time.monotonic() < until:
-        with suppress(SegueError):  # a store that is away says nothing
+        with suppress(SegueError):  # the store may be away
             if cancel.asked and not asked:
                 asked = await run_sync(store.ask_cancel, row.id)
             alive = await run_sync(liveness_of, store, row, prepared.host) == "alive"
@@ -92,7 +92,7 @@ async def _watch(
 
 
 async def _settle(prepared: Prepared, store: Store, row: TurnRow, callbacks: Callbacks, until: float) -> None:
-    """Its process is gone: settle it as the next turn of the conversation would."""
+    """Settle a run whose process is gone, as the next turn of the conversation would."""
     async with hold(
         store,
         lease_name(row.conversation),

@@ -1,4 +1,4 @@
-"""A turn that is being taken: what its steps share from the lease to the reply."""
+"""A running turn: what its steps share from the lease to the reply."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from segue.turns.store_outage import StoreOutage
 
 
 class Callbacks(msgspec.Struct, frozen=True):
-    """The caller's side of a turn: it listens, answers, may cancel, and is told notices."""
+    """The caller's side of a turn: gets the events and notices, answers questions, can cancel."""
 
     listener: Listener | None
     answerer: Replies
@@ -26,7 +26,7 @@ class Callbacks(msgspec.Struct, frozen=True):
 
 
 class LiveTurn:
-    """Held while a turn is taken, under the conversation's lease."""
+    """The state of a running turn, under the conversation's lease."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class LiveTurn:
         self.audience = Guarded("on_event", callbacks.listener)
         self.recorder = Recorder(store, row.id, self.audience)
         self.outage = StoreOutage(callbacks.notice, callbacks.cancel)
-        """Calls what writes to the store, and waits while that is away."""
+        """Runs writes to the store, and waits while the store is away."""
         self.notices: list[str] = [*prepared.mentions]
 
     @property

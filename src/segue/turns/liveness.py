@@ -1,4 +1,4 @@
-"""Whether a run that is not settled is really at work: its row may have outlived its processes."""
+"""Whether an unsettled run is really alive: its row may have outlived its processes."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from segue.store.waiting_turn import is_waiting
 from segue.system import processes
 
 Liveness = Literal["alive", "orphan", "dead"]
-"""``orphan``: its Segue was killed, but the agent goes on."""
+"""``orphan``: its Segue was killed, but the agent still runs."""
 
 
 def liveness_of(store: Store, run: TurnRow, host: Host) -> Liveness:
-    """Of a run that is queued or running. One that runs is looked after by whoever has the conversation's
-    lease: where nobody who lives has it, the next run settles it, even if its process lives on."""
+    """The liveness of a queued or running run. The holder of the conversation's lease supervises a running
+    one: if no live process holds the lease, the next run settles it, even if its agent still runs."""
     holder = store.lease(lease_name(run.conversation))
     held = holder is not None and judge(holder, host) == "alive"
     if run.state == "queued":  # or about to begin, by whoever has the lease
@@ -31,10 +31,10 @@ def liveness_of(store: Store, run: TurnRow, host: Host) -> Liveness:
 
 
 def under_way(store: Store, conversation: str, host: Host) -> bool:
-    """Whether anything of the conversation is at work, or waits for its turn."""
+    """Whether a run of the conversation is running, or waits."""
     return any(liveness_of(store, run, host) != "dead" for run in store.unsettled(conversation))
 
 
 def _works(run_dir: Path) -> bool:
-    """Whether the agent itself does. What it had started may linger: that is ended by the next run."""
+    """Whether the agent itself is alive. Processes that it started may linger; the next run ends them."""
     return not processes.leader_is_gone(run_dir) and processes.attempt_lives(run_dir)

@@ -1,4 +1,4 @@
-"""Whoever looks at a run without being the one that started it: what they need to read its stream."""
+"""What a process needs to read the stream of a run that it did not start."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from segue.turns.run_dir import Plan
 
 
 class Observer(msgspec.Struct, frozen=True, kw_only=True):
-    """``secrets``: what must not be shown, beside what the run's account has."""
+    """``secrets``: what must not be shown, in addition to the secrets of the run's account."""
 
     key: str
-    """Of the conversation."""
+    """The key of the conversation."""
     host: Host
     config: Config
     env: Mapping[str, str]
@@ -40,18 +40,18 @@ class Observer(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def here(cls, key: str, env: Mapping[str, str], config: Config) -> Observer:
-        """For whoever only reads. ``env``: that of the caller."""
+        """For a process that only reads. ``env``: the caller's environment."""
         return cls(key=key, host=this_host(config.store.host, home_of(env)), config=config, env=env)
 
     def agent(self, name: str) -> Agent | None:
-        """None: it is not known here (any more)."""
+        """The agent; None if it is not known here (any more)."""
         try:
             return registry.get(name, self.config)
         except Misuse:
             return None
 
     def redactor(self, plan: Plan, agent: Agent) -> Redactor:
-        """The run may have another account than whoever looks at it."""
+        """Redacts the secrets of the run's account, which may differ from the reader's."""
         account = self.config.accounts.get(plan.account)
         theirs = child_environment(
             self.env,

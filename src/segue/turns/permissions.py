@@ -1,7 +1,7 @@
-"""What an agent may do in a turn: as said now, as said before, or as configured; and what it cannot honour.
+"""What an agent may do in a turn: as requested now, as remembered, or as configured.
 
-An option, or what is remembered of one, is refused where the agent cannot do it. A default is meant for many
-agents: one that this agent cannot honour is left out, and that is said. A permission is never widened so.
+An option, given or remembered, is refused if the agent does not support it. A default is meant for many
+agents: one that this agent does not support is left out with a notice. That never widens a permission.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ RISING: tuple[Posture, ...] = ("read", "default", "edit", "full")
 
 
 class Granted(msgspec.Struct, frozen=True, kw_only=True):
-    """What holds in the turn, what its voice remembers from now on, and what the caller should know."""
+    """What applies to the turn, what its voice remembers from now on, and what the caller should know."""
 
     permission: Posture
     allow_tools: tuple[str, ...]
@@ -35,8 +35,8 @@ class Granted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def grant_terms(ask: TurnRequest, before: Grant, defaults: Defaults, can: Capabilities, name: str) -> Granted:
-    """``before``: what the voice remembers; ``name``: the agent with its version, for sentences."""
-    grant = _said(ask, before)
+    """``before``: what the voice remembers; ``name``: the agent with its version, for messages."""
+    grant = _wanted(ask, before)
     judge = _Judge(ask, can, name)
     deny = judge.tools("deny_tools", grant.deny_tools, defaults.deny_tools, can.deny_tools)
     return Granted(
@@ -55,11 +55,11 @@ def grant_terms(ask: TurnRequest, before: Grant, defaults: Defaults, can: Capabi
     )
 
 
-def _said(ask: TurnRequest, before: Grant) -> Grant:
-    """What was said now, else before; ``none`` takes back what was said before."""
+def _wanted(ask: TurnRequest, before: Grant) -> Grant:
+    """What is requested now, else before; ``none`` resets what was requested before."""
     for option, given in (("--allow-tool", ask.allow_tools), ("--deny-tool", ask.deny_tools)):
         if NONE in given and len(given) > 1:
-            raise Misuse(f"{option} none takes back the list that is remembered; give it alone")
+            raise Misuse(f"{option} none resets the remembered list; use it alone")
     budget = before.budget_usd if ask.budget_usd is None else ask.budget_usd
     return Grant(
         permission=ask.permission or before.permission,
@@ -70,13 +70,13 @@ def _said(ask: TurnRequest, before: Grant) -> Grant:
 
 
 class _Judge:
-    """Compares what is wanted with what the agent can do: refuses, or leaves out and notes it."""
+    """Compares what is wanted with what the agent supports: refuses it, or leaves it out with a notice."""
 
     def __init__(self, ask: TurnRequest, can: Capabilities, name: str) -> None:
         self._ask, self._can, self._name = ask, can, name
         self.notices: list[str] = []
         self.undeniable = False
-        """A default list of denied tools does not go with the permission that was asked for."""
+        """The default list of denied tools cannot be combined with the requested permission."""
 
     def tools(
         self, field: str, said: tuple[str, ...], default: tuple[str, ...], able: bool
@@ -86,19 +86,19 @@ class _Judge:
             return ()
         if not able:
             if said:
-                raise Misuse(f"{self._name} cannot do {option}{self._origin(field, option)}")
+                raise Misuse(f"{self._name} does not support {option}{self._origin(field, option)}")
             self.notices.append(
-                f"[defaults] {field} is not in force in this turn: {self._name} cannot do {option}"
+                f"[defaults] {field} has no effect in this turn: {self._name} does not support {option}"
             )
             return ()
         table = self._can.tools
         wrong = [tool for tool in said or default if table is not None and not names.knows(table, tool)]
         if said and wrong and table is not None:
-            what = f'{self._name} knows no tool "{wrong[0]}" ({option}{self._origin(field, option)})'
+            what = f'{self._name} has no tool "{wrong[0]}" ({option}{self._origin(field, option)})'
             raise Misuse(f"{what}; {names.unknown(table, wrong[0])}")
         does = "allowed" if field == "allow_tools" else "denied"
         self.notices.extend(
-            f'[defaults] {field}: {self._name} knows no tool "{tool}", so it is not {does} in this turn'
+            f'[defaults] {field}: {self._name} has no tool "{tool}", so it is not {does} in this turn'
             for tool in wrong
         )
         return tuple(tool for tool in said or default if tool not in wrong)
@@ -113,20 +113,20 @@ class _Judge:
         if said is not None and clashes and not deny_said:
             self.undeniable = True
             self.notices.append(
-                f"[defaults] deny_tools is not in force in this turn: {self._name} cannot do {clash}"
+                f"[defaults] deny_tools has no effect in this turn: {self._name} does not support {clash}"
             )
             return said
         if said is not None:
             what = clash if clashes else f"--permission {said}"
-            raise Misuse(f"{self._name} cannot do {what}{self._origin('permission', '--permission')}")
+            raise Misuse(f"{self._name} does not support {what}{self._origin('permission', '--permission')}")
         able = [each for each in RISING[: RISING.index(wanted)] if each in self._can.postures]
         if not able:
             raise Misuse(
-                f"{self._name} cannot do --permission {wanted} ([defaults] permission), nor anything that"
-                f" grants less; say --permission {self._can.postures[0]} to let it run all the same"
+                f"{self._name} does not support --permission {wanted} ([defaults] permission), nor anything"
+                f" that grants less; use --permission {self._can.postures[0]} to run it anyway"
             )
         self.notices.append(
-            f"[defaults] permission = {wanted} cannot be kept: {self._name} cannot do"
+            f"[defaults] permission = {wanted} cannot be applied: {self._name} does not support"
             f" {clash if clashes else f'--permission {wanted}'}; it ran with {able[-1]}, which grants less"
         )
         return able[-1]
@@ -137,15 +137,15 @@ class _Judge:
         if wanted is None or able:
             return wanted
         if said is not None:
-            raise Misuse(f"{self._name} cannot do {option}{self._origin(f'{field}_usd', option)}")
+            raise Misuse(f"{self._name} does not support {option}{self._origin(f'{field}_usd', option)}")
         self.notices.append(
-            f"[defaults] {field} is not in force in this turn: {self._name} cannot do {option}"
+            f"[defaults] {field} has no effect in this turn: {self._name} does not support {option}"
         )
         return None
 
     def _origin(self, field: str, option: str) -> str:
-        """Behind what was not said now, but before."""
+        """An addition for a value that is remembered, not given now."""
         if getattr(self._ask, field, True) not in (None, ()):
             return ""
         back = "default" if field == "permission" else NONE
-        return f", remembered from before: {option} {back} takes it back"
+        return f", remembered from an earlier turn: {option} {back} resets it"

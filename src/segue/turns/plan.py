@@ -1,4 +1,4 @@
-"""Makes a plan of a decision: what is sent, and how the CLI is started on which session."""
+"""Turns a decision into a plan: what is sent, and how the CLI is started on which session."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ INSTEAD = {
     "recap": "sent a bounded part of the conversation instead",
 }
 ZERO = Totals(cost_usd=0.0)
-"""A copy that was written begins to count anew."""
+"""A session that was copied or begun starts to count at zero."""
 
 
 class NoPlace(Exception):  # noqa: N818 - it is an answer, not an error
@@ -35,11 +35,11 @@ class NoPlace(Exception):  # noqa: N818 - it is an answer, not an error
 
 
 class TooLong(Exception):  # noqa: N818 - it is an answer, not an error
-    """The prompt is longer than the CLI takes."""
+    """The prompt is longer than the CLI accepts."""
 
 
 class Planner:
-    """Everything of one turn that does not change from attempt to attempt."""
+    """Makes the plans of one turn; holds what is the same for all its attempts."""
 
     def __init__(self, prepared: Prepared, store: Store, gathered: Gathered, decision: Decision) -> None:
         self.prepared, self.store, self.gathered, self.decision = prepared, store, gathered, decision
@@ -49,7 +49,7 @@ class Planner:
     def plan(self, mode: Mode, seq: int, home: Path, refused: str | None = None) -> tuple[Plan, Command]:
         """The plan of an attempt, and the command that it runs. Raises ``NoPlace`` and ``TooLong``.
 
-        ``refused``: why the attempt before was turned away.
+        ``refused``: why the previous attempt was refused.
         """
         prepared, gathered = self.prepared, self.gathered
         composer = Composer(prepared, self.store, gathered, self.decision, mode, refused)
@@ -139,13 +139,13 @@ class Planner:
         return start, pin.totals if start.mode == "branch" else ZERO
 
     def _notices(self, mode: Mode) -> tuple[str, ...]:
-        """What the user should know beside the mode: what was left, and why."""
+        """What the user should know besides the mode: what could not be used, and why."""
         failed = {c.check: c.detail for c in self.decision.checks if c.verdict == "fail" and c.detail}
         if mode in NATIVE:
             grown = "end" in failed and self.gathered.pin is not None and self.gathered.pin.ended is None
             pressure = [failed["pressure"]] if "pressure" in failed else []
             return (
-                (*pressure, f"{failed['end']}; went on from where we left it") if grown else tuple(pressure)
+                (*pressure, f"{failed['end']}; continued from where we left it") if grown else tuple(pressure)
             )
         if mode == "fresh" and self.situation.earlier and self.situation.blank is None:
             why = next(rung.why for rung in self.decision.rungs if rung.mode == "recap")
@@ -157,12 +157,12 @@ class Planner:
         notices = [f"{check.detail}; {how}" for check in lost]
         if "size" in failed and self.gathered.pin is not None:
             name = self.gathered.pin.native_id[:8]
-            notices.append(f"a smaller copy of it: segue sessions repair {name} --trim")
+            notices.append(f"to make a smaller copy of it: segue sessions repair {name} --trim")
         return tuple(notices)
 
     def _unasked(self, mode: Mode, request: Request) -> tuple[str, ...]:
-        """A session keeps the tool that asks, or is without it, for as long as it lives."""
+        """The notice that ``--questions`` has no effect: a session keeps the setting that it began with."""
         wanted, has = self.prepared.ask.questions, "on" if request.questions else "off"
         if mode not in NATIVE or wanted in (None, "auto", has):
             return ()
-        return (f"questions stay {has} in this session, as when it began; --fresh-session decides again",)
+        return (f"questions stay {has} in this session, as when it began; --fresh-session starts a new one",)

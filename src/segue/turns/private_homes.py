@@ -1,12 +1,12 @@
-"""Private, durable homes for runs of a CLI that tells a session's id only on disk.
+"""Private, durable homes for runs of a CLI whose session ids can only be found on disk.
 
-Two runs in one home could not tell their sessions apart, so each takes a home of its own: the first free
-directory ``root/<n>``, held by a file lock for as long as the run lasts. The CLI inherits the lock: should
-Segue be killed while the CLI goes on, the home stays the CLI's. What the account's home holds is
-linked into it, all but its logs; the sessions stay, so that the next run can resume them.
+Two runs in one home could not tell their sessions apart, so each takes a separate home: the first free
+directory ``root/<n>``, held by a file lock for as long as the run lasts. The CLI inherits the lock: if Segue
+is killed while the CLI continues, the home stays reserved. Everything in the account's home except its logs
+is linked into it; the sessions stay, so that the next run can resume them.
 
     root/0/            a runner's home: config.toml -> the account's, logs/ its own
-    root/0.lock        held while a run uses root/0; the kernel lets go of it when the last holder dies
+    root/0.lock        held while a run uses root/0; the kernel releases it when the last holder dies
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from segue.core.ids import checked_uuid
 from segue.system.files import whole_tree
 
 OWN = frozenset({"logs"})
-"""What a runner's home has for itself."""
+"""What is not linked from the account's home."""
 SLOTS = 1_000
 SESSIONS = Path("logs") / "session"
 
 
 class Claim(msgspec.Struct, frozen=True):
-    """A home that is ours alone; ``lock`` is the open file that says so, to be passed on to the CLI."""
+    """A home that is ours alone; ``lock`` is the open lock file, to be passed on to the CLI."""
 
     home: Path
     lock: int
@@ -39,7 +39,7 @@ class Claim(msgspec.Struct, frozen=True):
 
 @contextmanager
 def runner_home(root: Path, account_home: Path, session: str | None = None) -> Iterator[Path]:
-    """A home nobody else uses meanwhile. ``session``: one that must be there to be resumed."""
+    """A home that no other run uses at the same time. ``session``: the one to be resumed, copied into it."""
     with claimed_home(root, account_home, session) as claim:
         yield claim.home
 
@@ -76,7 +76,7 @@ def _take(root: Path) -> tuple[int, Path]:
 
 
 def _link(account_home: Path, home: Path) -> None:
-    """Make the home show what the account's home holds now: new files appear, deleted ones go."""
+    """Link what the account's home contains now: new files are added, deleted ones removed."""
     wanted = {entry.name for entry in account_home.iterdir()} - OWN if account_home.is_dir() else set()
     for entry in list(home.iterdir()):
         if entry.is_symlink() and entry.name not in wanted:
@@ -86,7 +86,7 @@ def _link(account_home: Path, home: Path) -> None:
 
 
 def _point(link: Path, target: Path) -> None:
-    """The account's file wins over one the CLI put in its place; a directory of its own it may keep."""
+    """Link one entry. The account's file replaces one that the CLI wrote; the CLI's own directory stays."""
     if link.is_symlink() and os.readlink(link) == str(target):
         return
     if link.is_dir() and not link.is_symlink():
@@ -96,7 +96,7 @@ def _point(link: Path, target: Path) -> None:
 
 
 def fetch_session(session: str, home: Path, homes: list[Path]) -> None:
-    """Copy a session here from where it was written: resuming leaves the original as it is, and forks."""
+    """Copy a session into this home. Resuming then forks it; the original stays as it is."""
     name = f"*_{checked_uuid(session)[:8]}"
     if any((home / SESSIONS).glob(name)):
         return
@@ -107,7 +107,7 @@ def fetch_session(session: str, home: Path, homes: list[Path]) -> None:
 
 
 def _copy(folder: Path, target: Path) -> None:
-    """Whole or not at all. The original stays, so the copy does not have to outlast a power cut."""
+    """Copy whole or not at all. The original stays, so the copy need not survive a power cut."""
     with whole_tree(target, durable=False) as part:
         shutil.copytree(folder, part, dirs_exist_ok=True)
 

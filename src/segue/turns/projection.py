@@ -1,7 +1,7 @@
-"""The store as the next turn will find it, once it has settled what a killed Segue left behind.
+"""The store as it will be when the next turn has settled what a killed Segue left behind.
 
-Readers look at it instead of the store itself: so nobody is told that the dead still run. Nothing is written;
-and where nothing is unsettled, nothing is looked for.
+Readers use it instead of the store itself, so that dead turns are not reported as running. Nothing is
+written; if nothing is unsettled, nothing is examined.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ URGENT = ("running", "queued")
 
 
 class ProjectedStore(Store):
-    """What would be written is kept in mind, and read from there. ``changed``: the turns that read otherwise
-    than they are stored, by their id."""
+    """Keeps what would be written in memory, and reads it from there. ``changed``: the turns that differ from
+    what is stored, by id."""
 
     def __init__(self, store: Store) -> None:
         super().__init__(store)
@@ -84,16 +84,16 @@ class ProjectedStore(Store):
         return [*mine, *(pin for pin in super().pins(conversation_id) if _whose(pin) not in whose)]
 
     def log(self, conversation_id: str, *, withdrawn: bool = False) -> list[LogRow]:
-        """With the answers that are not written down yet; they have no place."""
-        found: list[LogRow] = []
+        """The log, with the answers that are not stored yet; they have no place."""
+        rows: list[LogRow] = []
         answers = {each.turn.message: each for each in self._of(conversation_id) if each.answer is not None}
         for row in super().log(conversation_id, withdrawn=withdrawn):
             settlement = answers.get(row.id)
-            found += [row] if settlement is None else _answered(row, settlement)
-        return found
+            rows += [row] if settlement is None else _answered(row, settlement)
+        return rows
 
     def _of(self, conversation_id: str) -> list[Settlement]:
-        """The newest first."""
+        """The settlements of a conversation, the newest first."""
         return [each for each in reversed(self._settled) if each.turn.conversation == conversation_id]
 
     def _held(self, settlement: Settlement, pin: Pin) -> tuple[Held, ...]:
@@ -104,13 +104,13 @@ class ProjectedStore(Store):
 
 
 def projected(store: Store, conversation: Conversation, env: Mapping[str, str], here: Path) -> Store:
-    """For readers of one conversation. ``env``, ``here``: those of the caller, for the configuration."""
+    """The store for readers of one conversation. ``env``, ``here``: the caller's."""
     rows = store.unsettled(conversation.id)
     return project(store, rows, _here(conversation.key, env, here)) if rows else store
 
 
 def list_projected(store: Store, env: Mapping[str, str], here: Path) -> list[Summary]:
-    """All conversations, each in the state that it is really in."""
+    """All conversations, each with its actual state."""
     summaries = store.conversations()
     if not any(each.unfinished for each in summaries):
         return summaries
@@ -121,7 +121,7 @@ def list_projected(store: Store, env: Mapping[str, str], here: Path) -> list[Sum
 def project(
     store: Store, rows: Sequence[TurnRow], here: Observer, *, presume: bool = False
 ) -> ProjectedStore:
-    """``rows``: the unsettled turns. ``presume``: those that still run will go well."""
+    """``rows``: the unsettled turns. ``presume``: assume that those still running will succeed."""
     seen = ProjectedStore(store)
     for row in rows:
         life = liveness_of(store, row, here.host)
@@ -137,7 +137,7 @@ def project(
 
 
 def _conclude(left: KilledTurn, *, presume: bool) -> None:
-    """As the next turn will, but from a look at what is there."""
+    """Conclude it as the next turn will, from what is there now."""
     made, agent = left.made(), left.agent()
     if not made or agent is None:
         left.conclude(agent)
@@ -163,7 +163,7 @@ def _true(store: Store, summary: Summary, here: Observer) -> Summary:
 
 
 def first_recovery(rows: Sequence[TurnRow]) -> Recovery | None:
-    """What a turn would have to do before its own work."""
+    """What a turn would have to do first."""
     wanted = {row.recovery for row in rows}
     return "adopt" if "adopt" in wanted else "recover" if "recover" in wanted else None
 
@@ -173,7 +173,7 @@ def _here(key: str, env: Mapping[str, str], here: Path) -> Observer:
 
 
 def _answered(row: LogRow, settlement: Settlement) -> list[LogRow]:
-    """A message, and the answer that it will have."""
+    """A message and its future answer."""
     assert settlement.answer is not None
     message, text = settlement.answer
     turn = msgspec.structs.replace(settlement.turn, recovery="recover")

@@ -1,8 +1,9 @@
-"""Keeps a turn's events in the store, beside the turn: whatever the store does, the agent goes on.
+"""Stores a turn's events without delaying the agent, whatever the store does.
 
-Events wait in a bounded buffer until a thread has written them, in batches, and again and again while the
-store is away; calls of tools are written at once. What finds no room is counted and marked: the stream file
-has it. Fragments of texts that arrive whole are left out, and so is the answer: it stands among the messages.
+Events wait in a bounded buffer until a thread has written them, in batches, with retries while the store is
+away; tool calls are written at once. Events that do not fit into the buffer are counted, and a notice takes
+their place: the stream file has them. Fragments of texts that also arrive whole are left out, and so is the
+answer, which is stored with the messages.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ from segue.store.store import Store
 from segue.system import clock
 
 FIELD_BYTES = 4_000
-"""Of one text, one input: several times what is ever shown of it to another voice."""
+"""The most of one text or input: several times what is ever shown of it to another voice."""
 BATCH = 50
-"""So many are written without waiting for more."""
+"""With this many events, write without waiting for more."""
 MOST = 1_000
-"""So many at a time."""
+"""The most events in one write."""
 PAUSE_S = 0.25
-AGAIN_S = (0.1, 2.0)
-"""After how long a write that failed is tried again: at first, and in the end."""
+RETRY_S = (0.1, 2.0)
+"""The pause before a failed write is retried: at first, and at most."""
 ROOM_ROWS = 20_000
 ROOM_BYTES = 16 * 1024 * 1024
 
@@ -36,12 +37,12 @@ Row = tuple[int, int, str]
 
 
 class Recorder:
-    """Listens, records, and passes on. ``finish`` at the end, ``give_up`` if that came to nothing."""
+    """Records events and passes them on. Call ``finish`` at the end, and ``give_up`` if that fails."""
 
     def __init__(self, store: Store, turn: str, listener: Listener | None) -> None:
         self._store, self._turn, self._listener = store, turn, listener
         self.trouble: Exception | None = None
-        """Why nothing can be written just now."""
+        """Why the last write failed; None if it succeeded."""
         self._changed = threading.Condition()
         self._rows: deque[Row] = deque()
         self._size = 0
@@ -57,14 +58,14 @@ class Recorder:
             self._listener(event)
 
     def finish(self, within_s: float) -> bool:
-        """Whether all is written; waits for it, at most so long."""
+        """Wait until everything is written, for at most ``within_s``. Returns whether it is."""
         with self._changed:
             self._urgent = True
             self._changed.notify_all()
             return self._changed.wait_for(lambda: not self._rows, within_s)
 
     def give_up(self) -> int:
-        """Try no more; how many events are not written."""
+        """Stop writing. Returns how many events are not written."""
         with self._changed:
             self._over = True
             self._changed.notify_all()
@@ -87,7 +88,7 @@ class Recorder:
                 self._changed.notify_all()
 
     def _mark(self, seq: int) -> None:
-        """Where events are missing, the last of them says so."""
+        """If events are missing, add a notice in the place of the last of them."""
         if self._left_out:
             notice = ev.Notice(f"{self._left_out:,} events are not recorded here: the store was away")
             self._left_out = 0
@@ -98,8 +99,8 @@ class Recorder:
         self._size += len(json)
 
     def _write(self) -> None:
-        """The thread's work, as long as there is any."""
-        pause_s = AGAIN_S[0]
+        """The thread's work, until there is nothing left to write."""
+        pause_s = RETRY_S[0]
         while rows := self._due():
             try:
                 self._store.record(self._turn, rows)
@@ -107,13 +108,13 @@ class Recorder:
                 self.trouble = error
                 with self._changed:
                     self._changed.wait_for(lambda: self._over, pause_s)
-                pause_s = min(2 * pause_s, AGAIN_S[1])
+                pause_s = min(2 * pause_s, RETRY_S[1])
             else:
-                self.trouble, pause_s = None, AGAIN_S[0]
+                self.trouble, pause_s = None, RETRY_S[0]
                 self._written(len(rows))
 
     def _due(self) -> list[Row]:
-        """What to write now, once that is worth while; nothing: the work is done."""
+        """Wait for a batch and return it; empty if the work is done."""
         with self._changed:
             self._changed.wait_for(lambda: self._urgent or self._over or len(self._rows) >= BATCH, PAUSE_S)
             if self._over or not self._rows:
@@ -133,8 +134,8 @@ class Recorder:
 
 
 def recorded(event: ev.Event) -> str:
-    """As JSON. A field that is too long is shortened; an input that is becomes the beginning of its JSON."""
-    if isinstance(event, ev.End):  # what it says is said elsewhere, and its record is for the agent alone
+    """The event as JSON. Long fields are shortened; a long input is replaced by the beginning of its JSON."""
+    if isinstance(event, ev.End):  # its text is stored with the messages, its record is for the adapter
         event = msgspec.structs.replace(event, text=None, raw=None)
     long = {
         name: _short(value) for name, value in msgspec.structs.asdict(event).items() if _may_be_long(value)

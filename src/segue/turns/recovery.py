@@ -1,7 +1,7 @@
 """Settles what a killed Segue left behind, before the next turn begins.
 
-A process that still runs is adopted: it is read to its end, and only ended when its time is over or it waits
-for an answer that nobody can give. Then the turn is concluded from what is left of it (``left``).
+A process that still runs is adopted: it is followed to its end, and only ended if its time is over or it
+waits for an answer that nobody can give. Then the turn is settled from what it left (``killed_turn``).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 ORPHANED = "an earlier turn whose Segue was killed"
 RECORD_S = 10.0
-"""How long writing down what an orphan said may hold up the next turn."""
+"""How long storing an orphan's events may delay the next turn."""
 
 
 async def recover(
@@ -43,10 +43,10 @@ async def recover(
     until: float,
     why: Failure | None = None,
 ) -> None:
-    """Settle every turn of the conversation that is running on paper only; raises ``Busy`` if given up.
+    """Settle every turn of the conversation that is stored as running; raises ``LeaseBusy`` if given up.
 
-    Under the conversation's lease: so nobody looks after these turns any more, be their process alive or not.
-    ``own``: the turn that is about to begin. ``why``: what became of them, where that is known.
+    Called under the conversation's lease, so no other Segue supervises these turns, whether their process is
+    alive or not. ``own``: the turn that is about to begin. ``why``: the failure, if it is known.
     """
 
     def given_up() -> bool:
@@ -59,7 +59,7 @@ async def recover(
 
 
 class _Recovery:
-    """Of one turn that somebody else began."""
+    """The recovery of one turn that another process began."""
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class _Recovery:
 
     @asynccontextmanager
     async def _one_writer(self, plan: Plan) -> AsyncIterator[None]:
-        """The session's lease goes over to us with what writes to it."""
+        """Take over the session's lease together with the process that writes to it."""
         name = session_lease_name(plan)
         if name is None:
             yield
@@ -115,12 +115,12 @@ class _Recovery:
 
     async def _follow(self, orphan: AdoptedRun, agent: Agent) -> None:
         if orphan.lives:
-            self.notice(f"an earlier turn of {agent.facts.label} still runs; reading it to its end")
+            self.notice(f"an earlier turn of {agent.facts.label} still runs; following it to its end")
         if not await orphan.read_to_end(self.given_up):
             raise LeaseBusy(ORPHANED)
 
     async def _unread(self, agent: Agent | None) -> None:
-        """Nothing can be read of it. Whoever still works at it is waited for all the same."""
+        """Settle a turn whose stream cannot be read, once its processes are gone."""
         if not await gone(self.left.run_dirs, self.given_up):
             raise LeaseBusy(ORPHANED)
         if not await run_sync(self.left.conclude, agent):

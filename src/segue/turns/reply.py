@@ -1,4 +1,4 @@
-"""The end of a turn: everything is written down, in order, and the caller gets the turn."""
+"""The end of a turn: everything is stored, in order, and the caller gets the turn."""
 
 from __future__ import annotations
 
@@ -22,19 +22,17 @@ from segue.turns.result import paid_again
 from segue.turns.settlement import FinishedAttempt, commit
 from segue.turns.store_outage import StoreStillAway
 
-UNSETTLED = (
-    "it went well, but the store could not be written; do not run it again: the next run writes it down"
-)
+UNSETTLED = "it succeeded, but the store could not be written; do not retry it: the next run records it"
 EVENTS_S = 1.0
 """How long writing the last events may take before the store counts as away."""
 FORGET_S = 1.0
-"""How long a finished turn may delete old events; the rest waits for the next one."""
+"""How long a finished turn may spend deleting old events; the next one deletes the rest."""
 DAY_MS = 24 * 3_600_000
 
 
 async def settle(live: LiveTurn, attempts: Sequence[FinishedAttempt]) -> Turn:
-    """Write it all down, in its order. Once that is done, nothing makes a failure of a success."""
-    with suppress(StoreStillAway):  # whatever is wrong with the events, the turn itself is worth a try
+    """Store everything, in order. After that, nothing can turn a success into a failure."""
+    with suppress(StoreStillAway):  # even if the events cannot be written, try to write the turn
         await live.outage(partial(_write_events, live))
     last = attempts[-1]
     for notice in (*last.plan.notices, *last.result.notices, *paid_again(last.plan, last.outcome)):
@@ -55,9 +53,9 @@ async def settle(live: LiveTurn, attempts: Sequence[FinishedAttempt]) -> Turn:
 
 
 def unsettled(live: LiveTurn, attempts: Sequence[FinishedAttempt], away: StoreStillAway) -> Turn:
-    """All that was done is on disk, and the turn is stored as begun: so the next run settles it."""
+    """The report of a turn that could not be stored: its result is on disk, and the next run settles it."""
     key = attempts[-1].plan.key
-    live.say(f"this turn is not written down ({away}); the next run of {key} does that")
+    live.say(f"this turn is not recorded yet ({away}); the next run of {key} records it")
     turn = report(
         _made(attempts),
         saved=Saved(),
@@ -88,7 +86,7 @@ def _made(attempts: Sequence[FinishedAttempt]) -> Made:
 
 
 def _keep_copy(live: LiveTurn, last: FinishedAttempt) -> str | None:
-    """A copy of the session, if this turn has pinned one; None, or what went wrong."""
+    """Keep a copy of the session, if this turn has pinned one. Returns None, or what went wrong."""
     native_id = last.result.native_id
     if native_id is None or live.lease.lost:
         return None
@@ -96,10 +94,10 @@ def _keep_copy(live: LiveTurn, last: FinishedAttempt) -> str | None:
 
 
 def _pin(live: LiveTurn, attempts: Sequence[FinishedAttempt], turn: Turn) -> bool:
-    """False: somebody else has taken the turn over and settled it."""
+    """Store the turn. False: another process has taken it over and settled it."""
     if commit(live.store, live.row, attempts, turn, live.lease.claim):
         return True
-    # The store may have gone away in the very moment in which it had written it all.
+    # The connection may have been lost just after everything was written.
     row = live.store.turn(live.row.id)
     reported = row.told if row is not None else None
     return reported is not None and (reported.status, reported.duration_ms) == (turn.status, turn.duration_ms)
@@ -107,7 +105,7 @@ def _pin(live: LiveTurn, attempts: Sequence[FinishedAttempt], turn: Turn) -> boo
 
 def _write_events(live: LiveTurn) -> None:
     if not live.recorder.finish(EVENTS_S):
-        raise Broken(f"the store does not take events: {live.recorder.trouble or 'it is slow'}")
+        raise Broken(f"the store cannot record events: {live.recorder.trouble or 'it is slow'}")
 
 
 def _clear_up(live: LiveTurn, attempts: Sequence[FinishedAttempt]) -> None:
@@ -116,12 +114,12 @@ def _clear_up(live: LiveTurn, attempts: Sequence[FinishedAttempt]) -> None:
     for each in attempts:
         if (trouble := run_dir.archive(each.plan.run_dir, live.redactor)) is not None:
             live.say(trouble)
-    with suppress(Exception):  # the next turn does it, too
+    with suppress(Exception):  # otherwise the next turn does it
         _forget(live, time.monotonic() + FORGET_S)
 
 
 def _forget(live: LiveTurn, until: float) -> None:
-    """Delete old events. A turn may leave more than are deleted at once, so that one call would not do."""
+    """Delete old events. A turn may leave more than one call deletes."""
     before_ms = clock.now_ms() - live.prepared.config.retention.days * DAY_MS
     while live.store.forget_events(before_ms) == FORGET_AT_ONCE and time.monotonic() < until:
         pass

@@ -1,4 +1,4 @@
-"""The turn as it is reported: its outcome with a price and advice, as the object for the outside."""
+"""The turn as it is reported: its outcome with costs and advice."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ from segue.turns.prepare import Prepared
 from segue.turns.run_dir import Plan
 
 Made = Sequence[tuple[Plan, Outcome]]
-"""The attempts of a turn, each with what came of it."""
+"""The attempts of a turn, each with its outcome."""
 NEVER = "Segue was killed before the agent was started"
 LEFT_ALONE = (
-    "whether it did anything is not known, so it was not run again with the conversation as text instead"
+    "it is not known whether it did anything, so it was not run a second time with the conversation as text"
 )
 
 
 class TurnFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What a turn is about, whatever comes of it."""
+    """What is known about a turn before its outcome."""
 
     run: str
     key: str
@@ -110,9 +110,9 @@ def build_turn(
     notices: Sequence[str] = (),
     way_on: str | None = None,
 ) -> Turn:
-    """The turn as ``segue run --json`` prints it: ``outcome`` in words, and the sum of all attempts' costs.
+    """The turn as ``segue run --json`` prints it: the outcome, and the sum of all attempts' costs.
 
-    ``way_on``: the command that goes on from a failure.
+    ``way_on``: the command that continues after a failure.
     """
     outcomes = [each for _, each in made]
     return msgspec.structs.replace(
@@ -130,7 +130,7 @@ def build_turn(
 
 
 def _bare_turn(facts: TurnFacts, outcome: Outcome, duration_ms: int) -> Turn:
-    """Without what its attempts add up to."""
+    """The turn without the totals of its attempts."""
     return Turn(
         run=facts.run,
         conversation=facts.key,
@@ -166,7 +166,7 @@ def _bare_turn(facts: TurnFacts, outcome: Outcome, duration_ms: int) -> Turn:
 def report(
     made: Made, *, saved: Saved, notices: Sequence[str], duration_ms: int, retry_of: str | None
 ) -> Turn:
-    """A turn that had attempts."""
+    """The report of a turn that had attempts."""
     plan, outcome = made[-1]
     tools = _tools_run([each for _, each in made])
     return build_turn(
@@ -181,7 +181,7 @@ def report(
 
 
 def report_withdrawn(prepared: Prepared, failure: Failure, duration_ms: int, row: TurnRow | None) -> Turn:
-    """A turn that never began. ``row``: what is stored of it, if anything is."""
+    """The report of a turn that never began. ``row``: its stored row, if there is one."""
     facts = TurnFacts.of_prepared(prepared, row)
     way_on = next_command(facts.key, facts.message, failure, False, prepared.named)
     turn = build_turn(facts, Outcome(failure=failure), duration_ms=duration_ms, way_on=way_on)
@@ -189,7 +189,7 @@ def report_withdrawn(prepared: Prepared, failure: Failure, duration_ms: int, row
 
 
 def report_row(row: TurnRow, key: str) -> Turn:
-    """A settled turn of which nothing was reported: its process died before it began."""
+    """The report of a settled turn without one: its process died before it began."""
     ended_ms = row.started_ms if row.ended_ms is None else row.ended_ms
     failure = Failure("cancelled" if row.state == "cancelled" else "killed", NEVER)
     turn = build_turn(
@@ -202,7 +202,7 @@ def report_row(row: TurnRow, key: str) -> Turn:
 
 
 def priced(outcome: Outcome, plan: Plan, prices: Mapping[str, Price]) -> Outcome:
-    """Where the CLI names no cost, the price table estimates it."""
+    """The outcome with an estimated cost, if the CLI reports none."""
     model = outcome.model or plan.model
     if outcome.cost_usd is not None or model is None:
         return outcome
@@ -212,7 +212,7 @@ def priced(outcome: Outcome, plan: Plan, prices: Mapping[str, Price]) -> Outcome
 
 
 def advised(outcome: Outcome, prepared: Prepared) -> Outcome:
-    """A failed login after a key was withheld says so, and how to pass the key."""
+    """After a failed login with a withheld key, the failure says so, and how to pass the key."""
     failure = outcome.failure
     if failure is None or failure.kind != "auth":
         return outcome
@@ -225,7 +225,7 @@ def advised(outcome: Outcome, prepared: Prepared) -> Outcome:
 
 
 def left_alone(outcome: Outcome) -> Outcome:
-    """A failure after which it would have stepped down, if it were known that it had done nothing."""
+    """The failure with the reason why the turn did not step down: the attempt may have done something."""
     failure = outcome.failure
     assert failure is not None
     message = f"{failure.message}; {LEFT_ALONE}"
@@ -239,9 +239,9 @@ def refused(attempts: Sequence[Outcome]) -> tuple[str, ...]:
 
 
 def failed_if_denied(turn: Turn, cwd: str | None) -> Turn:
-    """A success in which nothing may be refused. Its answer stays: the agent goes on from there.
+    """A success becomes a failure if a tool was refused. Its answer stays: the agent continues from there.
 
-    ``cwd``: the directory, where it has to be named.
+    ``cwd``: the directory, if commands have to name it.
     """
     denied = turn.tools_denied
     if turn.failure is not None or denied is None or not denied.count:
@@ -257,13 +257,13 @@ def failed_if_denied(turn: Turn, cwd: str | None) -> Turn:
 
 
 def _tools_run(attempts: Sequence[Outcome]) -> int | None:
-    """Of all attempts; None where nobody knows."""
+    """The tool calls of all attempts; None: unknown."""
     calls = [each.tools_run for each in attempts]
     return None if None in calls else sum(filter(None, calls))
 
 
 def _denied(attempts: Sequence[Outcome]) -> DeniedTools | None:
-    """Of all attempts; None where it cannot be seen."""
+    """The refused calls of all attempts; None: unknown."""
     denied = [each.tools_denied for each in attempts if each.tools_denied is not None]
     return sum(denied, DeniedTools()) if len(denied) == len(attempts) else None
 

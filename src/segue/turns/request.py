@@ -1,4 +1,4 @@
-"""What the caller asks of a turn, and the request to the agent that is made of it and the configuration."""
+"""What the caller asks for, and the request to the agent that results from it and the configuration."""
 
 from __future__ import annotations
 
@@ -21,34 +21,34 @@ if TYPE_CHECKING:
 
 
 NONE: Literal["none"] = "none"
-"""``--role none``: no role, although the conversation remembers one; so for all that it remembers."""
+"""``--role none``: no role, although the conversation remembers one. The same for all remembered options."""
 LONGEST = 200
-"""Characters of a name."""
+"""The longest name, in characters."""
 WORDS = frozenset({"run_key", "agent", "account", "model", "role", "adopt"})
 PATHS = frozenset({"cwd", "system_prompt_file"})
 LISTS = frozenset({"allow_tools", "deny_tools", "native_args"})
 CHOICES = {"permission": get_args(Posture), "questions": get_args(Questions)}
 COUNTS = {"max_turns": 1, "retries": 0}
-"""With the least that each takes."""
+"""Options that take a count, with its minimum."""
 
 
 class TurnRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the caller wants, as given; what is ``None`` is left to the conversation and the configuration.
+    """What the caller wants; ``None`` is left to the conversation and the configuration.
 
-    All of it can be written down and read again. The values of the environment stay beside it.
+    All of it can be serialised. The values of the environment are not part of it.
     """
 
     conversation: str
     """The key of the conversation."""
     prompt: str
     key: str | None = msgspec.field(default=None, name="run_key")
-    """The caller's own key for the run: the same key again is the same run."""
+    """The caller's own key for the run: the same key always means the same run."""
     here: str = ""
-    """Where the caller stands."""
+    """The caller's directory."""
     environment: tuple[str, ...] = ()
-    """The names of the variables that were given with it."""
+    """The names of the variables in the caller's environment."""
     cwd: str | None = None
-    """None: where the conversation lives, which must be where the caller stands."""
+    """None: the conversation's directory, which must contain the caller's."""
     agent: str | None = None
     account: str | None = None
     model: str | None = None
@@ -56,19 +56,19 @@ class TurnRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     fresh_session: bool = False
     blank: bool = False
     adopt: str | None = None
-    """A native session, by its id, to be taken into the conversation before the turn."""
+    """The id of a native session to adopt into the conversation before the turn."""
     new: bool = False
-    """A new message, although the same words failed just before."""
+    """A new message, even if the same text has just failed."""
     via: str = ""
-    """``run``: a plain ``segue run``, whose repetition after a failure is its retry."""
+    """``run``: a plain ``segue run``, which is a retry if the same text is sent after a failure."""
     cut: bool = False
-    """Of a retry: what was said after the message may go."""
+    """For a retry: what was said after the message can be dropped."""
     retries: int | None = None
-    """How often to try again after a failure that may pass."""
+    """How often to retry after a temporary failure."""
     fail_on_denied: bool = False
-    """A call of a tool that is refused makes a failure of the turn."""
+    """The turn fails if a tool call is refused."""
     fork: bool = False
-    """If another turn is running: go on in a fork of the conversation."""
+    """If another turn is running: continue in a fork of the conversation."""
     wait_s: float | None = msgspec.field(default=None, name="wait")
     """How long to wait for another turn of the conversation."""
     timeout_s: float | None = msgspec.field(default=None, name="timeout")
@@ -79,16 +79,16 @@ class TurnRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     budget_usd: float | Literal["none"] | None = msgspec.field(default=None, name="budget")
     questions: Questions | None = None
     answers: bool = False
-    """Somebody is there to answer what the agent asks."""
+    """Somebody can answer the agent's questions."""
     system_prompt_file: str | None = None
     save: bool = True
     native_args: tuple[str, ...] = ()
 
 
 class Options(TypedDict, total=False):
-    """The options of a turn by the names that the library and the command line give them.
+    """The options of a turn, with their names in the library and on the command line.
 
-    All may be left out: the conversation remembers, the configuration has defaults.
+    All of them are optional: the conversation remembers them, and the configuration has defaults.
     """
 
     run_key: str | None
@@ -121,7 +121,7 @@ class Options(TypedDict, total=False):
 def request_from_options(
     conversation: str, text: str, options: Options, *, may_be_empty: bool = False, answers: bool = False
 ) -> TurnRequest:
-    """The request as the pipeline takes it, or ``Misuse``. ``answers``: somebody would answer the agent."""
+    """The checked request, or ``Misuse``. ``answers``: somebody can answer the agent's questions."""
     _check_options(options)
     if not text.strip() and not may_be_empty:
         raise Misuse("the prompt is empty")
@@ -138,7 +138,7 @@ def request_from_options(
 
 
 def body_of(request: TurnRequest, message: str | None) -> str:
-    """A digest of what is asked, whoever asks it from wherever. ``message``: the one to answer once more."""
+    """A digest of the request, independent of who sends it from where. ``message``: the one to retry."""
     from hashlib import sha256  # most runs have no key
 
     asked = msgspec.structs.replace(
@@ -156,7 +156,7 @@ def request_of(
     model: str | None,
     granted: Granted,
 ) -> Request:
-    """The request as far as it does not depend on how the past is carried."""
+    """The request, without what depends on the mode."""
     refuse_owned(agent.facts.label, agent.facts.owned_args, ask.native_args)
     request = Request(
         prompt=ask.prompt,
@@ -173,18 +173,18 @@ def request_of(
     )
     _check(request, agent, runtime)
     if ask.fail_on_denied and not runtime.capabilities.denials:
-        raise Misuse(f"{name_of(agent, runtime)} does not tell what was refused; leave out --fail-on-denied")
+        raise Misuse(f"{name_of(agent, runtime)} does not report refused tools; leave out --fail-on-denied")
     return request
 
 
 def may_ask(ask: TurnRequest, config: Config) -> bool:
-    """Whether a session that begins now offers the agent to ask the user: where somebody would answer."""
+    """Whether the agent can ask the user in a session that begins now."""
     wanted = ask.questions or config.defaults.questions
     return ask.answers if wanted == "auto" else wanted == "on"
 
 
 def name_of(agent: Agent, runtime: Runtime) -> str:
-    """The agent with its version, for sentences."""
+    """The agent with its version, for messages."""
     return " ".join(filter(None, (agent.facts.label, runtime.version)))
 
 
@@ -202,14 +202,14 @@ def instructions_of(ask: TurnRequest, config: Config) -> str | None:
 
 
 def _check(request: Request, agent: Agent, runtime: Runtime) -> None:
-    """What this version of the CLI cannot do is said before it is started."""
+    """Raise ``Misuse`` for what this version of the CLI does not support."""
     can, name = runtime.capabilities, name_of(agent, runtime)
     if not request.save and not can.no_save:
-        raise Misuse(f"{name} cannot do --no-save")
+        raise Misuse(f"{name} does not support --no-save")
     if too_long(request.prompt, can):
         raise Misuse(
             f"the prompt has {size_of(request.prompt, can):,} {can.prompt_unit}; {name} takes at most"
-            f" {can.prompt_limit:,}. Put it into a file in the working directory and ask to read it"
+            f" {can.prompt_limit:,}. Put it into a file in the working directory and ask the agent to read it"
         )
 
 
@@ -222,7 +222,7 @@ def too_long(prompt: str, can: Capabilities) -> bool:
 
 
 def utf8(text: str, what: str) -> str:
-    """The text as it is. One with half a character in it can be neither stored nor sent."""
+    """The text unchanged, or ``Misuse``: a text with lone surrogates can be neither stored nor sent."""
     try:
         text.encode()
     except UnicodeEncodeError as error:
@@ -231,14 +231,14 @@ def utf8(text: str, what: str) -> str:
 
 
 def _check_options(options: Options) -> None:
-    """What the types promise, for callers that nobody checks."""
+    """Check at run time what the types say, for callers without a type checker."""
     unknown = set(options) - set(Options.__annotations__)
     if unknown:
-        raise Misuse(f"there is no option {', '.join(sorted(unknown))}")
+        raise Misuse(f"unknown option: {', '.join(sorted(unknown))}")
     given = {name: value for name, value in options.items() if value is not None}
     for name in WORDS & given.keys():
         if not _is_word(given[name]):
-            what = f"a name of one line (at most {LONGEST} characters)"
+            what = f"a name on one line (at most {LONGEST} characters)"
             raise Misuse(f"{name} takes {what}, not {given[name]!r:.60}")
     for name, choices in CHOICES.items():
         if name in given and given[name] not in choices:
@@ -246,7 +246,7 @@ def _check_options(options: Options) -> None:
     for name, least in COUNTS.items():
         value = given.get(name, least)
         if not isinstance(value, int) or value < least:
-            raise Misuse(f"{name} takes a number from {least} on, not {value!r:.60}")
+            raise Misuse(f"{name} takes a number of at least {least}, not {value!r:.60}")
     _check_number("wait", options.get("wait"), least=0)
     _check_number("timeout", options.get("timeout"))
     if (budget := options.get("budget")) != NONE:
@@ -254,7 +254,7 @@ def _check_options(options: Options) -> None:
     for name in LISTS & given.keys():
         _check_list(name, given[name])
     if "run_key" in given and given.get("fork"):
-        raise Misuse("a run with a key of its own stays in its conversation: leave out fork")
+        raise Misuse("a run with a run key stays in its conversation: leave out fork")
 
 
 def _check_list(name: str, values: object) -> None:
@@ -275,5 +275,5 @@ def _check_number(name: str, value: float | None, least: float | None = None) ->
         return
     if not isfinite(value) or (value <= 0 if least is None else value < least):
         raise Misuse(
-            f"{name} takes a number {'above 0' if least is None else f'from {least} on'}, not {value}"
+            f"{name} takes a number {'above 0' if least is None else f'of at least {least}'}, not {value}"
         )

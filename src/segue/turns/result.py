@@ -1,7 +1,7 @@
 """What the outcome of an attempt means for the conversation: the answer, the session, the pin. Pure.
 
 Success is the CLI's final event with an answer. A session is pinned only after a completed model turn and
-when its file exists; a turn whose session cannot be pinned has succeeded all the same.
+if its file exists; a turn whose session cannot be pinned is still a success.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from segue.turns.run_dir import Plan
 COUNTED = frozenset({"session_rejected", "crashed", "protocol"})
 """Failures of a resume that say something about the session. Limits, logins and networks do not."""
 UNKNOWN_PLACE = "end of "
-"""The anchor where an agent's session format is not known: good to go on from, not to cut at."""
+"""The prefix of an anchor if the agent's session format is not known: it can be resumed, but not cut."""
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
-    """What is stored of an attempt. ``pin`` None: what was pinned before stays as it is."""
+    """What is stored of an attempt. ``pin`` None: the pin stays as it is."""
 
     answer: Message | None = None
     native_id: str | None = None
@@ -53,8 +53,8 @@ def result_of(
     answer_id: str,
     now_ms: int,
 ) -> Result:
-    """``kept``: the deliveries that the plan keeps (none, if only what is added matters).
-    ``found``: the session on disk now, ``end``: the anchor at its end."""
+    """``kept``: the deliveries that the plan keeps (empty if only the added ones matter). ``found``: the
+    session on disk now. ``end``: the anchor at its end."""
     answer = _answer(plan, outcome, answer_id) if outcome.failure is None else None
     if answer is None and (outcome.tools_run == 0 or not (known_format or _worth_keeping(plan, outcome))):
         return Result(pin=_marked(plan, outcome))
@@ -63,13 +63,13 @@ def result_of(
         pin = _marked(plan, outcome)
         return Result(answer=answer, pin=pin, notices=_unpinned(plan, native_id, answer))
     if end is not None and end == _left_at(plan):
-        # Killed before the CLI had written anything of it down: the session holds nothing of this turn.
+        # Killed before the CLI had written anything: the session holds nothing of this turn.
         return Result(answer=answer, pin=_marked(plan, outcome))
     if not continued:
         return Result(
             answer=answer,
             switch_off="branch",
-            notices=("the agent did not go on from the place it was told to: the session is not kept",),
+            notices=("the agent did not continue from the place it was told to: the session is not kept",),
         )
     anchor = end if found is not None else UNKNOWN_PLACE + plan.turn
     marks = (answer.id, answer.revision) if answer is not None else None
@@ -77,14 +77,14 @@ def result_of(
     pin = _pin(plan, outcome, native_id, anchor, now_ms)
     if moves(plan, native_id):
         return Result(answer=answer, native_id=native_id, pin=pin, held=held, moved=True)
-    # Run again and interrupted again, the last message that was kept ends elsewhere now.
+    # If it was retried and interrupted a second time, the last kept message has a new end.
     same = len(kept) - (1 if kept and held[len(kept) - 1] is not kept[-1] else 0)
     first = plan.kept_rows - len(kept) + same
     return Result(answer=answer, native_id=native_id, pin=pin, held=held[same:], held_from=first)
 
 
 def paid_again(plan: Plan, outcome: Outcome) -> tuple[str, ...]:
-    """That the cache did not serve a session whose tools had changed, if what was paid shows it."""
+    """The notice that the cache did not serve a session whose tools had changed, if the usage shows it."""
     before = plan.pin.offers if plan.pin is not None and plan.mode in ("resume", "branch") else None
     if plan.pin is None or before is None or plan.offers is None or before == plan.offers:
         return ()
@@ -101,10 +101,10 @@ def moves(plan: Plan, native_id: str | None) -> bool:
 
 
 def _worth_keeping(plan: Plan, outcome: Outcome) -> bool:
-    """Whether a session that nobody can look into holds more, after a failure, than it was known to hold.
+    """Whether a session of an unknown format has new content after a failure.
 
-    It does if tools ran. If that is not known, only the session that an interrupted turn began is kept: it
-    may have worked long in it. One that it resumed stays pinned as it was.
+    It does if tools ran. If that is not known, only a session that an interrupted turn began is kept, because
+    the turn may have worked in it for long. A resumed one stays pinned as it was.
     """
     if outcome.tools_run is not None:
         return outcome.tools_run > 0
@@ -162,13 +162,13 @@ def _pin(plan: Plan, outcome: Outcome, native_id: str, anchor: str | None, now_m
 
 
 def _instructions(plan: Plan, outcome: Outcome) -> Instructions | None:
-    """A summary may have lost them; a system prompt (given before everything) outlives that."""
+    """The instructions that the session has now. A summary may have lost them, but not a system prompt."""
     given = plan.instructions
     return None if outcome.compacted and given is not None and given.at >= 0 else given
 
 
 def _marked(plan: Plan, outcome: Outcome) -> Pin | None:
-    """A failure without tools that we know of: all that is new about the session is that it failed."""
+    """The pin after a failure without known tool calls: only the failure is recorded."""
     failure = outcome.failure
     if plan.pin is None or plan.mode not in ("resume", "branch") or failure is None:
         return None
@@ -183,7 +183,7 @@ def _marked(plan: Plan, outcome: Outcome) -> Pin | None:
 
 
 def _counted(plan: Plan, outcome: Outcome) -> Totals:
-    """A failed run may have cost something, too; the session that a branch made for itself is not pinned."""
+    """The totals after a failed resume, which may have cost something. A failed branch is not pinned."""
     assert plan.pin is not None
     return outcome.totals if plan.mode == "resume" and outcome.totals != Totals() else plan.pin.totals
 

@@ -1,8 +1,8 @@
-"""The directory of a run: the plan of its attempt, and what stays of it afterwards.
+"""The directory of a run: the plan of its attempt, and what is kept afterwards.
 
-The plan is written before the agent starts. Settling needs a plan and what came of it, nothing else: so the
-next turn can settle one whose Segue was killed, from the plan and the stream. Once a run is settled its raw
-stream stays as evidence: without secrets, compressed, and bounded in number.
+The plan is written before the agent starts. Settling needs only a plan and its outcome, so the next turn can
+settle one whose Segue was killed from the plan and the stream. Once a run is settled, its raw stream is kept
+as evidence: without secrets, compressed, and for a limited number of runs.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     request: Request
     workdir: Workdir
     named: str | None = None
-    """The directory, where whoever goes on has to name it."""
+    """The directory, if a command that continues has to name it."""
     home: Path
     run_dir: Path
     host: str
@@ -65,40 +65,40 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """The time limit of the attempt."""
     base: Totals = Totals()
     pin: Pin | None = None
-    """The pin it goes on from, or would replace; without what it holds."""
+    """The pin that it continues or would replace; without what its session holds."""
     kept_rows: int = 0
     """How many deliveries of that session are kept."""
     text: tuple[Message, ...]
-    """What is sent as text; the user message is the last. Empty where the session has all of it already."""
+    """What is sent as text, ending with the user message. Empty if the session already has all of it."""
     corrections: tuple[Message, ...] = ()
     anchor: str | None = None
     """Where a branch cuts."""
     under: tuple[str, ...] = ()
     instructions: Instructions | None = None
-    """Those the session has once this attempt went well."""
+    """Those that the session has after this attempt, if it succeeds."""
     epoch: int = 0
     terms: Terms = Terms()
     grant: Grant | None = None
-    """What the voice remembers of that."""
+    """What the voice remembers of the terms."""
     offers: tuple[str, ...] | None = None
-    """What of the request shapes the set of tools that the model is shown."""
+    """What in the request determines the tools that the model is shown."""
     sent: Sent = Sent()
     notices: tuple[str, ...] = ()
     replay_tokens: int = 0
-    """What sending the whole view would have taken, estimated."""
+    """The estimated tokens of the whole view as text."""
     overhead: int = 0
-    """What a new session takes before anything is said, in tokens, estimated."""
+    """The estimated tokens of a new session before its first message."""
     overhead_warm: bool = False
     predicted_usd: float | None = None
 
 
 def write_plan(plan: Plan) -> None:
-    """A power cut may take it: its gist stands in the store."""
+    """Write the plan to disk. It need not survive a power cut, because its gist is in the store."""
     write_whole(plan.run_dir / PLAN_FILE, msgspec.json.encode(plan, enc_hook=_encode), durable=False)
 
 
 def gist(plan: Plan) -> bytes:
-    """The plan without what was sent, for the store: so much is left should the run's directory be lost."""
+    """The plan without what was sent, for the store, in case the run's directory is lost."""
     request = plan.request
     bare = Request(prompt="", cwd=request.cwd, start=request.start, model=request.model, save=request.save)
     short = msgspec.structs.replace(plan, request=bare, notices=())
@@ -106,7 +106,7 @@ def gist(plan: Plan) -> bytes:
 
 
 def recalled_plan(data: bytes) -> Plan | None:
-    """The plan of which this is the gist, as far as it goes."""
+    """The plan that this is the gist of, without what was sent; None if it is unreadable."""
     try:
         return decode(data, Plan, _decode)
     except msgspec.MsgspecError:
@@ -121,7 +121,7 @@ def read_plan(run_dir: Path) -> Plan | None:
 
 
 def session_lease_name(plan: Plan) -> str | None:
-    """A native session that is resumed has one writer too, whatever conversation it is in."""
+    """The lease of a native session that is resumed: it has one writer across all conversations."""
     start = plan.request.start
     if start.mode != "resume" or start.session is None:
         return None
@@ -129,10 +129,10 @@ def session_lease_name(plan: Plan) -> str | None:
 
 
 def archive(run_dir: Path, redactor: Redactor) -> str | None:
-    """After the end: take secrets out of what the CLI printed, compress what is large, drop the rest.
+    """After the end: remove secrets from the CLI's output, compress what is large, delete the rest.
 
-    A stream in which a secret was met is not kept at all: it may stand there in fragments as well. Nor is
-    one that is too large to look through. None, or what went wrong: that fails nothing.
+    A stream in which a secret was found is not kept, because it may also contain it in fragments. Nor is one
+    that is too large to search. Returns None, or a notice of what went wrong.
     """
     trouble: OSError | None = None
     try:
@@ -147,7 +147,7 @@ def archive(run_dir: Path, redactor: Redactor) -> str | None:
             _settle(path, redactor)
         except OSError as error:
             trouble = error
-    return f"{run_dir} could not be cleared up: {trouble.strerror or trouble}" if trouble else None
+    return f"{run_dir} could not be cleaned up: {trouble.strerror or trouble}" if trouble else None
 
 
 def _settle(path: Path, redactor: Redactor) -> None:
@@ -156,7 +156,7 @@ def _settle(path: Path, redactor: Redactor) -> None:
         return
     try:
         _clean(path, redactor)
-    except OSError:  # rather lose it than leave a secret in it
+    except OSError:  # better to lose it than to leave a secret in it
         path.unlink()
         raise
     _compress(path)
@@ -167,7 +167,7 @@ def _too_large(path: Path) -> bool:
 
 
 def _clean(path: Path, redactor: Redactor) -> None:
-    """Line by line, so that memory stays flat; the file is written anew only if a secret stands in it."""
+    """Remove secrets line by line, to save memory; the file is rewritten only if it contains a secret."""
     with path.open("rb") as source:
         if all(redactor.bytes(line) == line for line in source):
             return
@@ -189,7 +189,7 @@ def _compress(path: Path) -> None:
 
 
 def _bound(runs: Path) -> None:
-    """Run ids sort by time: the first names are the oldest. One that was not settled may still run."""
+    """Delete the oldest runs; run ids sort by time. An unsettled one may still run, so it stays longer."""
     names = sorted(entry.name for entry in os.scandir(runs) if entry.is_dir())
     for name in names[:-RUNS_KEPT]:
         if not (runs / name / PROCESS).exists() or _age_s(runs / name) > FORGOTTEN_S:

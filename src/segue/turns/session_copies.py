@@ -1,4 +1,4 @@
-"""Our copies of native sessions, around a turn: brought back before it, brought up to date after it."""
+"""Our copies of native sessions, around a turn: restored before it, updated after it."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 UNKEPT = "no copy of the session could be kept"
 
 
-def bring_back(prepared: Prepared, store: Store, pin: Pin, copy: KeptRow) -> str:
-    """Put the session where it was; or, where it was on another host, into the account's home on this one.
+def restore_session(prepared: Prepared, store: Store, pin: Pin, copy: KeptRow) -> str:
+    """Restore the session to where it was; or, if it was on another host, to the account's home on this one.
 
-    What to tell the user. Raises ``SegueError`` with the reason where it cannot be done.
+    Returns a notice for the user. Raises ``SegueError`` with the reason if it cannot be done.
     """
     from segue.sessions.copies.chunks import chunks_of
     from segue.sessions.copies.restore import restore_copy
@@ -47,12 +47,12 @@ def bring_back(prepared: Prepared, store: Store, pin: Pin, copy: KeptRow) -> str
 
 
 def copies_lease(prepared: Prepared, pin: Pin) -> str:
-    """The same as for whoever resumes the session on this host."""
+    """The lease that resuming the session on this host needs as well."""
     return native_lease(pin.voice.agent, prepared.host, pin.native_id)
 
 
 async def restore_if_gone(store: Store, row: KeptRow, home: Path, segue_home: Home, host: Host) -> Restored:
-    """The session as it was kept last, below this home. ``InUse`` while a turn or somebody else is at it."""
+    """Restore the newest copy of the session to this home. Raises ``InUse`` while the session is in use."""
     from anyio.to_thread import run_sync
 
     from segue.sessions.copies.chunks import chunks_of
@@ -69,17 +69,17 @@ async def restore_if_gone(store: Store, row: KeptRow, home: Path, segue_home: Ho
         raise InUse(f"session {row.native_id} is in use ({busy.holder}); try again later") from None
 
 
-def get_ready(prepared: Prepared) -> None:
-    """Load what keeping a copy needs while the agent is at work, so that nobody waits for it in the end."""
+def load_early(prepared: Prepared) -> None:
+    """Import what keeping a copy needs while the agent works, so that it does not delay the end."""
     with suppress(Exception):
         if prepared.config.keep.enabled and prepared.agent.archive() is not None:
-            import zstandard  # noqa: F401 - to have it loaded is all
+            import zstandard  # noqa: F401 - only to load it
 
             from segue.sessions.copies import keep as keeping  # noqa: F401 - likewise
 
 
 def keep_copy(prepared: Prepared, store: Store, plan: Plan, native_id: str) -> str | None:
-    """Copy what is new of the session that this turn has pinned. Trouble is told, and fails nothing."""
+    """Update the copy of the session that this turn has pinned. Returns None, or what went wrong."""
     if not prepared.config.keep.enabled or prepared.agent.archive() is None:
         return None
     from segue.sessions.copies import keep as keeping
@@ -99,6 +99,6 @@ def keep_copy(prepared: Prepared, store: Store, plan: Plan, native_id: str) -> s
         return f"{UNKEPT}: {error.strerror or error}"
     except SegueError as error:
         return f"{UNKEPT}: {error}"
-    except Exception as error:  # a mistake of ours must not cost anybody an answer
+    except Exception as error:  # a bug of ours must not cost the user an answer
         return f"{UNKEPT}: {type(error).__name__}: {error}"[:300]
     return None

@@ -1,7 +1,7 @@
-"""Settles a turn: interprets the outcome of its attempts, and writes down what became of it.
+"""Settles a turn: interprets the outcome of its attempts, and stores the result.
 
-All of it goes into one transaction: the answer, the session, the pin, the costs. A turn and the recovery of a
-killed one settle in the same way.
+Everything is written in one transaction: the answer, the session, the pin, the costs. A killed turn is
+settled in the same way when it is recovered.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from segue.turns.run_dir import Plan
 
 
 class FinishedAttempt(msgspec.Struct, frozen=True):
-    """An attempt that is over: what was planned, what came of it, and what that means."""
+    """An attempt that is over: its plan, its outcome, and what that means."""
 
     plan: Plan
     outcome: Outcome
     result: Result
     lower: Mode | None = None
-    """The mode for one more attempt, if this one has to step down."""
+    """The mode for a second attempt, if the turn has to step down."""
 
 
 def interpret(agent: Agent, plan: Plan, outcome: Outcome, kept: Sequence[Held]) -> Result:
-    """What an attempt's outcome means, with a look at the session it left on disk."""
+    """What an attempt's outcome means, considering the session that it left on disk."""
     session_format = agent.format
     stored: StoredSession | None = None
     end: str | None = None
@@ -57,7 +57,7 @@ def interpret(agent: Agent, plan: Plan, outcome: Outcome, kept: Sequence[Held]) 
 
 
 def note_end(store: Store, attempt: FinishedAttempt) -> None:
-    """Write down how an attempt ended: known even if Segue is killed before the turn is settled."""
+    """Store how an attempt ended, in case Segue is killed before the turn is settled."""
     outcome = attempt.outcome
     store.attempted(
         attempt.plan.attempt,
@@ -73,20 +73,20 @@ def note_end(store: Store, attempt: FinishedAttempt) -> None:
 def commit(
     store: Store, row: TurnRow, attempts: Sequence[FinishedAttempt], turn: Turn, lease: Claim | None
 ) -> bool:
-    """Write the turn down as its last attempt left it.
+    """Store the turn as its last attempt left it.
 
-    False: somebody took the conversation over, and settles the turn or did; nothing was written.
+    False: another process took the conversation over and settles the turn; nothing was written.
     """
     last, now_ms = attempts[-1], clock.now_ms()
     plan, outcome, result = last.plan, last.outcome, last.result
     session = _session(plan, outcome, result, now_ms)
-    # What an earlier attempt made of the pin holds where this one leaves it alone.
+    # If this attempt does not change the pin, the change by the earlier attempt applies.
     pin = result.pin or (attempts[0].result.pin if len(attempts) > 1 else None)
     if pin is not None and session is not None:
         pin = msgspec.structs.replace(pin, session=session.id)
     answer, ended = result.answer, _ended(row, turn, now_ms)
     if result.switch_off is not None:
-        why = "it did not go on from the place it was told to"
+        why = "it did not continue from the place it was told to"
         store.switch_off(plan.runtime.identity, result.switch_off, why, now_ms)
     return store.settle(
         Settlement(
@@ -114,10 +114,10 @@ def abandon(
     calls: int | None = 0,
     pin: Pin | None = None,
 ) -> bool:
-    """Settle a turn of which nothing is known but that it is over: its message stays, to be sent again.
+    """Settle a turn without a known result: its message stays, and is sent with the next turn.
 
-    ``calls``: those of tools that are known of; None: nobody knows. ``pin``: what becomes of the pin, if
-    anything. False: somebody else settles it, or did.
+    ``calls``: the known tool calls; None: unknown. ``pin``: the new pin, if it changes. False: another
+    process settles it.
     """
     now_ms = clock.now_ms()
     outcome = Outcome(failure=failure, tools_run=calls, tools_denied=None)
@@ -130,7 +130,7 @@ def _ended(row: TurnRow, turn: Turn, now_ms: int) -> TurnRow:
 
 
 def _remembered(row: TurnRow, plan: Plan) -> Remembered:
-    """What the next turn of the conversation takes where nothing else is said."""
+    """What the next turn of the conversation uses unless told otherwise."""
     return Remembered(
         agent=plan.voice.agent,
         account=plan.account,
@@ -144,7 +144,7 @@ def _session(plan: Plan, outcome: Outcome, result: Result, now_ms: int) -> Sessi
     if result.native_id is None or result.pin is None:
         return None
     old = plan.pin
-    goes_on = old is not None and plan.mode in ("resume", "branch")
+    continued = old is not None and plan.mode in ("resume", "branch")
     same = old is not None and not result.moved
     return SessionRow(
         id=old.session if old is not None and same else clock.new_id(),
@@ -159,7 +159,7 @@ def _session(plan: Plan, outcome: Outcome, result: Result, now_ms: int) -> Sessi
         conversation=plan.conversation,
         created_ms=now_ms,
         last_used_ms=now_ms,
-        parent=old.session if old is not None and goes_on and not same else None,
+        parent=old.session if old is not None and continued and not same else None,
         how=plan.mode,
         totals=outcome.totals,
         context=outcome.context,
@@ -167,18 +167,18 @@ def _session(plan: Plan, outcome: Outcome, result: Result, now_ms: int) -> Sessi
 
 
 def _retired(plan: Plan, result: Result) -> tuple[tuple[str, str], ...]:
-    """The session that the pin pointed to before keeps its id, with the reason why it was left."""
+    """The session that the pin pointed to before, with the reason why it was replaced."""
     old = plan.pin
     if old is None or not result.moved or result.native_id is None or old.foreign is not None:
         return ()
     if plan.mode == "resume":
-        return ((old.session, "the agent goes on under a new id"),)
+        return ((old.session, "the agent continues under a new id"),)
     why = [check.detail for check in plan.checks if check.verdict == "fail" and "resume" in check.bars]
-    return ((old.session, why[0] if why else f"went on by {plan.mode}"),)
+    return ((old.session, why[0] if why else f"continued by {plan.mode}"),)
 
 
 def _lineage(store: Store, plan: Plan, session: SessionRow | None, now_ms: int) -> tuple[LineageRow, ...]:
-    """Out of which turn this one came, where it went on from a native session."""
+    """Which turn this one came from, if it continued a native session."""
     if session is None or plan.pin is None or plan.mode not in ("resume", "branch"):
         return ()
     kind: LineageKind = "branch" if plan.mode == "branch" else "resume"

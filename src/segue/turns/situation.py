@@ -1,4 +1,4 @@
-"""Gathers the situation of a turn: what the store knows, what is on disk, what was asked."""
+"""Gathers the situation of a turn: what is stored, what is on disk, what was requested."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from segue.system import clock
 from segue.turns.prepare import Prepared
 
 RECENT = 20
-"""How many of the last turns are looked at."""
+"""How many of the last turns are considered."""
 
 
 class Obstacles(msgspec.Struct, frozen=True, kw_only=True):
-    """What trying has shown: ways that turned out to be closed."""
+    """What turned out to be impossible when it was tried."""
 
     closed: dict[str, str] = {}
-    """Capabilities that do not help in this turn, each with the reason."""
+    """Capabilities that cannot be used in this turn, each with the reason."""
     too_long: frozenset[Mode] = frozenset()
-    """Modes whose prompt turned out to be longer than the CLI takes."""
+    """Modes whose prompt turned out to be longer than the CLI accepts."""
     unrestored: str | None = None
     """Why our copy of the session could not be restored."""
 
@@ -41,7 +41,7 @@ NO_OBSTACLES = Obstacles()
 
 
 class Gathered(msgspec.Struct, frozen=True, kw_only=True):
-    """The situation, and the things behind it that the rest of the turn needs."""
+    """The situation, and the underlying values that the rest of the turn needs."""
 
     situation: Situation
     view: tuple[Message, ...]
@@ -49,25 +49,25 @@ class Gathered(msgspec.Struct, frozen=True, kw_only=True):
     pin: Pin | None
     found: StoredSession | None
     copy: KeptRow | None = None
-    """Our copy of the session, where the session itself is not here."""
+    """Our copy of the session, if the session itself is missing."""
     epoch: int
     under: tuple[str, ...]
     """Whose words an answer may repeat."""
     recent: tuple[Turn, ...] = ()
     """The last turns of the conversation, as they were reported."""
     last_used: dict[str, int] = {}
-    """When each agent last ended a turn here."""
+    """When the last turn of each agent ended in this conversation."""
     interrupted: Turn | None = None
     """The last turn that did anything, if it was interrupted after tools had run, or may have."""
 
     @property
     def kept(self) -> tuple[Held, ...]:
-        """The deliveries of the pinned session that still hold."""
+        """The deliveries of the pinned session that are still valid."""
         return self.pin.held[: self.situation.cut.rows] if self.pin is not None else ()
 
 
 class VoiceView(msgspec.Struct, frozen=True, kw_only=True):
-    """What the messages of a conversation come to, for one voice."""
+    """A conversation from the point of view of one voice."""
 
     messages: tuple[Message, ...]
     """What it should know."""
@@ -79,8 +79,7 @@ class VoiceView(msgspec.Struct, frozen=True, kw_only=True):
     spoke: bool
     broken: str
     in_front: frozenset[str]
-    """The messages on this side of the wall that nobody has answered, those from before a blank start
-    included."""
+    """The unanswered messages on this side of the wall, including those from before a blank start."""
 
 
 def gather(
@@ -91,7 +90,7 @@ def gather(
     busy: str | None = None,
     obstacles: Obstacles = NO_OBSTACLES,
 ) -> Gathered:
-    """``new``: the message as it would be, for a turn that is only planned."""
+    """Gather the situation. ``new``: the message, for a turn that is only planned."""
     conversation, voice = prepared.conversation.id, prepared.voice
     seen = _voice_view(prepared, store, new)
     pin = seen.pin
@@ -181,14 +180,14 @@ def _voice_view(prepared: Prepared, store: Store, new: Message | None) -> VoiceV
     )
 
 
-def going_on(prepared: Prepared, pin: Pin) -> Request:
-    """The request for a session that goes on: whether the agent may ask was decided when it began."""
+def continued_request(prepared: Prepared, pin: Pin) -> Request:
+    """The request for a continued session: whether the agent can ask was decided when the session began."""
     asks = prepared.runtime.capabilities.questions and pin.questions is not False
     return msgspec.structs.replace(prepared.request, questions=asks)
 
 
 def workdir_of(cwd: Path) -> Workdir:
-    """By identity, not by text: a symlink to a directory is that directory."""
+    """The directory by identity: a symlink to a directory is that directory."""
     path = os.path.realpath(cwd)
     try:
         stat = os.stat(path)
@@ -198,16 +197,16 @@ def workdir_of(cwd: Path) -> Workdir:
 
 
 def _offers(prepared: Prepared, pin: Pin | None) -> tuple[str, ...] | None:
-    """What the command would say of the tools; None where there is nothing to compare it with."""
+    """What determines the tools in a resume of this session; None if there is nothing to compare it with."""
     if pin is None or pin.offers is None:
         return None
     request = msgspec.structs.replace(
-        going_on(prepared, pin), prompt="?", start=Start("resume", pin.native_id), save=True
+        continued_request(prepared, pin), prompt="?", start=Start("resume", pin.native_id), save=True
     )
     try:
         place = RunPlace(prepared.segue_home.runs / prepared.run, prepared.home)
         return prepared.agent.command(request, prepared.runtime, place).offers
-    except Misuse:  # it will be said when the turn is planned, if it comes to a resume
+    except Misuse:  # it is reported when the turn is planned, if it is a resume
         return None
 
 
@@ -246,7 +245,7 @@ def _others(store: Store, conversation: str, voice: Voice) -> tuple[str, ...]:
 
 
 def _broken(parted: Cut, messages: list[Message]) -> str:
-    """In words: what became of the first message that the session holds and the view does not."""
+    """In words: what happened to the first message that the session holds and the view does not."""
     if parted.broken is None:
         return ""
     for n, message in enumerate(messages, 1):
@@ -257,8 +256,8 @@ def _broken(parted: Cut, messages: list[Message]) -> str:
 
 
 def _interrupted(recent: Sequence[TurnRow], in_front: frozenset[str]) -> Turn | None:
-    """What failed without doing anything does not count, nor what is not shown: whoever goes on still has to
-    know."""
+    """The last turn that did anything, if it was interrupted. Turns that did nothing are skipped, and so are
+    messages that the voice does not see."""
     for row in reversed(recent):
         turn = row.told
         if turn is None or row.state == "withdrawn" or row.message not in in_front:
@@ -270,7 +269,7 @@ def _interrupted(recent: Sequence[TurnRow], in_front: frozenset[str]) -> Turn | 
 
 
 def _unanswered(messages: Sequence[Message]) -> frozenset[str]:
-    """Those behind the last answer."""
+    """The messages after the last answer."""
     answered = [at for at, message in enumerate(messages, 1) if message.sender == "assistant"]
     return frozenset(message.id for message in messages[answered[-1] if answered else 0 :])
 

@@ -1,5 +1,4 @@
-"""Waits for a store that is away (restarted, locked, full) where something is to be written down that has
-been done: it must not be lost for that."""
+"""Waits for a store that is away (restarted, locked, full), so that finished work is not lost."""
 
 from __future__ import annotations
 
@@ -14,21 +13,21 @@ from segue.runner.attempt import Cancel
 from segue.system.loop import in_loop, run_sync
 
 LIMIT_S = 45.0
-"""So long in all; whatever is left then is for the next run."""
+"""The longest wait in all; the next run writes what remains."""
 SAID_S = 3.0
-"""After so long it is said what we wait for."""
+"""After this long the caller is told what we wait for."""
 PAUSE_S = (0.1, 1.0)
-WAITING = "the store does not take what is to be written down; waiting for it"
+WAITING = "the store cannot be written; waiting for it"
 
 T = TypeVar("T")
 
 
 class StoreStillAway(Broken):
-    """The store stayed away for longer than anybody waits."""
+    """The store was away for longer than the limit."""
 
 
 class StoreOutage:
-    """Tries again and again while the store is away. All calls together wait no longer than the limit."""
+    """Retries a write while the store is away. All calls together wait no longer than the limit."""
 
     def __init__(self, notice: Callable[[str], None], cancel: Cancel) -> None:
         self._notice, self._cancel = notice, cancel
@@ -36,7 +35,7 @@ class StoreOutage:
         self._said = False
 
     async def __call__(self, do: Callable[[], T]) -> T:
-        """What it returns. Raises ``Away`` when the time is over, or when the user asks to end it."""
+        """The result of ``do``. Raises ``StoreStillAway`` if the time is over, or if the user cancels."""
         await in_loop()
         done: list[T] = []
         failure: Exception | None = None

@@ -1,4 +1,4 @@
-"""The texts of messages as the store has them, with what tools showed and why a message has no answer."""
+"""The stored texts of messages, with what tools showed and why a message has no answer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from segue.store.store import Store
 
 
 def load_texts(store: Store, messages: Sequence[Message]) -> dict[str, MessageText]:
-    """By message id. Tools are looked up only for answers, and only where there is more than one message."""
+    """The texts by message id. Tools are looked up only if there is more than one message."""
     if not messages:
         return {}
     texts = store.texts([message.id for message in messages])
@@ -33,7 +33,7 @@ def load_texts(store: Store, messages: Sequence[Message]) -> dict[str, MessageTe
 
 
 def _is_unanswered(messages: Sequence[Message], at: int) -> bool:
-    """A user message got an answer if one follows it; the last is only just being asked."""
+    """Whether no answer follows a user message. The last one is the new message and does not count."""
     last = at == len(messages) - 1
     return not last and messages[at].sender == "user" and messages[at + 1].sender == "user"
 
@@ -56,7 +56,7 @@ def _failed(store: Store, messages: Sequence[Message]) -> dict[str, tuple[tuple[
 
 
 def _tools(rows: Iterable[str], unfinished: bool = False) -> Iterable[ToolShown]:
-    """The calls of a turn that were carried out, in order; or those that may have been, if it broke off."""
+    """The tool calls of a turn that ran, in order; with ``unfinished``, also those that may have run."""
     calls: dict[str, dict[str, Any]] = {}
     for row in rows:
         event: dict[str, Any] = msgspec.json.decode(row)
@@ -72,6 +72,6 @@ def _tools(rows: Iterable[str], unfinished: bool = False) -> Iterable[ToolShown]
 
 
 def _asked(call: dict[str, Any], shown: bool) -> str:
-    """What a call was about. Of an answered turn the answer tells that."""
+    """The input of a call, if it is shown. In an answered turn, the answer explains it."""
     given = call.get("input")
     return f"{msgspec.json.encode(given).decode()}\n" if shown and given else ""

@@ -1,4 +1,4 @@
-"""What the next turn would do, and why, and what each way would cost: without running anything."""
+"""What the next turn would do, why, and what each mode would cost, without running anything."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from segue.system import processes
 from segue.turns import forecast, projection
 from segue.turns.observer import Observer
 from segue.turns.prepare import Prepared
-from segue.turns.situation import Gathered, gather, going_on
+from segue.turns.situation import Gathered, continued_request, gather
 
 
 class RungShown(msgspec.Struct, frozen=True):
-    """One rung: what bars it, or what it would take."""
+    """One rung of the ladder: what rules it out, or what it would cost."""
 
     mode: Mode
     state: str
-    """``chosen``, ``open``, ``barred`` or ``impossible``."""
+    """``chosen``, ``open``, ``barred`` (a check rules it out) or ``impossible``."""
     why: str = ""
     new_tokens: int | None = None
     cached_tokens: int | None = None
@@ -34,10 +34,10 @@ class RungShown(msgspec.Struct, frozen=True):
 
 
 class Sends(msgspec.Struct, frozen=True):
-    """What the chosen rung would send: messages the session holds, messages as text, and about how much.
+    """What the chosen mode would send: messages the session holds, messages as text, and about how much.
 
-    ``text_messages`` has the new one among them; a recap sends as many of them as fit. ``corrections``: so
-    many messages that the session has from others are told to it in their new wording.
+    ``text_messages`` includes the new one; a recap sends as many of them as fit. ``corrections``: the number
+    of second-hand messages whose new text is sent.
     """
 
     native_messages: int
@@ -48,7 +48,7 @@ class Sends(msgspec.Struct, frozen=True):
 
 
 class Why(msgspec.Struct, frozen=True, kw_only=True):
-    """The decision that a turn would take now."""
+    """The decision for a turn that started now."""
 
     schema: int = 1
     conversation: str
@@ -57,7 +57,7 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
     model: str | None
     role: str | None
     terms: Terms = Terms()
-    """What the agent might do and spend."""
+    """What the agent would be allowed to do and spend."""
     mode: Mode
     sends: Sends
     rungs: tuple[RungShown, ...]
@@ -66,20 +66,20 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
     cwd: str
     """Where the turn would work."""
     session_id: str | None = None
-    """The native session that is pinned, whether it can be used or not."""
+    """The pinned native session, whether it can be used or not."""
     session_cwd: str | None = None
-    """Where that one belongs."""
+    """The directory that it belongs to."""
     context_window: int | None = None
     recovery: Recovery | None = None
-    """What the turn would do first about one whose Segue was killed; the decision is that of after it."""
+    """What the turn would do first about one whose Segue was killed; the decision is that after it."""
     first: tuple[str, ...] = ()
     """The same in words, and what else it would settle."""
     notices: tuple[str, ...] = ()
-    """What was asked for and would not hold, in words."""
+    """What was requested and would not apply, in words."""
 
 
 def why(prepared: Prepared, store: Store, new_bytes: int) -> Why:
-    """``new_bytes``: the size of the message that would be said."""
+    """The decision for a turn that started now. ``new_bytes``: the size of its message."""
     conversation = prepared.conversation.id
     rows = store.unsettled(conversation)
     then = projection.project(store, rows, Observer.of(prepared), presume=True) if rows else None
@@ -99,7 +99,9 @@ def why(prepared: Prepared, store: Store, new_bytes: int) -> Why:
         model=prepared.request.model,
         role=prepared.role or None,
         terms=prepared.terms(
-            going_on(prepared, pin) if pin is not None and decision.mode in ("resume", "branch") else None
+            continued_request(prepared, pin)
+            if pin is not None and decision.mode in ("resume", "branch")
+            else None
         ),
         mode=decision.mode,
         sends=_sends(decision.mode, gathered, outlook.text_bytes[decision.mode]),
@@ -119,14 +121,14 @@ def why(prepared: Prepared, store: Store, new_bytes: int) -> Why:
 def _settles(row: TurnRow) -> str:
     """What the turn would do first about another one, in words."""
     if row.recovery == "adopt":
-        return "reads an earlier turn to its end whose Segue was killed: its agent still runs"
+        return "follows an earlier turn whose Segue was killed to its end: its agent still runs"
     if row.state == "withdrawn":
         return "withdraws a message whose process ended while it waited"
     turn = row.told
     if row.recovery is None or turn is None:
         return ""
     if turn.failure is None:
-        return "writes down an answer that was given after Segue was killed"
+        return "records an answer that was given after Segue was killed"
     calls = f"{turn.tools_run} tool call{'' if turn.tools_run == 1 else 's'}" if turn.tools_run else ""
     after = f" after {calls}" if calls else ", and what it did is not known" if turn.tools_run is None else ""
     how = "was interrupted" if turn.failure.kind in CUT_SHORT else f"failed ({turn.failure.kind})"
@@ -146,7 +148,7 @@ def _message(prepared: Prepared, size: int) -> Message:
 
 
 def _undisturbed(gathered: Gathered) -> Gathered:
-    """A turn that runs writes to the session: that its end has moved says nothing then."""
+    """Ignore the session's end: the running turn writes to the session, so it moves anyway."""
     file = msgspec.structs.replace(gathered.situation.file, end=None)
     return msgspec.structs.replace(gathered, situation=msgspec.structs.replace(gathered.situation, file=file))
 
@@ -166,7 +168,7 @@ def _shown(rung: Rung, chosen: Mode, cost: Predicted | None) -> RungShown:
 
 
 def _busy(prepared: Prepared, store: Store, recovery: Recovery | None) -> str | None:
-    """Whether another turn is running, in words; be it one whose Segue was killed."""
+    """In words: another turn that is running, even if its Segue was killed."""
     row = store.lease(lease_name(prepared.conversation.id))
     if row is not None and judge(row, prepared.host) == "alive":
         return f"another turn is running ({processes.short_name(row.owner)})"

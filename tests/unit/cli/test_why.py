@@ -173,12 +173,12 @@ def test_every_check_that_fails_has_its_advice(name: str) -> None:
     ("check", "says"),
     [
         (
-            Check("account", "fail", (), "the account's login has changed since it was made"),
+            Check("account", "fail", (), "a different user is logged in than when the session was made"),
             "log in as before",
         ),
         (Check("account", "fail", (), "3 messages were said under another account"), "--account"),
         (
-            Check("end", "fail", ("resume",), "the session was continued outside this conversation"),
+            Check("end", "fail", ("resume",), "somebody else has continued the session"),
             "where Segue left it",
         ),
         (Check("end", "fail", ("resume",), "a prompt that failed stayed behind"), "sends the message again"),

@@ -69,5 +69,5 @@ def test_the_way_on_from_a_refused_tool_names_the_directory() -> None:
 def test_a_run_directory_that_cannot_be_read_is_a_notice(tmp_path: Path) -> None:
     place = tmp_path / "run"
     place.write_text("not a directory")
-    assert "could not be cleared up" in (run_dir.archive(place, Redactor(())) or "")
+    assert "could not be cleaned up" in (run_dir.archive(place, Redactor(())) or "")
     assert run_dir.archive(tmp_path / "nothing", Redactor(())) is None
