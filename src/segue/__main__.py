@@ -7,7 +7,7 @@ from segue import __version__
 
 
 def main() -> None:
-    """The version is said without loading the command line: scripts ask for it often."""
+    """Run ``segue``. ``--version`` does not load the command line: scripts ask for it often."""
     _open_streams()
     if sys.argv[1:] == ["--version"]:
         print(f"segue {__version__}")
@@ -17,12 +17,12 @@ def main() -> None:
     try:
         run()
     except SystemExit as ended:
-        # All is written and flushed: taking the interpreter down in order would only cost time.
+        # Everything is written and flushed: shutting the interpreter down would only cost time.
         os._exit(ended.code if isinstance(ended.code, int) else 1)
 
 
 def _open_streams() -> None:
-    """A closed stdout or stderr must not keep a turn from running, nor an encoding from answering."""
+    """Neither a closed stdout or stderr nor the encoding of one must make a turn fail."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:

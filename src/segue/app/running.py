@@ -1,4 +1,4 @@
-"""Turns that may start, and turns that run: whoever walks away from one, it is ended in order."""
+"""Turns that are ready to start, and turns that run. If the caller of a turn goes away, it is cancelled."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ __all__ = [
 
 NoticeListener = Callable[[str], None]
 CLOSE_S = 30.0
-"""How long cancelled turns may take to end when ``Segue`` is closed."""
+"""How long closing ``Segue`` waits for cancelled turns to end."""
 
 
 class ReadyTurn:
-    """A turn in which nothing is wrong that can be known before it starts."""
+    """A turn that can start: everything that can be checked before it starts has been checked."""
 
     def __init__(self, workspace: Workspace, prepared: Prepared, again: str | None = None) -> None:
         self.workspace, self.prepared, self.again = workspace, prepared, again
@@ -68,22 +68,22 @@ class ReadyTurn:
 
     @property
     def mentions(self) -> tuple[str, ...]:
-        """What of the configuration has no effect."""
+        """Parts of the configuration that have no effect."""
         return self.prepared.config.mentions
 
     @property
     def model_from(self) -> str | None:
-        """The project's file that chose the model, where it is not trusted."""
+        """The project's file that chose the model, if that file is not trusted."""
         return self.prepared.model_from
 
     @property
     def directory(self) -> str | None:
-        """The turn's directory, where a command that goes on has to name it."""
+        """The turn's directory, if a command that continues has to name it with ``--cwd``."""
         return self.prepared.named
 
     @property
     def answers(self) -> bool:
-        """Somebody is there to answer what the agent asks."""
+        """Whether the agent's questions can be answered."""
         return self.prepared.ask.answers
 
     async def run(
@@ -105,13 +105,13 @@ class ReadyTurn:
         )
 
     def why(self, new_bytes: int) -> Why:
-        """What it would do, and why. ``new_bytes``: the size of the message."""
+        """What the turn would do, and why. ``new_bytes``: the size of the message."""
         from segue.turns.why import why
 
         return why(self.prepared, self.workspace.store, new_bytes)
 
     def mode(self) -> Mode | None:
-        """How it carries the past, once that is decided; None also while the store is away."""
+        """The turn's mode; None if it is not decided yet, or if the store is unavailable."""
         try:
             row = self.workspace.store.turn(self.prepared.run)
         except SegueError:
@@ -119,7 +119,7 @@ class ReadyTurn:
         return row.mode if row is not None else None
 
     def number_of(self, turn: Turn) -> int | None:
-        """The ``#n`` of the message it answers; None: it has no place, or the store is away."""
+        """The n of ``#n`` of the message it answers; None: it has none, or the store is unavailable."""
         store = self.workspace.store
         try:
             row = store.turn(turn.run)
@@ -139,8 +139,8 @@ def ready_turn(
     may_be_empty: bool = False,
     repeatable: bool = False,
 ) -> ReadyTurn:
-    """``answers``: somebody would answer the agent. ``repeatable``: the same text again, after a failure that
-    may pass, is a retry of this turn."""
+    """Prepare a turn. ``answers``: the agent's questions can be answered. ``repeatable``: after a temporary
+    failure, the same text retries this turn."""
     request = request_from_options(key, text, options, may_be_empty=may_be_empty, answers=answers)
     if repeatable:
         request = msgspec.structs.replace(request, via="run")
@@ -150,10 +150,10 @@ def ready_turn(
 def ready_retry(
     workspace: Workspace, key: str, named: str | None, options: Options, *, answers: bool = False
 ) -> ReadyTurn:
-    """A user message once more (None: the last one), said to whom it was said before."""
+    """Prepare a retry of a user message (None: the last one), for the agent that it was sent to before."""
     store, conversation = workspace.store, workspace.conversation(key)
     message = changes.find_message(store, conversation, named, "user")
-    if not options.get("fork"):  # which messages a fork has is known once it is made
+    if not options.get("fork"):  # which messages a fork has is known only after it is made
         changes.may_rerun(store, conversation.id, message.id, options.get("cut", False))
     text = store.texts([message.id])[message.id]
     request = request_from_options(key, text, changes.as_said(store, message, options), answers=answers)
@@ -168,7 +168,7 @@ def _prepared(workspace: Workspace, request: TurnRequest) -> Prepared:
 
 
 class RunningTurns:
-    """Starts turns as tasks of their own and knows which have not ended, in whatever thread they run."""
+    """Starts turns as separate tasks and knows which have not ended, in whichever thread they run."""
 
     def __init__(self) -> None:
         self._turns: dict[asyncio.Task[Turn], tuple[Cancel, threading.Event]] = {}
@@ -183,19 +183,19 @@ class RunningTurns:
         answer: Answerer | None = None,
     ) -> asyncio.Task[Turn]:
         turn = ready.run(on_event=on_event, on_notice=on_notice, answer=answer, cancel=cancel)
-        # A task of its own, not of a group: a generator may be closed from another task than it ran in.
+        # Not in a task group: a generator can be closed from a different task than the one it ran in.
         task = asyncio.create_task(turn, name=f"segue {ready.key}")
         self._turns[task] = (cancel, threading.Event())
         task.add_done_callback(self._ended)
         return task
 
     async def close(self) -> None:
-        """End what still runs, and wait for it."""
-        left = list(self._turns.values())
-        for cancel, _ in left:
+        """Cancel the turns that still run, and wait for them."""
+        running = list(self._turns.values())
+        for cancel, _ in running:
             cancel()
-        if left:
-            await run_sync(_wait_for_all, [ended for _, ended in left])
+        if running:
+            await run_sync(_wait_for_all, [ended for _, ended in running])
 
     def _ended(self, task: asyncio.Task[Turn]) -> None:
         _, ended = self._turns.pop(task)
@@ -203,7 +203,7 @@ class RunningTurns:
 
 
 async def wait(task: asyncio.Task[Turn], cancel: Cancel) -> Turn:
-    """The turn, once it has ended. If the caller is cancelled meanwhile, so is the turn, in order."""
+    """Wait for the turn to end. If the caller is cancelled meanwhile, the turn is cancelled first."""
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:
@@ -212,13 +212,13 @@ async def wait(task: asyncio.Task[Turn], cancel: Cancel) -> Turn:
 
 
 async def cancel_and_wait(task: asyncio.Task[Turn], cancel: Cancel) -> None:
-    """Nobody waits for the turn any more: end it, if it has not ended by itself."""
+    """Cancel a turn that no caller waits for any more, and wait until it has ended."""
     if not task.done():
         cancel()
         with anyio.CancelScope(shield=True):
             await asyncio.wait([task])
     if not task.cancelled():
-        task.exception()  # retrieved, so that asyncio does not log that nobody did
+        task.exception()  # retrieve it, or asyncio logs that it was never retrieved
 
 
 def _wait_for_all(turns: list[threading.Event]) -> None:
