@@ -215,7 +215,7 @@ def test_a_copy_that_is_not_there(talk: Talk, name: str, said: str) -> None:
 
 
 def test_no_copies_yet(segue: Program) -> None:
-    assert "No copies are kept yet" in restore(Talk(segue)).stderr
+    assert "No copies yet" in restore(Talk(segue)).stderr
 
 
 def test_a_forgotten_conversation_is_forgotten_in_the_copies_too(talk: Talk) -> None:
