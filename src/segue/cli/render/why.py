@@ -214,10 +214,10 @@ def _history(check: Check, plan: Why) -> str:
 
 
 def _end(check: Check, plan: Why) -> str:
-    if "somebody" in check.detail:
-        adopt = f"segue run {plan.conversation} TEXT --adopt {(plan.session_id or 'ID')[:8]} includes it"
-        return f"the turn continues from where Segue left it, without what was said there since; {adopt}"
-    return "nothing to do: the turn continues from before it, and sends the message again"
+    if "prompt that failed" in check.detail:
+        return "nothing to do: the turn continues from before it, and sends the message again"
+    adopt = f"segue run {plan.conversation} TEXT --adopt {(plan.session_id or 'ID')[:8]}"
+    return f"it continues from where Segue left it; to include the rest: {adopt}"
 
 
 def _outcome(check: Check, plan: Why) -> str:
@@ -234,9 +234,9 @@ def _workdir(check: Check, plan: Why) -> str:
 
 
 def _account(check: Check, plan: Why) -> str:
-    if "logged in" in check.detail:
-        return "log in as before to keep the session"
-    return "use --account to return to the account they belong to"
+    if "said under another account" in check.detail:
+        return "use --account to return to the account they belong to"
+    return "log in as before to keep the session"
 
 
 def _pressure(check: Check, plan: Why) -> str:
