@@ -301,7 +301,7 @@ def facts_of(catalog: SessionCatalog, found: Listed) -> Facts:
 
 
 def torn(reader: SessionArchive, stored: StoredSession) -> tuple[Entry, ...]:
-    """The last record, if it is incomplete. Reading a session leaves it out: it may still be being written."""
+    """The last record, if it is incomplete. Reading a session leaves it out: more of it may follow."""
     last = next(iter(reader.back(stored)), None)
     damaged = last is not None and bool(last.entries) and last.entries[0].kind == "damaged"
     if last is None or not damaged or not stored.appends:

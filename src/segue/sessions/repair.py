@@ -201,7 +201,7 @@ def _examined(catalog: SessionCatalog, copy: Listed) -> tuple[Finding, ...]:
 def _why_it_stays(
     store: Store, owner: _Owner, copy: Listed, more: bool, options: RepairOptions
 ) -> str | None:
-    """Why the conversation cannot continue with the copy, which must contain what the session held, no more."""
+    """Why the conversation cannot continue with the copy, which must have the session's messages, no more."""
     pin = store.pin(owner.conversation.id, owner.pin.voice, owner.pin.account, owner.pin.login)
     if options.since is not None:
         return "the copy begins at a later point"
