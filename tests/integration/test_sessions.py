@@ -144,7 +144,7 @@ def test_a_session_is_shown_page_by_page(segue: Program) -> None:
         (("check", "ffffffff"), "there is no session"),
         (("prune", "--days", "-1"), "days"),
         *(
-            ((("prune", option, what), f"{what} is not a number"))
+            ((("prune", option, what), f"{what} is not a finite number"))
             for option in ("--days", "--larger-than")
             for what in ("inf", "nan")
         ),

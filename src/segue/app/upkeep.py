@@ -58,7 +58,7 @@ def check(session: OpenSession, on_progress: Callable[[int], None] | None = None
 async def repair(
     workspace: Workspace, session: OpenSession, *, trim: bool = False, since: str | None = None
 ) -> RepairReport:
-    """Write a sound copy of the session beside it, and verify it."""
+    """Write a repaired copy of the session beside it, and verify it."""
     from segue.agents.base import RepairOptions
     from segue.sessions.repair import repair_session
 

@@ -48,7 +48,7 @@ class Amount(click.FloatRange):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         number = float(super().convert(value, param, ctx))
         if not isfinite(number):
-            self.fail(f"{value} is not a number", param, ctx)
+            self.fail(f"{value} is not a finite number", param, ctx)
         if number > MOST:
             self.fail(f"{value} is too large", param, ctx)
         return number

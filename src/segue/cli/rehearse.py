@@ -77,7 +77,7 @@ def command(ctx: click.Context, port: int, scenario: Path | None, log: Path | No
     Run one command with the test model:
       segue rehearse -- segue run t1 "hi" --agent codex
 
-    COMMAND runs with temporary home directories for the CLIs and its own SEGUE_HOME, so your files are not
+    COMMAND runs with separate home directories for the CLIs and its own SEGUE_HOME, so your files are not
     touched. API keys, proxies and other settings that lead to a real provider are removed from its
     environment. It uses your configuration: your defaults; your accounts, with their homes and addresses
     replaced; and the agents that you declared, unchanged.

@@ -44,7 +44,7 @@ def command(ctx: click.Context, /, key: str, text: str | None, **options: Any) -
         0  answered
         1  failed, and retrying will not help
         2  misuse: the line on stderr says what is wrong and what to do
-       75  failed, but worth retrying: a rate limit, the network, or a busy conversation
+       75  failed, but worth retrying: a rate limit, the network, or busy
       124  a limit was reached: time, turns or money
       130  cancelled
     """

@@ -132,8 +132,8 @@ def short_names(ids: Iterable[str], least: int = 8) -> dict[str, str]:
     ordered = sorted(set(ids))
     names = {}
     for at, each in enumerate(ordered):
-        beside = [ordered[n] for n in (at - 1, at + 1) if 0 <= n < len(ordered)]
-        shared = max((_shared(each, other) for other in beside), default=0)
+        neighbours = [ordered[n] for n in (at - 1, at + 1) if 0 <= n < len(ordered)]
+        shared = max((_shared(each, other) for other in neighbours), default=0)
         names[each] = each[: max(least, shared + 1)]
     return names
 

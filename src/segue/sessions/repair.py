@@ -177,10 +177,10 @@ def _has_more(found: Listed, pin: Pin) -> bool:
     """Whether anything was said after the place where Segue left the session; True if it is not known."""
     if pin.end is None:
         return True
-    behind = found.place.archive.after(pin.end)
+    is_later = found.place.archive.after(pin.end)
     entries = entries_of(found.place.archive, found.stored)
-    more = [entry for entry in entries if behind(entry) and entry.kind in SPOKEN and not entry.again]
-    return bool(more) or not behind.found
+    more = [entry for entry in entries if is_later(entry) and entry.kind in SPOKEN and not entry.again]
+    return bool(more) or not is_later.found
 
 
 def _read_back(found: Listed, written: RepairedCopy) -> Listed:

@@ -142,7 +142,7 @@ def _present(
 def _stored(
     sessions: SessionFormat | None, session: SessionFiles, before: Manifest | None
 ) -> StoredSession | None:
-    """The session where it was the last time, or where it is found. Others who share the store could name any
+    """The session, at its previous place or wherever it is found. Others who share the store could name any
     file of the home there, such as a login. So the name must contain the beginning of the session's id, as
     the names of all agents' session files do."""
     if before is not None and session.native_id[:8] in PurePosixPath(before.root).name:

@@ -77,7 +77,7 @@ class File(msgspec.Struct, frozen=True, kw_only=True):
 
 
 COLUMNS = ", ".join(File.__struct_fields__)
-FILES = f"SELECT {COLUMNS} FROM files"  # noqa: S608 - names of our own
+FILES = f"SELECT {COLUMNS} FROM files"  # noqa: S608 - our own names
 
 
 class Index:
@@ -109,8 +109,8 @@ class Index:
 
     def size(self) -> int:
         """Its size on disk."""
-        beside = (Path(f"{self.path}{end}") for end in ("", "-wal"))
-        return sum(path.stat().st_size for path in beside if path.exists())
+        files = (Path(f"{self.path}{end}") for end in ("", "-wal"))
+        return sum(path.stat().st_size for path in files if path.exists())
 
     def forget(self, file: int) -> None:
         """Have the next update read a file again, because it does not match its rows.

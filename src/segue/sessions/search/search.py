@@ -89,7 +89,7 @@ ORDER BY words.rowid DESC LIMIT :most
 
 
 def candidates(index: Index, terms: Sequence[Term], wanted: Wanted) -> list[Row]:
-    """The newest rows that match: what was said before the output of tools, and only so many per session."""
+    """The newest rows that match: what was said before the output of tools, with a limit per session."""
     match = _match(index, terms, wanted)
     if match is None:
         return []
