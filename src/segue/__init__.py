@@ -1,6 +1,6 @@
 """Segue carries a conversation across headless coding-agent runs.
 
-The public names; each is imported when it is first used, so that ``import segue`` costs nothing.
+The public names. Each is imported when it is first used, so that ``import segue`` costs nothing.
 """
 
 from __future__ import annotations
@@ -229,7 +229,7 @@ __all__ = [
     "__version__",
 ]
 
-if not TYPE_CHECKING:  # else a name that does not exist would pass for one of any type
+if not TYPE_CHECKING:  # type checkers would accept any name
 
     def __getattr__(name: str) -> object:
         home = next((module for module, names in _HOMES.items() if name in names), None)

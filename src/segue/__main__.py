@@ -12,7 +12,7 @@ times its default of 700, and nothing of that is garbage."""
 
 
 def main() -> None:
-    """The version is printed without loading the command line: scripts ask for it often."""
+    """Run ``segue``. ``--version`` does not load the command line: scripts ask for it often."""
     gc.set_threshold(OBJECTS)
     _open_streams()
     if sys.argv[1:] == ["--version"]:
@@ -23,12 +23,12 @@ def main() -> None:
     try:
         run()
     except SystemExit as ended:
-        # All is written and flushed: taking the interpreter down in order would only cost time.
+        # Everything is written and flushed: shutting the interpreter down would only cost time.
         os._exit(ended.code if isinstance(ended.code, int) else 1)
 
 
 def _open_streams() -> None:
-    """A closed stdout or stderr must not keep a turn from running, nor an encoding from answering."""
+    """Neither a closed stdout or stderr nor the encoding of one must make a turn fail."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:

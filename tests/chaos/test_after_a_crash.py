@@ -103,7 +103,7 @@ def test_a_turn_that_was_cut_short_is_to_be_recovered(scene: Scene, before: int)
     assert (row["failure"]["kind"], row["status"]) == ("killed", "failed")
     log = told(scene, "log", KEY)
     assert "after 1 tool call" in log
-    assert "not written down yet: the next segue run does that" in log
+    assert "not recorded yet: the next segue run does that" in log
     assert "running" not in log
     assert "↻" in told(scene, "ls")
     assert "failed · not recorded yet" in told(scene, "export", KEY)

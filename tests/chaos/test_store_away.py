@@ -124,7 +124,7 @@ def test_a_turn_that_cannot_be_settled_is_settled_by_the_next_run(scene: Scene) 
     assert (turn["failure"]["kind"], turn["failure"]["retryable"]) == ("unsettled", False)
     assert "do not retry it" in turn["failure"]["message"]
     assert turn["next"] == "segue last t"
-    assert "Read it with: segue last t\n" in done.stderr
+    assert "Print it with: segue last t\n" in done.stderr
     assert scene.has("plan.json")
     assert scene.has("stdout")
     read = scene.segue(*turn["next"].split()[1:])

@@ -150,7 +150,7 @@ def test_a_turn_that_was_interrupted_after_a_tool_ran_is_resumed(talk: Talk) -> 
     talk.run("remember number 1")
     ended = interrupted(talk, "[[shell echo made >> made.txt]][[hang]]", b'"tool-result"')
     assert ended.returncode == 130
-    assert b"The agent knows what it did: go on with segue run t" in ended.stderr
+    assert b"The agent knows what it did: continue with segue run t" in ended.stderr
     after = talk.run("[[recall interrupted after 1 tool call; look before repeating]]")
     assert (after.mode, after.turn["sent"]["text_messages"]) == ("resume", 1)
     assert after.text == "interrupted after 1 tool call; look before repeating"

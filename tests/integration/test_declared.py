@@ -227,5 +227,5 @@ def test_what_is_known_to_have_done_nothing_is_retried(telling: Told) -> None:
 
 def test_people_are_told_to_look_first(talk: Told) -> None:
     said = talk("run", "deploy, limit always", code=75).stderr
-    assert "What it did is not known: look before you retry with: segue retry t " in said
+    assert "What the agent did is not known: check before you retry with: segue retry t " in said
     assert "what it did is not known" in talk("log").stdout

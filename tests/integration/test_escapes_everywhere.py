@@ -252,7 +252,7 @@ DOING: dict[str, list[tuple[str, ...]]] = {
 def _asked_for(args: tuple[str, ...], seen: str) -> list[str]:
     """What is wrong with what stands on the terminal."""
     found = obeyed(seen) + re.findall("[\udc80-\udcff]", seen)
-    crashed = ["a crash"] if "should not have happened" in seen or "Traceback" in seen else []
+    crashed = ["a crash"] if "internal error" in seen or "Traceback" in seen else []
     return [f"{' '.join(args)!r}: {each!r}" for each in (*found, *crashed)] or (
         [] if seen.strip() else [f"{args}: nothing was said"]
     )

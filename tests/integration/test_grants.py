@@ -178,7 +178,7 @@ def test_a_session_keeps_what_it_began_with(segue: Program) -> None:
         "questions stay on in this session, as when it began; --fresh-session starts a new one"
     ]
     assert (
-        "questions: on, as when its session began; --fresh-session decides again" in segue("why", "t").stdout
+        "questions: on, as when its session began; --fresh-session can change it" in segue("why", "t").stdout
     )
     assert talk("edit", "#3", "hi again").code == 0
     assert (talk.why()["mode"], talk.why()["terms"]["questions"]) == ("branch", True)
@@ -195,7 +195,7 @@ FORM = """\
 ? Which colour?
   1  red
   2  blue
-  a number, or your own words; Enter takes 1
+  a number, or your own words; Enter chooses 1
 > """
 
 

@@ -208,14 +208,14 @@ def test_the_copies_are_listed(talk: Talk) -> None:
 
 @pytest.mark.parametrize(
     ("name", "said"),
-    [("abc", "too short"), ("ffffffff-none", "no copy is kept"), ("nothing:ffff", "no copy is kept")],
+    [("abc", "too short"), ("ffffffff-none", "there is no copy"), ("nothing:ffff", "there is no copy")],
 )
 def test_a_copy_that_is_not_there(talk: Talk, name: str, said: str) -> None:
     assert said in restore(talk, name, code=2).stderr
 
 
 def test_no_copies_yet(segue: Program) -> None:
-    assert "No copies are kept yet" in restore(Talk(segue)).stderr
+    assert "No copies yet" in restore(Talk(segue)).stderr
 
 
 def test_a_forgotten_conversation_is_forgotten_in_the_copies_too(talk: Talk) -> None:
@@ -330,7 +330,7 @@ def test_a_host_on_which_something_else_stands_there(hosts: tuple[Host, Host]) -
     file.write_text("something else\n")
     after = beta.run("what number?")
     replayed(after, ONE, "Noted: 456.")
-    assert "is not what was kept" in after.failed()["host"]
+    assert "differs from the copy" in after.failed()["host"]
     assert file.read_text() == "something else\n"
 
 

@@ -165,7 +165,7 @@ def test_three_hundred_conversations_are_a_list(segue: Program) -> None:
 def test_an_empty_list_says_how_to_begin(segue: Program) -> None:
     ran = segue("ls")
     assert (ran.code, ran.stdout) == (0, "")
-    assert ran.stderr == 'No conversations yet. Begin one: segue run hello "hi"\n'
+    assert ran.stderr == 'No conversations yet. Start one: segue run hello "hi"\n'
     assert segue("ls", "--json").stdout == "[]\n"
 
 

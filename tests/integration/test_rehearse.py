@@ -84,7 +84,7 @@ def test_a_port_in_use_is_one_line_and_exit_2(segue: Program) -> None:
         port = taken.getsockname()[1]
         ran = segue("rehearse", "--port", str(port), "--", "true")
     assert (ran.code, ran.stderr.count("\n")) == (2, 1)
-    assert f"segue: port {port} cannot be listened on: Address already in use" in ran.stderr
+    assert f"segue: cannot listen on port {port}: Address already in use" in ran.stderr
 
 
 @pytest.mark.parametrize("option", ["--log", "--home"])

@@ -497,7 +497,7 @@ def test_a_truncation_can_be_taken_back(three: Talk) -> None:
     cut = three("truncate", "#3")
     assert cut.stderr.startswith("Dropped 4 messages. To undo: segue undo t.")
     undone = three("undo")
-    assert undone.stderr == "Undid the truncation; 4 messages are back. See: segue log t\n"
+    assert undone.stderr == "Undid the truncation; restored 4 messages. See: segue log t\n"
     assert three.texts() == before
     resumed(three.run("what numbers?"), "remember number 3")
 
@@ -580,7 +580,10 @@ def test_the_last_answer_of_a_turn_that_runs(talk: Talk) -> None:
     assert running.stdout is not None
     running.stdout.readline()
     early = talk("last", code=1)
-    assert (early.stdout, early.stderr) == ("", "segue: a turn of t has not ended; --wait waits for it\n")
+    assert (early.stdout, early.stderr) == (
+        "",
+        "segue: a turn of t has not ended; use --wait to wait for it\n",
+    )
     waiting = talk.segue.start("last", "t", "--wait")
     gate.touch()
     assert waiting.communicate(timeout=60)[0] == b"slow\n"

@@ -187,7 +187,7 @@ def test_ctrl_c_cancels_cleanly(segue: Program) -> None:
     stdout, stderr = process.communicate(timeout=20)
     assert process.returncode == 130
     assert msgspec.json.decode(stdout.splitlines()[-1])["status"] == "cancelled"
-    assert "Cancelling… (again to kill)" in stderr.decode()
+    assert "Cancelling… (press Ctrl-C again to kill it)" in stderr.decode()
     assert b"Traceback" not in stderr
 
 

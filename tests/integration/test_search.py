@@ -140,7 +140,7 @@ def test_what_is_not_indexed_yet(talked: Program) -> None:
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (["…"], "no word to search for"),
+        (["…"], "no words to search for"),
         (["x", "--since", "yesterday"], "--since yesterday"),
         (["x", "--agent", "nobody"], 'no agent "nobody"'),
         (["x", "--in", "air"], "air"),

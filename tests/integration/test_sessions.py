@@ -144,7 +144,7 @@ def test_a_session_is_shown_page_by_page(segue: Program) -> None:
         (("check", "ffffffff"), "there is no session"),
         (("prune", "--days", "-1"), "days"),
         *(
-            ((("prune", option, what), f"{what} is not a number"))
+            ((("prune", option, what), f"{what} is not a finite number"))
             for option in ("--days", "--larger-than")
             for what in ("inf", "nan")
         ),
@@ -224,7 +224,7 @@ def test_turns_that_somebody_else_made_are_taken_in(segue: Program) -> None:
         capture_output=True,
         timeout=60,
     )
-    assert segue("sessions", "check", session).stdout.count("somebody went on with it since a left it") == 1
+    assert segue("sessions", "check", session).stdout.count("it was continued outside of a:") == 1
     why = msgspec.json.decode(segue("why", "a", "--json").stdout)
     assert why["mode"] == "branch"
     ran = segue("run", "a", "what numbers?", "--adopt", session, "--json")
@@ -540,7 +540,7 @@ def test_a_name_in_the_midst_of_a_long_session_keeps_it(segue: Program) -> None:
             one = of_other(shelf, store)
             assert one.verdict.goes
             done = delete(shelf, store, [one], [])
-        assert [why for _, why in done.kept] == ["somebody gave it a name"] * named
+        assert [why for _, why in done.kept] == ["named by the user"] * named
         assert path.exists() is named
         del lines[200]
 

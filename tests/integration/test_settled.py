@@ -48,7 +48,7 @@ def test_a_full_stdout_says_that_the_answer_is_kept(talk: Talk, form: tuple[str,
         )
     said = [line for line in done.stderr.decode().splitlines() if "could not be written" in line]
     assert said == [
-        f"segue: the answer could not be written to stdout ({os.strerror(28)}); it is kept: segue last t"
+        f"segue: the answer could not be written to stdout ({os.strerror(28)}); print it with: segue last t"
     ]
     assert "Traceback" not in done.stderr.decode()
     assert done.returncode == 1

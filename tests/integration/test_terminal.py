@@ -52,8 +52,10 @@ def test_ctrl_c_says_what_it_does(segue: Program, tmp_path: Path) -> None:
     )
     assert code == 130
     screen = Wrapping(80).feed(output)
-    assert screen[0].startswith("Cancelling… (again to kill)"), "the status line left no trace, nor did ^C"
-    assert "segue: cancelled; nothing more will happen in this turn" in screen
+    assert screen[0].startswith("Cancelling… (press Ctrl-C again to kill it)"), (
+        "the status line left no trace, nor did ^C"
+    )
+    assert "segue: cancelled; the turn has ended" in screen
     assert "       Nothing was lost: the message is kept as #1. " in "\n".join(screen)
 
 

@@ -1,1 +1,1 @@
-"""The one way in: the library, the command line and the server all go through it."""
+"""The use cases of Segue. The library and the command line call these, and nothing below."""

@@ -1,4 +1,4 @@
-"""Which agents there are, where each was found, and what it can do."""
+"""The known agents: where each was found, and what it can do."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ AT_ONCE = 8
 
 
 def survey(env: Mapping[str, str], cwd: Path) -> list[AgentShown]:
-    """Look for all agents at once; a probe is answered from the cache where nothing changed."""
+    """Look for all agents at the same time. If a program has not changed, its cached probe is used."""
     config = load(env, cwd)
     cache = probe_cache(env)
     with ThreadPoolExecutor(AT_ONCE) as pool:
@@ -29,12 +29,12 @@ def survey(env: Mapping[str, str], cwd: Path) -> list[AgentShown]:
 
 
 def agent_names(env: Mapping[str, str], cwd: Path) -> tuple[str, ...]:
-    """All agents that there are, installed or not."""
+    """All known agents, installed or not."""
     return registry.names(load(env, cwd))
 
 
 def probe_cache(env: Mapping[str, str]) -> Path | None:
-    """Where probes are remembered; None where the home cannot be written."""
+    """The file that caches probes; None if Segue's home cannot be written."""
     home = home_of(env)
     try:
         home.make(home.root)
@@ -44,7 +44,7 @@ def probe_cache(env: Mapping[str, str]) -> Path | None:
 
 
 def probed(agent: Agent, env: Mapping[str, str], config: Config, cache: Path | None) -> Runtime:
-    """The agent's program, in the environment in which a turn would start it."""
+    """The agent's program, probed in the environment that a turn would start it in."""
     child = child_environment(env, registry.variables(), keys_withheld=agent.facts.keys).env
     return probe.probe(agent, env=child, configured=config.commands.get(agent.facts.name), cache=cache)
 

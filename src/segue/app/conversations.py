@@ -1,4 +1,4 @@
-"""Conversations, read: the log, the list, the last answer, exports; and an export made a conversation."""
+"""Reading conversations: the log, the list, the last answer. Exporting and importing them."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from segue.store.records import LogRow, Summary, TurnRow
 UNFINISHED = ("needs_you", "running", "parked", "queued")
 POLL_S = 0.2
 AWAY_S = 45.0
-"""How long the store may be away while somebody waits for a turn."""
+"""How long the store can be unavailable while a caller waits for a turn."""
 
 
 def log(workspace: Workspace, key: str) -> Dialogue:
     """The conversation, message by message.
 
-    What a killed Segue left behind reads as the next turn will settle it; ``recovery`` says so.
+    If Segue was killed during a turn, the log shows what the next turn will record for it, and ``recovery``
+    is set.
     """
     conversation = workspace.conversation(key)
     store = workspace.projected(conversation)
@@ -34,7 +35,7 @@ def log(workspace: Workspace, key: str) -> Dialogue:
 def dialogue_of(
     key: str, rows: Sequence[LogRow], turns: Iterable[TurnRow], forked_from: str | None = None
 ) -> Dialogue:
-    """What the store has of a conversation, as the outside sees it."""
+    """A conversation as ``segue log`` shows it, from the rows of the store."""
     shown = [row.turn for row in rows if row.turn is not None]
     marks = (mark for row in rows for mark in row.under)
     return Dialogue(
@@ -76,7 +77,7 @@ def message_of(row: LogRow) -> LogMessage:
 
 
 def ls(workspace: Workspace) -> list[ConversationShown]:
-    """All conversations, the last used first."""
+    """All conversations, most recently used first."""
     from segue.turns.projection import list_projected
 
     return [conversation_of(each) for each in list_projected(workspace.store, workspace.env, workspace.cwd)]
@@ -112,7 +113,7 @@ def keys(workspace: Workspace) -> list[str]:
 
 
 def last(workspace: Workspace, key: str, *, wait: bool = False) -> LastAnswer:
-    """The last answer of a conversation. ``wait``: first for the end of a turn that runs or waits."""
+    """The last answer of a conversation. ``wait``: first wait until no turn runs or is queued."""
     from segue.turns.liveness import under_way
 
     conversation = workspace.conversation(key)
@@ -121,8 +122,8 @@ def last(workspace: Workspace, key: str, *, wait: bool = False) -> LastAnswer:
         wait_until_idle(lambda: under_way(workspace.store, conversation.id, host))
     store = workspace.projected(conversation)
     rows = store.log(conversation.id)
-    standing = {row.id for row in rows}
-    runs = [turn for turn in store.turns(conversation.id) if _counts(turn, standing)]
+    present = {row.id for row in rows}
+    runs = [turn for turn in store.turns(conversation.id) if _counts(turn, present)]
     answers = [row for row in rows if row.sender == "assistant"]
     newest = runs[-1] if runs else None
     told = newest.told if newest is not None else None
@@ -136,7 +137,7 @@ def last(workspace: Workspace, key: str, *, wait: bool = False) -> LastAnswer:
 
 
 def wait_until_idle(is_busy: Callable[[], bool]) -> None:
-    """Until no turn runs or waits; while the store is away, for the store."""
+    """Wait until no turn runs or is queued. An unavailable store is waited for, too, up to ``AWAY_S``."""
     away_until: float | None = None
     while True:
         try:
@@ -150,13 +151,13 @@ def wait_until_idle(is_busy: Callable[[], bool]) -> None:
         time.sleep(POLL_S)
 
 
-def _counts(turn: TurnRow, standing: set[str]) -> bool:
-    """A turn that never began, or whose message was dropped since, is not the newest of anything."""
-    return turn.state == "queued" or (turn.state != "withdrawn" and turn.message in standing)
+def _counts(turn: TurnRow, present: set[str]) -> bool:
+    """Whether it can be the newest turn: it was not withdrawn, and its message was not dropped since."""
+    return turn.state == "queued" or (turn.state != "withdrawn" and turn.message in present)
 
 
 def _told(answer: LogRow) -> Turn | LogMessage:
-    """The turn that gave an answer; of one that was imported, what the log says of it."""
+    """The turn that gave an answer; for an imported answer, its message in the log."""
     turn = answer.turn
     return turn.told if turn is not None and turn.told is not None else message_of(answer)
 
@@ -171,7 +172,7 @@ def export(workspace: Workspace, key: str, form: Literal["json", "markdown"] = "
 
 
 def import_(workspace: Workspace, data: str | bytes, key: str | None = None) -> str:
-    """Make a conversation of an export, under its own key or another one; its key."""
+    """Create a conversation from an export, under its own key or another one. Returns the key."""
     from segue.turns import exchange
 
     exported = exchange.read(data.encode() if isinstance(data, str) else data)

@@ -1,6 +1,6 @@
-"""What is wrong with the set-up: directories, configuration, agents, logins. No secret is read.
+"""Checks the set-up: directories, configuration, agents, logins. No secret is read.
 
-Each check looks at one thing and says what it found, and what to do about it.
+Each finding says what was found, and what to do about it.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ ASKED = {
 SEEN = {
     True: "has a login or a key",
     False: "is not logged in",
-    None: "may be logged in or not: that stands where Segue does not look",
+    None: "may or may not be logged in: it keeps its login where Segue does not look",
 }
 
 
 def examine(env: Mapping[str, str], cwd: Path) -> Iterator[SetupFinding]:
-    """All findings, in the order in which a newcomer would want them."""
+    """All findings, in the order that helps a newcomer most."""
     yield SetupFinding("segue", "ok", f"segue {__version__} on Python {sys.version.split()[0]}")
     yield from _home(env)
     try:
@@ -64,21 +64,21 @@ def examine(env: Mapping[str, str], cwd: Path) -> Iterator[SetupFinding]:
 
 def _home(env: Mapping[str, str]) -> Iterator[SetupFinding]:
     root = home_of(env).root
-    there = root.exists()
+    exists = root.exists()
     try:
         _try_out(root)
     except OSError as error:
         what = f"{root} cannot be written: {error.strerror}"
         yield SetupFinding("home", "bad", what, "set SEGUE_HOME to a directory of your own")
         return
-    if there and root.stat().st_mode & 0o077:
+    if exists and root.stat().st_mode & 0o077:
         yield SetupFinding("home", "warn", f"{root} can be read by others", f"chmod 700 {root}")
     else:
-        yield SetupFinding("home", "ok", f"data in {root}" + ("" if there else " (none yet)"))
+        yield SetupFinding("home", "ok", f"data in {root}" + ("" if exists else " (none yet)"))
 
 
 def _try_out(root: Path) -> None:
-    """Whether it can be written, or made. Nothing of that stays."""
+    """Raise ``OSError`` if the directory cannot be written or created. Nothing is left behind."""
     if root.exists():
         with TemporaryFile(dir=root):
             return
@@ -117,7 +117,7 @@ def _surroundings(env: Mapping[str, str]) -> Iterator[SetupFinding]:
 
 
 def _agents(env: Mapping[str, str], config: Config) -> Iterator[SetupFinding]:
-    """All agents are looked at together; each one's findings come in its turn."""
+    """Look at all agents at the same time; the findings come agent by agent."""
     cache = probe_cache(env) if home_of(env).root.is_dir() else None
     usable = False
     with ThreadPoolExecutor(AT_ONCE) as pool:
@@ -127,14 +127,14 @@ def _agents(env: Mapping[str, str], config: Config) -> Iterator[SetupFinding]:
             yield from found.findings
     if not usable:
         install = registry.preferred(config)[0].facts.install
-        how = f"{install}; meanwhile --agent rehearsal works without any"
+        how = f"{install}; until then, --agent rehearsal works without one"
         yield SetupFinding("agents", "warn", "no coding agent is installed", how)
 
 
 class _Looked(NamedTuple):
     findings: list[SetupFinding]
     usable: bool = False
-    """It is a coding agent, and it is there."""
+    """It is a coding agent, and it is installed."""
 
 
 def _look(name: str, env: Mapping[str, str], config: Config, cache: Path | None) -> _Looked:
@@ -193,7 +193,7 @@ def _accounts(env: Mapping[str, str], config: Config) -> Iterator[SetupFinding]:
 def logins(
     agent: Agent, runtime: Runtime, name: str, account: Account, env: Mapping[str, str]
 ) -> Iterator[SetupFinding]:
-    """What is to be said of one account, and the keys that the agent will not see under it."""
+    """Whether one account is logged in, and the keys that are not passed to its agent."""
     child = child_environment(
         env,
         registry.variables(),
@@ -235,8 +235,8 @@ def _or_a_key(agent: Agent, how: str) -> str:
 
 
 def _asked(agent: Agent, runtime: Runtime, home: Path, env: Mapping[str, str]) -> bool | None:
-    """What the CLI says of its home. Where it was never started it says the same of an empty one, and leaves
-    nothing behind."""
+    """Ask the CLI whether it is logged in. If it was never started, it is asked about an empty home instead:
+    the answer is the same, and it leaves nothing behind."""
     argv = [*runtime.command, *agent.facts.login_check]
     files = agent.login_files(home, env) if isinstance(agent, KeepsLogin) else (home,)
     if any(file.exists() for file in files):
@@ -246,7 +246,7 @@ def _asked(agent: Agent, runtime: Runtime, home: Path, env: Mapping[str, str]) -
 
 
 def _logged_in(argv: list[str], env: Mapping[str, str]) -> bool | None:
-    """What the CLI's exit code says; None when it gives none in time."""
+    """What the CLI's exit code says; None if it cannot be started or does not exit in time."""
     nothing = subprocess.DEVNULL
     try:
         process = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""The agents' own sessions: which there are, what is in one, what matches a search, how one is continued."""
+"""The agents' own sessions: list, read, search and continue them."""
 
 from __future__ import annotations
 
@@ -30,26 +30,26 @@ if TYPE_CHECKING:
 
 MB = 1024 * 1024
 SHORT = 8
-"""An id is shown by so many characters, or by as many as tell it apart."""
+"""An id is shortened to this many characters, or to as many as make it unique."""
 _AGO = re.compile(r"(\d{1,6})\s*(min|h|d|w)")
 _SECONDS = {"min": 60, "h": 3_600, "d": 86_400, "w": 7 * 86_400}
 
 
 def catalog_of(workspace: Workspace, cwd: str | Path | None = None) -> SessionCatalog:
-    """``cwd``: another directory than the caller's."""
+    """The sessions on this machine. ``cwd``: a directory other than the caller's."""
     here = workspace.cwd / cwd if cwd is not None else workspace.cwd
     return SessionCatalog(workspace.env, workspace.store, here)
 
 
 def refuse_unknown_agents(names: Iterable[str], config: Config) -> None:
-    """``Misuse`` for an agent that does not exist: a typing error would look like an empty list."""
+    """Raise ``Misuse`` for an unknown agent: otherwise a typo would look like an empty list."""
     for name in names:
         if name not in (known := agent_names(config)):
             raise Misuse(f'there is no agent "{name}". Known: {", ".join(sorted(known))}')
 
 
 class SessionList:
-    """Sessions of a directory or of all, the last used first."""
+    """Sessions of one directory or of all, most recently used first."""
 
     def __init__(self, catalog: SessionCatalog, sessions: list[SessionShown]) -> None:
         self._catalog, self.sessions = catalog, sessions
@@ -60,7 +60,7 @@ class SessionList:
         return self._catalog.config.continuity.max_session_mb * MB
 
     def names(self) -> Mapping[str, str]:
-        """For each id so much of it that no other session on this machine begins alike."""
+        """For each id, the shortest beginning that no other session on this machine shares."""
         return short_names(each.id for each in self._catalog.all())
 
 
@@ -82,7 +82,7 @@ def ls(
 
 
 class OpenSession:
-    """One session, found by its name, to be read."""
+    """One session, found by its name and ready to be read."""
 
     def __init__(self, catalog: SessionCatalog, listed: Listed) -> None:
         self.catalog, self.listed = catalog, listed
@@ -130,11 +130,11 @@ class OpenSession:
         return entries_of(self.listed.place.archive, self.listed.stored)
 
     def tally(self, entries: Iterable[Entry], *, whole: bool) -> Tally:
-        """What a resume would bring back of these entries, and what not."""
+        """What a resume would restore of these entries, and what it would not."""
         return tally_of(entries, whole)
 
     def side_chains(self) -> list[tuple[str, Iterator[Entry]]]:
-        """What subagents did in files of their own: id and entries of each."""
+        """What subagents did, if the CLI stores that in separate files: id and entries of each."""
         reader = self.listed.place.archive
         return [
             (chain.id, (msgspec.structs.replace(entry, side=True) for entry in entries_of(reader, chain)))
@@ -142,7 +142,8 @@ class OpenSession:
         ]
 
     def followed(self) -> Callable[[Iterable[str]], Iterator[Entry]]:
-        """Note where the session ends now; then, given the ids that were shown, yield what is new."""
+        """Note where the session ends now. The function returned takes the ids already shown and yields new
+        entries."""
         from segue.sessions.reading import end_of, follow_session
 
         reader, stored = self.listed.place.archive, self.listed.stored
@@ -156,7 +157,7 @@ class OpenSession:
 
 
 def find(workspace: Workspace, name: str) -> OpenSession:
-    """The session of that id; else the one that the conversation of that key used last."""
+    """The session with that id; otherwise the one that the conversation with that key used last."""
     catalog, store = catalog_of(workspace), workspace.store
     try:
         return OpenSession(catalog, catalog.find(name))
@@ -169,14 +170,14 @@ def find(workspace: Workspace, name: str) -> OpenSession:
 
 
 class SearchResult:
-    """The matches, the best and newest first. ``busy``: another process is updating the index."""
+    """The matches, best and newest first. ``busy``: another process is updating the index."""
 
     def __init__(self, hits: list[Hit], busy: bool, ids: Iterable[str], catalog: SessionCatalog) -> None:
         self.hits, self.busy = hits, busy
         self._ids, self._places = set(ids), catalog.places
 
     def short_name(self, hit: Hit) -> str:
-        """So much of its session's id that no other one begins alike."""
+        """The shortest beginning of the session's id that no other session shares."""
         for length in range(SHORT, len(hit.session)):
             begin = hit.session[:length]
             if sum(each.startswith(begin) for each in self._ids) == 1:
@@ -204,7 +205,7 @@ def search(
     index: bool = True,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> SearchResult:
-    """``index`` false: only what is already indexed is searched."""
+    """Search the text of all sessions. ``index`` false: without indexing what is new first."""
     from segue.sessions.search.query import parsed
     from segue.sessions.search.search import Wanted
     from segue.sessions.search.search import search as find_matches
@@ -229,7 +230,7 @@ def search(
 def _index(
     catalog: SessionCatalog, on_progress: Callable[[int, int], None] | None, *, update: bool
 ) -> tuple[Index, bool]:
-    """The index, and whether somebody else is updating it."""
+    """The index, and whether another process is updating it."""
     from segue.sessions.search.index import open_index
     from segue.sessions.search.update import updated
 
@@ -240,7 +241,7 @@ def _index(
 
 
 def since_ms(text: str, now_s: float) -> int:
-    """``7d``, ``12h``, ``2w``, ``30min``, or a day (and time) of the local calendar."""
+    """The time that ``7d``, ``12h``, ``2w``, ``30min`` or a local date (and time) stands for."""
     from datetime import datetime
 
     if ago := _AGO.fullmatch(text.strip().lower()):
@@ -254,7 +255,7 @@ def since_ms(text: str, now_s: float) -> int:
 
 
 class Continuation(msgspec.Struct, frozen=True):
-    """The turn that continues a session. ``new``: a conversation begins with it."""
+    """The turn that continues a session. ``new``: it starts a conversation."""
 
     key: str
     options: Options
@@ -264,8 +265,8 @@ class Continuation(msgspec.Struct, frozen=True):
 def continuation(
     workspace: Workspace, session: str | None, key: str | None, options: Options
 ) -> Continuation:
-    """``session`` None: the newest one of the directory. A session that belongs to a conversation continues
-    there; any other becomes one, under ``key`` or a key of its own."""
+    """The turn that continues ``session`` (None: the newest one of the directory). A session that belongs to
+    a conversation continues there; any other becomes one, under ``key`` or a new key."""
     from segue.sessions.check import facts_of
 
     options = options.copy()
@@ -286,6 +287,6 @@ def continuation(
 
 
 def _free_key(workspace: Workspace, listed: Listed) -> str:
-    """``claude-4f50c2d1``, or the first number behind it that no conversation has."""
+    """``claude-4f50c2d1``, with a number added if a conversation already has that key."""
     name, store = f"{listed.place.agent}-{listed.id[:8]}", workspace.store
     return store.free_key(name) if store.conversation(name) is not None else name

@@ -38,7 +38,7 @@ NoticeListener = Callable[[str], None]
 
 
 class ReadyTurn:
-    """A turn in which nothing is wrong that can be known before it starts."""
+    """A turn that can start: everything that can be checked before it starts has been checked."""
 
     def __init__(self, workspace: Workspace, prepared: Prepared, again: str | None = None) -> None:
         self.workspace, self.prepared, self.again = workspace, prepared, again
@@ -58,22 +58,22 @@ class ReadyTurn:
 
     @property
     def mentions(self) -> tuple[str, ...]:
-        """What of the configuration has no effect."""
+        """Parts of the configuration that have no effect."""
         return self.prepared.config.mentions
 
     @property
     def model_from(self) -> str | None:
-        """The project's file that chose the model, where it is not trusted."""
+        """The project's file that chose the model, if that file is not trusted."""
         return self.prepared.model_from
 
     @property
     def directory(self) -> str | None:
-        """The turn's directory, where a command that goes on has to name it."""
+        """The turn's directory, if a command that continues has to name it with ``--cwd``."""
         return self.prepared.named
 
     @property
     def answers(self) -> bool:
-        """Somebody is there to answer what the agent asks."""
+        """Whether the agent's questions can be answered."""
         return self.prepared.ask.answers
 
     async def run(
@@ -95,13 +95,13 @@ class ReadyTurn:
         )
 
     def why(self, new_bytes: int) -> Why:
-        """What it would do, and why. ``new_bytes``: the size of the message."""
+        """What the turn would do, and why. ``new_bytes``: the size of the message."""
         from segue.turns.why import why
 
         return why(self.prepared, self.workspace.store, new_bytes)
 
     def mode(self) -> Mode | None:
-        """How it carries the past, once that is decided; None also while the store is away."""
+        """The turn's mode; None if it is not decided yet, or if the store is unavailable."""
         try:
             row = self.workspace.store.turn(self.prepared.run)
         except SegueError:
@@ -109,7 +109,7 @@ class ReadyTurn:
         return row.mode if row is not None else None
 
     def number_of(self, turn: Turn) -> int | None:
-        """The ``#n`` of the message it answers; None: it has no place, or the store is away."""
+        """The n of ``#n`` of the message it answers; None: it has none, or the store is unavailable."""
         store = self.workspace.store
         try:
             row = store.turn(turn.run)
@@ -129,8 +129,8 @@ def ready_turn(
     may_be_empty: bool = False,
     repeatable: bool = False,
 ) -> ReadyTurn:
-    """``answers``: somebody would answer the agent. ``repeatable``: the same text again, after a failure that
-    may pass, is a retry of this turn."""
+    """Prepare a turn. ``answers``: the agent's questions can be answered. ``repeatable``: after a temporary
+    failure, the same text retries this turn."""
     request = request_from_options(key, text, options, may_be_empty=may_be_empty, answers=answers)
     if repeatable:
         request = msgspec.structs.replace(request, via="run")
@@ -140,10 +140,10 @@ def ready_turn(
 def ready_retry(
     workspace: Workspace, key: str, named: str | None, options: Options, *, answers: bool = False
 ) -> ReadyTurn:
-    """A user message once more (None: the last one), said to whom it was said before."""
+    """Prepare a retry of a user message (None: the last one), for the agent that it was sent to before."""
     store, conversation = workspace.store, workspace.conversation(key)
     message = changes.find_message(store, conversation, named, "user")
-    if not options.get("fork"):  # which messages a fork has is known once it is made
+    if not options.get("fork"):  # which messages a fork has is known only after it is made
         changes.check_retry(store, conversation.id, message.id, options.get("cut", False))
     text = store.texts([message.id])[message.id]
     request = request_from_options(key, text, changes.as_said(store, message, options), answers=answers)

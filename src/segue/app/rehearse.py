@@ -1,4 +1,4 @@
-"""A rehearsal: the loopback model, the homes that point at it, and the environment of a command."""
+"""A rehearsal: the loopback model, homes that point at it, and the environment for a command."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ REQUESTS_KEPT = 1000
 
 
 class Rehearsal:
-    """A model that listens, and everything that points at it."""
+    """A running loopback model, and the settings that point at it."""
 
     def __init__(self, url: str, staged: Staged, env: Mapping[str, str]) -> None:
         self.url, self._staged, self._env = url, staged, env
 
     def exports(self) -> dict[str, list[str]]:
-        """Lines for a shell, for all CLIs and for each: what must not be set, then what must be."""
+        """Shell lines for all CLIs and for each of them: variables to unset, then variables to export."""
         env, staged = self._env, self._staged
         own = {name for each in staged.by_agent.values() for name in each}
         away = [
@@ -50,7 +50,7 @@ class Rehearsal:
         return lines
 
     def command(self, argv: list[str]) -> tuple[list[str], dict[str, str]]:
-        """The command with its program found, and its environment; ``segue`` is on its PATH."""
+        """The command with the full path of its program, and its environment, with ``segue`` on its PATH."""
         env = on_stage(self._env, self._staged)
         if shutil.which("segue", path=env.get("PATH")) is None:
             env["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{env.get('PATH', os.defpath)}"
@@ -69,7 +69,7 @@ def rehearsal(
     log: Path | None = None,
     home: Path | None = None,
 ) -> Iterator[Rehearsal]:
-    """Start the model, and set up the homes: thrown away in the end, or in ``home``."""
+    """Start the model and set up the homes, in ``home`` or in a temporary directory."""
     with ExitStack() as stack:
         model = stack.enter_context(_model(port, scenario, log))
         place = _place(stack, home)
@@ -84,8 +84,8 @@ def _model(port: int, scenario: Path | None, log: Path | None) -> LoopbackModel:
     except ValueError as error:
         raise Misuse(f"the scenario cannot be used: {error}") from error
     except OSError as error:
-        how = "choose another one, or leave --port out"
-        raise Misuse(f"port {port} cannot be listened on: {error.strerror}; {how}") from error
+        how = "choose another one, or leave out --port"
+        raise Misuse(f"cannot listen on port {port}: {error.strerror}; {how}") from error
 
 
 def _refuse_unwritable(log: Path) -> None:
@@ -96,7 +96,7 @@ def _refuse_unwritable(log: Path) -> None:
 
 
 def _place(stack: ExitStack, home: Path | None) -> Path:
-    """Where the homes are. Those of the user are for one rehearsal at a time."""
+    """The directory for the homes. One that the user named is locked: one rehearsal at a time."""
     if home is None:
         made = TemporaryDirectory(prefix="segue-rehearse-", ignore_cleanup_errors=True)
         return Path(stack.enter_context(made)).resolve()
@@ -116,7 +116,7 @@ def _place(stack: ExitStack, home: Path | None) -> Path:
 
 
 def _staged(env: Mapping[str, str], model: LoopbackModel, place: Path, scenario: Path | None) -> Staged:
-    """With what the user's own configuration says, as far as it does not lead to a real provider."""
+    """Set up the homes, with the user's own configuration except what leads to a real provider."""
     address = ModelAddress(
         model.url, model.key, scenario=scenario.resolve() if scenario is not None else None
     )

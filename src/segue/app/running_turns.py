@@ -1,4 +1,4 @@
-"""The turns that the library runs, each in a task. One that nobody waits for any more is ended in order."""
+"""The turns that the library runs, each in a task. If the caller of a turn goes away, it is cancelled."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from segue.app.ready_turn import Answerer, Cancel, Listener, NoticeListener, Rea
 from segue.core.turn import Turn
 
 CLOSE_S = 30.0
-"""How long cancelled turns may take to end when ``Segue`` is closed."""
+"""How long closing ``Segue`` waits for cancelled turns to end."""
 
 
 class RunningTurns:
-    """Starts turns as tasks of their own and knows which have not ended, in whatever thread they run."""
+    """Starts turns as separate tasks and knows which have not ended, in whichever thread they run."""
 
     def __init__(self) -> None:
         self._turns: dict[asyncio.Task[Turn], tuple[Cancel, threading.Event]] = {}
@@ -32,19 +32,19 @@ class RunningTurns:
         answer: Answerer | None = None,
     ) -> asyncio.Task[Turn]:
         turn = ready.run(on_event=on_event, on_notice=on_notice, answer=answer, cancel=cancel)
-        # A task of its own, not of a group: a generator may be closed from another task than it ran in.
+        # Not in a task group: a generator can be closed from a different task than the one it ran in.
         task = asyncio.create_task(turn, name=f"segue {ready.key}")
         self._turns[task] = (cancel, threading.Event())
         task.add_done_callback(self._ended)
         return task
 
     async def close(self) -> None:
-        """End what still runs, and wait for it."""
-        left = list(self._turns.values())
-        for cancel, _ in left:
+        """Cancel the turns that still run, and wait for them."""
+        running = list(self._turns.values())
+        for cancel, _ in running:
             cancel()
-        if left:
-            await run_sync(_wait_for_all, [ended for _, ended in left])
+        if running:
+            await run_sync(_wait_for_all, [ended for _, ended in running])
 
     def _ended(self, task: asyncio.Task[Turn]) -> None:
         _, ended = self._turns.pop(task)
@@ -52,7 +52,7 @@ class RunningTurns:
 
 
 async def wait(task: asyncio.Task[Turn], cancel: Cancel) -> Turn:
-    """The turn, once it has ended. If the caller is cancelled meanwhile, so is the turn, in order."""
+    """Wait for the turn to end. If the caller is cancelled meanwhile, the turn is cancelled first."""
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:
@@ -61,13 +61,13 @@ async def wait(task: asyncio.Task[Turn], cancel: Cancel) -> Turn:
 
 
 async def cancel_and_wait(task: asyncio.Task[Turn], cancel: Cancel) -> None:
-    """Nobody waits for the turn any more: end it, if it has not ended by itself."""
+    """Cancel a turn that no caller waits for any more, and wait until it has ended."""
     if not task.done():
         cancel()
         with anyio.CancelScope(shield=True):
             await asyncio.wait([task])
     if not task.cancelled():
-        task.exception()  # retrieved, so that asyncio does not log that nobody did
+        task.exception()  # retrieve it, or asyncio logs that it was never retrieved
 
 
 def _wait_for_all(turns: list[threading.Event]) -> None:

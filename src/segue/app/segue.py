@@ -4,8 +4,8 @@
         turn = await segue.run("fix-auth", "add a test", agent="claude", cwd=".")
         print(turn.text, turn.mode, turn.cost_usd)
 
-The methods have the names of the commands. A failure of the agent is a turn with a ``failure``; only misuse,
-and what is wrong with Segue's own store, raises (``SegueError`` and its subclasses).
+The methods are named like the commands. If the agent fails, the turn has a ``failure``. Only misuse and
+problems with Segue's own store raise (``SegueError`` and its subclasses).
 """
 
 from __future__ import annotations
@@ -52,18 +52,18 @@ if TYPE_CHECKING:
     from segue.turns.why import Why
 
 CHANGE_WAIT_S = 2.0
-"""How long a change waits for a turn that is running."""
+"""How long an edit or another change waits for a running turn."""
 
 
 class Segue:
     """Open it once, and use it from as many tasks as you like.
 
-    Turns that still run when it is closed, or whose caller is cancelled, are cancelled in order.
+    Turns that still run when it is closed, or whose caller is cancelled, are cancelled cleanly.
 
     ``home``: where Segue keeps its data (default: ``SEGUE_HOME``, else the user's directories).
     ``env``: the environment for agents and settings (default: this process's).
-    ``cwd``: the directory that relative paths and a turn without a directory start from (default: this
-    process's, as it is now).
+    ``cwd``: the base of relative paths, and the directory of a turn that names none (default: this process's
+    current directory).
     """
 
     def __init__(
@@ -131,7 +131,7 @@ class Segue:
     ) -> AsyncGenerator[Event | Turn]:
         """Run one turn and yield its events as they come; the last thing yielded is the turn.
 
-        A caller that stops listening ends the turn.
+        Closing the generator early cancels the turn.
         """
         ready = await run_sync(partial(self._ready, key, text, options, answers=answer is not None))
         cancel, events = cancel or Cancel(), asyncio.Queue[Event | None]()
@@ -157,9 +157,9 @@ class Segue:
         cancel: Cancel | None = None,
         **options: Unpack[Options],
     ) -> Turn:
-        """Run a user message again from that point (default: the last one); its answer is dropped.
+        """Run a user message again (default: the last one); its answer is dropped.
 
-        Messages are named by their id, as ``#n``, or by the id of a run. If more than its own answer follows,
+        ``message`` is its id, ``#n``, or the id of one of its runs. If more than its own answer follows,
         ``cut=True`` is needed, and drops that, too.
         """
         answers = answer is not None
@@ -167,27 +167,28 @@ class Segue:
         return await self.finish(ready, on_event=on_event, on_notice=on_notice, answer=answer, cancel=cancel)
 
     async def why(self, key: str, text: str = "", **options: Unpack[Options]) -> Why:
-        """The decision that ``run`` would take, and what each mode would cost; nothing is run."""
+        """What ``run`` would do, why, and what each mode would cost. Nothing is run."""
         ready = await run_sync(partial(self._ready, key, text or " ", options, may_be_empty=True))
         return await run_sync(ready.why, len(text.encode()))
 
     async def log(self, key: str) -> list[LogMessage]:
         """Every message, in order, with the turn that answered it.
 
-        What a killed Segue left behind reads as the next turn will settle it; ``recovery`` says so.
+        If Segue was killed during a turn, the log shows what the next turn will record for it, and
+        ``recovery`` is set.
         """
         return list((await run_sync(conversations.log, self.workspace, key)).messages)
 
     async def ls(self) -> list[ConversationShown]:
-        """All conversations, the last used first."""
+        """All conversations, most recently used first."""
         return await run_sync(conversations.ls, self.workspace)
 
     async def last(self, key: str, *, wait: bool = False) -> LastAnswer:
-        """The last answer. ``wait``: first for the end of a turn that runs or waits."""
+        """The last answer. ``wait``: first wait until no turn runs or is queued."""
         return await run_sync(partial(conversations.last, self.workspace, key, wait=wait))
 
     async def edit(self, key: str, message: str, text: str, *, cut: bool = False) -> int:
-        """Change one message in place; with ``cut``, drop what follows it. How many were dropped."""
+        """Change one message in place; with ``cut``, drop what follows it. Returns how many were dropped."""
         conversation = await self._conversation(key)
         async with self._changing(conversation):
             named = await run_sync(changes.find_message, self._store, conversation, message)
@@ -196,21 +197,22 @@ class Segue:
             return len(dropped)
 
     async def truncate(self, key: str, message: str) -> int:
-        """Drop a message and everything after it; how many were dropped."""
+        """Drop a message and everything after it. Returns how many were dropped."""
         conversation = await self._conversation(key)
         async with self._changing(conversation):
             named = await run_sync(changes.find_message, self._store, conversation, message)
             return len(await run_sync(changes.truncate, self._store, conversation, named.id))
 
     async def undo(self, key: str) -> Undone:
-        """Take back the last edit, truncation or retry, if nothing was said since."""
+        """Undo the last edit, truncation or retry, if nothing was said since."""
         conversation = await self._conversation(key)
         async with self._changing(conversation):
             done = await run_sync(changes.undo, self._store, conversation)
             return Undone(done.kind, len(done.removed))
 
     async def fork(self, key: str, new_key: str | None = None, *, upto: str | None = None) -> str:
-        """A new conversation that begins with this one's messages (all, or up to one); its key."""
+        """Create a conversation that begins with this one's messages: all, or up to ``upto``. Returns its
+        key."""
         conversation = await self._conversation(key)
         last = (await run_sync(changes.find_message, self._store, conversation, upto)).id if upto else None
         wanted = conversation_key(new_key) if new_key is not None else None
@@ -221,11 +223,11 @@ class Segue:
         return await run_sync(conversations.export, self.workspace, key, form)
 
     async def import_(self, export: str | bytes, key: str | None = None) -> str:
-        """Make a conversation of an export, under its own key or another one; its key."""
+        """Create a conversation from an export, under its own key or another one. Returns the key."""
         return await run_sync(conversations.import_, self.workspace, export, key)
 
     async def rm(self, *keys: str) -> None:
-        """Forget conversations. The agents' own sessions stay. If one is not known, none is forgotten."""
+        """Forget conversations. The agents' own sessions stay. If a key is unknown, none is forgotten."""
         known = [await self._conversation(key) for key in keys]
         for conversation in known:
             async with self._changing(conversation):

@@ -1,4 +1,4 @@
-"""``Segue.sessions``: the agents' own sessions from Python, with the names of ``segue sessions``."""
+"""``Segue.sessions``: the agents' own sessions from Python. The methods are named like the commands."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class NativeSessions:
         cwd: str | Path | None = None,
         limit: int | None = None,
     ) -> list[SessionShown]:
-        """The sessions of a directory, or of all; the last used first."""
+        """The sessions of one directory, or of all; most recently used first."""
         listed = await run_sync(
             partial(native.ls, self._workspace, everywhere=everywhere, agents=agents, cwd=cwd, limit=limit)
         )
@@ -47,7 +47,8 @@ class NativeSessions:
     async def show(
         self, session: str, *, before: str | None = None, at: str | None = None, size: int = 100
     ) -> Page:
-        """The newest page; or the one before an event (a page's ``first_id``), or that ends with an event."""
+        """The newest page, or the one before the event ``before`` (a page's ``first_id``), or the one that
+        ends with the event ``at``."""
         opened = await self._find(session)
         return await run_sync(partial(opened.page, before=before, at=at, size=size))
 
@@ -62,8 +63,8 @@ class NativeSessions:
         limit: int = 20,
         index: bool = True,
     ) -> list[Hit]:
-        """The best and newest matches. ``since``: ``7d``, ``12h``, or a date. ``where``: tool calls and their
-        output, or what was said. ``index`` false: without indexing what is new."""
+        """The best and newest matches. ``since``: ``7d``, ``12h``, or a date. ``where``: only tool calls and
+        their output, or only what was said. ``index`` false: without indexing what is new first."""
         result = await run_sync(
             partial(
                 native.search,
@@ -110,11 +111,11 @@ class NativeSessions:
         confirm: str | None = None,
         dry_run: bool = True,
     ) -> PruneReport:
-        """Delete sessions that are no longer needed, or with ``dry_run`` say which those are.
+        """Delete sessions that are no longer needed; with ``dry_run``, only report which those are.
 
-        ``days``: not used for so long (default: as configured). ``larger_than``: in MB. ``all_sessions``:
-        also those that Segue did not make; they are deleted only with ``confirm``, the code that belongs to
-        the list, which the error without it names.
+        ``days``: not used for this many days (default: as configured). ``larger_than``: in MB.
+        ``all_sessions``: also those that Segue did not make. They are deleted only with ``confirm``, the code
+        for exactly this list; the error that is raised without it contains the code.
         """
         plan = await run_sync(
             partial(

@@ -9,7 +9,7 @@ from segue.sessions.counts import Load
 
 
 class CheckReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What is wrong with a session. ``sound``: nothing would make a resume fail."""
+    """What is wrong with a session. ``sound``: a resume would work."""
 
     schema: int = 1
     session: str
@@ -20,8 +20,8 @@ class CheckReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RepairReport(msgspec.Struct, frozen=True, kw_only=True):
-    """The repaired copy: what was done, and how it was verified. If there was nothing to repair, ``session``
-    is the session itself."""
+    """The repaired copy: what was changed, and how it was verified. If there was nothing to repair,
+    ``session`` is the session itself."""
 
     schema: int = 1
     agent: str
@@ -31,14 +31,14 @@ class RepairReport(msgspec.Struct, frozen=True, kw_only=True):
     size: int
     size_before: int
     rehearsed: bool | None
-    """Whether the CLI resumed it in a rehearsal; None: that could not be tried, see ``why_not``."""
+    """Whether the CLI resumed it in a rehearsal; None: this could not be tried, see ``why_not``."""
     why_not: str
     findings: tuple[Finding, ...]
     """What is still wrong with the copy."""
     conversation: str | None
     """The conversation that continues with the copy from now on."""
     stays: str | None = None
-    """Why a conversation that has the session does not continue with the copy."""
+    """Why the session's conversation does not continue with the copy."""
 
 
 class RestoredSession(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,7 +52,7 @@ class RestoredSession(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RestoreReport(msgspec.Struct, frozen=True, kw_only=True):
-    """The sessions that were restored from the copies that Segue kept."""
+    """The sessions restored from the copies that Segue kept."""
 
     schema: int = 1
     restored: tuple[RestoredSession, ...]
@@ -71,7 +71,7 @@ class PrunedSession(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PruneReport(msgspec.Struct, frozen=True, kw_only=True):
-    """The sessions that were deleted, or that would be (``deleted`` false)."""
+    """The sessions that were deleted, or would be (``deleted`` false)."""
 
     schema: int = 1
     deleted: bool
@@ -81,4 +81,4 @@ class PruneReport(msgspec.Struct, frozen=True, kw_only=True):
     """How many could not be deleted."""
     sessions: tuple[PrunedSession, ...]
     homes: tuple[str, ...]
-    """Private homes of runners that are gone."""
+    """Private homes of runners that no longer exist."""

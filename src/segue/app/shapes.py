@@ -1,4 +1,4 @@
-"""The JSON objects of the product that tell of conversations, agents and the set-up.
+"""The JSON objects for conversations, agents and the set-up.
 
 What ``segue sessions`` prints is in ``session_shapes`` and ``sessions/summary``, a turn in ``core/turn``, a
 plan in ``turns/why``.
@@ -24,9 +24,9 @@ class LogMessage(msgspec.Struct, frozen=True, kw_only=True, rename={"sender": "f
     """One message of ``segue log``, with the turn that answered it. Times are milliseconds since 1970."""
 
     id: str | None
-    """None: an answer that is not written down yet."""
+    """None: an answer that is not recorded yet."""
     n: int | None
-    """``#n`` names the message; None: it has no place in the conversation (yet)."""
+    """The message's number, as in ``#n``; None: it is not part of the conversation (yet)."""
     sender: Sender
     agent: str
     role: str | None
@@ -57,9 +57,9 @@ class Dialogue(msgspec.Struct, frozen=True, kw_only=True):
     forked_from: str | None
     messages: tuple[LogMessage, ...]
     turns: dict[str, Turn]
-    """By the id of their run: all turns that have ended, also those whose messages were dropped."""
+    """All turns that have ended, by run id, including those whose messages were dropped."""
     walled: bool = False
-    """More than one account or login: what was sent is not simply what stands before an answer."""
+    """More than one account or login: what was sent is not simply everything before an answer."""
 
     def turn_of(self, message: LogMessage) -> Turn | None:
         return self.turns.get(message.run) if message.run is not None else None
@@ -79,9 +79,9 @@ class ConversationShown(msgspec.Struct, frozen=True, kw_only=True):
     messages: int
     state: Literal["idle", "needs_you", "running", "parked", "queued"]
     status: Status | None
-    """Of the last turn; None: it has not ended."""
+    """The last turn's; None: it has not ended."""
     recovery: Recovery | None
-    """What the next turn does first about one whose Segue was killed."""
+    """What the next turn does first, because Segue was killed during the last one."""
     created: int
     last_used: int
     tokens: int | None
@@ -92,14 +92,14 @@ class ConversationShown(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LastAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """What ``segue last`` finds."""
+    """The result of ``segue last``."""
 
     text: str | None
     """The last answer; None: there is none yet."""
     told: Turn | LogMessage | None
-    """The turn that gave it; of an answer that was imported, its message."""
+    """The turn that gave it; for an imported answer, its message."""
     failed: Turn | None
-    """The newest turn, where it failed after that answer."""
+    """The newest turn, if it failed after that answer."""
     agent: str | None
     """The agent of the newest turn."""
     running: bool
@@ -107,7 +107,7 @@ class LastAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Undone(msgspec.Struct, frozen=True):
-    """What ``undo`` took back, and how many messages are back."""
+    """What ``undo`` reverted, and how many messages it restored."""
 
     kind: Literal["edit", "truncate", "retry"]
     restored: int

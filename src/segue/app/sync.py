@@ -3,7 +3,7 @@
     with SyncSegue() as segue:
         turn = segue.run("fix-auth", "add a test", agent="claude", cwd=".")
 
-Its methods are those of ``Segue``, made from them; an event loop of its own runs in a thread behind it.
+Its methods are made from those of ``Segue``. They run in an event loop in a thread.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ A = TypeVar("A")
 
 
 class Blocking(Generic[A]):
-    """The synchronous face of an asynchronous object."""
+    """A synchronous wrapper of an asynchronous object."""
 
     def __init__(self, behind: A, portal: Callable[[], BlockingPortal]) -> None:
         self._behind, self._portal = behind, portal
@@ -41,7 +41,7 @@ class Blocking(Generic[A]):
 def blocking(
     method: Callable[Concatenate[A, P], Coroutine[Any, Any, T]],
 ) -> Callable[Concatenate[Blocking[A], P], T]:
-    """The method, called in the event loop and waited for."""
+    """A method that calls ``method`` in the event loop and waits for it."""
 
     @wraps(method)
     def call(self: Blocking[A], /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -54,7 +54,7 @@ def blocking(
 def blocking_turn(
     method: Callable[Concatenate[A, P], Coroutine[Any, Any, Turn]],
 ) -> Callable[Concatenate[Blocking[A], P], Turn]:
-    """The same for a turn: if Ctrl-C interrupts the wait, the turn is cancelled in order.
+    """The same for a turn: if Ctrl-C interrupts the wait, the turn is cancelled cleanly.
 
     ``on_event``, ``on_notice`` and ``answer`` are called in the thread of the event loop.
     """
@@ -166,7 +166,7 @@ class SyncSegue(Blocking[Segue]):
 
 
 def _cancel_and_wait(turn: Future[Turn], cancel: Cancel) -> None:
-    """After Ctrl-C, or when nobody listens any more."""
+    """Cancel the turn if it still runs: after Ctrl-C, or if its generator was closed."""
     if not turn.done():
         cancel()
         wait([turn])

@@ -1,4 +1,4 @@
-"""Care of the agents' own sessions: check, repair, restore and prune."""
+"""Maintenance of the agents' own sessions: check, repair, restore and prune."""
 
 from __future__ import annotations
 
@@ -33,7 +33,10 @@ if TYPE_CHECKING:
 
 
 def check(session: OpenSession, on_progress: Callable[[int], None] | None = None) -> CheckReport:
-    """All that would make a resume fail, go wrong or cost too much. ``on_progress``: bytes read so far."""
+    """Everything that would make a resume fail, go wrong or cost too much.
+
+    ``on_progress`` is called with the number of bytes read so far.
+    """
     seen, listed = Seen(), session.listed
     reader = listed.place.archive
     for record in reader.read(listed.stored):
@@ -55,7 +58,7 @@ def check(session: OpenSession, on_progress: Callable[[int], None] | None = None
 async def repair(
     workspace: Workspace, session: OpenSession, *, trim: bool = False, since: str | None = None
 ) -> RepairReport:
-    """Write a sound copy of the session beside it, and verify it."""
+    """Write a repaired copy of the session beside it, and verify it."""
     from segue.agents.base import RepairOptions
     from segue.sessions.repair import repair_session
 
@@ -75,7 +78,7 @@ def copies(workspace: Workspace) -> list[CopyShown]:
 
 
 async def restore(workspace: Workspace, name: str) -> RestoreReport:
-    """Bring back the sessions of that name from their copies. Nothing is overwritten."""
+    """Restore the session or sessions of that name from their copies. Nothing is overwritten."""
     from segue.turns.session_copies import restore_if_gone
 
     restored = []
@@ -98,19 +101,19 @@ async def restore(workspace: Workspace, name: str) -> RestoreReport:
 
 
 def _missing(workspace: Workspace, name: str) -> list[KeptRow]:
-    """The copies that are meant. Sessions of a conversation that are still there are left alone."""
+    """The copies with that name whose sessions are missing."""
     from segue.sessions.copies.restore import choose_copy
 
     rows = choose_copy(workspace.store, name)
     gone = [row for row in rows if not _copy(workspace, row).present]
     if not gone:
-        there = _copy(workspace, rows[0])
-        raise Misuse(f"{there.path} already exists; move it away to restore the copy")
+        copy = _copy(workspace, rows[0])
+        raise Misuse(f"{copy.path} already exists; move it away to restore the copy")
     return gone
 
 
 def _copy(workspace: Workspace, row: KeptRow, *, lenient: bool = False) -> CopyShown:
-    """``lenient``: a copy that belongs nowhere on this host is shown without a path."""
+    """The copy as it is shown. ``lenient``: one that has no place on this host has no path."""
     from segue.sessions.copies.restore import shown_copies
 
     keys = {each.conversation.id: each.conversation.key for each in workspace.store.conversations()}
@@ -130,7 +133,7 @@ def _home_of_copy(workspace: Workspace, row: KeptRow) -> Path:
 
 
 class PruneRow(msgspec.Struct, frozen=True):
-    """A session that may go, as a table shows it."""
+    """A session that can be deleted, as a table shows it."""
 
     shown: PrunedSession
     used_ms: int
@@ -144,7 +147,7 @@ class PrunePlan:
         self, chosen: Sequence[Prunable], homes: Sequence[IdleHome], kept: int, names: dict[str, str]
     ) -> None:
         self.chosen, self.idle, self.kept, self.names = chosen, homes, kept, names
-        """``kept``: how many of the sessions looked at stay; ``names``: a short name for each id."""
+        """``kept``: how many of the sessions that were examined stay; ``names``: a short name for each id."""
 
     @property
     def rows(self) -> list[PruneRow]:
@@ -152,17 +155,18 @@ class PrunePlan:
 
     @property
     def foreign(self) -> list[PruneRow]:
-        """Those that Segue did not make."""
+        """The sessions that Segue did not make."""
         return [row for row in self.rows if not row.shown.ours]
 
     @property
     def code(self) -> str:
-        """Stands for the foreign sessions of this plan and no others."""
+        """Identifies exactly the foreign sessions of this plan."""
         names = sorted(f"{row.shown.agent}:{row.shown.id}" for row in self.foreign)
         return sha256("\n".join(names).encode("utf-8", "surrogateescape")).hexdigest()[:8]
 
     def refuse_unconfirmed(self, confirm: str | None) -> None:
-        """What others made is deleted only by somebody who has seen this very list: ``Misuse``."""
+        """Raise ``Misuse`` unless ``confirm`` is the code: whoever deletes foreign sessions must have seen
+        this list."""
         count = len(self.foreign)
         if not count or confirm == self.code:
             return
@@ -181,7 +185,7 @@ class PrunePlan:
 
 
 class PruneResult(msgspec.Struct, frozen=True):
-    """``stays``: id and reason of what turned out to be needed, or could not be deleted."""
+    """``stays``: id and reason for each session that turned out to be needed or could not be deleted."""
 
     report: PruneReport
     rows: tuple[PruneRow, ...]
@@ -198,7 +202,10 @@ def plan_prune(
     keep_last: int = 0,
     all_sessions: bool = False,
 ) -> PrunePlan:
-    """``days`` None: as configured. ``larger_than`` in MB. ``cwd``: only of that project directory."""
+    """Choose the sessions to delete.
+
+    ``days`` None: as configured. ``larger_than``: in MB. ``cwd``: only those of this project directory.
+    """
     from segue.sessions.idle_homes import idle_homes
     from segue.sessions.prune import Rules, prunable, wanted
 

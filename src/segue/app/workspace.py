@@ -1,4 +1,4 @@
-"""What every use case needs: the environment, the directory the caller is in, and the store."""
+"""What every use case needs: the environment, the caller's directory, and the store."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from segue.store.store import Store, open_store
 
 
 class Workspace:
-    """An open store, with the environment and the directory in which its caller works.
+    """An open store, with the environment and directory of its caller.
 
-    ``config``: as it was read for a single command. None: it is read whenever it is asked for, so that a
-    long-lived process sees what has changed in it.
+    ``config``: the configuration, read once for a single command. None: it is read on each access, so that a
+    long-lived process sees changes.
     """
 
     def __init__(self, env: Mapping[str, str], cwd: Path, store: Store, config: Config | None = None) -> None:
@@ -40,13 +40,13 @@ class Workspace:
         return this_host(self.config.store.host, self.home)
 
     def conversation(self, key: str) -> Conversation:
-        """The conversation of that key, or ``Misuse``."""
+        """The conversation with that key. Raises ``Misuse`` if there is none."""
         from segue.turns.changes import known_conversation
 
         return known_conversation(self.store, conversation_key(key))
 
     def projected(self, conversation: Conversation) -> Store:
-        """The store as the next turn will leave it, if a killed Segue left something unsettled."""
+        """The store; if a killed Segue left a turn unsettled, as it will be once the next turn settles it."""
         from segue.turns.projection import projected
 
         return projected(self.store, conversation, self.env, self.cwd)
@@ -55,7 +55,7 @@ class Workspace:
         self.store.close()
 
     def leave(self) -> None:
-        """Instead of ``close``, where the process ends anyway."""
+        """Call this instead of ``close`` if the process ends anyway."""
         self.store.leave()
 
     def __enter__(self) -> Self:
@@ -68,7 +68,7 @@ class Workspace:
 
 
 def open_workspace(env: Mapping[str, str], cwd: Path, *, lasting: bool = False) -> Workspace:
-    """The store of this environment; it is made if it is not there yet.
+    """Open the store of this environment. It is created if it does not exist.
 
     ``lasting``: for more than one command.
     """

@@ -1,1 +1,1 @@
-"""The command line. Each command stands in its own file and is imported only when it is called."""
+"""The command line. Each command is in its own file and is imported only when it is called."""

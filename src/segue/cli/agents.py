@@ -1,4 +1,4 @@
-"""``segue agents``: which agents there are, where, what they can do, and their accounts."""
+"""``segue agents``: the known agents, where they are, what they can do, and their accounts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NARROWEST = 20
 
 
 @click.command("agents", short_help="List the agents.")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON array.")
 def command(as_json: bool) -> None:
     """List the agents: where each was found, its version, what it can do, and its accounts."""
     from segue.app.agents import survey
@@ -51,7 +51,7 @@ def abilities(can: Capabilities) -> list[str]:
 
 
 def lines(agents: Sequence[AgentShown], width: int) -> Iterator[str]:
-    """Each agent on a line, and below it what it can do, its accounts, or how to get it."""
+    """One line per agent, and below it what it can do, its accounts, or how to install it."""
     from segue.cli.render.table import columns, joined, padded
 
     table = [("agent", "version", [["found"]])]
@@ -68,7 +68,7 @@ def lines(agents: Sequence[AgentShown], width: int) -> Iterator[str]:
 
 
 def _details(one: AgentShown) -> list[list[str]]:
-    """Line by line, each in parts between which it can be broken."""
+    """The lines, each as the parts that it can be wrapped between."""
     from segue.cli.render.words import below_home, one_line
 
     where = below_home(one.path) if one.path else one_line(one.problem or "")

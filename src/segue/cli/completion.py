@@ -1,4 +1,4 @@
-"""``segue completion``: the script that makes the shell complete commands, options, agents and accounts."""
+"""``segue completion``: the script for completing commands, options, agents and accounts in a shell."""
 
 from __future__ import annotations
 

@@ -46,11 +46,12 @@ def undo_hint(key: str) -> str:
 @click.argument("key", shell_complete=complete_keys)
 @click.argument("message")
 @click.argument("text", required=False)
-@click.option("--cut", is_flag=True, help="Drop what follows, too.")
+@click.option("--cut", is_flag=True, help="Drop everything after the message.")
 def edit(key: str, message: str, text: str | None, cut: bool) -> None:
     """Change MESSAGE (its id or #n) of the conversation KEY to TEXT, or to what is piped in.
 
-    What follows stays, unless --cut is given. The next turn continues from the last unchanged point.
+    The messages after it stay, unless --cut is given. The agent continues from the last point before the
+    change.
     """
     new = prompts.gather_prompt(text, use_stdin=text is None, nothing=NOTHING)
     count = change(lambda segue: segue.edit(key, message, new, cut=cut))
@@ -63,9 +64,9 @@ def edit(key: str, message: str, text: str | None, cut: bool) -> None:
 @click.argument("key", shell_complete=complete_keys)
 @click.option("--json", "as_json", is_flag=True, help="Write JSON, which segue import accepts.")
 def export(key: str, as_json: bool) -> None:
-    """Write the conversation KEY to stdout: as Markdown to read, or with --json to import again.
+    """Write the conversation KEY to stdout, as Markdown to read, or with --json as JSON to import.
 
-    Native session ids are written as short hashes: enough to compare them, not enough to resume them.
+    The ids of native sessions are written as short hashes: you can compare them, but not resume them.
     """
     from segue.app import conversations
 
@@ -81,19 +82,19 @@ def export(key: str, as_json: bool) -> None:
 def fork(key: str, new_key: str | None, upto: str | None) -> None:
     """Create a conversation that begins with the messages of KEY, and print its key.
 
-    Default for NEW_KEY: KEY~2. The first turn of the fork branches off the agent's session; the conversation
-    KEY itself does not change.
+    Default for NEW_KEY: KEY~2. The first turn of the fork continues in a branch of the agent's session. The
+    conversation KEY itself does not change.
     """
     say(change(lambda segue: segue.fork(key, new_key, upto=upto)))
 
 
 @click.command("import", short_help="Create a conversation from an export.")
 @click.argument("file", type=click.Path(path_type=Path, allow_dash=True))
-@click.option("--key", metavar="K", help="Use this key. Default: the one it had.")
+@click.option("--key", metavar="K", help="Use this key. Default: the key in the export.")
 def import_(file: Path, key: str | None) -> None:
     """Create a conversation from FILE, written by segue export --json (- for stdin), and print its key.
 
-    Messages are imported, native sessions are not, so the first turn sends the conversation as text.
+    Only messages are imported, not native sessions, so the first turn sends the conversation as text.
     """
     from segue.app import conversations
     from segue.core.errors import Misuse
@@ -101,14 +102,14 @@ def import_(file: Path, key: str | None) -> None:
     try:
         data = sys.stdin.buffer.read() if str(file) == "-" else file.expanduser().read_bytes()
     except OSError as error:
-        raise Misuse(f"{file} cannot be read: {error.strerror}") from None
+        raise Misuse(f"cannot read {file}: {error.strerror}") from None
     with open_here() as workspace:
         say(conversations.import_(workspace, data, key))
 
 
 @click.command("rm", short_help="Forget a conversation.")
 @click.argument("keys", nargs=-1, required=True, metavar="KEY…", shell_complete=complete_keys)
-@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask first.")
 def rm(keys: tuple[str, ...], yes: bool) -> None:
     """Forget conversations: their messages, turns and costs. The agents' own sessions stay on disk.
 
@@ -128,8 +129,8 @@ def rm(keys: tuple[str, ...], yes: bool) -> None:
 def truncate(key: str, message: str) -> None:
     """Drop MESSAGE (its id or #n) of the conversation KEY and everything after it.
 
-    The next turn continues from the point before it. What is dropped stays in the store, but no agent sees it
-    again; segue undo brings it back.
+    The next turn continues from the point before it. Dropped messages stay in the store, but no agent sees
+    them; segue undo restores them.
     """
     count = change(lambda segue: segue.truncate(key, message))
     say(f"{dropped(count).capitalize()}. {undo_hint(key)}", err=True)
@@ -140,10 +141,9 @@ def truncate(key: str, message: str) -> None:
 def undo(key: str) -> None:
     """Undo the last edit, truncation or retry of the conversation KEY, if nothing was said since.
 
-    Run it again to undo the change before that. If something was said since, segue fork continues from an
-    earlier message instead.
+    Run it again to undo the change before that. If something was said since, use segue fork to continue from
+    an earlier message instead.
     """
     done = change(lambda segue: segue.undo(key))
-    count = done.restored
-    back = f"; {count:,} message{'s are' if count != 1 else ' is'} back" if count else ""
-    say(f"Undid {KINDS[done.kind]}{back}. See: segue log {key}", err=True)
+    restored = f"; restored {count_in_words(done.restored, 'message')}" if done.restored else ""
+    say(f"Undid {KINDS[done.kind]}{restored}. See: segue log {key}", err=True)

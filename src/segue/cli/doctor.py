@@ -1,4 +1,4 @@
-"""``segue doctor``: everything a newcomer trips over, each with the way to fix it."""
+"""``segue doctor``: what is wrong with the set-up, and how to fix it."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ INKS = {"ok": GREEN, "note": DIM, "warn": YELLOW, "bad": RED}
 
 
 @click.command("doctor", short_help="Check the set-up.")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON list of findings.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON array of findings.")
 def command(as_json: bool) -> int:
     """Check the set-up: directories, configuration, agents, logins, environment.
 
-    ✓ is fine, · is worth knowing, ! may surprise you, ✗ must be fixed. The exit code is 1 if there is any ✗.
+    ✓ is fine, · is worth knowing, ! may cause surprises, ✗ must be fixed. The exit code is 1 if there is a ✗.
     """
     from pathlib import Path
 

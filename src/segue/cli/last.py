@@ -10,18 +10,18 @@ from segue.cli.render.output import answer, say, say_json
 
 @click.command("last", short_help="Print the last answer.")
 @click.argument("key", shell_complete=complete_keys)
-@click.option("--wait", is_flag=True, help="Wait for the end of a running or waiting turn first.")
+@click.option("--wait", is_flag=True, help="First wait until no turn is running or waiting.")
 @click.option(
     "--json",
     "as_json",
     is_flag=True,
-    help="Print the turn that gave it, or a failed one after it, as JSON.",
+    help="Print the turn as JSON: the one that gave the answer, or the newest one if it failed.",
 )
 def command(key: str, wait: bool, as_json: bool) -> int:
     """Print the last answer of the conversation KEY.
 
-    If the newest turn gave no answer, stderr says so, and the exit code is that turn's. A script can start a
-    turn in the background and fetch its result with --wait.
+    If the newest turn failed, stderr says so, and the exit code is that turn's. A script can start a turn in
+    the background and fetch its result with --wait.
     """
     from segue.app import conversations
     from segue.app.shapes import ErrorDetail, ErrorShown
@@ -36,7 +36,7 @@ def command(key: str, wait: bool, as_json: bool) -> int:
     elif last.text is not None:
         answer(last.text + "\n")
     if last.running:
-        say(f"segue: a turn of {key} has not ended; --wait waits for it", err=True)
+        say(f"segue: a turn of {key} has not ended; use --wait to wait for it", err=True)
     elif last.failed is not None:
         say(f"segue: {words.one_line(words.failure(last.failed, last.agent or ''))}", err=True)
         return exit_code(last.failed)

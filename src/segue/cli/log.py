@@ -1,4 +1,4 @@
-"""``segue log``: the dialogue, and for each answer how it came about and what it cost."""
+"""``segue log``: the dialogue, and the mode and cost of each answer."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from segue.cli.options import complete_keys, open_here
 @click.option("--full", is_flag=True, help="Show whole messages instead of one line each.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON array.")
 def command(key: str, full: bool, as_json: bool) -> None:
-    """Show the conversation KEY: who said what, how each answer came about, and what it cost.
+    """Show the conversation KEY: who said what, and the mode and cost of each answer.
 
-    Messages are numbered; segue edit, truncate and retry take #n or the id that --json shows.
+    Messages are numbered. segue edit, truncate and retry accept #n, or the id that --json shows.
     """
     from segue.app import conversations
     from segue.cli.render import dialogue
@@ -33,4 +33,4 @@ def command(key: str, full: bool, as_json: bool) -> None:
     for line in (*dialogue.dialogue_lines(shown, width, full=full), *dialogue.total_line(shown, width)):
         say(line)
     if not shown.messages:
-        say(f'{key} has no messages yet. Say something: segue run {key} "hi"', err=True)
+        say(f'{key} has no messages yet. Send one: segue run {key} "hi"', err=True)

@@ -1,5 +1,5 @@
-"""The entry point: finds the command, which is imported when it is called, and turns every failure into one
-line and the right exit code."""
+"""The entry point: imports the command that is called, and turns every failure into one line and the right
+exit code."""
 
 from __future__ import annotations
 
@@ -22,12 +22,15 @@ PLACES = {
     "import": "conversation:import_",
     "sessions.continue": "sessions.continue_:command",
 }
-"""Where a command is that is not ``command`` in a module of its own name."""
+"""Where commands are that are not the function ``command`` in a module with the command's name."""
 
 
 class Commands(click.Group):
-    """``table``: name and help of each command, so that ``--help`` imports none of them. The module of a
-    command is ``segue.cli.<prefix><name>``."""
+    """A group that imports a command only when it is called.
+
+    ``table``: name and help of each command, for ``--help``. The module of a command is
+    ``segue.cli.<prefix><name>``.
+    """
 
     def __init__(self, *args: Any, table: Mapping[str, str], prefix: str, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -61,10 +64,10 @@ class Commands(click.Group):
 COMMANDS = {
     "run": "Run one turn of an agent; only the answer goes to stdout.",
     "why": "Show what the next turn would do, why, and at what cost.",
-    "log": "Show a conversation: who said what, how, and at what cost.",
+    "log": "Show a conversation, with the mode and cost of each answer.",
     "ls": "List the conversations.",
     "retry": "Run a user message again.",
-    "edit": "Change a message; what follows stays or is dropped.",
+    "edit": "Change a message; keep or drop what follows.",
     "truncate": "Drop a message and everything after it.",
     "undo": "Undo the last edit, truncation or retry.",
     "last": "Print the last answer of a conversation.",
@@ -72,7 +75,7 @@ COMMANDS = {
     "export": "Write a conversation as Markdown or JSON.",
     "import": "Create a conversation from an export.",
     "rm": "Forget a conversation.",
-    "sessions": "List, read, search, check, repair, restore or prune native sessions.",
+    "sessions": "List, read, search, check, repair, restore or prune the agents' own sessions.",
     "agents": "List the agents, what they can do, and their accounts.",
     "doctor": "Check the set-up, and say how to fix what is wrong.",
     "rehearse": "Start a local test model, or run a command with it, at no cost.",
@@ -83,7 +86,7 @@ COMMANDS = {
 
 
 MENTIONING = ("run", "retry", "why", "doctor", "trust", "completion", "sessions continue")
-"""Commands that say by themselves what of the configuration was left out, or do not care."""
+"""Commands that themselves report which parts of the configuration are ignored, or need none of it."""
 
 
 @click.group(
@@ -97,9 +100,13 @@ MENTIONING = ("run", "retry", "why", "doctor", "trust", "completion", "sessions 
 def cli(ctx: click.Context) -> None:
     """Carry a conversation across headless coding-agent runs.
 
+    A conversation has a key that you choose. Each segue run sends one message to an agent, such as Claude
+    Code or Codex, and continues where the conversation left off.
+
     \b
     Try it without an account:
       segue run hello "remember the number 456" --agent rehearsal
+      segue run hello "what number?"
     """
     called = {ctx.invoked_subcommand, " ".join(sys.argv[1:3])}
     if not called & set(MENTIONING) and not {"-h", "--help"} & set(sys.argv):
@@ -108,15 +115,15 @@ def cli(ctx: click.Context) -> None:
 
 def main() -> NoReturn:
     """Run the command line. Exit codes: 0 ok, 1 failed, 2 misuse, 75 try again, 124 limit, 130 cancelled."""
-    threading.excepthook = _failed_beside
+    threading.excepthook = _report_thread_failure
     try:
         _settle_environment()
         result = cli.main(prog_name="segue", standalone_mode=False)
         sys.stdout.flush()
         code = result if isinstance(result, int) else 0
-    except SystemExit as ended:  # click's own end: of a completion, or because the reader has gone
-        gone = type(sys.stdout).__name__ == "PacifyFlushWrapper"
-        code = 141 if gone else ended.code if isinstance(ended.code, int) else 0
+    except SystemExit as ended:  # raised by click: after a completion, or because the reader has gone
+        reader_gone = type(sys.stdout).__name__ == "PacifyFlushWrapper"
+        code = 141 if reader_gone else ended.code if isinstance(ended.code, int) else 0
     except click.exceptions.Exit as ended:
         code = ended.exit_code
     except click.exceptions.NoArgsIsHelpError as help_wanted:
@@ -134,18 +141,18 @@ def main() -> NoReturn:
         misuse = isinstance(error, PermissionError | FileNotFoundError | NotADirectoryError)
         code = _complain(_why(error), "system", 2 if misuse else 1)
     except Exception as error:
-        code = _complain(f"this should not have happened: {error!r}{_kept()}", "internal", 1)
+        code = _complain(f"internal error: {error!r}{_kept()}", "internal", 1)
     _leave(code)
 
 
-def _failed_beside(failed: threading.ExceptHookArgs) -> None:
-    """Of a thread's failure Python itself would print whatever is in it, escapes too."""
+def _report_thread_failure(failed: threading.ExceptHookArgs) -> None:
+    """Report the failure of a thread in one line. Python itself would also print escape sequences in it."""
     with suppress(OSError):
-        say(f"segue: this should not have happened: {failed.exc_value!r}", err=True)
+        say(f"segue: internal error: {failed.exc_value!r}", err=True)
 
 
 def _mention() -> None:
-    """What of the configuration has no effect here. What is wrong with it, the command itself says."""
+    """Print which parts of the configuration have no effect here. Errors in it are left to the command."""
     from pathlib import Path
 
     from segue.config.load import load
@@ -156,8 +163,8 @@ def _mention() -> None:
 
 
 def _settle_environment() -> None:
-    """The user's home where the environment does not name it: agents would make theirs in the project. And an
-    absolute ``SEGUE_HOME``, which means the same in every directory."""
+    """Set ``HOME`` if the environment lacks it, or agents would create their homes in the project. Make
+    ``SEGUE_HOME`` absolute, so that it means the same in every directory."""
     named = os.environ.get("SEGUE_HOME", "")
     if os.environ.get("HOME", "").startswith("/") and (not named or named.startswith("/")):
         return
@@ -169,7 +176,7 @@ def _settle_environment() -> None:
 
 
 def _leave(code: int) -> NoReturn:
-    """What cannot be written any more, because the reader has gone, must not complain at the very end."""
+    """Exit. Output that cannot be written because the reader has gone must not cause an error at exit."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
@@ -179,7 +186,7 @@ def _leave(code: int) -> NoReturn:
 
 
 def _plain(error: click.ClickException) -> str:
-    """Click's own words, with what to do where they leave that open."""
+    """Click's own message, with what to do if it does not say so."""
     message = error.format_message().rstrip(".")
     if "unexpected extra argument" in message:
         message += "; put the text in quotes"
@@ -196,7 +203,7 @@ def _why(error: OSError) -> str:
 
 
 def _kept() -> str:
-    """Where the details of a failure of our own were written."""
+    """Write the traceback of an internal error to a file, and say where it is."""
     import tempfile
     import traceback
 
@@ -206,7 +213,7 @@ def _kept() -> str:
 
 
 def _complain(message: str, code: str, exit_code: int) -> int:
-    """One line on stderr; with ``--json`` also an object as stdout's last line."""
+    """Print one line on stderr; with ``--json``, also an object as the last line of stdout."""
     line = " ".join(harmless(message).split()).encode("utf-8", "backslashreplace").decode()
     with suppress(OSError):
         sys.stdout.flush()

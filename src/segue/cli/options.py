@@ -1,4 +1,4 @@
-"""What commands share: where they run, the options of a turn, and the prompt from the argument or stdin."""
+"""What commands share: opening the store, the options of a turn, reading the prompt."""
 
 from __future__ import annotations
 
@@ -23,39 +23,39 @@ if TYPE_CHECKING:
 
 NATIVE = "segue.native"
 MOST = 1e12
-"""As days, seconds, megabytes or money: more than anybody has, and little enough to count with."""
+"""The largest number accepted as days, seconds, megabytes or money. Larger ones could overflow."""
 
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 def open_here() -> Workspace:
-    """The store of this process's environment, and its directory."""
+    """Open the store for this process's environment and directory."""
     from segue.app.workspace import open_workspace
 
     return open_workspace(os.environ, Path.cwd())
 
 
-def somebody_answers() -> bool:
-    """Whether a person sits at the terminal: what is asked on stderr can be answered on stdin."""
+def can_answer() -> bool:
+    """Whether stdin and stderr are a terminal: a question on stderr can be answered on stdin."""
     streams = (sys.stdin, sys.stderr)
     return all(stream is not None and not stream.closed and stream.isatty() for stream in streams)
 
 
 class Amount(click.FloatRange):
-    """A number that can be counted with: ``inf`` and ``nan`` are none."""
+    """A finite number: ``inf`` and ``nan`` are refused."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         number = float(super().convert(value, param, ctx))
         if not isfinite(number):
-            self.fail(f"{value} is not a number", param, ctx)
+            self.fail(f"{value} is not a finite number", param, ctx)
         if number > MOST:
             self.fail(f"{value} is too large", param, ctx)
         return number
 
 
 class TurnCommand(click.Command):
-    """What follows ``--`` belongs to the CLI and is taken out before our own options are read."""
+    """What follows ``--`` belongs to the agent's CLI, and is removed before our own options are parsed."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if "--" in args:
@@ -65,7 +65,7 @@ class TurnCommand(click.Command):
         return super().parse_args(ctx, args)
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
-        return [*super().collect_usage_pieces(ctx), "[-- NATIVE ARGS]"]
+        return [*super().collect_usage_pieces(ctx), "[-- AGENT_ARGS...]"]
 
 
 def complete_keys(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
@@ -109,14 +109,16 @@ WHO = (
         "--account",
         metavar="X",
         shell_complete=_complete_accounts,
-        help="The account to use (see config.toml); none: the agent's own login.",
+        help="The account to use, by its name in config.toml; 'none' for the agent's own login.",
     ),
     click.option(
         "--model",
         metavar="M",
-        help="The model, by the agent's own name for it; none: the agent's own choice.",
+        help="The model, by the agent's own name for it; 'none' for the agent's default.",
     ),
-    click.option("--role", metavar="R", help="The role the agent plays in this conversation; none: no role."),
+    click.option(
+        "--role", metavar="R", help="The role the agent plays in this conversation; 'none' for no role."
+    ),
     click.option(
         "--cwd",
         metavar="D",
@@ -124,49 +126,52 @@ WHO = (
         help="Work in this directory. Default: the conversation's own, if you are inside it.",
     ),
     click.option(
-        "--fresh-session", is_flag=True, help="Start a new native session; the history is sent as text."
+        "--fresh-session",
+        is_flag=True,
+        help="Start a new session of the agent; earlier messages are sent as text.",
     ),
-    click.option("--blank", is_flag=True, help="Start from nothing: carry no history over."),
+    click.option("--blank", is_flag=True, help="Start without any history: send only the new message."),
     click.option(
         "--permission",
         type=click.Choice(get_args(Posture)),
-        help="What it may do without asking: read, edit files here, or anything (full); default: as its own "
-        "settings say. Remembered for this agent and role, like the tools and the budget.",
+        help="What the agent is allowed to do without asking: read, also edit files in the directory, or "
+        "anything (full); 'default' for what its own settings allow. Remembered for this agent and role, "
+        "like the tools and the budget.",
     ),
     click.option(
         "--allow-tool",
         "allow_tools",
         metavar="T",
         multiple=True,
-        help="A tool it may use. Repeatable; none: clear the list.",
+        help="Allow the agent this tool. Repeatable; 'none' clears the list.",
     ),
     click.option(
         "--deny-tool",
         "deny_tools",
         metavar="T",
         multiple=True,
-        help="A tool it may not use. Repeatable; none: clear the list.",
+        help="Deny the agent this tool. Repeatable; 'none' clears the list.",
     ),
     click.option("--max-turns", metavar="N", type=click.IntRange(min=1), help="Stop after N model turns."),
     click.option(
         "--budget",
         metavar="USD",
         type=Budget(),
-        help="Spend at most this much in a turn; none: no limit.",
+        help="Spend at most this much in a turn; 'none' for no limit.",
     ),
     click.option(
         "--questions",
         type=click.Choice(get_args(Questions)),
-        help="Whether it may ask you questions. auto: if you are at a terminal and can answer. A session "
-        "keeps the setting that it began with.",
+        help="Whether the agent can ask you questions; 'auto': if you are at a terminal. A session keeps the "
+        "setting it started with.",
     ),
     click.option(
         "--system-prompt-file",
         metavar="F",
         type=click.Path(),
-        help="Further instructions for the agent, from a file.",
+        help="Read additional instructions for the agent from this file.",
     ),
-    click.option("--no-save", is_flag=True, help="Leave no native session behind."),
+    click.option("--no-save", is_flag=True, help="Do not keep the agent's session after the turn."),
 )
 RUNNING = (
     click.option(
@@ -175,7 +180,7 @@ RUNNING = (
         type=click.IntRange(min=0),
         help="After a temporary failure (a limit, the network), wait and try again, up to N times.",
     ),
-    click.option("--fail-on-denied", is_flag=True, help="Fail (exit 1) if the agent was refused a tool."),
+    click.option("--fail-on-denied", is_flag=True, help="Fail (exit 1) if the agent was denied a tool."),
     click.option("--fork", is_flag=True, help="If another turn is running, continue in a fork (KEY~2)."),
     click.option(
         "--wait",
@@ -198,7 +203,7 @@ OUTPUT = (
 
 
 def take(*options: Callable[[F], F]) -> Callable[[F], F]:
-    """All of these options, in this order."""
+    """Add these options to a command, in this order."""
 
     def add(function: F) -> F:
         for option in reversed(options):
@@ -209,7 +214,7 @@ def take(*options: Callable[[F], F]) -> Callable[[F], F]:
 
 
 def checked(ctx: click.Context, options: dict[str, Any]) -> Options:
-    """The options as the pipeline takes them, as click has typed them; one without a value is refused."""
+    """The options of a turn, from click's values. An empty value is refused."""
     for name, value in options.items():
         if value == "" or (isinstance(value, tuple) and "" in value):
             raise click.UsageError(f"--{name.replace('_', '-').removesuffix('s')} was given without a value")
@@ -219,15 +224,15 @@ def checked(ctx: click.Context, options: dict[str, Any]) -> Options:
 
 
 SILENCE_S = 3.0
-"""After so long without a byte it is said that we wait. Only the caller knows whether anything will come:
-a pipe that a test run writes to at its end looks like one that nobody ever writes to."""
+"""After this long without a byte, we say that we are waiting. Only the caller knows whether anything will
+come: a pipe that is written to at the end of a long test run looks like one that is never written to."""
 WAITING = "segue: waiting for piped input (add </dev/null if there is none)"
 NOTHING = 'the prompt is empty; use segue run KEY "TEXT", or pipe it in'
 CHUNK = 1 << 20
 
 
 def gather_prompt(text: str | None, use_stdin: bool = True, nothing: str = NOTHING) -> str:
-    """The prompt, or ``Misuse`` when there is none (``nothing`` says so) or it is not UTF-8."""
+    """The prompt. Raises ``Misuse`` if it is empty (with the message ``nothing``) or not UTF-8."""
     given = _checked(text) if text is not None else ""
     piped = _stdin() if use_stdin else ""
     prompt = "\n\n".join(part for part in (given, piped) if part.strip())
@@ -242,7 +247,7 @@ def _stdin() -> str:
     try:
         data = _read(sys.stdin.fileno())
     except OSError as error:
-        raise Misuse(f"stdin cannot be read: {error.strerror or error}") from None
+        raise Misuse(f"cannot read stdin: {error.strerror or error}") from None
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -251,7 +256,7 @@ def _stdin() -> str:
 
 
 def _read(descriptor: int) -> bytes:
-    """Everything up to the end, however long that takes."""
+    """Read everything up to the end, however long that takes."""
     mode = os.fstat(descriptor).st_mode
     silence = SILENCE_S if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) else None
     chunks: list[bytes] = []
@@ -267,9 +272,9 @@ def _read(descriptor: int) -> bytes:
 
 
 def _checked(text: str) -> str:
-    """Arguments that were not UTF-8 arrive with surrogates in them."""
+    """Raise ``Misuse`` for an argument that was not UTF-8: Python decodes it with surrogates."""
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
-        raise Misuse(f"the prompt is not UTF-8: wrong byte at offset {error.start}") from None
+        raise Misuse(f"the prompt is not UTF-8: invalid byte at offset {error.start}") from None
     return text

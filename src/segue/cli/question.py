@@ -1,4 +1,4 @@
-"""A question of the agent's, asked at the terminal: its options by number, or words of one's own."""
+"""Asks the agent's questions at the terminal. The answer is the number of an option, or free text."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Option(msgspec.Struct, frozen=True):
 
 
 class Asked(msgspec.Struct, frozen=True):
-    """One question, as the agents put it."""
+    """One question, in the agents' format."""
 
     question: str
     options: tuple[Option, ...] = ()
@@ -34,7 +34,7 @@ class Asked(msgspec.Struct, frozen=True):
 
 
 class QuestionForm:
-    """Puts what the agent asks to whoever sits there. One question at a time; Ctrl-C cancels the turn."""
+    """Asks the person at the terminal, one question at a time. Ctrl-C cancels the turn."""
 
     def __init__(self, screen: Screen) -> None:
         self._screen, self._one = screen, anyio.Lock()
@@ -47,7 +47,7 @@ class QuestionForm:
             return NOBODY
         async with self._one:
             self._screen.pause()
-            # What was typed before anybody could read the question is no answer to it.
+            # What was typed before the question was shown is not an answer to it.
             termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
             try:
                 answers = {
@@ -56,12 +56,12 @@ class QuestionForm:
             except EOFError:
                 return NOBODY
             finally:
-                self._screen.go_on()
+                self._screen.unpause()
         return Answer(True, answers=answers)
 
 
 def read_questions(given: Any) -> list[Asked]:
-    """What is asked; nothing where it cannot be understood."""
+    """The questions; none if they are not in a known format."""
     try:
         return msgspec.convert(given, list[Asked])
     except msgspec.ValidationError:
@@ -76,7 +76,7 @@ async def _answered(asked: Asked, number: int, total: int) -> str:
         answer = answer_of(asked, await _line())
         if answer is not None:
             return answer
-        say(f"  a number from 1 to {len(asked.options)}, or an answer in your own words", err=True)
+        say(f"  enter a number from 1 to {len(asked.options)}, or an answer in your own words", err=True)
 
 
 def question_lines(asked: Asked, number: int = 1, total: int = 1) -> Iterator[str]:
@@ -89,13 +89,13 @@ def question_lines(asked: Asked, number: int = 1, total: int = 1) -> Iterator[st
     if not asked.options:
         yield "  answer in your own words"
     elif asked.many:
-        yield "  one or more numbers (1, 2), or your own words; Enter takes 1"
+        yield "  one or more numbers (1, 2), or your own words; Enter chooses 1"
     else:
-        yield "  a number, or your own words; Enter takes 1"
+        yield "  a number, or your own words; Enter chooses 1"
 
 
 def answer_of(asked: Asked, line: str) -> str | None:
-    """The answer that a line gives; None: it gives none."""
+    """The answer in a line of input; None if it is not a valid one."""
     typed, labels = line.strip(), [option.label for option in asked.options]
     if not typed:
         return labels[0] if labels else None
@@ -109,7 +109,7 @@ def answer_of(asked: Asked, line: str) -> str | None:
 
 
 async def _line() -> str:
-    """A line as it was typed; the terminal lets it be mended until Enter. ``EOFError``: Ctrl-D."""
+    """Read a line. The terminal allows editing it until Enter. Raises ``EOFError`` on Ctrl-D."""
     descriptor = sys.stdin.fileno()
     await anyio.wait_readable(descriptor)
     line = os.read(descriptor, LINE_BYTES)

@@ -1,4 +1,4 @@
-"""``segue rehearse``: a model on loopback that costs nothing, for trying out automation."""
+"""``segue rehearse``: a local test model, for trying out automation at no cost."""
 
 from __future__ import annotations
 
@@ -42,66 +42,82 @@ class RehearseCommand(click.Command):
 @click.command(
     "rehearse", cls=RehearseCommand, short_help="Start a local test model, or run a command with it."
 )
-@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Listen here (default: a free port).")
-@click.option("--scenario", type=click.Path(path_type=Path), help="A file that says how the model answers.")
 @click.option(
-    "--log", type=click.Path(path_type=Path), help="Write every request to this file, one JSON line each."
+    "--port",
+    metavar="N",
+    type=click.IntRange(0, 65535),
+    default=0,
+    help="Listen on this port (default: a free one).",
+)
+@click.option(
+    "--scenario",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Answer as this file says (see docs/rehearsal.md).",
+)
+@click.option(
+    "--log",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Write every request to this file, one JSON line each.",
 )
 @click.option(
     "--home",
+    metavar="DIR",
     type=click.Path(path_type=Path),
-    help="Keep homes and sessions here (default: a temporary directory).",
+    help="Keep the homes and sessions of the rehearsal here (default: a temporary directory).",
 )
 @click.pass_context
 def command(ctx: click.Context, port: int, scenario: Path | None, log: Path | None, home: Path | None) -> int:
-    """Start a model on 127.0.0.1 that speaks the protocols of all four CLIs. No tokens are spent.
+    """Start a test model on 127.0.0.1 that speaks the protocols of all four CLIs. No tokens are spent.
 
     \b
-      segue rehearse                    prints the settings that each CLI needs
-      segue rehearse -- segue run t1 "hi" --agent codex    runs one command
+    Print the settings that each CLI needs, and serve until Ctrl-C:
+      segue rehearse
+    Run one command with the test model:
+      segue rehearse -- segue run t1 "hi" --agent codex
 
-    For a COMMAND, the CLIs and a private SEGUE_HOME are set up, so that nothing of yours is touched; keys,
-    proxies and other ways to a real provider are kept from it. It gets your configuration: your accounts by
-    their names, with homes and addresses of the rehearsal; your defaults; and the agents that you declared,
-    which run as you declared them.
+    COMMAND runs with separate home directories for the CLIs and its own SEGUE_HOME, so your files are not
+    touched. API keys, proxies and other settings that lead to a real provider are removed from its
+    environment. It uses your configuration: your defaults; your accounts, with their homes and addresses
+    replaced; and the agents that you declared, unchanged.
     """
     argv: list[str] | None = ctx.meta.get("segue.command")
     if argv == []:
-        raise Misuse(
-            "there is no command after --; for example: segue rehearse -- segue run t1 hi --agent rehearsal"
-        )
+        raise Misuse("no command after --; for example: segue rehearse -- segue run t1 hi --agent rehearsal")
     from segue.app.rehearse import rehearsal
 
     with (
-        Signals() as heard,
+        Signals() as signals,
         rehearsal(os.environ, port=port, scenario=scenario, log=log, home=home) as staged,
     ):
-        return _serve(staged, heard) if argv is None else _run(argv, staged, heard)
+        return _serve(staged, signals) if argv is None else _run(argv, staged, signals)
 
 
-def _serve(staged: Rehearsal, heard: Signals) -> int:
+def _serve(staged: Rehearsal, signals: Signals) -> int:
     say(f"# The model listens at {staged.url} until Ctrl-C.")
     say("# Point the CLIs at it with:")
     for title, lines in staged.exports().items():
         say("\n".join(["", f"# {title}", *lines]))
-    heard.any.wait()
+    signals.any.wait()
     return 0
 
 
-def _run(argv: list[str], staged: Rehearsal, heard: Signals) -> int:
+def _run(argv: list[str], staged: Rehearsal, signals: Signals) -> int:
     command, env = staged.command(argv)
-    if heard.numbers:
-        return 128 + heard.numbers[0]
+    if signals.numbers:
+        return 128 + signals.numbers[0]
     try:
         child = ChildCommand(command, env)
     except OSError as error:
-        raise Misuse(f"{command[0]} cannot be started: {error.strerror}") from error
-    heard.tell(child.hear)
+        raise Misuse(f"cannot start {command[0]}: {error.strerror}") from error
+    signals.forward_to(child.receive)
     return child.wait()
 
 
 class Signals:
-    """INT, TERM and HUP while the stage stands: heard, not ignored, so that a command has the defaults."""
+    """Receives INT, TERM and HUP during a rehearsal. They are handled, not ignored, so that a command starts
+    with their defaults."""
 
     def __init__(self) -> None:
         self.any = threading.Event()
@@ -113,20 +129,20 @@ class Signals:
         for number in (signal.SIGINT, *ENDING):
             # Under nohup, HUP stays ignored.
             if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
-                self._before[number] = signal.signal(number, self._hear)
+                self._before[number] = signal.signal(number, self._receive)
         return self
 
     def __exit__(self, *_: object) -> None:
         for number, before in self._before.items():
             signal.signal(number, before)
 
-    def tell(self, listener: Callable[[int], None]) -> None:
-        """From now on; what was heard before comes first."""
+    def forward_to(self, listener: Callable[[int], None]) -> None:
+        """Pass on all signals, beginning with those already received."""
         self._listener = listener
         for number in self.numbers:
             listener(number)
 
-    def _hear(self, number: int, frame: FrameType | None) -> None:
+    def _receive(self, number: int, frame: FrameType | None) -> None:
         self.numbers.append(number)
         self.any.set()
         if self._listener is not None:
@@ -134,9 +150,11 @@ class Signals:
 
 
 class ChildCommand:
-    """The command and its group. It hears Ctrl-C as if we were not there; TERM and HUP end it for good.
+    """The command and its process group. Ctrl-C reaches it as if we were not there; TERM and HUP end it, with
+    KILL after a while.
 
-    In front of a terminal it stays in our group, which the terminal talks to; elsewhere it has its own.
+    In the foreground of a terminal it stays in our group, which the terminal signals; otherwise it gets its
+    own.
     """
 
     def __init__(self, argv: list[str], env: dict[str, str]) -> None:
@@ -147,7 +165,7 @@ class ChildCommand:
         self._last.daemon = True
         self._process = subprocess.Popen(argv, env=env, process_group=0 if self._apart else None)
 
-    def hear(self, number: int) -> None:
+    def receive(self, number: int) -> None:
         if number in ENDING and not self._ended:
             self._ended = time.monotonic()
             self._send(number)
@@ -156,10 +174,10 @@ class ChildCommand:
             self._send(number)
 
     def wait(self) -> int:
-        """The command's exit code; 128 + N when signal N ended it."""
+        """Wait for the command. Returns its exit code, or 128 + N if signal N ended it."""
         code = self._process.wait()
         if self._ended and self._apart:
-            while self._anybody() and time.monotonic() < self._ended + GRACE_S:
+            while self._group_exists() and time.monotonic() < self._ended + GRACE_S:
                 time.sleep(0.02)
             self._kill()
         self._last.cancel()
@@ -170,7 +188,7 @@ class ChildCommand:
             if self._apart:
                 os.killpg(self._process.pid, number)
             elif self._leading:
-                os.killpg(0, number)  # that is us as well, and we have heard it
+                os.killpg(0, number)  # this includes us, and we have already received it
             else:
                 self._process.send_signal(number)
 
@@ -180,7 +198,7 @@ class ChildCommand:
         else:
             self._process.kill()
 
-    def _anybody(self) -> bool:
+    def _group_exists(self) -> bool:
         try:
             os.killpg(self._process.pid, 0)
         except (ProcessLookupError, PermissionError):
@@ -189,7 +207,7 @@ class ChildCommand:
 
 
 def _in_front() -> bool:
-    """Whether our group is the one that a terminal talks to."""
+    """Whether our process group is in the foreground of a terminal."""
     try:
         terminal = os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY)
     except OSError:

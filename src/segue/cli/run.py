@@ -15,7 +15,7 @@ from segue.cli.options import OUTPUT, RUNNING, WHO, TurnCommand, checked, comple
 @click.argument("text", required=False)
 @take(*WHO, *RUNNING)
 @click.option("--adopt", metavar="SESSION", help="Import one of the agent's own sessions, and continue it.")
-@click.option("--new", is_flag=True, help="Send a new message, even if the same text has just failed.")
+@click.option("--new", is_flag=True, help="Send a new message even if the same text has just failed.")
 @click.option("--no-stdin", is_flag=True, help="Do not read stdin, for example in a loop that reads from it.")
 @take(*OUTPUT)
 @click.pass_context
@@ -26,25 +26,25 @@ def command(ctx: click.Context, /, key: str, text: str | None, **options: Any) -
     directory are remembered, so the next turn needs only the key.
 
     TEXT is the message. Piped input is added to it, and read to its end; use --no-stdin if it is not meant
-    for the agent. Only the answer goes to stdout. Pass a text on stdin if it may begin with a dash, or if
-    somebody else wrote it.
+    for the agent. Only the answer goes to stdout. Pass the text on stdin if it may begin with a dash, or if
+    someone else wrote it. Arguments after -- are passed to the agent's CLI.
 
-    From anywhere inside the conversation's directory, a turn works in that directory; from elsewhere, name it
-    with --cwd or set [defaults] directory = "remembered". Repeating the same text after a temporary failure
-    retries that message instead of adding a second one.
+    From anywhere inside the conversation's directory, a turn works in that directory. From elsewhere, name it
+    with --cwd, or set [defaults] directory = "remembered" in config.toml. The same text after a temporary
+    failure retries that message instead of adding a second one.
 
     \b
       segue run fix-auth "add a test for expired tokens" --agent claude
       segue run fix-auth "now cover refresh"
       git diff | segue run review-42 "anything wrong?" --agent codex
-      segue run fix-auth "go on" --adopt 4f50c2d1
+      segue run fix-auth "continue" --adopt 4f50c2d1
 
     \b
     Exit codes:
         0  answered
-        1  failed, for good
+        1  failed, and retrying will not help
         2  misuse: the line on stderr says what is wrong and what to do
-       75  failed, but worth trying again: a limit, the network, or busy
+       75  failed, but worth retrying: a rate limit, the network, or busy
       124  a limit was reached: time, turns or money
       130  cancelled
     """
@@ -56,4 +56,4 @@ def command(ctx: click.Context, /, key: str, text: str | None, **options: Any) -
     use_stdin = not options.pop("no_stdin")
     wanted = checked(ctx, options)
     prompt = prompts.gather_prompt(text, use_stdin=use_stdin)
-    return run_live(key, prompt, wanted, again=None, use_stdin=use_stdin, **shown)
+    return run_live(key, prompt, wanted, use_stdin=use_stdin, **shown)

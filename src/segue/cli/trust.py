@@ -1,4 +1,4 @@
-"""``segue trust``: say that a project's ``segue.toml`` may do what the user's own configuration may."""
+"""``segue trust``: allow a project's ``segue.toml`` everything that the user's own configuration can do."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from segue.cli.render.output import say
 def command(directory: Path, remove: bool) -> None:
     """Let the segue.toml in DIRECTORY (default: here) declare commands, accounts and environments.
 
-    Without trust, it may only set model, instructions and limits: a cloned repository is not your own code.
+    Without trust, it can only set the model, instructions and limits, because a cloned repository is not your
+    own code.
     """
     from segue.config import trust
     from segue.config.home import home_of
@@ -26,7 +27,7 @@ def command(directory: Path, remove: bool) -> None:
     if not place.is_dir():
         raise Misuse(f"{place} is not a directory")
     if not remove and not (place / "segue.toml").is_file():
-        raise Misuse(f"there is no segue.toml in {place.resolve()}: nothing to trust")
+        raise Misuse(f"there is no segue.toml in {place.resolve()}; nothing to trust")
     home = home_of(os.environ, Path.cwd())
     (trust.untrust if remove else trust.trust)(home, place)
     say(f"{place.resolve()} is {'no longer ' if remove else ''}trusted")

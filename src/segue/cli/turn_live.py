@@ -1,4 +1,4 @@
-"""A turn on the command line: started, shown while it runs, cancelled by Ctrl-C, and what came of it."""
+"""Runs a turn on the command line: shows it while it runs, cancels it on Ctrl-C, prints the result."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from segue.app.ready_turn import Answerer, Cancel, Options, ReadyTurn, ready_retry, ready_turn
-from segue.cli.options import open_here, somebody_answers
+from segue.cli.options import can_answer, open_here
 from segue.cli.render import screen as screens
 from segue.cli.render import words
 from segue.cli.render.output import answer, say, say_json
@@ -34,21 +34,21 @@ def run_live(
     text: str | None,
     options: Options,
     *,
-    again: str | None,
+    message: str | None = None,
     as_json: bool,
     events: bool,
     quiet: bool,
     use_stdin: bool = True,
 ) -> int:
-    """Run the turn and print it; the exit code.
+    """Run the turn and print it. Returns the exit code.
 
-    ``text`` None: the message named by ``again`` (None: the last one) is run once more.
+    ``text`` None: retry the user message ``message`` (None: the last one).
     """
     workspace = open_here()
     try:
-        answers = use_stdin and not quiet and somebody_answers()
+        answers = use_stdin and not quiet and can_answer()
         if text is None:
-            ready = ready_retry(workspace, key, again, options, answers=answers)
+            ready = ready_retry(workspace, key, message, options, answers=answers)
         else:
             ready = ready_turn(workspace, key, text, options, answers=answers, repeatable=True)
         return _run(ready, as_json=as_json or events, events=events, quiet=quiet)
@@ -70,24 +70,24 @@ def _run(ready: ReadyTurn, *, as_json: bool, events: bool, quiet: bool) -> int:
         trouble = _printed(partial(answer, turn.text + "\n"))
     if turn.failure is not None:
         say(f"segue: {words.one_line(words.failure(turn, ready.label))}", err=True)
-        say(f"       {words.way_on(turn, ready.number_of(turn), ready.directory)}", err=True)
+        say(f"       {words.next_step(turn, ready.number_of(turn), ready.directory)}", err=True)
     screen.note(words.summary(turn, ready.model_from))
     code = _code(turn, live.cancelled)
     if trouble is None:
         return code
-    what = f"the answer could not be written to stdout ({trouble}); it is kept: segue last {ready.key}"
+    what = f"the answer could not be written to stdout ({trouble}); print it with: segue last {ready.key}"
     say(f"segue: {what}", err=True)
     return code or 1
 
 
 def _code(turn: Turn, stopped: bool) -> int:
-    """Whoever cancelled a turn while it waited for another try is not told to try again."""
+    """The exit code; "cancelled", not "worth retrying", if it was cancelled while it waited to retry."""
     retryable = turn.failure is not None and turn.failure.retryable
     return CANCELLED if stopped and retryable else exit_code(turn)
 
 
 class TurnOnScreen:
-    """The turn while it runs. The first Ctrl-C (or TERM, or HUP) ends it in order, the second kills it."""
+    """The turn while it runs. The first Ctrl-C (or TERM, or HUP) cancels it, the second kills it."""
 
     def __init__(self, ready: ReadyTurn, screen: Screen, print_events: bool) -> None:
         self._ready, self._screen = ready, screen
@@ -138,15 +138,15 @@ class TurnOnScreen:
 
     def _on_event(self, event: ev.Event) -> None:
         if isinstance(event, ev.Session) and self._tasks is not None:  # the mode is decided by now
-            self._tasks.start_soon(_entitle, self._screen, self._ready)
-        if self._answer is None or not isinstance(event, ev.Question):  # else the form shows it
+            self._tasks.start_soon(_show_mode, self._screen, self._ready)
+        if self._answer is None or not isinstance(event, ev.Question):  # otherwise the form shows it
             self._screen.event(event)
         if self._printer is not None:
             self._printer(event)
 
     def _on_signal(self, *_: object) -> None:
         if not self.cancelled:
-            self._screen.note("Cancelling… (again to kill)")
+            self._screen.note("Cancelling… (press Ctrl-C again to kill it)")
         self._cancel()
 
     async def _listen(self, signals: AsyncIterator[signal.Signals]) -> None:
@@ -160,15 +160,15 @@ def _question_form(screen: Screen) -> Answerer:
     return QuestionForm(screen)
 
 
-async def _entitle(screen: Screen, ready: ReadyTurn) -> None:
-    """``claude · resume · fix-auth``."""
+async def _show_mode(screen: Screen, ready: ReadyTurn) -> None:
+    """Set the title to ``claude · resume · fix-auth``."""
     mode = await run_sync(ready.mode, abandon_on_cancel=True)
-    screen.entitle(" · ".join(filter(None, (ready.agent, mode, ready.key))))
+    screen.set_title(" · ".join(filter(None, (ready.agent, mode, ready.key))))
 
 
 class Printer:
-    """Events as JSON lines on stdout. When nobody reads them any more, the turn is cancelled; one that can
-    write no more, because a disk is full, lets the agent work on."""
+    """Prints events as JSON lines on stdout. If the reader has gone, the turn is cancelled. If they cannot be
+    written, for example because the disk is full, the turn continues."""
 
     def __init__(self, cancel: Cancel) -> None:
         self.broken = self._full = False
@@ -193,12 +193,12 @@ async def _tick(screen: Screen) -> None:
 
 
 def _printed(write: Callable[[], None]) -> str | None:
-    """None, or why stdout takes no more. A reader that has gone is another matter."""
+    """None, or why stdout cannot be written. ``BrokenPipeError`` is raised: the reader has gone."""
     try:
         write()
     except BrokenPipeError:
         raise
     except OSError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left would fail again
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # flushing the rest would fail, too
         return error.strerror or str(error)
     return None

@@ -1,4 +1,4 @@
-"""``segue why``: the ladder for the next turn, each check in words, and what each mode would cost."""
+"""``segue why``: which mode the next turn would take, every check, and what each mode would cost."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from segue.cli.options import (
     RUNNING,
     WHO,
     TurnCommand,
+    can_answer,
     checked,
     complete_keys,
     open_here,
-    somebody_answers,
     take,
 )
 
@@ -29,7 +29,7 @@ from segue.cli.options import (
 def command(ctx: click.Context, /, key: str, text: str | None, as_json: bool, **options: Any) -> None:
     """Show what segue run KEY TEXT would do with the same options, why, and what each mode would cost.
 
-    Nothing is run or changed. Without TEXT, the new message counts as empty; stdin is not read.
+    Nothing is run or changed. Without TEXT, the cost is that of an empty message. stdin is not read.
     """
     from segue.app.ready_turn import ready_turn
     from segue.cli.render import why as reasons
@@ -37,7 +37,7 @@ def command(ctx: click.Context, /, key: str, text: str | None, as_json: bool, **
 
     wanted = checked(ctx, options)
     with open_here() as workspace:
-        ready = ready_turn(workspace, key, text or " ", wanted, answers=somebody_answers(), may_be_empty=True)
+        ready = ready_turn(workspace, key, text or " ", wanted, answers=can_answer(), may_be_empty=True)
         for mention in ready.mentions:
             say(f"segue: {mention}", err=True)
         plan = ready.why(len((text or "").encode()))

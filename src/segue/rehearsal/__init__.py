@@ -1,4 +1,4 @@
-"""Rehearse without an account: a loopback model that speaks the four wire protocols, and an agent of our own.
+"""Rehearsals without an account: a loopback model that speaks the four wire protocols, and a small agent.
 
-Nothing is imported here; take `segue.rehearsal.server` or `segue.rehearsal.stage` by name.
+Nothing is imported here; import `segue.rehearsal.server` or `segue.rehearsal.stage`.
 """

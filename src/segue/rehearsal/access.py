@@ -1,7 +1,7 @@
-"""Who may speak to the loopback model: whoever has this run's key, and calls it by a loopback name.
+"""Access to the loopback model: only with this run's key, and only under a loopback host name.
 
-Any user of the machine can reach 127.0.0.1, and a web page can reach it under a name of its own. The model
-tells neither of them anything: what it was sent is somebody's work.
+Any user of the machine can reach 127.0.0.1, and a web page can reach it under its own host name. Neither gets
+anything from the model: the requests it received may be confidential.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
 GUARDED = ("/v1", "/rehearsal/")
-"""Elsewhere the CLIs knock without a key, and there is nothing to be had."""
+"""These paths need the key. CLIs call others without one, and get an empty answer."""
 
 
 class AccessCheck:
-    """In front of the model; what is turned away is not logged."""
+    """Wraps the model's app. Refused requests are not logged."""
 
     def __init__(self, app: ASGIApp, key: str) -> None:
         self._app, self._key = app, key
@@ -39,7 +39,7 @@ class AccessCheck:
         return JSONResponse({})
 
     def _is_ours(self, headers: Headers, query: QueryParams) -> bool:
-        """Each provider has a place of its own for the key."""
+        """Whether the request has the key, wherever its provider puts it."""
         scheme, _, bearer = headers.get("authorization", "").partition(" ")
         shown = (
             bearer if scheme.lower() == "bearer" else "",
@@ -51,7 +51,7 @@ class AccessCheck:
 
 
 def _name(host: str) -> str:
-    """Without the port."""
+    """The host name without the port."""
     return host if host.endswith("]") else host.rpartition(":")[0] or host
 
 

@@ -1,11 +1,11 @@
-"""Prompt caches by each provider's own rule, so that usage is true to what was sent.
+"""Prompt caches with each provider's own rules, so that usage matches what was sent.
 
 Tokens are bytes / 4, rounded up. An entry lives five minutes after its last use.
 
 - Anthropic writes an entry at each block that carries `cache_control` and serves the longest such prefix that
   a later request repeats. Read, written and plain input are disjoint.
-- OpenAI serves any identical prefix from 1,024 tokens on, in steps of 128. (A `prompt_cache_key` steers
-  a request to the machine that may have it; it is taken as always found. Ids of items are not part of it.)
+- OpenAI serves any identical prefix of at least 1,024 tokens, in steps of 128. (A `prompt_cache_key` routes a
+  request to the machine that may have it; here it always does. Ids of items are not part of the prefix.)
 - Gemini serves any identical prefix.
 """
 
@@ -92,7 +92,7 @@ def tokens(size: int) -> int:
 
 
 def _common(one: bytes, other: bytes) -> int:
-    """Length of the common prefix, by bisection: comparing slices is quick even at megabytes."""
+    """Length of the common prefix, by bisection: comparing slices is fast even for megabytes."""
     low, high = 0, min(len(one), len(other))
     while low < high:
         middle = (low + high + 1) // 2

@@ -1,17 +1,17 @@
-"""Finding the turn in a request: what the user said last, and what has happened since.
+"""Finds the turn in a request: what the user said last, and what has happened since.
 
-The CLIs wrap and surround a prompt: reminders, environments and project documents come as blocks of their own
-or behind the prompt, older messages may ride in front of it as a transcript. The rules:
+The CLIs wrap a prompt: reminders, environments and project documents come as separate blocks or after the
+prompt, and older messages may come before it as a transcript. The rules:
 
-1. The turn's text is the last user text that is not *injected*. Injected: wholly made of tagged elements
+1. The turn's text is the last user text that is not *injected*. Injected: only tagged elements
    (`<system-reminder>…</system-reminder>`), a notice in brackets (`[Your previous response had …]`), or
    one of a few known openings (`# AGENTS.md instructions …`).
-2. Tagged elements at the end of that text are taken off.
-3. If it is a row of parts as Segue composes it, only the last one under `--- user ---` counts. Otherwise, if
-   a line of it reads `--- new message ---` (or a heading `# New message`), or is a lone closing tag
-   (`</conversation>`), only what follows the last such line does. The part before it is history.
+2. Tagged elements at the end of that text are removed.
+3. If it has parts as Segue composes them, only the last one under `--- user ---` counts. Otherwise, if a line
+   of it reads `--- new message ---` (or a heading `# New message`), or is a lone closing tag
+   (`</conversation>`), only what follows the last such line counts. The part before it is history.
 
-The model "knows" only what the request itself carries.
+The model "knows" only what the request itself contains.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _OPENINGS = ("# AGENTS.md instructions", "System: ")
 
 
 class CurrentTurn(Struct, frozen=True):
-    """The current turn: its text, the whole text that stood in, what came before, its tool calls so far."""
+    """The current turn: its text, the whole text around it, what came before, its tool calls so far."""
 
     text: str
     whole: str = ""
@@ -42,7 +42,7 @@ class CurrentTurn(Struct, frozen=True):
 
     @property
     def tools_done(self) -> int:
-        """Calls count as well as results, so that a client that loses results cannot make the model loop."""
+        """Calls count, too, so that a client that loses results cannot make the model loop."""
         return max(self.calls, len(self.results))
 
 
@@ -66,7 +66,7 @@ def _turn(items: tuple[Item, ...], index: int, text: str) -> CurrentTurn:
 
 
 def _own(text: str) -> str | None:
-    """The text without what was appended to it, or none if nothing of it is the user's."""
+    """The text without what was appended to it; None if nothing in it is the user's."""
     text = text.strip()
     while text and (match := _last_element(text)):
         text = text[: match.start()].rstrip()
@@ -86,7 +86,7 @@ def _last_element(text: str) -> re.Match[str] | None:
 
 
 def _split(text: str) -> tuple[str, str]:
-    """What the text carries from before, and the new message."""
+    """The earlier messages in the text, and the new message."""
     ends = [match.end() for match in _PART.finditer(text)]
     ends = ends or [match.end() for match in _BOUNDARY.finditer(text)]
     return (text[: ends[-1]], text[ends[-1] :].strip()) if ends else ("", text)

@@ -1,22 +1,22 @@
-"""The little language that says what the model shall do: `[[verb argument]]`, as many as wanted, in order.
+"""The directives that say what the model does: `[[verb argument]]`, any number of them, in order.
 
     [[say TEXT]]                     answer with this text
     [[think TEXT]]                   think this before what follows
-    [[tool NAME {JSON}]]             call this tool; go on with the next directive once its result is there
-    [[shell COMMAND]]                call whatever shell tool the request declares
+    [[tool NAME {JSON}]]             call this tool; continue with the next directive after its result
+    [[shell COMMAND]]                call the shell tool that the request declares
     [[read FILE]]  [[write FILE TEXT]]
     [[ask QUESTION | A | B]]         ask the user, by a tool if one is declared, else as text
     [[result]]                       say what the last tool of this turn returned
     [[recall PATTERN]]               say a regular expression's last match in the history before this turn
-    [[slow SECONDS [PIECES]]]        spread what follows over that time
-    [[huge BYTES]]  [[empty]]        an answer of that many bytes; an answer without anything in it
+    [[slow SECONDS [PIECES]]]        spread what follows over this time
+    [[huge BYTES]]  [[empty]]        an answer of this many bytes; an empty answer
     [[context-full [stream]]]        the provider's own "too long"; with `stream` as an event of a stream
     [[error STATUS [retry-after S] [times N]]]   refuse; with `times` only the first N requests of this turn
-    [[drop]]                         close the connection in mid-text
-    [[malformed [start]]]            a broken event in mid-text; with `start` nothing but garbage
+    [[drop]]                         close the connection in the middle of the text
+    [[malformed [start]]]            a broken event in the middle of the text; with `start` only garbage
     [[hang]]                         never answer
 
-An argument ends at the first `]]` that is not followed by another `]`; a tool's JSON may hold any brackets.
+An argument ends at the first `]]` that is not followed by another `]`. A tool's JSON can have any brackets.
 An unknown verb is answered with a text that says so.
 """
 
@@ -117,7 +117,7 @@ _ERROR = re.compile(r"(\d{3})(?:\s+retry-after\s+([\d.]+))?(?:\s+times\s+(\d+))?
 
 
 def parse(text: str) -> tuple[Directive, ...]:
-    """All directives of a text, in order; a badly written one becomes a `Say` that names it."""
+    """All directives of a text, in order. An invalid one becomes a `Say` that names it."""
     found: list[Directive] = []
     at = 0
     while opening := _OPENING.search(text, at):
@@ -130,7 +130,7 @@ def parse(text: str) -> tuple[Directive, ...]:
 
 
 def _past_json(text: str, opening: re.Match[str]) -> int:
-    """Where to look for the end: behind a tool's JSON, which may hold brackets of its own."""
+    """Where to search for the end: after a tool's JSON, which can contain brackets."""
     tool_input = _TOOL_INPUT.match(text, opening.end()) if opening[1] == "tool" else None
     if tool_input is None:
         return opening.end()
@@ -187,7 +187,7 @@ def _recall(argument: str) -> Recall:
 
 
 def _filler(size: int) -> str:
-    """A text of that many bytes that never repeats itself: some clients stop an answer that does."""
+    """A text of this many bytes without repetitions: some clients stop an answer that repeats itself."""
     lines = (hashlib.sha256(str(line).encode()).hexdigest() for line in range(size // 65 + 1))
     return "\n".join(lines)[:size]
 

@@ -1,4 +1,4 @@
-"""The log of requests: what the model was sent, in memory and as JSON lines. Never headers, never keys."""
+"""The log of requests that the model received, in memory and as JSON lines. Never headers, never keys."""
 
 import os
 import stat
@@ -44,8 +44,8 @@ class LoggedRequest(Struct, frozen=True, kw_only=True):
 
 
 class Log:
-    """With `kept`, only so many requests stay in memory, without their bodies; the file has everything, and
-    `heard` is called with everything. Nobody else may read the file."""
+    """With `kept`, only that many requests stay in memory, without their bodies; the file gets everything,
+    and so does `heard`. Only this user can read the file."""
 
     def __init__(
         self,
@@ -116,12 +116,12 @@ class Log:
 
 
 def appending(path: Path) -> IO[bytes]:
-    """The file to write at its end; it is for this user alone from now on."""
+    """Open the file for appending, and make it readable by this user only."""
     return open(_private(path, os.O_APPEND), "ab")
 
 
 def write_private(path: Path, text: str) -> None:
-    """What it holds is the text, and nobody else reads it: a key may be in it."""
+    """Write the file, readable by this user only: it may contain a key."""
     with open(_private(path, os.O_TRUNC), "w", encoding="utf-8") as file:
         file.write(text)
 
@@ -129,6 +129,8 @@ def write_private(path: Path, text: str) -> None:
 def _private(path: Path, how: int) -> int:
     opened = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | how, 0o600)
     found = os.fstat(opened)
-    if stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid():  # one that was there may be open to all
+    if (
+        stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid()
+    ):  # an existing file may be readable by all
         os.fchmod(opened, 0o600)
     return opened

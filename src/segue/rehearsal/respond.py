@@ -1,4 +1,4 @@
-"""Sending an action over HTTP: whole or streamed, slowly, broken, refused, or not at all."""
+"""Sends an action over HTTP: whole or streamed, slow, broken, refused, or not at all."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -15,7 +15,7 @@ _GARBAGE = b"data: this is not JSON\n\n"
 
 
 class Wire(Protocol):
-    """What a wire module offers."""
+    """The functions of a wire module."""
 
     def decode(self, body: dict[str, Any]) -> Ask: ...
     def payload(self, ask: Ask, reply: Reply, usage: Usage, mark: str) -> dict[str, Any]: ...
@@ -31,7 +31,7 @@ class DroppedError(Exception):
 async def perform(
     request: Request, wire: Wire, ask: Ask, action: Action, usage: Usage, mark: str
 ) -> Response:
-    """`mark` makes the ids of this answer its own."""
+    """The HTTP response for an action. `mark` makes the ids in it unique."""
     match action:
         case Fault(streamed=streamed) if not (streamed and ask.stream):
             refusal = wire.refuse(ask, action)
@@ -67,7 +67,7 @@ async def _paced(frames: list[Frame], reply: Reply) -> AsyncIterator[bytes]:
         if reply.ending != "whole" and allowed == 0:
             break
     if reply.ending == "dropped":
-        # what is in the socket must be on its way before the connection goes
+        # let the data in the socket be sent before the connection closes
         await asyncio.sleep(0.05)
         raise DroppedError
     if reply.ending == "malformed":

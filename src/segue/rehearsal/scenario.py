@@ -1,13 +1,13 @@
-"""A scenario: rules in a TOML or JSON file that say what to do, where the prompt itself cannot.
+"""A scenario: rules in a TOML or JSON file that say what to do, if the prompt itself cannot.
 
     [[rule]]
     text = "deploy"          # the turn's text contains this …
     pattern = "^run .*"      # … matches this regular expression …
     protocol = "anthropic"   # … comes over this wire …
-    nth = 2                  # … and it is the second time that all of this is so
+    nth = 2                  # … and it is the second time that all of this applies
     do = "[[shell make]] [[say deployed]]"
 
-Every condition is optional. The first rule that holds wins over directives in the prompt.
+Every condition is optional. The first rule that applies wins over directives in the prompt.
 """
 
 import hashlib
@@ -26,7 +26,7 @@ from segue.rehearsal.current_turn import CurrentTurn
 from segue.rehearsal.types import Ask, Protocol
 
 _STANDING = 1000
-"""How many turns are remembered by the rule they began under; older ones are long over."""
+"""For how many turns the rule is remembered that applied when they began; older turns have ended."""
 
 
 class Rule(Struct, frozen=True, forbid_unknown_fields=True):
@@ -49,7 +49,7 @@ class Scenario(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def load(path: Path) -> Scenario:
-    """Read a scenario; raises `ValueError` that names the file and the place of the mistake."""
+    """Read a scenario. Raises a `ValueError` that names the file and what is wrong in it."""
     try:
         raw = path.read_bytes()
         data = msgspec.json.decode(raw) if path.suffix == ".json" else tomllib.loads(raw.decode())
@@ -64,7 +64,7 @@ def load(path: Path) -> Scenario:
 
 
 def _check(number: int, rule: Rule) -> None:
-    """What the types cannot say."""
+    """Check what the types cannot."""
     try:
         re.compile(rule.pattern or "")
     except re.error as error:
@@ -74,7 +74,7 @@ def _check(number: int, rule: Rule) -> None:
 
 
 class Tally:
-    """How often each rule was met."""
+    """How often the conditions of each rule were met."""
 
     def __init__(self) -> None:
         self._met: Counter[int] = Counter()
@@ -83,13 +83,13 @@ class Tally:
         self._met.clear()
 
     def meet(self, rules: Sequence[int]) -> Mapping[int, int]:
-        """Once more, all of them; how often that makes."""
+        """Count these rules once more. Returns all counts."""
         self._met.update(rules)
         return self._met
 
 
 class Counting:
-    """Which rule holds for a turn; its later requests, after tools ran, stay with the rule it began under."""
+    """Finds the rule for a turn. Later requests of the turn, after tools ran, keep the rule it began with."""
 
     def __init__(self, scenario: Scenario, tally: Tally | None = None) -> None:
         self._rules = scenario.rule

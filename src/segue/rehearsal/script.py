@@ -1,8 +1,8 @@
-"""What the model does about a request: the scenario, the prompt's directives, recall, or a plain answer.
+"""How the model answers a request: by the scenario, the prompt's directives, recall, or a plain answer.
 
-A turn's directives are carried out one after another. Each answer goes up to the next tool call; how many
-calls the request shows since the turn's text says where to go on. So the script needs no memory of the
-conversation; all it counts is how often a turn was refused (`times N`) and how often a rule was met (`nth`).
+A turn's directives are carried out one after another. Each answer goes up to the next tool call. The number
+of calls in the request since the turn's text says where to continue, so the script needs no memory of the
+conversation. It only counts how often a turn was refused (`times N`) and how often a rule was met (`nth`).
 """
 
 from collections import Counter
@@ -86,7 +86,7 @@ def _move(directive: d.Directive, ask: Ask, turn: CurrentTurn) -> Move:
 
 
 def _group(moves: list[Move], done: int) -> list[Move]:
-    """The moves of this answer: those after the calls already made, up to and with the next call."""
+    """The moves of this answer: those after the calls already made, up to and including the next call."""
     group: list[Move] = []
     for move in moves:
         is_call = isinstance(move, Call)

@@ -84,7 +84,7 @@ async def _call(stage: ServerState, wire: Wire, request: Request) -> Response:
 
 
 async def _gemini(stage: ServerState, request: Request) -> Response:
-    """Gemini names the model and the way of answering in the path."""
+    """Gemini has the model and the kind of answer in the path."""
     body = await _body(request)
     if body is None:
         return _bad_body()
@@ -175,11 +175,11 @@ def _bad_body() -> Response:
 
 
 class LoopbackModel:
-    """The model in a background thread. `scenario` and `log` are files; `port` 0 takes a free one.
+    """The model in a background thread. `scenario` and `log` are files; `port` 0 chooses a free one.
 
-    Only who has `key` is answered; it is drawn for this run. `kept` bounds what stays in memory: so many
-    requests, without bodies. `heard` is called with each request. `clock` is what the prompt cache ages by.
-    Raises `ValueError` for a bad scenario and `OSError` for a port that cannot be had.
+    Only requests with `key` are answered; it is random for each run. `kept`: how many requests are kept in
+    memory, without bodies. `heard` is called with each request. `clock` is the clock of the prompt cache.
+    Raises `ValueError` for an invalid scenario and `OSError` for a port that is not available.
     """
 
     def __init__(
@@ -220,7 +220,7 @@ class LoopbackModel:
         return self
 
     def stop(self) -> None:
-        """Stop at once, also while clients hang."""
+        """Stop at once, even if clients are still connected."""
         self._server.should_exit = True
         self._server.force_exit = True
         self._thread.join(5)
@@ -239,7 +239,7 @@ class LoopbackModel:
 
 
 def _listen(port: int) -> socket.socket:
-    """Bound and listening from the start: a client that is early waits instead of being refused."""
+    """Bind and listen at once, so that an early client waits instead of being refused."""
     listener = socket.socket()
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:

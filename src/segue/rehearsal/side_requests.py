@@ -1,6 +1,7 @@
-"""Requests a CLI makes beside the conversation: titles, topics, probes, routing, summaries.
+"""Requests that a CLI makes besides the conversation: titles, topics, probes, routing, summaries.
 
-They are answered plausibly and never carry out directives, although they often quote a prompt that has some.
+They get a plausible answer. Their directives are never carried out, although they often quote a prompt that
+has some.
 """
 
 import re
@@ -36,7 +37,7 @@ class Side(Struct, frozen=True):
 
 
 def find_side(ask: Ask, turn: CurrentTurn) -> Side | None:
-    """The side request this is, or none if it belongs to the conversation."""
+    """The kind of side request and its answer; None if the request belongs to the conversation."""
     wording = turn.whole if ask.tools else f"{ask.system}\n{turn.whole}"
     if _SUMMARY.search(wording):
         return Side("summary", _summary(ask))
@@ -58,7 +59,7 @@ def _summary(ask: Ask) -> str:
 
 
 def sample(schema: dict[str, Any]) -> Any:
-    """The plainest value that fits a JSON schema."""
+    """The simplest value that matches a JSON schema."""
     if options := schema.get("enum"):
         return options[0]
     if "const" in schema:

@@ -1,9 +1,9 @@
-"""Sets the stage for a rehearsal: homes for the CLIs, a SEGUE_HOME whose accounts point at the model, and an
-environment in which no road leads to a real provider.
+"""Sets up a rehearsal: homes for the CLIs, a SEGUE_HOME whose accounts point at the model, and an environment
+without anything that leads to a real provider.
 
-The user's own configuration comes along. Its accounts keep their names, so that a script finds them, but
-their homes, addresses and keys are the rehearsal's. Its declared agents are the user's own commands, and run
-as they are declared. Its store stays outside.
+The user's own configuration is used. Its accounts keep their names, so that a script finds them, but their
+homes, addresses and keys are replaced. Its declared agents are the user's own commands, and run as they are
+declared. Its store is not used.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from segue.core.request import ModelAddress, Pointing
 from segue.rehearsal.log import write_private
 
 _TUNING = re.compile(r"(\w+_)?(MODEL|EFFORT|LOG|(MAX|DISABLE|DEBUG)_\w+|TIMEOUT_MS)")
-"""How the rest of a variable's name reads that is left in: it changes how a CLI works, not where it calls."""
+"""Names, after their prefix, of variables that are kept: they change how a CLI works, not what it calls."""
 _OURS = re.compile(r"SEGUE_(ACCOUNTS|STORE)(_\w+)?")
-"""Accounts by variable come along with the user's others; the store never does."""
+"""Removed: accounts from variables are already in the user's configuration, and the store is not used."""
 _ADDRESSES = ("_URL", "_BASE", "_ENDPOINT", "_HOST")
 _BELOW_V1 = ("OPENAI_", "MISTRAL_")
-"""Whose addresses have the version of the protocol at their end."""
+"""Providers whose addresses end with the version of the protocol."""
 
 
 def leads_away(name: str, variables: AgentVariables) -> bool:
-    """Whether a variable could make a CLI call somebody else than the model. All variables of the providers
-    do, because the next version may know one more."""
+    """Whether a variable could make a CLI call anything other than the model. This includes all variables of
+    the providers, because the next version may know new ones."""
     if variables.is_mark(name) or _OURS.fullmatch(name) or name.upper().endswith("_PROXY"):
         return True
     tuned = (name.removeprefix(begin) for begin in variables.tuned if name.startswith(begin))
@@ -39,13 +39,13 @@ def leads_away(name: str, variables: AgentVariables) -> bool:
 
 
 def harmless_env(env: Mapping[str, str], variables: AgentVariables) -> dict[str, str]:
-    """What neither leads away nor is a secret."""
+    """The variables that neither lead away nor are secrets."""
     away = {name for name in env if leads_away(name, variables) or looks_secret(name)}
     return {name: value for name, value in env.items() if name not in away}
 
 
 def turned_env(env: Mapping[str, str], model: ModelAddress, variables: AgentVariables) -> dict[str, str]:
-    """For an agent of the user's own: a provider's address is the model's, and every secret is its key."""
+    """The environment for a declared agent: addresses of providers become the model's, secrets its key."""
     kept = harmless_env(env, variables)
     for name in env.keys() - kept.keys():
         if looks_secret(name):
@@ -56,9 +56,9 @@ def turned_env(env: Mapping[str, str], model: ModelAddress, variables: AgentVari
 
 
 Rehearse = Callable[[ModelAddress, Path], Pointing | None]
-"""How an agent is pointed at a model in some home; None: nobody knows how."""
+"""How an agent is pointed at a model, in a home; None: this is not possible."""
 RETRIES = 2
-"""How often a CLI tries a failed request again: by themselves they go on for minutes."""
+"""How often a CLI retries a failed request; by default they retry for minutes."""
 
 _NAMED = frozenset({"accounts", "agents", "prices"})
 _LEFT_OUT = frozenset({"accounts", "store"})
@@ -66,18 +66,18 @@ _DIRECT = "127.0.0.1,localhost"
 
 
 def asks_model(rehearse: Rehearse) -> bool:
-    """Whether an agent can be rehearsed, and something is learnt by it."""
+    """Whether an agent can be rehearsed, and would ask the model."""
     pointing = rehearse(ModelAddress("http://127.0.0.1", ""), Path())
     return pointing is not None and pointing.asks_model
 
 
 class Staged(msgspec.Struct, frozen=True):
-    """The variables for everything together, and for each CLI alone."""
+    """The variables for all CLIs together, and for each of them."""
 
     env: dict[str, str]
     by_agent: dict[str, dict[str, str]]
     variables: AgentVariables
-    """Those of all agents: what must not come in from outside."""
+    """The variables of all agents, which must not come from the caller's environment."""
 
     def leads_away(self, name: str) -> bool:
         return leads_away(name, self.variables)
@@ -90,7 +90,7 @@ def stage(
     variables: AgentVariables,
     own: toml.Tables | None = None,
 ) -> Staged:
-    """Write the homes of the agents under ``place``; nothing of the user's is touched.
+    """Write the homes of the agents under ``place``. The user's own files are not touched.
 
     ``own``: the user's configuration. An agent in it that is not among ``agents`` is the user's own command.
     """
@@ -99,7 +99,7 @@ def stage(
 
 
 class _Setting(msgspec.Struct, frozen=True):
-    """The model, where everything is put, and who plays."""
+    """The model, the directory for the homes, and the agents."""
 
     model: ModelAddress
     place: Path
@@ -127,7 +127,7 @@ class _Setting(msgspec.Struct, frozen=True):
         return Staged({**merged, **direct, "SEGUE_HOME": str(segue)}, by_agent, self.variables)
 
     def _settled(self, agent: str, home: Path) -> Pointing | None:
-        """What an agent lives by in this home, with its files written; None for one of the user's own."""
+        """Write an agent's files in this home, and return its settings; None for a declared agent."""
         pointing = self.agents[agent](self.model, home) if agent in self.agents else None
         if pointing is None:
             return None
@@ -138,7 +138,7 @@ class _Setting(msgspec.Struct, frozen=True):
         return pointing
 
     def _accounts(self, theirs: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-        """The user's accounts: those that share a home outside share one here."""
+        """The user's accounts. Those that share a home share one here, too."""
         shared: dict[tuple[str, str], Path] = {}
         found: dict[str, dict[str, Any]] = {}
         for name, account in theirs.items():
@@ -158,12 +158,12 @@ class _Setting(msgspec.Struct, frozen=True):
 
 
 def on_stage(env: Mapping[str, str], staged: Staged) -> dict[str, str]:
-    """The caller's environment for a command of the rehearsal."""
+    """The environment for a command in the rehearsal."""
     return {name: value for name, value in env.items() if not staged.leads_away(name)} | staged.env
 
 
 def _account(agent: str, home: Path, env: dict[str, str]) -> dict[str, Any]:
-    """One of the agent's own name is what it uses unless told otherwise."""
+    """An account. One with the agent's own name is the agent's default."""
     return {"agent": agent, "home": str(home), "env": env}
 
 

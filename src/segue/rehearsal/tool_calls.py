@@ -1,4 +1,4 @@
-"""Generic wishes (`shell`, `read`, `write`, `ask`) shaped for whatever tools a request declares."""
+"""Turns generic directives (`shell`, `read`, `write`, `ask`) into calls of the declared tools."""
 
 import shlex
 from typing import Any
@@ -15,7 +15,7 @@ Wish = UseTool | Shell | Read | Write | AskUser
 
 
 def call_part(wish: Wish, tools: tuple[Tool, ...]) -> Part:
-    """The tool call that fulfils a wish, or a text that says that none can."""
+    """The tool call for a directive, or a text that says that there is no such tool."""
     match wish:
         case UseTool(name, arguments):
             return Call(_named(tools, (name,)) or Tool(name), arguments)

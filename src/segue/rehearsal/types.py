@@ -1,7 +1,7 @@
-"""The neutral words of the loopback model: what a request asks, and what is done about it.
+"""The provider-independent types of the loopback model: what a request asks, and how it is answered.
 
 A wire decodes a request body into an `Ask`; the script turns the ask into an `Action`; the wire encodes that.
-Everything in between knows nothing about any provider.
+Everything in between is independent of the provider.
 """
 
 from typing import Any, Literal
@@ -22,7 +22,7 @@ class Tool(Struct, frozen=True):
 
 
 class Item(Struct, frozen=True):
-    """One piece of the conversation, in the order the request carries it."""
+    """One piece of the conversation, in the order of the request."""
 
     kind: Literal["text", "call", "result"]
     role: Role
@@ -31,7 +31,7 @@ class Item(Struct, frozen=True):
 
 
 class Prompt(Struct, frozen=True):
-    """What a prompt cache sees, in its order. `marks`: segment index → how long the prefix up to it lives."""
+    """What a prompt cache sees, in order. `marks`: segment index → how long the prefix up to it is cached."""
 
     segments: tuple[bytes, ...]
     marks: dict[int, float] = {}
@@ -42,7 +42,7 @@ class Prompt(Struct, frozen=True):
 
 
 class Ask(Struct, frozen=True, kw_only=True):
-    """One request, understood."""
+    """One decoded request."""
 
     protocol: Protocol
     model: str
@@ -90,7 +90,7 @@ Part = Text | Thought | Call
 
 
 class Reply(Struct, frozen=True):
-    """An answer. `seconds` are spread over the text's pieces; `ending` says how the stream breaks."""
+    """An answer. `seconds` are spread over the text's pieces; `ending` says how the stream ends."""
 
     parts: tuple[Part, ...]
     seconds: float = 0.0
@@ -99,7 +99,7 @@ class Reply(Struct, frozen=True):
 
 
 class Fault(Struct, frozen=True):
-    """A refusal, worded by each wire. `streamed`: as an event of a stream that began well."""
+    """A refusal, in each wire's own words. `streamed`: as an event in a stream that began normally."""
 
     status: int
     context: bool = False
@@ -108,21 +108,21 @@ class Fault(Struct, frozen=True):
 
 
 class Hang(Struct, frozen=True):
-    """No answer at all until the client goes away."""
+    """No answer until the client disconnects."""
 
 
 Action = Reply | Fault | Hang
 
 
 class Frame(Struct, frozen=True):
-    """One piece of a streamed answer. A `beat` carries a piece of the text: the pauses fall before beats."""
+    """One piece of a streamed answer. A `beat` has a piece of the text; pauses are made before beats."""
 
     data: bytes
     beat: bool = False
 
 
 class Refusal(Struct, frozen=True):
-    """An HTTP error as a provider words it."""
+    """An HTTP error in a provider's own words."""
 
     status: int
     body: dict[str, Any]
@@ -130,6 +130,6 @@ class Refusal(Struct, frozen=True):
 
 
 def slices(text: str, pieces: int | None = None) -> list[str]:
-    """Cut a text into the pieces in which it is streamed."""
+    """Cut a text into the pieces that are streamed."""
     size = max(1, -(-len(text) // pieces)) if pieces else max(24, -(-len(text) // 64))
     return [text[at : at + size] for at in range(0, len(text), size)]

@@ -1,1 +1,1 @@
-"""Native sessions of all agents: found, read, searched, checked, repaired, kept and pruned."""
+"""Native sessions of all agents: find, read, search, check, repair, copy and prune them."""

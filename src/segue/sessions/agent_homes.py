@@ -1,4 +1,4 @@
-"""Where native sessions may lie on this machine: the homes of all agents and accounts."""
+"""Where native sessions can be on this machine: the homes of all agents and accounts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from segue.store.records import SessionRow
 
 
 class AgentHome(msgspec.Struct, frozen=True):
-    """One home of one agent. A home that no account names, but in which Segue ran, has none."""
+    """One home of one agent. ``account`` is None for a home that Segue used but no account names."""
 
     agent: str
     account: str | None
@@ -31,15 +31,15 @@ class AgentHome(msgspec.Struct, frozen=True):
 def agent_homes(
     env: Mapping[str, str], config: Config, home: Home, known: Iterable[SessionRow] = ()
 ) -> list[AgentHome]:
-    """Every home once: those of accounts, the agents' own, private ones of runners, and those of sessions
-    that the store knows on this host."""
+    """All homes, each once: those of accounts, the agents' default homes, the private homes of runners, and
+    the homes of sessions that the store knows on this host."""
     found: dict[tuple[str, str], AgentHome] = {}
     formats: dict[str, tuple[SessionFormat, SessionArchive] | None] = {}
     for agent, account, path in _named(env, config, home, known):
         key = (agent, os.path.realpath(path))
         if key in found or not path.is_dir():
             continue
-        if agent not in formats:  # a reader is imported only where there may be something to read
+        if agent not in formats:  # a reader is imported only if there may be something to read
             formats[agent] = _format(agent, config)
         known_format = formats[agent]
         if known_format is not None:
@@ -64,7 +64,7 @@ def _named(
 
 
 def _default_account(agent: str, config: Config) -> str | None:
-    """The account that has no home of its own lives in the agent's."""
+    """The account without its own home, which uses the agent's default home."""
     names = [n for n, account in config.accounts.items() if account.agent == agent and account.home is None]
     return names[0] if len(names) == 1 else None
 

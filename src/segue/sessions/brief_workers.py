@@ -1,8 +1,8 @@
-"""Briefs of many sessions. Thousands of files are shared among several processes: a brief is mostly copying
-and looking for bytes, and one core does not get faster at that.
+"""Briefs of many sessions. Thousands of files are divided among several processes, because making a brief is
+mostly copying and searching bytes, which keeps a core busy.
 
-``python -m segue.sessions.brief_workers AGENT [exact]`` is such a process: sessions in, briefs out, in the
-same order. What it cannot do, for whatever reason, is done here.
+``python -m segue.sessions.brief_workers AGENT [exact]`` is such a process: it reads sessions and writes their
+briefs, in the same order. If it fails for any reason, this process does the work.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from segue.config.schema import Config
 from segue.core.transcript import Brief, is_message
 
 WORTH = 500
-"""So many sessions are looked at in the time that another process takes to start."""
+"""About as many sessions as can be read in the time that another process takes to start."""
 MOST = 4
 EXACT, EXACT_IN_LONG_LIST = 4 * 1024 * 1024, 256 * 1024
 """All messages are counted in files below this size: in a list of up to ``LONG_LIST`` sessions, and in a
@@ -42,14 +42,14 @@ _briefs = msgspec.msgpack.Decoder(list[Brief])
 def briefs(
     agent: str, reader: SessionArchive, sessions: Sequence[StoredSession], *, exact: bool = False
 ) -> list[Brief]:
-    """One for each, in their order. ``exact``: with counts of messages instead of estimates."""
+    """One brief per session, in the same order. ``exact``: count messages instead of estimating them."""
     look = partial(_exact_brief, reader) if exact else reader.brief
-    hands = min(_cores(), MOST, len(sessions) // WORTH)
-    share = (len(sessions) - WORTH) // hands if hands > 1 else 0
+    processes = min(_cores(), MOST, len(sessions) // WORTH)
+    share = (len(sessions) - WORTH) // processes if processes > 1 else 0
     if share < 1 or agent not in registry.BUILT_IN or not sys.executable:
         return [look(each) for each in sessions]
-    ahead = len(sessions) - share * (hands - 1)
-    mine, others = sessions[:ahead], [sessions[at : at + share] for at in range(ahead, len(sessions), share)]
+    own = len(sessions) - share * (processes - 1)
+    mine, others = sessions[:own], [sessions[at : at + share] for at in range(own, len(sessions), share)]
     with ExitStack() as stack:
         try:
             helpers = [stack.enter_context(_helper(agent, theirs, exact)) for theirs in others]
@@ -57,7 +57,7 @@ def briefs(
             return [look(each) for each in sessions]
         found = [look(each) for each in mine]
         for helper, theirs in zip(helpers, others, strict=True):
-            found += _told(helper, len(theirs)) or [look(each) for each in theirs]
+            found += _result(helper, len(theirs)) or [look(each) for each in theirs]
     return found
 
 
@@ -83,11 +83,11 @@ def _exact_brief(reader: SessionArchive, stored: StoredSession) -> Brief:
 
 @contextmanager
 def _helper(agent: str, sessions: Sequence[StoredSession], exact: bool) -> Iterator[_Helper]:
-    """It reads from a file and writes to one, so that nobody waits for anybody in the middle."""
+    """A helper process. It reads from a file and writes to one, so that neither process blocks the other."""
     with TemporaryFile() as given, TemporaryFile() as out:
         given.write(msgspec.msgpack.encode([_wired(each) for each in sessions]))
         given.seek(0)
-        argv = [sys.executable, "-P", "-m", __name__, agent]  # -P: nothing from the directory we are in
+        argv = [sys.executable, "-P", "-m", __name__, agent]  # -P: import nothing from the current directory
         argv += ["exact"] if exact else []
         process = subprocess.Popen(argv, stdin=given, stdout=out, stderr=subprocess.DEVNULL)
         try:
@@ -97,7 +97,7 @@ def _helper(agent: str, sessions: Sequence[StoredSession], exact: bool) -> Itera
             process.wait()
 
 
-def _told(helper: _Helper, expected: int) -> list[Brief] | None:
+def _result(helper: _Helper, expected: int) -> list[Brief] | None:
     process, out = helper
     try:
         if process.wait(timeout=PATIENCE_S) != 0:
@@ -134,7 +134,7 @@ def _cores() -> int:
 
 def main() -> None:
     reader = registry.get(sys.argv[1], Config()).archive()
-    assert reader is not None, "only an agent with sessions is asked for"
+    assert reader is not None, "only agents with sessions have helpers"
     given = map(_unwired, _sessions.decode(sys.stdin.buffer.read()))
     look = partial(_exact_brief, reader) if "exact" in sys.argv[2:] else reader.brief
     sys.stdout.buffer.write(msgspec.msgpack.encode([look(each) for each in given]))

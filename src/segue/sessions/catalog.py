@@ -1,4 +1,4 @@
-"""All native sessions of this machine: found by name, with what Segue knows of each."""
+"""All native sessions of this machine: finding them by name, and what Segue knows about each."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ from segue.store.records import SessionRow
 from segue.store.store import Store
 
 LEAST = 4
-"""So many characters of an id are needed."""
+"""How many characters of an id must be given."""
 NOT_MADE = ("adopt", "fork")
-"""Rows for a session that was there before; whether we made it, the row says that was there first."""
+"""Rows of these kinds are for sessions that existed before; whether we made one is in its first row."""
 
 
 class KnownSessions(msgspec.Struct, frozen=True):
-    """What Segue knows of a session."""
+    """What Segue knows about a session."""
 
     conversation: str | None = None
     """The key of the conversation it belongs to."""
     pinned: bool = False
-    """A conversation's next turn would go on with it."""
+    """A conversation's next turn would continue it."""
     ours: bool = False
-    """A turn of ours made it."""
+    """A turn of Segue made it."""
     row: SessionRow | None = None
 
 
 class SessionCatalog:
-    """The sessions of one environment: where they lie, and whose they are."""
+    """The sessions of one environment: where they are, and which conversations they belong to."""
 
     def __init__(self, env: Mapping[str, str], store: Store, here: Path) -> None:
         self.env, self.store, self.here = env, store, here
@@ -52,21 +52,21 @@ class SessionCatalog:
         self._known = _known(store, rows, self.host)
 
     def all(self, *, exact: bool = False) -> list[Listed]:
-        """``exact``: for somebody who looks at how many messages each of them has."""
+        """All sessions, most recently used first. ``exact``: count their messages instead of estimating."""
         return list_sessions(self.places, self.home.briefs, exact=exact)
 
     def sessions(self, everywhere: bool, agents: Iterable[str] = ()) -> list[Listed]:
-        """Those of the directory, or of all directories; the last used first."""
+        """The sessions of the directory, or of all directories; most recently used first."""
         wanted = set(agents)
         found = [each for each in self.all() if not wanted or each.place.agent in wanted]
         return found if everywhere else list(in_directory(found, self.here))
 
     def exact(self, found: Sequence[Listed]) -> list[Listed]:
-        """The same, for somebody who looks at how many messages they have."""
+        """The same sessions, with their messages counted instead of estimated."""
         return count_exactly(found, self.home.briefs)
 
     def find(self, name: str) -> Listed:
-        """The session that is meant, or ``Misuse``."""
+        """The session with that name. Raises ``Misuse`` if there is none, or more than one."""
         return find_session(self.places, name)
 
     def newest(self) -> Listed:
@@ -78,7 +78,7 @@ class SessionCatalog:
 
     @cached_property
     def counted(self) -> dict[str, tuple[int, int]]:
-        """By path: how much of a session the search index has read, and how many messages were in that."""
+        """By path: how many bytes of a session the search index has read, and how many messages they have."""
         if not self.home.index.exists():
             return {}
         from segue.sessions.search.index import open_index
@@ -98,48 +98,48 @@ class SessionCatalog:
 
 
 def find_session(places: Sequence[AgentHome], name: str, account: str | None = None) -> Listed:
-    """The one session whose id begins so. ``AGENT:`` or ``AGENT/ACCOUNT:`` in front tells those apart that
-    begin alike. Else ``Misuse``."""
+    """The session whose id begins with ``name``, with ``AGENT:`` or ``AGENT/ACCOUNT:`` before it if several
+    do. Raises ``Misuse`` if there is none, or more than one."""
     who, colon, rest = name.partition(":")
     agent, slash, named = who.partition("/") if colon else ("", "", "")
     begin = (rest if colon else name).strip().lower()
     account = named if slash else account
     if len(begin) < LEAST:
-        raise Misuse(f'"{name}" is too short for a session\'s id; give {LEAST} characters or more of it')
+        raise Misuse(f'"{name}" is too short for a session\'s id; give at least {LEAST} characters')
     here = [place for place in places if agent in ("", place.agent) and account in (None, place.account)]
     found = [(place, stored) for place in here for stored in _beginning(place, begin)]
     whole = [each for each in found if each[1].id.lower() == begin]
     found = whole or found
     if not found:
-        raise Misuse(f'there is no session "{name}"; segue sessions ls --all shows those there are')
+        raise Misuse(f'there is no session "{name}"; segue sessions ls --all lists all sessions')
     names = {f"{place.agent}{_account(place)}:{stored.id}" for place, stored in found}
     if len(names) > 1:
-        raise Misuse(f'several sessions begin with "{name}": {", ".join(sorted(names)[:5])}')
+        raise Misuse(f'several sessions match "{name}"; choose one: {", ".join(sorted(names)[:5])}')
     place, stored = max(found, key=lambda each: each[1].changed_ns)
     return Listed(place, stored, place.archive.brief(stored))
 
 
 def newest_of(places: Iterable[AgentHome], here: Path, memory: Path | None = None) -> Listed:
-    """The session of a directory that was used last, as the CLIs' own ``--continue`` would take it."""
+    """The most recently used session of a directory, as the CLIs' own ``--continue`` would choose it."""
     for each in in_directory(list_sessions(places, memory), here):
         if not each.brief.empty:
             return each
-    raise Misuse(f"no agent has a session in {here}; segue sessions ls --all shows those elsewhere")
+    raise Misuse(f"no agent has a session in {here}; segue sessions ls --all lists those of all directories")
 
 
 def short_names(ids: Iterable[str], least: int = 8) -> dict[str, str]:
-    """For each id so much of it that no other one begins alike."""
+    """For each id, the shortest beginning (at least ``least``) that no other id shares."""
     ordered = sorted(set(ids))
     names = {}
     for at, each in enumerate(ordered):
-        beside = [ordered[n] for n in (at - 1, at + 1) if 0 <= n < len(ordered)]
-        shared = max((_shared(each, other) for other in beside), default=0)
+        neighbours = [ordered[n] for n in (at - 1, at + 1) if 0 <= n < len(ordered)]
+        shared = max((_shared(each, other) for other in neighbours), default=0)
         names[each] = each[: max(least, shared + 1)]
     return names
 
 
 def short_name(places: Iterable[AgentHome], session: str) -> str:
-    """So much of a session's id that no other one on this machine begins alike."""
+    """The shortest beginning of a session's id that no other session on this machine shares."""
     return short_names(
         [session, *(each.id for place in places for each in place.archive.stored(place.home))]
     )[session]
@@ -158,9 +158,10 @@ def _beginning(place: AgentHome, begin: str) -> list[StoredSession]:
 
 
 def _known(store: Store, rows: Iterable[SessionRow], host: Host) -> dict[tuple[str, str], KnownSessions]:
-    """Rows come newest first; where forks share a session, the one it came from counts.
+    """What is known about each session. Rows come newest first. If forks share a session, the row of the
+    original counts.
 
-    Of another host's rows only the pins do: homes may be shared.
+    Of other hosts' rows, only the pins count: homes may be shared.
     """
     pins = store.all_pins()
     keys = {each.conversation.id: each.conversation.key for each in store.conversations()}

@@ -1,8 +1,8 @@
 """Checks a session for what would make a resume fail, go wrong or cost too much.
 
-Each finding says what it means and what to do. ``error``: a resume fails, or the agent is sent something
-broken; ``warning``: it works, at a price or not for long. ``check`` is pure; ``facts_of`` gathers what it has
-to know beside what stands in the session.
+Each finding says what it means and what to do. ``error``: a resume would fail, or would send broken data to
+the model. ``warning``: it works, but costs more, or will not work for long. ``check`` is pure; ``facts_of``
+gathers what it needs besides the session's entries.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     means: str = ""
     do: str = ""
     where: tuple[str, ...] = ()
-    """The ids of some of the entries that are concerned."""
+    """The ids of some of the affected entries."""
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a session beside what stands in it."""
+    """What is known about a session besides its entries."""
 
     id: str
     name: str
-    """So much of the id that no other session begins alike."""
+    """The shortest beginning of the id that no other session shares."""
     agent: str
     label: str
     brief: Brief
@@ -58,15 +58,15 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """Segue has a copy of it."""
     end: str | None
     left_at: str | None
-    """Where we left it, if a conversation has it pinned."""
+    """Where Segue left it, if a conversation has it pinned."""
     conversation: str | None
     tried: tuple[str, ...]
-    """The versions of the CLI that Segue was tried with; none: any will do."""
+    """The versions of the CLI that Segue was tested with; empty: any version is fine."""
     now_ms: int
 
 
 class Seen:
-    """What a walk through all entries comes to."""
+    """What was found in the entries of a session."""
 
     def __init__(self) -> None:
         self.damaged: list[str] = []
@@ -101,7 +101,7 @@ class Seen:
             self._link(entry)
 
     def _link(self, entry: Entry) -> None:
-        """A chain is broken where something follows what is not there."""
+        """Note the entry; the chain is broken if its parent is missing."""
         if entry.native in self._known:
             return
         if entry.parent is not None and entry.parent not in self._known and not entry.side:
@@ -110,7 +110,7 @@ class Seen:
 
 
 def check(facts: Facts, seen: Seen) -> list[Finding]:
-    """All checks, in the order in which they matter; those that passed as well."""
+    """All checks, most important first, including those that passed."""
     return [
         _parsable(seen, facts),
         _chain(seen, facts),
@@ -127,7 +127,7 @@ def check(facts: Facts, seen: Seen) -> list[Finding]:
 
 
 def _repair(facts: Facts) -> str:
-    return f"segue sessions repair {facts.name} writes a sound copy"
+    return f"write a repaired copy with segue sessions repair {facts.name}"
 
 
 def _finding(name: str, places: list[str], means: str, do: str, level: Level = "error") -> Finding:
@@ -138,15 +138,15 @@ def _finding(name: str, places: list[str], means: str, do: str, level: Level = "
 
 def _parsable(seen: Seen, facts: Facts) -> Finding:
     if facts.brief.empty:
-        do = "nothing can be gone on with; segue sessions prune --all-sessions deletes it"
-        return Finding(check="parsable", level="error", means="nobody said anything in it", do=do)
+        do = "there is nothing to continue; delete it with segue sessions prune --all-sessions"
+        return Finding(check="parsable", level="error", means="it has no messages", do=do)
     if facts.brief.trouble and not seen.damaged:
         return Finding(check="parsable", level="error", means=facts.brief.trouble, do=_repair(facts))
     lines = _count(len(seen.damaged), "record")
     return _finding(
         "parsable",
         seen.damaged,
-        f"{lines} cannot be read: most agents forget what was in there, some refuse the session",
+        f"{lines} cannot be read: most agents skip unreadable records, some refuse the session",
         _repair(facts),
     )
 
@@ -155,20 +155,20 @@ def _chain(seen: Seen, facts: Facts) -> Finding:
     return _finding(
         "chain",
         seen.broken,
-        f"{_count(len(seen.broken), 'link')} to what is not there: some versions forget all before it",
+        f"{_count(len(seen.broken), 'link')} to a missing entry: some versions ignore everything before it",
         _repair(facts),
     )
 
 
 def _calls(seen: Seen, facts: Facts) -> Finding:
-    lost = [*seen.open.values(), *seen.stray]
+    unmatched = [*seen.open.values(), *seen.stray]
     parts = []
     if seen.open:
         parts.append(f"{_count(len(seen.open), 'tool call')} without a result")
     if seen.stray:
         parts.append(f"{_count(len(seen.stray), 'result')} without a call")
-    means = f"{' and '.join(parts)}: providers refuse such a history, or the agent alters it"
-    return _finding("tool calls", lost, means, _repair(facts))
+    means = f"{' and '.join(parts)}: providers refuse such a history, or the agent changes it"
+    return _finding("tool calls", unmatched, means, _repair(facts))
 
 
 def _empty(seen: Seen, facts: Facts) -> Finding:
@@ -184,7 +184,7 @@ def _images(seen: Seen, facts: Facts) -> Finding:
     return _finding(
         "images",
         seen.images,
-        f"{_count(len(seen.images), 'image')} of over {IMAGE_BYTES >> 20} MB: every request is refused",
+        f"{_count(len(seen.images), 'image')} over {IMAGE_BYTES >> 20} MB: every request is refused",
         _repair(facts),
     )
 
@@ -193,15 +193,15 @@ def _directory(facts: Facts) -> Finding:
     if facts.directory_there:
         return Finding(check="directory", level="ok")
     if facts.brief.cwd is None:
-        means = "it does not say where it was begun"
+        means = "it does not say which directory it was started in"
         do = f"name a directory: segue sessions continue {facts.name} --cwd D"
         return Finding(check="directory", level="warning", means=means, do=do)
-    means = f"{facts.brief.cwd}, where it was begun, is gone"
+    means = f"{facts.brief.cwd}, where it was started, no longer exists"
     if facts.anywhere:
-        do = f"segue sessions continue {facts.name} --cwd D goes on with it in another directory"
+        do = f"continue it in another directory: segue sessions continue {facts.name} --cwd D"
         return Finding(check="directory", level="warning", means=means, do=do)
-    do = f"make the directory again, or go on as text: segue sessions continue {facts.name} --cwd D"
-    means = f"{means}, and {facts.label} resumes it nowhere else"
+    do = f"create the directory again, or continue as text: segue sessions continue {facts.name} --cwd D"
+    means = f"{means}, and {facts.label} resumes it only there"
     return Finding(check="directory", level="error", means=means, do=do)
 
 
@@ -214,7 +214,7 @@ def _size(facts: Facts) -> Finding:
     do = (
         f"segue sessions repair {name} --trim drops tool output and images and keeps the dialogue;"
         f" repair {name} --since EVENT begins at a later point;"
-        " or go on with a recap: segue run KEY --fresh-session"
+        " or continue with a recap: segue run KEY --fresh-session"
     )
     return Finding(check="size", level="error", means=means, do=do)
 
@@ -224,7 +224,7 @@ def _context(facts: Facts) -> Finding:
     if share is None or (share < FULL and not facts.load.compacts):
         return Finding(check="context", level="ok")
     then = "compacts at once: what was said becomes a summary" if facts.load.compacts else "may refuse it"
-    do = f"segue sessions repair {facts.name} --trim, or start anew with what matters"
+    do = f"segue sessions repair {facts.name} --trim, or start a new session with what matters"
     means = f"{share:.0%} of the window would be full; {facts.label} {then}"
     return Finding(check="context", level="warning", means=means, do=do)
 
@@ -234,7 +234,7 @@ def _expiry(facts: Facts) -> Finding:
         return Finding(check="expiry", level="ok")
     days = max(0, (facts.expires_ms - facts.now_ms) // DAY_MS)
     when = "at its next start" if days == 0 else f"in {_count(days, 'day')}"
-    do = f"go on with it, or keep it: segue sessions continue {facts.name}"
+    do = f"continue it, which also keeps a copy: segue sessions continue {facts.name}"
     means = f"{facts.label} deletes it {when}, and Segue has no copy"
     return Finding(check="expiry", level="warning", means=means, do=do)
 
@@ -243,8 +243,8 @@ def _grown(facts: Facts) -> Finding:
     if facts.left_at is None or facts.end is None or facts.left_at == facts.end:
         return Finding(check="grown", level="ok")
     key = facts.conversation
-    means = f"somebody went on with it since {key} left it: its next turn would branch before that"
-    do = f"take that in: segue run {key} TEXT --adopt {facts.name}"
+    means = f"it was continued outside of {key}: the next turn of {key} would branch before that"
+    do = f"include those messages: segue run {key} TEXT --adopt {facts.name}"
     return Finding(check="grown", level="warning", means=means, do=do)
 
 
@@ -252,12 +252,12 @@ def _version(facts: Facts) -> Finding:
     written = facts.brief.version
     if not facts.tried or written is None or _between(written, facts.tried):
         return Finding(check="version", level="ok")
-    means = f"written by {facts.label} {written}, a version that Segue was not tried with"
+    means = f"written by {facts.label} {written}, a version that Segue was not tested with"
     return Finding(check="version", level="warning", means=means, do="nothing: every resume is verified")
 
 
 def _between(version: str, tried: tuple[str, ...]) -> bool:
-    """Whether it lies between the oldest and the newest version that Segue was tried with."""
+    """Whether it is between the oldest and the newest version that Segue was tested with."""
     numbers = sorted(map(_numbers, tried))
     return numbers[0] <= _numbers(version) <= numbers[-1]
 
@@ -271,27 +271,27 @@ def _count(number: int, thing: str) -> str:
     return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"
 
 
-def facts_of(shelf: SessionCatalog, found: Listed) -> Facts:
+def facts_of(catalog: SessionCatalog, found: Listed) -> Facts:
     place, brief = found.place, found.brief
-    agent = registry.get(place.agent, shelf.config)
-    known = shelf.known(place.agent, found.id)
-    pin = _pin(shelf, known)
+    agent = registry.get(place.agent, catalog.config)
+    known = catalog.known(place.agent, found.id)
+    pin = _pin(catalog, known)
     cwd = Path(brief.cwd) if brief.cwd else None
-    resumable = place.format.find(place.home, found.id, cwd or shelf.here) if pin is not None else None
+    resumable = place.format.find(place.home, found.id, cwd or catalog.here) if pin is not None else None
     window = known.row.context.window if known.row is not None else None
     return Facts(
         id=found.id,
-        name=short_name(shelf.places, found.id),
+        name=short_name(catalog.places, found.id),
         agent=place.agent,
         label=agent.facts.label,
         brief=brief,
         size=found.stored.size,
-        max_bytes=shelf.config.continuity.max_session_mb * 1024 * 1024,
+        max_bytes=catalog.config.continuity.max_session_mb * 1024 * 1024,
         directory_there=cwd is not None and cwd.is_dir(),
-        anywhere=_anywhere(shelf, agent),
+        anywhere=_anywhere(catalog, agent),
         load=context_load(brief, place.archive.window_rules, window),
         expires_ms=place.archive.expires_ms(found.stored, brief),
-        kept=shelf.is_kept(place.agent, found.id),
+        kept=catalog.is_kept(place.agent, found.id),
         end=place.format.end(resumable) if resumable is not None else None,
         left_at=pin.end if pin is not None else None,
         conversation=known.conversation,
@@ -301,7 +301,7 @@ def facts_of(shelf: SessionCatalog, found: Listed) -> Facts:
 
 
 def torn(reader: SessionArchive, stored: StoredSession) -> tuple[Entry, ...]:
-    """A last record that was never finished: what is still written is left out when a session is read."""
+    """The last record, if it is incomplete. Reading a session leaves it out: more of it may follow."""
     last = next(iter(reader.back(stored)), None)
     damaged = last is not None and bool(last.entries) and last.entries[0].kind == "damaged"
     if last is None or not damaged or not stored.appends:
@@ -310,19 +310,19 @@ def torn(reader: SessionArchive, stored: StoredSession) -> tuple[Entry, ...]:
     return () if whole else tuple(last.entries)
 
 
-def _anywhere(shelf: SessionCatalog, agent: Agent) -> bool:
-    """Whether the CLI that is installed here minds the directory; if none is, nobody minds."""
-    command = shelf.config.commands.get(agent.facts.name)
+def _anywhere(catalog: SessionCatalog, agent: Agent) -> bool:
+    """Whether the installed CLI resumes its sessions in any directory; True if it is not installed."""
+    command = catalog.config.commands.get(agent.facts.name)
     try:
-        runtime = probe.probe(agent, env=shelf.env, configured=command, cache=shelf.home.probes)
+        runtime = probe.probe(agent, env=catalog.env, configured=command, cache=catalog.home.probes)
     except SegueError:
         return True
     return runtime.capabilities.cwd_scope == "any"
 
 
-def _pin(shelf: SessionCatalog, known: KnownSessions) -> Pin | None:
+def _pin(catalog: SessionCatalog, known: KnownSessions) -> Pin | None:
     if not known.pinned or known.row is None or known.conversation is None:
         return None
-    conversation = shelf.store.conversation(known.conversation)
-    pins = shelf.store.pins(conversation.id) if conversation is not None else []
+    conversation = catalog.store.conversation(known.conversation)
+    pins = catalog.store.pins(conversation.id) if conversation is not None else []
     return next((pin for pin in pins if pin.session == known.row.id), None)

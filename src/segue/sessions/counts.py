@@ -1,4 +1,4 @@
-"""What a resume of a session would bring back, and what not; and how full the model's window would be."""
+"""What a resume of a session would restore and what not, and how full the model's window would be."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from segue.core.transcript import Brief, Entry, is_message
 
 
 class Tally(msgspec.Struct, frozen=True, kw_only=True):
-    """Counts of a session, or of the part of it that was looked at."""
+    """Counts of a session, or of the part of it that was read."""
 
     messages: int = 0
     calls: int = 0
@@ -20,14 +20,14 @@ class Tally(msgspec.Struct, frozen=True, kw_only=True):
     boundaries: int = 0
     damaged: int = 0
     restored: dict[str, int] = {}
-    """Other things that come back, by their label."""
+    """Other entries that a resume restores, by their label."""
     left: dict[str, int] = {}
-    """What does not come back."""
+    """Other entries that it does not restore."""
     whole: bool = True
 
 
 class Load(msgspec.Struct, frozen=True, kw_only=True):
-    """What a resume would load, against the window; None where the session does not tell."""
+    """What a resume would load, and the window. What the session does not say is None."""
 
     tokens: int | None
     reserved: int
@@ -65,7 +65,7 @@ def tally_of(entries: Iterable[Entry], whole: bool = True) -> Tally:
 
 
 def context_load(brief: Brief, rules: WindowRules, window: int | None = None) -> Load:
-    """The last request's input and what came after it, plus what is kept free for the answer."""
+    """What a resume would load: the last request's input and what came after it."""
     window = brief.window or window or rules.window
     tokens = brief.context + brief.after if brief.context is not None else None
     compacts = None

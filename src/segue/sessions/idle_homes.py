@@ -1,4 +1,4 @@
-"""Private homes of runners that are gone: found, kept from others, deleted."""
+"""Private homes of runners that no longer exist: find, lock and delete them."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from segue.system import clock
 
 
 class IdleHome(msgspec.Struct, frozen=True):
-    """A private home whose runner is gone, and when it was used last."""
+    """A private home without a runner, and when it was last used."""
 
     home: Path
     used_ms: float
 
 
 def idle_homes(runners: Path, days: float, keep: Iterable[str]) -> list[IdleHome]:
-    """Private homes whose runner is gone, without a session that is wanted, and not used for so long."""
+    """Private homes without a runner and without any of the paths in ``keep``, not used for ``days``."""
     real = [os.path.realpath(path) for path in keep]
     found = []
     for home in sorted(runners.glob("*/*")):
@@ -38,13 +38,13 @@ def idle_homes(runners: Path, days: float, keep: Iterable[str]) -> list[IdleHome
 
 
 def _holds(home: Path, real: Iterable[str]) -> bool:
-    """Whether one of these is the home, or lies in it."""
+    """Whether one of these paths is the home, or is inside it."""
     root = os.path.realpath(home)
     return any(path == root or path.startswith(f"{root}{os.sep}") for path in real)
 
 
 def _used_ms(home: Path) -> float:
-    """When something in it was written last. What cannot be looked at may be in use."""
+    """When something in it was last written. If that cannot be read, it may be in use."""
     try:
         newest = home.lstat().st_mtime
     except OSError:
@@ -61,7 +61,7 @@ def _logs(home: Path) -> Iterator[Path]:
 
 
 def _lock(home: Path) -> int | None:
-    """Its lock, open, if nobody else has it. The file stays: another runner may hold it open."""
+    """Its lock, if no other process has it. The file stays: another runner may have it open."""
     try:
         lock = os.open(home.with_name(f"{home.name}.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError:
@@ -82,7 +82,7 @@ def _free(home: Path) -> bool:
 
 
 def claim_home(idle: IdleHome, held: ExitStack) -> bool:
-    """Keep others out of a home, unless it was used since it was looked at."""
+    """Lock a home. False if another process has it, or if it was used since it was examined."""
     lock = _lock(idle.home)
     if lock is None:
         return False
@@ -91,7 +91,7 @@ def claim_home(idle: IdleHome, held: ExitStack) -> bool:
 
 
 def remove_home(places: Iterable[AgentHome], store: Store, home: Path) -> bool:
-    """While its lock is ours. Not if a pin has come to point there, nor while any session is left in it."""
+    """Delete a home that we have locked. Not if a pin points there by now, or if a session remains in it."""
     if _holds(home, map(os.path.realpath, store.pinned_homes())):
         return False
     for place in places:

@@ -1,7 +1,7 @@
-"""All native sessions at a glance, from every home.
+"""Lists the native sessions of all homes.
 
-What a session's file tells is remembered beside the store and read again only when the file has changed: the
-second list of thousands of sessions costs little more than asking the file system for their sizes.
+The brief of each session is cached beside the store and read again only when the file has changed. Listing
+thousands of sessions a second time costs little more than asking the file system for their sizes.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from segue.sessions.brief_workers import EXACT, EXACT_IN_LONG_LIST, LONG_LIST, b
 from segue.system.files import write_whole
 
 FORM = f"{__version__}/1"
-"""Briefs that another version has remembered are not trusted."""
+"""Briefs cached by another version are not used."""
 
 
 class Listed(msgspec.Struct, frozen=True, gc=False):
-    """One session: where it lies, and what it tells of itself."""
+    """One session: where it is, and its brief."""
 
     place: AgentHome
     stored: StoredSession
@@ -53,7 +53,7 @@ class _Memory(msgspec.Struct, frozen=True):
     form: str
     rows: list[_Row]
     stamp: str = ""
-    """The state of what the home tells of its sessions beside their files."""
+    """The state of what the home stores about its sessions outside of their files."""
 
 
 _decoder = msgspec.msgpack.Decoder(_Memory)
@@ -62,23 +62,23 @@ _decoder = msgspec.msgpack.Decoder(_Memory)
 def list_sessions(
     places: Iterable[AgentHome], memory: Path | None = None, *, exact: bool = False
 ) -> list[Listed]:
-    """All sessions, the last used first. ``memory``: the directory in which briefs are remembered.
+    """All sessions, most recently used first. ``memory``: the directory of the cached briefs.
 
-    ``exact``: messages are counted in all that are not known yet; worth it where all of them are shown.
+    ``exact``: count the messages of sessions that are not cached yet. Worth it if all of them are shown.
     """
     found: dict[tuple[str, str | None, str], Listed] = {}
     for each in (each for place in places for each in _in_place(place, memory, exact)):
         key = (each.place.agent, each.place.account, each.id)
         if key not in found or found[key].stored.changed_ns < each.stored.changed_ns:
-            found[key] = each  # runners carry a session from one private home to the next
+            found[key] = each  # runners copy a session from one private home to the next
     return sorted(found.values(), key=lambda each: each.last_used_ms, reverse=True)
 
 
 def count_exactly(sessions: Sequence[Listed], memory: Path | None = None) -> list[Listed]:
-    """The same sessions, with counts of messages instead of estimates if a file is not too large.
+    """The same sessions, with messages counted instead of estimated if a session is not too large.
 
-    Counting takes several times as long as the list itself, so it is done only for the sessions that are
-    shown, and remembered. In a long list, only small files are counted.
+    Counting would make a list of thousands several times slower, so only the sessions that are shown are
+    counted, and the result is cached. In a long list, only small files are counted.
     """
     below = EXACT if len(sessions) <= LONG_LIST else EXACT_IN_LONG_LIST
     exact = {
@@ -104,7 +104,7 @@ def _remember_counts(exact: Sequence[Listed], memory: Path) -> None:
 
 
 def in_directory(sessions: Iterable[Listed], here: Path) -> Iterator[Listed]:
-    """Those that were begun in a directory: by its identity, or by its path where it is gone."""
+    """The sessions started in a directory, compared by identity; by path if theirs no longer exists."""
     wanted, path = _identity(str(here)), os.path.realpath(here)
     same: dict[str | None, bool] = {None: False}
     for each in sessions:
@@ -161,6 +161,6 @@ def _remembered(file: Path, stamp: str) -> Sequence[_Row]:
 
 
 def _remember(file: Path, rows: list[_Row], stamp: str) -> None:
-    """To forget is no harm: what cannot be written is read anew the next time."""
+    """Write the cache. Errors are ignored: what is not cached is read again next time."""
     with suppress(OSError, UnicodeEncodeError):
         write_whole(file, msgspec.msgpack.encode(_Memory(FORM, rows, stamp)), durable=False)

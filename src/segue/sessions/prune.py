@@ -1,7 +1,7 @@
-"""Prunes sessions: which of them nobody needs any more, and deletes those, each under its lease.
+"""Prunes sessions: finds those that are no longer needed and deletes them, each under its lease.
 
-By itself only what Segue made and no conversation would go on with. Never a session that is pinned, running
-or named by somebody. Homes of runners that are gone are deleted with them.
+By default, only sessions that Segue made and no conversation would continue. Never a session that is pinned,
+running or named by the user. Homes of runners that no longer exist are deleted, too.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from segue.system import clock
 
 DAY_MS = 24 * 3_600_000
 QUIET_MS = 120_000
-"""A session that was written to within this time may be running."""
+"""A session that was written to this recently may be running."""
 
 
 class Candidate(msgspec.Struct, frozen=True, kw_only=True):
-    """A session, with all that decides whether it may go."""
+    """A session, with everything that decides whether it can be deleted."""
 
     agent: str
     id: str
@@ -42,35 +42,35 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     known: KnownSessions
     running: bool = False
     here: bool = True
-    """It belongs to the project that is pruned."""
+    """It belongs to the project whose sessions are pruned."""
 
 
 class Rules(msgspec.Struct, frozen=True, kw_only=True):
-    """``days`` None: whatever its age. ``larger`` in bytes."""
+    """Which sessions to delete. ``days`` None: of any age. ``larger``: in bytes."""
 
     days: float | None = 7
     larger: int | None = None
     agents: tuple[str, ...] = ()
     keep_last: int = 0
-    """So many of each conversation stay, the newest."""
+    """How many sessions of each conversation stay, the newest ones."""
     all_sessions: bool = False
-    """Also those that Segue did not make."""
+    """Also sessions that Segue did not make."""
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     candidate: Candidate
     why: str
-    """Why it may go, or why it stays."""
+    """Why it can be deleted, or why it stays."""
     goes: bool
 
 
 def judge(candidates: Sequence[Candidate], rules: Rules, now_ms: int) -> list[Verdict]:
-    """Each session that the rules speak of, the one that was used last first."""
+    """A verdict for each session that the rules apply to, most recently used first."""
     kept = _newest(candidates, rules.keep_last)
     ordered = sorted(candidates, key=lambda each: each.last_used_ms, reverse=True)
     verdicts = []
     for each in ordered:
-        if not _spoken_of(each, rules):
+        if not _applies(each, rules):
             continue
         stays = _stays(each, rules, now_ms) or ("one of the newest" if _key(each) in kept else "")
         why = stays or f"not used for {_days(each, now_ms)}, {_whose(each)}"
@@ -79,28 +79,27 @@ def judge(candidates: Sequence[Candidate], rules: Rules, now_ms: int) -> list[Ve
 
 
 def is_named(brief: Brief, entries: Iterable[Entry]) -> bool:
-    """Whether somebody gave a session a name, anywhere in it. A title that the agent is known to have made up
-    is none."""
+    """Whether the user gave the session a name, anywhere in it. A title by the agent does not count."""
     if brief.title_by == "user":
         return True
-    made_up = (brief.title or "").strip() if brief.title_by == "agent" else ""
+    by_agent = (brief.title or "").strip() if brief.title_by == "agent" else ""
     titles = (entry.text.strip() for entry in entries if entry.kind == "state" and entry.label == "title")
-    return any(title and title != made_up for title in titles)
+    return any(title and title != by_agent for title in titles)
 
 
-def _spoken_of(each: Candidate, rules: Rules) -> bool:
+def _applies(each: Candidate, rules: Rules) -> bool:
     wanted = each.here and (not rules.agents or each.agent in rules.agents)
     return wanted and (each.known.ours or rules.all_sessions)
 
 
 def _stays(each: Candidate, rules: Rules, now_ms: int) -> str:
-    """Why a session must stay, or nothing."""
+    """Why a session must stay; empty if it can be deleted."""
     if each.known.pinned:
         return f"pinned by {each.known.conversation}"
     if each.running:
         return "running"
     if each.brief.title_by == "user":
-        return "somebody gave it a name"
+        return "named by the user"
     if rules.days is not None and now_ms - each.last_used_ms < rules.days * DAY_MS:
         return f"used {_days(each, now_ms)} ago"
     if rules.larger is not None and each.size <= rules.larger:
@@ -131,11 +130,11 @@ def _days(each: Candidate, now_ms: int) -> str:
 def _whose(each: Candidate) -> str:
     if not each.known.ours:
         return "not made by Segue"
-    return f"was of {each.known.conversation}" if each.known.conversation else "of no conversation"
+    return f"belonged to {each.known.conversation}" if each.known.conversation else "in no conversation"
 
 
 class Prunable(msgspec.Struct, frozen=True):
-    """A session that the rules speak of, and what they say."""
+    """A session that the rules apply to, and the verdict."""
 
     session: Listed
     verdict: Verdict
@@ -144,14 +143,14 @@ class Prunable(msgspec.Struct, frozen=True):
 class Pruned(msgspec.Struct, frozen=True, kw_only=True):
     deleted: tuple[Prunable, ...]
     kept: tuple[tuple[Prunable, str], ...]
-    """What turned out to be needed when it was looked at once more, and why."""
+    """Sessions that turned out to be needed when they were examined a second time, and why."""
     failed: tuple[tuple[Prunable, str], ...]
     homes: tuple[Path, ...]
     freed: int
 
 
 def prunable(catalog: SessionCatalog, store: Store, rules: Rules, project: Path | None) -> list[Prunable]:
-    """What the rules speak of, of all directories or of one."""
+    """The sessions that the rules apply to, of all directories or of one."""
     now = clock.now_ms()
     every = catalog.all()
     here = {id(each) for each in (every if project is None else in_directory(every, project))}
@@ -175,7 +174,7 @@ def prunable(catalog: SessionCatalog, store: Store, rules: Rules, project: Path 
 
 
 def wanted(catalog: SessionCatalog, store: Store, chosen: Iterable[Prunable]) -> list[str]:
-    """What no home may be deleted with: where pins point to, and every session and copy that is to stay."""
+    """Paths that must not be deleted with a home: where pins point, and every session and copy that stays."""
     going = {each.session.stored.file for each in chosen}
     found = store.pinned_homes()
     for place in catalog.places:
@@ -188,9 +187,9 @@ def wanted(catalog: SessionCatalog, store: Store, chosen: Iterable[Prunable]) ->
 async def prune(
     catalog: SessionCatalog, store: Store, chosen: Sequence[Prunable], homes: Sequence[IdleHome], locks: Path
 ) -> Pruned:
-    """Delete them one by one; what cannot be deleted is told, and stops nobody.
+    """Delete the sessions one by one. Those that cannot be deleted are reported, and do not stop the others.
 
-    The homes are locked before and until they go: no runner takes one up meanwhile.
+    The homes stay locked until they are deleted, so that no runner starts to use one meanwhile.
     """
     deleted, kept, failed = [], [], []
     with ExitStack() as held:
@@ -212,7 +211,10 @@ async def prune(
 
 
 def _delete(catalog: SessionCatalog, store: Store, each: Listed) -> str | None:
-    """Not if it was gone on with since it was looked at; nor if it is needed after all: why, then."""
+    """Delete a session, unless it is needed after all; returns the reason then.
+
+    Raises ``SegueError`` if it was used since it was examined.
+    """
     place = each.place
     seen = place.find(each.id)
     if seen is None:
@@ -220,7 +222,7 @@ def _delete(catalog: SessionCatalog, store: Store, each: Listed) -> str | None:
     why = _needed(store, each, seen)
     if why is not None:
         return why
-    now = place.find(each.id)  # to read all of it has taken its time
+    now = place.find(each.id)  # reading all of it took time
     if now is None:
         return None
     if (now.path, now.changed_ns) != (each.stored.path, each.stored.changed_ns):
@@ -232,10 +234,10 @@ def _delete(catalog: SessionCatalog, store: Store, each: Listed) -> str | None:
 
 
 def _needed(store: Store, each: Listed, seen: StoredSession) -> str | None:
-    """By the store and by the session itself, as they are now."""
+    """Why the session is needed, according to the store and to the session as it is now."""
     reader, agent = each.place.archive, each.place.agent
     if is_named(reader.brief(seen), entries_of(reader, seen)):
-        return "somebody gave it a name"
+        return "named by the user"
     if (agent, each.id) in store.under_way():
         return "running"
     key = store.pinned_by(agent, each.id)

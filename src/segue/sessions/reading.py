@@ -1,6 +1,6 @@
 """Reads a session: page by page from its end, as it grows, or as the messages of a conversation.
 
-A page takes no more of the file than it needs.
+Only the part of the file that a page needs is read.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _PLACE = re.compile(r"(-?\d{1,18})\.(\d{1,9})")
 
 
 class Page(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Some events in the order in which they happened. ``first_id`` is the cursor for the page before."""
+    """Some events in the order they happened. ``first_id`` is the cursor for the page before."""
 
     first_id: str | None
     has_more: bool
@@ -44,9 +44,9 @@ def newest_page(
     size: int = SIZE,
     wanted: Callable[[Entry], bool] = all_entries,
 ) -> Page:
-    """The newest page, or the one before an event. A record is never torn apart by the end of a page."""
+    """The newest page, or the one before an event. A record is never split between pages."""
     if before_id is None and not anchor_to_latest:
-        raise Misuse("a page is the latest, or the one before an event: name the event")
+        raise Misuse("give before_id, or ask for the latest page")
     events: list[Entry] = []
     first, more = None, False
     for record in _before(reader, stored, before_id):
@@ -77,7 +77,7 @@ def page_around(reader: SessionArchive, stored: StoredSession, event: str, size:
 
 
 class SessionMessage(msgspec.Struct):
-    """One message as the session tells it; an answer that came in pieces is one message."""
+    """One message of a session. An answer in several pieces is one message."""
 
     sender: str
     text: str
@@ -85,7 +85,7 @@ class SessionMessage(msgspec.Struct):
 
 
 def session_dialogue(entries: Iterable[Entry]) -> Iterator[SessionMessage]:
-    """What the user said, and what the agent said until the user's next word."""
+    """The messages of the user, and what the agent said between them."""
     answer: SessionMessage | None = None
     for entry in entries:
         if not is_message(entry):
@@ -106,16 +106,15 @@ def session_dialogue(entries: Iterable[Entry]) -> Iterator[SessionMessage]:
 
 
 def own_words(said: SessionMessage) -> str:
-    """What was said; of a prompt that Segue composed only the user's part, for the rest was carried along."""
+    """The text of a message; of a prompt that Segue composed, only the user's own part."""
     words = user_words(said.text) if said.sender == "user" else None
     return words if words is not None and words.strip() else said.text
 
 
 def in_force(entries: Sequence[Entry]) -> list[Entry]:
-    """Without what was abandoned: where entries form a chain, only those that lead to the last message.
+    """The entries without abandoned ones: if they form a chain, only those that lead to the last message.
 
-    A summary begins a chain of its own; what came before it was said all the same, and so was what came
-    before a break.
+    A summary starts a new chain; what came before it still counts, and so does what came before a break.
     """
     chain = {entry.native: entry for entry in entries if entry.native and not entry.side}
     if not any(entry.parent for entry in chain.values()):
@@ -134,15 +133,16 @@ def _speaks(entry: Entry) -> bool:
 
 
 def _follow(leaf: Entry, chain: dict[str, Entry], places: dict[str, int], kept: set[str]) -> int | None:
-    """From a message back to where its chain begins. The place before which to go on; None: nowhere."""
+    """Add a message and everything it follows to ``kept``. Returns the place before which to continue, or
+    None if there is nothing more."""
     at = leaf
     while True:
         if at.native in kept:
             return None
         kept.add(at.native)
         if at.parent is None:
-            summed = at.kind == "boundary" or at.label == "compaction"
-            return places[at.native] if summed else None
+            is_summary = at.kind == "boundary" or at.label == "compaction"
+            return places[at.native] if is_summary else None
         if at.parent not in chain:
             return places[at.native]
         at = chain[at.parent]
@@ -157,18 +157,18 @@ def follow_session(
     stop: Callable[[], bool],
     every_s: float = EVERY_S,
 ) -> Iterator[Entry]:
-    """The entries behind a place that ``end`` gave, without those that were shown already.
+    """Yield the entries after a place that ``end_of`` gave, except those already shown.
 
-    It ends when told to, or when the session is gone.
+    Ends when ``stop`` returns True, or when the session is gone.
     """
     at, seen = start, set(shown)
-    stored = msgspec.structs.replace(stored, changed_ns=0)  # what came since it was found is new
+    stored = msgspec.structs.replace(stored, changed_ns=0)  # what was written since it was found is new
     while not stop():
         now = place.find(stored.id)
         if now is None:
             return
         if now.changed_ns != stored.changed_ns or now.size != stored.size:
-            if now.size < at and now.appends:  # somebody wrote it anew
+            if now.size < at and now.appends:  # it was rewritten
                 at = 0
             for record in place.archive.read(now, at if now.appends else 0):
                 at = record.next
@@ -181,7 +181,7 @@ def follow_session(
 
 
 def end_of(reader: SessionArchive, stored: StoredSession) -> int:
-    """Behind the last record that is whole."""
+    """The place after the last complete record."""
     if not stored.appends:
         return 0
     last = next(iter(reader.back(stored)), None)
@@ -192,20 +192,20 @@ def end_of(reader: SessionArchive, stored: StoredSession) -> int:
 
 
 def _record(reader: SessionArchive, stored: StoredSession, event: str) -> Record:
-    """The one that holds an event: at its place, or looked for from the end."""
+    """The record that contains an event: read at its place, or searched for from the end."""
     placed = _PLACE.fullmatch(event)
-    there = stored.appends and placed is not None and 0 <= int(placed[1]) < stored.size
-    records = reader.read(stored, int(placed[1])) if there and placed is not None else reader.back(stored)
+    at_place = stored.appends and placed is not None and 0 <= int(placed[1]) < stored.size
+    records = reader.read(stored, int(placed[1])) if at_place and placed is not None else reader.back(stored)
     for record in records:
         if any(is_called(entry, event) for entry in record.entries):
             return record
-        if there:
+        if at_place:
             break
-    raise _nowhere(event)
+    raise _no_event(event)
 
 
 def is_called(entry: Entry, name: str) -> bool:
-    """An event is called by its place, or by the CLI's own id."""
+    """Whether ``name`` is the entry's id (its place) or the CLI's own id."""
     return name in (entry.id, entry.native)
 
 
@@ -224,8 +224,8 @@ def _before(reader: SessionArchive, stored: StoredSession, event: str | None) ->
             yield Record(record.start, record.next, record.entries[:at])
             yield from records
             return
-    raise _nowhere(event)
+    raise _no_event(event)
 
 
-def _nowhere(event: str) -> Misuse:
+def _no_event(event: str) -> Misuse:
     return Misuse(f"there is no event {event[:80]} in this session; the CLI may have rewritten it")

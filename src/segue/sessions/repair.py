@@ -1,6 +1,7 @@
-"""Repairs a session: writes a sound copy beside it, reads it back, rehearses it, hands the conversation over.
+"""Repairs a session: writes a repaired copy beside it, reads it back, rehearses it, and lets the conversation
+continue with it.
 
-All of that under the leases of the conversation and the session, so that nothing is said meanwhile.
+The leases of the conversation and the session are held meanwhile, so that neither changes.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ SPOKEN = ("user", "assistant", "call", "result")
 
 
 class Repaired(msgspec.Struct, frozen=True, kw_only=True):
-    """What was written, what was done, and how it was verified."""
+    """What was written, what was changed, and how it was verified."""
 
     session: str
     path: str
@@ -41,14 +42,14 @@ class Repaired(msgspec.Struct, frozen=True, kw_only=True):
     size: int
     size_before: int
     rehearsed: bool | None = None
-    """Whether the CLI went on with it in a rehearsal; None: that could not be tried."""
+    """Whether the CLI resumed it in a rehearsal; None: this could not be tried."""
     why_not: str
     findings: tuple[Finding, ...]
-    """What is left to say of the copy."""
+    """What is still wrong with the copy."""
     conversation: str | None = None
-    """The conversation that goes on with the copy from now on."""
+    """The conversation that continues with the copy from now on."""
     stays: str | None = None
-    """Why a conversation that has the session does not go on with the copy."""
+    """Why the session's conversation does not continue with the copy."""
 
 
 class _Owner(msgspec.Struct, frozen=True):
@@ -59,7 +60,7 @@ class _Owner(msgspec.Struct, frozen=True):
 
 
 class _Copy(msgspec.Struct, frozen=True):
-    """A copy that was written, and what the checks and the rehearsal say of it."""
+    """A copy that was written, with the results of the checks and the rehearsal."""
 
     session: Listed
     done: tuple[str, ...]
@@ -70,7 +71,7 @@ class _Copy(msgspec.Struct, frozen=True):
 async def repair_session(
     catalog: SessionCatalog, store: Store, env: Mapping[str, str], broken: Listed, options: RepairOptions
 ) -> Repaired:
-    """Write the copy and verify it. A copy that turns out not to work is taken away again: ``Broken``."""
+    """Write the copy and verify it. A copy that does not work is deleted, and ``Broken`` is raised."""
     owner = _owner(catalog, store, broken)
     if owner is not None:
         broken = _where_pinned(broken, owner.pin)
@@ -115,7 +116,7 @@ async def _verified_copy(
         rehearsal = await rehearse(agent, catalog.config, env, catalog.home.probes, copy)
         if rehearsal.resumed is False:
             label = agent.facts.label
-            raise Broken(f"the copy was taken away again, because {label} refused it: {rehearsal.why}")
+            raise Broken(f"the copy was deleted, because {label} refused it: {rehearsal.why}")
     except BaseException:
         if copy is not None:
             reader.remove(copy.stored)
@@ -124,7 +125,7 @@ async def _verified_copy(
 
 
 def _unneeded(session: Listed, findings: tuple[Finding, ...]) -> Repaired:
-    """There was nothing to repair: the session stays what it is."""
+    """The result if there was nothing to repair."""
     return Repaired(
         session=session.id,
         path=session.stored.file,
@@ -145,7 +146,7 @@ def _owner(catalog: SessionCatalog, store: Store, found: Listed) -> _Owner | Non
 
 
 def _where_pinned(found: Listed, pin: Pin) -> Listed:
-    """The same session may lie in several private homes: the one that the conversation goes on with."""
+    """The session in the home that the conversation uses: several private homes may have a copy."""
     home = Path(pin.home)
     stored = found.place.format.find(home, found.id)
     if stored is None or os.path.realpath(home) == os.path.realpath(found.place.home):
@@ -158,7 +159,7 @@ def _where_pinned(found: Listed, pin: Pin) -> Listed:
 async def _alone(
     catalog: SessionCatalog, store: Store, found: Listed, owner: _Owner | None
 ) -> AsyncIterator[None]:
-    """Nobody goes on with the session, or with the conversation that has it."""
+    """Hold the leases of the session and of its conversation."""
     host, locks = catalog.host, catalog.home.locks
     try:
         async with AsyncExitStack() as stack:
@@ -173,52 +174,52 @@ async def _alone(
 
 
 def _has_more(found: Listed, pin: Pin) -> bool:
-    """Whether anything was said behind the place where we left the session; or that place is not known."""
+    """Whether anything was said after the place where Segue left the session; True if it is not known."""
     if pin.end is None:
         return True
-    behind = found.place.archive.after(pin.end)
+    is_later = found.place.archive.after(pin.end)
     entries = entries_of(found.place.archive, found.stored)
-    more = [entry for entry in entries if behind(entry) and entry.kind in SPOKEN and not entry.again]
-    return bool(more) or not behind.found
+    more = [entry for entry in entries if is_later(entry) and entry.kind in SPOKEN and not entry.again]
+    return bool(more) or not is_later.found
 
 
-def _read_back(found: Listed, mended: RepairedCopy) -> Listed:
-    stored = found.place.find(mended.session)
+def _read_back(found: Listed, written: RepairedCopy) -> Listed:
+    stored = found.place.find(written.session)
     if stored is None:
-        raise Broken(f"the copy {mended.session} was written, but is not found")
+        raise Broken(f"the copy {written.session} was written, but cannot be found")
     return Listed(found.place, stored, found.place.archive.brief(stored))
 
 
 def _examined(catalog: SessionCatalog, copy: Listed) -> tuple[Finding, ...]:
     findings = check(facts_of(catalog, copy), Seen().look(entries_of(copy.place.archive, copy.stored)))
-    sick = [each for each in findings if each.level == "error" and each.check not in ("size", "directory")]
-    if sick:
-        raise Broken(f"the copy is not sound either: {sick[0].means}")
+    errors = [each for each in findings if each.level == "error" and each.check not in ("size", "directory")]
+    if errors:
+        raise Broken(f"the copy would not work either: {errors[0].means}")
     return tuple(each for each in findings if each.level != "ok")
 
 
 def _why_it_stays(
     store: Store, owner: _Owner, copy: Listed, more: bool, options: RepairOptions
 ) -> str | None:
-    """Why the conversation cannot go on with the copy: it must hold what the session held, and no more."""
+    """Why the conversation cannot continue with the copy, which must have the session's messages, no more."""
     pin = store.pin(owner.conversation.id, owner.pin.voice, owner.pin.account, owner.pin.login)
     if options.since is not None:
-        return "the copy begins later"
+        return "the copy begins at a later point"
     if pin is None or (pin.session, pin.end) != (owner.pin.session, owner.pin.end):
-        return "it went on meanwhile"
+        return "it continued meanwhile"
     if more:
-        return "the session has more than the conversation: a prompt that failed, or somebody else's turns"
+        return "the session has more than the conversation: a failed prompt, or turns from outside of Segue"
     entries = list(entries_of(copy.place.archive, copy.stored))
     said = iter([each.text for each in session_dialogue(in_force(entries))])
     texts = store.texts([row.message for row in pin.held if not row.second_hand])
     own = [texts[row.message].strip() for row in pin.held if row.message in texts and not row.second_hand]
     if all(any(text in each for each in said) for text in own):
         return None
-    return "a message that the conversation has was in a part that could not be read"
+    return "a message of the conversation was in a part that could not be read"
 
 
 def _hand_over(store: Store, owner: _Owner, copy: _Copy) -> None:
-    """The conversation goes on with the copy; the old session keeps its id, and the reason."""
+    """Let the conversation continue with the copy; the row of the old session gets the reason."""
     now, pin = clock.now_ms(), owner.pin
     place, native_id = copy.session.place, copy.session.id
     resumable = place.format.find(place.home, native_id, Path(pin.workdir.path))
@@ -235,7 +236,7 @@ def _hand_over(store: Store, owner: _Owner, copy: _Copy) -> None:
 
 
 def _row(catalog: SessionCatalog, found: Listed, copy: Listed) -> SessionRow:
-    """So that it is known who made it."""
+    """A row that records that Segue made the copy."""
     now = clock.now_ms()
     return SessionRow(
         id=clock.new_id(now),

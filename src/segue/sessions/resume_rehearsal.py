@@ -1,7 +1,7 @@
-"""Rehearses a resume: the real CLI goes on with a copy of a session, against a model on loopback.
+"""Rehearses a resume: the real CLI continues a copy of a session, with the loopback model.
 
-The copy lies in a home that is thrown away, no token is spent, and the agent may only read. It runs in the
-session's own directory, though, where the project's own hooks may run.
+The copy is in a temporary home, no tokens are spent, and the agent is only allowed to read. It runs in the
+session's own directory, though, where hooks of the project may run.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from segue.system import clock
 
 TIME_S = 120.0
 REFUSED = frozenset({"session_rejected", "context_exceeded", "protocol"})
-"""Failures that say something about the session; a machine that is too slow says nothing."""
+"""Failures that are caused by the session; a timeout on a slow machine, for example, is not."""
 PROMPT = "Answer with one word: rehearsed."
 
 
 class Rehearsal(msgspec.Struct, frozen=True):
-    """``resumed`` None: it could not be tried, for the reason ``why``."""
+    """``resumed`` None: it could not be tried, and ``why`` is the reason."""
 
     resumed: bool | None
     why: str = ""
     sent: str = ""
-    """All that the model was sent of the session."""
+    """The first request that the model received."""
 
 
 async def rehearse(
@@ -51,7 +51,7 @@ async def rehearse(
         return Rehearsal(None, f"{agent.facts.label} cannot be rehearsed")
     cwd = _workdir(session)
     if cwd is None:
-        return Rehearsal(None, "the directory it was begun in is gone")
+        return Rehearsal(None, "the directory it was started in no longer exists")
     sent = _FirstRequest()
     with (
         tempfile.TemporaryDirectory(prefix="segue-trial-") as folder,
@@ -81,8 +81,8 @@ async def rehearse(
 
 
 class _FirstRequest:
-    """The first request of the conversation itself. All others are forgotten: a session is not to be kept a
-    second time in some log."""
+    """Keeps the first request of the conversation itself. Others are dropped, so that the session is not
+    stored a second time in a log."""
 
     text = ""
 

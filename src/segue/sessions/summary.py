@@ -1,4 +1,4 @@
-"""A native session as the outside sees it: one stable form for the command line, the library and the API."""
+"""A native session as the command line and the library show it."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from segue.sessions.listing import Listed
 
 
 class SessionShown(msgspec.Struct, frozen=True, kw_only=True):
-    """Times are milliseconds since 1970; what is not known is null."""
+    """One session of ``segue sessions ls``. Times are milliseconds since 1970; what is not known is null."""
 
     id: str
     agent: str
     account: str | None
     cwd: str | None
-    """As it was recorded, never guessed from a folder's name."""
+    """As recorded in the session, never guessed from a folder's name."""
     title: str | None
     title_by: str | None
     """``user``, ``agent`` or ``prompt``: who gave it that title."""
@@ -38,7 +38,7 @@ class SessionShown(msgspec.Struct, frozen=True, kw_only=True):
     expires: int | None
     """When the agent's own clean-up will delete it."""
     known: bool
-    """Whether Segue has seen it."""
+    """Whether Segue has seen it before."""
     conversation: str | None
     pinned: bool
     ours: bool
@@ -50,12 +50,12 @@ class SessionShown(msgspec.Struct, frozen=True, kw_only=True):
     parent: str | None
     path: str
     trouble: str | None
-    """What could not be read of it."""
+    """What could not be read."""
 
 
-def shown_session(each: Listed, shelf: SessionCatalog) -> SessionShown:
-    brief, known = each.brief, shelf.known(each.place.agent, each.id)
-    messages, estimated = _messages(each, shelf)
+def shown_session(each: Listed, catalog: SessionCatalog) -> SessionShown:
+    brief, known = each.brief, catalog.known(each.place.agent, each.id)
+    messages, estimated = _messages(each, catalog)
     loaded = context_load(brief, each.place.archive.window_rules, _window(known))
     return SessionShown(
         id=each.id,
@@ -91,17 +91,17 @@ def shown_session(each: Listed, shelf: SessionCatalog) -> SessionShown:
 
 
 def title_of(brief: Brief) -> str | None:
-    """What a replay sent before the message is nobody's title."""
+    """The title. If it is a prompt, only the user's own words, without what Segue sent before them."""
     if brief.title_by != "prompt":
         return brief.title
     words = (brief.title, brief.first_prompt, brief.last_prompt)
     return next(filter(None, (user_words(each) for each in words if each)), None)
 
 
-def _messages(each: Listed, shelf: SessionCatalog) -> tuple[int | None, bool]:
-    """Exact where the search index has read all of it."""
+def _messages(each: Listed, catalog: SessionCatalog) -> tuple[int | None, bool]:
+    """The number of messages, and whether it is an estimate. It is exact if the search index has read all."""
     if each.brief.messages is None or each.brief.messages_estimated:
-        read, count = shelf.counted.get(each.stored.file, (-1, 0))
+        read, count = catalog.counted.get(each.stored.file, (-1, 0))
         if read == each.stored.size:
             return count, False
     return each.brief.messages, each.brief.messages_estimated

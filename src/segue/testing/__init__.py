@@ -1,4 +1,4 @@
-"""For those who write an adapter: the conformance kit.
+"""The conformance kit, for authors of adapters.
 
 from segue.testing import check_adapter, check_sessions
 

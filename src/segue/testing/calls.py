@@ -1,4 +1,4 @@
-"""Checks of the command line of an adapter: nothing leaks, is lost, or is read as an option."""
+"""Checks of the command lines that an adapter builds: nothing leaks, is lost, or is read as an option."""
 
 from collections.abc import Iterator
 
@@ -34,11 +34,11 @@ def the_prompt_arrives_once(sample: Sample) -> Iterator[str]:
             by_argv = sum(PROMPT in argument for argument in made.argv)
             by_file = sum(PROMPT in text for text in made.files.values()) + (PROMPT.encode() in made.stdin)
             if by_argv and sample.runtime.capabilities.stdin:
-                yield f"command: the prompt stands in argv ({start.mode}), where ps shows it"
+                yield f"command: the prompt is in argv ({start.mode}), where ps shows it"
             if by_argv + by_file != 1:
-                yield f"command: the prompt is handed over {by_argv + by_file} times ({start.mode})"
+                yield f"command: the prompt is passed {by_argv + by_file} times ({start.mode})"
             if any(PROMPT in value for value in made.env.values()):
-                yield f"command: the prompt stands in the environment ({start.mode})"
+                yield f"command: the prompt is in the environment ({start.mode})"
 
 
 def any_prompt_is_carried_or_refused(sample: Sample) -> Iterator[str]:
@@ -50,7 +50,7 @@ def any_prompt_is_carried_or_refused(sample: Sample) -> Iterator[str]:
             if prompt.startswith("-") and _stands_alone(made, prompt):
                 yield f'command: the prompt "{prompt}" would be read as an option'
             if any(len(argument.encode()) > ARGUMENT_BYTES for argument in made.argv):
-                yield f"command: an argument of over {ARGUMENT_BYTES} bytes cannot be started; refuse it"
+                yield f"command: an argument over {ARGUMENT_BYTES} bytes cannot be passed; refuse it"
 
 
 def bad_ids_are_refused(sample: Sample) -> Iterator[str]:
@@ -61,7 +61,7 @@ def bad_ids_are_refused(sample: Sample) -> Iterator[str]:
 
 
 def _with(sample: Sample, bad: str) -> Iterator[Start]:
-    """Every start in which one of the ids is bad. (An empty new id may mean none.)"""
+    """Every start with one of its ids replaced by a bad one. (An empty new id can mean none.)"""
     for start in sample.starts:
         for field in ("session", "at", "new_id"):
             if getattr(start, field) and (bad or field != "new_id"):
@@ -101,9 +101,9 @@ def native_arguments_are_passed_on(sample: Sample) -> Iterator[str]:
     elif isinstance(made, Command):
         at = made.argv.index(given[0]) if given[0] in made.argv else -1
         if at < 0 or made.argv[at : at + 3] != given:
-            yield "command: native arguments must stand in argv as they were given, in a row"
+            yield "command: native arguments must be in argv as they were given, next to each other"
         elif "--" in made.argv[:at]:
-            yield 'command: native arguments stand behind "--", where they are no options any more'
+            yield 'command: native arguments come after "--", where they are not read as options'
 
 
 def _must_refuse(sample: Sample, request: Request) -> Iterator[str]:

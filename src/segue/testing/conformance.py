@@ -1,7 +1,7 @@
-"""The conformance kit: what every adapter must hold to, checked from outside, without starting anything.
+"""The conformance kit: what every adapter must comply with, checked from outside, without starting anything.
 
-Each check yields problems in words. They are found by the recorded streams and by damage done to them, the
-same for the same seed; a problem names the seed.
+Each check yields problems in words. The adapter reads recorded streams and damaged versions of them. The
+damage is the same for the same seed, and each problem names the seed.
 """
 
 import os
@@ -14,7 +14,7 @@ from segue.testing import calls, faces, streams
 from segue.testing.sample import Sample
 
 EACH = 10
-"""How many problems of one check are told."""
+"""How many problems of one check are reported."""
 SEARCHED = 2_000
 KIND = 70
 
@@ -32,10 +32,10 @@ def check_adapter(
     seed: int = 0,
     rounds: int = 300,
 ) -> list[str]:
-    """The problems of an adapter; none: it conforms.
+    """The problems of an adapter; empty if it conforms.
 
-    ``recorded``: the stdout of real runs, a good one and a failed one at least. ``outputs``: what the program
-    printed for each of ``agent.facts.probes``; without them only what needs no capability is checked.
+    ``recorded``: the stdout of real runs, at least a successful and a failed one. ``outputs``: what the
+    program printed for each of ``agent.facts.probes``; without it, only what needs no capability is checked.
     """
     shape = list(faces.shape(agent))
     if shape:
@@ -47,14 +47,14 @@ def check_adapter(
     except Exception as error:
         return [f"runtime: raised {type(error).__name__}: {error}"]
     sample = Sample(agent, runtime, tuple(given), tuple(recorded), seed, rounds)
-    problems = [f"{problem} (seed {seed})" for check in CHECKS for problem in _told(check(sample))]
+    problems = [f"{problem} (seed {seed})" for check in CHECKS for problem in _distinct(check(sample))]
     if dict(os.environ) != before:
         problems.append("the adapter changed the environment of this process")
     return problems
 
 
-def _told(problems: Iterator[str]) -> list[str]:
-    """One problem of each kind: those that differ only in where they were met are one."""
+def _distinct(problems: Iterator[str]) -> list[str]:
+    """One problem of each kind: those that differ only in where they were found are one."""
     kinds: dict[str, str] = {}
     for problem in islice(problems, SEARCHED):
         kinds.setdefault(_ACCIDENTAL.sub("#", problem)[:KIND], problem)

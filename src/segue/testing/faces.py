@@ -15,10 +15,10 @@ _OPTION = re.compile(r"-[A-Za-z0-9]|--[A-Za-z0-9][A-Za-z0-9-]*|[a-z][a-z-]*")
 
 
 def shape(agent: Any) -> Iterator[str]:
-    """Whether it is an adapter at all."""
+    """Whether it is an adapter."""
     if not isinstance(agent, Agent):
-        wanted = [name for name in _MEMBERS if not hasattr(agent, name)]
-        yield f"it is no adapter: it lacks {', '.join(wanted)}"
+        missing = [name for name in _MEMBERS if not hasattr(agent, name)]
+        yield f"it is not an adapter: it lacks {', '.join(missing)}"
         return
     facts = agent.facts
     if not _NAME.fullmatch(facts.name):
@@ -38,11 +38,11 @@ def shape(agent: Any) -> Iterator[str]:
         *facts.probes,
     ):
         if isinstance(texts, str):
-            yield f'programs, keys, login_check, notes, probes: "{texts}" is one text, not a list of texts'
+            yield f'programs, keys, login_check, notes, probes: "{texts}" is a string, not a list of strings'
 
 
 def reads_any_output(sample: Sample) -> Iterator[str]:
-    """A program that prints nothing, or something else entirely, is still described."""
+    """``runtime`` describes any program, even if it prints nothing, or something unexpected."""
     count = len(sample.outputs)
     for outputs in (sample.outputs, ("",) * count, ("\x00� no version here\n" * 3,) * count):
         for command in (("/opt/program",), ("/opt/some where/program", "--with", "args")):
@@ -50,7 +50,7 @@ def reads_any_output(sample: Sample) -> Iterator[str]:
             if not isinstance(found, Runtime):
                 yield f"runtime: {_broken(found)} when the probes print {outputs!r:.80}"
             elif found.agent != sample.agent.facts.name or found.command != command:
-                yield f"runtime: it must carry the agent's name and the command as given, not {found.command}"
+                yield f"runtime: it must have the agent's name and the command as given, not {found.command}"
             elif found != call(sample.agent.runtime, command, outputs):
                 yield "runtime: two calls with the same values differ"
 
@@ -60,29 +60,29 @@ def homes_are_pure(sample: Sample) -> Iterator[str]:
     with empty_place() as (place, home):
         env = call(agent.home_env, home)
         if isinstance(env, Misuse):
-            return  # it says that it cannot be given a home
+            return  # it refuses: it has no variable for its home
         if not isinstance(env, dict) or not all(isinstance(v, str) for pair in env.items() for v in pair):
-            yield f"home_env: {_broken(env)} instead of a dictionary of texts"
+            yield f"home_env: {_broken(env)} instead of a dictionary of strings"
             return
         if env != agent.home_env(home) or written(place, home):
             yield "home_env: it must be pure: the same values each time, and nothing written"
         if env and env == agent.home_env(home / "other"):
             yield "home_env: two homes get the same variables"
-        lives = call(agent.default_home, {"HOME": "/nowhere", **env})
-        if not isinstance(lives, Path):
-            yield f"default_home: {_broken(lives)} instead of a path"
-        elif env and lives != home:
-            yield f"default_home: with the variables of home_env it says {lives}, not that home"
+        default = call(agent.default_home, {"HOME": "/nowhere", **env})
+        if not isinstance(default, Path):
+            yield f"default_home: {_broken(default)} instead of a path"
+        elif env and default != home:
+            yield f"default_home: with the variables of home_env it returns {default}, not that home"
 
 
 def default_home_is_the_given_environments(sample: Sample) -> Iterator[str]:
-    """It looks at the environment it is given, not at that of this process."""
+    """``default_home`` uses the environment it is given, not that of this process."""
     one, other = (call(sample.agent.default_home, {"HOME": home}) for home in ("/one", "/other"))
     if isinstance(one, Path) and one == other and not str(one).startswith("/"):
         yield f"default_home: {one} does not depend on the HOME it was given"
     bare = call(sample.agent.default_home, {})
     if not isinstance(bare, Path):
-        yield f"default_home: {_broken(bare)} when there is no HOME"
+        yield f"default_home: {_broken(bare)} if there is no HOME"
 
 
 def _broken(found: Any) -> str:

@@ -1,8 +1,8 @@
 """Checks of an agent's session format and archive, on copies of homes with real sessions in them.
 
-``check_sessions`` asks what has to agree: what is listed is found, what is read forwards is read backwards, a
-brief is what a full read shows, a cut and a repair leave their source alone, nothing else writes at all, and
-damage of any kind raises none but our own errors.
+``check_sessions`` checks what has to agree: listed sessions are found, reading forwards and backwards gives
+the same, a brief matches a full read, a cut and a repair do not change their source, nothing else writes, and
+damage of any kind raises only our own errors.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ from segue.testing.sample import NEW_ID
 T = TypeVar("T")
 
 PLACES = 8
-"""At so many records of a session the reading is taken up."""
+"""From how many records of a session reading is resumed."""
 SMALL = 200_000
-"""Files up to this size are damaged: larger ones would only be slower."""
+"""Only files up to this size are damaged: larger ones would only be slower."""
 
 Tree = dict[str, bytes]
 
 
 class Kept(Struct, frozen=True):
-    """A home with sessions, and what is to look after them."""
+    """A home with sessions, and the format and archive to check."""
 
     format: SessionFormat
     archive: SessionArchive
@@ -68,15 +68,15 @@ def check_sessions(
     seed: int = 0,
     rounds: int = 100,
 ) -> list[str]:
-    """The problems of an agent's session format and archive; none: they conform.
+    """The problems of an agent's session format and archive; empty if they conform.
 
-    ``homes``: recorded homes with sessions in them. They are copied, never touched. ``outputs``: as for
-    ``check_adapter``. ``takes_back``: a record may say that earlier ones no longer count. Such a session
-    shows less when it is read backwards: only what still stands.
+    ``homes``: recorded homes with sessions in them. They are copied, never changed. ``outputs``: as for
+    ``check_adapter``. ``takes_back``: a record can say that earlier ones no longer count. Reading such a
+    session backwards gives less: only what still counts.
     """
     archive = agent.archive()
     if agent.format is None or archive is None:
-        return [] if archive is None else ["archive: it needs a format, by which a session is found"]
+        return [] if archive is None else ["archive: it needs a format that finds sessions"]
     given = [""] * len(agent.facts.probes) if outputs is None else list(outputs)
     runtime = agent.runtime(("/opt/program",), given)
     problems: dict[str, None] = {}
@@ -86,13 +86,13 @@ def check_sessions(
                 home = Path(folder) / "home"
                 shutil.copytree(recorded, home, symlinks=True)
                 kept = Kept(agent.format, archive, runtime, home, takes_back)
-                found = _told(check, kept, Random(seed), rounds)  # noqa: S311 - damage, not secrets
+                found = _problems(check, kept, Random(seed), rounds)  # noqa: S311 - damage, not secrets
                 problems |= dict.fromkeys(f"{recorded.name}: {problem} (seed {seed})" for problem in found)
     return list(problems)
 
 
-def _told(check: Check, kept: Kept, rng: Random, rounds: int) -> Iterator[str]:
-    """What a check finds; that something raised is a finding too."""
+def _problems(check: Check, kept: Kept, rng: Random, rounds: int) -> Iterator[str]:
+    """What a check finds; an exception is a problem, too."""
     try:
         yield from check(kept, rng, rounds)
     except Exception as error:
@@ -107,7 +107,7 @@ def looking_changes_nothing(kept: Kept, rng: Random, rounds: int) -> Iterator[st
             if isinstance(found, _Broke):
                 yield f"{name}: {found.why} for {stored.id}"
         if _tree(kept.home) != before:
-            yield f"looking at {stored.id} has changed something in the home"
+            yield f"reading {stored.id} has changed something in the home"
             return
 
 
@@ -117,43 +117,43 @@ def what_is_listed_is_found(kept: Kept, rng: Random, rounds: int) -> Iterator[st
             yield f"find: {stored.id} is not found as it is listed"
         files = [Path(path) for path in kept.archive.files(stored)]
         if not files or not all(path.is_file() and path.is_relative_to(kept.home) for path in files):
-            yield f"files: those of {stored.id} are not all files below its home"
+            yield f"files: some of {stored.id} are not files below its home"
     for session in ("../x", "-x", "", NEW_ID):
         if _call(lambda: kept.format.find(kept.home, session)) is not None:  # noqa: B023 - called at once
-            yield f"find: there is no session {session!r}"
+            yield f"find: it found {session!r}, which does not exist"
 
 
 def reading_agrees_both_ways(kept: Kept, rng: Random, rounds: int) -> Iterator[str]:
     for stored in _sessions(kept):
         records, back = list(kept.archive.read(stored)), list(kept.archive.back(stored))[::-1]
         if kept.takes_back:
-            said, standing = ({entry.text for entry in _said(each)} for each in (records, back))
-            if not standing <= said:
-                yield f"back: {stored.id} says backwards what it does not say forwards"
+            said, counting = ({entry.text for entry in _said(each)} for each in (records, back))
+            if not counting <= said:
+                yield f"back: reading {stored.id} backwards gives messages that reading it forwards does not"
         elif back[: len(records)] != records or len(back) > len(records) + 1:
-            yield f"back: {stored.id} reads otherwise backwards than forwards"
+            yield f"back: reading {stored.id} backwards differs from reading it forwards"
         else:
             for number in rng.sample(range(len(records)), min(PLACES, len(records))):
-                yield from _taken_up(kept, stored, records, number)
+                yield from _resumed(kept, stored, records, number)
 
 
-def _taken_up(kept: Kept, stored: StoredSession, records: list[Record], number: int) -> Iterator[str]:
+def _resumed(kept: Kept, stored: StoredSession, records: list[Record], number: int) -> Iterator[str]:
     start, following = records[number].start, records[number].next
     if list(kept.archive.back(stored, start))[::-1] != records[:number]:
-        yield f"back: {stored.id} reads otherwise from {start} on"
+        yield f"back: reading {stored.id} from {start} gives something else"
     if stored.appends and following and list(kept.archive.read(stored, following)) != records[number + 1 :]:
-        yield f"read: {stored.id} reads otherwise from {following} on"
+        yield f"read: reading {stored.id} from {following} gives something else"
 
 
 def a_brief_is_what_a_full_read_shows(kept: Kept, rng: Random, rounds: int) -> Iterator[str]:
-    """What comes before 0 stands in the file of another session."""
+    """Records that start before 0 are in the file of another session."""
     for stored in _sessions(kept):
         brief, records = kept.archive.brief(stored), list(kept.archive.read(stored))
         counts = {len(_said(record for record in records if record.start >= 0))}
         if kept.takes_back:
             counts.add(sum(entry.restored for entry in _said(kept.archive.back(stored))))
         if not isinstance(brief, Brief):
-            yield f"brief: {brief!r:.60} is none"
+            yield f"brief: {brief!r:.60} is not a brief"
         elif brief.trouble is None and not brief.messages_estimated and brief.messages not in counts:
             yield f"brief: {stored.id} has {counts} messages, not {brief.messages}"
         elif brief.empty and 0 not in counts:
@@ -172,9 +172,9 @@ def a_cut_ends_where_it_was_asked_to(kept: Kept, rng: Random, rounds: int) -> It
         starts.append(start)
         after = _tree(kept.home)
         if any(after.get(name) != data for name, data in before.items()):
-            yield f"cut: it has changed {stored.id}, or something else that was there"
+            yield f"cut: it has changed {stored.id}, or another file in the home"
         if start is None and after != before:
-            yield f"cut: it has written something, and yet {stored.id} could not be cut"
+            yield f"cut: it has written something, although {stored.id} could not be cut"
         if start is not None and start.mode == "resume":
             copy = kept.format.find(kept.home, start.session or "", _directory(kept, stored))
             if copy is None or kept.format.end(copy) != end:
@@ -188,9 +188,9 @@ def _strange_anchors(kept: Kept, stored: StoredSession, before: Tree) -> Iterato
     for anchor in ("no such anchor", NEW_ID):
         made = kept.format.cut(stored, _wanted(kept, stored, anchor))
         if made is not None or _tree(kept.home) != before:
-            yield f"cut: an anchor that {stored.id} does not have was found in it"
+            yield f"cut: it found an anchor that {stored.id} does not have"
         if kept.format.continues(stored, anchor):
-            yield f"continues: an anchor that {stored.id} does not have was found in it"
+            yield f"continues: it found an anchor that {stored.id} does not have"
 
 
 def nothing_is_said_after_the_end(kept: Kept, rng: Random, rounds: int) -> Iterator[str]:
@@ -205,7 +205,7 @@ def what_is_resumable_stays_as_it_is(kept: Kept, rng: Random, rounds: int) -> It
         kept.format.make_resumable(stored, kept.runtime)
         once, again = _tree(kept.home), kept.format.find(kept.home, stored.id, _directory(kept, stored))
         if again is None or kept.format.end(again) != end:
-            yield f"make_resumable: {stored.id} does not end any more where it did"
+            yield f"make_resumable: {stored.id} no longer ends where it did"
             continue
         kept.format.make_resumable(again, kept.runtime)
         if _tree(kept.home) != once:
@@ -222,7 +222,7 @@ def a_repaired_copy_is_sound_and_can_be_removed(kept: Kept, rng: Random, rounds:
             yield f"repair: {made.why} for {stored.id}"
             continue
         if any(_tree(kept.home).get(name) != data for name, data in before.items()):
-            yield f"repair: it has changed {stored.id}, or something else that was there"
+            yield f"repair: it has changed {stored.id}, or another file in the home"
         copy = kept.format.find(kept.home, made.session)
         if copy is None:
             yield f"repair: the copy of {stored.id} is not found"
@@ -231,7 +231,7 @@ def a_repaired_copy_is_sound_and_can_be_removed(kept: Kept, rng: Random, rounds:
             yield f"repair: the copy of {stored.id} is damaged"
         kept.archive.remove(copy)
         if kept.format.find(kept.home, made.session) is not None or _tree(kept.home) != before:
-            yield f"remove: something is left of the copy of {stored.id}, or something else is gone"
+            yield f"remove: something remains of the copy of {stored.id}, or something else is gone"
 
 
 def no_damage_is_fatal(kept: Kept, rng: Random, rounds: int) -> Iterator[str]:
@@ -267,7 +267,7 @@ CHECKS: tuple[Check, ...] = (
 
 
 def _looks(kept: Kept, stored: StoredSession) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Everything that only looks."""
+    """Everything that only reads."""
     archive, sessions = kept.archive, kept.format
     yield "brief, expires_ms", lambda: archive.expires_ms(stored, archive.brief(stored))
     yield "read", lambda: list(archive.read(stored))
@@ -281,7 +281,7 @@ def _looks(kept: Kept, stored: StoredSession) -> Iterator[tuple[str, Callable[[]
 
 
 def _changes(kept: Kept, stored: StoredSession) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """What may write."""
+    """Everything that can write."""
     yield "cut", lambda: kept.format.cut(stored, _wanted(kept, stored, kept.format.end(stored) or "x"))
     yield "repair", lambda: kept.archive.repair(stored, NEW_ID, RepairOptions(trim=True))
     yield "make_resumable", lambda: kept.format.make_resumable(stored, kept.runtime)
@@ -297,7 +297,7 @@ def _sessions(kept: Kept) -> list[StoredSession]:
 
 
 def _ended(kept: Kept) -> Iterator[tuple[StoredSession, str]]:
-    """The sessions that the CLI would go on with, each with the anchor at its end."""
+    """The sessions that the CLI would continue, each with the anchor at its end."""
     for listed in _sessions(kept):
         stored = kept.format.find(kept.home, listed.id, _directory(kept, listed))
         end = kept.format.end(stored) if stored is not None else None
@@ -315,7 +315,7 @@ def _wanted(kept: Kept, stored: StoredSession, anchor: str) -> CutRequest:
 
 
 def _call(function: Callable[[], T]) -> T | SegueError | _Broke:
-    """What a call gave, an error of ours, or how it broke."""
+    """The result of a call, an error of ours, or how it broke."""
     try:
         return function()
     except SegueError as error:

@@ -1,4 +1,4 @@
-"""Damage, by seed: what a line becomes in a crash, a half-written file, or a later release of the CLI."""
+"""Damages lines, by seed: as by a crash, a half-written file, or a later release of the CLI."""
 
 from collections.abc import Iterator
 from itertools import islice
@@ -70,18 +70,18 @@ def lines(recorded: tuple[bytes, ...], seed: int, rounds: int) -> Iterator[bytes
 
 
 def sampled(recorded: tuple[bytes, ...], rng: Random) -> list[bytes]:
-    """The lines of all streams; of long ones a choice in which each kind of record occurs."""
+    """The lines of all streams; if there are too many, a sample with each kind of record."""
     found = [line for stream in recorded for line in stream.split(b"\n")]
     return found if len(found) <= LINES else [*kinds(found), *rng.sample(found, LINES)]
 
 
 def kinds(lines: list[bytes]) -> list[bytes]:
-    """One line of each kind of record, in their order."""
+    """One line of each kind of record, in order."""
     return list({_kind(line): line for line in lines if line}.values())
 
 
 def every(line: bytes) -> Iterator[bytes]:
-    """The record with each of its values in turn replaced by each kind of value, or taken away."""
+    """The record with each of its values in turn replaced by each kind of value, or removed."""
     record = _decoded(line)
     for holder in islice(_holders(record), HOLDERS):
         for key in list(holder) if isinstance(holder, dict) else range(len(holder)):
@@ -103,7 +103,7 @@ def cuts(line: bytes, rng: Random) -> list[int]:
 
 
 def flipped(line: bytes, rng: Random) -> bytes:
-    """Some bytes changed, doubled or gone."""
+    """The line with some bytes changed, added or removed."""
     data = bytearray(line)
     for _ in range(rng.randint(1, 4)):
         at = rng.randrange(len(data) + 1)
@@ -114,7 +114,7 @@ def flipped(line: bytes, rng: Random) -> bytes:
 
 
 def rewritten(line: bytes, rng: Random) -> bytes:
-    """The same record with one value of another kind, or without it."""
+    """The record with one value replaced by another kind of value, or removed."""
     record = _decoded(line)
     if record is None:
         return flipped(line, rng)
@@ -138,13 +138,13 @@ def _decoded(line: bytes) -> Any:
 
 
 def _encoded(record: Any) -> bytes:
-    import json  # msgspec refuses the integers beyond 64 bits that a CLI may well print
+    import json  # msgspec refuses integers beyond 64 bits, which a CLI may print
 
     return json.dumps(record).encode()
 
 
 def _holders(value: Any) -> Iterator[Any]:
-    """Every object and list in a record that has something in it."""
+    """Every object and list in a record that is not empty."""
     if isinstance(value, dict | list) and value:
         yield value
         for inner in value.values() if isinstance(value, dict) else value:

@@ -1,4 +1,4 @@
-"""What the checks work on, and how they call an adapter."""
+"""What is checked, and how the checks call an adapter."""
 
 import tempfile
 from collections.abc import Callable, Iterator
@@ -21,7 +21,7 @@ PROMPT = "conformance-prompt-7f3a"
 
 
 class Sample(Struct, frozen=True):
-    """The adapter under check and what is known of its program."""
+    """The adapter to check, and what is known about its program."""
 
     agent: Agent
     runtime: Runtime
@@ -32,7 +32,7 @@ class Sample(Struct, frozen=True):
 
     @property
     def starts(self) -> Iterator[Start]:
-        """Every way to start that the program is said to know."""
+        """Every way to start that the program supports, according to its capabilities."""
         can = self.runtime.capabilities
         new_id = NEW_ID if can.choose_id else None
         yield Start(new_id=new_id)
@@ -44,7 +44,7 @@ class Sample(Struct, frozen=True):
             yield branch
 
     def _branches(self, start: Start) -> bool:
-        """Whether it branches by itself; an adapter that writes cut sessions may leave that to its writer."""
+        """Whether the CLI itself can branch. Otherwise the adapter's format must cut the session."""
         made = call(self.agent.command, self.request(start), self.runtime, RunPlace(Path("/nonexistent/run")))
         return self.agent.format is None or not isinstance(made, Misuse)
 
@@ -54,13 +54,13 @@ class Sample(Struct, frozen=True):
 
 
 class Broke(Struct, frozen=True):
-    """A call that raised what it must not."""
+    """A call that raised an exception other than ``Misuse``."""
 
     why: str
 
 
 def call(function: Callable[..., T], *given: Any) -> T | Misuse | Broke:
-    """What a call gave, its ``Misuse``, or how it broke."""
+    """The result of a call, its ``Misuse``, or how it broke."""
     try:
         return function(*given)
     except Misuse as misuse:
@@ -76,7 +76,7 @@ def command(sample: Sample, request: Request, place: RunPlace | None = None) -> 
 
 @contextmanager
 def empty_place() -> Iterator[tuple[RunPlace, Path]]:
-    """A run directory and a home with nothing in them."""
+    """An empty run directory and an empty home."""
     with tempfile.TemporaryDirectory() as folder:
         run_dir, home = Path(folder, "run"), Path(folder, "home")
         run_dir.mkdir()

@@ -1,4 +1,4 @@
-"""Checks of how an adapter reads: any line, any stream, any end."""
+"""Checks of how an adapter reads output: any line, any stream, any end."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from random import Random
@@ -20,18 +20,18 @@ _ANY = msgspec.json.Decoder(ev.AnyEvent)
 
 
 def any_line_is_read(sample: Sample) -> Iterator[str]:
-    """``parse`` never raises, gives only events that can be written and read again, and has no memory."""
+    """``parse`` never raises, returns only events that can be encoded and decoded, and has no state."""
     seen: dict[bytes, Any] = {}
     for line in mutations.lines(sample.recorded, sample.seed, sample.rounds):
         seen[line] = found = call(sample.agent.parse, line)
         yield from _readable(found, line)
     for line in reversed(seen):
         if call(sample.agent.parse, line) != seen[line]:
-            yield f"parse: the same line gives other events the second time: {line!r:.80}"
+            yield f"parse: the same line gives different events the second time: {line!r:.80}"
 
 
 def recorded_lines_are_known(sample: Sample) -> Iterator[str]:
-    """A recorded stream in which nothing is understood proves nothing."""
+    """``parse`` knows some line of each recorded stream; otherwise the stream would prove nothing."""
     for stream in sample.recorded:
         found = [call(sample.agent.parse, line) for line in stream.split(b"\n")]
         events = [event for part in found if isinstance(part, Sequence) for event in part]
@@ -40,7 +40,7 @@ def recorded_lines_are_known(sample: Sample) -> Iterator[str]:
 
 
 def any_end_is_concluded(sample: Sample) -> Iterator[str]:
-    """``conclude`` never raises, whatever the stream and however it ended; and it is pure."""
+    """``conclude`` never raises, for any stream and any end, and is pure."""
     for stream in _streams(sample):
         for ended in _endings(sample, _read(sample, stream)):
             yield from _concluded(sample, ended, stream)
@@ -53,19 +53,19 @@ def what_we_ended_is_told_as_such(sample: Sample) -> Iterator[str]:
             outcome = call(sample.agent.conclude, _ended(sample, reading, Exit(-15, by)))
             kind = outcome.failure.kind if isinstance(outcome, Outcome) and outcome.failure else None
             if kind != by:
-                yield f"conclude: a run that was ended by {by} is told as {kind}"
+                yield f"conclude: a run that was ended by {by} is reported as {kind}"
 
 
 def silence_is_a_failure(sample: Sample) -> Iterator[str]:
-    """A process that said nothing and fell did not succeed, and left no session to go on with."""
-    for fall in EXITS[1:4]:
-        outcome = call(sample.agent.conclude, _ended(sample, TurnState(), fall))
+    """A process that printed nothing and failed did not succeed, and left no session to continue."""
+    for failed in EXITS[1:4]:
+        outcome = call(sample.agent.conclude, _ended(sample, TurnState(), failed))
         if isinstance(outcome, Outcome) and (outcome.failure is None or outcome.session_id is not None):
-            yield f"conclude: nothing was said, exit code {fall.code}, and yet it counts as answered or saved"
+            yield f"conclude: no output and exit code {failed.code}, but it counts as answered or saved"
 
 
 def evidence_leaves_alone_what_the_run_did_not_touch(sample: Sample) -> Iterator[str]:
-    """It may tidy up after its own run, of which there is nothing here. All else stays as it is."""
+    """``evidence`` can clean up after its own run, which left nothing here. All other files stay."""
     for start in sample.starts:
         with empty_place() as (place, home):
             strange = [folder / "somebody-else" / "file.json" for folder in (place.run_dir, home)]
@@ -78,7 +78,7 @@ def evidence_leaves_alone_what_the_run_did_not_touch(sample: Sample) -> Iterator
             if not isinstance(found, Mapping):
                 yield f"evidence: {found.why if isinstance(found, Broke) else found} with an empty home"
             if written(place, home) != before or any(path.read_text() != "{}" for path in strange):
-                yield "evidence: it may tidy up after its run, but wrote or deleted something else"
+                yield "evidence: it can clean up after its run, but wrote or deleted something else"
 
 
 def replies_are_lines(sample: Sample) -> Iterator[str]:
@@ -98,7 +98,7 @@ def _readable(found: Any, line: bytes) -> Iterator[str]:
         return
     for event in found:
         if not isinstance(event, ev.AnyEvent):
-            yield f"parse: {event!r:.60} is no event that anybody knows, for {line!r:.80}"
+            yield f"parse: {event!r:.60} is not a known event, for {line!r:.80}"
             continue
         try:
             _ANY.decode(msgspec.json.encode(event))
@@ -107,7 +107,7 @@ def _readable(found: Any, line: bytes) -> Iterator[str]:
 
 
 def _streams(sample: Sample) -> Iterator[list[bytes]]:
-    """Nothing, the recorded streams, their beginnings, and each with one record rewritten."""
+    """An empty stream, the recorded streams, their beginnings, and each with one record rewritten."""
     rng = Random(sample.seed)  # noqa: S311 - damage, not secrets
     yield []
     for stream in sample.recorded:
@@ -155,7 +155,7 @@ def _concluded(sample: Sample, ended: Ended, stream: list[bytes]) -> Iterator[st
     try:
         msgspec.convert(msgspec.to_builtins(outcome), Outcome)
     except msgspec.MsgspecError as error:
-        yield f"conclude: the outcome does not hold what it should: {error}, stream ending in {tail!r}"
+        yield f"conclude: the outcome is not valid: {error}, stream ending in {tail!r}"
     if outcome != call(sample.agent.conclude, ended):
         yield f"conclude: two calls with the same values differ, stream ending in {tail!r}"
 

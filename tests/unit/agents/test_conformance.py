@@ -213,34 +213,34 @@ class ChangesTheEnvironment(Rehearsal):
 
 FAULTS: list[tuple[type[Rehearsal], str]] = [
     (ParseRaises, "parse: raised "),
-    (ParseInvents, "is no event that anybody knows"),
+    (ParseInvents, "is not a known event"),
     (ParseWrongTypes, "parse: the Session event of "),
-    (ParseRemembers, "parse: the same line gives other events the second time"),
+    (ParseRemembers, "parse: the same line gives different events the second time"),
     (ParseKnowsNothing, "parse: no line of a recorded stream is understood"),
     (
         IdsUnchecked,
         "command: the id '-x' must be refused with Misuse: fresh gave a command, resume gave a command",
     ),
     (IdsUnchecked, "command: the id '../../etc/passwd' must be refused"),
-    (PromptInArgv, "command: the prompt stands in argv (fresh)"),
+    (PromptInArgv, "command: the prompt is in argv (fresh)"),
     (PromptInArgv, 'command: the prompt "-x" would be read as an option'),
-    (PromptInArgv, "command: an argument of over 131071 bytes"),
-    (PromptTwice, "command: the prompt is handed over 2 times (resume)"),
-    (PromptInEnv, "command: the prompt stands in the environment"),
+    (PromptInArgv, "command: an argument over 131071 bytes"),
+    (PromptTwice, "command: the prompt is passed 2 times (resume)"),
+    (PromptInEnv, "command: the prompt is in the environment"),
     (ModelLoose, "command: a model that begins with - would be read as an option"),
-    (NativeLost, "command: native arguments must stand in argv"),
+    (NativeLost, "command: native arguments must be in argv"),
     (Unowned, "owned_args: the adapter sets --resume itself (resume)"),
     (CommandWrites, "command: it must be pure, and wrote files"),
     (CommandVaries, "command: two calls for the same fresh differ"),
     (AnotherProgram, "command: argv must begin with the runtime's command"),
     (HomeWrites, "home_env: it must be pure"),
-    (HomeOfThisProcess, "default_home: with the variables of home_env it says /somewhere"),
-    (HomeNeedsHome, "default_home: raised KeyError: 'HOME' when there is no HOME"),
+    (HomeOfThisProcess, "default_home: with the variables of home_env it returns /somewhere"),
+    (HomeNeedsHome, "default_home: raised KeyError: 'HOME' if there is no HOME"),
     (ConcludeRaises, "conclude: raised KeyError: 'text'"),
-    (ConcludeUntyped, "conclude: the outcome does not hold what it should"),
-    (AlwaysFine, "conclude: nothing was said, exit code 1, and yet it counts as answered"),
-    (AlwaysFine, "conclude: a run that was ended by cancelled is told as None"),
-    (EvidenceWrites, "evidence: it may tidy up after its run, but wrote"),
+    (ConcludeUntyped, "conclude: the outcome is not valid"),
+    (AlwaysFine, "conclude: no output and exit code 1, but it counts as answered"),
+    (AlwaysFine, "conclude: a run that was ended by cancelled is reported as None"),
+    (EvidenceWrites, "evidence: it can clean up after its run, but wrote"),
     (RuntimeNeedsOutput, "runtime: raised IndexError"),
     (ReplyOfTwoLines, "reply: it must be one line of bytes"),
 ]
@@ -262,7 +262,7 @@ def test_a_changed_environment_is_found(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_what_is_no_adapter_is_told_what_it_lacks() -> None:
     assert check(object()) == [
-        problem for problem in check(object()) if "it is no adapter: it lacks facts" in problem
+        problem for problem in check(object()) if "it is not an adapter: it lacks facts" in problem
     ]
     assert len(check(object())) == 1
 
@@ -274,7 +274,7 @@ def test_what_is_no_adapter_is_told_what_it_lacks() -> None:
         ("label", "", "label, install"),
         ("builtin", (), "programs: name at least one"),
         ("owned_args", frozenset({"--resume=x"}), 'owned_args: "--resume=x"'),
-        ("programs", "mytool", 'programs, keys, login_check, notes, probes: "mytool" is one text'),
+        ("programs", "mytool", 'programs, keys, login_check, notes, probes: "mytool" is a string'),
     ],
 )
 def test_what_an_adapter_says_of_itself_is_checked(member: str, value: Any, says: str) -> None:

@@ -106,17 +106,17 @@ def test_what_is_well_made_has_no_problems() -> None:
 
 
 def test_an_archive_needs_a_format() -> None:
-    assert check(None, RehearsalArchive()) == ["archive: it needs a format, by which a session is found"]
+    assert check(None, RehearsalArchive()) == ["archive: it needs a format that finds sessions"]
 
 
 @pytest.mark.parametrize(
     ("made", "says"),
     [
         (BriefMiscounts, "messages, not 77"),
-        (BackForgets, "reads otherwise backwards than forwards"),
+        (BackForgets, "backwards differs from reading it forwards"),
         (ReadWrites, "has changed something in the home"),
         (RepairTouchesItsSource, "repair: it has changed"),
-        (RemoveLeavesSomething, "remove: something is left"),
+        (RemoveLeavesSomething, "remove: something remains"),
         (BriefRaises, "brief, expires_ms: raised UnicodeDecodeError"),
     ],
 )
@@ -130,7 +130,7 @@ def test_a_fault_of_an_archive_is_found(made: type[RehearsalArchive], says: str)
     [
         (FindsNothing, "is not found as it is listed"),
         (EndIsTooEarly, "was said in"),
-        (CutsAnywhere, "does not have was found in it"),
+        (CutsAnywhere, "it found an anchor that"),
         (CutMovesItsSource, "cut: it has changed"),
         (ContinuesRaises, "end, continues: raised ValueError"),
         (ContinuesRaises, "a_cut_ends_where_it_was_asked_to: raised ValueError"),

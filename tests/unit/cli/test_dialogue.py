@@ -133,7 +133,7 @@ def test_edited_blank_and_running() -> None:
     ]
     lines = shown(*rows)
     assert "(edited)" in lines[0]
-    assert "(from nothing)" in lines[2]
+    assert "(no history)" in lines[2]
     assert "running" in lines[3]
 
 

@@ -83,4 +83,4 @@ def test_a_file_is_read_whole(tmp_path: Path) -> None:
 def test_a_stdin_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     with (tmp_path / "written").open("wb") as file:
         stdout, stderr = start(file, code=SHOW).communicate(timeout=60)
-    assert (stdout, stderr) == ("stdin cannot be read: Bad file descriptor\n", "")
+    assert (stdout, stderr) == ("cannot read stdin: Bad file descriptor\n", "")

@@ -75,7 +75,7 @@ def test_a_signal_cancels_the_turn_whenever_it_comes(number: int, early: int, la
     assert signalled.cancel is not None
     assert signalled.cancel.asked == early + late
     assert live.cancelled
-    assert screen.lines == ["Cancelling… (again to kill)"]
+    assert screen.lines == ["Cancelling… (press Ctrl-C again to kill it)"]
     assert screen.closed
     assert [signal.getsignal(each) for each in SIGNALS] == before
 

@@ -207,30 +207,30 @@ def test_the_line_under_an_answer(fields: dict[str, Any], line: str) -> None:
         (
             "timeout",
             {"tools_run": 1},
-            "kept as #9. The agent knows what it did: go on with segue run fix-auth, or once more with:"
+            "kept as #9. The agent knows what it did: continue with segue run fix-auth, or retry with:"
             " segue retry fix-auth",
         ),
         (
             "timeout",
             {"tools_run": None},
-            "kept as #9. What it did is not known: look, then go on with segue run fix-auth, or once more"
-            " with: segue retry fix-auth",
+            "kept as #9. What the agent did is not known: check first, then continue with segue run fix-auth,"
+            " or retry with: segue retry fix-auth",
         ),
         (
             "rate_limited",
             {"tools_run": None, "until": 1},
-            "kept as #9. What it did is not known: look before you retry with: segue retry fix-auth",
+            "kept as #9. What the agent did is not known: check before you retry with: segue retry fix-auth",
         ),
     ],
 )
-def test_the_way_on(kind: Any, fields: dict[str, Any], line: str) -> None:
+def test_the_next_step(kind: Any, fields: dict[str, Any], line: str) -> None:
     failure = FailureShown(kind, None, "x", False, fields.get("until"))
-    said = words.way_on(turn(failure=failure, tools_run=fields.get("tools_run", 0)), 9)
+    said = words.next_step(turn(failure=failure, tools_run=fields.get("tools_run", 0)), 9)
     assert said == f"Nothing was lost: the message is {line}"
 
 
 def test_a_message_without_a_place_has_no_number() -> None:
-    said = words.way_on(turn(failure=FailureShown("session_busy", None, "x", True)))
+    said = words.next_step(turn(failure=FailureShown("session_busy", None, "x", True)))
     assert said == "Nothing was lost: the message is kept. Retry with: segue retry fix-auth"
 
 

@@ -64,7 +64,11 @@ def test_a_sound_session_has_nothing_to_say() -> None:
     ("entries", "name", "words"),
     [
         ([entry("damaged", 7)], "parsable", "1 record cannot be read"),
-        ([*TALK, entry("user", 9, native="x", parent="gone")], "chain", "some versions forget all before it"),
+        (
+            [*TALK, entry("user", 9, native="x", parent="gone")],
+            "chain",
+            "some versions ignore everything before it",
+        ),
         ([*TALK, entry("call", 9, call="c2")], "tool calls", "1 tool call without a result"),
         ([*TALK, entry("result", 9, call="c3")], "tool calls", "1 result without a call"),
         ([*TALK, entry("assistant", 9, text=" ")], "empty answers", "1 answer without content"),
@@ -88,13 +92,13 @@ def test_an_answer_of_calls_or_images_alone_is_not_empty_and_side_chains_have_th
 @pytest.mark.parametrize(
     ("facts", "name", "level", "words"),
     [
-        ({"directory_there": False}, "directory", "warning", "/here, where it was begun, is gone"),
-        ({"directory_there": False, "anywhere": False}, "directory", "error", "resumes it nowhere else"),
+        ({"directory_there": False}, "directory", "warning", "/here, where it was started, no longer exists"),
+        ({"directory_there": False, "anywhere": False}, "directory", "error", "resumes it only there"),
         ({"size": 71 << 20}, "size", "error", "71 MB, over the limit of 50 MB"),
         ({"load": Load(tokens=192_000, reserved=8_000, window=200_000, compacts=True)}, *(
             "context", "warning", "96% of the window would be full; Claude compacts at once")),
         ({"expires_ms": NOW + DAY_MS}, "expiry", "warning", "deletes it in 1 day"),
-        ({"end": "e9"}, "grown", "warning", "somebody went on with it since fix-auth left it"),
+        ({"end": "e9"}, "grown", "warning", "it was continued outside of fix-auth"),
         ({"brief": Brief(cwd="/here", version="3.0.0")}, "version", "warning", "written by Claude 3.0.0"),
         ({"brief": Brief(cwd="/here", trouble="it is empty")}, "parsable", "error", "it is empty"),
     ],

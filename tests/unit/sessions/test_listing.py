@@ -95,7 +95,7 @@ def test_a_session_is_found_by_the_beginning_of_its_id(tmp_path: Path) -> None:
     write(tmp_path / "a", "abcd9999", brief={})
     where = [place(tmp_path / "a", reader), place(tmp_path / "b", reader, "other")]
     assert find_session(where, "ABCD12").id == "abcd1234"
-    with pytest.raises(Misuse, match="several sessions begin"):
+    with pytest.raises(Misuse, match="several sessions match"):
         find_session(where, "abcd")
     with pytest.raises(Misuse, match="no session"):
         find_session(where, "ffff")

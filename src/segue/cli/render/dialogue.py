@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from segue.app.shapes import Dialogue, LogMessage
 
 TEXT_ROOM = 24
-"""Rather than give the text less room than this, the age is left out, and then the tokens."""
+"""If the text would get less room than this, the age is left out, and then the tokens."""
 
 
 SHOWN = {"queued": "waiting", "running": "running"}
-ADOPTED = "its Segue was killed, its agent still runs: the next segue run reads it to its end"
-LATER = "not written down yet: the next segue run does that"
+ADOPTED = "Segue was killed, but the agent is still running: the next segue run follows it to its end"
+LATER = "not recorded yet: the next segue run does that"
 DIED = "refused: its process ended while it waited"
 NOTED_ROOM = 12
-"""And a note is left out where it would leave less than this."""
+"""A note is left out if the text would get less room than this."""
 
 
 def dialogue_lines(
@@ -47,10 +47,10 @@ def dialogue_lines(
 
 
 def total_line(dialogue: Dialogue, width: int) -> Iterator[str]:
-    """What the messages add up to; and what else was paid for: turns of which no message stands any more."""
-    standing = {message.run for message in dialogue.messages}
-    shown = [turn for run, turn in dialogue.turns.items() if run in standing]
-    gone = [turn for run, turn in dialogue.turns.items() if run not in standing]
+    """The total of all messages; and the total of the turns whose messages were dropped."""
+    present = {message.run for message in dialogue.messages}
+    shown = [turn for run, turn in dialogue.turns.items() if run in present]
+    gone = [turn for run, turn in dialogue.turns.items() if run not in present]
     saved = sum(turn.saved.usd for turn in shown if turn.saved.usd is not None)
     sums = [*_sums(shown), f"saved {words.money(saved)}" if saved >= 0.0005 else ""]
     dropped = list(_sums(gone))
@@ -63,7 +63,7 @@ def total_line(dialogue: Dialogue, width: int) -> Iterator[str]:
 
 
 def _sums(turns: Iterable[Turn]) -> Iterator[str]:
-    """Tokens and money of these turns together, as far as they are known."""
+    """Tokens and cost of these turns together. What is unknown is not counted."""
     ended = list(turns)
     new = [count for turn in ended if (count := _new(turn)) is not None]
     costs = [turn.cost_usd for turn in ended if turn.cost_usd is not None]
@@ -99,7 +99,7 @@ def _heads(dialogue: Dialogue, width: int) -> list[str]:
 
 
 def _number(message: LogMessage) -> str:
-    """What people call it by; a message that has no place has no number."""
+    """``#n``; a message that is not part of the conversation has no number."""
     if message.n is not None:
         return f"#{message.n}"
     return "–" if message.run is None or message.state == "withdrawn" else "…"
@@ -136,7 +136,7 @@ def _who(message: LogMessage, before: LogMessage | None) -> str:
 
 
 def _notes(message: LogMessage, turn: Turn | None, walled: bool) -> str:
-    notes = ["(edited)" if message.edited is not None else "", "(from nothing)" if message.blank else ""]
+    notes = ["(edited)" if message.edited is not None else "", "(no history)" if message.blank else ""]
     if message.sender == "assistant" and turn is not None:
         stepped_down = f"after {turn.attempts[0].mode}" if turn.attempts[1:] else ""
         notes += [_caught_up(message, turn, walled), stepped_down]
@@ -146,9 +146,9 @@ def _notes(message: LogMessage, turn: Turn | None, walled: bool) -> str:
 
 
 def _caught_up(message: LogMessage, turn: Turn, walled: bool) -> str:
-    """Of a resume, what came with it as text; of a branch, where it went on from.
+    """For a resume, how many messages came with it as text; for a branch, which message it continued from.
 
-    Between walls of accounts or logins, what was sent is not simply what stands before the answer.
+    If there is more than one account or login, what was sent is not simply everything before the answer.
     """
     late = turn.sent.text_messages - 1
     if turn.mode == "resume":
@@ -170,7 +170,7 @@ def _new(turn: Turn) -> int | None:
 
 
 def _left_behind(message: LogMessage, turn: Turn | None, width: int) -> Iterator[str]:
-    """Why a message has no answer, and what is still to be done about it."""
+    """Why a message has no answer, and what the next turn will do about it."""
     if (why := _unanswered(message, turn)) is not None:
         yield f"    ✗ {_fitted(why, width - 6)}"
     if message.recovery is not None:

@@ -1,5 +1,5 @@
-"""The only module that writes to stdout and stderr, so that nothing that a terminal would obey gets there:
-not from an agent, a session, a project's ``segue.toml`` or an argument.
+"""The only module that writes to stdout and stderr, so that no escape sequence gets there: not from an agent,
+a session, a project's ``segue.toml`` or an argument.
 
 Styles are marks within a line. They become colours here, if the terminal has any.
 """
@@ -22,7 +22,7 @@ NARROWEST = 4
 BAR = 30
 
 BOLD, DIM, GREEN, YELLOW, RED, PLAIN = "\ufdd0\ufdd1\ufdd2\ufdd3\ufdd4\ufdd5"
-"""Characters that no text may have, by Unicode's own word: a line can be measured and cut with them in it."""
+"""Noncharacters, which Unicode reserves for internal use. A line can be measured and cut with them in it."""
 _INKS = dict(
     zip(
         (BOLD, DIM, GREEN, YELLOW, RED, PLAIN),
@@ -37,12 +37,12 @@ _SEQUENCE = (
     r"|(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x80-\x9f]*(?:\x07|\x1b\\|\x9c)"
     r"|\x1b[ -/]*[0-Z\\^-~]"
 )
-"""What a terminal would obey: CSI; OSC and its kin, up to their end; two characters after an escape."""
+"""Escape sequences: CSI; OSC and similar strings, up to their end; an escape and the characters after it."""
 _UNSEEN = (
     r"\x7f-\x9f"
-    r"\u061c\u200e\u200f\u202a-\u202e\u2066-\u206f"  # what turns the writing around
-    r"\u200b\u2060-\u2065\ufeff\ufff9-\ufffb\U000e0000-\U000e0fff"  # what hides words among others
-    r"\ufdd0-\ufdef"  # our own marks, and their kin
+    r"\u061c\u200e\u200f\u202a-\u202e\u2066-\u206f"  # bidirectional controls
+    r"\u200b\u2060-\u2065\ufeff\ufff9-\ufffb\U000e0000-\U000e0fff"  # invisible characters, to hide text
+    r"\ufdd0-\ufdef"  # our own marks, and the other noncharacters
 )
 _CONTROL = rf"[\x00-\x08\x0b-\x1f{_UNSEEN}]"
 _IN_JSON = rf"[{_UNSEEN}]"
@@ -51,47 +51,47 @@ _LINE_END = r"\r\n|[\r\u2028\u2029]"
 
 
 def harmless(text: str) -> str:
-    """The text without anything that a terminal would obey or hide. Tabs and the ends of lines are left."""
+    """The text without escape sequences and invisible characters. Tabs and line ends are kept."""
     if text.isprintable():
         return text
     return re.sub(_CONTROL, "", re.sub(_LINE_END, "\n", re.sub(_SEQUENCE, "", text)))
 
 
 def say(text: str = "", *, err: bool = False, end: str = "\n") -> None:
-    """A line, or some, for people to read: on stdout, or on stderr. Trouble with stderr changes nothing."""
+    """Print text for people to read, on stdout or stderr. Errors of stderr are ignored."""
     out = sys.stderr if err else sys.stdout
     with suppress(OSError) if err else nullcontext():
         _write(out, _inked(text, out) + end)
 
 
 def answer(text: str) -> None:
-    """What was asked for, on stdout: as it is, unless a terminal would obey it."""
+    """Print the result on stdout: unchanged, but without escape sequences on a terminal."""
     _write(sys.stdout, harmless(text) if sys.stdout.isatty() else text)
 
 
 def say_json(value: Any) -> None:
-    """One line of JSON on stdout. It is UTF-8, whatever the locale."""
+    """Print one line of JSON on stdout, in UTF-8 whatever the locale."""
     sys.stdout.flush()
     sys.stdout.buffer.write(json_line(value).encode() + b"\n")
     sys.stdout.buffer.flush()
 
 
 def json_line(value: Any) -> str:
-    """One line of JSON, whatever a path or a text of somebody else's has in it."""
+    """One line of JSON. Invisible characters are escaped, surrogates replaced."""
     import msgspec
 
     try:
         line = msgspec.json.encode(value)
     except UnicodeEncodeError:
         line = msgspec.json.encode(_encodable(msgspec.to_builtins(value)))
-    unusual = line.translate(None, _USUAL).decode()  # mostly little, also of a very long line
+    unusual = line.translate(None, _USUAL).decode()  # usually short, even if the line is long
     if re.search(_IN_JSON, unusual) is None:
         return line.decode()
     return re.sub(_IN_JSON, lambda found: _escaped(found[0]), line.decode())
 
 
 def agreed(question: str) -> bool:
-    """Whether the person at the terminal says yes. The question stands on stderr."""
+    """Ask a yes-or-no question on stderr. Returns whether the answer is yes."""
     import click
 
     return click.confirm(harmless(question), err=True)
@@ -106,17 +106,17 @@ def width_of(out: TextIO) -> int:
 
 
 def prose_width(out: TextIO) -> int:
-    """Where prose is wrapped. Elsewhere than on a terminal a sentence is one line, however long."""
+    """The width for wrapping prose. If the output is not a terminal, a sentence is one line, however long."""
     return width_of(out) if out.isatty() else ENDLESS
 
 
 @contextmanager
 def progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
-    """Call what it gives with how much is done of ``total``."""
+    """A progress bar on stderr. Call the function that it yields with how much of ``total`` is done."""
     canvas = Canvas(sys.stderr)
     last = time.monotonic() + PATIENCE_S - EVERY_S
 
-    def went(done: int) -> None:
+    def advance(done: int) -> None:
         nonlocal last
         now = time.monotonic()
         if now - last < EVERY_S:
@@ -127,25 +127,25 @@ def progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
         canvas.draw([fitted(f"{what} {bar:░<{BAR}} {share:4.0%}", canvas.width - 1)])
 
     try:
-        yield went if sys.stderr.isatty() else _nobody
+        yield advance if sys.stderr.isatty() else _ignore
     finally:
         canvas.erase()
         canvas.flush()
 
 
 _BELOW = "\r\x1b[K\x1b[C\x1b[J\r"
-"""Erases the row and all below it. From the second column on, as some terminals keep what is erased from the
-first place of all on, as if it had scrolled by."""
+"""Erases the row and everything below it. It starts at the second column, because some terminals move what is
+erased from the top left corner into the scrollback."""
 
 
 class Canvas:
-    """A terminal on which something is drawn over and over, below what has been written for good.
+    """A terminal with lines that are redrawn, below what has been written permanently.
 
-    While something is drawn, the cursor stands at the beginning of its last line: wherever a terminal that
-    changes its width moves that line, the cursor goes with it. The lines above it are found by their length,
-    as most terminals break a line anew when they become narrower.
+    While something is drawn, the cursor is at the beginning of its last line: if the terminal changes its
+    width and moves that line, the cursor moves with it. The rows above it are computed from the length of the
+    lines, because most terminals rewrap lines when they become narrower.
 
-    Where the terminal has gone, everything leads nowhere. ``beside``: descriptors that lead to the same one.
+    If the terminal is gone, output is discarded. ``beside``: other descriptors of the same terminal.
     """
 
     def __init__(self, out: TextIO, beside: Sequence[int] = ()) -> None:
@@ -155,16 +155,17 @@ class Canvas:
 
     @property
     def width(self) -> int:
-        """At least wide enough to draw on; a terminal that does not say is taken for 80."""
+        """The terminal's width, at least ``NARROWEST``; 80 if it is unknown."""
         return max(self._size().columns or 80, NARROWEST)
 
     def write(self, text: str) -> None:
-        """For good, in place of what is drawn; it ends with the end of a line."""
+        """Write text permanently, in place of what is drawn. It must end with a newline."""
         self.erase()
         self._put(_inked(text, self._out))
 
     def draw(self, lines: Sequence[str]) -> None:
-        """Until it is erased. The lines fit the width; what is more than the terminal is high is left out."""
+        """Draw lines, until they are erased. They must fit the width. If there are more than the terminal has
+        rows, only the last ones are drawn."""
         self.erase()
         shown = lines[-max((self._size().lines or 24) - 1, 1) :]
         self._put("\n".join(_inked(line, self._out) for line in shown) + "\r")
@@ -178,8 +179,8 @@ class Canvas:
             self._drawn = []
 
     def _rows(self, length: int) -> int:
-        """How many rows a line takes by now."""
-        return max(-(-length // self.width), 1) if _breaks_anew(os.environ) else 1
+        """How many rows a line takes at the current width."""
+        return max(-(-length // self.width), 1) if _rewraps(os.environ) else 1
 
     def _size(self) -> os.terminal_size:
         try:
@@ -200,15 +201,15 @@ class Canvas:
             self._lose()
 
     def _lose(self) -> None:
-        """The terminal has gone. The work goes on, and what is still written to it leads nowhere."""
+        """The terminal is gone. The work continues, and further output is discarded."""
         nowhere = os.open(os.devnull, os.O_WRONLY)
         for descriptor in (self._out.fileno(), *self._beside):
             os.dup2(nowhere, descriptor)
         os.close(nowhere)
 
 
-def _breaks_anew(env: Mapping[str, str]) -> bool:
-    """Whether the terminal breaks its lines anew when its width changes. Those that do not cut them off."""
+def _rewraps(env: Mapping[str, str]) -> bool:
+    """Whether the terminal rewraps its lines when its width changes. Other terminals cut them off."""
     cuts = "XTERM_VERSION" in env or env.get("TERM", "").startswith(("rxvt", "screen", "linux"))
     return "TMUX" in env or not cuts
 
@@ -241,5 +242,5 @@ def _encodable(value: Any) -> Any:
 PATIENCE_S, EVERY_S = 0.5, 0.1
 
 
-def _nobody(_: int) -> None:
-    """Nobody looks."""
+def _ignore(_: int) -> None:
+    """Progress is shown only on a terminal."""

@@ -1,5 +1,5 @@
-"""What the user sees on stderr while a turn runs. On a terminal, what is finished scrolls by and what goes on
-is drawn below it; elsewhere, there are plain lines."""
+"""What the user sees on stderr while a turn runs. On a terminal, what is finished scrolls by and what is in
+progress is drawn below it; elsewhere, plain lines are printed."""
 
 from __future__ import annotations
 
@@ -25,29 +25,29 @@ class Screen(Protocol):
 
     @property
     def shown(self) -> bool:
-        """Whether the whole answer stands on the terminal already."""
+        """Whether the whole answer is on the terminal already."""
         ...
 
-    def entitle(self, title: str) -> None:
-        """What the turn is called while it runs."""
+    def set_title(self, title: str) -> None:
+        """Set the title of the status line."""
         ...
 
     def event(self, event: ev.Event) -> None: ...
     def tick(self) -> None: ...
     def note(self, line: str) -> None:
-        """A line of ours."""
+        """Print a line from Segue."""
         ...
 
     def pause(self) -> None:
-        """Leave the terminal alone: somebody is asked something."""
+        """Draw nothing until ``unpause``: the user is asked a question."""
         ...
 
-    def go_on(self) -> None: ...
+    def unpause(self) -> None: ...
     def close(self) -> None: ...
 
 
 def open_screen(title: str, *, quiet: bool, answer_on_stdout: bool) -> Screen:
-    """The right screen for where stderr leads."""
+    """The screen that suits stderr."""
     if quiet:
         return Silent()
     if sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
@@ -60,12 +60,12 @@ class Silent:
 
     shown = False
 
-    def entitle(self, title: str) -> None: ...
+    def set_title(self, title: str) -> None: ...
     def event(self, event: ev.Event) -> None: ...
     def tick(self) -> None: ...
     def note(self, line: str) -> None: ...
     def pause(self) -> None: ...
-    def go_on(self) -> None: ...
+    def unpause(self) -> None: ...
     def close(self) -> None: ...
 
 
@@ -74,7 +74,7 @@ class Lines:
 
     shown = False
 
-    def entitle(self, title: str) -> None: ...
+    def set_title(self, title: str) -> None: ...
 
     def event(self, event: ev.Event) -> None:
         line = plain_line(event)
@@ -84,11 +84,11 @@ class Lines:
     def tick(self) -> None: ...
 
     def note(self, line: str) -> None:
-        with suppress(OSError):  # nobody reads our lines any more; the answer is another matter
+        with suppress(OSError):  # a closed stderr must not affect the answer
             say(line, err=True)
 
     def pause(self) -> None: ...
-    def go_on(self) -> None: ...
+    def unpause(self) -> None: ...
     def close(self) -> None: ...
 
 
@@ -98,7 +98,7 @@ def plain_line(event: ev.Event) -> str:
         case ev.ToolCall():
             return "  ├ " + words.tool(event.name, event.input)
         case ev.ToolResult(denied=True):
-            return "  │ refused: this run may not use it"
+            return "  │ refused: not allowed in this turn"
         case ev.ToolResult(ok=False):
             return "  │ " + words.result(event.exit_code, event.output)
         case ev.Retry():
@@ -108,17 +108,17 @@ def plain_line(event: ev.Event) -> str:
         case ev.Notice():
             return "  │ " + words.tool("", event.text)
         case ev.Question():
-            return "  │ the agent asks a question, but nobody can answer here; it goes on without an answer"
+            return "  │ the agent asks a question, but no one can answer here; it continues without an answer"
         case ev.Permission():
             call = words.tool(event.tool, event.input, 80)
-            return f"  │ it may not use {call}; see --permission and --allow-tool"
+            return f"  │ it is not allowed to use {call}; see --permission and --allow-tool"
     return ""
 
 
 class Live:
-    """Text as it streams, one line per tool call, and a status line that is alive below them.
+    """Text as it streams, one line per tool call, and a status line below them that is updated.
 
-    Where the terminal has gone, nothing is written.
+    If the terminal is gone, nothing is written.
     """
 
     def __init__(self, out: TextIO, title: str, *, answer_here: bool) -> None:
@@ -139,7 +139,7 @@ class Live:
         spoken = "".join(self._spoken)
         return self._answer_here and bool(spoken) and spoken == self._reading.answer
 
-    def entitle(self, title: str) -> None:
+    def set_title(self, title: str) -> None:
         self._title = title
 
     def event(self, event: ev.Event) -> None:
@@ -162,7 +162,7 @@ class Live:
                     self._write(DIM + line + PLAIN)
 
     def tick(self) -> None:
-        """Draw what goes on: the unfinished line of text, the running tools, the status."""
+        """Draw what is in progress: the unfinished line of text, the running tools, the status."""
         if self._closed or self._paused:
             return
         width = self._canvas.width
@@ -176,7 +176,7 @@ class Live:
         self._canvas.draw([*partial, *running, self._status(width)])
 
     def note(self, line: str) -> None:
-        """One that has parts is broken between them where it does not fit."""
+        """Print a line from Segue. If it does not fit, it is wrapped between its parts."""
         for each in joined(line.split(" · "), self._canvas.width, NOTE_INDENT):
             self._write(DIM + each + PLAIN)
 
@@ -186,11 +186,11 @@ class Live:
         self._paused = True
         self._canvas.flush()
 
-    def go_on(self) -> None:
+    def unpause(self) -> None:
         self._paused = False
 
     def close(self) -> None:
-        """Leave the terminal as one would expect it: everything said, nothing drawn."""
+        """Write everything that is pending, and erase what is drawn."""
         for line, _ in self._pending.values():
             self._write(DIM + line + PLAIN)
         self._pending.clear()
@@ -228,7 +228,7 @@ class Live:
         self.tick()
 
     def _say(self, text: str, width: int) -> None:
-        """Whole screen lines are written for good; the rest waits in what is drawn."""
+        """Write full screen lines permanently, and draw the rest."""
         *whole, last = (self._partial + harmless(text)).expandtabs().split("\n")
         *full, self._partial = wrap_rows(last, width)
         if whole or full:
@@ -247,6 +247,6 @@ class Live:
 
 
 def _beside(left: str, right: str, width: int) -> str:
-    """Both parts; the left one is cut where it must be. What is drawn is not set to the right edge: the
-    shorter it is, the narrower a terminal can become without breaking it."""
+    """Both parts; the left one is cut if they do not fit. They are not aligned to the right edge: the shorter
+    a line is, the narrower a terminal can become without wrapping it."""
     return fitted(fitted(left, max(width - columns(right), width // 2, 1)) + right, width)

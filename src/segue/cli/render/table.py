@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Sequence
 GAP = 2
 Row = Sequence[str]
 MARKS_PER_COLUMN = 8
-"""So many characters that take no column may stand in one; then a line is full."""
+"""How many characters that take no column a line can have per column of its width."""
 
 
 def columns(text: str) -> int:
@@ -22,7 +22,7 @@ def cut(text: str, width: int) -> str:
 
 
 def fitted(text: str, width: int) -> str:
-    """The text, or as much of it as fits with a ``…`` behind it."""
+    """The text, or as much of it as fits with a ``…`` after it."""
     if columns(text) <= width:
         return text
     return cut(text, width - 1).rstrip() + "…" if width > 1 else "…"[:width]
@@ -55,13 +55,13 @@ def wrapped(text: str, width: int, indent: int = 0, lead: str = "") -> list[str]
 
 
 def padded(text: str, width: int, *, right: bool = False) -> str:
-    """The text with blanks up to the width."""
+    """The text, padded with spaces to the width."""
     blanks = " " * (width - columns(text))
     return blanks + text if right else text + blanks
 
 
 def wrap_rows(text: str, width: int) -> Iterator[str]:
-    """The text as lines of this width; the last of them is not full."""
+    """The text as lines of this width. The last one is shorter, and can be empty."""
     if text.isascii():
         yield from (text[at : at + width] for at in range(0, len(text) - len(text) % width, width))
         yield text[len(text) - len(text) % width :]
@@ -79,6 +79,11 @@ def wrap_rows(text: str, width: int) -> Iterator[str]:
     yield text[start:]
 
 
+def positions(names: Sequence[str], *wanted: str) -> tuple[int, ...]:
+    """Where the wanted columns are among all columns."""
+    return tuple(names.index(name) for name in wanted)
+
+
 def table_lines(
     rows: Sequence[Row],
     width: int,
@@ -88,11 +93,11 @@ def table_lines(
     room: int = 10,
     longest: int = 40,
 ) -> Iterator[str]:
-    """The heading is the first row. The last column takes what is left, and is cut to it.
+    """The heading is the first row. The last column gets the remaining width, and is cut to it.
 
-    ``right``: columns that are set to the right. ``least``: those that a narrow terminal goes without, in
-    this order, rather than leave the last column less than ``room``. A first cell wider than ``longest``
-    has a line of its own, so that it can be copied; other cells are cut.
+    ``right``: columns that are aligned to the right. ``least``: columns that are left out, in this order,
+    while the last column would have less than ``room``. A first cell wider than ``longest`` gets a separate
+    line, so that it can be copied; other cells are cut.
     """
     sizes = _sizes(rows, width, least, room, longest)
     for row in rows:
@@ -104,7 +109,7 @@ def table_lines(
 
 
 def _sizes(rows: Sequence[Row], width: int, least: Sequence[int], room: int, longest: int) -> list[int]:
-    """How wide each column is but the last; 0: it is left out."""
+    """How wide each column is, except the last; 0: it is left out."""
     spans = [[columns(row[at]) for row in rows] for at in range(len(rows[0]) - 1)]
     spans[0] = [span for span in spans[0] if span <= longest]
     wanted = [min(max(span, default=0), longest) for span in spans]
@@ -112,7 +117,7 @@ def _sizes(rows: Sequence[Row], width: int, least: Sequence[int], room: int, lon
     for at in least:
         if _taken(sizes) + room > width:
             sizes[at] = 0
-    for at in reversed(least):  # what a wide one made room for comes back
+    for at in reversed(least):  # a narrow column fits again if a wide one was left out after it
         with_it = [wanted[at] if at == each else size for each, size in enumerate(sizes)]
         if _taken(with_it) + room <= width:
             sizes = with_it

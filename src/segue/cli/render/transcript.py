@@ -1,4 +1,4 @@
-"""How a session's entries are put on a terminal."""
+"""A session's entries as lines on a terminal."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ TELLING = (
     *("git snapshot", "project instructions", "file history", "task", "worktree"),
     *("title", "tag", "agent name", "title by the model", "summary"),
 )
-"""Of what a resume brings back, or does not, these are named."""
+"""The labels that are named in what a resume restores; others are only counted."""
 
 
 class Ink(msgspec.Struct, frozen=True):
     width: int
     prose: int
-    """Where sentences are wrapped."""
+    """The width for sentences."""
     colour: bool
 
     def dim(self, text: str) -> str:
@@ -45,7 +45,7 @@ def ink(out: TextIO) -> Ink:
 
 
 def is_shown(entry: Entry) -> bool:
-    """What a reader wants to see first: the dialogue and what was done, nothing that is noted for the CLI."""
+    """Whether it is shown without ``--full``: the dialogue and the tool calls, not the CLI's own notes."""
     if entry.kind == "boundary":
         return True
     return entry.kind not in HIDDEN and not (entry.inserted or entry.again)
@@ -69,7 +69,7 @@ def heading(session: SessionShown, ink: Ink) -> Iterator[str]:
 
 
 def entry_lines(entry: Entry, ink: Ink, full: bool, *, marked: bool = False) -> Iterator[str]:
-    """One entry: a line that says who and when, then what was said. Side chains are set off."""
+    """One entry: a line with who and when, then the text. Side chains have a bar at the left."""
     edge = "│ " if entry.side else "▸ " if marked else "  "
     for n, line in enumerate(_lines(entry, ink, full)):
         yield (edge if n or not marked else "▸ ") + line
@@ -81,7 +81,7 @@ def _lines(entry: Entry, ink: Ink, full: bool) -> Iterator[str]:
     match entry.kind:
         case "user" | "assistant":
             who = "you" if entry.kind == "user" else "agent"
-            note = " (put in by the CLI)" if entry.inserted else ""
+            note = " (inserted by the CLI)" if entry.inserted else ""
             yield ink.bold(who) + ink.dim(f"{note}{at}  {entry.id}") + images
             yield from _text(entry.text, full)
         case "call":
@@ -125,14 +125,14 @@ def _dimmed(text: str, ink: Ink) -> Iterator[str]:
 
 
 def _labels(counts: dict[str, int]) -> list[str]:
-    """What people ask for by its name; the rest is only counted."""
+    """The labels in ``TELLING`` with their counts, and the number of all others."""
     named = [f"{label} ({counts[label]})" for label in TELLING if label in counts]
     rest = sum(count for label, count in counts.items() if label not in TELLING)
     return [*named, f"{count_in_words(rest, 'note')} of the agent's own"] if rest else named
 
 
 def ending(session: SessionShown, counts: Tally, load: Load, ink: Ink) -> Iterator[str]:
-    """What a resume would bring back, and what not; how full the window would be."""
+    """What a resume would restore and what not, and how full the context window would be."""
     yield ""
     scope = "" if counts.whole else " (counted in this page only: the session is large)"
     back = [count_in_words(counts.messages, "message"), count_in_words(counts.calls, "tool call")]
@@ -142,12 +142,12 @@ def ending(session: SessionShown, counts: Tally, load: Load, ink: Ink) -> Iterat
     yield from _dimmed(f"it does not restore: {', '.join(left)}", ink)
     if counts.side:
         side = count_in_words(counts.side, "entry", "entries")
-        yield from _dimmed(f"apart from the dialogue: {side} of side chains", ink)
+        yield from _dimmed(f"not part of the dialogue: {side} of side chains", ink)
     if load.tokens is not None:
         yield from _dimmed(_loads(load, load.tokens), ink)
     if session.expires is not None:
         day = time.strftime("%Y-%m-%d", time.localtime(session.expires / 1000))
-        yield ink.dim(f"{session.agent} deletes it on {day} if it is not used before")
+        yield ink.dim(f"{session.agent} deletes it on {day} unless it is used before then")
 
 
 def _loads(load: Load, tokens: int) -> str:

@@ -1,4 +1,4 @@
-"""A decision in words: the ladder with each rung's reason and price, then the checks, and what to do about
+"""A decision in words: the ladder with each rung's reason and cost, then the checks, and what to do about
 those that failed. Pure."""
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ ALSO = {
     "recap": "also possible: a part of the conversation as text",
 }
 SHORT = frozenset({"pressure", "size"})
-"""Checks whose detail is a figure: it stands right behind their name."""
+"""Checks whose detail is a figure, which is shown right after their name."""
 WIDEST, NARROWEST = 100, 50
 RUNG_INDENT = 12
 CHECKS = "checks  "
@@ -72,16 +72,15 @@ def _plain(plan: Why, width: int) -> Iterator[str]:
 
 
 def _terms(plan: Why, width: int) -> Iterator[str]:
-    """What is done before; what the agent may do, where something was said of it; whether it may ask; what
-    would not hold."""
+    """What is done first; what the agent is allowed to do; whether it can ask questions; notices."""
     may, asks = words.terms(plan.terms), plan.terms.questions
     parts = [f"may: {may}"] if may else []
     if asks is not None:
         kept = plan.mode in ("resume", "branch")
         how = (
-            "as when its session began; --fresh-session decides again"
+            "as when its session began; --fresh-session can change it"
             if kept
-            else "for the life of its session"
+            else "for as long as its session lasts"
         )
         parts.append(f"questions: {'on' if asks else 'off'}, {how}")
     first = (f"first {each}" for each in plan.first)
@@ -113,7 +112,7 @@ def _reason(rung: RungShown, plan: Why, shown: set[str]) -> str:
 
 
 def _cost(rung: RungShown) -> str:
-    """What it would take; of a barred rung, what it would have taken."""
+    """What the rung would cost; for a barred rung, what it would have cost."""
     if rung.state == "impossible" or (rung.new_tokens is None and rung.usd is None):
         return ""
     new = f"~{tokens_in_words(rung.new_tokens)} new" if rung.new_tokens is not None else ""
@@ -134,7 +133,7 @@ def _marks(checks: tuple[Check, ...], width: int) -> Iterator[str]:
 
 
 def _heading(parts: tuple[str, ...], right: str, width: int) -> Iterator[str]:
-    """Who and how, and what is sent: at the right edge, or below where there is no room."""
+    """Who and how, and what is sent: at the right edge, or below if there is no room."""
     left = " · ".join(parts)
     if columns(left) + columns(right) + 2 <= width:
         yield f"{left}{' ' * (width - columns(left) - columns(right))}{right}"
@@ -144,7 +143,7 @@ def _heading(parts: tuple[str, ...], right: str, width: int) -> Iterator[str]:
 
 
 def _row(lead: str, left: str, right: str, width: int) -> Iterator[str]:
-    """The left part, wrapped if it must be, and the right part at the right edge."""
+    """The left part, wrapped if necessary, and the right part at the right edge."""
     room = width - columns(right) - 2 if right else width
     first, *rest = wrapped(left, room, RUNG_INDENT, lead)
     if right and (room < NARROWEST // 2 + RUNG_INDENT or columns(first) > room):
@@ -160,7 +159,7 @@ def _name(check: Check) -> str:
 
 
 def _at_home(plan: Why, home: str) -> Why:
-    """The same with paths below the user's home as people write them."""
+    """The plan with paths below the user's home written with ``~``."""
     if not home.strip("/"):
         return plan
     change, long = msgspec.structs.replace, f"{home.rstrip('/')}/"
@@ -172,19 +171,19 @@ def _at_home(plan: Why, home: str) -> Why:
     )
 
 
-ANEW = "nothing to do: a new session takes its place"
+REPLACED = "nothing to do: a new session replaces it"
 SIMPLE: dict[str, str] = {
     "blank": "leave out --blank to carry the conversation over",
     "enabled": "change [continuity] in config.toml",
     "fresh_session": "leave out --fresh-session and --no-save to keep the session",
     "runtime": "use the program that made the session ([agents] command), or continue as shown",
-    "model": 'name the model from before with --model, or set [continuity] on_model_change = "resume"',
+    "model": 'choose the previous model with --model, or set [continuity] on_model_change = "resume"',
     "tools": "to keep the cache, run it with the same tools as before; the session continues either way",
     "host": "run it on that machine to keep the session ([keep] copies sessions for other machines)",
     "ttl": "raise [continuity] ttl_minutes to keep sessions longer",
     "poisoned": "nothing to do: the turn continues from before that, or as text",
-    "retired": ANEW,
-    "file": ANEW,
+    "retired": REPLACED,
+    "file": REPLACED,
     "busy": "wait, or continue in a fork: segue run --fork",
 }
 
@@ -202,21 +201,23 @@ def _capability(check: Check, plan: Why) -> str:
 
 def _pin(check: Check, plan: Why) -> str:
     return (
-        "nothing to do: this turn makes one" if plan.session_id is None else "nothing to do: it branches off"
+        "nothing to do: this turn creates one"
+        if plan.session_id is None
+        else "nothing to do: it branches off"
     )
 
 
 def _history(check: Check, plan: Why) -> str:
     if "branch" in check.bars:
-        return "nothing to do: a new session takes its place, with the conversation as it reads now"
-    return "nothing to do: the unchanged part is kept, the rest is sent as it reads now"
+        return "nothing to do: a new session replaces it, with the conversation as it is now"
+    return "nothing to do: the unchanged part is kept, the rest is sent as it is now"
 
 
 def _end(check: Check, plan: Why) -> str:
-    if "somebody" in check.detail:
-        take = f"segue run {plan.conversation} TEXT --adopt {(plan.session_id or 'ID')[:8]} includes it"
-        return f"the turn continues from where Segue left it, without what was said there since; {take}"
-    return "nothing to do: the turn continues from before it, and sends the message again"
+    if "prompt that failed" in check.detail:
+        return "nothing to do: the turn continues from before it, and sends the message again"
+    adopt = f"segue run {plan.conversation} TEXT --adopt {(plan.session_id or 'ID')[:8]}"
+    return f"it continues from where Segue left it; to include the rest: {adopt}"
 
 
 def _outcome(check: Check, plan: Why) -> str:
@@ -225,7 +226,7 @@ def _outcome(check: Check, plan: Why) -> str:
 
 def _size(check: Check, plan: Why) -> str:
     name = (plan.session_id or "ID")[:8]
-    return f"segue sessions repair {name} --trim (or --since) makes a smaller one; or continue as shown"
+    return f"make a smaller one with segue sessions repair {name} --trim (or --since), or continue as shown"
 
 
 def _workdir(check: Check, plan: Why) -> str:
@@ -233,9 +234,9 @@ def _workdir(check: Check, plan: Why) -> str:
 
 
 def _account(check: Check, plan: Why) -> str:
-    if "logged in" in check.detail:
-        return "log in as before to keep the session"
-    return "go back with --account to the account under which they were said"
+    if "said under another account" in check.detail:
+        return "use --account to return to the account they belong to"
+    return "log in as before to keep the session"
 
 
 def _pressure(check: Check, plan: Why) -> str:
@@ -244,7 +245,7 @@ def _pressure(check: Check, plan: Why) -> str:
 
 def _fits(check: Check, plan: Why) -> str:
     if "recap" in check.bars:
-        return "put what is long into a file in the working directory, and ask to read it"
+        return "put the long text into a file in the working directory, and ask the agent to read it"
     return "nothing to do: a part of the conversation is sent; [recap] max_bytes says how much"
 
 

@@ -1,4 +1,4 @@
-"""How figures, tool calls and failures are put into words. Pure, so that they can be tested as tables."""
+"""Figures, tool calls and failures in words. Pure, so that they can be tested as tables."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _TELLING = (
 )
 
 SILENT_S = 10
-"""So long nobody wonders why an agent says nothing."""
+"""An agent that is silent for this long is reported as silent."""
 _SHOWN = 4_000
-"""No line shows more than the beginning of what is given."""
+"""A line shows at most this many characters of a text."""
 
 
 def one_line(text: str) -> str:
@@ -39,7 +39,7 @@ def one_line(text: str) -> str:
 
 
 def below_home(path: str) -> str:
-    """A path on one line, from the user's home on."""
+    """A path on one line, with ``~`` for the user's home."""
     home = os.path.expanduser("~")
     return one_line(f"~{path[len(home) :]}" if path == home or path.startswith(f"{home}/") else path)
 
@@ -68,7 +68,7 @@ def seconds(ms: int) -> str:
 
 
 def moment(ms: int) -> str:
-    """``15:20``; with its day where that is not today, or with nothing but digits where it is far away."""
+    """``15:20``; with the weekday if it is within the next days, otherwise with the date."""
     try:
         then = time.localtime(ms / 1000)
     except (OverflowError, OSError, ValueError):
@@ -84,7 +84,7 @@ def clock(total: int) -> str:
 
 
 def tool(name: str, given: Any, width: int = 100) -> str:
-    """A tool call on one line: its name and the argument that tells most."""
+    """A tool call on one line: its name and its most informative argument."""
     text = ""
     if isinstance(given, dict):
         telling = [given[key] for key in _TELLING if given.get(key)] or list(given.values())
@@ -100,7 +100,7 @@ def exited(code: int | None) -> str:
 
 
 def result(code: int | None, output: str) -> str:
-    """A tool's failure on one line: how it ended and what it said."""
+    """A tool's failure on one line: its exit code and its output."""
     words = tool("", output, 90)
     return f"{exited(code)}: {words}" if words else exited(code)
 
@@ -114,7 +114,7 @@ def waiting(event: Retry) -> str:
 
 
 def quiet(since_s: float, waits: bool) -> str:
-    """What a status line says of an agent that has said nothing for a while."""
+    """What the status line shows if the agent waits or has been silent for a while."""
     if waits:
         return f"waits {since_s:.0f} s"
     return f"silent for {since_s:.0f} s" if since_s >= SILENT_S else ""
@@ -123,7 +123,7 @@ def quiet(since_s: float, waits: bool) -> str:
 def summary(turn: Turn, model_from: str | None = None) -> str:
     """The line under an answer: what was done and what it cost.
 
-    ``model_from``: the project's file that chose the model, where it is not trusted.
+    ``model_from``: the project's file that chose the model, if that file is not trusted.
     """
     steps = [attempt.mode for attempt in turn.attempts]
     mode = " → ".join(steps) if len(steps) > 1 else turn.mode if steps else ""
@@ -135,7 +135,7 @@ def summary(turn: Turn, model_from: str | None = None) -> str:
 
 
 def terms(held: Terms) -> str:
-    """``edit, without Bash, remembered``; nothing where nothing was said."""
+    """``edit, without Bash, remembered``; empty if there are no terms."""
     known = set(held.remembered)
     parts: list[str] = [held.permission] if held.permission != "default" or "permission" in known else []
     for how, tools in (("with", held.allow_tools), ("without", held.deny_tools)):
@@ -146,7 +146,7 @@ def terms(held: Terms) -> str:
 
 
 def _spent(turn: Turn) -> str:
-    """Tokens and money; nothing where an attempt that was cut short left nothing to tell."""
+    """Tokens and cost; empty if the turn failed and neither is known."""
     usage, cost = turn.usage, money(turn.cost_usd, turn.cost_estimated)
     if usage.prompt is None and usage.output is None:
         return cost if turn.cost_usd is not None or turn.failure is None else ""
@@ -161,26 +161,26 @@ def _spent(turn: Turn) -> str:
 
 
 def saving(usd: float) -> str:
-    """What continuing saved; or, where the cache did not serve it, what it cost more."""
+    """What continuing saved; or, if the cache was not used, how much more it cost."""
     return f"saved {money(usd)}" if usd > 0 else f"cost {money(-usd)} more than sending it as text"
 
 
-def way_on(turn: Turn, number: int | None = None, cwd: str | None = None) -> str:
-    """What is safe, and what to type next. ``number``: the message's place in the conversation; ``cwd``: the
-    directory, where it has to be named."""
+def next_step(turn: Turn, number: int | None = None, cwd: str | None = None) -> str:
+    """What was kept, and what to type next. ``number``: the message's, as in ``#n``. ``cwd``: the directory,
+    if it has to be named."""
     key, failed = turn.conversation, turn.failure
     kept = "Nothing was lost: the message is kept" + (f" as #{number}. " if number is not None else ". ")
     again = retry_command(key, turn.message, cwd)
     if failed is not None and failed.kind == "unsettled":
-        return f"The answer is whole, and kept on disk. Read it with: {turn.next}"
+        return f"The answer is complete, and kept on disk. Print it with: {turn.next}"
     if failed is not None and failed.kind in CUT_SHORT and turn.tools_run != 0:
-        on = turn.next or f"segue run {key}"
-        knows = (
-            "What it did is not known: look, then"
+        onward = turn.next or f"segue run {key}"
+        advice = (
+            "What the agent did is not known: check first, then continue"
             if turn.tools_run is None
-            else "The agent knows what it did:"
+            else "The agent knows what it did: continue"
         )
-        return f"{kept}{knows} go on with {on}, or once more with: {again}"
+        return f"{kept}{advice} with {onward}, or retry with: {again}"
     if failed is not None and failed.kind == "auth":
         return f"{kept}Log in, then retry with: {again}"
     if failed is not None and failed.kind == "tool_denied":
@@ -188,7 +188,7 @@ def way_on(turn: Turn, number: int | None = None, cwd: str | None = None) -> str
     if failed is not None and failed.kind == "untrusted":
         return f"{kept}Once the directory is trusted, retry with: {again}"
     if turn.tools_run is None:
-        return f"{kept}What it did is not known: look before you retry with: {again}"
+        return f"{kept}What the agent did is not known: check before you retry with: {again}"
     if failed is not None and failed.until is not None:
         return f"{kept}Retry then with: {again}"
     return f"{kept}Retry with: {again}"
@@ -219,11 +219,11 @@ def failure(turn: Turn, label: str) -> str:
         case "timeout":
             return f"{label} was stopped{quote}"
         case "cancelled":
-            return "cancelled; nothing more will happen in this turn"
+            return "cancelled; the turn has ended"
         case "tool_denied" if turn.text:
-            return f"{label} may not use all that it wanted to{quote}"
+            return f"{label} was not allowed to use every tool it wanted{quote}"
         case "tool_denied":
-            return f"{label} could not go on without a tool it may not use{quote}"
+            return f"{label} could not continue without a tool it is not allowed to use{quote}"
         case "protocol":
             return f"{label}'s output could not be understood{quote}"
         case _:

@@ -1,4 +1,4 @@
-"""``segue sessions``: what the agents themselves have stored, treated alike."""
+"""``segue sessions``: the sessions that the agents themselves store."""
 
 from __future__ import annotations
 
@@ -23,5 +23,5 @@ def command() -> None:
     """List, read, search, check, repair, restore or prune the sessions that the agents themselves store.
 
     Name a session by its id or the beginning of it (at least 4 characters), or by AGENT:ID if two agents have
-    the same one.
+    the same id.
     """

@@ -1,4 +1,4 @@
-"""``segue sessions check``: what is wrong with a session, before it costs money."""
+"""``segue sessions check``: what is wrong with a session, before resuming it costs money."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ MARKS = {"ok": "✓", "warning": "!", "error": "✗"}
 def command(session: str, as_json: bool) -> int:
     """Check a session for anything that would make a resume fail, go wrong or cost too much.
 
-    Each finding says what it means and what to do. Nothing is changed. Exit code 1: a resume would fail, or
-    the agent would be sent something broken.
+    Each finding says what it means and what to do. Nothing is changed. The exit code is 1 if a resume would
+    fail or would send broken data to the model.
     """
     from segue.app import native, upkeep
     from segue.cli.options import open_here
@@ -32,8 +32,8 @@ def command(session: str, as_json: bool) -> int:
 
     with open_here() as workspace:
         found = native.find(workspace, session)
-        with progress("reading", found.size) as went:
-            report = upkeep.check(found, went)
+        with progress("reading", found.size) as on_progress:
+            report = upkeep.check(found, on_progress)
     if as_json:
         say_json(report)
     else:
@@ -44,7 +44,7 @@ def command(session: str, as_json: bool) -> int:
 
 
 def lines(findings: Sequence[Finding], width: int) -> Iterator[str]:
-    """What is wrong, each with what to do; then all that is well."""
+    """Each problem with what to do; then the checks that passed."""
     for each in findings:
         if each.level == "ok":
             continue

@@ -1,4 +1,4 @@
-"""``segue sessions continue``: go on with one of the agents' own sessions."""
+"""``segue sessions continue``: continue one of the agents' own sessions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from segue.cli import options as prompts
 from segue.cli.options import OUTPUT, RUNNING, WHO, TurnCommand, checked, open_here, take
 from segue.cli.render.output import say
 
-_NOTHING = 'the prompt is empty;{} say segue sessions continue [ID] "TEXT", or pipe it in'
+_NOTHING = 'the prompt is empty;{} use segue sessions continue [ID] "TEXT", or pipe it in'
 _ID, _DIGIT = re.compile(r"(?:[a-z/]+:)?[0-9a-fA-F-]{4,36}"), re.compile(r"\d")
 
 
@@ -28,10 +28,11 @@ _ID, _DIGIT = re.compile(r"(?:[a-z/]+:)?[0-9a-fA-F-]{4,36}"), re.compile(r"\d")
 def command(
     ctx: click.Context, /, session: str | None, text: str | None, key: str | None, **options: Any
 ) -> int:
-    """Continue a session: it becomes a conversation, whose next turns need only segue run KEY.
+    """Continue a session: it becomes a conversation, which you continue with segue run KEY.
 
-    Without ID, it is the newest session of this directory, of any agent, like --continue of the CLIs. A
-    session that already belongs to a conversation continues there. Piped input is added to TEXT.
+    Without ID, this is the newest session of this directory, of any agent, like the CLIs' own --continue. A
+    session that already belongs to a conversation continues there. Piped input is added to TEXT. Arguments
+    after -- are passed to the agent's CLI.
 
     \b
       segue sessions continue 4f50c2d1 "now cover refresh"
@@ -54,9 +55,10 @@ def command(
             f"segue: it is now the conversation {found.key}; continue it with: segue run {found.key}",
             err=True,
         )
-    return run_live(found.key, prompt, found.options, again=None, **shown)
+    return run_live(found.key, prompt, found.options, **shown)
 
 
 def _may_be_id(word: str) -> bool:
-    """A single word with a digit is meant as an id, even if it is mistyped: a slip must cost nothing."""
+    """Whether it looks like an id: one word with a digit, even a mistyped one, so that a typo is not sent to
+    the agent as a message."""
     return " " not in word.strip() and len(word) >= 4 and bool(_ID.fullmatch(word) or _DIGIT.search(word))

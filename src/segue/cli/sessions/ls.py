@@ -1,26 +1,39 @@
-"""``segue sessions ls``: the agents' own sessions, of this directory or of all."""
+"""``segue sessions ls``: the agents' own sessions, of this directory or of all directories."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
+from segue.cli.render.table import positions
 from segue.system import clock
 
 if TYPE_CHECKING:
     from segue import SessionShown
 
-HEAD = (
-    *("agent", "last used", "messages", "size", "context", "cost"),
-    *("session", "conversation", "directory", "title"),
-)
-RIGHT = (1, 2, 3, 4, 5)
-LEAST = (5, 4, 2, 3, 7, 8)
-"""The columns that a narrow terminal goes without, in this order."""
-DIRECTORY = 8
+
+class Row(NamedTuple):
+    """The columns, in this order."""
+
+    agent: str
+    last_used: str
+    messages: str
+    size: str
+    context: str
+    cost: str
+    session: str
+    conversation: str
+    directory: str
+    title: str
+
+
+HEAD = Row(*(name.replace("_", " ") for name in Row._fields))
+RIGHT = positions(Row._fields, "last_used", "messages", "size", "context", "cost")
+LEAST = positions(Row._fields, "cost", "context", "messages", "size", "conversation", "directory")
+"""The columns that are left out on a narrow terminal, in this order."""
 TITLE_ROOM = 24
 LONGEST = 30
 SOON_MS = 7 * 24 * 3_600_000
@@ -36,10 +49,10 @@ SOON_MS = 7 * 24 * 3_600_000
 def command(
     everywhere: bool, cwd: str | None, agents: tuple[str, ...], limit: int | None, as_json: bool
 ) -> None:
-    """List the sessions that the agents themselves have stored, of all accounts, last used first.
+    """List the sessions that the agents themselves have stored, of all accounts, most recently used first.
 
-    ~ before the messages marks an estimate, for files of 4 MB or more; segue sessions search counts them.
-    context is how full the model's window would be after a resume.
+    A ~ before the number of messages marks an estimate, for files of 4 MB or more; segue sessions search
+    counts them. The context column says how full the model's context window would be after a resume.
     """
     from segue.app import native
     from segue.cli.options import open_here
@@ -71,13 +84,13 @@ def lines(
     from segue.cli.render import table
 
     now = clock.now_ms() if now_ms is None else now_ms
-    rows = [HEAD, *(_cells(each, now, size_limit, names) for each in sessions)]
+    rows = [HEAD, *(_row(each, now, size_limit, names) for each in sessions)]
     if not everywhere:
-        rows = [(*row[:DIRECTORY], "", *row[DIRECTORY + 1 :]) for row in rows]
+        rows = [row._replace(directory="") for row in rows]
     yield from table.table_lines(rows, width, right=RIGHT, least=LEAST, room=TITLE_ROOM, longest=LONGEST)
 
 
-def _cells(each: SessionShown, now: int, size_limit: int, names: Mapping[str, str]) -> tuple[str, ...]:
+def _row(each: SessionShown, now: int, size_limit: int, names: Mapping[str, str]) -> Row:
     from segue.cli.render import words
     from segue.cli.render.dialogue import age
 
@@ -85,17 +98,17 @@ def _cells(each: SessionShown, now: int, size_limit: int, names: Mapping[str, st
     messages = "–" if each.messages is None else f"{each.messages:,}"
     notes = " · ".join(note for note in _notes(each, now, size_limit) if note)
     title = words.one_line(each.title or each.first_prompt or "")
-    return (
-        each.agent if each.account in (None, each.agent) else f"{each.agent} ({each.account})",
-        age(each.last_used, now),
-        f"~{messages}" if each.messages_estimated else messages,
-        words.size(each.size),
-        f"{used / window:.0%}" if used is not None and window else "–",
-        words.money(each.cost_usd) if each.cost_usd is not None else "–",
-        names.get(each.id, each.id[:8]),
-        each.conversation or "",
-        _shortened(each.cwd or ""),
-        f"{notes} · {title}" if notes else title,
+    return Row(
+        agent=each.agent if each.account in (None, each.agent) else f"{each.agent} ({each.account})",
+        last_used=age(each.last_used, now),
+        messages=f"~{messages}" if each.messages_estimated else messages,
+        size=words.size(each.size),
+        context=f"{used / window:.0%}" if used is not None and window else "–",
+        cost=words.money(each.cost_usd) if each.cost_usd is not None else "–",
+        session=names.get(each.id, each.id[:8]),
+        conversation=each.conversation or "",
+        directory=_shortened(each.cwd or ""),
+        title=f"{notes} · {title}" if notes else title,
     )
 
 
@@ -111,7 +124,7 @@ def _notes(each: SessionShown, now: int, size_limit: int) -> Iterator[str]:
 
 
 def _shortened(path: str) -> str:
-    """Of a long one the end, which tells it apart."""
+    """The path, or the end of a long one, because paths differ there."""
     from segue.cli.render.table import ending
     from segue.cli.render.words import below_home
 

@@ -1,29 +1,44 @@
-"""``segue sessions prune``: sessions that nobody needs any more; only shown, unless told to delete."""
+"""``segue sessions prune``: show sessions that are no longer needed, or delete them."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
 from segue.cli.options import Amount
 from segue.cli.render.output import agreed, say, say_json, width_of
+from segue.cli.render.table import positions
 from segue.core.usage import count_in_words
 from segue.system import clock
 
 if TYPE_CHECKING:
     from segue.app.upkeep import PrunePlan, PruneResult, PruneRow
 
-HEAD = ("agent", "session", "size", "last used", "conversation", "title")
-RIGHT = (2, 3)
-LEAST = (4,)
-"""The column that a narrow terminal goes without."""
+
+class Row(NamedTuple):
+    """The columns, in this order."""
+
+    agent: str
+    session: str
+    size: str
+    last_used: str
+    conversation: str
+    title: str
+
+
+HEAD = Row(*(name.replace("_", " ") for name in Row._fields))
+RIGHT = positions(Row._fields, "size", "last_used")
+LEAST = positions(Row._fields, "conversation")
+"""The column that is left out on a narrow terminal."""
 
 
 @click.command("prune", short_help="Delete sessions that are no longer needed.")
-@click.option("--days", metavar="N", type=Amount(min=0), help="Not used for N days (default: 7).")
+@click.option(
+    "--days", metavar="N", type=Amount(min=0), help="Only sessions not used for N days (default: 7)."
+)
 @click.option(
     "--larger-than", "larger", metavar="MB", type=Amount(min=0), help="Only sessions larger than this."
 )
@@ -36,15 +51,15 @@ LEAST = (4,)
     metavar="N",
     type=click.IntRange(min=0),
     default=0,
-    help="Keep the newest N of each conversation.",
+    help="Keep the newest N sessions of each conversation.",
 )
 @click.option("--all-sessions", is_flag=True, help="Include sessions that Segue did not make.")
 @click.option(
     "--confirm",
     metavar="CODE",
-    help="With --all-sessions and no terminal: the code that belongs to the list.",
+    help="Confirm --all-sessions without a terminal, with the code from the error message.",
 )
-@click.option("--yes", is_flag=True, help="Delete them; without it, they are only shown.")
+@click.option("--yes", is_flag=True, help="Delete the sessions instead of only showing them.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 def command(
     days: float | None,
@@ -60,8 +75,8 @@ def command(
     """Show the sessions that are no longer needed, and the space they take; --yes deletes them.
 
     These are sessions that Segue made, that no conversation would continue, and that were not used for a week
-    ([retention] days); and private homes of runners that are gone. A session that is pinned, running or named
-    by you is never deleted.
+    ([retention] days), and the private homes of runners that no longer exist. A session that a conversation
+    would continue, that is running, or that you named is never deleted.
     """
     import anyio
 
@@ -88,7 +103,7 @@ def command(
 
 
 def _confirm(plan: PrunePlan, confirm: str | None) -> None:
-    """What others made is deleted only by somebody who has seen this very list."""
+    """Show the sessions that Segue did not make, and ask before they are deleted."""
     foreign = plan.foreign
     if not foreign or confirm == plan.code:
         return
@@ -138,24 +153,24 @@ def _print(done: PruneResult, names: Mapping[str, str], as_json: bool) -> None:
 def lines(
     rows: Sequence[PruneRow], width: int, names: Mapping[str, str], now_ms: int | None = None
 ) -> Iterator[str]:
-    """A table of them; nothing where there are none."""
+    """A table of the sessions; nothing if there are none."""
     from segue.cli.render import table
 
     now = clock.now_ms() if now_ms is None else now_ms
-    cells = [HEAD, *(_cells(row, now, names) for row in rows)]
-    yield from table.table_lines(cells, width, right=RIGHT, least=LEAST) if rows else ()
+    shown = [HEAD, *(_row(row, now, names) for row in rows)]
+    yield from table.table_lines(shown, width, right=RIGHT, least=LEAST) if rows else ()
 
 
-def _cells(row: PruneRow, now: int, names: Mapping[str, str]) -> tuple[str, ...]:
+def _row(row: PruneRow, now: int, names: Mapping[str, str]) -> Row:
     from segue.cli.render import words
     from segue.cli.render.dialogue import age
 
     session = row.shown
-    return (
-        session.agent,
-        names.get(session.id, session.id[:8]),
-        words.size(session.size),
-        age(row.used_ms, now),
-        session.conversation or "–" if session.ours else "not Segue's",
-        words.one_line(row.title),
+    return Row(
+        agent=session.agent,
+        session=names.get(session.id, session.id[:8]),
+        size=words.size(session.size),
+        last_used=age(row.used_ms, now),
+        conversation=session.conversation or "–" if session.ours else "not Segue's",
+        title=words.one_line(row.title),
     )

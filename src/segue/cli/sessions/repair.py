@@ -1,4 +1,4 @@
-"""``segue sessions repair``: a sound copy of a session, beside it."""
+"""``segue sessions repair``: write a repaired copy of a session beside it."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 def command(session: str, trim: bool, since: str | None, as_json: bool) -> None:
     """Write a new session beside the old one, without the problems that segue sessions check reports.
 
-    The original stays as it is. The copy is read back and, if the agent's CLI is installed, resumed in a
-    rehearsal that costs nothing. A conversation that used the session continues with the copy, if that holds
+    The original is not changed. The copy is read back and, if the agent's CLI is installed, resumed in a
+    rehearsal that costs nothing. A conversation that used the session continues with the copy if it contains
     exactly the same messages.
     """
     from functools import partial
@@ -37,7 +37,7 @@ def command(session: str, trim: bool, since: str | None, as_json: bool) -> None:
         say_json(report)
         return
     if report.session == found.id:
-        say("There was nothing to repair; the session stays as it is.", err=True)
+        say("Nothing to repair; the session is unchanged.", err=True)
         return
     say(report.session)
     for line in _words(report):

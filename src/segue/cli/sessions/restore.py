@@ -1,22 +1,36 @@
-"""``segue sessions restore``: bring a session back from our copy; or list the copies."""
+"""``segue sessions restore``: restore a session from Segue's copy, or list the copies."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
+from segue.cli.render.table import positions
 from segue.system import clock
 
 if TYPE_CHECKING:
     from segue import CopyShown
 
-HEAD = ("agent", "session", "kept", "size", "kept size", "", "conversation")
-RIGHT = (2, 3, 4)
-LEAST = (3, 4, 2)
-"""The columns that a narrow terminal goes without, in this order."""
+
+class Row(NamedTuple):
+    """The columns, in this order."""
+
+    agent: str
+    session: str
+    kept: str
+    size: str
+    kept_size: str
+    gone: str
+    conversation: str
+
+
+HEAD = Row("agent", "session", "kept", "size", "kept size", "", "conversation")
+RIGHT = positions(Row._fields, "kept", "size", "kept_size")
+LEAST = positions(Row._fields, "size", "kept_size", "kept")
+"""The columns that are left out on a narrow terminal, in this order."""
 KEY_ROOM = 12
 
 
@@ -24,11 +38,11 @@ KEY_ROOM = 12
 @click.argument("session", metavar="[ID]", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, or an array of all copies.")
 def command(session: str | None, as_json: bool) -> None:
-    """Restore a session from the copy that Segue kept of it. Without ID: list the copies.
+    """Restore a session from the copy that Segue kept of it. Without ID, list the copies.
 
-    ID is the session's id or the beginning of it (at least 4 characters), if needed as AGENT:ID or
-    AGENT/ACCOUNT:ID; or a conversation's key. The session is restored to its old place, and nothing is
-    overwritten. If a conversation's session is gone, its next turn does this by itself.
+    ID is the session's id or the beginning of it (at least 4 characters), AGENT:ID or AGENT/ACCOUNT:ID if
+    several sessions match, or a conversation's key. The session is restored to where it was. Nothing is
+    overwritten. If a conversation's session is missing, its next turn restores it automatically.
     """
     import anyio
 
@@ -54,7 +68,7 @@ def _list(copies: Sequence[CopyShown], as_json: bool) -> None:
     if as_json:
         say_json(copies)
     elif not copies:
-        say("No copies are kept yet; every turn keeps one of its session.", err=True)
+        say("No copies yet; every turn keeps a copy of its session.", err=True)
     else:
         for line in lines(copies, width_of(sys.stdout)):
             say(line)
@@ -64,20 +78,20 @@ def lines(copies: Sequence[CopyShown], width: int, now_ms: int | None = None) ->
     from segue.cli.render import table
 
     now = clock.now_ms() if now_ms is None else now_ms
-    rows = [HEAD, *(_cells(each, now) for each in copies)]
+    rows = [HEAD, *(_row(each, now) for each in copies)]
     yield from table.table_lines(rows, width, right=RIGHT, least=LEAST, room=KEY_ROOM)
 
 
-def _cells(each: CopyShown, now: int) -> tuple[str, ...]:
+def _row(each: CopyShown, now: int) -> Row:
     from segue.cli.render import words
     from segue.cli.render.dialogue import age
 
-    return (
-        each.agent if each.account in (None, each.agent) else f"{each.agent} ({each.account})",
-        each.id,
-        age(each.kept, now),
-        words.size(each.size),
-        words.size(each.kept_size),
-        "" if each.present else "gone",
-        each.conversation or "",
+    return Row(
+        agent=each.agent if each.account in (None, each.agent) else f"{each.agent} ({each.account})",
+        session=each.id,
+        kept=age(each.kept, now),
+        size=words.size(each.size),
+        kept_size=words.size(each.kept_size),
+        gone="" if each.present else "gone",
+        conversation=each.conversation or "",
     )

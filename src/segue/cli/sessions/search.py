@@ -1,4 +1,4 @@
-"""``segue sessions search``: full text over the sessions of all agents, each match with the way to it."""
+"""``segue sessions search``: full-text search over the sessions of all agents."""
 
 from __future__ import annotations
 
@@ -24,14 +24,16 @@ if TYPE_CHECKING:
 @click.command("search", short_help="Search the text of all sessions.")
 @click.argument("words", metavar='"WORDS"', nargs=-1, required=True)
 @click.option("--agent", "agents", metavar="A", multiple=True, help="Search only this agent. Repeatable.")
-@click.option("--since", metavar="T", help="Only newer than 7d, 12h, 2w, or since a date: 2026-11-01.")
+@click.option(
+    "--since", metavar="T", help="Only what is newer than 7d, 12h or 2w, or than a date such as 2026-11-01."
+)
 @click.option(
     "--in",
     "where",
     type=click.Choice(["tool", "text"]),
-    help="Search tool calls and their output, or what was said.",
+    help="Search only tool calls and their output (tool), or only what was said (text).",
 )
-@click.option("--here", is_flag=True, help="Search only sessions begun in this directory or below it.")
+@click.option("--here", is_flag=True, help="Search only sessions started in this directory or below it.")
 @click.option(
     "--limit",
     metavar="N",
@@ -51,10 +53,10 @@ def command(
     as_json: bool,
     no_index: bool,
 ) -> None:
-    """Search what was said and done in the sessions of all agents, the best and newest matches first.
+    """Search what was said and done in the sessions of all agents, best and newest matches first.
 
-    All words must be in the same message. "Quoted words" are a phrase, word* is the beginning of a word. What
-    is new since the last search is indexed first.
+    All words must be in the same message. "Quoted words" match as a phrase, word* matches the beginning of a
+    word. New text is indexed before the search.
 
     \b
     segue sessions search 'refresh "expired token"' --since 7d
@@ -79,7 +81,7 @@ def command(
 
 def _print(result: SearchResult, as_json: bool) -> None:
     if result.busy:
-        say("Another segue is updating the index; this is what it holds so far.", err=True)
+        say("Another segue process is updating the index; these are the matches so far.", err=True)
     if as_json:
         say_json(result.hits)
         return
@@ -90,7 +92,7 @@ def _print(result: SearchResult, as_json: bool) -> None:
 
 
 def match_lines(result: SearchResult, now_ms: int | None = None) -> Iterator[str]:
-    """Session by session: which it is, then each match and how to get there."""
+    """For each session a heading, then each match and the command that shows it."""
     now = clock.now_ms() if now_ms is None else now_ms
     colour, width = coloured(sys.stdout), width_of(sys.stdout)
     before: tuple[str, str] | None = None
@@ -109,14 +111,14 @@ def match_lines(result: SearchResult, now_ms: int | None = None) -> Iterator[str
 
 
 def _head(hit: Hit, result: SearchResult, width: int) -> str:
-    """Which session it is; of a title as much as fits."""
+    """Agent, id, directory and title of the session, cut to the width."""
     who = f"{hit.agent} ({hit.account})" if hit.account not in (None, hit.agent) else hit.agent
     parts = (who, result.short_name(hit), below_home(hit.cwd or ""), one_line(result.title(hit)))
     return fitted(" · ".join(part for part in parts if part), width)
 
 
 def mark_words(hit: Hit, room: int, *, colour: bool) -> str:
-    """The snippet with its matches marked; where it is too long, what is around the first one."""
+    """The snippet with its matches marked. If it is too long, only the part around the first match."""
     opening, closing = (BOLD, PLAIN) if colour else ("[", "]")
     room -= 0 if colour else 2 * len(hit.highlights)
     text, begun, whole = hit.snippet, 0, len(hit.snippet)
@@ -137,16 +139,20 @@ def mark_words(hit: Hit, room: int, *, colour: bool) -> str:
 
 @contextmanager
 def _progress() -> Iterator[Callable[[int, int], None]]:
-    """A bar on a terminal; elsewhere a line now and then, if it takes long."""
+    """Show a progress bar on a terminal; elsewhere, print a line now and then if it takes long."""
     from segue.cli.render.output import progress
 
     steps = 1_000
-    with progress("indexing the sessions", steps) as went:
-        yield _Lines() if not sys.stderr.isatty() else lambda done, total: went(done * steps // max(total, 1))
+    with progress("indexing the sessions", steps) as advance:
+        yield (
+            _Lines()
+            if not sys.stderr.isatty()
+            else lambda done, total: advance(done * steps // max(total, 1))
+        )
 
 
 class _Lines:
-    """A line now and then."""
+    """Prints a line every few seconds."""
 
     PATIENCE_S = 5.0
 

@@ -1,4 +1,4 @@
-"""``segue sessions show``: one session to read, the newest page first."""
+"""``segue sessions show``: read one session, the newest page first."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
     from segue.core.transcript import Entry
 
 WHOLE_BYTES = 50 * 1024 * 1024
-"""Sessions up to this size are counted whole; of larger ones only the newest page."""
+"""Larger sessions are not counted whole, only their newest page."""
 
 
 @click.command("show", short_help="Read a session: what was said and done, page by page.")
 @click.argument("session", metavar="ID")
 @click.option(
-    "--before", metavar="EVENT", help="Show the page before this event (its id, or the agent's own)."
+    "--before", metavar="EVENT", help="Show the page before this event (its id here, or the agent's own id)."
 )
 @click.option("--at", metavar="EVENT", help="Show the page that ends with this event.")
 @click.option(
     "--size", metavar="N", type=click.IntRange(1, 10_000), default=100, help="Events per page (default: 100)."
 )
 @click.option("--full", is_flag=True, help="Show tool output and long texts in full, and the agent's notes.")
-@click.option("--side", is_flag=True, help="Show what subagents did, if that is in files of its own.")
+@click.option("--side", is_flag=True, help="Also show what subagents did, if it is in separate files.")
 @click.option("--follow", "-f", is_flag=True, help="Keep showing new events until Ctrl-C.")
 @click.option(
     "--json", "as_json", is_flag=True, help="Print {firstId, hasMore, size, events}; then one event per line."
@@ -46,10 +46,10 @@ def command(
     follow: bool,
     as_json: bool,
 ) -> None:
-    """Read a session of any agent: who said what, with tool calls in brief and side chains set apart.
+    """Read a session of any agent: who said what, and the tool calls in brief.
 
-    The newest page comes first; its top line says how to see the page before it. Only what a page needs is
-    read, however large the session is.
+    The newest page comes first; its top line says how to see the page before it. Only the part of the session
+    that the page needs is read, however large the session is.
     """
     from segue.app import native
     from segue.cli.options import open_here
@@ -72,7 +72,7 @@ def command(
 def _print(
     found: OpenSession, before: str | None, at: str | None, size: int, full: bool, *, ending: bool
 ) -> Page:
-    """``ending``: after the newest page, what a resume would restore."""
+    """Print a page. ``ending``: after the newest page, print what a resume would restore."""
     from segue.cli.render import transcript
 
     ink = transcript.ink(sys.stdout)
@@ -102,12 +102,12 @@ def _entries(entries: Iterable[Entry], ink: Ink, full: bool, mark: str | None = 
 
 
 def _side(found: OpenSession, full: bool, *, whole: bool) -> None:
-    """What subagents did: set off by a bar, or only counted."""
+    """Print what subagents did, with a bar at the left; or only count it."""
     from segue.cli.render import transcript
 
     ink, chains = transcript.ink(sys.stdout), found.side_chains()
     if chains and not whole:
-        say(ink.dim(f"{count_in_words(len(chains), 'side chain')} apart from the dialogue (--side)"))
+        say(ink.dim(f"{count_in_words(len(chains), 'side chain')} of subagents not shown (--side)"))
     for chain, entries in chains if whole else ():
         say(ink.bold(f"│ {chain}"))
         _entries(entries, ink, full)

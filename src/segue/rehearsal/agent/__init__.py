@@ -1,1 +1,1 @@
-"""The rehearsal agent, a small coding-agent CLI of our own: ``python -m segue.rehearsal.agent``."""
+"""The rehearsal agent, a small built-in coding-agent CLI: ``python -m segue.rehearsal.agent``."""

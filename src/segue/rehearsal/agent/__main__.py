@@ -1,13 +1,13 @@
-"""The rehearsal agent: a small coding-agent CLI of our own. No account, no network.
+"""The rehearsal agent: a small built-in coding-agent CLI. No account, no network.
 
     echo "remember the number 456" | python -m segue.rehearsal.agent
     echo "what number?" | python -m segue.rehearsal.agent --resume ID
 
 It has what real ones have: sessions on disk, resume, fork, branch, a chosen id, permissions, tools,
-questions, usage and cost, and every way to fail. It prints one JSON record per
-line and ends with one of type ``end``. ``REHEARSAL_HOME`` is where its sessions are, ``REHEARSAL_SCENARIO`` a
-scenario as the loopback model takes it.
-Exit code 0: answered; 1: failed (``end`` says how); 2: called wrongly (stderr says how).
+questions, usage and cost, and every way to fail. It prints one JSON record per line; the last one has the
+type ``end``. Its sessions are in ``REHEARSAL_HOME``. ``REHEARSAL_SCENARIO`` is a scenario, in the loopback
+model's format.
+Exit code 0: answered; 1: failed (``end`` says how); 2: misuse (stderr says how).
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ SUMMARY = "A small coding agent for rehearsals: no account, no network. The prom
 def parse_options(argv: list[str] | None) -> Namespace:
     parser = ArgumentParser("rehearsal", description=SUMMARY, allow_abbrev=False)
     parser.add_argument("--version", action="version", version=f"{__version__} (rehearsal)")
-    parser.add_argument("--resume", type=_session_id, metavar="ID", help="go on with this session")
+    parser.add_argument("--resume", type=_session_id, metavar="ID", help="continue this session")
     parser.add_argument(
-        "--fork", action="store_true", help="with --resume: under a new id, the old one stays"
+        "--fork", action="store_true", help="with --resume: continue under a new id, keep the old session"
     )
-    parser.add_argument("--at", metavar="MESSAGE", help="with --fork: only up to this answer")
+    parser.add_argument("--at", metavar="MESSAGE", help="with --fork: copy only up to this answer")
     parser.add_argument("--session-id", type=_session_id, metavar="NEW", help="the id of the new session")
     parser.add_argument("--no-save", action="store_true", help="write no session")
     parser.add_argument("--model")
@@ -55,10 +55,12 @@ def parse_options(argv: list[str] | None) -> Namespace:
     parser.add_argument("--allow-tool", action="append", default=[], metavar="TOOL")
     parser.add_argument("--deny-tool", action="append", default=[], metavar="TOOL")
     parser.add_argument(
-        "--max-turns", type=_count, metavar="N", default=1000, help="at most N model requests"
+        "--max-turns", type=_count, metavar="N", default=1000, help="make at most N model requests"
     )
-    parser.add_argument("--system-prompt-file", type=Path, metavar="FILE", help="stays with the session")
-    parser.add_argument("--input", choices=("text", "jsonl"), default="text", help="what stdin holds")
+    parser.add_argument(
+        "--system-prompt-file", type=Path, metavar="FILE", help="a system prompt, kept with the session"
+    )
+    parser.add_argument("--input", choices=("text", "jsonl"), default="text", help="the format of stdin")
     parser.add_argument(
         "--no-questions", action="store_true", help="do not offer the tool that asks the user"
     )
@@ -80,7 +82,7 @@ def _session_id(text: str) -> str:
 
 def _count(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
-        raise ArgumentTypeError(f"{text!r} is not a number of 1 or more")
+        raise ArgumentTypeError(f"{text!r} is not a number from 1 on")
     return int(text)
 
 
@@ -98,7 +100,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _prompt(given: Namespace) -> str:
-    """The prompt: all of stdin, or its first record (then answers may follow)."""
+    """The prompt: all of stdin, or its first record (answers may follow it)."""
     try:
         if given.input == "jsonl":
             prompt = msgspec.json.decode(sys.stdin.buffer.readline())["text"]
@@ -107,12 +109,12 @@ def _prompt(given: Namespace) -> str:
     except (UnicodeDecodeError, msgspec.DecodeError, KeyError, TypeError):
         prompt = None
     if not isinstance(prompt, str) or not prompt.strip():
-        sys.exit(_misuse("stdin holds no prompt that can be read"))
+        sys.exit(_misuse("stdin has no readable prompt"))
     return prompt
 
 
 def _script() -> Script:
-    """What the model does: as the prompt says, or as a scenario does."""
+    """The script of the model, with the scenario if one is set."""
     file = os.environ.get("REHEARSAL_SCENARIO")
     if not file:
         return Script()
@@ -121,7 +123,7 @@ def _script() -> Script:
     try:
         return load_script(Path(file), default_home(os.environ))
     except ValueError as error:
-        sys.exit(_misuse(f"the scenario cannot be used: {error}"))
+        sys.exit(_misuse(f"cannot use the scenario: {error}"))
 
 
 def _run(given: Namespace, prompt: str, script: Script) -> int:
@@ -150,7 +152,7 @@ def _announce(session: Session, model: str) -> None:
 
 
 def _open(given: Namespace) -> Session:
-    """The session that the options ask for: a new one, an old one, or a new one made from an old one."""
+    """The session that the options ask for: a new one, an old one, or a copy of an old one."""
     store = Store(default_home(os.environ))
     save = not given.no_save
     if given.resume and not given.fork:
@@ -180,11 +182,11 @@ def _system(file: Path | None) -> str:
     try:
         return file.read_text(encoding="utf-8") if file else ""
     except (OSError, UnicodeDecodeError) as error:
-        sys.exit(_misuse(f"the system prompt cannot be read: {error}"))
+        sys.exit(_misuse(f"cannot read the system prompt: {error}"))
 
 
 def _answer(call_id: str) -> dict[str, Any] | None:
-    """The user's answer to a question; ``None`` when stdin ends first. Other lines are passed over."""
+    """The user's answer to a question; ``None`` if stdin ends first. Other lines are ignored."""
     for line in iter(sys.stdin.buffer.readline, b""):
         try:
             answer = msgspec.json.decode(line, type=dict[str, Any])

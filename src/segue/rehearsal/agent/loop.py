@@ -1,8 +1,8 @@
-"""The rehearsal agent's turn: ask the model, do what it says, ask again, until it has answered.
+"""The rehearsal agent's turn: ask the model, run its tool calls, ask again, until it has answered.
 
 The model is the loopback model's own script, called in-process: it knows only what the session and the prompt
-carry, and obeys the same directives. As each turn is a process, how often a rule of the scenario was met
-stands in a file.
+contain, and obeys the same directives. Each turn is a separate process, so the counts of how often a
+scenario's rules were met are kept in a file.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from segue.rehearsal.types import Action, Ask, Call, Fault, Hang, Part, Prompt, 
 RETRIES = 2
 RETRY_SECONDS = 0.05
 PASSING = frozenset({429, 500, 502, 503, 504, 529})
-"""What is worth trying again at once."""
+"""Statuses that are retried at once."""
 HANG_SECONDS = 3600
 
 Print = Callable[[dict[str, Any]], None]
@@ -40,7 +40,7 @@ Answers = Callable[[str], dict[str, Any] | None]
 
 
 class Stopped(Exception):  # noqa: N818 - a way for a turn to end, not an error of ours
-    """The turn cannot go on; ``fields`` are those of the final record's error."""
+    """The turn cannot continue; ``fields`` are those of the final record's error."""
 
     def __init__(self, kind: str, message: str, **fields: Any) -> None:
         super().__init__(message)
@@ -55,7 +55,7 @@ class Settings(Struct, frozen=True):
 
 
 class AgentTurn:
-    """One prompt, worked on until there is an answer. ``answers`` waits for the user, if one is there."""
+    """Works on one prompt until there is an answer. ``answers`` waits for the user; None if there is none."""
 
     def __init__(
         self, session: Session, settings: Settings, emit: Print, answers: Answers | None, script: Script
@@ -69,7 +69,7 @@ class AgentTurn:
         self._tools = (*tools.TOOLS, tools.ASK) if answers else tools.TOOLS
 
     def run(self, prompt: str) -> Message | None:
-        """The message that holds the answer; ``None`` when the model said nothing."""
+        """The message with the answer; ``None`` if the model said nothing."""
         self._add("text", "user", prompt)
         for _ in range(self._settings.max_turns):
             calls, answer = self._take(self._reply())
@@ -80,7 +80,7 @@ class AgentTurn:
         raise Stopped("timeout", f"stopped at the limit of {self._settings.max_turns} turns")
 
     def _reply(self) -> Reply:
-        """The model's answer to the session as it is, after a few tries."""
+        """The model's answer to the session as it is now. Temporary failures are retried."""
         attempt = 0
         while isinstance(action := self._act(), Fault):
             attempt += 1
@@ -114,7 +114,7 @@ class AgentTurn:
         )
 
     def _take(self, reply: Reply) -> tuple[list[Call], Message | None]:
-        """Say what the model said, and account for it."""
+        """Print what the model said, and count it."""
         for part in reply.parts:
             self._say(part, reply)
         if reply.ending == "dropped":
@@ -186,14 +186,14 @@ def _refused(fault: Fault) -> Stopped:
 
 
 def load_script(file: Path, home: Path) -> Script:
-    """The script for a scenario; raises `ValueError` for a bad one."""
+    """The script for a scenario. Raises `ValueError` if the scenario is invalid."""
     rules = scenario.load(file)
     name = hashlib.sha256(msgspec.json.encode(rules)).hexdigest()[:16]
     return Script(rules, FiledTally(home / f"scenario-{name}.json"))
 
 
 class FiledTally(Tally):
-    """Counted across all turns of one home, also those that run at once."""
+    """Counts across all turns of one home, including concurrent ones."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()

@@ -1,12 +1,12 @@
 """The rehearsal agent's sessions on disk: one JSONL file each, one writer at a time.
 
     REHEARSAL_HOME/sessions/<id>.jsonl    a header line, then one line per message
-    REHEARSAL_HOME/sessions/<id>.lock     held (flock) while a process may write; a kill frees it
-    REHEARSAL_HOME/login.json             who is logged in, {"account": NAME}; said openly, never asked for
+    REHEARSAL_HOME/sessions/<id>.lock     locked (flock) while a process may write; a kill releases it
+    REHEARSAL_HOME/login.json             who is logged in, {"account": NAME}; optional
 
-A message is written when it happens, so a prompt that failed or was interrupted stays behind, as it does
-with the real CLIs. A half-written last line is the trace of a kill and is dropped; any other damage makes
-the session unusable.
+A message is written when it happens, so a prompt that failed or was interrupted stays in the session, as it
+does with the real CLIs. An incomplete last line is left by a kill and is dropped; any other damage makes the
+session unusable.
 """
 
 import fcntl
@@ -26,7 +26,7 @@ SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 
 
 class Refused(Exception):  # noqa: N818 - reads better than RefusedError at every raise
-    """The session cannot be used; ``kind`` and ``reason`` are Segue's names for why."""
+    """The session cannot be used; ``kind`` and ``reason`` are Segue's names for the failure."""
 
     def __init__(self, kind: str, reason: str | None, message: str) -> None:
         super().__init__(message)
@@ -66,7 +66,7 @@ class Message(Struct, frozen=True, tag="message", tag_field="type", omit_default
 
 
 def default_home(env: Mapping[str, str]) -> Path:
-    """Where the agent lives when nobody says otherwise."""
+    """The agent's home: ``REHEARSAL_HOME``, or a directory below the user's data directory."""
     if env.get("REHEARSAL_HOME"):
         return Path(env["REHEARSAL_HOME"])
     data = env.get("XDG_DATA_HOME") or f"{env.get('HOME') or '.'}/.local/share"
@@ -83,7 +83,7 @@ def now_ms() -> int:
 
 
 class Session:
-    """An open session. ``saved`` false: nothing is ever written."""
+    """An open session. ``saved`` false: nothing is written."""
 
     def __init__(self, header: Header, messages: list[Message], file: int | None, lock: int | None) -> None:
         self.header = header
@@ -125,7 +125,7 @@ class Store:
         return Session(header, messages, file, lock)
 
     def resume(self, session: str, *, save: bool = True) -> Session:
-        """Go on with a session as its only writer."""
+        """Continue a session as its only writer."""
         self._must_exist(session)
         if not save:
             return Session(*self.read(session), None, None)
@@ -136,7 +136,7 @@ class Store:
         return Session(header, messages, file, lock)
 
     def read(self, session: str) -> tuple[Header, list[Message]]:
-        """What a session holds; also while another process writes it."""
+        """The header and messages of a session, even while another process writes it."""
         self._must_exist(session)
         whole, _, _torn = self._path(session).read_bytes().rpartition(b"\n")
         try:
@@ -146,7 +146,7 @@ class Store:
         header, *rest = lines
         messages = [line for line in rest if isinstance(line, Message)]
         if not isinstance(header, Header) or header.id != session or len(messages) < len(rest):
-            raise _damaged(session, "its header is missing or stands in the wrong place")
+            raise _damaged(session, "its header is missing or in the wrong place")
         return header, messages
 
     def _must_exist(self, session: str) -> None:
@@ -167,7 +167,7 @@ class Store:
 
 
 def cut(messages: list[Message], at: str) -> list[Message]:
-    """The messages up to and with an answer of the assistant."""
+    """The messages up to and including an answer of the assistant."""
     for index, message in enumerate(messages):
         if message.id == at and message.is_anchor:
             return messages[: index + 1]

@@ -1,9 +1,8 @@
-"""The rehearsal agent's hands: ``shell``, ``read``, ``write``, and asking the user.
+"""The rehearsal agent's tools: ``shell``, ``read``, ``write``, and asking the user. And its usage and cost.
 
-What a rehearsal turn uses and costs: small, invented, but counted by the rules of the real services.
-
-Tokens are bytes / 4. What the session held before is read from the cache, what is new is written to it, and
-each request has a few tokens that no cache holds. A session that is not saved writes nothing to the cache.
+The prices are small and invented, but usage is counted by the rules of the real services. Tokens are
+bytes / 4. What the session held before is read from the cache, what is new is written to it, and each request
+has a few tokens that are never cached. A session that is not saved writes nothing to the cache.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ def tokens_of(size: int) -> int:
 
 
 class Meter:
-    """Counts a run's requests."""
+    """Counts a run's requests, tokens and cost."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -48,7 +47,7 @@ class Meter:
         return round(PRICE.cost(self.total) or 0.0, 9)
 
     def count(self, said: Iterable[str]) -> Usage:
-        """One request that was answered with this."""
+        """Count one request that got this answer."""
         sent = self._size(len(self._session.messages))
         new = sent - self._cached
         plain, written = (FRAME_TOKENS, new) if self._session.saved else (FRAME_TOKENS + new, 0)
@@ -78,7 +77,7 @@ HARMLESS = frozenset({"read"})
 
 
 class Rules(Struct, frozen=True):
-    """What the agent may do unasked. A denied tool stays denied, whatever else is allowed."""
+    """What the agent is allowed to do without asking. A denied tool stays denied, whatever is allowed."""
 
     permission: str = "default"
     allow: frozenset[str] = frozenset()
@@ -100,14 +99,14 @@ class Done(Struct, frozen=True):
 
 
 def run_tool(name: str, arguments: dict[str, Any] | str, rules: Rules, cwd: Path) -> Done:
-    """Carry out one call, or say why not."""
-    if name not in _HANDS:
+    """Run one call, or say why not."""
+    if name not in _FUNCTIONS:
         return Done(False, f"there is no tool {name}")
     if not rules.allows(name):
         return Done(False, f"{name} is not allowed with the permission {rules.permission}", denied=True)
     try:
         given = msgspec.convert(arguments, dict[str, str])
-        return _HANDS[name](given, cwd)
+        return _FUNCTIONS[name](given, cwd)
     except (KeyError, msgspec.ValidationError):
         return Done(False, f"{name} was called with arguments it does not take")
     except (OSError, ValueError) as error:
@@ -115,7 +114,7 @@ def run_tool(name: str, arguments: dict[str, Any] | str, rules: Rules, cwd: Path
 
 
 def _shell(given: dict[str, str], cwd: Path) -> Done:
-    import subprocess  # most turns run nothing, and start faster without it
+    import subprocess  # most turns run no command, and start faster without it
 
     try:
         ran = subprocess.run(
@@ -143,4 +142,4 @@ def _write(given: dict[str, str], cwd: Path) -> Done:
     return Done(True, f"wrote {size} characters to {given['path']}")
 
 
-_HANDS = {"shell": _shell, "read": _read, "write": _write}
+_FUNCTIONS = {"shell": _shell, "read": _read, "write": _write}

@@ -1,5 +1,5 @@
 """The four wire protocols, each as one module of pure functions.
 
-`decode` understands a request body; `payload` and `frames` word a reply, whole or streamed; `refuse` words an
-error, and `failure` the error inside a stream that began well, where the protocol has one.
+`decode` decodes a request body; `payload` and `frames` encode a reply, whole or streamed; `refuse` encodes an
+error, and `failure` an error inside a stream that began normally.
 """

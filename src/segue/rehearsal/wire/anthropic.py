@@ -80,8 +80,8 @@ def _items(message: dict[str, Any]) -> Iterator[Item]:
 
 
 def _prompt(tools: list[dict[str, Any]], system: Any, messages: list[dict[str, Any]]) -> Prompt:
-    """Tools, then system, then the messages' blocks; a mark is not part of what it marks."""
-    # Claude Code's billing line is a header in disguise: it changes with every run, the service takes it off
+    """Tools, then system, then the messages' blocks. `cache_control` itself is not part of the prompt."""
+    # Claude Code's billing line is not part of the prompt: it changes every run, and the service removes it
     pieces = [("tool", tool) for tool in tools]
     pieces += [("system", block) for block in _blocks(system) if not _is_billing(block)]
     pieces += [(m.get("role", ""), block) for m in messages for block in _blocks(m.get("content"))]

@@ -1,4 +1,4 @@
-"""What the wires share: canonical JSON, server-sent events, texts out of content of any shape."""
+"""What the wires share: canonical JSON, server-sent events, and the text of any content."""
 
 from typing import Any
 
@@ -32,7 +32,7 @@ def text_of(content: Any) -> str:
 
 
 def said(part: Part) -> str:
-    """What of a part counts as output."""
+    """The text of a part that counts as output."""
     match part:
         case Text(text) | Thought(text):
             return text

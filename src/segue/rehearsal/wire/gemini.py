@@ -1,4 +1,4 @@
-"""Gemini: `POST /v1beta/models/{model}:generateContent` and its streaming and counting sisters."""
+"""Gemini: `POST /v1beta/models/{model}:generateContent`, and the same for streaming and counting."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -37,7 +37,7 @@ _RETRY_INFO = "type.googleapis.com/google.rpc.RetryInfo"
 
 
 def decode(body: dict[str, Any]) -> Ask:
-    """`model` and `stream` stand in the path: the server puts them into the body before it asks us."""
+    """`model` and `stream` come from the path: the server adds them to the body."""
     contents = body.get("contents") or []
     config = body.get("generationConfig") or {}
     declared = [one for group in body.get("tools") or [] for one in group.get("functionDeclarations") or []]
@@ -129,7 +129,7 @@ def _part(part: Part, mark: str) -> dict[str, Any]:
 
 
 def _usage(reply: Reply, usage: Usage) -> dict[str, Any]:
-    """Thoughts are counted beside the candidates, not among them."""
+    """Thoughts are counted separately from the candidates."""
     thoughts = sum(-(-len(said(part).encode()) // 4) for part in reply.parts if isinstance(part, Thought))
     figures = {
         "promptTokenCount": usage.all_input,

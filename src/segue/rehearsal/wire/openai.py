@@ -1,4 +1,4 @@
-"""What the two OpenAI protocols share: the words of their errors, and the way tools are declared."""
+"""What the two OpenAI protocols share: their error messages, and how tools are declared."""
 
 from typing import Any
 

@@ -46,7 +46,7 @@ def decode(body: dict[str, Any]) -> Ask:
 
 
 def _rendered(one: dict[str, Any]) -> dict[str, Any]:
-    """What the model reads of an item: not its id, which names it among the provider's own records."""
+    """The item as the model reads it: without its id, which is only the provider's reference."""
     return {name: value for name, value in one.items() if name != "id"}
 
 
@@ -88,7 +88,7 @@ def frames(ask: Ask, reply: Reply, usage: Usage, mark: str) -> Iterator[Frame]:
 
 
 def _parts(reply: Reply) -> tuple[Part, ...]:
-    """An empty answer is a message without text, not no message."""
+    """The parts of a reply. An empty answer is a message without text, not a missing message."""
     return reply.parts or (Text(""),)
 
 

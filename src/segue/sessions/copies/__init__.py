@@ -1,1 +1,1 @@
-"""Our own copies of native sessions."""
+"""Segue's own copies of native sessions."""

@@ -1,6 +1,6 @@
-"""What copies of sessions are made up of: pieces named by what they hold, and manifests that name them.
+"""The parts of a copy: pieces, named by their content, and a manifest that lists them.
 
-A piece is compressed and named by the hash of its plain bytes. So it is stored once, however many copies hold
+A piece is compressed and named by the hash of its plain bytes. So it is stored once, however many copies use
 it, and never changes. With SQLite the pieces are files, ``kept/chunks/ab/abcd….zst``; with PostgreSQL, rows
 of a table.
 """
@@ -25,19 +25,19 @@ from segue.system.files import PART, write_whole
 SUFFIX = ".zst"
 LEVEL = 3
 LARGEST = 1024 * 1024
-"""No piece has more plain bytes."""
+"""The most plain bytes that a piece can have."""
 _numbers = count()
 
 
 class Chunks(Protocol):
-    """Where pieces are. What is asked for or put is in use from then on, and not deleted for a while."""
+    """Stores pieces. ``has`` and ``put`` mark a piece as in use, so that it is not deleted for a while."""
 
     def has(self, name: str, packed: int) -> bool:
-        """Whether it is there, with so many bytes at least: it may not have come to the disk in whole."""
+        """Whether it is stored, with at least ``packed`` bytes: a crash may have left an incomplete one."""
         ...
 
     def lost(self, known: Mapping[str, int]) -> set[str]:
-        """Those that are not there (any more), or too short. ``known``: how many bytes each should have."""
+        """The pieces that are missing or too short. ``known``: how many bytes each should have."""
         ...
 
     def put(self, name: str, packed: bytes) -> None: ...
@@ -45,16 +45,16 @@ class Chunks(Protocol):
     def get(self, name: str) -> bytes | None: ...
 
     def delete(self, names: Iterable[str], unused_s: float) -> None:
-        """Those of them that were not in use for so long."""
+        """Delete those of them that were not in use for ``unused_s`` seconds."""
         ...
 
     def sizes(self) -> dict[str, int]:
-        """All there are, with their compressed sizes."""
+        """All pieces, with their compressed sizes."""
         ...
 
 
 def chunks_of(store: Store, home: Path) -> Chunks:
-    """Those of a store. ``home``: our own directory for copies."""
+    """The pieces of a store. ``home``: Segue's directory for copies."""
     return store.shared_chunks() or ChunkFiles(home / "chunks")
 
 
@@ -63,17 +63,17 @@ def name_of(plain: bytes) -> str:
 
 
 def pack(plain: bytes) -> bytes:
-    from zstandard import ZstdCompressor  # a turn that has nothing to keep goes without it
+    from zstandard import ZstdCompressor  # not loaded if there is nothing to copy
 
     return ZstdCompressor(level=LEVEL).compress(plain)
 
 
 def unpack(packed: bytes, name: str, size: int) -> bytes | None:
-    """The plain bytes, or None where they are not what the name says."""
+    """The plain bytes; None if they do not match the name and the size."""
     from zstandard import ZstdDecompressor, ZstdError, get_frame_parameters
 
     try:
-        # as much memory is taken as the piece says it needs: that is looked at first
+        # decompressing allocates as much memory as the piece declares, so check that first
         if size > LARGEST or get_frame_parameters(packed).content_size != size:
             return None
         plain = ZstdDecompressor().decompress(packed)
@@ -83,7 +83,7 @@ def unpack(packed: bytes, name: str, size: int) -> bytes | None:
 
 
 class ChunkFiles:
-    """A file each, written whole or not at all; when it was last in use is its time of change."""
+    """One file per piece, written atomically. Its modification time is when it was last in use."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -101,7 +101,7 @@ class ChunkFiles:
         return {name for name, packed in known.items() if self._size(name) < packed}
 
     def put(self, name: str, packed: bytes) -> None:
-        """Its size and its hash are checked before it is used: it does not have to outlast a power cut."""
+        """Not durable: size and hash are checked before it is used, so a power failure does no harm."""
         write_whole(self._path(name), packed, durable=False)
 
     def get(self, name: str) -> bytes | None:
@@ -111,7 +111,7 @@ class ChunkFiles:
             return None
 
     def delete(self, names: Iterable[str], unused_s: float) -> None:
-        """It is put aside first: whoever began to use it in the same moment gets it back."""
+        """Rename each first: if a process began to use it at the same moment, it is renamed back."""
         before = clock.now_s() - unused_s
         for name in names:
             path = self._path(name)
@@ -126,7 +126,7 @@ class ChunkFiles:
                     os.unlink(aside)
 
     def sizes(self) -> dict[str, int]:
-        """With what a kill left of pieces that were being written: these belong to no copy."""
+        """Including partial files that a killed process left behind: these belong to no copy."""
         return {entry.name.removesuffix(SUFFIX): entry.stat().st_size for entry in self._entries()}
 
     def _entries(self) -> Iterator[os.DirEntry[str]]:
@@ -157,7 +157,7 @@ def _listed(folder: Path | str) -> list[os.DirEntry[str]]:
 
 
 class Chunk(msgspec.Struct, frozen=True, array_like=True):
-    """A piece: the hash of its plain bytes, how many those are, and how many they are compressed."""
+    """A piece: the hash of its plain bytes, their number, and the number of compressed bytes."""
 
     name: str
     size: int
@@ -168,17 +168,17 @@ class KeptFile(msgspec.Struct, frozen=True, array_like=True):
     """One file as it was when it was copied."""
 
     path: str
-    """Below the home."""
+    """Relative to the home."""
     size: int
     changed_ns: int
     inode: int
     tail: str
-    """A hash of its last bytes: where these still stand in their place, the file has only grown."""
+    """A hash of its last bytes: if they are still in the same place, the file has only grown."""
     chunks: tuple[Chunk, ...]
 
 
 class Manifest(msgspec.Struct, frozen=True):
-    """All of a session. ``root`` is the session's own file or directory, below the home."""
+    """All files of a session. ``root`` is the session's own file or directory, relative to the home."""
 
     root: str
     appends: bool
@@ -194,7 +194,7 @@ class Manifest(msgspec.Struct, frozen=True):
 
     @property
     def confined(self) -> bool:
-        """Whether all it names stays within the home."""
+        """Whether all its paths stay within the home."""
         return is_below(self.root) and all(is_below(file.path) for file in self.files)
 
     def unique(self) -> set[Chunk]:
@@ -202,7 +202,7 @@ class Manifest(msgspec.Struct, frozen=True):
 
 
 def is_below(path: str) -> bool:
-    """Whether a path stays within the home. The store may be shared with others, who could name any."""
+    """Whether a path stays within the home. Others who share the store could write any path."""
     parts = path.split("/")
     return bool(parts[0]) and ".." not in parts and bool(path.strip("./"))
 
@@ -212,7 +212,7 @@ def write_manifest(manifest: Manifest) -> str:
 
 
 def read_manifest(text: str) -> Manifest | None:
-    """None for what cannot be understood (any more)."""
+    """The manifest; None if it cannot be decoded."""
     try:
         return decode(text, Manifest)
     except (msgspec.MsgspecError, UnicodeError):

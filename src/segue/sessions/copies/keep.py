@@ -1,7 +1,7 @@
-"""Keeps copies of native sessions, so that no clean-up and no lost disk can take them; within bounds.
+"""Keeps copies of native sessions, so that a clean-up or a lost disk cannot destroy them; within limits.
 
-A copy is a manifest in the store and the pieces that it names. The pieces are written first and the manifest
-last, in one step: whoever is killed meanwhile leaves the copy of before, and some pieces for the collector.
+A copy is a manifest in the store and the pieces that it lists. The pieces are written first and the manifest
+last, in one step: if Segue is killed meanwhile, the previous copy stays, and the new pieces are garbage.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from segue.system import clock
 MB = 1024 * 1024
 DAY_S = 24 * 3600
 ROOM = 0.9
-"""What is too much is brought down to this part of the bound, so that not every turn has to do it again."""
+"""If the copies exceed the limit, they are reduced to this part of it, so that not every turn has to."""
 GARBAGE = 0.1
-"""The part of the bound that may be garbage before it is collected ahead of its time."""
+"""If more than this part of the limit is garbage, it is collected early."""
 UNUSED_S = 600
-"""Somebody may just be making a copy of pieces that no manifest names yet."""
+"""Pieces in use this recently are not garbage: another process may be making a copy that has no manifest."""
 MARK = "swept"
 TRIES = 3
 
 
 class SessionFiles(msgspec.Struct, frozen=True, kw_only=True):
-    """The session that is to be kept."""
+    """The session to copy."""
 
     agent: str
     account: str
@@ -47,7 +47,7 @@ class SessionFiles(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def keep_copy(store: Store, directory: Path, limits: Keep, agent: Agent, session: SessionFiles) -> bool:
-    """Copy what is new of the session. False: it is too large, or not there. ``directory``: our own."""
+    """Copy what is new in the session. False: it is too large, or missing. ``directory``: for the copies."""
     chunks = chunks_of(store, directory)
     for _ in range(TRIES):
         row = store.session_copy(session.agent, session.account, session.native_id)
@@ -62,33 +62,33 @@ def keep_copy(store: Store, directory: Path, limits: Keep, agent: Agent, session
 
 
 def bound_copies(store: Store, chunks: Chunks, limits: Keep, directory: Path) -> None:
-    """After each copy. Mostly that is one look at sums."""
+    """Enforce the limits after each copy. Usually this only reads the totals."""
     now_ms = clock.now_ms()
     most, oldest_ms = limits.max_mb * MB, now_ms - limits.days * DAY_S * 1000
-    sums = store.copy_totals()
-    too_old = sums.oldest_ms is not None and sums.oldest_ms < oldest_ms
+    totals = store.copy_totals()
+    too_old = totals.oldest_ms is not None and totals.oldest_ms < oldest_ms
     dropped = 0
-    if too_old or sums.packed > most:
-        too_much = sums.packed - round(most * ROOM) if sums.packed > most else 0
+    if too_old or totals.packed > most:
+        too_much = totals.packed - round(most * ROOM) if totals.packed > most else 0
         dropped = store.drop_oldest_copies(oldest_ms, too_much, now_ms - DAY_S * 1000)
-    if dropped or sums.garbage > most * GARBAGE or _due(directory / MARK):
+    if dropped or totals.garbage > most * GARBAGE or _due(directory / MARK):
         collect_garbage(store, chunks, directory)
 
 
 def collect_garbage(store: Store, chunks: Chunks, directory: Path, unused_s: float = UNUSED_S) -> None:
     """Delete the pieces that belong to no copy."""
     _mark(directory / MARK)
-    there = chunks.sizes()  # before the copies are looked at: what comes later is none of ours
+    stored = chunks.sizes()  # before the manifests are read: pieces added later are left alone
     copies = [read_manifest(text) for text in store.copy_manifests()]
     needed = {chunk.name for copy in copies if copy is not None for chunk in copy.unique()}
-    if None in copies:  # made by another version: nobody knows what it needs
+    if None in copies:  # made by another version: what it needs is not known
         return
-    chunks.delete([name for name in there if name not in needed], unused_s)
+    chunks.delete([name for name in stored if name not in needed], unused_s)
     store.clear_copy_garbage()
 
 
 def _before(row: KeptRow | None, session: SessionFiles) -> Manifest | None:
-    """The copy so far, if it can be trusted. What another host says of its files says nothing of ours."""
+    """The previous copy, if it can be trusted. Inodes and times from another host mean nothing here."""
     before = read_manifest(row.manifest) if row is not None else None
     if before is None or row is None or not before.confined:
         return None
@@ -105,30 +105,30 @@ def _copy(
     if archive is None or stored is None:
         return None
     known = {file.path: file for file in before.files} if before is not None else {}
-    there = _there(archive, stored, session.home)
-    if not there or sum(now.st_size for _, now in there.values()) > most:
+    present = _present(archive, stored, session.home)
+    if not present or sum(now.st_size for _, now in present.values()) > most:
         return None
     lost = (
         chunks.lost({chunk.name: chunk.packed for chunk in before.unique()}) if before is not None else set()
     )
     root, files = str(stored.path.relative_to(session.home)), dict[str, KeptFile]()
-    for name, (path, now) in there.items():
+    for name, (path, now) in present.items():
         file = known.get(name)
         if file is None or not untouched(file, now) or not whole_file(file, lost):
             file = copy_file(path, name, file, chunks, lost, follow=name == root)
-        if file is not None:  # the CLI cleans up behind itself
+        if file is not None:  # otherwise the CLI has deleted it meanwhile
             files[name] = file
-    if root in known and root not in files:  # the copy of before is better than one without the session
+    if root in known and root not in files:  # the previous copy is better than one without the session
         return None
     return Manifest(root, stored.appends, tuple(files.values()))
 
 
-def _there(
+def _present(
     archive: SessionArchive, stored: StoredSession, home: Path
 ) -> dict[str, tuple[Path, os.stat_result]]:
-    """The session's files by their names below the home. There may be many: each is looked at once.
+    """The session's files by their path relative to the home. There may be many, so each is examined once.
 
-    The session's own file may be a link to one; any other link may lead to what is none of the session's.
+    The session's own file may be a link; other links are ignored, as they may lead to unrelated files.
     """
     above, found = f"{home}{os.sep}", {}
     for path in archive.files(stored):
@@ -142,9 +142,9 @@ def _there(
 def _stored(
     sessions: SessionFormat | None, session: SessionFiles, before: Manifest | None
 ) -> StoredSession | None:
-    """Where it was the last time, or wherever it is found. Whoever shares the store could name any
-    file of the home, such as a login: every agent's files of a session have the beginning of its id in their
-    names."""
+    """The session, at its previous place or wherever it is found. Others who share the store could name any
+    file of the home there, such as a login. So the name must contain the beginning of the session's id, as
+    the names of all agents' session files do."""
     if before is not None and session.native_id[:8] in PurePosixPath(before.root).name:
         path = session.home / before.root
         try:
@@ -185,7 +185,7 @@ def _row(session: SessionFiles, made: Manifest, before: KeptRow | None) -> KeptR
 
 
 def _garbage(made: Manifest, before: KeptRow | None) -> int:
-    """What this copy has left behind and nobody has collected yet."""
+    """How many bytes of this session's earlier copies are garbage that is not collected yet."""
     old = read_manifest(before.manifest) if before is not None else None
     if before is None or old is None:
         return 0
@@ -193,7 +193,7 @@ def _garbage(made: Manifest, before: KeptRow | None) -> int:
 
 
 def _due(mark: Path) -> bool:
-    """Once a day at most; for a store that was just made, tomorrow."""
+    """Whether the last collection was more than a day ago. In a new store, the first is due tomorrow."""
     try:
         return clock.now_s() - os.stat(mark).st_mtime > DAY_S
     except OSError:

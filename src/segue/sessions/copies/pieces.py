@@ -1,8 +1,8 @@
-"""Copies one file into pieces, and stores only what is new of it.
+"""Copies one file into pieces, and stores only those that are new.
 
-A file that has grown is read from where it ended before. One that was written anew is cut where it was cut
-before, so that the parts that are still the same are found again. Many small pieces become few large ones now
-and then. A piece that was lost is read from the file and stored again.
+A file that has grown is read from where it ended before. A file that was rewritten is cut at the same places
+as before, so that unchanged parts give the same pieces. Now and then, many small pieces are merged into few
+large ones. A lost piece is read from the file and stored again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from segue.sessions.copies.chunks import LARGEST, Chunk, Chunks, KeptFile, name_
 
 SMALL = LARGEST // 2
 MANY = 32
-"""So many small pieces are left alone."""
+"""With at most this many small pieces, nothing is merged."""
 TAIL = 4096
 NO_FILE = (errno.ENOENT, errno.ELOOP, errno.ENXIO)
 
@@ -34,10 +34,10 @@ def copy_file(
     *,
     follow: bool,
 ) -> KeptFile | None:
-    """The file as it is now; None if it is gone, or no regular file any more.
+    """Copy the file as it is now. Returns None if it is gone, or no longer a regular file.
 
-    ``name``: how it is called in the copy; ``before``: its copy so far; ``lost``: pieces that are not there
-    any more; ``follow``: it may be a link to a file.
+    ``name``: its path in the copy; ``before``: its previous copy; ``lost``: pieces that are missing;
+    ``follow``: it may be a link to a file.
     """
     if (opened := open_regular(path, follow=follow)) is None:
         return None
@@ -55,17 +55,17 @@ def copy_file(
 
 
 def untouched(before: KeptFile, now: os.stat_result) -> bool:
-    """Whether nobody wrote to the file since it was copied."""
+    """Whether the file was not written to since it was copied."""
     return (before.size, before.changed_ns, before.inode) == (now.st_size, now.st_mtime_ns, now.st_ino)
 
 
 def whole_file(before: KeptFile, lost: AbstractSet[str]) -> bool:
-    """Whether all pieces of its copy are there."""
+    """Whether all pieces of its copy are still stored."""
     return not any(chunk.name in lost for chunk in before.chunks)
 
 
 def open_regular(path: Path, *, follow: bool) -> IO[bytes] | None:
-    """A file to read, None for anything else: nobody waits at a pipe, or is led elsewhere by a link."""
+    """Open a regular file to read; None for anything else, such as a pipe, or a link unless ``follow``."""
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW)
     try:
         opened = os.open(path, flags)
@@ -88,13 +88,13 @@ class Pieces:
         self.done: list[Chunk] = []
 
     def take(self, parts: Iterable[bytes]) -> None:
-        """Parts are joined as far as they go into one piece."""
+        """Add parts of the file, joined into pieces of at most ``LARGEST``."""
         for part in parts:
             self._join(part)
         self._end()
 
     def take_again(self, size: int, known: Sequence[Chunk]) -> None:
-        """All of the file, cut where the known pieces are; what is new between these is joined."""
+        """Add the whole file, cut where the known pieces are; new parts between them are joined."""
         known = list(takewhile(lambda chunk: 0 < chunk.size <= LARGEST, known))
         parts = _upto(self._file, 0, size, [chunk.size for chunk in known])
         for chunk, part in zip(known, parts, strict=False):
@@ -106,7 +106,7 @@ class Pieces:
         self.take(parts)
 
     def merge(self) -> None:
-        """Neighbours that are small become one, once there are many."""
+        """Merge small neighbours if there are many."""
         if sum(chunk.size < SMALL for chunk in self.done) <= MANY:
             return
         before, self.done = self.done, []
@@ -164,7 +164,8 @@ def _tail(file: IO[bytes], size: int) -> str:
 
 
 def _upto(file: IO[bytes], start: int, end: int, cuts: Iterable[int] = ()) -> Iterator[bytes]:
-    """What stands between two places: cut as told, then in the largest pieces. It may end earlier."""
+    """The file between two places: cut into the sizes ``cuts``, then into the largest pieces. It may end
+    earlier."""
     file.seek(start)
     at, sizes = start, iter(cuts)
     while at < end:

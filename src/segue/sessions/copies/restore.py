@@ -1,7 +1,7 @@
-"""Restores sessions from our copies: which copy is meant, where it belongs, and how it is put there.
+"""Restores sessions from Segue's copies: chooses the copy, finds where it belongs, and writes it there.
 
-Nothing that stands there is ever overwritten. Every piece is checked against its hash and every file against
-its length before the CLI sees any of them: a session comes back whole, or not at all.
+Existing files are never overwritten. Every piece is checked against its hash and every file against its
+length before the CLI sees any of them: a session is restored completely, or not at all.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from segue.system import clock
 from segue.system.files import make_folder, place, place_new
 
 LEAST = 4
-"""So many characters of an id are needed."""
+"""How many characters of an id must be given."""
 
 
 class CopyShown(msgspec.Struct, frozen=True, kw_only=True):
-    """A copy as lists show it; times in milliseconds, sizes in bytes."""
+    """A copy as it is listed; times in milliseconds since 1970, sizes in bytes."""
 
     id: str
     agent: str
@@ -40,9 +40,9 @@ class CopyShown(msgspec.Struct, frozen=True, kw_only=True):
     cwd: str
     host: str
     path: str | None
-    """Where the session belongs on this host; None: nowhere, for its account is not known here."""
+    """Where the session belongs on this host; None if its account is not known here."""
     present: bool
-    """Something is there."""
+    """Whether the path exists."""
     size: int
     kept_size: int
     kept: int
@@ -50,7 +50,8 @@ class CopyShown(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def shown_copies(row: KeptRow, home: Path | None, keys: Mapping[str, str]) -> CopyShown:
-    """``home``: where it belongs, see ``home_on``; ``keys``: the conversations' keys by their ids."""
+    """The copy as it is listed. ``home``: where it belongs, see ``home_on``; ``keys``: conversation keys by
+    id."""
     manifest = read_manifest(row.manifest)
     manifest = manifest if manifest is not None and manifest.confined else None
     path = home / manifest.root if home is not None and manifest is not None else home
@@ -71,8 +72,9 @@ def shown_copies(row: KeptRow, home: Path | None, keys: Mapping[str, str]) -> Co
 
 
 def choose_copy(store: Store, name: str) -> list[KeptRow]:
-    """The copy of a session by its id or the beginning of it, ``AGENT:`` or ``AGENT/ACCOUNT:`` in front where
-    several have the same; or by its conversation's key: those of the sessions that it goes on with."""
+    """The copies that ``name`` means: the copy of one session, by its id or the beginning of it, with
+    ``AGENT:`` or ``AGENT/ACCOUNT:`` before it if several match; or, for a conversation's key, the copies of
+    the sessions that it would continue."""
     copies = store.session_copies()
     if whole := [
         row for row in copies if name in (row.native_id, *(who + row.native_id for who in _who(row)))
@@ -82,11 +84,11 @@ def choose_copy(store: Store, name: str) -> list[KeptRow]:
         pinned = {(pin.voice.agent, pin.account, pin.native_id) for pin in store.pins(conversation.id)}
         found = [row for row in copies if (row.agent, row.account, row.native_id) in pinned]
         if not found:
-            raise Misuse(f"no copy is kept of a session of {name}; segue sessions restore lists all copies")
+            raise Misuse(f"there is no copy of a session of {name}; segue sessions restore lists all copies")
         return found
     who, colon, rest = name.rpartition(":")
     if len(rest) < LEAST:
-        raise Misuse(f'"{name}" is too short for a session\'s id; give {LEAST} characters or more of it')
+        raise Misuse(f'"{name}" is too short for a session\'s id; give at least {LEAST} characters')
     begin = rest.lower()
     return _one(
         [
@@ -99,16 +101,16 @@ def choose_copy(store: Store, name: str) -> list[KeptRow]:
 
 
 def home_on(row: KeptRow, host: Host, config: Config, env: Mapping[str, str]) -> Path:
-    """Where it was; or, where that was on another host, the home of its account on this one.
+    """The home where the session was; if that was on another host, the home of its account on this one.
 
-    ``Misuse`` where that account is not known here: its sessions are nothing for another one.
+    Raises ``Misuse`` if that account is not known here: another account must not get its sessions.
     """
     if host.has(row):
         return Path(row.home)
     account = config.accounts.get(row.account)
     if row.account and (account is None or account.agent != row.agent):
         raise Misuse(
-            f'session {row.native_id} is of the account "{row.account}" of {row.agent} on {row.host}, '
+            f'session {row.native_id} belongs to the account "{row.account}" of {row.agent} on {row.host}, '
             f"which is not known here; declare [accounts.{row.account}] in config.toml to restore it"
         )
     if account is not None and account.home is not None:
@@ -118,25 +120,25 @@ def home_on(row: KeptRow, host: Host, config: Config, env: Mapping[str, str]) ->
 
 def _one(found: Sequence[KeptRow], name: str) -> list[KeptRow]:
     if not found:
-        raise Misuse(f'no copy is kept of a session "{name}"; segue sessions restore lists all copies')
+        raise Misuse(f'there is no copy of a session "{name}"; segue sessions restore lists all copies')
     if len(found) > 1:
         several = len({(row.agent, row.native_id) for row in found}) < len(found)
         names = sorted(f"{_who(row)[several]}{row.native_id}" for row in found)
-        raise Misuse(f'several copies begin with "{name}": {", ".join(names[:5])}')
+        raise Misuse(f'several copies match "{name}"; choose one: {", ".join(names[:5])}')
     return [found[0]]
 
 
 def _who(row: KeptRow) -> tuple[str, str]:
-    """What may stand before the id."""
+    """The prefixes that an id can have."""
     return f"{row.agent}:", f"{row.agent}/{row.account}:"
 
 
 _Identity = tuple[int, int, int, int]
-"""Which file it is, and whether anybody wrote to it."""
+"""Device, inode, size and modification time: which file it is, and whether it was written to."""
 
 
 class Restored(msgspec.Struct, frozen=True, kw_only=True):
-    """``path``: the session's file or directory. ``files``: how many were written; the others were there."""
+    """``path``: the session's file or directory. ``files``: how many were written; the others existed."""
 
     path: Path
     files: int
@@ -144,10 +146,11 @@ class Restored(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def restore_copy(row: KeptRow, chunks: Chunks, home: Path, *, behind: bool = False) -> Restored:
-    """The session below this home. ``Misuse`` where something else stands there, ``Broken`` for a bad copy.
+    """Restore the session in this home. Raises ``Misuse`` if something else is there, ``Broken`` if the copy
+    is bad.
 
-    ``behind``: a file that is the beginning of what was kept, and nothing else, is brought up to date. A host
-    has that of a session that went on on another one.
+    ``behind``: a file that is exactly the beginning of the copy is replaced by the copy. A host has such a
+    file if the session was continued on another host.
     """
     manifest = read_manifest(row.manifest)
     if manifest is None:
@@ -166,34 +169,35 @@ class _Restoring:
         self._manifest, self._chunks, self._home, self._behind = manifest, chunks, home, behind
         self._root = home / _below(manifest.root)
         self._beside = self._root.with_name(f".{self._root.name}.{clock.random_hex(4)}.part")
-        """Where the files are put together."""
+        """Where the files are assembled."""
         self._placed: dict[Path, _Identity] = {}
         self._outdated: dict[Path, _Identity] = {}
-        """What is to be brought up to date, as it was when it was looked at."""
+        """The files to replace, as they were when they were examined."""
 
     def run(self) -> list[KeptFile]:
-        missing = [file for file in self._manifest.files if not self._stands(file)]
+        missing = [file for file in self._manifest.files if not self._exists(file)]
         if not missing:
             return []
         try:
             parts = {file.path: self._assemble(file, n) for n, file in enumerate(missing)}
             self._place(missing, parts)
         except BaseException:
-            self._take_back()
+            self._undo()
             raise
         finally:
             shutil.rmtree(self._beside, ignore_errors=True)
         return missing
 
-    def _take_back(self) -> None:
-        """What we put there. What somebody wrote to since, or put in its place, is not ours any more."""
+    def _undo(self) -> None:
+        """Delete the files that we wrote, except those that were changed or replaced since."""
         for path, placed in self._placed.items():
             with suppress(OSError):
                 if _identity(os.lstat(path)) == placed:
                     path.unlink()
 
-    def _stands(self, file: KeptFile) -> bool:
-        """Whether it is there already. Beside the session itself anything will do: others may share it."""
+    def _exists(self, file: KeptFile) -> bool:
+        """Whether the file exists already. Outside of the session's own files, any content is accepted,
+        because other sessions may share the file."""
         target = self._home / _below(file.path)
         if not target.is_relative_to(self._root) and os.path.lexists(target):
             return True
@@ -205,27 +209,28 @@ class _Restoring:
         except NotADirectoryError:
             opened = None
         if opened is not None:
-            with opened as there:
-                now = os.fstat(there.fileno())
-                if now.st_size == file.size and self._begins(file, there):
+            with opened as existing:
+                now = os.fstat(existing.fileno())
+                if now.st_size == file.size and self._begins(file, existing):
                     return True
-                if self._behind and now.st_size < file.size and self._begins(file, there):
+                if self._behind and now.st_size < file.size and self._begins(file, existing):
                     self._outdated[target] = _identity(now)
                     return False
-        raise Misuse(f"{target} is there already and is not what was kept; move it away to restore the copy")
+        raise Misuse(f"{target} already exists and differs from the copy; move it away to restore the copy")
 
-    def _begins(self, file: KeptFile, there: IO[bytes]) -> bool:
-        """Whether the copy begins with all that is there."""
+    def _begins(self, file: KeptFile, existing: IO[bytes]) -> bool:
+        """Whether the copy begins with the whole content of the existing file."""
         for plain in self._parts(file):
-            part = there.read(len(plain))
+            part = existing.read(len(plain))
             if not plain.startswith(part):
                 return False
             if len(part) < len(plain):
                 break
-        return not there.read(1)
+        return not existing.read(1)
 
     def _assemble(self, file: KeptFile, n: int) -> Path:
-        """Below the session's own directory everything stands as it will; else the names do not matter."""
+        """Write the file next to its final place. Files in the session's own directory keep their relative
+        paths, so that the directory can be moved as a whole."""
         target = self._home / _below(file.path)
         inside = target != self._root and target.is_relative_to(self._root)
         part = self._beside / "root" / target.relative_to(self._root) if inside else self._beside / str(n)
@@ -238,7 +243,8 @@ class _Restoring:
         return part
 
     def _place(self, missing: list[KeptFile], parts: dict[str, Path]) -> None:
-        """The session's own file or directory comes last: until then the CLI does not see it."""
+        """Move the files to their final places. The session's own file or directory comes last: until then,
+        the CLI does not see the session."""
         whole = (self._beside / "root").is_dir() and not os.path.lexists(self._root)
         targets = [(parts[file.path], self._home / _below(file.path)) for file in missing]
         for part, target in sorted(targets, key=lambda each: each[1] == self._root):
@@ -251,14 +257,14 @@ class _Restoring:
     def _put(self, part: Path, target: Path) -> None:
         if target in self._outdated:
             if _identity(os.stat(target)) != self._outdated[target]:
-                raise Misuse(f"{target} was written to meanwhile")
+                raise Misuse(f"{target} was changed meanwhile; try again")
             place(part, target)
         else:
             made = _identity(os.lstat(part))
             try:
                 place_new(part, target)
             except FileExistsError:
-                raise Misuse(f"{target} has come into being meanwhile") from None
+                raise Misuse(f"{target} was created meanwhile; move it away to restore the copy") from None
             self._placed[target] = made
 
     def _parts(self, file: KeptFile) -> Iterator[bytes]:
@@ -266,7 +272,7 @@ class _Restoring:
             packed = self._chunks.get(chunk.name)
             plain = unpack(packed, chunk.name, chunk.size) if packed is not None else None
             if plain is None:
-                self._chunks.delete([chunk.name], 0)  # a later copy stores it anew
+                self._chunks.delete([chunk.name], 0)  # a later copy stores it again
                 raise Broken(f"a part of the copy of {file.path} is {'damaged' if packed else 'missing'}")
             yield plain
 
@@ -277,5 +283,5 @@ def _identity(now: os.stat_result) -> _Identity:
 
 def _below(path: str) -> PurePosixPath:
     if not is_below(path):
-        raise Broken(f"the copy names a file outside of its home: {path}")
+        raise Broken(f"the copy contains a path outside of its home: {path}")
     return PurePosixPath(path)

@@ -1,11 +1,11 @@
-"""The search index of this machine: which words stand where in the native sessions' files.
+"""The search index of this machine: which words are where in the native sessions' files.
 
-It holds no text, only words and places (contentless FTS5), and nothing that cannot be made again from the
-files. What was dropped from a file stays behind in the word lists as garbage that no row leads to, until
-there is too much of it. One process writes at a time, under a file lock; everybody may read meanwhile.
+It has no text, only words and positions (contentless FTS5), and can be rebuilt from the files at any time.
+Words of dropped rows stay in the index as garbage until there is too much of it. One process writes at a
+time, under a file lock; others can read meanwhile.
 
-The writer has a thread of its own: while SQLite sorts words, the next sessions are read. Rows and how far
-their files are read are committed together, so a kill costs no more than what was not committed yet.
+The writer has its own thread: while SQLite sorts words, the next sessions are read. Rows are committed
+together with how far their files are read, so a killed process loses only what was not committed yet.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ import msgspec
 from segue.core.errors import Broken, InUse
 
 FORM = 1
-"""An index of another form is made anew."""
+"""An index of another form is rebuilt."""
 KINDS = ("user", "assistant", "thinking", "boundary", "state", "call", "result")
-"""Rows name what they are by their place in this list."""
+"""A row stores the position of its kind in this list."""
 PAGE = 16 * 1024
 TUNING = {"pgsz": PAGE - 400, "hashsize": 8_000_000, "automerge": 8}
-"""Of the word lists: more is sorted in memory, and merged later; a build takes two thirds of the time."""
+"""FTS5 settings: sort more words in memory, and merge later. This saves a third of the time of a build."""
 BUSY_S = 10.0
 
 SCHEMA = """
@@ -52,7 +52,7 @@ CREATE VIRTUAL TABLE words USING fts5 (text, mark, content='', tokenize='unicode
 
 
 class File(msgspec.Struct, frozen=True, kw_only=True):
-    """A session's file, as far as it is indexed."""
+    """A session's file, and how far it is indexed."""
 
     id: int
     agent: str
@@ -61,27 +61,27 @@ class File(msgspec.Struct, frozen=True, kw_only=True):
     path: bytes
     appends: bool
     size: int
-    """As it was when it was indexed to its end; less where that is still to be done, or -1."""
+    """The size when it was indexed to its end; smaller, or -1, if it is not indexed completely."""
     changed_ns: int
     inode: int
     place: int
     """Everything before it is indexed."""
     mark: bytes
-    """A hash of what stands at the beginning and before the place: a rewritten file differs in it."""
+    """A hash of the bytes at the beginning and before the place: it changes if the file is rewritten."""
     cwd: str | None
     messages: int
     bytes: int
-    """How much text of it the index holds."""
+    """How much of its text is indexed."""
     first: int
-    """No row of it has a lower number."""
+    """The lowest number of its rows."""
 
 
 COLUMNS = ", ".join(File.__struct_fields__)
-FILES = f"SELECT {COLUMNS} FROM files"  # noqa: S608 - names of our own
+FILES = f"SELECT {COLUMNS} FROM files"  # noqa: S608 - our own names
 
 
 class Index:
-    """An open index. Not for two threads at once."""
+    """An open index. Not thread-safe."""
 
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
         self.path, self.connection = path, connection
@@ -100,7 +100,7 @@ class Index:
         return [File(**dict(zip(File.__struct_fields__, row, strict=True))) for row in found]
 
     def counts(self) -> dict[str, tuple[int, int]]:
-        """By path: how large the file was when it was read, and how many messages were said in it then."""
+        """By path: how large the file was when it was read, and how many messages it had then."""
         found = self.connection.execute("SELECT path, size, messages FROM files WHERE size >= 0")
         return {os.fsdecode(path): (size, messages) for path, size, messages in found}
 
@@ -108,14 +108,14 @@ class Index:
         return dict(self.connection.execute("SELECT name, value FROM state").fetchall())
 
     def size(self) -> int:
-        """What it takes on disk."""
-        beside = (Path(f"{self.path}{end}") for end in ("", "-wal"))
-        return sum(path.stat().st_size for path in beside if path.exists())
+        """Its size on disk."""
+        files = (Path(f"{self.path}{end}") for end in ("", "-wal"))
+        return sum(path.stat().st_size for path in files if path.exists())
 
     def forget(self, file: int) -> None:
-        """Have a file read anew the next time: it is not what its rows say.
+        """Have the next update read a file again, because it does not match its rows.
 
-        Where somebody writes just now, a search does not wait for it: the next one will notice the same.
+        If another process is writing, this does nothing: the next search will notice the same.
         """
         run = self.connection.execute
         run("PRAGMA busy_timeout = 0")
@@ -125,7 +125,7 @@ class Index:
 
 
 def open_index(path: Path) -> Index:
-    """The index; it is made where it is missing, damaged, or of another form."""
+    """Open the index. It is created if it is missing, damaged, or of another form."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     try:
         connection = _connected(path)
@@ -133,24 +133,24 @@ def open_index(path: Path) -> Index:
             return Index(path, connection)
         connection.close()
     except sqlite3.OperationalError as error:
-        raise Broken(f"the search index {path} cannot be opened: {error}") from error
+        raise Broken(f"cannot open the search index {path}: {error}") from error
     except sqlite3.DatabaseError:
         pass
     with locked(path, BUSY_S) as mine:
         if not mine:
-            raise InUse("another process makes the search index just now; try again in a moment")
+            raise InUse("another process is creating the search index; try again in a moment")
         return Index(path, _made(path))
 
 
 def discard(path: Path) -> None:
-    """Take a damaged index away."""
+    """Delete a damaged index."""
     with locked(path, BUSY_S):
         _unlink(path)
 
 
 @contextmanager
 def locked(path: Path, wait_s: float) -> Iterator[bool]:
-    """Be the only one who writes the index; False: somebody else still does."""
+    """Hold the lock for writing the index. Yields False if another process has it."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     lock = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
@@ -160,7 +160,7 @@ def locked(path: Path, wait_s: float) -> Iterator[bool]:
 
 
 def mark_of(path: Path, place: int) -> bytes:
-    """A hash of the first and the last bytes before a place in a file; nothing where it has none."""
+    """A hash of the first and the last bytes before a place in a file; empty if it cannot be read."""
     reach = 1024
     try:
         with path.open("rb", buffering=0) as file:
@@ -203,7 +203,8 @@ def _form(connection: sqlite3.Connection) -> int:
 
 
 def _made(path: Path) -> sqlite3.Connection:
-    """Under the lock: another process may have made it meanwhile. Its file stays: others may have it open."""
+    """Create the index, under the lock, unless another process has done so. A readable file is kept, because
+    other processes may have it open."""
     try:
         connection = _connected(path)
         if _form(connection) == FORM:
@@ -215,7 +216,7 @@ def _made(path: Path) -> sqlite3.Connection:
     old = " ".join(f'DROP TABLE IF EXISTS "{name}";' for (name,) in tables if "_" not in name)
     connection.executescript(f"BEGIN; {old} {SCHEMA} PRAGMA user_version = {FORM}; COMMIT;")
     for name, value in TUNING.items():
-        with suppress(sqlite3.OperationalError):  # an SQLite that does not know one is only slower
+        with suppress(sqlite3.OperationalError):  # an SQLite without one of these settings is only slower
             connection.execute("INSERT INTO words (words, rank) VALUES (?, ?)", (name, value))
     return connection
 
@@ -225,11 +226,11 @@ _MARKS = ", ".join("?" for _ in File.__struct_fields__)
 SAVE_FILE = f"INSERT OR REPLACE INTO files ({COLUMNS}) VALUES ({_MARKS})"  # noqa: S608 - our own names
 STATEMENT_ROWS = 1_000
 WAITING = 4
-"""So many batches may wait to be written."""
+"""How many batches can wait to be written."""
 
 
 class Batch:
-    """Some rows, and how far the files are read with them."""
+    """Some rows, and how far their files are read with them."""
 
     def __init__(self) -> None:
         self.words: list[Any] = []
@@ -249,7 +250,7 @@ class Batch:
 
 
 class Writer:
-    """Takes batches from one thread and writes them in another, in their order. Used as a context."""
+    """Writes batches in another thread, in order. A context manager."""
 
     def __init__(self, index: Index) -> None:
         self._connection = index.connection
@@ -263,7 +264,7 @@ class Writer:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """What was handed over is written, whatever made the caller stop."""
+        """Write everything that was put, even if the caller stopped with an error."""
         self._batches.put(None)
         self._thread.join()
         self._raise()

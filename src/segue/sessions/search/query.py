@@ -1,9 +1,9 @@
-"""What is searched and what for: entries and their words, the words that somebody types, and the rank. Pure.
+"""The searchable text of entries, the query, and the rank. Pure.
 
-In what is typed, quotes are phrases, ``word*`` is a beginning, the rest is literal. No input is an error of
-syntax: everything reaches the index in quotes. The rank is BM25, faded by age, with what was said before what
-tools put out. How common a word is, is estimated from how far one has to go back for its newest rows: to
-count them all would take longer than the search itself.
+In a query, quotes make a phrase, ``word*`` matches the beginning of a word, and the rest is literal. No query
+is a syntax error: everything is quoted for the index. The rank is BM25, reduced by age, with what was said
+before the output of tools. How common a word is, is estimated from how far back its newest rows go: counting
+all of them would take longer than the search itself.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from segue.core.transcript import Entry
 In = Literal["text", "tool"]
 
 HEAD, TAIL = 64 * 1024, 8 * 1024
-"""Of longer texts only the beginning and the end are searched."""
+"""Only the beginning and the end of longer texts are searched."""
 _SAID = frozenset(("user", "assistant", "thinking", "boundary"))
 _BLOB = re.compile(r"[A-Za-z0-9+/=_-]{256,}")
-"""Encoded data: no words of anybody."""
+"""Encoded data, not words."""
 _BLOCK = 128
 _DEPTH = 8
 
 
 def searched(entry: Entry) -> In | None:
-    """Whether it belongs to what was said, to what tools did, or to nothing one would search."""
+    """Whether it belongs to what was said, to what tools did, or is not searched."""
     if entry.inserted:
         return None
     if entry.kind in _SAID or (entry.kind == "state" and entry.label == "title"):
@@ -41,14 +41,14 @@ def searched(entry: Entry) -> In | None:
 
 
 def wording(entry: Entry) -> str:
-    """All its words: of a call, the tool's name and what it was given."""
+    """The text of an entry; of a call, the tool's name and its input."""
     if entry.kind != "call":
         return entry.text
     return "\n".join((entry.tool, *_leaves(entry.input), entry.text))
 
 
 def indexed(text: str) -> str:
-    """What of the words goes into the index."""
+    """The part of a text that goes into the index."""
     if len(text) > HEAD + TAIL:
         text = f"{text[:HEAD]}\n{text[-TAIL:]}"
     if _may_hold_blob(text):
@@ -57,7 +57,8 @@ def indexed(text: str) -> str:
 
 
 def _may_hold_blob(text: str) -> bool:
-    """A run of 256 covers a whole block of half its length; few other texts do, and those are searched."""
+    """Whether a block has no space: a run of 256 characters covers a whole block of 128. Few other texts do,
+    so the regular expression runs rarely."""
     for at in range(0, len(text) - _BLOCK, _BLOCK):
         block = text[at : at + _BLOCK]
         if " " not in block and "\n" not in block:
@@ -66,7 +67,7 @@ def _may_hold_blob(text: str) -> bool:
 
 
 def storable(text: str) -> str:
-    """A session may hold halves of characters, which no database takes."""
+    """The text without lone surrogates, which a session may contain but no database accepts."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -75,7 +76,7 @@ def storable(text: str) -> str:
 
 
 def marks(agent: str, cwd: str | None, where: In) -> str:
-    """Words of our own that every row carries beside its text, so that the index itself can narrow down."""
+    """Additional words in every row, so that the index itself can filter by agent, directory and kind."""
     return " ".join((f"k{where}", agent_mark(agent), cwd_mark(cwd or "")))
 
 
@@ -92,7 +93,7 @@ def _hashed(text: str) -> str:
 
 
 def _leaves(value: Any, depth: int = 0) -> Iterator[str]:
-    """The texts in it, however nested; numbers too, for they are looked for as well."""
+    """The texts and numbers in a value, at any depth up to a limit."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict | list | tuple) and depth < _DEPTH:
@@ -104,13 +105,13 @@ def _leaves(value: Any, depth: int = 0) -> Iterator[str]:
 
 _PART = re.compile(r'"([^"]*)"?(\*?)|([^\s"]+)')
 _WORD = re.compile(r"[^\W_]+(?:[\u0300-\u036f]+[^\W_]*)*")
-"""A word as the index knows it: letters and digits, with the marks that combine with them."""
+"""A word as the index defines it: letters and digits, with their combining marks."""
 _LONGEST = 2_000
 _MOST = 32
 
 
 class Term(msgspec.Struct, frozen=True):
-    """Words in a row. ``open``: the last one may go on."""
+    """Consecutive words. ``open``: the last one is only the beginning of a word."""
 
     words: tuple[str, ...]
     open: bool = False
@@ -121,7 +122,7 @@ class Term(msgspec.Struct, frozen=True):
 
 
 def parsed(text: str) -> tuple[Term, ...]:
-    """The terms, all of which must be found. Raises ``Misuse`` where there is not one word."""
+    """The terms of a query, all of which must match. Raises ``Misuse`` if it has no words."""
     terms: dict[Term, None] = {}
     clean = text[:_LONGEST].encode("utf-8", "replace").decode()
     for found in _PART.finditer(clean):
@@ -130,17 +131,17 @@ def parsed(text: str) -> tuple[Term, ...]:
         if words := tuple(_WORD.findall(said)):
             terms[Term(words, open_ended)] = None
     if not terms:
-        raise Misuse('there is no word to search for; try: segue sessions search "some words"')
+        raise Misuse('there are no words to search for; try: segue sessions search "some words"')
     return tuple(terms)[:_MOST]
 
 
 def fts(terms: Sequence[Term]) -> str:
-    """All of them, in the column that holds what was said and done."""
+    """The FTS5 query for all terms, in the column with what was said and done."""
     return f"text : ({' AND '.join(term.fts for term in terms)})"
 
 
 def folded(text: str) -> str:
-    """As the index compares: without case, and without the marks above and below letters."""
+    """The text as the index compares it: lower case, without diacritics."""
     if text.isascii():
         return text.lower()
     apart = unicodedata.normalize("NFD", text)
@@ -150,17 +151,17 @@ def folded(text: str) -> str:
 K1, B = 1.2, 0.75
 TOOL_WORTH = 0.6
 FADING_MS = 60 * 24 * 3_600_000
-"""After so long a match has lost half of what age can take, which is half of its worth."""
+"""Age can reduce a score by at most half; after this time, it is reduced by half of that."""
 
 
 class Scale(msgspec.Struct, frozen=True):
-    """What the index as a whole is like."""
+    """Statistics of the whole index."""
 
     rows: int
     length: float
-    """Of a row's text, on average."""
+    """The average length of a row's text."""
     rates: Mapping[str, float]
-    """By word: in which share of the rows it stands."""
+    """By word: the share of rows that contain it."""
 
     def rarity(self, term: Term) -> float:
         """The inverse document frequency; of a phrase, that of its rarest word."""
@@ -170,7 +171,7 @@ class Scale(msgspec.Struct, frozen=True):
 
 
 def score(scale: Scale, counts: Sequence[tuple[Term, int]], length: int, *, tool: bool, age_ms: int) -> float:
-    """``counts``: how often each term stands in the text."""
+    """The rank of a match. ``counts``: how often each term is in the text."""
     norm = K1 * (1 - B + B * length / max(scale.length, 1.0))
     said = sum(scale.rarity(term) * count * (K1 + 1) / (count + norm) for term, count in counts)
     fresh = 0.5 + 0.5 * math.pow(0.5, max(age_ms, 0) / FADING_MS)

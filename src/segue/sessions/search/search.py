@@ -1,7 +1,7 @@
-"""Full-text search over all native sessions: the newest and best matches, each shown from its file.
+"""Full-text search over all native sessions: the best and newest matches, each read from its file.
 
-The index only says where; what is shown is read there. A row whose file is gone or says something else by
-now is passed over, and its file is read anew with the next update.
+The index only has positions; the text is read from the files. A row whose file is gone or has changed is
+skipped, and the next update reads that file again.
 """
 
 from __future__ import annotations
@@ -34,28 +34,29 @@ from segue.sessions.search.snippets import Found, find_words, shown_text
 from segue.system import clock
 
 CANDIDATES = 600
-"""So many of the newest matches are looked at in the index,"""
+"""How many of the newest matches are taken from the index."""
 READ = 80
-"""and so many of those are read, no more of one session than"""
+"""How many of those are read from the files."""
 READ_PER_SESSION = 10
+"""How many of those are read from one session, separately for what was said and for tools."""
 PROBED = 100
 _EVER, _NEVER = -(1 << 62), 1 << 62
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """What to look for, and where."""
+    """What to search for, and where."""
 
     text: str
     agents: tuple[str, ...] = ()
     since_ms: int | None = None
     where: In | None = None
     here: Path | None = None
-    """Only sessions that were begun in this directory or below it."""
+    """Only sessions that were started in this directory or below it."""
     limit: int = 20
 
 
 class Row(msgspec.Struct, frozen=True):
-    """A place in a session's file. ``at_ms`` is the file's own time where the entry has none."""
+    """A place in a session's file. ``at_ms`` is the file's modification time if the entry has no time."""
 
     file: int
     at: int
@@ -88,7 +89,7 @@ ORDER BY words.rowid DESC LIMIT :most
 
 
 def candidates(index: Index, terms: Sequence[Term], wanted: Wanted) -> list[Row]:
-    """The newest rows that match: what was said before what tools put out, and no session drowns others."""
+    """The newest rows that match: what was said before the output of tools, with a limit per session."""
     match = _match(index, terms, wanted)
     if match is None:
         return []
@@ -129,7 +130,7 @@ def _chosen(rows: Sequence[Row], most: int) -> list[Row]:
 
 
 def _match(index: Index, terms: Sequence[Term], wanted: Wanted) -> str | None:
-    """None: it cannot match anything."""
+    """The FTS5 query; None if nothing can match."""
     parts = [fts(terms)]
     if wanted.where is not None:
         parts.append(f"mark : k{wanted.where}")
@@ -151,7 +152,7 @@ def _any(marks: Iterable[str]) -> str:
 
 
 def _first(index: Index, since_ms: int | None) -> int:
-    """No row before it is new enough: files that nobody touched since then hold nothing newer."""
+    """The first row that can be new enough: files that were not changed since then have no newer rows."""
     if since_ms is None:
         return 0
     sql = "SELECT min(first) FROM files WHERE changed_ns / 1000000 >= ?"
@@ -160,7 +161,7 @@ def _first(index: Index, since_ms: int | None) -> int:
 
 
 def _below(recorded: Iterable[str | None], here: Path) -> Iterator[str]:
-    """The recorded directories that are this one, by identity, or lie below it."""
+    """The recorded directories that are this one, compared by identity, or below it."""
     root = os.path.realpath(here)
     own = _identity(root)
     for cwd in recorded:
@@ -181,7 +182,7 @@ def _identity(path: str) -> tuple[int, int] | None:
 
 
 PER_SESSION = 3
-"""No session shows more than its best few."""
+"""How many matches of one session are shown, the best ones."""
 
 
 class Hit(msgspec.Struct, frozen=True, kw_only=True):
@@ -201,7 +202,7 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Match(msgspec.Struct, frozen=True):
-    """A row that still says what the index has of it."""
+    """A row whose file still contains the match."""
 
     row: Row
     place: AgentHome
@@ -212,15 +213,15 @@ class _Match(msgspec.Struct, frozen=True):
 
 
 def search(index: Index, places: Sequence[AgentHome], wanted: Wanted, now_ms: int | None = None) -> list[Hit]:
-    """The best matches first; those of one session stand together."""
+    """The best matches first, grouped by session."""
     terms = parsed(wanted.text)
     now = clock.now_ms() if now_ms is None else now_ms
     try:
         rows = candidates(index, terms, wanted)
         scale = scale_of(index, terms)
     except sqlite3.DatabaseError as error:
-        why = f"the search index {index.path} cannot be read: {error}"
-        raise Broken(f"{why}; delete it, and it will be built again") from error
+        why = f"cannot read the search index {index.path}: {error}"
+        raise Broken(f"{why}; delete it, and it will be rebuilt") from error
     looking = _Looking(index, places)
     matches: list[_Match] = []
     for row in rows:
@@ -263,7 +264,7 @@ def _hit(match: _Match) -> Hit:
 
 
 class _Looking:
-    """Reads what rows lead to. A session that cannot be read in part is read once."""
+    """Reads the entries of rows. A session that can only be read as a whole is read once."""
 
     def __init__(self, index: Index, places: Sequence[AgentHome]) -> None:
         self._index = index

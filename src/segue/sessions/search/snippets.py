@@ -1,4 +1,4 @@
-"""A piece of a text around what was looked for, on one line, with the places of the words in it. Pure."""
+"""The part of a text around a match, on one line, with the positions of the words in it. Pure."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ from segue.sessions.search.query import Term, folded
 
 WIDTH = 160
 BEFORE = 50
-"""So much of the text stands before the first word found."""
+"""How many characters are shown before the first match."""
 MOST = 50
 _SPACE = re.compile(r"[\s\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]+")
-"""Also what a terminal would obey, or what would turn the writing around."""
+"""Including control characters and bidirectional controls."""
 
 
 Found = list[list[tuple[int, int]]]
-"""For each term, from where to where it stands."""
+"""For each term, the start and end of each match."""
 
 
 class Snippet(msgspec.Struct, frozen=True):
     text: str
     highlights: tuple[tuple[int, int], ...]
-    """From where to where the words stand in the text."""
+    """Start and end of each matched word in the text."""
 
 
 def snippet(text: str, terms: Sequence[Term], width: int = WIDTH) -> Snippet | None:
-    """The piece that shows most of the terms; None where one of them is not in the text at all."""
+    """The part that shows most of the terms; None if one of them is not in the text."""
     found = find_words(text, terms)
     return shown_text(text, found, width) if found is not None else None
 
 
 def find_words(text: str, terms: Sequence[Term]) -> Found | None:
-    """Where each of the terms stands, if all of them do; of each no more than the first ``MOST``."""
+    """Where each term matches, at most ``MOST`` times each; None if one does not match."""
     plain = text.lower()
     found = _spans(plain, terms) if len(plain) == len(text) else None
     if found is None and not text.isascii():
@@ -45,7 +45,7 @@ def find_words(text: str, terms: Sequence[Term]) -> Found | None:
 
 
 def shown_text(text: str, found: Found, width: int = WIDTH) -> Snippet:
-    """The piece that shows most of what was found."""
+    """The part that shows most of the matches."""
     spans = _apart(span for some in found for span in some)
     start, end = _window(text, _best(found, width - BEFORE), width)
     inside = [(first, last) for first, last in spans if start <= first and last <= end]
@@ -53,7 +53,7 @@ def shown_text(text: str, found: Found, width: int = WIDTH) -> Snippet:
 
 
 def _apart(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """In order, and none within another."""
+    """The spans in order, without overlaps."""
     apart: list[tuple[int, int]] = []
     for first, last in sorted(spans):
         if not apart or first >= apart[-1][1]:
@@ -72,7 +72,7 @@ def _spans(plain: str, terms: Sequence[Term]) -> Found | None:
 
 
 def _occurrences(plain: str, term: Term) -> Iterator[tuple[int, int]]:
-    """Plain searching for the first word: a regular expression for the whole would take ten times as long."""
+    """Search for the first word as plain text: one regular expression for all would be ten times slower."""
     first, rest = term.words[0].lower(), _following(term)
     at = plain.find(first)
     while at >= 0:
@@ -86,13 +86,13 @@ def _occurrences(plain: str, term: Term) -> Iterator[tuple[int, int]]:
 
 @lru_cache(maxsize=64)
 def _following(term: Term) -> re.Pattern[str]:
-    """What stands behind the first word of a term."""
+    """Matches what follows the first word of a term."""
     more = "".join(r"[\W_]+" + re.escape(word.lower()) for word in term.words[1:])
     return re.compile(more + ("" if term.open else r"(?![^\W_])"))
 
 
 def _spans_folded(text: str, terms: Sequence[Term]) -> Found | None:
-    """Where letters carry marks: the places are those of the characters that were folded."""
+    """The matches in a text with diacritics, as positions in the original text."""
     parts = [folded(char) for char in text]
     places = [at for at, part in enumerate(parts) for _ in part]
     plain = [Term(tuple(map(folded, term.words)), term.open) for term in terms]
@@ -103,7 +103,7 @@ def _spans_folded(text: str, terms: Sequence[Term]) -> Found | None:
 
 
 def _best(found: Found, reach: int) -> int:
-    """From where most of the terms, and most often, are within reach; the earliest such place."""
+    """The position with the most terms, and then the most matches, within reach; the first if several."""
     spans = sorted((*span, number) for number, some in enumerate(found) for span in some)
     best, most, last = spans[0][0], (0, 0), 0
     for number, (first, _, _) in enumerate(spans):
@@ -125,7 +125,7 @@ def _window(text: str, at: int, width: int) -> tuple[int, int]:
 
 
 def _at_word(text: str, start: int, limit: int) -> int:
-    """A beginning that does not tear a word apart, if there is one near."""
+    """A start that does not split a word, if there is one nearby."""
     if start == 0:
         return 0
     space = _SPACE.search(text, start, min(start + 20, limit))
@@ -133,7 +133,7 @@ def _at_word(text: str, start: int, limit: int) -> int:
 
 
 def _shown(text: str, start: int, end: int, spans: Sequence[tuple[int, int]]) -> Snippet:
-    """On one line; the places of the words move with what is left out."""
+    """The part on one line, with the positions adjusted to the removed whitespace."""
     line = "…" if start > 0 else ""
     highlights: list[tuple[int, int]] = []
     at = start

@@ -1,7 +1,6 @@
-"""Brings the search index up to date: only what is new in grown files is read, what is gone is dropped.
+"""Updates the search index: reads only what is new in files that have grown, and drops files that are gone.
 
-Names, sizes and times alone say what there is to do, where that is enough. What is read is handed to the
-writer in batches of rows.
+What to do is decided from names, sizes and times if possible. What is read goes to the writer in batches.
 """
 
 from __future__ import annotations
@@ -31,17 +30,17 @@ from segue.sessions.search.index import (
 from segue.sessions.search.query import In, indexed, marks, searched, storable, wording
 
 _LARGEST = (1 << 63) - 1
-"""Some file systems number their files beyond what a database takes."""
+"""Some file systems have inode numbers that are too large for a database."""
 
 
 class IndexJob(msgspec.Struct, frozen=True):
-    """A session to be read, from where the index left off or from its beginning."""
+    """A session to read, from where the index left off or from its beginning."""
 
     place: AgentHome
     stored: StoredSession
     inode: int
     known: File | None = None
-    """None: it is new, or has to be read anew."""
+    """None: it is new, or has to be read from its beginning."""
 
     @property
     def start(self) -> int:
@@ -54,22 +53,22 @@ class IndexJob(msgspec.Struct, frozen=True):
 
 class IndexPlan(msgspec.Struct, frozen=True):
     jobs: Sequence[IndexJob]
-    """The one that was changed longest ago first, so that newer rows have higher numbers."""
+    """The oldest change first, so that newer rows have higher numbers."""
     dropped: Sequence[File]
-    """Files that are gone, and those that were rewritten."""
+    """Files that are gone or were rewritten."""
 
 
 def plan_update(known: Iterable[File], places: Iterable[AgentHome]) -> IndexPlan:
     files = {(file.path, file.agent): file for file in known}
     jobs: list[IndexJob] = []
     dropped: list[File] = []
-    met: set[tuple[bytes, str]] = set()
+    seen: set[tuple[bytes, str]] = set()
     for place in places:
         for stored in place.archive.stored(place.home):
             key = (os.fsencode(stored.file), place.agent)
-            if key in met:
+            if key in seen:
                 continue
-            met.add(key)
+            seen.add(key)
             file = files.pop(key, None)
             if file is not None and (file.size, file.changed_ns) == (stored.size, stored.changed_ns):
                 continue
@@ -105,14 +104,14 @@ def _inode(path: Path) -> int:
 BATCH_BYTES, BATCH_ROWS = 512 * 1024, 400
 
 Progress = Callable[[int, int], None]
-"""Called with how many bytes are read, of how many."""
+"""Called with the number of bytes read, and the total."""
 _NUMBER = {kind: number for number, kind in enumerate(KINDS)}
 _LATEST_MS = 253_402_300_800_000
 _BOTH: tuple[In, In] = ("text", "tool")
 
 
 class IndexReader:
-    """Reads sessions one after another and hands their rows over in batches."""
+    """Reads sessions one after another and passes their rows to the writer in batches."""
 
     def __init__(self, index: Index, writer: Writer, progress: Progress, total: int) -> None:
         self._writer, self._progress, self._total = writer, progress, total
@@ -190,7 +189,7 @@ class IndexReader:
 
 
 def _moment(at_ms: int | None) -> int | None:
-    """A session may claim any time; what no calendar knows is none."""
+    """The time, or None if it is not a plausible one: a session can contain any number."""
     return at_ms if at_ms is not None and 0 <= at_ms < _LATEST_MS else None
 
 
@@ -201,11 +200,11 @@ class _Session:
         self.job, self.file = job, file
         self.at, self.messages, self.bytes = file.place, file.messages, file.bytes
         self._seen: set[str] | None = None
-        """The ids of the records so far; collected only where something is said again."""
+        """The ids of the records so far; collected only if an entry is a repetition."""
         self.marks = {where: marks(file.agent, file.cwd, where) for where in _BOTH}
 
     def was_said(self, entry: Entry, start: int) -> bool:
-        """Whether a record before this one said the same."""
+        """Whether a record before this one has the same entry."""
         if self._seen is None:
             self._seen = set()
             for record in self.job.place.archive.read(self.job.stored):
@@ -219,7 +218,7 @@ class _Session:
             self._seen.update(entry.native for entry in record.entries)
 
     def so_far(self) -> File:
-        """Its size says that there is more to come."""
+        """The file's row before its end is reached: its size shows that there is more to read."""
         return self._file(self.at if self.job.stored.appends else -1)
 
     def ended(self) -> File:
@@ -239,13 +238,13 @@ class _Session:
 
 
 PATIENCE_S = 2.0
-"""So long another process that updates the index is waited for."""
+"""How long to wait for another process that updates the index."""
 GARBAGE = 1 / 3
-"""Above this share of dropped text the index is made anew."""
+"""If more than this share of the indexed text was dropped, the index is rebuilt."""
 
 
 class Updated(msgspec.Struct, frozen=True):
-    """What an update did. ``busy``: nothing, since another process was at it."""
+    """What an update did. ``busy``: nothing, because another process was updating the index."""
 
     sessions: int = 0
     bytes: int = 0
@@ -256,20 +255,20 @@ class Updated(msgspec.Struct, frozen=True):
 def update(
     index: Index, places: Sequence[AgentHome], progress: Progress | None = None, wait_s: float = PATIENCE_S
 ) -> Updated:
-    """Read what is new since the last time. ``places`` are all there are: files elsewhere are forgotten."""
+    """Read what is new since the last update. Files that are not in ``places`` are dropped."""
     with locked(index.path, wait_s) as mine:
         if not mine:
             return Updated(busy=True)
         try:
             return _update(index, places, progress or (lambda done, total: None))
         except sqlite3.OperationalError as error:
-            raise Broken(f"the search index {index.path} cannot be written: {error}") from error
+            raise Broken(f"cannot write the search index {index.path}: {error}") from error
 
 
 def updated(
     path: Path, places: Sequence[AgentHome], progress: Progress | None = None, wait_s: float = PATIENCE_S
 ) -> tuple[Index, Updated]:
-    """The index, open and up to date. A damaged one is made anew: everything in it comes from the files."""
+    """Open the index and update it. A damaged one is rebuilt: everything in it comes from the files."""
     for last in (False, True):
         index = open_index(path)
         try:
@@ -303,7 +302,7 @@ def _update(index: Index, places: Sequence[AgentHome], progress: Progress) -> Up
 
 
 def _drop(index: Index, files: Iterable[File]) -> bool:
-    """Take out the rows of files; True: there was too much garbage, and nothing at all is left."""
+    """Drop the rows of these files. Returns True if there was too much garbage: the index is empty then."""
     run = index.connection.execute
     run("BEGIN IMMEDIATE")
     try:
@@ -314,8 +313,8 @@ def _drop(index: Index, files: Iterable[File]) -> bool:
         garbage = index.state().get("garbage", 0) + sum(file.bytes for file in files)
         run("DELETE FROM files WHERE id IN gone")
         held = int(run("SELECT coalesce(sum(bytes), 0) FROM files").fetchone()[0])
-        anew = garbage > GARBAGE * (held + garbage)
-        if anew:
+        rebuild = garbage > GARBAGE * (held + garbage)
+        if rebuild:
             run("INSERT INTO words (words) VALUES ('delete-all')")
             run("DELETE FROM rows")
             run("DELETE FROM files")
@@ -325,4 +324,4 @@ def _drop(index: Index, files: Iterable[File]) -> bool:
     except BaseException:
         index.connection.rollback()
         raise
-    return anew
+    return rebuild
