@@ -213,13 +213,14 @@ def _probe_cache() -> Path:
 def live(agent: str, *versions: str) -> pytest.MarkDecorator:
     """Mark a fact of an agent with the versions it holds for (none named: all).
 
-    A fact of all versions runs on the newest, and with ``--soak`` on the older one too; a fact of some
-    versions runs on just those, always.
+    A fact of the newest version runs on that one, and with ``--soak`` on the older one too. A fact of the
+    older version alone always runs.
     """
     cli = CLIS[agent]
     params = []
     for version in versions or cli.versions:
         assert version in cli.versions, f"{agent} {version} is not among the versions under test"
-        marks = [pytest.mark.soak] if not versions and version == cli.older else []
+        in_soak = version == cli.older and cli.newest in (versions or cli.versions)
+        marks = [pytest.mark.soak] if in_soak else []
         params.append(pytest.param((agent, version), id=f"{agent}-{version}", marks=marks))
     return pytest.mark.parametrize("bench", params, indirect=True)

@@ -26,7 +26,6 @@ from tests.live.harness import clean_environment
 AGENTS = {name: registry.get(name, Config()).rehearse for name in registry.BUILT_IN}
 
 SEGUE = [sys.executable, "-m", "segue"]
-SLOW = ("gemini", "vibe")
 EVERY = [
     pytest.param((agent, version), id=f"{agent}-{version}")
     for agent, cli in CLIS.items()
@@ -36,12 +35,12 @@ MOST = [
     pytest.param(
         (agent, version),
         id=f"{agent}-{version}",
-        marks=[pytest.mark.soak] if agent in SLOW and version == cli.older else [],
+        marks=[pytest.mark.soak] if version == cli.older else [],
     )
     for agent, cli in CLIS.items()
     for version in cli.versions
 ]
-"""All of them too, but the older ones of the CLIs that start slowly only with ``--soak``."""
+"""All of them too, but the older ones only with ``--soak``."""
 NEWEST = [pytest.param((agent, cli.newest), id=f"{agent}-{cli.newest}") for agent, cli in CLIS.items()]
 """For tests that are parametrized by ``talk``."""
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.live.talk import MOST, Talk
+from tests.live.talk import EVERY, MOST, Talk
 
 
-@pytest.mark.parametrize("talk", MOST, indirect=True)
+@pytest.mark.parametrize("talk", EVERY, indirect=True)
 def test_three_turns_recall_the_first_and_send_no_transcript(talk: Talk) -> None:
     first = talk.run("remember number 456, said first")
     second = talk.run("[[say the-second-answer]]")

@@ -221,6 +221,7 @@ def look_for(bench: Bench, session: str) -> list[Path]:
 # --- many resumes ----------------------------------------------------------------------------------
 
 
+@pytest.mark.soak
 @live("gemini")
 def test_after_ten_turns_each_call_and_each_result_is_there_once(bench: Bench) -> None:
     """Within a minute and over several: Gemini goes two ways when it resumes."""

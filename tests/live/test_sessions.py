@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from tests.clis import CLIS
-from tests.live.talk import EVERY, MOST, Talk
+from tests.live.talk import MOST, Talk
 
 FIRST = "remember number 456 for zebra"
 SECOND = "[[shell echo from-the-giraffe && seq 100000 100400]] [[say done]]"
@@ -23,7 +23,7 @@ def told(talk: Talk, *args: str) -> Any:
     return msgspec.json.decode(said.stdout)
 
 
-@pytest.mark.parametrize("talk", EVERY, indirect=True)
+@pytest.mark.parametrize("talk", MOST, indirect=True)
 def test_what_the_cli_wrote_is_found_read_searched_checked_repaired_and_pruned(talk: Talk) -> None:
     agent = talk.env["SEGUE_DEFAULTS_AGENT"]
     talk.run(FIRST, "--permission", "full")

@@ -157,7 +157,8 @@ def test_a_cut_shows_the_model_what_was_before_it_once_and_nothing_of_what_came_
     assert sent(within)[:-1] == sent(further)[:-1]
 
 
-@live("vibe", NEW, OLD)
+@pytest.mark.soak
+@live("vibe")
 def test_ten_turns_with_tools_send_each_call_and_each_result_once(bench: Bench) -> None:
     ran = bench.attempt("[[shell echo out-$((500+0))]] [[say said-0]]", permission="full")
     for n in range(1, 10):
