@@ -12,7 +12,6 @@ from segue.app.workspace import Workspace
 from segue.core.errors import SegueError
 from segue.core.turn import Mode, Turn
 from segue.runner.attempt import NOBODY, REFUSED, Answerer, Cancel, Listener
-from segue.turns import changes
 from segue.turns.prepare import Prepared, prepare
 from segue.turns.request import Options, TurnRequest, request_from_options
 from segue.turns.turn import run
@@ -141,6 +140,8 @@ def ready_retry(
     workspace: Workspace, key: str, named: str | None, options: Options, *, answers: bool = False
 ) -> ReadyTurn:
     """Prepare a retry of a user message (None: the last one), for the agent that it was sent to before."""
+    from segue.turns import changes
+
     store, conversation = workspace.store, workspace.conversation(key)
     message = changes.find_message(store, conversation, named, "user")
     if not options.get("fork"):  # which messages a fork has is known only after it is made

@@ -16,6 +16,9 @@ import msgspec
 
 from segue.core.model import Held, History, Message, Voice
 
+UNKNOWN_PLACE = "end of "
+"""The prefix of an anchor if the agent's session format is not known: it can be resumed, but not cut."""
+
 
 class Cut(msgspec.Struct, frozen=True):
     """Where a native session diverges from the view."""

@@ -10,6 +10,7 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -28,15 +29,15 @@ from segue.store.leases import OVERTAKEN, Lease, LeaseBusy, hold
 from segue.store.records import AttemptRow
 from segue.store.store import Store
 from segue.system.loop import in_loop, run_sync
-from segue.turns import session_copies
 from segue.turns.composer import NATIVE
 from segue.turns.live_turn import LiveTurn
 from segue.turns.plan import NoPlace, Planner, TooLong
 from segue.turns.prepare import Prepared
-from segue.turns.report import advised, left_alone, priced
 from segue.turns.run_dir import Plan, gist, session_lease_name, write_plan
-from segue.turns.settlement import FinishedAttempt, interpret
 from segue.turns.situation import NO_OBSTACLES, Gathered, Obstacles, gather
+
+if TYPE_CHECKING:
+    from segue.turns.settlement import FinishedAttempt
 
 SESSION_WAIT_S = 30.0
 GONE = "the place to continue from is not in the session any more"
@@ -74,6 +75,8 @@ async def restore(live: LiveTurn, decided: Decided) -> Decided:
     if pin is None or copy is None or decided.mode not in NATIVE:
         return decided
     await in_loop()
+    from segue.turns import session_copies
+
     unrestored = None
     try:
         async with _only_writer(live, session_copies.copies_lease(prepared, pin)):
@@ -107,6 +110,10 @@ async def try_once(live: LiveTurn, decided: Decided, seq: int) -> tuple[Decided,
                 outcome = await launch(live, plan, command, locks)
         except LeaseBusy as busy:
             outcome = Outcome(failure=_refused(live, busy))
+        # Loaded by now, while the agent worked.
+        from segue.turns.report import advised, left_alone, priced
+        from segue.turns.settlement import FinishedAttempt, interpret
+
         outcome = advised(priced(outcome, plan, prepared.config.prices), prepared)
         if seq == 1 and _in_doubt(decided, plan, outcome):
             outcome = left_alone(outcome)
@@ -169,6 +176,7 @@ def _load_the_rest(prepared: Prepared) -> None:
     """Import what the end of a turn needs, so that it does not delay the end."""
     with suppress(Exception):
         import segue.turns.reply  # noqa: F401 - only to load it
+        from segue.turns import session_copies
 
         session_copies.load_early(prepared)
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from segue.core.cut import UNKNOWN_PLACE
 from segue.core.ladder import Decision
 from segue.core.model import Instructions, Message, Voice
 from segue.core.prompt import Carry, RoutedInstructions, compose, instructions_due, route
@@ -14,7 +15,6 @@ from segue.core.request import Request
 from segue.core.turn import Mode
 from segue.store.store import Store
 from segue.turns.prepare import Prepared
-from segue.turns.result import UNKNOWN_PLACE
 from segue.turns.situation import Gathered, continued_request
 from segue.turns.texts import load_texts
 

@@ -13,8 +13,6 @@ from segue.store.store import Store
 from segue.system import clock
 from segue.system.processes import this_process
 from segue.turns import retries
-from segue.turns.changes import check_retry, message_index, voices_of
-from segue.turns.liveness import liveness_of
 from segue.turns.prepare import Prepared
 from segue.turns.request import TurnRequest, body_of
 
@@ -77,6 +75,8 @@ def place(prepared: Prepared, store: Store, row: TurnRow, lease: Claim, retry: R
         if retry.same_text is not None and retries.still_last(store, retry.same_text):
             row, message = store.merge(row, retry.same_text), retry.same_text.message
         if message is not None:
+            from segue.turns.changes import check_retry
+
             check_retry(store, prepared.conversation.id, message, prepared.ask.cut)
         store.place(row.id, _dead(prepared, store, row))
         if message is not None:
@@ -133,12 +133,18 @@ def _message(prepared: Prepared, message_id: str) -> Message:
 def _dead(prepared: Prepared, store: Store, row: TurnRow) -> list[str]:
     """The runs whose process died while they waited."""
     waiting = (each for each in store.unsettled(prepared.conversation.id) if each.state == "queued")
-    others = (each for each in waiting if each.id != row.id)
+    others = [each for each in waiting if each.id != row.id]
+    if not others:
+        return []
+    from segue.turns.liveness import liveness_of
+
     return [each.id for each in others if liveness_of(store, each, prepared.host) == "dead"]
 
 
 def _drop_after(prepared: Prepared, store: Store, row: TurnRow, message: str) -> None:
     """Drop what was said after the message, and address the message as this turn does."""
+    from segue.turns.changes import message_index, voices_of
+
     conversation = prepared.conversation.id
     messages = store.messages(conversation)
     at = message_index(messages, message)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import msgspec
 
 from segue.agents.base import StoredSession
-from segue.core.cut import embody
+from segue.core.cut import UNKNOWN_PLACE, embody
 from segue.core.model import Ended, Held, Instructions, Message, Pin
 from segue.core.outcome import CUT_SHORT, Failure, Outcome
 from segue.core.tools import changed
@@ -20,8 +20,6 @@ from segue.turns.run_dir import Plan
 
 COUNTED = frozenset({"session_rejected", "crashed", "protocol"})
 """Failures of a resume that say something about the session. Limits, logins and networks do not."""
-UNKNOWN_PLACE = "end of "
-"""The prefix of an anchor if the agent's session format is not known: it can be resumed, but not cut."""
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):

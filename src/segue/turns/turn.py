@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, suppress
 from functools import partial
+from typing import TYPE_CHECKING
 
 from segue.core.errors import NotInstalled
 from segue.core.outcome import Failure
@@ -23,13 +24,13 @@ from segue.store.waiting_turn import WaitingTurn
 from segue.system.loop import failures, in_loop, run_sync, shield
 from segue.turns import retries
 from segue.turns.attempts import decide, restore, step_down, stepped_words, try_once
-from segue.turns.changes import check_retry, forked_if_busy
 from segue.turns.live_turn import Callbacks, LiveTurn
 from segue.turns.message import Retry, place, receive, update_login, withdraw
 from segue.turns.prepare import Prepared, as_of_now, prepare_retry
-from segue.turns.report import report_withdrawn
-from segue.turns.settlement import FinishedAttempt, note_end
 from segue.turns.store_outage import StoreStillAway
+
+if TYPE_CHECKING:
+    from segue.turns.settlement import FinishedAttempt
 
 WAIT_S = 600.0
 """How long a turn waits for another one of its conversation, unless told otherwise."""
@@ -55,6 +56,8 @@ async def run(
         return Callbacks(on_event, Replies(answer), cancel, notice)
 
     async def retry(failed: Turn) -> Turn:
+        from segue.turns.changes import check_retry
+
         next_run = await run_sync(prepare_retry, prepared, store, failed)
         if failed.message is not None:  # checked before a run is stored: the failure stays the last result
             cut = next_run.ask.cut
@@ -91,10 +94,14 @@ async def take(
     began_ns, row = time.monotonic_ns(), None
 
     def never_began(failure: Failure) -> Turn:
+        from segue.turns.report import report_withdrawn
+
         duration_ms = (time.monotonic_ns() - began_ns) // 1_000_000
         return report_withdrawn(prepared, failure, duration_ms, row)
 
     if prepared.ask.fork:
+        from segue.turns.changes import forked_if_busy
+
         notice = callbacks.notice
         prepared, retry_message = await run_sync(forked_if_busy, prepared, store, notice, retry_message)
     try:
@@ -141,13 +148,13 @@ async def answer_message(live: LiveTurn) -> Turn:
         decided = await restore(live, await run_sync(decide, live.prepared, live.store))
         decided, first = await try_once(live, decided, 1)
         attempts.append(first)
-        await live.outage(partial(note_end, live.store, first))
+        await _note_end(live, first)
         if first.lower is not None and first.outcome.failure is not None and not live.cancelled:
             live.say(stepped_words(live.prepared.agent.facts.label, first.outcome.failure, first.lower))
             decided = await live.outage(partial(step_down, live.prepared, live.store, decided, first))
             decided, second = await try_once(live, decided, 2)
             attempts.append(second)
-            await live.outage(partial(note_end, live.store, second))
+            await _note_end(live, second)
         from segue.turns.reply import settle  # loaded while the agent works
 
         return await settle(live, attempts)
@@ -157,6 +164,12 @@ async def answer_message(live: LiveTurn) -> Turn:
         return unsettled(live, attempts, away)
     finally:
         live.recorder.give_up()
+
+
+async def _note_end(live: LiveTurn, attempt: FinishedAttempt) -> None:
+    from segue.turns.settlement import note_end  # loaded while the agent works
+
+    await live.outage(partial(note_end, live.store, attempt))
 
 
 def _lease(
