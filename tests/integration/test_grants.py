@@ -127,7 +127,7 @@ def test_tool_lists_are_remembered_and_none_takes_them_back(segue: Program) -> N
     turn = talk.run(WRITE).turn
     assert (made(talk), terms(turn)["remembered"]) == (False, ["permission", "deny_tools"])
     assert segue("run", "t", "hi").stderr.splitlines()[-1].count("full, without shell, remembered") == 1
-    assert "give it alone" in talk("run", "hi", "--deny-tool", "none", "--deny-tool", "read", code=2).stderr
+    assert "use it alone" in talk("run", "hi", "--deny-tool", "none", "--deny-tool", "read", code=2).stderr
     talk.run(WRITE, "--deny-tool", "none")
     assert made(talk)
     assert terms(talk.run("hi").turn)["deny_tools"] == []

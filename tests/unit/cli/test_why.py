@@ -181,7 +181,10 @@ def test_every_check_that_fails_has_its_advice(name: str) -> None:
             Check("end", "fail", ("resume",), "somebody else has continued the session"),
             "where Segue left it",
         ),
-        (Check("end", "fail", ("resume",), "a prompt that failed stayed behind"), "sends the message again"),
+        (
+            Check("end", "fail", ("resume",), "a prompt that failed was left in the session"),
+            "sends the message again",
+        ),
         (Check("capability", "fail", ("branch",), "cannot"), "sent as text"),
         (Check("capability", "fail", ("resume", "branch"), "cannot"), "segue agents"),
         (Check("busy", "fail", (), "another turn"), "--fork"),
