@@ -84,13 +84,9 @@ def end(now: Situation) -> Check:
         return _skip("end")
     if now.file.end == now.pin.end:
         return _ok("end")
-    failed = now.pin.ended is not None
-    what = (
-        "a prompt that failed was left in the session"
-        if failed
-        else "somebody else has continued the session"
-    )
-    return _fail("end", ("resume",), what)
+    if now.pin.ended is not None:
+        return _fail("end", ("resume",), "a prompt that failed was left in the session")
+    return _fail("end", ("resume",), "somebody else has continued the session")
 
 
 def workdir(now: Situation) -> Check:
