@@ -67,12 +67,7 @@ async def launch(
         capture = stack.enter_context(closing(Capture(run_dir)))
         growth = FileWatch(capture.stdout, capture.stderr)
         stdin = stack.enter_context(closing(Stdin()))
-        try:
-            process = spawn(command, {**env, **command.env, MARK: run_mark}, stdin, capture, claims)
-        except SegueError:
-            capture.discard()
-            raise
-        await _watched(process)
+        process = await _start(command, {**env, **command.env, MARK: run_mark}, stdin, capture, claims)
         life = Supervisor(process, capture, limits, run_mark)
         running = Running(process.pid, life, capture, stdin, limits)
         async with anyio.create_task_group() as tasks:
@@ -175,13 +170,21 @@ class Running:
         self._wake.set()
 
 
-async def _watched(process: Child) -> None:
-    """Return in the event loop, where the process can be supervised. If there is none to come, kill it."""
+async def _start(
+    command: Command, env: Mapping[str, str], stdin: Stdin, capture: Capture, claims: Sequence[int]
+) -> Child:
+    """Start the process; return in the event loop, where it can be supervised."""
+    try:
+        process = spawn(command, env, stdin, capture, claims)
+    except SegueError:
+        capture.discard()
+        raise
     try:
         await in_loop()
     except BaseException:
         ProcessGroup(process.pid).signal(signal.SIGKILL)
         raise
+    return process
 
 
 class Child:
