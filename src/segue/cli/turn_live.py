@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 TICK_S = 0.2
 CANCELLED = 130
+CANCELLING = "Cancelling… (press Ctrl-C again to kill it)"
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -102,7 +103,7 @@ class TurnOnScreen:
 
     def run(self) -> Turn:
         """Run it to its end. The event loop starts when the agent does."""
-        handlers = {number: signal.signal(number, self._on_signal) for number in SIGNALS}
+        handlers = {number: signal.signal(number, self._on_signal) for number in SIGNALS}  # for now
         try:
             begun = begin(
                 self._ready.run(
@@ -112,6 +113,8 @@ class TurnOnScreen:
                     cancel=self._cancel,
                 )
             )
+            if self.cancelled:
+                self._screen.note(CANCELLING)
             turn = begun.result if begun.ended else anyio.run(self._follow, begun)
         finally:
             for number, handler in handlers.items():
@@ -145,13 +148,14 @@ class TurnOnScreen:
             self._printer(event)
 
     def _on_signal(self, *_: object) -> None:
-        if not self.cancelled:
-            self._screen.note("Cancelling… (press Ctrl-C again to kill it)")
+        """Nothing is printed here: the signal may have interrupted something that prints."""
         self._cancel()
 
     async def _listen(self, signals: AsyncIterator[signal.Signals]) -> None:
         async for _ in signals:
-            self._on_signal()
+            if not self.cancelled:
+                self._screen.note(CANCELLING)
+            self._cancel()
 
 
 def _question_form(screen: Screen) -> Answerer:

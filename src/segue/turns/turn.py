@@ -94,10 +94,7 @@ async def take(
     began_ns, row = time.monotonic_ns(), None
 
     def never_began(failure: Failure) -> Turn:
-        from segue.turns.report import report_withdrawn
-
-        duration_ms = (time.monotonic_ns() - began_ns) // 1_000_000
-        return report_withdrawn(prepared, failure, duration_ms, row)
+        return _never_began(prepared, failure, began_ns, row)
 
     if prepared.ask.fork:
         from segue.turns.changes import forked_if_busy
@@ -120,6 +117,12 @@ async def take(
         with suppress(Exception):
             withdraw(store, never_began(_failure(error)))
         raise
+
+
+def _never_began(prepared: Prepared, failure: Failure, began_ns: int, row: TurnRow | None) -> Turn:
+    from segue.turns.report import report_withdrawn
+
+    return report_withdrawn(prepared, failure, (time.monotonic_ns() - began_ns) // 1_000_000, row)
 
 
 async def _in_turn(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Callable
 from typing import Any, cast
 
 import anyio
@@ -78,6 +79,35 @@ def test_a_signal_cancels_the_turn_whenever_it_comes(number: int, early: int, la
     assert screen.lines == ["Cancelling… (press Ctrl-C again to kill it)"]
     assert screen.closed
     assert [signal.getsignal(each) for each in SIGNALS] == before
+
+
+class InterruptedScreen(Notes):
+    """A screen that receives a signal while it prints, and cannot print two things at once."""
+
+    printing = False
+
+    def note(self, line: str) -> None:
+        assert not self.printing
+        self.printing = True
+        if not self.lines:
+            os.kill(os.getpid(), signal.SIGINT)
+        super().note(line)
+        self.printing = False
+
+
+class NoticedTurn(SignalledTurn):
+    async def run(self, *, on_notice: Callable[[str], None], **more: Any) -> Turn:
+        on_notice("a notice")
+        return await super().run(**more)
+
+
+def test_a_signal_while_something_is_printed_cancels_the_turn_too() -> None:
+    screen = InterruptedScreen()
+    ready = NoticedTurn(signal.SIGINT, 0, 0)
+    live = TurnOnScreen(cast("ReadyTurn", ready), cast("Screen", screen), print_events=False)
+    live.run()
+    assert live.cancelled
+    assert screen.lines == ["segue: a notice", "Cancelling… (press Ctrl-C again to kill it)"]
 
 
 def test_what_is_wrong_is_said_before_there_is_a_loop(monkeypatch: pytest.MonkeyPatch) -> None:
