@@ -96,9 +96,9 @@ class InterruptedScreen(Notes):
 
 
 class NoticedTurn(SignalledTurn):
-    async def run(self, *, on_notice: Callable[[str], None], **more: Any) -> Turn:
+    async def run(self, *, cancel: Cancel, on_notice: Callable[[str], None] = print, **more: Any) -> Turn:
         on_notice("a notice")
-        return await super().run(**more)
+        return await super().run(cancel=cancel, **more)
 
 
 def test_a_signal_while_something_is_printed_cancels_the_turn_too() -> None:
