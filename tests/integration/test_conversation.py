@@ -270,7 +270,7 @@ MISUSE = [
     (("fork", "t", "t"), 'a conversation "t" already exists'),
     (("fork", "t", "new", "--at", "#7"), "its messages are #1 to #2"),
     (("rm", "t", "nobody"), "there is no conversation nobody"),
-    (("import", "nowhere.json"), "nowhere.json cannot be read"),
+    (("import", "nowhere.json"), "cannot read nowhere.json"),
     (("lgo", "t"), "did you mean log?"),
 ]
 
