@@ -384,7 +384,7 @@ def test_a_dead_host_is_waited_for_and_taken_over(hosts: Scene) -> None:
     assert "the session is on a, this is b" in why["detail"]
     log = hosts.log()
     assert (log[2]["status"], log[2]["failure"]["kind"]) == ("failed", "killed")
-    assert "heard" in log[2]["failure"]["message"]
+    assert "does not respond any more" in log[2]["failure"]["message"]
     assert [text for _, text in hosts.said()][3:] == ["what numbers?", "1, 2"]
 
 
