@@ -39,8 +39,8 @@ NoticeListener = Callable[[str], None]
 class ReadyTurn:
     """A turn that can start: everything that can be checked before it starts has been checked."""
 
-    def __init__(self, workspace: Workspace, prepared: Prepared, again: str | None = None) -> None:
-        self.workspace, self.prepared, self.again = workspace, prepared, again
+    def __init__(self, workspace: Workspace, prepared: Prepared, retry_message: str | None = None) -> None:
+        self.workspace, self.prepared, self.retry_message = workspace, prepared, retry_message
 
     @property
     def key(self) -> str:
@@ -90,7 +90,7 @@ class ReadyTurn:
             on_notice=on_notice,
             answer=answer,
             cancel=cancel,
-            retry_message=self.again,
+            retry_message=self.retry_message,
         )
 
     def why(self, new_bytes: int) -> Why:
