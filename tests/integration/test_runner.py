@@ -23,10 +23,11 @@ from segue.runner.launch import Running, launch
 from segue.runner.supervisor import Limits
 from segue.system import processes
 from segue.system.groups import ProcessGroup
+from segue.system.loop import begin
 from segue.system.processes import groups, marked_processes, process_mark
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Coroutine
     from pathlib import Path
 
 ENV = {"PATH": os.environ["PATH"], "LC_ALL": "C"}
@@ -640,15 +641,20 @@ def script_file(path: Path, text: str, mode: int) -> str:
         (lambda d: Command(argv=("true", "a\0b"), cwd=d), Misuse, "NUL"),
     ],
 )
+@pytest.mark.parametrize("start", [anyio.run, lambda main: begin(main())], ids=["in a loop", "before it"])
 def test_what_cannot_be_started_says_why_in_one_line(
-    tmp_path: Path, make: Callable[[Path], Command], error: type[Misuse], says: str
+    tmp_path: Path,
+    make: Callable[[Path], Command],
+    error: type[Misuse],
+    says: str,
+    start: Callable[[Callable[[], Coroutine[None, None, None]]], object],
 ) -> None:
     async def main() -> None:
         async with launch(make(tmp_path), env=ENV, run_dir=tmp_path / "run"):
             pytest.fail("it started")
 
     with pytest.raises(error, match=says) as caught:
-        anyio.run(main)
+        start(main)
     assert type(caught.value) is error
     assert "\n" not in str(caught.value)
     assert list((tmp_path / "run").iterdir()) == []

@@ -6,6 +6,7 @@ import os
 import sys
 import termios
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any
 
 import anyio
@@ -37,7 +38,11 @@ class QuestionForm:
     """Asks the person at the terminal, one question at a time. Ctrl-C cancels the turn."""
 
     def __init__(self, screen: Screen) -> None:
-        self._screen, self._one = screen, anyio.Lock()
+        self._screen = screen
+
+    @cached_property
+    def _one(self) -> anyio.Lock:
+        return anyio.Lock()  # made when it is needed: it loads asyncio
 
     async def __call__(self, event: Question | Permission) -> Answer:
         if isinstance(event, Permission):

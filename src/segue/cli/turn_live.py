@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import AsyncIterator, Callable
+from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
 TICK_S = 0.2
 CANCELLED = 130
-CANCELLING = "Cancelling… (press Ctrl-C again to kill it)"
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -96,6 +96,7 @@ class TurnOnScreen:
         self._printer = Printer(self._cancel) if print_events else None
         self._answer = _question_form(screen) if ready.answers else None
         self._tasks: TaskGroup | None = None
+        self._noted = False
 
     @property
     def cancelled(self) -> bool:
@@ -104,18 +105,16 @@ class TurnOnScreen:
     def run(self) -> Turn:
         """Run it to its end. The event loop starts when the agent does."""
         handlers = {number: signal.signal(number, self._on_signal) for number in SIGNALS}  # for now
+        running = self._ready.run(
+            on_event=self._on_event,
+            on_notice=lambda text: self._screen.note(f"segue: {text}"),
+            answer=self._answer,
+            cancel=self._cancel,
+        )
         try:
-            begun = begin(
-                self._ready.run(
-                    on_event=self._on_event,
-                    on_notice=lambda text: self._screen.note(f"segue: {text}"),
-                    answer=self._answer,
-                    cancel=self._cancel,
-                )
-            )
-            if self.cancelled:
-                self._screen.note(CANCELLING)
-            turn = begun.result if begun.ended else anyio.run(self._follow, begun)
+            with closing(begin(running)) as begun:
+                turn = begun.result if begun.ended else anyio.run(self._follow, begun)
+            self._note_cancelling()
         finally:
             for number, handler in handlers.items():
                 signal.signal(number, handler)
@@ -127,6 +126,7 @@ class TurnOnScreen:
     async def _follow(self, begun: Begun[Turn]) -> Turn:
         outcome: Turn | Exception
         with anyio.open_signal_receiver(*SIGNALS) as signals:
+            self._note_cancelling()
             async with anyio.create_task_group() as self._tasks:
                 self._tasks.start_soon(self._listen, signals)
                 self._tasks.start_soon(_tick, self._screen)
@@ -153,9 +153,13 @@ class TurnOnScreen:
 
     async def _listen(self, signals: AsyncIterator[signal.Signals]) -> None:
         async for _ in signals:
-            if not self.cancelled:
-                self._screen.note(CANCELLING)
             self._cancel()
+            self._note_cancelling()
+
+    def _note_cancelling(self) -> None:
+        if self.cancelled and not self._noted:
+            self._noted = True
+            self._screen.note("Cancelling… (press Ctrl-C again to kill it)")
 
 
 def _question_form(screen: Screen) -> Answerer:

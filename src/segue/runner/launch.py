@@ -67,7 +67,8 @@ async def launch(
         capture = stack.enter_context(closing(Capture(run_dir)))
         growth = FileWatch(capture.stdout, capture.stderr)
         stdin = stack.enter_context(closing(Stdin()))
-        process = await _start(command, {**env, **command.env, MARK: run_mark}, stdin, capture, claims)
+        full_env = {**env, **command.env, MARK: run_mark}
+        process = await _start(command, full_env, run_dir, stdin, capture, claims)
         life = Supervisor(process, capture, limits, run_mark)
         running = Running(process.pid, life, capture, stdin, limits)
         async with anyio.create_task_group() as tasks:
@@ -75,7 +76,6 @@ async def launch(
             for job in (life.supervise, life.limit_time, life.see_off, *helpers):
                 tasks.start_soon(job)
             try:
-                note_process(run_dir, process.pid, command)
                 yield running
             except Exception as error:
                 failure = error  # raised below: the task group would wrap it
@@ -171,15 +171,21 @@ class Running:
 
 
 async def _start(
-    command: Command, env: Mapping[str, str], stdin: Stdin, capture: Capture, claims: Sequence[int]
+    command: Command,
+    env: Mapping[str, str],
+    run_dir: Path,
+    stdin: Stdin,
+    capture: Capture,
+    claims: Sequence[int],
 ) -> Child:
-    """Start the process; return in the event loop, where it can be supervised."""
+    """Start the process and record it; return in the event loop, where it can be supervised."""
     try:
         process = spawn(command, env, stdin, capture, claims)
     except SegueError:
         capture.discard()
         raise
     try:
+        note_process(run_dir, process.pid, command)
         await in_loop()
     except BaseException:
         ProcessGroup(process.pid).signal(signal.SIGKILL)
@@ -253,7 +259,7 @@ def _refusal(command: Command, env: Mapping[str, str], error: OSError | ValueErr
         return Misuse(f"{program} cannot be started: an argument or variable contains a NUL character")
     if error.errno == errno.E2BIG:
         return Misuse(f"the command line for {program} is too long for this system; shorten the prompt")
-    if error.filename == str(command.cwd):
+    if str(error.filename) == str(command.cwd):
         return Misuse(f"the directory {command.cwd} cannot be entered: {error.strerror}")
     found = shutil.which(program, path=env.get("PATH"))
     if found is None and not Path(program).exists():

@@ -13,8 +13,8 @@ A coroutine that may be run this way calls ``in_loop`` before it waits for anyth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Generator
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Coroutine, Generator, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import Any, Generic, TypeVar, TypeVarTuple, cast
 
@@ -29,6 +29,25 @@ class _LoopNeeded:
 
     def __await__(self) -> Generator[_LoopNeeded, None, None]:
         yield self
+
+
+class _Rest(Generic[T]):
+    """A coroutine that was started before cannot be awaited itself, but what it awaits can be passed on."""
+
+    def __init__(self, coroutine: Coroutine[Any, Any, T]) -> None:
+        self._coroutine = coroutine
+
+    def __await__(self) -> Generator[Any, None, T]:
+        return (yield from self._coroutine.__await__())
+
+
+@contextmanager
+def _no_loop() -> Iterator[None]:
+    token = _without_loop.set(True)
+    try:
+        yield
+    finally:
+        _without_loop.reset(token)
 
 
 class Begun(Generic[T]):
@@ -47,19 +66,20 @@ class Begun(Generic[T]):
         return cast("T", self._result)
 
     async def rest(self) -> T:
-        """Run it to its end, in the event loop."""
-        import asyncio
+        """Run it to its end, in the event loop and in the task that calls this."""
+        return self.result if self.ended else await _Rest(self._coroutine)
 
-        return self.result if self.ended else await asyncio.create_task(self._coroutine)
+    def close(self) -> None:
+        """Let it clean up, if it is not run to its end."""
+        with _no_loop():
+            self._coroutine.close()
 
     def _begin(self) -> None:
-        token = _without_loop.set(True)
         try:
-            self._coroutine.send(None)
+            with _no_loop():
+                self._coroutine.send(None)
         except StopIteration as stopped:
             self.ended, self._result = True, stopped.value
-        finally:
-            _without_loop.reset(token)
 
 
 def begin(coroutine: Coroutine[Any, Any, T]) -> Begun[T]:

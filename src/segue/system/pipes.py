@@ -151,7 +151,8 @@ class Stdin:
         """End the input now. A writer that still waits gives up."""
         if self._open:
             self._open = False
-            anyio.notify_closing(self._fd)
+            if "_turn" in self.__dict__:  # otherwise nothing was written, and there may be no event loop
+                anyio.notify_closing(self._fd)
             os.close(self._fd)
         self.handed_over()
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -108,6 +110,32 @@ def test_a_signal_while_something_is_printed_cancels_the_turn_too() -> None:
     live.run()
     assert live.cancelled
     assert screen.lines == ["segue: a notice", "Cancelling… (press Ctrl-C again to kill it)"]
+
+
+def test_a_signal_while_the_loop_is_loaded_is_answered_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = anyio.run
+
+    def late(*args: Any) -> Any:
+        os.kill(os.getpid(), signal.SIGINT)
+        return run(*args)
+
+    monkeypatch.setattr(anyio, "run", late)
+    signalled = SignalledTurn(signal.SIGINT, 0, 1)
+    live, screen = on_screen(signalled)
+    live.run()
+    assert live.cancelled
+    assert screen.lines == ["Cancelling… (press Ctrl-C again to kill it)"]
+
+
+def test_a_question_form_loads_no_asyncio() -> None:
+    """It is made before the agent starts."""
+    code = """
+import sys
+from segue.cli.question import QuestionForm
+QuestionForm(None)
+assert "asyncio" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_what_is_wrong_is_said_before_there_is_a_loop(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -107,3 +107,41 @@ def test_it_can_be_cancelled_in_the_loop() -> None:
     begun = begin(work())
     anyio.run(main)
     assert caught == [asyncio.CancelledError]
+
+
+def test_its_shields_hold_when_the_task_that_runs_it_is_cancelled() -> None:
+    done: list[str] = []
+
+    async def work() -> None:
+        await in_loop()
+        try:
+            await anyio.sleep(60)
+        finally:
+            with shield():
+                for _ in range(3):
+                    await anyio.sleep(0.01)
+                done.append("cleaned up")
+
+    async def main() -> None:
+        with anyio.move_on_after(0.05):
+            await begun.rest()
+
+    begun = begin(work())
+    anyio.run(main)
+    assert done == ["cleaned up"]
+
+
+def test_it_cleans_up_if_no_loop_ever_starts() -> None:
+    done: list[str] = []
+
+    async def work() -> None:
+        try:
+            await in_loop()
+        finally:
+            with shield():
+                await run_sync(done.append, "cleaned up")
+
+    begun = begin(work())
+    assert done == []
+    begun.close()
+    assert done == ["cleaned up"]
