@@ -68,11 +68,15 @@ async def launch(
         growth = FileWatch(capture.stdout, capture.stderr)
         stdin = stack.enter_context(closing(Stdin()))
         full_env = {**env, **command.env, MARK: run_mark}
-        process = await _start(command, full_env, run_dir, stdin, capture, claims)
+        process, unsent = await _start(command, full_env, run_dir, stdin, capture, claims)
         life = Supervisor(process, capture, limits, run_mark)
         running = Running(process.pid, life, capture, stdin, limits)
         async with anyio.create_task_group() as tasks:
-            helpers = (partial(running._feed, command), partial(running._watch, growth), running._see_end)
+            helpers = (
+                partial(running._feed, unsent, command.hold_stdin),
+                partial(running._watch, growth),
+                running._see_end,
+            )
             for job in (life.supervise, life.limit_time, life.see_off, *helpers):
                 tasks.start_soon(job)
             try:
@@ -147,10 +151,10 @@ class Running:
         """TERM to its group, KILL after the grace period. A second call sends KILL at once."""
         self._life.cancel()
 
-    async def _feed(self, command: Command) -> None:
+    async def _feed(self, unsent: memoryview, hold: bool) -> None:
         try:
-            await self._stdin.write(command.stdin)
-            if not command.hold_stdin:
+            await self._stdin.write(unsent)
+            if not hold:
                 self._stdin.close()
         finally:
             self._fed.set()
@@ -177,8 +181,12 @@ async def _start(
     stdin: Stdin,
     capture: Capture,
     claims: Sequence[int],
-) -> Child:
-    """Start the process and record it; return in the event loop, where it can be supervised."""
+) -> tuple[Child, memoryview]:
+    """Start the process and record it; return in the event loop, where it can be supervised.
+
+    Also returns the part of its input that did not fit into the pipe. A prompt usually fits: if we are killed
+    while the loop starts, the process has it.
+    """
     try:
         process = spawn(command, env, stdin, capture, claims)
     except SegueError:
@@ -186,11 +194,14 @@ async def _start(
         raise
     try:
         note_process(run_dir, process.pid, command)
+        unsent = stdin.write_now(command.stdin)
+        if not unsent and not command.hold_stdin:
+            stdin.close()
         await in_loop()
     except BaseException:
         ProcessGroup(process.pid).signal(signal.SIGKILL)
         raise
-    return process
+    return process, unsent
 
 
 class Child:

@@ -130,7 +130,19 @@ class Stdin:
             self._held = False
             os.close(self.reader)
 
-    async def write(self, data: bytes) -> None:
+    def write_now(self, data: bytes) -> memoryview:
+        """Write what fits into the pipe, without waiting. Returns the rest."""
+        view = memoryview(data)
+        try:
+            while view:
+                view = view[os.write(self._fd, view) :]
+        except BlockingIOError:
+            pass
+        except BrokenPipeError:
+            return memoryview(b"")
+        return view
+
+    async def write(self, data: bytes | memoryview) -> None:
         """Return when everything is written or the process reads no more. One writer at a time."""
         view = memoryview(data)
         async with self._turn:
