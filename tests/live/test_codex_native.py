@@ -213,7 +213,7 @@ def test_a_trimmed_session_and_a_later_part_resume(bench: Bench) -> None:
     assert trimmed.done == ("the output of 1 tool call was left out",)
     ran = bench.resume(trimmed.session, "what number?", permission="full")
     assert (ran.outcome.text, tools(ran)) == ("111", (1, 1))
-    assert (carried(ran, "[output left out:"), carried(ran, "Process exited")) == (1, 0)
+    assert (carried(ran, "[The output of this tool call,"), carried(ran, "Process exited")) == (1, 0)
     third = next(entry.id for entry in entries(bench, session) if entry.text.startswith("third"))
     later = ARCHIVE.repair(found, str(uuid.uuid4()), RepairOptions(since=third))
     ran = bench.resume(later.session, "and now? [[say done-4]]", permission="full")
