@@ -48,14 +48,14 @@ show run hello "what number?"
 say 'What would the next turn do, why, and what would each way cost?'
 show why hello "and what else?"
 
-say 'Change what was said. The session is good up to there, so the agent goes on from there, in a branch.'
+say 'Change what was said. The session is valid up to there, so the agent continues from there, in a branch.'
 show edit hello "#3" "remember the number 789"
 show run hello "what numbers?"
 
 say 'The conversation, with what became of each turn.'
 show log hello
 
-say 'The session is lost? It comes back from the copy that Segue kept, and that is said.'
+say 'The session is lost? It comes back from the copy that Segue kept, and the turn says so.'
 rm -f "$REHEARSAL_HOME"/sessions/*
 show run hello "what numbers were they?"
 

@@ -201,7 +201,7 @@ def test_a_host_that_is_silent(scene: Scene) -> None:
     scene.write("UPDATE leases SET renewed_ms = renewed_ms - 1200000")
     assert states(scene) == {("failed", "recover")}
     log = told(scene, "log", KEY, "--full")
-    assert "elsewhere, where it ran, does not respond any more" in log
+    assert "elsewhere, where it ran, no longer responds" in log
     said = " ".join(told(scene, "why", KEY).split())
     assert "it was interrupted, and what it did is not known" in said
     assert foretold(scene)["recovery"] == "recover"

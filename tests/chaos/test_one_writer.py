@@ -384,7 +384,7 @@ def test_a_dead_host_is_waited_for_and_taken_over(hosts: Scene) -> None:
     assert "the session is on a, this is b" in why["detail"]
     log = hosts.log()
     assert (log[2]["status"], log[2]["failure"]["kind"]) == ("failed", "killed")
-    assert "does not respond any more" in log[2]["failure"]["message"]
+    assert "no longer responds" in log[2]["failure"]["message"]
     assert [text for _, text in hosts.said()][3:] == ["what numbers?", "1, 2"]
 
 
@@ -573,7 +573,9 @@ def test_machines_of_one_name_do_not_take_each_others_sessions(hosts: Scene) -> 
     done = hosts.run("what numbers?", **machine("b", hosts, "runner"))
     assert (done.turn["mode"], done.turn["text"]) == ("replay", "1")
     (why,) = [check for check in done.turn["why"] if check["check"] == "host"]
-    assert why["detail"] == "the session was made on another runner, with a separate SEGUE_HOME"
+    assert why["detail"] == (
+        "the session was made on another host that is also called runner, with its own SEGUE_HOME"
+    )
 
 
 def test_a_renamed_host_adopts_its_own_run(scene: Scene) -> None:

@@ -156,7 +156,7 @@ def test_a_fork_branches_off_and_the_other_goes_on_unchanged(talk: Talk) -> None
     assert fork.texts() == talk.texts()
     first = fork.run("remember number 4")
     assert (first.mode, first.turn["sent"]["native_messages"]) == ("branch", 6)
-    assert "this conversation is a fork of it" in first.failed()["pin"]
+    assert "which this one was forked from" in first.failed()["pin"]
     resumed(fork.run("what numbers?"), "remember number 4")
     here = talk.run("what numbers?")
     resumed(here, "remember number 3")

@@ -126,7 +126,7 @@ def test_a_full_context_steps_down_and_says_so(talk: Talk) -> None:
     assert [each["mode"] for each in full.turn["attempts"]] == ["resume", "replay"]
     assert full.turn["failure"]["kind"] == "context_exceeded"
     assert full.turn["notices"] == [
-        "The session did not fit Rehearsal's window any more; sent the conversation as text instead."
+        "The session no longer fit Rehearsal's window; sent the conversation as text instead."
     ]
     after = talk.run("what number?")
     assert (after.mode, after.text) == ("branch", "1")

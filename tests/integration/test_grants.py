@@ -36,7 +36,7 @@ def test_a_tool_that_the_agent_does_not_know_is_refused_with_its_list(segue: Pro
     talk = rehearsing(segue)
     ran = talk("run", "hi", option, "Bash", code=2)
     assert ran.stderr.count("\n") == 1
-    assert f'has no tool "Bash" ({option}); did you mean shell? It knows ask_user, read' in ran.stderr
+    assert f'has no tool "Bash" ({option}); did you mean shell? Its tools: ask_user, read' in ran.stderr
     assert talk("run", "hi", option, "shel", code=2).stderr.count("did you mean shell?") == 1
     assert segue("log", "t").code == 2, "nothing was said by that"
 
@@ -60,7 +60,7 @@ def test_defaults_that_a_declared_agent_cannot_honour_do_not_stop_it(segue: Prog
     turn = Talk(segue).run("hi").turn
     assert (turn["status"], terms(turn)["permission"], terms(turn)["allow_tools"]) == ("ok", "default", [])
     told = "\n".join(turn["notices"])
-    assert "it ran with default, which grants less" in told
+    assert "the turn runs with default, which grants less" in told
     assert "allow_tools has no effect" in told
     assert "max_turns has no effect" in told
 
@@ -175,10 +175,12 @@ def test_a_session_keeps_what_it_began_with(segue: Program) -> None:
     kept = talk.run("hi", "--questions", "off")
     assert (kept.mode, offered(kept.turn)) == ("resume", True)
     assert kept.turn["notices"] == [
-        "questions stay on in this session, as when it began; --fresh-session starts a new one"
+        "questions stay on in this session, as when it started;"
+        " only a new session (--fresh-session) can change this"
     ]
     assert (
-        "questions: on, as when its session began; --fresh-session can change it" in segue("why", "t").stdout
+        "questions: on, as when its session started; --fresh-session can change it"
+        in segue("why", "t").stdout
     )
     assert talk("edit", "#3", "hi again").code == 0
     assert (talk.why()["mode"], talk.why()["terms"]["questions"]) == ("branch", True)

@@ -1,4 +1,4 @@
-"""A session that is gone comes back from our copy, and the turn goes on in it as if nothing had happened."""
+"""A session that is gone comes back from Segue's copy, and the turn continues in it as before."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["postgres_server", "postgres_url"]
 
 ONE, TWO = "remember number 456", "[[say answer-two]]"
 SAID = (ONE, "Noted: 456.", TWO)
-RESTORED = "Rehearsal's session was gone from disk; restored from our copy"
+RESTORED = "Rehearsal's session was gone from disk; restored from Segue's copy"
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def test_why_restores_nothing(talk: Talk) -> None:
     found = talk.why()
     assert found["mode"] == "resume"
     checks = {check["check"]: (check["verdict"], check["detail"]) for check in found["checks"]}
-    assert checks["file"] == ("pass", "gone from disk; a kept copy will be restored")
+    assert checks["file"] == ("pass", "gone from disk; Segue's copy will be restored")
     assert not file.exists()
 
 
@@ -106,7 +106,7 @@ def test_a_damaged_copy_is_told_and_the_conversation_goes_as_text(talk: Talk) ->
     after = talk.run("what number?")
     replayed(after, *SAID)
     assert after.text == "456"
-    assert "and our copy could not be restored (a part of the copy of sessions/" in after.failed()["file"]
+    assert "and Segue's copy could not be restored (a part of the copy of sessions/" in after.failed()["file"]
     assert any("could not be restored" in notice for notice in after.turn["notices"])
     resumed(talk.run("and now?"), "what number?")
 
@@ -296,21 +296,21 @@ def test_a_session_goes_from_host_to_host(hosts: tuple[Host, Host]) -> None:
     alpha.run(ONE)
     alpha.run(TWO)
     checks = {check["check"]: check["detail"] for check in beta.why()["checks"]}
-    there = "the session is on alpha, this is beta; a kept copy will be restored here"
+    there = "the session is on alpha, this is beta; Segue's copy will be restored here"
     assert checks["host"] == there
     assert not beta.sessions.exists()
     third = beta.run("what number?")
     resumed(third, *SAID)
     assert (third.text, third.turn["notices"]) == (
         "456",
-        ["Rehearsal's session was on alpha; restored here from our copy"],
+        ["Rehearsal's session was on alpha; restored here from Segue's copy"],
     )
     fourth = beta.run("[[say answer-four]]")
     resumed(fourth, *SAID, "what number?")
     assert fourth.turn["notices"] == []
     back = alpha.run("what number now?")
     resumed(back, *SAID, "what number?", "[[say answer-four]]")
-    assert back.turn["notices"] == ["Rehearsal's session was on beta; restored here from our copy"]
+    assert back.turn["notices"] == ["Rehearsal's session was on beta; restored here from Segue's copy"]
 
 
 def test_with_a_shared_store_a_host_that_lost_everything_goes_on(hosts: tuple[Host, Host]) -> None:

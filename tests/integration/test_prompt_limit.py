@@ -39,7 +39,7 @@ def test_where_no_recap_fits_nothing_is_carried_and_that_is_said(narrow: Program
     assert (ran.code, ran.turn["mode"], ran.turn["text"]) == (0, "fresh", str(size)), ran.stderr
     assert ran.turn["notices"][0] == (
         "nothing of the conversation was carried over: the new message leaves no room for what was said"
-        " before (narrow takes 6,000 bytes)"
+        " before (narrow accepts at most 6,000 bytes)"
     )
 
 
@@ -58,7 +58,7 @@ def test_a_session_that_would_have_too_much_to_catch_up_is_left_and_that_is_said
     ran = say(segue, "what number?")
     assert (told["mode"], ran.turn["mode"], ran.turn["text"]) == ("recap", "recap", "8"), ran.stderr
     assert ran.turn["notices"] == [
-        "what the session does not have yet is 6.0 KB, narrow takes prompts of up to 5.9 KB;"
+        "the messages that the session has not seen are 6.0 KB; narrow accepts at most 5.9 KB;"
         " sent a bounded part of the conversation instead"
     ]
     assert say(segue, "what number?").turn["mode"] == "resume", "the new session goes on"

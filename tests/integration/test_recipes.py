@@ -85,7 +85,7 @@ def test_a_ci_job_continues_the_session_on_another_runner(shell: Program, tmp_pa
         (shell.cwd / "review.sh").write_text(script)
         done = sh(shell, "sh", "review.sh", "42", HOME=str(home))
         assert done.code == 0, done.stderr
-        assert ("restored from our copy" in done.stderr) is bool(push)
+        assert ("restored from Segue's copy" in done.stderr) is bool(push)
         assert (shell.cwd / "review.md").read_text()
     shell.env["HOME"] = str(home)
     assert modes(shell, "pr/42") == ["fresh", "resume", "resume"]

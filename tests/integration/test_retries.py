@@ -463,7 +463,7 @@ def test_a_conversation_that_is_removed_while_its_turn_waits_for_its_next_try(ta
     process = trying_again(talk, "run", "t", "[[error 429 retry-after 20]]")
     talk("rm", "--yes")
     _, stderr = process.communicate(timeout=60)
-    assert b"segue: not retried: t was removed in the meantime\n" in stderr
+    assert b"segue: not retried: t was deleted in the meantime\n" in stderr
     assert process.returncode == 75
 
 

@@ -149,7 +149,7 @@ def test_a_session_is_shown_page_by_page(segue: Program) -> None:
             for what in ("inf", "nan")
         ),
         *(((("prune", option, "1e308"), "1e308 is too large")) for option in ("--days", "--larger-than")),
-        (("continue", "4f50c2d1"), '"4f50c2d1" is taken for an id'),
+        (("continue", "4f50c2d1"), '"4f50c2d1" was read as a session id'),
         (("lsss",), "did you mean ls?"),
     ],
 )
@@ -546,7 +546,7 @@ def test_a_name_in_the_midst_of_a_long_session_keeps_it(segue: Program) -> None:
 
 
 class TestHomes:
-    """Private homes of runners that are gone."""
+    """Private homes of runs that are over."""
 
     @pytest.fixture
     def home(self, segue: Program) -> Path:

@@ -80,12 +80,12 @@ def test_a_change_of_tools_is_told_before_and_after_with_what_it_costs(talk: Tal
     assert (same.mode, same.turn["notices"]) == ("resume", []), "a permission leaves the tools as they are"
     (tools,) = [each for each in talk.why("--deny-tool", "Bash")["checks"] if each["check"] == "tools"]
     assert tools["verdict"] == "fail"
-    assert "(now without Bash): the prompt cache will not serve it, about " in tools["detail"]
+    assert "(now without Bash): the prompt cache cannot be used, so about " in tools["detail"]
     changed = talk.run("three", "--deny-tool", "Bash")
     assert (changed.mode, "Bash" in offered(first(changed))) == ("resume", False)
     assert changed.new_bytes > 10 * same.new_bytes, "the tools stand at the front of the prompt"
     (notice,) = changed.turn["notices"]
-    assert "(now without Bash): the prompt cache did not serve it, " in notice
+    assert "(now without Bash): the prompt cache could not be used, so " in notice
     kept = talk.run("four")
     assert (kept.turn["terms"]["deny_tools"], kept.turn["notices"]) == (["Bash"], [])
     assert kept.new_bytes < changed.new_bytes / 4
@@ -119,7 +119,7 @@ def test_the_tools_that_are_offered_are_known_by_name_and_others_are_refused(tal
             ran = talk("run", "t", "hi", option, name)
             assert (ran.code, ran.stderr.count("\n"), ran.requests) == (2, 1, []), ran.stderr
             unable = f"does not support {option}\n" in ran.stderr
-            assert unable or (tools is not None and f"t knows {', '.join(tools.names)}\n" in ran.stderr)
+            assert unable or (tools is not None and f"ts tools: {', '.join(tools.names)}\n" in ran.stderr)
     if tools is not None:
         said = talk.run("hello", "--permission", "full", "--questions", "on")
         assert not [name for name in offered(first(said)) if not knows(tools, name)]

@@ -38,7 +38,7 @@ def test_a_deleted_session_is_restored_and_resumed(talk: Talk) -> None:
     third = talk.run(THIRD)
     went_on(third, first)
     (notice,) = third.turn["notices"]
-    assert notice.endswith("'s session was gone from disk; restored from our copy")
+    assert notice.endswith("'s session was gone from disk; restored from Segue's copy")
     assert notice in third.stderr
     fourth = talk.run("and now?")
     assert (fourth.mode, fourth.turn["notices"]) == ("resume", [])
@@ -59,7 +59,7 @@ def test_another_host_goes_on_with_the_session(talk: Talk) -> None:
     third = talk.run(THIRD, SEGUE_STORE_HOST="beta")
     went_on(third, first)
     (notice,) = third.turn["notices"]
-    assert notice.endswith("'s session was on alpha; restored here from our copy")
+    assert notice.endswith("'s session was on alpha; restored here from Segue's copy")
     fourth = talk.run("and now?", SEGUE_STORE_HOST="beta")
     assert (fourth.mode, fourth.turn["notices"]) == ("resume", [])
 

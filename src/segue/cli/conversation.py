@@ -108,12 +108,12 @@ def import_(file: Path, key: str | None) -> None:
 
 
 @click.command("rm", short_help="Forget a conversation.")
-@click.argument("keys", nargs=-1, required=True, metavar="KEY…", shell_complete=complete_keys)
+@click.argument("keys", nargs=-1, required=True, metavar="KEY...", shell_complete=complete_keys)
 @click.option("--yes", "-y", is_flag=True, help="Do not ask first.")
 def rm(keys: tuple[str, ...], yes: bool) -> None:
-    """Forget conversations: their messages, turns and costs. The agents' own sessions stay on disk.
+    """Forget conversations: their messages, turns and costs, and Segue's copies of their sessions.
 
-    On a terminal, it asks first.
+    The agents' own sessions stay on disk. On a terminal, it asks first.
     """
     keys = tuple(dict.fromkeys(keys))
     if not yes and sys.stdin.isatty() and not agreed(f"Forget {', '.join(keys)}?"):

@@ -14,7 +14,8 @@ from segue.cli.options import complete_keys, open_here
 @click.option("--full", is_flag=True, help="Show whole messages instead of one line each.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON array.")
 def command(key: str, full: bool, as_json: bool) -> None:
-    """Show the conversation KEY: who said what, and the mode and cost of each answer.
+    """Show the conversation KEY: who said what, how each answer continued the conversation (resume, replay,
+    …), and its cost.
 
     Messages are numbered. segue edit, truncate and retry accept #n, or the id that --json shows.
     """

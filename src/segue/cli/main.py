@@ -197,7 +197,7 @@ def _plain(error: click.ClickException) -> str:
 
 def _why(error: OSError) -> str:
     if isinstance(error, FileNotFoundError) and error.filename is None:
-        return "the current directory does not exist any more; change to another one"
+        return "the current directory no longer exists; change to another one"
     place = f"{error.filename}: " if error.filename else ""
     return f"{place}{error.strerror or error}"
 

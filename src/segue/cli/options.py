@@ -134,9 +134,9 @@ WHO = (
     click.option(
         "--permission",
         type=click.Choice(get_args(Posture)),
-        help="What the agent is allowed to do without asking: read, also edit files in the directory, or "
-        "anything (full); 'default' for what its own settings allow. Remembered for this agent and role, "
-        "like the tools and the budget.",
+        help="What the agent is allowed to do without asking: read, also edit files in the working "
+        "directory, or anything (full); 'default' for what its own settings allow. Remembered for this agent "
+        "and role, like the tools and the budget.",
     ),
     click.option(
         "--allow-tool",
@@ -150,9 +150,14 @@ WHO = (
         "deny_tools",
         metavar="T",
         multiple=True,
-        help="Deny the agent this tool. Repeatable; 'none' clears the list.",
+        help="Refuse the agent this tool. Repeatable; 'none' clears the list.",
     ),
-    click.option("--max-turns", metavar="N", type=click.IntRange(min=1), help="Stop after N model turns."),
+    click.option(
+        "--max-turns",
+        metavar="N",
+        type=click.IntRange(min=1),
+        help="Stop after N requests to the model.",
+    ),
     click.option(
         "--budget",
         metavar="USD",
@@ -178,9 +183,9 @@ RUNNING = (
         "--retries",
         metavar="N",
         type=click.IntRange(min=0),
-        help="After a temporary failure (a limit, the network), wait and try again, up to N times.",
+        help="After a temporary failure (a limit, the network), wait and retry, up to N times.",
     ),
-    click.option("--fail-on-denied", is_flag=True, help="Fail (exit 1) if the agent was denied a tool."),
+    click.option("--fail-on-denied", is_flag=True, help="Fail (exit 1) if the agent was refused a tool."),
     click.option("--fork", is_flag=True, help="If another turn is running, continue in a fork (KEY~2)."),
     click.option(
         "--wait",
@@ -197,7 +202,11 @@ RUNNING = (
 )
 OUTPUT = (
     click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of the text."),
-    click.option("--events", is_flag=True, help="Print every event as a JSON line, then the object."),
+    click.option(
+        "--events",
+        is_flag=True,
+        help="Print every event as a JSON line, then the object that --json prints.",
+    ),
     click.option("--quiet", "-q", is_flag=True, help="Print only errors on stderr."),
 )
 

@@ -12,16 +12,16 @@ from segue.cli.options import OUTPUT, RUNNING, WHO, TurnCommand, checked, comple
 @click.command("retry", cls=TurnCommand, short_help="Run a user message again.")
 @click.argument("key", shell_complete=complete_keys)
 @click.argument("message", required=False)
-@click.option("--cut", is_flag=True, help="Drop everything that was said after the message.")
+@click.option("--cut", is_flag=True, help="Drop everything after the message.")
 @take(*WHO, *RUNNING, *OUTPUT)
 @click.pass_context
 def command(ctx: click.Context, /, key: str, message: str | None, **options: Any) -> int:
     """Run a user message of the conversation KEY again; its answer is dropped.
 
     MESSAGE is its id, its #n as shown by segue log, or the id of one of its runs. Default: the last user
-    message. If more than its own answer follows, --cut is needed, and drops that, too; segue undo restores
-    it. The agent continues from the point before the message, in a branch of its session; with
-    --fresh-session, everything before it is sent as text. Arguments after -- are passed to the agent's CLI.
+    message. If more than its answer follows, --cut is required and drops all of it; segue undo restores it.
+    The agent continues from the point before the message, in a branch of its session; with --fresh-session,
+    everything before it is sent as text. Arguments after -- are passed to the agent's CLI.
 
     \b
       segue retry fix-auth

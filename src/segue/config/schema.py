@@ -97,7 +97,7 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
                 raise ValueError(f'has "{name}", which is not the name of a variable')
         for name, value in self.env.items():
             if "\0" in value:
-                raise ValueError(f"env.{name} has a NUL character")
+                raise ValueError(f"env.{name} cannot contain a NUL character")
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True):

@@ -41,7 +41,7 @@ def read_file(path: Path) -> Source | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise ConfigError(f"{path.name}: cannot be read ({error.strerror}): {path}") from None
+        raise ConfigError(f"cannot read {path}: {error.strerror}") from None
     text = _decode(path.name, raw)
     return Source(path.name, _parse(path.name, text), text)
 

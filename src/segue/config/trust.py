@@ -65,11 +65,12 @@ def read(home: Home) -> tuple[Trusted, ...]:
     except FileNotFoundError:
         return ()
     except OSError as error:
-        raise ConfigError(f"{home.trust} cannot be read: {error.strerror}") from None
+        raise ConfigError(f"cannot read {home.trust}: {error.strerror}") from None
     try:
         return decode(raw, tuple[Trusted, ...])
     except msgspec.DecodeError:
-        raise ConfigError(f"{home.trust} is damaged; delete it and run segue trust again") from None
+        what = "delete it and run segue trust again in each directory that you trust"
+        raise ConfigError(f"{home.trust} is damaged; {what}") from None
 
 
 def _identify(directory: Path) -> Trusted:

@@ -18,6 +18,8 @@ from segue.core.usage import count_in_words
 
 SESSION: tuple[Mode, ...] = ("resume", "branch")
 CARRYING: tuple[Mode, ...] = ("graft", "replay", "recap")
+FAILED_PROMPT = "a prompt that failed was left in the session"
+OTHER_ACCOUNT = "said under another account or login"
 
 
 def blank(now: Situation) -> Check:
@@ -60,7 +62,7 @@ def pin(now: Situation) -> Check:
     if now.pin is None:
         return _fail("pin", SESSION, _no_pin(now))
     if now.pin.foreign is not None:
-        whose = f"the session belongs to {now.pin.foreign}; this conversation is a fork of it"
+        whose = f"the session belongs to the conversation {now.pin.foreign}, which this one was forked from"
         return _fail("pin", ("resume",), whose)
     return _ok("pin")
 
@@ -85,7 +87,7 @@ def end(now: Situation) -> Check:
     if now.file.end == now.pin.end:
         return _ok("end")
     if now.pin.ended is not None:
-        return _fail("end", ("resume",), "a prompt that failed was left in the session")
+        return _fail("end", ("resume",), FAILED_PROMPT)
     return _fail("end", ("resume",), "somebody else has continued the session")
 
 
@@ -132,19 +134,17 @@ def tools(now: Situation) -> Check:
     used = now.pin.context.used
     cost = f"about {used:,} tokens" if used else "everything it holds"
     change = changed(now.pin.offers, now.offers)
-    return _fail(
-        "tools", (), f"{change}: the prompt cache will not serve it, {cost} will be paid a second time"
-    )
+    paid = f"the prompt cache cannot be used, so {cost} will be paid again"
+    return _fail("tools", (), f"{change}: {paid}")
 
 
 def account(now: Situation) -> Check:
     if now.pin is not None and None not in (now.pin.login, now.login) and now.pin.login != now.login:
-        return _fail(
-            "account", (*SESSION, *CARRYING), "a different user is logged in than when the session was made"
-        )
+        other = "another login is active than when the session was made"
+        return _fail("account", (*SESSION, *CARRYING), other)
     if not now.hidden:
         return _ok("account")
-    behind = f"{count_in_words(now.hidden, 'message')} said under another account or login"
+    behind = f"{count_in_words(now.hidden, 'message')} {OTHER_ACCOUNT}"
     are = "is" if now.hidden == 1 else "are"
     if now.pin is None and now.earlier == 0:
         return _fail("account", (*SESSION, *CARRYING), f"{behind} {are} not carried over")
@@ -157,7 +157,7 @@ def host(now: Situation) -> Check:
     if not now.host.has(now.pin):
         where = _elsewhere(now.pin.host, now.host.name)
         if now.file.kept:
-            return _ok("host", f"{where}; a kept copy will be restored here")
+            return _ok("host", f"{where}; Segue's copy will be restored here")
         return _fail("host", SESSION, where + _unrestored(now))
     return _ok("host")
 
@@ -184,9 +184,8 @@ def outcome(now: Situation) -> Check:
         calls = count_in_words(last.tools_run, "tool call")
         done = f"the last turn was interrupted after {calls}; the session contains them"
         return _ok("outcome", done)
-    return _fail(
-        "outcome", ("resume",), f"the last attempt was cut short ({last.kind}) before it did anything"
-    )
+    why = f"the last attempt was interrupted ({last.kind}) before it did anything"
+    return _fail("outcome", ("resume",), why)
 
 
 def poisoned(now: Situation) -> Check:
@@ -230,7 +229,7 @@ def file(now: Situation) -> Check:
     if now.pin is None or now.file.present is None or not now.host.has(now.pin):
         return _skip("file")
     if now.file.kept:
-        return _ok("file", "gone from disk; a kept copy will be restored")
+        return _ok("file", "gone from disk; Segue's copy will be restored")
     if not now.file.present:
         return _fail("file", SESSION, "the session is gone from disk" + _unrestored(now))
     return _ok("file")
@@ -254,11 +253,12 @@ def fits(now: Situation) -> Check:
     bars: tuple[Mode, ...] = (*(SESSION if late_over else ()), "replay")
     if _is_over(now, now.new_bytes + LEAST) or "recap" in now.too_long:
         can = now.runtime.capabilities
-        takes = f"{now.label} takes {can.prompt_limit or 0:,} {can.prompt_unit}"
+        takes = f"{now.label} accepts at most {can.prompt_limit or 0:,} {can.prompt_unit}"
         room = f"the new message leaves no room for what was said before ({takes})"
         return _fail("fits", (*bars, "recap"), room)
     if late_over:
-        return _fail("fits", bars, f"what the session does not have yet is {_beside_limit(now, _late(now))}")
+        late = f"the messages that the session has not seen are {_beside_limit(now, _late(now))}"
+        return _fail("fits", bars, late)
     why = _too_long(now)
     return _fail("fits", bars, why) if why else _ok("fits")
 
@@ -277,13 +277,13 @@ CHECKS: tuple[Callable[[Situation], Check], ...] = (
 
 def _elsewhere(there: str, here: str) -> str:
     if there == here:
-        return f"the session was made on another {there}, with a separate SEGUE_HOME"
+        return f"the session was made on another host that is also called {there}, with its own SEGUE_HOME"
     return f"the session is on {there}, this is {here}"
 
 
 def _unrestored(now: Situation) -> str:
     why = now.file.unrestored
-    return f", and our copy could not be restored ({why})" if why is not None else ""
+    return f", and Segue's copy could not be restored ({why})" if why is not None else ""
 
 
 def _failing_pair(now: Situation) -> str:
@@ -314,7 +314,7 @@ def _is_over(now: Situation, size: int) -> bool:
 
 def _beside_limit(now: Situation, size: int) -> str:
     limit = _megabytes(now.runtime.capabilities.prompt_limit or 0)
-    return f"{_megabytes(size)}, {now.label} takes prompts of up to {limit}"
+    return f"{_megabytes(size)}; {now.label} accepts at most {limit}"
 
 
 def _too_long(now: Situation) -> str:

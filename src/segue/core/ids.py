@@ -55,7 +55,7 @@ def native_id(text: str) -> str:
 def flag(name: str, value: str) -> str:
     """``--name=value``, so that a value is never taken for another option."""
     if "\0" in value:
-        raise Misuse(f"--{name} cannot take a NUL character")
+        raise Misuse(f"--{name} cannot contain a NUL character")
     return f"--{name}={value}"
 
 

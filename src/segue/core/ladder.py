@@ -69,7 +69,7 @@ def _impossible(mode: Mode, now: Situation) -> str:
         case "resume" | "branch" if now.pin is None or now.cut.anchor is None:
             return "there is no session to continue"
         case "graft":
-            return "off" if now.policy.graft == "off" else "not supported for this agent yet"
+            return "off" if now.policy.graft == "off" else "not available yet"
         case "replay" | "recap" if now.earlier == 0:
             return "nothing was said before"
     return ""

@@ -157,7 +157,7 @@ def by_exit(ended: Exit) -> Failure | None:
     if ended.ended_by == "timeout":
         return Failure("timeout", "the time limit was reached")
     if ended.ended_by == "flood":
-        return Failure("protocol", "it printed without end and was stopped")
+        return Failure("protocol", "it did not stop printing, and was stopped")
     return None
 
 

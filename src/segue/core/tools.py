@@ -64,7 +64,7 @@ def knows(tools: Tools, name: str) -> bool:
 def unknown(tools: Tools, name: str) -> str:
     """In words: which tool may have been meant, and which there are."""
     meant = _meant(tools, name.partition("(")[0])
-    return (f"did you mean {meant}? It" if meant else "it") + f" knows {', '.join(tools.names)}"
+    return (f"did you mean {meant}? Its" if meant else "its") + f" tools: {', '.join(tools.names)}"
 
 
 def changed(before: Iterable[str], now: Iterable[str]) -> str:

@@ -138,7 +138,10 @@ def _finding(name: str, places: list[str], means: str, do: str, level: Level = "
 
 def _parsable(seen: Seen, facts: Facts) -> Finding:
     if facts.brief.empty:
-        do = "there is nothing to continue; delete it with segue sessions prune --all-sessions"
+        do = (
+            "there is nothing to continue; segue sessions prune --all-sessions lists it with the others that"
+            " can be deleted"
+        )
         return Finding(check="parsable", level="error", means="it has no messages", do=do)
     if facts.brief.trouble and not seen.damaged:
         return Finding(check="parsable", level="error", means=facts.brief.trouble, do=_repair(facts))

@@ -46,7 +46,7 @@ def newest_page(
 ) -> Page:
     """The newest page, or the one before an event. A record is never split between pages."""
     if before_id is None and not anchor_to_latest:
-        raise Misuse("give before_id, or ask for the latest page")
+        raise Misuse("name an event (before), or ask for the newest page")
     events: list[Entry] = []
     first, more = None, False
     for record in _before(reader, stored, before_id):

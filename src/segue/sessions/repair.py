@@ -206,9 +206,12 @@ def _why_it_stays(
     if options.since is not None:
         return "the copy begins at a later point"
     if pin is None or (pin.session, pin.end) != (owner.pin.session, owner.pin.end):
-        return "it continued meanwhile"
+        return "the conversation continued in the meantime"
     if more:
-        return "the session has more than the conversation: a failed prompt, or turns from outside of Segue"
+        return (
+            "the session contains messages that the conversation does not: a failed prompt, or turns from"
+            " outside of Segue"
+        )
     entries = list(entries_of(copy.place.archive, copy.stored))
     said = iter([each.text for each in session_dialogue(in_force(entries))])
     texts = store.texts([row.message for row in pin.held if not row.second_hand])

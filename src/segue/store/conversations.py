@@ -173,7 +173,7 @@ class History(Conversations):
             self._note_change(conversation_id, "edit", message_id, removed, now_ms)
             row = self._db.one(_MESSAGES.edit, id=message_id, size=len(text.encode()))
             if row is None:
-                raise Misuse(f"message {message_id} was removed")
+                raise Misuse(f"message {message_id} was dropped")
             revision: int = row[1]
             fields = {"message": message_id, "revision": revision, "text": text, "created_ms": now_ms}
             self._db.run(_MESSAGES.revise, **fields)

@@ -35,7 +35,7 @@ SEEN_S = 2 * lease_rows.RENEW_S
 """How long we must have seen ourselves that a remote holder does not renew: the store may have been away."""
 SURELY_DEAD_S = 120
 """After this long the store's clock alone is enough."""
-OVERTAKEN = "another process took the conversation over while this one was suspended"
+OVERTAKEN = "another process took the conversation over while this one was not responding"
 POLL_S = (0.05, 0.5)
 """The pause between two tries for a busy lease: at first, and at most."""
 AWAY_S = 45.0

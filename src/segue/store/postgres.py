@@ -75,7 +75,7 @@ class Postgres(Database):
         try:
             parts = urlsplit(url)
         except ValueError as error:
-            raise Misuse(f"the URL of the store cannot be read: {error}") from None
+            raise Misuse(f"cannot read the URL of the store: {error}") from None
         self._secrets = [unquote(parts.password or ""), *parse_qs(parts.query).get("password", [])]
         super().__init__(f"{parts.hostname or 'PostgreSQL'}{parts.path}")
         self._connection = self._connect()

@@ -205,7 +205,7 @@ class Turns(History, Leases, Receipts):
     def _must(self, turn_id: str) -> TurnRow:
         turn = self.turn(turn_id)
         if turn is None:
-            raise Misuse(f"turn {turn_id} does not exist (any more)")
+            raise Misuse(f"turn {turn_id} does not exist, or no longer exists")
         return turn
 
     def _whole(self, turn: TurnRow, text: str | None = None) -> TurnRow:
@@ -247,7 +247,7 @@ class Settling(Turns):
             if settlement.lease is not None and not self.renew_lease(settlement.lease):
                 return False
             if not self._touch(turn.conversation, now_ms):
-                raise Misuse(f"the conversation of turn {turn.id} was removed while it ran")
+                raise Misuse(f"the conversation of turn {turn.id} was deleted while it ran")
             if not self._db.run(_SQL.settle, **_final(settlement)):
                 return False
             self._db.run(_SQL.planned_no_more, turn=turn.id)

@@ -113,11 +113,13 @@ def _since(prepared: Prepared, entries: Iterable[Entry], pin: Pin) -> list[Sessi
     """The messages after the place where we left it."""
     archive = prepared.agent.archive()
     if archive is None or pin.end is None:
-        raise Misuse("what is new in the session is not known; adopt it under another key")
+        raise Misuse("Segue cannot tell what is new in the session; adopt it under another key")
     behind = archive.after(pin.end)
     new = [entry for entry in in_force(list(entries)) if behind(entry)]
     if not behind.found:
-        raise Misuse("the place where we left the session is not in it any more; adopt it under another key")
+        raise Misuse(
+            "the session no longer contains the point where Segue left it; adopt it under another key"
+        )
     return list(session_dialogue(new))
 
 
@@ -178,9 +180,9 @@ def _directory(ask: TurnRequest, session: Listed) -> str:
     if recorded is not None and Path(recorded).is_dir():
         return recorded
     gone = (
-        f"{recorded}, where it was begun, does not exist"
+        f"{recorded}, where it was started, no longer exists"
         if recorded
-        else "it does not say where it was begun"
+        else "it does not say where it was started"
     )
     raise Misuse(f"the session {session.id} needs a directory: {gone}; name one with --cwd")
 
@@ -192,8 +194,8 @@ def _same_home(prepared: Prepared, session: Listed) -> None:
     if there.is_relative_to(private) or os.path.realpath(there) == os.path.realpath(prepared.home):
         return
     raise Misuse(
-        f"the session is in {there}, and {prepared.agent.facts.label} would look in {prepared.home};"
-        " name the account with that home with --account, or declare one in config.toml"
+        f"{prepared.agent.facts.label} would look in {prepared.home}, but the session is in {there};"
+        " choose the account that has this home with --account, or declare one in config.toml"
     )
 
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from segue.turns.settlement import FinishedAttempt
 
 SESSION_WAIT_S = 30.0
-GONE = "the place to continue from is not in the session any more"
+GONE = "the session no longer contains the place to continue from"
 REJECTED = {
     "not_found": "it is gone from disk",
     "wrong_cwd": "it belongs to another directory",
@@ -185,7 +185,7 @@ def stepped_words(label: str, failure: Failure, lower: Mode) -> str:
     """The notice that the session could not be used, and what was sent instead."""
     how = "the conversation as text" if lower == "replay" else "a part of the conversation"
     if failure.kind == "context_exceeded":
-        return f"The session did not fit {label}'s window any more; sent {how} instead."
+        return f"The session no longer fit {label}'s window; sent {how} instead."
     why = REJECTED.get(failure.reason or "", failure.message)
     return f"{label} refused the session ({why}); sent {how} instead."
 

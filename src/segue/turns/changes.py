@@ -225,4 +225,4 @@ def message_index(messages: Sequence[Message], message: str) -> int:
     for at, each in enumerate(messages):
         if each.id == message:
             return at
-    raise Misuse("the message is not in the conversation any more")
+    raise Misuse("the message is no longer in the conversation")

@@ -1,7 +1,7 @@
 """A turn whose Segue was killed: what is known about it from its plan, its stream and the store.
 
-Nothing is guessed: a turn that finished is concluded with its answer, one that was cut short as such. Used to
-settle the turn, and to show what the next turn will do about it.
+Nothing is guessed: a turn that finished is concluded with its answer, one that was interrupted as such. Used
+to settle the turn, and to show what the next turn will do about it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from segue.turns.run_dir import Plan
 from segue.turns.settlement import FinishedAttempt, abandon, commit, interpret, note_end
 
 KILLED = -9
-LATER = "settled by a later run, because its own run could not settle it"
+LATER = "recorded by a later run, because Segue could not record it at the time"
 LOST = "Segue was killed while it ran, and its run directory is lost"
 Conclusion = list[tuple[AttemptRow, Plan]]
 """The attempts of a turn that were started and can be read."""
@@ -148,7 +148,7 @@ class KilledTurn:
         there = self.here.host.has(self.row.owner)
         if self.is_near and (there or any(os.path.exists(run_dir) for run_dir in self.run_dirs)):
             return None
-        return f"{self.row.host}, where it ran, does not respond any more"
+        return f"{self.row.host}, where it ran, no longer responds"
 
     def _may_have_run(self, seen: Traces) -> bool:
         """Whether it may have run. An attempt is stored after its plan, so one without a plan may have."""
@@ -262,7 +262,7 @@ def _explained(outcome: Outcome, attempt: AttemptRow, orphan: AdoptedRun) -> Out
     if orphan.cancelled:
         failure = Failure("cancelled", "the turn was cancelled")
     elif orphan.ended_by == "cancelled":
-        failure = Failure("cancelled", "it asked a question that nobody could answer, and was stopped")
+        failure = Failure("cancelled", "it asked a question when nobody was there to answer, and was stopped")
     elif (before := _noted(attempt)) is not None and before.kind != failure.kind:
         failure = before
     return msgspec.structs.replace(outcome, failure=failure)

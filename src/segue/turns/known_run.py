@@ -39,7 +39,7 @@ async def known_run(prepared: Prepared, store: Store, run: str, callbacks: Callb
     while True:
         row = await run_sync(store.turn, run)
         if row is None:
-            raise Misuse(f"the run {run} was removed")
+            raise Misuse(f"the run {run} was deleted")
         if status_of(row.state) is not None:
             return reported(row, prepared.ask.conversation)
         try:

@@ -96,7 +96,7 @@ class _Judge:
         if said and wrong and table is not None:
             what = f'{self._name} has no tool "{wrong[0]}" ({option}{self._origin(field, option)})'
             raise Misuse(f"{what}; {names.unknown(table, wrong[0])}")
-        does = "allowed" if field == "allow_tools" else "denied"
+        does = "allowed" if field == "allow_tools" else "refused"
         self.notices.extend(
             f'[defaults] {field}: {self._name} has no tool "{tool}", so it is not {does} in this turn'
             for tool in wrong
@@ -127,7 +127,8 @@ class _Judge:
             )
         self.notices.append(
             f"[defaults] permission = {wanted} cannot be applied: {self._name} does not support"
-            f" {clash if clashes else f'--permission {wanted}'}; it ran with {able[-1]}, which grants less"
+            f" {clash if clashes else f'--permission {wanted}'}; the turn runs with {able[-1]},"
+            " which grants less"
         )
         return able[-1]
 

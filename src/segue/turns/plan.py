@@ -143,10 +143,9 @@ class Planner:
         failed = {c.check: c.detail for c in self.decision.checks if c.verdict == "fail" and c.detail}
         if mode in NATIVE:
             grown = "end" in failed and self.gathered.pin is not None and self.gathered.pin.ended is None
-            pressure = [failed["pressure"]] if "pressure" in failed else []
-            return (
-                (*pressure, f"{failed['end']}; continued from where we left it") if grown else tuple(pressure)
-            )
+            told = [failed["pressure"]] if "pressure" in failed else []
+            told += [f"{failed['end']}; continued from where Segue left it"] if grown else []
+            return tuple(told)
         if mode == "fresh" and self.situation.earlier and self.situation.blank is None:
             why = next(rung.why for rung in self.decision.rungs if rung.mode == "recap")
             return (f"nothing of the conversation was carried over: {why}",)
@@ -165,4 +164,5 @@ class Planner:
         wanted, has = self.prepared.ask.questions, "on" if request.questions else "off"
         if mode not in NATIVE or wanted in (None, "auto", has):
             return ()
-        return (f"questions stay {has} in this session, as when it began; --fresh-session starts a new one",)
+        kept = f"questions stay {has} in this session, as when it started"
+        return (f"{kept}; only a new session (--fresh-session) can change this",)

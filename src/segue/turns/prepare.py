@@ -218,7 +218,7 @@ def prepare_retry(prepared: Prepared, store: Store, turn: Turn) -> Prepared:
     """
     conversation = store.conversation(turn.conversation)
     if conversation is None or store.turn(turn.run) is None:
-        raise Misuse(f"{turn.conversation} was removed in the meantime")
+        raise Misuse(f"{turn.conversation} was deleted in the meantime")
     now_ms = clock.now_ms()
     return msgspec.structs.replace(
         prepared,

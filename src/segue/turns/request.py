@@ -195,7 +195,7 @@ def instructions_of(ask: TurnRequest, config: Config) -> str | None:
         return Path(ask.system_prompt_file).read_text(encoding="utf-8")
     except OSError as error:
         raise Misuse(
-            f"the system prompt file {ask.system_prompt_file} cannot be read: {error.strerror}"
+            f"cannot read the system prompt file {ask.system_prompt_file}: {error.strerror}"
         ) from None
     except UnicodeDecodeError:
         raise Misuse(f"the system prompt file {ask.system_prompt_file} is not UTF-8") from None
@@ -208,7 +208,7 @@ def _check(request: Request, agent: Agent, runtime: Runtime) -> None:
         raise Misuse(f"{name} does not support --no-save")
     if too_long(request.prompt, can):
         raise Misuse(
-            f"the prompt has {size_of(request.prompt, can):,} {can.prompt_unit}; {name} takes at most"
+            f"the prompt has {size_of(request.prompt, can):,} {can.prompt_unit}; {name} accepts at most"
             f" {can.prompt_limit:,}. Put it into a file in the working directory and ask the agent to read it"
         )
 

@@ -90,7 +90,8 @@ def paid_again(plan: Plan, outcome: Outcome) -> tuple[str, ...]:
     paid = (usage.input or 0) + (usage.cache_write or 0)
     if not paid or paid < (held / 2 if held else usage.cache_read or 0):
         return ()
-    return (f"{changed(before, plan.offers)}: the prompt cache did not serve it, {paid:,} tokens were paid",)
+    again = f"the prompt cache could not be used, so {paid:,} tokens were paid"
+    return (f"{changed(before, plan.offers)}: {again}",)
 
 
 def moves(plan: Plan, native_id: str | None) -> bool:
@@ -191,7 +192,7 @@ def poison(failure: Failure | None, mode: str) -> str | None:
     if failure is None or mode not in ("resume", "branch"):
         return None
     if failure.kind == "context_exceeded":
-        return "the conversation did not fit the model's window any more"
+        return "the conversation no longer fit the model's window"
     if failure.kind == "model_error" and failure.status == 400:
         return f"the provider refuses the session's history: {failure.message[:200]}"
     return None

@@ -39,11 +39,11 @@ def restore_session(prepared: Prepared, store: Store, pin: Pin, copy: KeptRow) -
     if stored is None or session_format is None:
         raise SegueError(f"{label} does not find it there")
     if here:
-        return f"{label}'s session was gone from disk; restored from our copy"
+        return f"{label}'s session was gone from disk; restored from Segue's copy"
     if pin.end is not None and session_format.end(stored) != pin.end:
         raise SegueError("it is older than the session")
     store.move_session(prepared.conversation.id, pin, prepared.host, str(home))
-    return f"{label}'s session was on {pin.host}; restored here from our copy"
+    return f"{label}'s session was on {pin.host}; restored here from Segue's copy"
 
 
 def copies_lease(prepared: Prepared, pin: Pin) -> str:

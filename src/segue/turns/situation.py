@@ -251,7 +251,7 @@ def _broken(parted: Cut, messages: list[Message]) -> str:
     for n, message in enumerate(messages, 1):
         if message.id == parted.broken.message:
             changed = message.revision != parted.broken.revision
-            return f"#{n} was edited" if changed else f"something was said before #{n} that it does not hold"
+            return f"#{n} was edited" if changed else f"the session lacks a message before #{n}"
     return "a message that the session holds was dropped"
 
 

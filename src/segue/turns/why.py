@@ -121,7 +121,7 @@ def why(prepared: Prepared, store: Store, new_bytes: int) -> Why:
 def _settles(row: TurnRow) -> str:
     """What the turn would do first about another one, in words."""
     if row.recovery == "adopt":
-        return "follows an earlier turn whose Segue was killed to its end: its agent still runs"
+        return "waits for an earlier turn: its Segue was killed, but its agent is still running"
     if row.state == "withdrawn":
         return "withdraws a message whose process ended while it waited"
     turn = row.told

@@ -61,7 +61,7 @@ def test_what_does_not_stand_cannot_be_edited(store: Store, talk: Talk) -> None:
     talk.say("one", "1")
     first, answer = talk.ids
     store.truncate(talk.id, [answer], 5000)
-    with pytest.raises(Misuse, match="was removed"):
+    with pytest.raises(Misuse, match="was dropped"):
         store.edit(answer, "2", 6000, [first], [CLAUDE])
     with pytest.raises(Misuse, match="message nobody does not exist"):
         store.edit("nobody", "2", 6000)

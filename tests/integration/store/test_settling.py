@@ -38,7 +38,7 @@ def test_a_turn_is_settled_once(store: Store, talk: Talk) -> None:
 def test_a_removed_conversation_cannot_be_settled(store: Store, talk: Talk) -> None:
     _, row = talk.receive("hello")
     store.remove(talk.id)
-    with pytest.raises(Misuse, match="was removed while it ran"):
+    with pytest.raises(Misuse, match="was deleted while it ran"):
         store.settle(Settlement(turn=row))
 
 

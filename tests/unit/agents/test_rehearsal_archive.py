@@ -208,7 +208,7 @@ def test_a_repaired_copy_can_begin_at_a_later_prompt(home: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("since", "why"), [("99999.0", "it has no prompt"), ("last week", "not a place in a session")]
+    ("since", "why"), [("99999.0", "it has no prompt"), ("last week", 'no event "last week" in')]
 )
 def test_a_place_that_leaves_nothing_is_refused_and_nothing_is_written(
     home: Path, since: str, why: str

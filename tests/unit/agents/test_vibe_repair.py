@@ -180,7 +180,7 @@ def test_a_repaired_copy_can_begin_at_a_later_prompt(home: Path, make: Any) -> N
     assert mended.done == ("2 earlier messages were left out",)
     assert texts(home) == ["two", "second", "three", "third"]
     last = entries(home, ID)[-1]
-    for since, why in ((last.id, "it has no prompt after"), ("yesterday", "not a place in a Vibe session")):
+    for since, why in ((last.id, "it has no prompt after"), ("yesterday", 'no event "yesterday" in')):
         before = tree(home)
         with pytest.raises(Broken, match=why):
             ARCHIVE.repair(find(home), THIRD_ID, RepairOptions(since=since))

@@ -9,7 +9,7 @@ import pytest
 from segue.cli.render import why as reasons
 from segue.cli.render.output import BOLD, harmless
 from segue.cli.render.why import advice
-from segue.core.checks import CHECKS
+from segue.core.checks import CHECKS, FAILED_PROMPT, OTHER_ACCOUNT
 from segue.core.turn import Check
 from segue.turns.why import RungShown, Sends, Why
 
@@ -166,23 +166,23 @@ def test_every_check_that_fails_has_its_advice(name: str) -> None:
         assert said[0].islower()
         assert not said.endswith(".")
         lines = shown(why(checks=failing(name, "some reason", *bars)))
-        assert f"    → {said}" in lines
+        assert f"    → {said}" in "\n".join(lines).replace("\n      ", " ")
 
 
 @pytest.mark.parametrize(
     ("check", "says"),
     [
         (
-            Check("account", "fail", (), "a different user is logged in than when the session was made"),
+            Check("account", "fail", (), "another login is active than when the session was made"),
             "log in as before",
         ),
-        (Check("account", "fail", (), "3 messages were said under another account"), "--account"),
+        (Check("account", "fail", (), f"3 messages {OTHER_ACCOUNT} are not carried over"), "--account"),
         (
             Check("end", "fail", ("resume",), "somebody else has continued the session"),
             "where Segue left it",
         ),
         (
-            Check("end", "fail", ("resume",), "a prompt that failed was left in the session"),
+            Check("end", "fail", ("resume",), FAILED_PROMPT),
             "sends the message again",
         ),
         (Check("capability", "fail", ("branch",), "cannot"), "sent as text"),

@@ -101,7 +101,8 @@ class ClaudeArchive(JsonlArchive):
     def remove(self, stored: StoredSession) -> None:
         home, session = stored.home, stored.id
         if not _is_within(home, stored.path):
-            raise Broken(f"session {session} is not deleted: {stored.path.parent} is outside {home}")
+            where = f"{stored.path.parent} leads outside {home} through a link"
+            raise Broken(f"session {session} is not deleted: {where}")
         _rewrite(home / HISTORY, lambda data: _without_lines(data, session))
         _rewrite(stored.path.parent / INDEX, lambda data: _without_entry(data, session))
         for folder in _own_folders(stored):

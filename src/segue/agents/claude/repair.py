@@ -35,7 +35,7 @@ def repair(stored: StoredSession, new_id: str, options: RepairOptions) -> Repair
     start = _since(options)
     calls, results, first = _survey(stored.path, start)
     if first is None:
-        where = " after that place" if start else ""
+        where = " after that event" if start else ""
         raise Broken(f"session {stored.id} cannot be repaired: it has no messages{where}")
     counts = Repairs()
     chain = _Chain(new_id, calls - results, counts)
@@ -53,7 +53,7 @@ def _since(options: RepairOptions) -> int:
     try:
         return int((options.since or "0").partition(".")[0])
     except ValueError:
-        raise Broken(f'"{options.since}" is not a place in a session') from None
+        raise Broken(f'there is no event "{options.since}" in this session') from None
 
 
 def _survey(path: Path, start: int) -> tuple[set[str], set[str], int | None]:
@@ -72,7 +72,7 @@ def _survey(path: Path, start: int) -> tuple[set[str], set[str], int | None]:
                     calls |= record.calls
                     results |= record.results
     except OSError as error:
-        raise Broken(f"the session cannot be read: {error.strerror or error}") from error
+        raise Broken(f"cannot read the session: {error.strerror or error}") from error
     return calls, results, first
 
 

@@ -157,7 +157,7 @@ def remove(stored: StoredSession) -> None:
     paths = [Path(named.path) for named in rollouts.list_rollouts(stored.home) if named.thread == stored.id]
     for path in paths:
         if not path.parent.resolve().is_relative_to(stored.home.resolve()):
-            raise Broken(f"{path} is outside its home and is not deleted")
+            raise Broken(f"{path} leads outside its home through a link, and is not deleted")
     _refuse_if_needed(stored, paths)
     with ExitStack() as stack:
         stack.enter_context(_writer_lock(stored))
@@ -217,7 +217,7 @@ def _locked(path: Path) -> Iterator[sqlite3.Connection]:
             why = f"Codex's {path.name} cannot be written to now ({error}); try again later"
             raise InUse(why) from error
         except sqlite3.DatabaseError as error:
-            raise Broken(f"Codex's {path.name} is damaged ({error}); nothing was removed") from error
+            raise Broken(f"Codex's {path.name} is damaged ({error}); nothing was deleted") from error
         try:
             yield database
         finally:
@@ -236,7 +236,7 @@ def _forget(database: sqlite3.Connection, thread: str, paths: list[Path]) -> Non
             elif column == "rollout_path" and table != "threads":
                 database.executemany(f"DELETE FROM {where}", gone)  # noqa: S608
     except sqlite3.DatabaseError as error:
-        raise Broken(f"Codex's index cannot be changed: {error}; nothing was removed") from error
+        raise Broken(f"Codex's index cannot be changed: {error}; nothing was deleted") from error
 
 
 def _columns(database: sqlite3.Connection) -> list[tuple[str, str]]:

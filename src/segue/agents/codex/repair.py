@@ -63,7 +63,7 @@ def _lines(stored: StoredSession, new_id: str, options: RepairOptions, done: Rep
             for text in _repaired(passed, item, pairs, trim, done):
                 yield renamed(text, passed.thread, new_id)
     if not spoken:
-        raise Broken("it has no prompt after that place" if since is not None else "it is empty")
+        raise Broken("it has no prompt after that event" if since is not None else "it is empty")
 
 
 def _since(options: RepairOptions) -> int | None:
@@ -72,7 +72,7 @@ def _since(options: RepairOptions) -> int | None:
     try:
         return int(options.since.partition(".")[0])
     except ValueError:
-        raise Broken(f"{options.since} is not a place in a Codex session") from None
+        raise Broken(f'there is no event "{options.since}" in this session') from None
 
 
 def _head(stored: StoredSession, new_id: str, done: Repairs) -> bytes:

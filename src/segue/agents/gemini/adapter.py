@@ -72,7 +72,8 @@ FACTS = AgentFacts(
     every_start={"GEMINI_CLI_NO_RELAUNCH": "1"},
     notes=(
         "without --permission, Gemini does not see tools that write or run commands",
-        "Gemini does not run in an untrusted directory: trust it there once, or add: -- --skip-trust",
+        "Gemini does not run in an untrusted directory: trust the directory once in Gemini, or add:"
+        " -- --skip-trust",
         "a word such as @file in a message makes Gemini add that file's content to it",
         "policies in ~/.gemini/policies still apply; those named by policyPaths in its settings do not",
     ),

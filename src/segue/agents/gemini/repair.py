@@ -114,14 +114,14 @@ def _since(file: IO[bytes], options: RepairOptions) -> str | None:
         return None
     message = walk.id_at(file, *_number(options.since))
     if message is None:
-        raise Broken(f"there is no message at {options.since}")
+        raise Broken(f'there is no event "{options.since}" in this session')
     return message
 
 
 def _number(place: str) -> tuple[int, int]:
     start, _, n = place.partition(".")
     if not (start.isdigit() and n.isdigit()):
-        raise Broken(f"{place} is not a place in the session")
+        raise Broken(f'there is no event "{place}" in this session')
     return int(start), int(n)
 
 
@@ -129,7 +129,7 @@ def _chosen(refs: dict[str, walk.Ref], since: str | None, repairs: Repairs) -> l
     if since is None:
         return list(refs.values())
     if since not in refs:
-        raise Broken("that message is no longer part of the session")
+        raise Broken("that event is no longer part of the session")
     at = list(refs).index(since)
     repairs["before"] = at
     return list(refs.values())[at:]

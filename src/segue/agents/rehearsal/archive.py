@@ -138,7 +138,7 @@ def _entry(line: Line, start: int) -> Entry:
 
 def remove(stored: StoredSession) -> None:
     if not stored.path.parent.resolve().is_relative_to(stored.home.resolve()):
-        raise Broken(f"{stored.path} is outside its home and is not deleted")
+        raise Broken(f"{stored.path} leads outside its home through a link, and is not deleted")
     for path in (stored.path, stored.path.with_suffix(".lock")):
         with suppress(FileNotFoundError):
             path.unlink()
@@ -179,7 +179,7 @@ def _lines(stored: StoredSession, new_id: str, options: RepairOptions, done: Rep
             yield from _kept(line, place.text or b"", waiting, options, done)
         yield from _closed(waiting, done)
     if not started:
-        raise Broken("it has no prompt after that place")
+        raise Broken("it has no prompt after that event")
 
 
 def _whole(text: bytes) -> Line | None:
@@ -194,7 +194,7 @@ def _whole(text: bytes) -> Line | None:
 def _since(options: RepairOptions) -> int:
     place = (options.since or "0").partition(".")[0]
     if not place.isdecimal():
-        raise Broken(f"{options.since} is not a place in a session of the rehearsal agent")
+        raise Broken(f'there is no event "{options.since}" in this session')
     return int(place)
 
 

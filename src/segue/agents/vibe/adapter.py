@@ -87,11 +87,11 @@ FACTS = AgentFacts(
     ),
     notes=(
         "without --permission, Vibe 3 reads files and runs commands that it considers harmless (ls, cat, …),"
-        " but makes no edits, unlike when it is used alone; Vibe 2 reads files and runs no commands",
-        "tools with permission always in Vibe's own config.toml run without --permission too",
-        "in a directory not trusted in Vibe, its AGENTS.md and .vibe/ are not read; trust it there once,"
-        " or add: -- --trust",
-        "Vibe 3 continues a session with the model that it began with, whatever --model says later",
+        " but makes no edits, although Vibe on its own would; Vibe 2 reads files and runs no commands",
+        'tools set to permission = "always" in Vibe\'s own config.toml also run without --permission',
+        "in a directory not trusted in Vibe, its AGENTS.md and .vibe/ are not read; trust the directory once"
+        " in Vibe, or add: -- --trust",
+        "Vibe 3 continues a session with the model that it started with, whatever --model says later",
     ),
     rank=4,
     variables=VARIABLES,

@@ -157,7 +157,7 @@ def remove(stored: StoredSession) -> None:
     """Delete its directory and its entries in Vibe's own indexes."""
     root = folder.root_of(stored.home)
     if not stored.path.parent.resolve().is_relative_to(stored.home.resolve()):
-        raise Broken(f"{stored.path} is outside its home and is not deleted")
+        raise Broken(f"{stored.path} leads outside its home through a link, and is not deleted")
     if is_store(stored.path):
         _edit(root / store.STORES / ".session-index.json", lambda body: _without_entry(body, stored.id))
         _drop(root / "plugins" / "data" / stored.path.name)

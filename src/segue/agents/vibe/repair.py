@@ -135,7 +135,7 @@ def _sound(pieces: Iterable[Piece | None], options: RepairOptions, done: Repairs
         yield from _kept(piece, waiting, options, done)
     yield from _closed(waiting, done)
     if not started:
-        raise Broken("it has no prompt after that place")
+        raise Broken("it has no prompt after that event")
 
 
 def _kept(
@@ -167,5 +167,5 @@ def _closed(waiting: dict[str, tuple[Piece, str]], done: Repairs) -> Iterator[by
 def _since(options: RepairOptions) -> int:
     place = (options.since or "0").partition(".")[0]
     if not place.isdecimal():
-        raise Broken(f"{options.since} is not a place in a Vibe session")
+        raise Broken(f'there is no event "{options.since}" in this session')
     return int(place)

@@ -108,7 +108,7 @@ def plain_line(event: ev.Event) -> str:
         case ev.Notice():
             return "  │ " + words.tool("", event.text)
         case ev.Question():
-            return "  │ the agent asks a question, but no one can answer here; it continues without an answer"
+            return "  │ the agent asks a question, but nobody can answer here; it continues without an answer"
         case ev.Permission():
             call = words.tool(event.tool, event.input, 80)
             return f"  │ it is not allowed to use {call}; see --permission and --allow-tool"

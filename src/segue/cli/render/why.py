@@ -11,6 +11,7 @@ import msgspec
 from segue.cli.render import words
 from segue.cli.render.output import BOLD, DIM, PLAIN
 from segue.cli.render.table import columns, joined, padded, wrapped
+from segue.core.checks import FAILED_PROMPT, OTHER_ACCOUNT
 from segue.core.turn import Check
 from segue.core.usage import count_in_words, tokens_in_words
 
@@ -78,7 +79,7 @@ def _terms(plan: Why, width: int) -> Iterator[str]:
     if asks is not None:
         kept = plan.mode in ("resume", "branch")
         how = (
-            "as when its session began; --fresh-session can change it"
+            "as when its session started; --fresh-session can change it"
             if kept
             else "for as long as its session lasts"
         )
@@ -214,10 +215,11 @@ def _history(check: Check, plan: Why) -> str:
 
 
 def _end(check: Check, plan: Why) -> str:
-    if "prompt that failed" in check.detail:
+    if FAILED_PROMPT in check.detail:
         return "nothing to do: the turn continues from before it, and sends the message again"
     adopt = f"segue run {plan.conversation} TEXT --adopt {(plan.session_id or 'ID')[:8]}"
-    return f"it continues from where Segue left it; to include the rest: {adopt}"
+    left = "the turn continues from where Segue left it, without what was added since"
+    return f"{left}; to include that: {adopt}"
 
 
 def _outcome(check: Check, plan: Why) -> str:
@@ -234,8 +236,8 @@ def _workdir(check: Check, plan: Why) -> str:
 
 
 def _account(check: Check, plan: Why) -> str:
-    if "said under another account" in check.detail:
-        return "use --account to return to the account they belong to"
+    if OTHER_ACCOUNT in check.detail:
+        return "use --account to return to the account they belong to, or log in as before"
     return "log in as before to keep the session"
 
 

@@ -12,6 +12,10 @@ from segue.cli.options import OUTPUT, RUNNING, WHO, TurnCommand, checked, open_h
 from segue.cli.render.output import say
 
 _NOTHING = 'the prompt is empty;{} use segue sessions continue [ID] "TEXT", or pipe it in'
+_DEFAULTS = {
+    "agent": "The agent that answers. Default: the session's agent.",
+    "cwd": "Work in this directory. Default: the directory where the session was started.",
+}
 _ID, _DIGIT = re.compile(r"(?:[a-z/]+:)?[0-9a-fA-F-]{4,36}"), re.compile(r"\d")
 
 
@@ -46,7 +50,7 @@ def command(
     shown = {name: options.pop(name) for name in ("as_json", "events", "quiet")}
     use_stdin = not options.pop("no_stdin")
     wanted = checked(ctx, options)
-    taken = f' "{session}" is taken for an id;' if session else ""
+    taken = f' "{session}" was read as a session id;' if session else ""
     prompt = prompts.gather_prompt(text, use_stdin, nothing=_NOTHING.format(taken))
     with open_here() as workspace:
         found = continuation(workspace, session, key, wanted)
@@ -56,6 +60,11 @@ def command(
             err=True,
         )
     return run_live(found.key, prompt, found.options, **shown)
+
+
+for _option in command.params:
+    if isinstance(_option, click.Option) and _option.name in _DEFAULTS:
+        _option.help = _DEFAULTS[_option.name]
 
 
 def _may_be_id(word: str) -> bool:

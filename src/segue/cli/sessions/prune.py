@@ -37,7 +37,10 @@ LEAST = positions(Row._fields, "conversation")
 
 @click.command("prune", short_help="Delete sessions that are no longer needed.")
 @click.option(
-    "--days", metavar="N", type=Amount(min=0), help="Only sessions not used for N days (default: 7)."
+    "--days",
+    metavar="N",
+    type=Amount(min=0),
+    help="Only sessions not used for N days (default: [retention] days, 7).",
 )
 @click.option(
     "--larger-than", "larger", metavar="MB", type=Amount(min=0), help="Only sessions larger than this."
@@ -75,8 +78,8 @@ def command(
     """Show the sessions that are no longer needed, and the space they take; --yes deletes them.
 
     These are sessions that Segue made, that no conversation would continue, and that were not used for a week
-    ([retention] days), and the private homes of runners that no longer exist. A session that a conversation
-    would continue, that is running, or that you named is never deleted.
+    ([retention] days), and the private homes of runs that are over. A session that a conversation would
+    continue, that is running, or that you named is never deleted.
     """
     import anyio
 
@@ -127,7 +130,7 @@ def _show(plan: PrunePlan, as_json: bool) -> None:
     for line in lines(plan.rows, width_of(sys.stdout), plan.names):
         say(line)
     for home in report.homes:
-        say(f"{home}: a runner's private home, no longer used")
+        say(f"{home}: the private home of a run that is over")
     kept = f"; {count_in_words(plan.kept, 'session')} kept" if plan.kept else ""
     if not report.sessions and not report.homes:
         say(f"Nothing to delete{kept}.", err=True)

@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 @click.argument("words", metavar='"WORDS"', nargs=-1, required=True)
 @click.option("--agent", "agents", metavar="A", multiple=True, help="Search only this agent. Repeatable.")
 @click.option(
-    "--since", metavar="T", help="Only what is newer than 7d, 12h or 2w, or than a date such as 2026-11-01."
+    "--since",
+    metavar="T",
+    help="Only what is newer than T: an age such as 7d, 12h or 2w, or a date such as 2026-11-01.",
 )
 @click.option(
     "--in",

@@ -34,7 +34,10 @@ WHOLE_BYTES = 50 * 1024 * 1024
 @click.option("--side", is_flag=True, help="Also show what subagents did, if it is in separate files.")
 @click.option("--follow", "-f", is_flag=True, help="Keep showing new events until Ctrl-C.")
 @click.option(
-    "--json", "as_json", is_flag=True, help="Print {firstId, hasMore, size, events}; then one event per line."
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Print {firstId, hasMore, size, events}; with --follow, then one event per line.",
 )
 def command(
     session: str,
