@@ -83,7 +83,7 @@ def test_an_agent_that_still_runs_is_to_be_adopted(scene: Scene, before: int) ->
     log = told(scene, "log", KEY)
     assert "the next segue run follows it to its end" in log
     assert "its agent still runs" in told(scene, "export", KEY)
-    assert "first reads an earlier turn to its end" in told(scene, "why", KEY)
+    assert "first waits for an earlier turn" in told(scene, "why", KEY)
     found = asked(scene, "why", KEY, QUESTION)
     assert (found["recovery"], found["mode"]) == ("adopt", "resume")
     scene.open_gate()
