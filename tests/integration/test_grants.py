@@ -46,10 +46,10 @@ def test_a_default_that_the_agent_does_not_know_is_left_out_and_said(segue: Prog
     turn = Talk(segue).run("[[write a.txt x]][[say done]]", "--permission", "full").turn
     assert (turn["status"], terms(turn)["deny_tools"], terms(turn)["budget_usd"]) == ("ok", ["write"], None)
     assert not (segue.cwd / "a.txt").exists(), "what it knows is denied"
-    assert any('has no tool "Bash", so it is not denied' in notice for notice in turn["notices"])
+    assert any('has no tool "Bash", so it is not refused' in notice for notice in turn["notices"])
     assert any("[defaults] budget has no effect" in notice for notice in turn["notices"])
     plain = segue("run", "t", "hi")
-    assert 'has no tool "Bash", so it is not denied in this turn' in plain.stderr
+    assert 'has no tool "Bash", so it is not refused in this turn' in plain.stderr
     assert 'has no tool "Bash"' in segue("why", "t").stdout, "and it is said before"
 
 

@@ -377,7 +377,7 @@ def test_breaking_off_a_synchronous_stream_ends_the_turn(door: SyncSegue, segue:
 def test_a_store_that_cannot_be_opened_leaves_no_thread_behind(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     before = set(threading.enumerate())
-    with pytest.raises(SegueError, match="cannot be read"), SyncSegue(home=tmp_path / "file"):
+    with pytest.raises(SegueError, match="cannot read"), SyncSegue(home=tmp_path / "file"):
         pass
     for thread in set(threading.enumerate()) - before:
         thread.join(10)  # it was told to end, and may need a moment to

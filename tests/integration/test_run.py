@@ -103,7 +103,7 @@ def test_a_prompt_too_long_for_a_command_line_names_the_limit(segue: Program) ->
         (
             [*HI, "--system-prompt-file", "nowhere.md"],
             None,
-            "cannot read the system prompt file nowhere.md",
+            "nowhere.md: No such file or directory",
         ),
         ([*HI, "--", "--resume=x"], None, "--resume is set by Segue"),
         ([*HI, "--nonsense"], None, "--nonsense"),

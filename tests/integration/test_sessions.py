@@ -387,7 +387,7 @@ def test_a_copy_with_more_than_the_conversation_is_not_handed_over(segue: Progra
         file.write(b'{"torn\n')
     told = msgspec.json.decode(segue("sessions", "repair", session, "--json").stdout)
     assert told["conversation"] is None
-    assert "more than the conversation" in told["stays"]
+    assert "that the conversation does not" in told["stays"]
     turn = segue("run", "a", "what numbers?", "--json").turn
     assert turn["text"] == "456"
 
