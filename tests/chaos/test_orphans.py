@@ -109,7 +109,7 @@ def test_it_is_ended_when_it_asks_and_nobody_can_answer(scene: Scene) -> None:
     assert pid not in scene.agents()
     first = scene.log()[0]
     assert (first["status"], first["failure"]["kind"]) == ("cancelled", "cancelled")
-    assert "nobody could answer" in first["failure"]["message"]
+    assert "nobody was there to answer" in first["failure"]["message"]
 
 
 def test_ctrl_c_gives_up_the_second_turn_only(scene: Scene) -> None:

@@ -43,6 +43,13 @@ MOST = [
 """All of them too, but the older ones only with ``--soak``."""
 NEWEST = [pytest.param((agent, cli.newest), id=f"{agent}-{cli.newest}") for agent, cli in CLIS.items()]
 """For tests that are parametrized by ``talk``."""
+QUICK = [
+    pytest.param(
+        (agent, cli.newest), id=f"{agent}-{cli.newest}", marks=[pytest.mark.soak] if agent == "vibe" else []
+    )
+    for agent, cli in CLIS.items()
+]
+"""The newest of each too, but the slowest one only with ``--soak``."""
 
 
 @dataclass(frozen=True)

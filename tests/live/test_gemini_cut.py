@@ -96,6 +96,7 @@ def outputs(ran: Ran) -> list[str]:
 # --- the end ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.soak
 @live("gemini")
 def test_each_turn_moves_the_end_and_nothing_else_does(bench: Bench) -> None:
     session, first = begin(bench, "one [[say done-1]]")
@@ -163,6 +164,7 @@ def test_a_branch_and_a_mended_session_cost_no_more_than_the_bare_cli_resumes(be
     assert new_bytes(branch(bench, session, with_tools, message(8))) <= 1.05 * max(bare_costs)
 
 
+@pytest.mark.soak
 @live("gemini", NEW)
 def test_a_cut_copy_survives_the_start_of_other_sessions(bench: Bench) -> None:
     session, first = begin(bench, "remember number 456")
@@ -190,6 +192,7 @@ def test_a_twin_that_nobody_cleared_away_is_removed_before_the_next_resume(bench
     assert resume(bench, session, "what number?").outcome.text == "456"
 
 
+@pytest.mark.soak
 @live("gemini", NEW)
 def test_a_session_deleted_in_mid_run_by_the_start_of_another_is_made_whole(bench: Bench) -> None:
     session, _ = begin(bench, "remember number 456")

@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from tests.live.talk import MOST, NEWEST, Said, Talk
+from tests.live.talk import MOST, NEWEST, QUICK, Said, Talk
 
 FIRST, THIRD = "remember number 456, said first", "what number?"
 
@@ -45,7 +45,7 @@ def test_a_deleted_session_is_restored_and_resumed(talk: Talk) -> None:
     assert fourth.sent.count(FIRST) == 1
 
 
-@pytest.mark.parametrize("talk", NEWEST, indirect=True)
+@pytest.mark.parametrize("talk", QUICK, indirect=True)
 def test_another_host_goes_on_with_the_session(talk: Talk) -> None:
     """The same home as it was before anything was said stands for the home on another machine."""
     agent = talk.env["SEGUE_DEFAULTS_AGENT"]

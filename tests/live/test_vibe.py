@@ -274,6 +274,7 @@ def test_a_budget_ends_it_as_a_timeout(bench: Bench) -> None:
 # --- sessions that cannot be resumed ---------------------------------------------------------------
 
 
+@pytest.mark.soak
 @live("vibe", NEW)
 def test_another_directory_resumes_and_damage_or_loss_is_rejected(bench: Bench, tmp_path: Path) -> None:
     first = bench.attempt("remember number 456")
@@ -395,6 +396,7 @@ def test_nobody_listening_is_a_network_failure_and_no_key_is_auth(bench: Bench) 
     assert failure_of(bench.attempt("hello", env={"REHEARSAL_API_KEY": ""})) == ("auth", None)
 
 
+@pytest.mark.soak
 @live("vibe")
 def test_a_failed_prompt_stays_in_the_session_of_the_new_version_only(bench: Bench) -> None:
     first = bench.attempt("remember number 456")
@@ -472,6 +474,7 @@ def two_writers(bench: Bench, slowly: str, cancel: Cancel | None = None) -> tupl
     return slow[0], quick
 
 
+@pytest.mark.soak
 @live("vibe", NEW)
 def test_a_second_writer_is_refused_as_busy(bench: Bench) -> None:
     slow, quick = two_writers(bench, "[[hang]]", Cancel())

@@ -122,6 +122,7 @@ def of_version(bench: Bench, version: str) -> Bench:
 # --- where a session ends, and where it can be cut -------------------------------------------------
 
 
+@pytest.mark.soak
 @live("vibe")
 def test_a_cut_shows_the_model_what_was_before_it_once_and_nothing_of_what_came_after(bench: Bench) -> None:
     """A file that a prompt mentions is shown by 3.x as a part of the prompt."""

@@ -103,6 +103,7 @@ def test_a_session_is_read_as_it_was_and_one_that_was_damaged_can_be_repaired(be
     assert (ran.outcome.session_id == mended.session) is (bench.version == NEW)
 
 
+@pytest.mark.soak
 @live("vibe", NEW)
 def test_a_turn_that_was_killed_is_taken_along_as_far_as_it_came(bench: Bench) -> None:
     first = bench.attempt(f"remember number 111 {TOOL}", permission="full")
