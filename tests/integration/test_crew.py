@@ -7,7 +7,6 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from segue.agents import registry
@@ -32,32 +31,15 @@ def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(brief_workers, "_cores", lambda: 3)
 
 
-@pytest.mark.parametrize("exact", [False, True])
 @pytest.mark.parametrize("agent", list(registry.BUILT_IN))
-def test_many_hands_tell_what_one_does(agent: str, exact: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_hands_tell_what_one_does(agent: str, monkeypatch: pytest.MonkeyPatch) -> None:
     reader, sessions = recorded(agent)
     assert len(sessions) >= 3
     alone = [reader.brief(each) for each in sessions]
-    if exact:
-        alone = [
-            brief_workers.counted(reader, each, brief, brief_workers.EXACT_IN_LONG_LIST)
-            for each, brief in zip(sessions, alone, strict=True)
-        ]
     asked: list[StoredSession] = []
     monkeypatch.setattr(type(reader), "brief", _counting(type(reader).brief, asked))
-    assert brief_workers.briefs(agent, reader, sessions, exact=exact) == alone
+    assert brief_workers.briefs(agent, reader, sessions) == alone
     assert len(asked) < len(sessions), "nobody helped"
-
-
-def test_messages_are_counted_where_that_is_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
-    reader, (first, *_) = recorded("rehearsal")
-    guessed = msgspec.structs.replace(reader.brief(first), messages=99, messages_estimated=True)
-    monkeypatch.setattr(type(reader), "brief", lambda self, stored: guessed)
-    exact = brief_workers.briefs("rehearsal", reader, [first], exact=True)[0]
-    assert (guessed.messages, exact.messages_estimated) == (99, False)
-    assert exact.messages not in (None, 99)
-    monkeypatch.setattr(brief_workers, "EXACT_IN_LONG_LIST", first.size)
-    assert brief_workers.briefs("rehearsal", reader, [first], exact=True) == [guessed], "it is too large"
 
 
 def test_a_name_that_is_no_text_is_handed_on(tmp_path: Path) -> None:

@@ -74,10 +74,7 @@ def ls(
 ) -> SessionList:
     catalog = catalog_of(workspace, cwd)
     refuse_unknown_agents(agents, catalog.config)
-    if everywhere and not agents and limit is None:
-        listed = catalog.exact(catalog.all(exact=True))
-    else:
-        listed = catalog.exact(catalog.sessions(everywhere, agents)[:limit])
+    listed = catalog.exact(catalog.sessions(everywhere, agents)[:limit])
     return SessionList(catalog, [shown_session(each, catalog) for each in listed])
 
 

@@ -1,7 +1,7 @@
 """Briefs of many sessions. Thousands of files are divided among several processes, because making a brief is
 mostly copying and searching bytes, which keeps a core busy.
 
-``python -m segue.sessions.brief_workers AGENT [exact]`` is such a process: it reads sessions and writes their
+``python -m segue.sessions.brief_workers AGENT`` is such a process: it reads sessions and writes their
 briefs, in the same order. If it fails for any reason, this process does the work.
 """
 
@@ -12,7 +12,6 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO
@@ -20,17 +19,13 @@ from typing import IO
 import msgspec
 
 from segue.agents import registry
-from segue.agents.base import SessionArchive, StoredSession, entries_of
+from segue.agents.base import SessionArchive, StoredSession
 from segue.config.schema import Config
-from segue.core.transcript import Brief, is_message
+from segue.core.transcript import Brief
 
 WORTH = 500
 """About as many sessions as can be read in the time that another process takes to start."""
 MOST = 4
-EXACT, EXACT_IN_LONG_LIST = 4 * 1024 * 1024, 256 * 1024
-"""All messages are counted in files below this size: in a list of up to ``LONG_LIST`` sessions, and in a
-longer one. Larger files get an estimate."""
-LONG_LIST = 500
 PATIENCE_S = 60
 
 _Helper = tuple[subprocess.Popen[bytes], IO[bytes]]
@@ -39,11 +34,9 @@ _sessions = msgspec.msgpack.Decoder(list[_Wire])
 _briefs = msgspec.msgpack.Decoder(list[Brief])
 
 
-def briefs(
-    agent: str, reader: SessionArchive, sessions: Sequence[StoredSession], *, exact: bool = False
-) -> list[Brief]:
-    """One brief per session, in the same order. ``exact``: count messages instead of estimating them."""
-    look = partial(_exact_brief, reader) if exact else reader.brief
+def briefs(agent: str, reader: SessionArchive, sessions: Sequence[StoredSession]) -> list[Brief]:
+    """One brief per session, in the same order."""
+    look = reader.brief
     processes = min(_cores(), MOST, len(sessions) // WORTH)
     share = (len(sessions) - WORTH) // processes if processes > 1 else 0
     if share < 1 or agent not in registry.BUILT_IN or not sys.executable:
@@ -52,7 +45,7 @@ def briefs(
     mine, others = sessions[:own], [sessions[at : at + share] for at in range(own, len(sessions), share)]
     with ExitStack() as stack:
         try:
-            helpers = [stack.enter_context(_helper(agent, theirs, exact)) for theirs in others]
+            helpers = [stack.enter_context(_helper(agent, theirs)) for theirs in others]
         except OSError:
             return [look(each) for each in sessions]
         found = [look(each) for each in mine]
@@ -61,34 +54,13 @@ def briefs(
     return found
 
 
-def counted(reader: SessionArchive, stored: StoredSession, brief: Brief, below: int) -> Brief:
-    """The brief with the number of messages instead of an estimate, if the file is smaller than ``below``.
-
-    If the format allows it, they are counted without decoding everything.
-    """
-    if not brief.messages_estimated or stored.size >= below:
-        return brief
-    try:
-        messages = reader.count(stored)
-        if messages is None:
-            messages = sum(map(is_message, entries_of(reader, stored)))
-    except OSError:
-        return brief
-    return msgspec.structs.replace(brief, messages=messages, messages_estimated=False)
-
-
-def _exact_brief(reader: SessionArchive, stored: StoredSession) -> Brief:
-    return counted(reader, stored, reader.brief(stored), EXACT_IN_LONG_LIST)
-
-
 @contextmanager
-def _helper(agent: str, sessions: Sequence[StoredSession], exact: bool) -> Iterator[_Helper]:
+def _helper(agent: str, sessions: Sequence[StoredSession]) -> Iterator[_Helper]:
     """A helper process. It reads from a file and writes to one, so that neither process blocks the other."""
     with TemporaryFile() as given, TemporaryFile() as out:
         given.write(msgspec.msgpack.encode([_wired(each) for each in sessions]))
         given.seek(0)
         argv = [sys.executable, "-P", "-m", __name__, agent]  # -P: import nothing from the current directory
-        argv += ["exact"] if exact else []
         process = subprocess.Popen(argv, stdin=given, stdout=out, stderr=subprocess.DEVNULL)
         try:
             yield process, out
@@ -136,8 +108,7 @@ def main() -> None:
     reader = registry.get(sys.argv[1], Config()).archive()
     assert reader is not None, "only agents with sessions have helpers"
     given = map(_unwired, _sessions.decode(sys.stdin.buffer.read()))
-    look = partial(_exact_brief, reader) if "exact" in sys.argv[2:] else reader.brief
-    sys.stdout.buffer.write(msgspec.msgpack.encode([look(each) for each in given]))
+    sys.stdout.buffer.write(msgspec.msgpack.encode([reader.brief(each) for each in given]))
 
 
 if __name__ == "__main__":

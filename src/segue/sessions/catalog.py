@@ -51,9 +51,9 @@ class SessionCatalog:
         self.places: list[AgentHome] = agent_homes(env, self.config, self.home, here_made)
         self._known = _known(store, rows, self.host)
 
-    def all(self, *, exact: bool = False) -> list[Listed]:
-        """All sessions, most recently used first. ``exact``: count their messages instead of estimating."""
-        return list_sessions(self.places, self.home.briefs, exact=exact)
+    def all(self) -> list[Listed]:
+        """All sessions, most recently used first."""
+        return list_sessions(self.places, self.home.briefs)
 
     def sessions(self, everywhere: bool, agents: Iterable[str] = ()) -> list[Listed]:
         """The sessions of the directory, or of all directories; most recently used first."""

@@ -15,14 +15,18 @@ from pathlib import Path
 import msgspec
 
 from segue import __version__
-from segue.agents.base import StoredSession
-from segue.core.transcript import Brief
+from segue.agents.base import SessionArchive, StoredSession, entries_of
+from segue.core.transcript import Brief, is_message
 from segue.sessions.agent_homes import AgentHome
-from segue.sessions.brief_workers import EXACT, EXACT_IN_LONG_LIST, LONG_LIST, briefs, counted
+from segue.sessions.brief_workers import briefs
 from segue.system.files import write_whole
 
-FORM = f"{__version__}/1"
+FORM = f"{__version__}/2"
 """Briefs cached by another version are not used."""
+EXACT = 4 * 1024 * 1024
+"""In files below this size, all messages are counted if the number is shown."""
+LONG_LIST = 500
+"""A list of more sessions than this shows estimates, except for files that were read as a whole."""
 
 
 class Listed(msgspec.Struct, frozen=True, gc=False):
@@ -59,15 +63,10 @@ class _Memory(msgspec.Struct, frozen=True):
 _decoder = msgspec.msgpack.Decoder(_Memory)
 
 
-def list_sessions(
-    places: Iterable[AgentHome], memory: Path | None = None, *, exact: bool = False
-) -> list[Listed]:
-    """All sessions, most recently used first. ``memory``: the directory of the cached briefs.
-
-    ``exact``: count the messages of sessions that are not cached yet. Worth it if all of them are shown.
-    """
+def list_sessions(places: Iterable[AgentHome], memory: Path | None = None) -> list[Listed]:
+    """All sessions, most recently used first. ``memory``: the directory of the cached briefs."""
     found: dict[tuple[str, str | None, str], Listed] = {}
-    for each in (each for place in places for each in _in_place(place, memory, exact)):
+    for each in (each for place in places for each in _in_place(place, memory)):
         key = (each.place.agent, each.place.account, each.id)
         if key not in found or found[key].stored.changed_ns < each.stored.changed_ns:
             found[key] = each  # runners copy a session from one private home to the next
@@ -78,17 +77,32 @@ def count_exactly(sessions: Sequence[Listed], memory: Path | None = None) -> lis
     """The same sessions, with messages counted instead of estimated if a session is not too large.
 
     Counting would make a list of thousands several times slower, so only the sessions that are shown are
-    counted, and the result is cached. In a long list, only small files are counted.
+    counted, and the result is cached.
     """
-    below = EXACT if len(sessions) <= LONG_LIST else EXACT_IN_LONG_LIST
+    if len(sessions) > LONG_LIST:
+        return list(sessions)
     exact = {
-        id(each): Listed(each.place, each.stored, counted(each.place.archive, each.stored, each.brief, below))
+        id(each): Listed(each.place, each.stored, _counted(each.place.archive, each.stored, each.brief))
         for each in sessions
-        if each.brief.messages_estimated and each.stored.size < below
+        if each.brief.messages_estimated and each.stored.size < EXACT
     }
     if memory is not None and exact:
         _remember_counts(list(exact.values()), memory)
     return [exact.get(id(each), each) for each in sessions]
+
+
+def _counted(reader: SessionArchive, stored: StoredSession, brief: Brief) -> Brief:
+    """The brief with the number of messages instead of an estimate, if the file can be read.
+
+    If the format allows it, they are counted without decoding everything.
+    """
+    try:
+        messages = reader.count(stored)
+        if messages is None:
+            messages = sum(map(is_message, entries_of(reader, stored)))
+    except OSError:
+        return brief
+    return msgspec.structs.replace(brief, messages=messages, messages_estimated=False)
 
 
 def _remember_counts(exact: Sequence[Listed], memory: Path) -> None:
@@ -116,13 +130,13 @@ def in_directory(sessions: Iterable[Listed], here: Path) -> Iterator[Listed]:
             yield each
 
 
-def _in_place(place: AgentHome, memory: Path | None, exact: bool) -> list[Listed]:
+def _in_place(place: AgentHome, memory: Path | None) -> list[Listed]:
     file = _file(place, memory) if memory is not None else None
     stamp = place.archive.stamp(place.home)
     known = {row.path: row for row in _remembered(file, stamp)} if file is not None else {}
     all_here = list(place.archive.stored(place.home))
     unknown = [stored for stored in all_here if not _is_known(stored, known.get(stored.file))]
-    made = briefs(place.agent, place.archive, unknown, exact=exact)
+    made = briefs(place.agent, place.archive, unknown)
     for stored, brief in zip(unknown, made, strict=True):
         known[stored.file] = _Row(stored.file, stored.size, stored.changed_ns, brief)
     rows = [known[stored.file] for stored in all_here]

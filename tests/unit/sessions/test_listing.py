@@ -56,7 +56,7 @@ def test_a_memory_that_is_damaged_is_read_anew(tmp_path: Path) -> None:
     assert [each.brief.title for each in list_sessions(where, tmp_path / "memory")] == ["one"]
 
 
-def test_a_long_list_counts_the_messages_of_small_files_only(
+def test_messages_are_counted_in_short_lists_and_in_files_that_are_not_too_large(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     guess: dict[str, object] = {"messages": 99, "messages_estimated": True}
@@ -64,9 +64,11 @@ def test_a_long_list_counts_the_messages_of_small_files_only(
     write(tmp_path, "small", entry, brief=guess)
     write(tmp_path, "large", *[entry] * 10, brief=guess)
     found = list_sessions([place(tmp_path, MadeReader())])
-    monkeypatch.setattr(listing, "EXACT_IN_LONG_LIST", 500)
     assert {each.id: each.brief.messages for each in count_exactly(found)} == {"small": 1, "large": 10}
     monkeypatch.setattr(listing, "LONG_LIST", 1)
+    assert count_exactly(found) == found
+    monkeypatch.setattr(listing, "LONG_LIST", 2)
+    monkeypatch.setattr(listing, "EXACT", 500)
     counted = {each.id: each.brief for each in count_exactly(found)}
     assert (counted["small"].messages, counted["small"].messages_estimated) == (1, False)
     assert (counted["large"].messages, counted["large"].messages_estimated) == (99, True)

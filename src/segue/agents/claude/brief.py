@@ -65,7 +65,7 @@ def brief(stored: StoredSession) -> Brief:
     title, title_by = _title(ends, notes, noted, opening, spaced)
     load, cost = _load(tail, spaced), _cost_state(notes.get(_COST))
     tag = last_value(notes.get(_TAG, b""), "tag")
-    messages, estimated = prompts.count_messages(ends, spaced), ends.size > prompts.EXACT
+    messages, estimated = prompts.count_messages(ends, spaced), not ends.whole
     if estimated:  # never less than what is known to exist
         messages = max(messages, bool(opening or closing) + bool(load.model))
     return Brief(

@@ -17,8 +17,8 @@ from segue.core.prompt_parts import user_words
 
 LONGEST = 200
 """The number of characters of a prompt that are shown."""
-EXACT, SAMPLE = 64 * 1024, 16 * 1024
-"""Up to which size all messages are counted, and how much of each end of a longer file is examined."""
+SAMPLE = 16 * 1024
+"""How much of each end is examined for an estimate, if a file is not read as a whole."""
 _USER = (b'"role":"user"', b'"role": "user"')
 _ROLE = (b'"role":"', b'"role": "')
 _FORMS = (b'"role":"user","content":[{"type":"text","text":"', b'"role":"user","content":"')
@@ -71,7 +71,7 @@ def last_prompt(tail: bytes, spaced: bool) -> str | None:
 
 def count_messages(ends: Ends, spaced: bool) -> int:
     """The number of messages: counted in a whole file, or estimated from its ends."""
-    if ends.size <= EXACT:
+    if ends.whole:
         return _count(ends.head, spaced)
     count = _count(ends.head[:SAMPLE], spaced) + _count(ends.last[-SAMPLE:], spaced)
     return round(count * ends.size / (2 * SAMPLE))

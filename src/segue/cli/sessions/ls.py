@@ -52,7 +52,7 @@ def command(
     """List the sessions that the agents themselves have stored, of all accounts, most recently used first.
 
     A ~ before the number of messages marks an estimate, for large files (4 MB or more; in a list of more than
-    500 sessions, 256 KB or more); segue sessions search counts them. The context column says how full the
+    500 sessions, 128 KB or more); segue sessions search counts them. The context column says how full the
     model's context window would be after a resume.
     """
     from segue.app import native
