@@ -97,14 +97,22 @@ class Budget(Amount):
         return value if value == "none" else super().convert(value, param, ctx)
 
 
-WHO = (
-    click.option(
+def agent_option(default: str) -> Callable[[F], F]:
+    return click.option(
         "--agent",
         metavar="A",
         shell_complete=_complete_agents,
-        help="The agent that answers. Default: the one used before, else the one in config.toml, else the "
-        "first one installed, in the order of `segue agents`.",
-    ),
+        help=f"The agent that answers. Default: {default}.",
+    )
+
+
+def cwd_option(default: str) -> Callable[[F], F]:
+    return click.option(
+        "--cwd", metavar="D", type=click.Path(), help=f"Work in this directory. Default: {default}."
+    )
+
+
+IDENTITY = (
     click.option(
         "--account",
         metavar="X",
@@ -119,12 +127,8 @@ WHO = (
     click.option(
         "--role", metavar="R", help="The role the agent plays in this conversation; 'none' for no role."
     ),
-    click.option(
-        "--cwd",
-        metavar="D",
-        type=click.Path(),
-        help="Work in this directory. Default: the conversation's own, if you are inside it.",
-    ),
+)
+TERMS = (
     click.option(
         "--fresh-session",
         is_flag=True,
@@ -177,6 +181,15 @@ WHO = (
         help="Read additional instructions for the agent from this file.",
     ),
     click.option("--no-save", is_flag=True, help="Do not keep the agent's session after the turn."),
+)
+WHO = (
+    agent_option(
+        "the one used before, else the one in config.toml, else the first one installed, in the order of "
+        "`segue agents`"
+    ),
+    *IDENTITY,
+    cwd_option("the conversation's own, if you are inside it"),
+    *TERMS,
 )
 RUNNING = (
     click.option(

@@ -18,7 +18,6 @@ import fcntl
 import shutil
 import signal
 import subprocess
-import threading
 from contextlib import ExitStack, asynccontextmanager, closing, suppress
 from functools import partial
 from pathlib import Path
@@ -29,7 +28,7 @@ import msgspec
 
 from segue.core.errors import Misuse, NotInstalled, SegueError
 from segue.core.stream import LineSplitter, Oversize, StreamLine
-from segue.runner.supervisor import Limits, Supervisor
+from segue.runner.supervisor import Child, Limits, Supervisor
 from segue.system.file_watch import FileWatch
 from segue.system.files import write_whole
 from segue.system.groups import ProcessGroup
@@ -202,29 +201,6 @@ async def _start(
         ProcessGroup(process.pid).signal(signal.SIGKILL)
         raise
     return process, unsent
-
-
-class Child:
-    """The process. Its exit is awaited in a separate thread: a grandchild that keeps a pipe open, or an event
-    loop that starts later than the process, makes no difference."""
-
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
-        self._process, self.pid = process, process.pid
-
-    async def wait(self) -> int:
-        """Its exit code; minus the signal that ended it."""
-        import asyncio
-
-        exited, loop = asyncio.Event(), asyncio.get_running_loop()
-
-        def watch() -> None:
-            self._process.wait()
-            with suppress(RuntimeError):  # the loop is closed
-                loop.call_soon_threadsafe(exited.set)
-
-        threading.Thread(target=watch, daemon=True, name=f"exit of {self.pid}").start()
-        await exited.wait()
-        return self._process.wait()
 
 
 def spawn(

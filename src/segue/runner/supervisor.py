@@ -7,6 +7,9 @@ cancel, time limit ─▶ TERM ─▶ grace ─▶ KILL ─▶ output complete �
 from __future__ import annotations
 
 import signal
+import subprocess
+import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import anyio
@@ -17,7 +20,6 @@ from segue.core.stream import LINE_CAP
 from segue.system.groups import KILL_WAIT_S, ProcessGroup, end_marked
 
 if TYPE_CHECKING:
-    from segue.runner.launch import Child
     from segue.system.pipes import Capture
 
 
@@ -39,6 +41,29 @@ class Limits(msgspec.Struct, frozen=True):
     """How much it may print before it is ended."""
     after_end_bytes: int = 8 * 1024**2
     """How much of its output is still read after we ended it."""
+
+
+class Child:
+    """The process. Its exit is awaited in a separate thread: a grandchild that keeps a pipe open, or an event
+    loop that starts later than the process, makes no difference."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self._process, self.pid = process, process.pid
+
+    async def wait(self) -> int:
+        """Its exit code; minus the signal that ended it."""
+        import asyncio
+
+        exited, loop = asyncio.Event(), asyncio.get_running_loop()
+
+        def watch() -> None:
+            self._process.wait()
+            with suppress(RuntimeError):  # the loop is closed
+                loop.call_soon_threadsafe(exited.set)
+
+        threading.Thread(target=watch, daemon=True, name=f"exit of {self.pid}").start()
+        await exited.wait()
+        return self._process.wait()
 
 
 class Supervisor:

@@ -119,6 +119,7 @@ class Stdin:
         os.set_blocking(self._fd, False)
         self._open = True
         self._held = True
+        self._waits = False
 
     @cached_property
     def _turn(self) -> anyio.Lock:
@@ -163,11 +164,13 @@ class Stdin:
         """End the input now. A writer that still waits gives up."""
         if self._open:
             self._open = False
-            if "_turn" in self.__dict__:  # otherwise nothing was written, and there may be no event loop
+            if self._waits:
                 anyio.notify_closing(self._fd)
             os.close(self._fd)
         self.handed_over()
 
     async def _writable(self) -> None:
+        self._waits = True
         with contextlib.suppress(anyio.ClosedResourceError):  # ``write`` checks for itself
             await anyio.wait_writable(self._fd)
+        self._waits = False

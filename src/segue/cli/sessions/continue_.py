@@ -8,14 +8,27 @@ from typing import Any
 import click
 
 from segue.cli import options as prompts
-from segue.cli.options import OUTPUT, RUNNING, WHO, TurnCommand, checked, open_here, take
+from segue.cli.options import (
+    IDENTITY,
+    OUTPUT,
+    RUNNING,
+    TERMS,
+    TurnCommand,
+    agent_option,
+    checked,
+    cwd_option,
+    open_here,
+    take,
+)
 from segue.cli.render.output import say
 
 _NOTHING = 'the prompt is empty;{} use segue sessions continue [ID] "TEXT", or pipe it in'
-_DEFAULTS = {
-    "agent": "The agent that answers. Default: the session's agent.",
-    "cwd": "Work in this directory. Default: the directory where the session was started.",
-}
+_WHO = (
+    agent_option("the session's agent"),
+    *IDENTITY,
+    cwd_option("the directory where the session was started"),
+    *TERMS,
+)
 _ID, _DIGIT = re.compile(r"(?:[a-z/]+:)?[0-9a-fA-F-]{4,36}"), re.compile(r"\d")
 
 
@@ -25,7 +38,7 @@ _ID, _DIGIT = re.compile(r"(?:[a-z/]+:)?[0-9a-fA-F-]{4,36}"), re.compile(r"\d")
 @click.option(
     "--key", metavar="KEY", help="The conversation's key. Default: the agent and the beginning of the id."
 )
-@take(*WHO, *RUNNING)
+@take(*_WHO, *RUNNING)
 @click.option("--no-stdin", is_flag=True, help="Do not read stdin, for example in a loop that reads from it.")
 @take(*OUTPUT)
 @click.pass_context
@@ -60,11 +73,6 @@ def command(
             err=True,
         )
     return run_live(found.key, prompt, found.options, **shown)
-
-
-for _option in command.params:
-    if isinstance(_option, click.Option) and _option.name in _DEFAULTS:
-        _option.help = _DEFAULTS[_option.name]
 
 
 def _may_be_id(word: str) -> bool:
