@@ -96,7 +96,7 @@ class TurnOnScreen:
         self._printer = Printer(self._cancel) if print_events else None
         self._answer = _question_form(screen) if ready.answers else None
         self._tasks: TaskGroup | None = None
-        self._noted = False
+        self._signalled = self._noted = False
 
     @property
     def cancelled(self) -> bool:
@@ -149,15 +149,16 @@ class TurnOnScreen:
 
     def _on_signal(self, *_: object) -> None:
         """Nothing is printed here: the signal may have interrupted something that prints."""
+        self._signalled = True
         self._cancel()
 
     async def _listen(self, signals: AsyncIterator[signal.Signals]) -> None:
         async for _ in signals:
-            self._cancel()
+            self._on_signal()
             self._note_cancelling()
 
     def _note_cancelling(self) -> None:
-        if self.cancelled and not self._noted:
+        if self._signalled and not self._noted:
             self._noted = True
             self._screen.note("Cancelling… (press Ctrl-C again to kill it)")
 

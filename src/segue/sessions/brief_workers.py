@@ -36,21 +36,20 @@ _briefs = msgspec.msgpack.Decoder(list[Brief])
 
 def briefs(agent: str, reader: SessionArchive, sessions: Sequence[StoredSession]) -> list[Brief]:
     """One brief per session, in the same order."""
-    look = reader.brief
     processes = min(_cores(), MOST, len(sessions) // WORTH)
     share = (len(sessions) - WORTH) // processes if processes > 1 else 0
     if share < 1 or agent not in registry.BUILT_IN or not sys.executable:
-        return [look(each) for each in sessions]
+        return [reader.brief(each) for each in sessions]
     own = len(sessions) - share * (processes - 1)
     mine, others = sessions[:own], [sessions[at : at + share] for at in range(own, len(sessions), share)]
     with ExitStack() as stack:
         try:
             helpers = [stack.enter_context(_helper(agent, theirs)) for theirs in others]
         except OSError:
-            return [look(each) for each in sessions]
-        found = [look(each) for each in mine]
+            return [reader.brief(each) for each in sessions]
+        found = [reader.brief(each) for each in mine]
         for helper, theirs in zip(helpers, others, strict=True):
-            found += _result(helper, len(theirs)) or [look(each) for each in theirs]
+            found += _result(helper, len(theirs)) or [reader.brief(each) for each in theirs]
     return found
 
 

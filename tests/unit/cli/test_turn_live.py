@@ -112,6 +112,22 @@ def test_a_signal_while_something_is_printed_cancels_the_turn_too() -> None:
     assert screen.lines == ["segue: a notice", "Cancelling… (press Ctrl-C again to kill it)"]
 
 
+class CancelledTurn(SignalledTurn):
+    """A turn that is cancelled by another process, not by a signal."""
+
+    async def run(self, *, cancel: Cancel, **more: Any) -> Turn:
+        await in_loop()
+        cancel()
+        return await super().run(cancel=cancel, **more)
+
+
+def test_only_who_pressed_ctrl_c_is_told_about_it() -> None:
+    live, screen = on_screen(CancelledTurn(signal.SIGINT, 0, 0))
+    live.run()
+    assert live.cancelled
+    assert screen.lines == []
+
+
 def test_a_signal_while_the_loop_is_loaded_is_answered_too(monkeypatch: pytest.MonkeyPatch) -> None:
     run = anyio.run
 
