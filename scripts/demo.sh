@@ -36,26 +36,26 @@ show() {
     segue "$@"
 }
 
-say 'A conversation is made by the first use of its key. What is piped in is added: here 11 KB, to have something to carry.'
+say 'A new key starts a conversation. Piped input is added to the message: here, 11 KB of text.'
 piped=' < LICENSE'
 show run hello "remember the number 456" <"$license"
 piped=
 exec </dev/null
 
-say 'The second turn needs only the key, and resumes the session of the agent: nothing is sent twice.'
+say 'The second turn needs only the key. It resumes the agent'\''s session, so nothing is sent twice.'
 show run hello "what number?"
 
-say 'What would the next turn do, why, and what would each way cost?'
+say 'What would the next turn do, why, and what would the alternatives cost?'
 show why hello "and what else?"
 
-say 'Change what was said. The session is valid up to there, so the agent continues from there, in a branch.'
+say 'Edit a message. The session is still valid up to there, so the agent continues from that point, in a branch.'
 show edit hello "#3" "remember the number 789"
 show run hello "what numbers?"
 
-say 'The conversation, with what became of each turn.'
+say 'The log shows each message, how its answer was made, and what it cost.'
 show log hello
 
-say 'The session is lost? It comes back from the copy that Segue kept, and the turn says so.'
+say 'If the session is lost, Segue restores it from its copy, and says so.'
 rm -f "$REHEARSAL_HOME"/sessions/*
 show run hello "what numbers were they?"
 
