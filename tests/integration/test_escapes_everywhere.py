@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from segue.cli.main import COMMANDS
+from segue.cli.commands import COMMANDS
 from segue.cli.sessions import TABLE
 from segue.core.model import Owner
 from tests.integration.conftest import Program

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -11,7 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory, TemporaryFile
 from threading import Lock
 from typing import IO
 
@@ -22,7 +20,7 @@ from segue.agents.base import Agent
 from segue.core.errors import Misuse, NotInstalled
 from segue.core.json_values import decode
 from segue.core.request import Runtime
-from segue.system.files import write_whole
+from segue.system.files import which, write_whole
 
 
 def keyring_is_reachable(env: Mapping[str, str]) -> bool:
@@ -76,6 +74,8 @@ def probe(
     entry = known.entries.get(key)
     if entry is not None and entry.stamp == stamp:
         return entry.runtime
+    from tempfile import TemporaryDirectory  # not needed if the answer is known
+
     with TemporaryDirectory(prefix="segue-probe-", ignore_cleanup_errors=True) as home:
         elsewhere = {**env, **home_elsewhere(agent, Path(home)), **agent.facts.every_start}
         ask = partial(_ask, command, env=elsewhere)
@@ -101,7 +101,7 @@ def find(agent: Agent, *, env: Mapping[str, str], configured: Sequence[str] | No
     """The command to start: the configured one, the built-in one, or the first known name on PATH."""
     facts, path = agent.facts, env.get("PATH", os.defpath)
     if configured:
-        program = shutil.which(os.path.expanduser(configured[0]), path=path)
+        program = which(os.path.expanduser(configured[0]), path)
         if program is None:
             raise NotInstalled(
                 f'the command configured for {facts.name}, "{configured[0]}", is not an executable program'
@@ -111,7 +111,7 @@ def find(agent: Agent, *, env: Mapping[str, str], configured: Sequence[str] | No
     if facts.builtin:
         return facts.builtin
     for name in facts.programs:
-        program = shutil.which(name, path=path)
+        program = which(name, path)
         if program is not None:
             return (os.path.abspath(program),)
     names = " or ".join(facts.programs)
@@ -138,6 +138,8 @@ def _ask(command: tuple[str, ...], probes: Sequence[Sequence[str]], env: Mapping
 @contextmanager
 def _started(argv: list[str], env: Mapping[str, str]) -> Iterator[tuple[subprocess.Popen[bytes], IO[bytes]]]:
     """A running probe. It writes to a file, so that no grandchild can delay it; its group is killed after."""
+    from tempfile import TemporaryFile
+
     with TemporaryFile() as out:
         process = subprocess.Popen(
             argv,

@@ -25,7 +25,7 @@ def command(shell: str) -> None:
     """
     from click.shell_completion import get_completion_class
 
-    from segue.cli.main import cli
+    from segue.cli.commands import cli
 
     complete = get_completion_class(shell)
     assert complete is not None

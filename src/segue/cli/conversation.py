@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from segue.cli import options as prompts
-from segue.cli.options import complete_keys, open_here
+from segue.cli.caller import gather_prompt, open_here
+from segue.cli.options import complete_keys
 from segue.cli.render.output import agreed, answer, say
 from segue.core.usage import count_in_words
 
@@ -53,7 +53,7 @@ def edit(key: str, message: str, text: str | None, cut: bool) -> None:
     The messages after it stay, unless --cut is given. The agent continues from the last point before the
     change.
     """
-    new = prompts.gather_prompt(text, use_stdin=text is None, nothing=NOTHING)
+    new = gather_prompt(text, use_stdin=text is None, nothing=NOTHING)
     count = change(lambda segue: segue.edit(key, message, new, cut=cut))
     which = f"#{message.removeprefix('#')}" if message.removeprefix("#").isdecimal() else message
     gone = f", {dropped(count)}" if count else ""

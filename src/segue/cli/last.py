@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from segue.cli.options import complete_keys, open_here
+from segue.cli.caller import open_here
+from segue.cli.options import complete_keys
 from segue.cli.render.output import answer, say, say_json
 
 

@@ -6,7 +6,8 @@ import sys
 
 import click
 
-from segue.cli.options import complete_keys, open_here
+from segue.cli.caller import open_here
+from segue.cli.options import complete_keys
 
 
 @click.command("log", short_help="Show a conversation.")

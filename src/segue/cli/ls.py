@@ -45,7 +45,7 @@ def command(as_json: bool) -> None:
     a turn; the next segue run recovers it.
     """
     from segue.app import conversations
-    from segue.cli.options import open_here
+    from segue.cli.caller import open_here
     from segue.cli.render.output import say, say_json, width_of
 
     with open_here() as workspace:

@@ -6,7 +6,8 @@ from typing import Any
 
 import click
 
-from segue.cli.options import OUTPUT, RUNNING, WHO, TurnCommand, checked, complete_keys, take
+from segue.cli.options import TurnCommand, complete_keys, native_args, take
+from segue.cli.turn_options import OUTPUT, RUNNING, WHO, turn_options
 
 
 @click.command("retry", cls=TurnCommand, short_help="Run a user message again.")
@@ -31,4 +32,6 @@ def command(ctx: click.Context, /, key: str, message: str | None, **options: Any
     from segue.core.ids import conversation_key
 
     shown = {name: options.pop(name) for name in ("as_json", "events", "quiet")}
-    return run_live(conversation_key(key), None, checked(ctx, options), message=message, **shown)
+    return run_live(
+        conversation_key(key), None, turn_options(options, native_args(ctx)), message=message, **shown
+    )

@@ -6,18 +6,14 @@ from typing import Any
 
 import click
 
-from segue.cli import options as prompts
-from segue.cli.options import OUTPUT, RUNNING, WHO, TurnCommand, checked, complete_keys, take
+from segue.cli.options import TurnCommand, complete_keys, native_args, take
+from segue.cli.turn_options import RUN
 
 
 @click.command("run", cls=TurnCommand, short_help="Run one turn of an agent.")
 @click.argument("key", shell_complete=complete_keys)
 @click.argument("text", required=False)
-@take(*WHO, *RUNNING)
-@click.option("--adopt", metavar="SESSION", help="Import one of the agent's own sessions, and continue it.")
-@click.option("--new", is_flag=True, help="Send a new message even if the same text has just failed.")
-@click.option("--no-stdin", is_flag=True, help="Do not read stdin, for example in a loop that reads from it.")
-@take(*OUTPUT)
+@take(*RUN)
 @click.pass_context
 def command(ctx: click.Context, /, key: str, text: str | None, **options: Any) -> int:
     """Run one turn of an agent in the conversation KEY.
@@ -48,12 +44,6 @@ def command(ctx: click.Context, /, key: str, text: str | None, **options: Any) -
       124  a limit was reached: time, turns or money
       130  cancelled
     """
-    from segue.cli.turn_live import run_live
-    from segue.core.ids import conversation_key
+    from segue.cli.turn_live import run_turn
 
-    key = conversation_key(key)
-    shown = {name: options.pop(name) for name in ("as_json", "events", "quiet")}
-    use_stdin = not options.pop("no_stdin")
-    wanted = checked(ctx, options)
-    prompt = prompts.gather_prompt(text, use_stdin=use_stdin)
-    return run_live(key, prompt, wanted, use_stdin=use_stdin, **shown)
+    return run_turn(key, text, options, native_args(ctx))

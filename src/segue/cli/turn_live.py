@@ -8,17 +8,19 @@ import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import closing
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import anyio
 
 from segue.app.ready_turn import Answerer, Cancel, Options, ReadyTurn, ready_retry, ready_turn
-from segue.cli.options import can_answer, open_here
+from segue.cli.caller import can_answer, gather_prompt, open_here
 from segue.cli.render import screen as screens
 from segue.cli.render import words
 from segue.cli.render.output import answer, say, say_json
 from segue.cli.render.screen import Screen
+from segue.cli.turn_options import turn_options
 from segue.core import events as ev
+from segue.core.ids import conversation_key
 from segue.core.turn import Turn, exit_code
 from segue.system.loop import Begun, begin, run_sync
 
@@ -28,6 +30,16 @@ if TYPE_CHECKING:
 TICK_S = 0.2
 CANCELLED = 130
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def run_turn(key: str, text: str | None, given: dict[str, Any], native: tuple[str, ...]) -> int:
+    """``segue run``: send a message, which is ``text`` and what was piped in. Returns the exit code."""
+    key = conversation_key(key)
+    shown = {name: given.pop(name) for name in ("as_json", "events", "quiet")}
+    use_stdin = not given.pop("no_stdin")
+    options = turn_options(given, native)
+    prompt = gather_prompt(text, use_stdin=use_stdin)
+    return run_live(key, prompt, options, use_stdin=use_stdin, **shown)
 
 
 def run_live(

@@ -8,16 +8,9 @@ from typing import Any
 
 import click
 
-from segue.cli.options import (
-    RUNNING,
-    WHO,
-    TurnCommand,
-    can_answer,
-    checked,
-    complete_keys,
-    open_here,
-    take,
-)
+from segue.cli.caller import can_answer, open_here
+from segue.cli.options import TurnCommand, complete_keys, native_args, take
+from segue.cli.turn_options import RUNNING, WHO, turn_options
 
 
 @click.command("why", cls=TurnCommand, short_help="Show what the next turn would do, and why.")
@@ -35,7 +28,7 @@ def command(ctx: click.Context, /, key: str, text: str | None, as_json: bool, **
     from segue.cli.render import why as reasons
     from segue.cli.render.output import coloured, say, say_json, width_of
 
-    wanted = checked(ctx, options)
+    wanted = turn_options(options, native_args(ctx))
     with open_here() as workspace:
         ready = ready_turn(workspace, key, text or " ", wanted, answers=can_answer(), may_be_empty=True)
         for mention in ready.mentions:

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import shutil
 import signal
 import subprocess
 from contextlib import ExitStack, asynccontextmanager, closing, suppress
@@ -30,7 +29,7 @@ from segue.core.errors import Misuse, NotInstalled, SegueError
 from segue.core.stream import LineSplitter, Oversize, StreamLine
 from segue.runner.supervisor import Child, Limits, Supervisor
 from segue.system.file_watch import FileWatch
-from segue.system.files import write_whole
+from segue.system.files import which, write_whole
 from segue.system.groups import ProcessGroup
 from segue.system.loop import in_loop
 from segue.system.pipes import Capture, Stdin
@@ -248,7 +247,7 @@ def _refusal(command: Command, env: Mapping[str, str], error: OSError | ValueErr
         return Misuse(f"the command line for {program} is too long for this system; shorten the prompt")
     if str(error.filename) == str(command.cwd):
         return Misuse(f"the directory {command.cwd} cannot be entered: {error.strerror}")
-    found = shutil.which(program, path=env.get("PATH"))
+    found = which(program, env.get("PATH"))
     if found is None and not Path(program).exists():
         return NotInstalled(f"{program} was not found; install it, or set the command in config.toml")
     if isinstance(error, FileNotFoundError):

@@ -18,7 +18,7 @@ import anyio
 
 FIRST_PAUSE_S = 0.005
 LONGER_BY = 1.3
-PAUSE_S = 0.02
+PAUSE_S = 0.008
 """The longest pause while the files are being written to."""
 IDLE_PAUSE_S = 0.05
 """The longest pause if nothing was written for ``IDLE_AFTER_S`` seconds."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -65,6 +64,8 @@ def write_new(path: Path, data: bytes) -> None:
 @contextmanager
 def whole_tree(path: Path, *, durable: bool = True) -> Iterator[Path]:
     """A directory to write into; it appears at ``path``, which must not exist, when the block succeeds."""
+    import shutil
+
     make_folder(path.parent)
     part = _beside(path)
     part.mkdir(mode=0o700)
@@ -127,3 +128,15 @@ def _sync(path: Path) -> None:
 def _sync_folder(folder: Path) -> None:
     with suppress(OSError):  # some file systems cannot sync a directory, and need not
         _sync(folder)
+
+
+def which(name: str, path: str | None) -> str | None:
+    """The program of that name on the search path, or at that place. (``shutil`` takes longer to load.)"""
+    if os.path.dirname(name):
+        return name if _is_program(name) else None
+    folders = (os.defpath if path is None else path).split(os.pathsep) if path != "" else []
+    return next(filter(_is_program, (os.path.join(folder, name) for folder in folders)), None)
+
+
+def _is_program(path: str) -> bool:
+    return os.access(path, os.X_OK) and not os.path.isdir(path)

@@ -7,9 +7,7 @@ as evidence: without secrets, compressed, and for a limited number of runs.
 
 from __future__ import annotations
 
-import gzip
 import os
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -151,6 +149,8 @@ def archive(run_dir: Path, redactor: Redactor) -> str | None:
 
 
 def _settle(path: Path, redactor: Redactor) -> None:
+    import shutil
+
     if path.name not in STREAMS or (path.name == "stdout" and redactor.found) or _too_large(path):
         shutil.rmtree(path) if path.is_dir() else path.unlink()
         return
@@ -177,6 +177,9 @@ def _clean(path: Path, redactor: Redactor) -> None:
 
 
 def _compress(path: Path) -> None:
+    import gzip
+    import shutil
+
     if path.stat().st_size < COMPRESS_BYTES:
         return
     with (
@@ -190,6 +193,8 @@ def _compress(path: Path) -> None:
 
 def _bound(runs: Path) -> None:
     """Delete the oldest runs; run ids sort by time. An unsettled one may still run, so it stays longer."""
+    import shutil
+
     names = sorted(entry.name for entry in os.scandir(runs) if entry.is_dir())
     for name in names[:-RUNS_KEPT]:
         if not (runs / name / PROCESS).exists() or _age_s(runs / name) > FORGOTTEN_S:

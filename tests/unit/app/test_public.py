@@ -13,7 +13,7 @@ import segue
 from segue.app.segue import Segue
 from segue.app.segue_sessions import NativeSessions
 from segue.app.sync import SyncNativeSessions, SyncSegue
-from segue.cli.main import COMMANDS
+from segue.cli.commands import COMMANDS
 from segue.cli.sessions import TABLE
 from segue.core import errors, events
 

@@ -7,7 +7,7 @@ import re
 import click
 import pytest
 
-from segue.cli.main import cli
+from segue.cli.commands import cli
 from segue.cli.run import command as run
 
 

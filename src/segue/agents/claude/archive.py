@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import stat
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -201,6 +200,8 @@ def _unlink(path: Path) -> None:
 
 
 def _clear(folder: Path) -> None:
+    import shutil
+
     if folder.is_symlink():
         _unlink(folder)
     elif folder.is_dir():

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -102,6 +101,8 @@ def coloured(out: TextIO) -> bool:
 
 
 def width_of(out: TextIO) -> int:
+    import shutil
+
     return max(MIN_WIDTH, shutil.get_terminal_size().columns) if out.isatty() else PIPE_WIDTH
 
 

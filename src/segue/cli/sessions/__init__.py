@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from segue.cli.main import Commands
+from segue.cli.commands import Commands
 
 TABLE = {
     "ls": "List the sessions of this directory, or of all directories.",

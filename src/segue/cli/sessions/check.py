@@ -27,7 +27,7 @@ def command(session: str, as_json: bool) -> int:
     fail or would send broken data to the model.
     """
     from segue.app import native, upkeep
-    from segue.cli.options import open_here
+    from segue.cli.caller import open_here
     from segue.cli.render.output import progress
 
     with open_here() as workspace:

@@ -7,20 +7,19 @@ from typing import Any
 
 import click
 
-from segue.cli import options as prompts
-from segue.cli.options import (
+from segue.cli.caller import gather_prompt, open_here
+from segue.cli.options import TurnCommand, native_args, take
+from segue.cli.render.output import say
+from segue.cli.turn_options import (
     IDENTITY,
+    NO_STDIN,
     OUTPUT,
     RUNNING,
     TERMS,
-    TurnCommand,
     agent_option,
-    checked,
     cwd_option,
-    open_here,
-    take,
+    turn_options,
 )
-from segue.cli.render.output import say
 
 _NOTHING = 'the prompt is empty;{} use segue sessions continue [ID] "TEXT", or pipe it in'
 _WHO = (
@@ -38,9 +37,7 @@ _ID, _DIGIT = re.compile(r"(?:[a-z/]+:)?[0-9a-fA-F-]{4,36}"), re.compile(r"\d")
 @click.option(
     "--key", metavar="KEY", help="The conversation's key. Default: the agent and the beginning of the id."
 )
-@take(*_WHO, *RUNNING)
-@click.option("--no-stdin", is_flag=True, help="Do not read stdin, for example in a loop that reads from it.")
-@take(*OUTPUT)
+@take(*_WHO, *RUNNING, NO_STDIN, *OUTPUT)
 @click.pass_context
 def command(
     ctx: click.Context, /, session: str | None, text: str | None, key: str | None, **options: Any
@@ -62,9 +59,9 @@ def command(
         session, text = None, session
     shown = {name: options.pop(name) for name in ("as_json", "events", "quiet")}
     use_stdin = not options.pop("no_stdin")
-    wanted = checked(ctx, options)
+    wanted = turn_options(options, native_args(ctx))
     taken = f' "{session}" was read as a session id;' if session else ""
-    prompt = prompts.gather_prompt(text, use_stdin, nothing=_NOTHING.format(taken))
+    prompt = gather_prompt(text, use_stdin, nothing=_NOTHING.format(taken))
     with open_here() as workspace:
         found = continuation(workspace, session, key, wanted)
     if found.new and not any(shown.values()):

@@ -56,7 +56,7 @@ def command(
     model's context window would be after a resume.
     """
     from segue.app import native
-    from segue.cli.options import open_here
+    from segue.cli.caller import open_here
     from segue.cli.render.output import say, say_json, width_of
 
     with open_here() as workspace:

@@ -84,7 +84,7 @@ def command(
     import anyio
 
     from segue.app import upkeep
-    from segue.cli.options import open_here
+    from segue.cli.caller import open_here
 
     with open_here() as workspace:
         plan = upkeep.plan_prune(

@@ -27,7 +27,7 @@ def command(session: str, trim: bool, since: str | None, as_json: bool) -> None:
     import anyio
 
     from segue.app import native, upkeep
-    from segue.cli.options import open_here
+    from segue.cli.caller import open_here
     from segue.cli.render.output import say, say_json
 
     with open_here() as workspace:

@@ -64,7 +64,7 @@ def command(
     segue sessions search 'refresh "expired token"' --since 7d
     """
     from segue.app import native
-    from segue.cli.options import open_here
+    from segue.cli.caller import open_here
 
     with open_here() as workspace, nullcontext() if no_index else _progress() as on_progress:
         result = native.search(

@@ -55,7 +55,7 @@ def command(
     that the page needs is read, however large the session is.
     """
     from segue.app import native
-    from segue.cli.options import open_here
+    from segue.cli.caller import open_here
 
     if sum((before is not None, at is not None, follow)) > 1:
         raise click.UsageError("--before, --at and --follow cannot be combined")

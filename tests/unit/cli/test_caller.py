@@ -13,11 +13,11 @@ from typing import IO
 import pytest
 
 GATHER = (
-    "import sys; from segue.cli import options; options.SILENCE_S = 0.7;"
-    "sys.stdout.write(options.gather_prompt(*sys.argv[1:] or [None]))"
+    "import sys; from segue.cli import caller; caller.SILENCE_S = 0.7;"
+    "sys.stdout.write(caller.gather_prompt(*sys.argv[1:] or [None]))"
 )
 SHOW = (
-    "import sys\nfrom segue.cli.options import gather_prompt\nfrom segue.core.errors import Misuse\n"
+    "import sys\nfrom segue.cli.caller import gather_prompt\nfrom segue.core.errors import Misuse\n"
     "try: gather_prompt('text')\nexcept Misuse as error: print(error)"
 )
 WAITING = "segue: waiting for piped input (add </dev/null if there is none)\n"

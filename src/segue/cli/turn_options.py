@@ -1,0 +1,252 @@
+"""The options of a turn, as data; and a parser for ``segue run`` that needs nothing else.
+
+``cli/options.py`` makes click's options from the same table. Click does the help, the completion and every
+message about a wrong command line. Loading it takes longer than a small turn's own work, so a command line
+that is right is parsed here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import isfinite
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, cast
+
+from segue.core.errors import Misuse
+
+if TYPE_CHECKING:
+    from segue.app.ready_turn import Options
+
+Number = TypeVar("Number", int, float)
+
+MOST = 1e12
+"""The largest number accepted as days, seconds, megabytes or money. Larger ones could overflow."""
+NONE = "none"
+POSTURES = ("default", "read", "edit", "full")
+QUESTIONS = ("auto", "on", "off")
+"""The values of ``core.request``, which takes longer to load."""
+
+
+class Option(NamedTuple):
+    """``least``: the smallest number allowed; ``above``: numbers must be larger than that."""
+
+    flag: str
+    help: str
+    kind: Literal["text", "path", "flag", "count", "amount", "budget", "choice"] = "text"
+    metavar: str | None = None
+    name: str = ""
+    choices: tuple[str, ...] = ()
+    multiple: bool = False
+    least: int = 0
+    above: bool = False
+    short: str = ""
+    complete: Literal["", "agents", "accounts"] = ""
+
+    @property
+    def key(self) -> str:
+        """The name of its value."""
+        return self.name or self.flag.removeprefix("--").replace("-", "_")
+
+
+def agent_option(default: str) -> Option:
+    return Option("--agent", f"The agent that answers. Default: {default}.", metavar="A", complete="agents")
+
+
+def cwd_option(default: str) -> Option:
+    return Option("--cwd", f"Work in this directory. Default: {default}.", "path", "D")
+
+
+IDENTITY = (
+    Option(
+        "--account",
+        "The account to use, by its name in config.toml; 'none' for the agent's own login.",
+        metavar="X",
+        complete="accounts",
+    ),
+    Option(
+        "--model", "The model, by the agent's own name for it; 'none' for the agent's default.", metavar="M"
+    ),
+    Option("--role", "The role the agent plays in this conversation; 'none' for no role.", metavar="R"),
+)
+TERMS = (
+    Option("--fresh-session", "Start a new session of the agent; earlier messages are sent as text.", "flag"),
+    Option("--blank", "Start without any history: send only the new message.", "flag"),
+    Option(
+        "--permission",
+        "What the agent is allowed to do without asking: read, also edit files in the working "
+        "directory, or anything (full); 'default' for what its own settings allow. Remembered for this agent "
+        "and role, like the tools and the budget.",
+        "choice",
+        choices=POSTURES,
+    ),
+    Option(
+        "--allow-tool",
+        "Allow the agent this tool. Repeatable; 'none' clears the list.",
+        metavar="T",
+        name="allow_tools",
+        multiple=True,
+    ),
+    Option(
+        "--deny-tool",
+        "Refuse the agent this tool. Repeatable; 'none' clears the list.",
+        metavar="T",
+        name="deny_tools",
+        multiple=True,
+    ),
+    Option("--max-turns", "Stop after N requests to the model.", "count", "N", least=1),
+    Option(
+        "--budget", "Spend at most this much in a turn; 'none' for no limit.", "budget", "USD", above=True
+    ),
+    Option(
+        "--questions",
+        "Whether the agent can ask you questions; 'auto': if you are at a terminal. A session keeps the "
+        "setting it started with.",
+        "choice",
+        choices=QUESTIONS,
+    ),
+    Option("--system-prompt-file", "Read additional instructions for the agent from this file.", "path", "F"),
+    Option("--no-save", "Do not keep the agent's session after the turn.", "flag"),
+)
+WHO = (
+    agent_option(
+        "the one used before, else the one in config.toml, else the first one installed, in the order of "
+        "`segue agents`"
+    ),
+    *IDENTITY,
+    cwd_option("the conversation's own, if you are inside it"),
+    *TERMS,
+)
+RUNNING = (
+    Option(
+        "--retries",
+        "After a temporary failure (a limit, the network), wait and retry, up to N times.",
+        "count",
+        "N",
+    ),
+    Option("--fail-on-denied", "Fail (exit 1) if the agent was refused a tool.", "flag"),
+    Option("--fork", "If another turn is running, continue in a fork (KEY~2).", "flag"),
+    Option(
+        "--wait",
+        "Wait at most S seconds for another turn of the conversation (default: 600).",
+        "amount",
+        "S",
+    ),
+    Option("--timeout", "Stop the turn after S seconds.", "amount", "S", above=True),
+)
+MESSAGE = (
+    Option("--adopt", "Import one of the agent's own sessions, and continue it.", metavar="SESSION"),
+    Option("--new", "Send a new message even if the same text has just failed.", "flag"),
+)
+NO_STDIN = Option("--no-stdin", "Do not read stdin, for example in a loop that reads from it.", "flag")
+OUTPUT = (
+    Option("--json", "Print one JSON object instead of the text.", "flag", name="as_json"),
+    Option("--events", "Print every event as a JSON line, then the object that --json prints.", "flag"),
+    Option("--quiet", "Print only errors on stderr.", "flag", short="-q"),
+)
+RUN = (*WHO, *RUNNING, *MESSAGE, NO_STDIN, *OUTPUT)
+
+
+class RunCall(NamedTuple):
+    """A command line of ``segue run``. ``native``: what follows ``--``, for the agent's CLI."""
+
+    key: str
+    text: str | None
+    options: dict[str, Any]
+    native: tuple[str, ...]
+
+
+def run_call(args: Sequence[str], env: Mapping[str, str]) -> RunCall | None:
+    """``args`` as a call of ``segue run``; None if they are another command, or click has to see them."""
+    if not args or args[0] != "run" or "_SEGUE_COMPLETE" in env:
+        return None
+    own, native = split_native(args[1:])
+    parsed = _parsed(own)
+    if parsed is None:
+        return None
+    words, options = parsed
+    if not 1 <= len(words) <= 2:
+        return None
+    return RunCall(words[0], words[1] if len(words) == 2 else None, options, native)
+
+
+def split_native(args: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
+    """What is ours, and what follows ``--``: that belongs to the agent's CLI."""
+    own = list(args)
+    if "--" not in own:
+        return own, ()
+    at = own.index("--")
+    return own[:at], tuple(own[at + 1 :])
+
+
+def _parsed(args: list[str]) -> tuple[list[str], dict[str, Any]] | None:
+    """The positional arguments and the options; None if anything is wrong."""
+    flags = {flag: each for each in RUN for flag in (each.flag, each.short) if flag}
+    options: dict[str, Any] = {each.key: _default(each) for each in RUN}
+    words: list[str] = []
+    rest = iter(args)
+    for word in rest:
+        if word == "-" or not word.startswith("-"):
+            words.append(word)
+            continue
+        flag, equals, value = word.partition("=")
+        option = flags.get(flag)
+        if option is None or (equals and (option.kind == "flag" or flag == option.short)):
+            return None
+        if option.kind != "flag" and not equals:
+            value = next(rest, "")
+        try:
+            given = converted(option, value)
+        except ValueError:
+            return None
+        options[option.key] = (*options[option.key], given) if option.multiple else given
+    return words, options
+
+
+def _default(option: Option) -> Any:
+    if option.multiple:
+        return ()
+    return False if option.kind == "flag" else None
+
+
+def converted(option: Option, value: str) -> Any:
+    """The value of the option. Raises ``ValueError`` if it is not a valid one."""
+    match option.kind:
+        case "flag":
+            return True
+        case "choice":
+            if value not in option.choices:
+                raise ValueError(value)
+            return value
+        case "count":
+            return _bounded(option, int(value))
+        case "amount":
+            return _amount(option, value)
+        case "budget":
+            return value if value == NONE else _amount(option, value)
+        case _:
+            if not value:
+                raise ValueError(value)
+            return value
+
+
+def _amount(option: Option, value: str) -> float:
+    number = float(value)
+    if not isfinite(number) or number > MOST:
+        raise ValueError(value)
+    return _bounded(option, number)
+
+
+def _bounded(option: Option, number: Number) -> Number:
+    if number < option.least or (option.above and number == option.least):
+        raise ValueError(number)
+    return number
+
+
+def turn_options(given: dict[str, Any], native: tuple[str, ...]) -> Options:
+    """The options of a turn, from those of the command line. An empty value is refused."""
+    for name, value in given.items():
+        if value == "" or (isinstance(value, tuple) and "" in value):
+            raise Misuse(f"--{name.replace('_', '-').removesuffix('s')} was given without a value")
+    options = dict(given)
+    options["save"] = not options.pop("no_save")
+    options["native_args"] = native
+    return cast("Options", options)
