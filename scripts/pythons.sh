@@ -6,7 +6,7 @@ set -eu
 cd "$(dirname "$0")/.."
 
 find_python() {
-  if command -v "python$1" >/dev/null 2>&1; then
+  if "python$1" -c '' >/dev/null 2>&1; then
     command -v "python$1"
     return
   fi

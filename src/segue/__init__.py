@@ -10,7 +10,27 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from segue.agents.base import Answer
+    from segue.app.conversation_shapes import (
+        ConversationHit,
+        MessagePage,
+        MessageVersion,
+        TurnLineage,
+        TurnParent,
+    )
+    from segue.app.run_shapes import (
+        Changed,
+        Delta,
+        FeedEvent,
+        Hello,
+        OpenQuestion,
+        RunOptions,
+        RunOrder,
+        RunShown,
+        ToolAnswer,
+    )
     from segue.app.segue import Segue
+    from segue.app.segue_conversations import Conversations
+    from segue.app.segue_runs import Runs
     from segue.app.segue_sessions import NativeSessions
     from segue.app.session_shapes import (
         CheckReport,
@@ -20,6 +40,7 @@ if TYPE_CHECKING:
         RestoredSession,
         RestoreReport,
     )
+    from segue.app.settings import AccountShown, AgentSetting, SettingsShown
     from segue.app.shapes import (
         AgentShown,
         ConversationShown,
@@ -28,12 +49,17 @@ if TYPE_CHECKING:
         SetupFinding,
         Undone,
     )
-    from segue.app.sync import SyncNativeSessions, SyncSegue
+    from segue.app.subscriptions import FeedItem
+    from segue.app.sync import SyncConversations, SyncNativeSessions, SyncRuns, SyncSegue
+    from segue.app.usage import UsageStatistics, UsageSum
     from segue.core.errors import (
         Broken,
         ConfigError,
+        Conflict,
+        Gone,
         InUse,
         Misuse,
+        NotFound,
         NotInstalled,
         SegueError,
         StoreAway,
@@ -75,7 +101,28 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "segue.agents.base": ("Answer",),
+    "segue.app.conversation_shapes": (
+        "ConversationHit",
+        "MessagePage",
+        "MessageVersion",
+        "TurnLineage",
+        "TurnParent",
+    ),
     "segue.app.segue": ("Segue",),
+    "segue.app.segue_conversations": ("Conversations",),
+    "segue.app.run_shapes": (
+        "Changed",
+        "Delta",
+        "FeedEvent",
+        "Hello",
+        "OpenQuestion",
+        "RunOptions",
+        "RunOrder",
+        "RunShown",
+        "ToolAnswer",
+    ),
+    "segue.app.segue_runs": ("Runs",),
+    "segue.app.subscriptions": ("FeedItem",),
     "segue.app.segue_sessions": ("NativeSessions",),
     "segue.app.session_shapes": (
         "CheckReport",
@@ -84,6 +131,11 @@ _HOMES = {
         "RepairReport",
         "RestoreReport",
         "RestoredSession",
+    ),
+    "segue.app.settings": (
+        "AccountShown",
+        "AgentSetting",
+        "SettingsShown",
     ),
     "segue.app.shapes": (
         "AgentShown",
@@ -94,14 +146,23 @@ _HOMES = {
         "Undone",
     ),
     "segue.app.sync": (
+        "SyncRuns",
+        "SyncConversations",
         "SyncNativeSessions",
         "SyncSegue",
+    ),
+    "segue.app.usage": (
+        "UsageStatistics",
+        "UsageSum",
     ),
     "segue.core.errors": (
         "Broken",
         "ConfigError",
+        "Conflict",
+        "Gone",
         "InUse",
         "Misuse",
+        "NotFound",
         "NotInstalled",
         "SegueError",
         "StoreAway",
@@ -162,35 +223,50 @@ _HOMES = {
 """The public names of each module."""
 
 __all__ = [
+    "AccountShown",
+    "AgentSetting",
     "AgentShown",
     "Answer",
     "AttemptShown",
     "Broken",
     "Cancel",
     "Capabilities",
+    "Changed",
     "Check",
     "CheckReport",
     "Compacted",
     "ConfigError",
+    "Conflict",
     "Context",
+    "ConversationHit",
     "ConversationShown",
+    "Conversations",
     "CopyShown",
     "Decision",
+    "Delta",
     "End",
     "Entry",
     "Event",
     "FailureShown",
+    "FeedEvent",
+    "FeedItem",
     "Finding",
+    "Gone",
     "Heard",
+    "Hello",
     "Hit",
     "InUse",
     "LastAnswer",
     "Load",
     "LogMessage",
+    "MessagePage",
+    "MessageVersion",
     "Misuse",
     "NativeSessions",
+    "NotFound",
     "NotInstalled",
     "Notice",
+    "OpenQuestion",
     "Options",
     "Page",
     "Permission",
@@ -201,7 +277,11 @@ __all__ = [
     "RestoreReport",
     "RestoredSession",
     "Retry",
+    "RunOptions",
+    "RunOrder",
+    "RunShown",
     "RungShown",
+    "Runs",
     "Saved",
     "Segue",
     "SegueError",
@@ -209,22 +289,30 @@ __all__ = [
     "Sent",
     "Session",
     "SessionShown",
+    "SettingsShown",
     "SetupFinding",
     "StoreAway",
+    "SyncConversations",
     "SyncNativeSessions",
+    "SyncRuns",
     "SyncSegue",
     "Tally",
     "Terms",
     "Text",
     "TextDelta",
     "Thinking",
+    "ToolAnswer",
     "ToolCall",
     "ToolResult",
     "Turn",
+    "TurnLineage",
+    "TurnParent",
     "Undone",
     "Unknown",
     "Usage",
     "UsageReport",
+    "UsageStatistics",
+    "UsageSum",
     "Why",
     "__version__",
 ]

@@ -39,7 +39,27 @@ def states(scene: Scene) -> set[tuple[str, str | None]]:
     logged = next(row for row in reversed(asked(scene, "log", KEY)) if row["run"] is not None)
     assert listed["state"] == (logged["state"] if logged["status"] is None else "idle")
     assert (listed["status"], listed["recovery"]) == (logged["status"], logged["recovery"])
+    assert lasting(paged(scene)) == lasting(asked(scene, "log", KEY))
     return {(logged["state"], logged["recovery"])}
+
+
+def paged(scene: Scene) -> list[Any]:
+    """The log, read message by message."""
+    found: list[Any] = []
+    with SyncSegue(env=scene.segue.env) as segue:
+        assert [segue.conversations.show(KEY)] == segue.ls()
+        page = segue.conversations.messages(KEY, limit=1)
+        found[:0] = page.messages
+        while page.has_more:
+            page = segue.conversations.messages(KEY, before=page.first_id, limit=1)
+            found[:0] = page.messages
+    shown: list[Any] = msgspec.json.decode(msgspec.json.encode(found))
+    return shown
+
+
+def lasting(rows: list[Any]) -> list[Any]:
+    """Without the time of an answer that is not recorded yet: it is always now."""
+    return [{**row, "created": row["created"] if row["id"] is not None else None} for row in rows]
 
 
 def working(scene: Scene, text: str = WORK) -> Started:

@@ -153,7 +153,7 @@ def test_three_hundred_conversations_are_a_list(segue: Program) -> None:
     assert set(rows[0]) == {
         *("key", "title", "agents", "agent", "account", "model", "role", "cwd", "messages", "status"),
         *("created", "last_used", "tokens", "cost_usd", "cost_estimated", "saved_usd", "forked_from"),
-        *("state", "recovery"),
+        *("state", "recovery", "starred", "unread"),
     }
     lines = segue("ls").stdout.splitlines()
     assert len(lines) == 301

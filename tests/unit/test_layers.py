@@ -26,7 +26,8 @@ BELOW: dict[str, set[str]] = {
     "sessions": {"runner", "rehearsal", "agents", "store", "config", "system", "core"},
     "turns": {"sessions", "runner", "agents", "store", "config", "system", "core"},
     "app": {"turns", "sessions", "runner", "rehearsal", "agents", "store", "config", "system", "core"},
-    "cli": {"app", "config", "system", "core"},
+    "server": {"app", "config", "system", "core"},
+    "cli": {"client", "app", "server", "config", "system", "core"},
 }
 STILL: dict[str, set[str]] = {}
 """What still points the wrong way. This list only gets shorter: an entry that is no longer true fails."""
@@ -159,7 +160,7 @@ def test_the_command_line_takes_only_public_names_from_the_root() -> None:
                 assert {alias.name for alias in node.names} <= set(segue.__all__), path
 
 
-LOADED = 113
+LOADED = 119
 """How many modules of ours a turn may load before its process is started."""
 AMBIENT = ("os.environ", "Path.cwd", "os.getcwd")
 OWN_PROGRAMS = ("cli/", "__main__.py", "rehearsal/agent/__main__.py", "testing/conformance.py")
@@ -216,8 +217,12 @@ main()
     assert not {"asyncio", "ssl", "logging"} & set(started.split()), "they are loaded while the agent starts"
 
 
-MOVES = {"sessions/copies/chunks.py": {"rename"}}
-"""It moves files aside that are complete, and back."""
+MOVES = {
+    "sessions/copies/chunks.py": {"rename"},  # it moves files aside that are complete, and back
+    "app/sync.py": {"rename"},  # of conversations
+    "server/routes_conversations.py": {"rename"},
+}
+"""Where the name of a function means something else, or is meant."""
 STILL_BY_HAND: dict[str, set[str]] = {
     "agents/codex/format.py": {"now"},
     "agents/codex/repair.py": {"now"},

@@ -105,6 +105,8 @@ def conversation_of(each: Summary) -> ConversationShown:
         cost_estimated=each.cost_estimated,
         saved_usd=each.saved_usd,
         forked_from=each.conversation.forked_from,
+        starred=each.starred,
+        unread=each.unread,
     )
 
 

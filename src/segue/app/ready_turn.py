@@ -39,8 +39,16 @@ NoticeListener = Callable[[str], None]
 class ReadyTurn:
     """A turn that can start: everything that can be checked before it starts has been checked."""
 
-    def __init__(self, workspace: Workspace, prepared: Prepared, retry_message: str | None = None) -> None:
+    def __init__(
+        self,
+        workspace: Workspace,
+        prepared: Prepared,
+        retry_message: str | None = None,
+        *,
+        may_be_begun: bool = False,
+    ) -> None:
         self.workspace, self.prepared, self.retry_message = workspace, prepared, retry_message
+        self._may_be_begun = may_be_begun
 
     @property
     def key(self) -> str:
@@ -75,6 +83,12 @@ class ReadyTurn:
         """Whether the agent's questions can be answered."""
         return self.prepared.ask.answers
 
+    def begun_elsewhere(self, run: str) -> ReadyTurn:
+        """The same turn under the id of a run that another process may have begun. If it did, ``run`` follows
+        that run, or settles it if the process is gone."""
+        prepared = msgspec.structs.replace(self.prepared, run=run)
+        return ReadyTurn(self.workspace, prepared, self.retry_message, may_be_begun=True)
+
     async def run(
         self,
         *,
@@ -91,6 +105,7 @@ class ReadyTurn:
             answer=answer,
             cancel=cancel,
             retry_message=self.retry_message,
+            may_be_begun=self._may_be_begun,
         )
 
     def why(self, new_bytes: int) -> Why:

@@ -48,7 +48,13 @@ from segue.turns import changes
 from segue.turns.request import utf8
 
 if TYPE_CHECKING:
+    from segue.app.run_service import RunService
+    from segue.app.segue_conversations import Conversations
+    from segue.app.segue_runs import Runs
     from segue.app.segue_sessions import NativeSessions
+    from segue.app.settings import AccountShown, SettingsShown
+    from segue.app.usage import UsageStatistics
+    from segue.core.usage import Grouping
     from segue.turns.why import Why
 
 CHANGE_WAIT_S = 2.0
@@ -77,6 +83,7 @@ class Segue:
         self._env = settled_environment(os.environ if env is None else env, self._cwd, home)
         self._workspace: Workspace | None = None
         self._running = RunningTurns()
+        self._service: RunService | None = None
 
     async def __aenter__(self) -> Segue:
         self._workspace = await run_sync(partial(open_workspace, self._env, self._cwd, lasting=True))
@@ -85,8 +92,10 @@ class Segue:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        workspace, self._workspace = self.workspace, None
+        workspace, service, self._workspace = self.workspace, self._service, None
         with anyio.CancelScope(shield=True):
+            if service is not None:
+                await service.close()
             await self._running.close()
             await run_sync(workspace.close)
 
@@ -103,6 +112,29 @@ class Segue:
         from segue.app.segue_sessions import NativeSessions
 
         return NativeSessions(self)
+
+    @property
+    def conversations(self) -> Conversations:
+        """Conversations page by page, their marks, and a search over all of them."""
+        from segue.app.segue_conversations import Conversations
+
+        return Conversations(self)
+
+    @property
+    def runs(self) -> Runs:
+        """Runs that are queued and followed instead of awaited."""
+        from segue.app.segue_runs import Runs
+
+        return Runs(self)
+
+    @property
+    def service(self) -> RunService:
+        """What runs queued turns: for the daemon."""
+        from segue.app.run_service import RunService
+
+        if self._service is None:
+            self._service = RunService(self.workspace)
+        return self._service
 
     async def run(
         self,
@@ -244,6 +276,24 @@ class Segue:
         from segue.app.doctor import examine
 
         return await run_sync(lambda: list(examine(self._env, self._cwd)))
+
+    async def usage(self, *, since: str | None = None, by: Grouping = "day") -> UsageStatistics:
+        """What all turns used, cost and saved. ``since``: ``7d``, ``12h``, or a date."""
+        from segue.app.usage import usage
+
+        return await run_sync(partial(usage, self.workspace, since=since, by=by))
+
+    async def settings(self) -> SettingsShown:
+        """The configuration as it is in effect, without anything secret."""
+        from segue.app.settings import settings
+
+        return await run_sync(settings, self.workspace)
+
+    async def accounts(self) -> list[AccountShown]:
+        """The configured accounts, with the names of their variables only."""
+        from segue.app.settings import accounts
+
+        return await run_sync(accounts, self.workspace)
 
     async def finish(
         self,

@@ -89,6 +89,9 @@ class ConversationShown(msgspec.Struct, frozen=True, kw_only=True):
     cost_estimated: bool
     saved_usd: float | None
     forked_from: str | None
+    starred: bool = False
+    unread: bool = False
+    """It has an answer that nobody has looked at."""
 
 
 class LastAnswer(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,7 +8,7 @@ Its methods are made from those of ``Segue``. They run in an event loop in a thr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping
 from concurrent.futures import Future, wait
 from contextlib import ExitStack
 from functools import partial, wraps
@@ -21,7 +21,10 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from segue.app.ready_turn import Answerer, Cancel, NoticeListener, Options
 from segue.app.segue import Segue
+from segue.app.segue_conversations import Conversations
+from segue.app.segue_runs import Runs
 from segue.app.segue_sessions import NativeSessions
+from segue.app.subscriptions import FeedItem
 from segue.core.errors import Misuse
 from segue.core.events import Event
 from segue.core.turn import Turn
@@ -87,6 +90,48 @@ class SyncNativeSessions(Blocking[NativeSessions]):
     continue_ = blocking_turn(NativeSessions.continue_)
 
 
+class SyncConversations(Blocking[Conversations]):
+    """See ``Conversations``; the methods are the same."""
+
+    create = blocking(Conversations.create)
+    show = blocking(Conversations.show)
+    rename = blocking(Conversations.rename)
+    star = blocking(Conversations.star)
+    mark_read = blocking(Conversations.mark_read)
+    messages = blocking(Conversations.messages)
+    search = blocking(Conversations.search)
+    siblings = blocking(Conversations.siblings)
+    lineage = blocking(Conversations.lineage)
+
+
+class SyncRuns(Blocking[Runs]):
+    """See ``Runs``; the methods are the same."""
+
+    submit = blocking(Runs.submit)
+    show = blocking(Runs.show)
+    queue = blocking(Runs.queue)
+    edit = blocking(Runs.edit)
+    move = blocking(Runs.move)
+    remove = blocking(Runs.remove)
+    cancel = blocking(Runs.cancel)
+    now = blocking(Runs.now)
+    answer = blocking(Runs.answer)
+
+    def watch(self, run: str | None = None, after: str | None = None) -> Iterator[FeedItem]:
+        """What changes from now on, or since the event with the id ``after``; of one run until it is settled,
+        or everything."""
+        items = self._behind.watch(run, after)
+        try:
+            while (item := self._portal().call(_next, items)) is not None:
+                yield item
+        finally:
+            self._portal().call(items.aclose)
+
+
+async def _next(items: AsyncGenerator[FeedItem]) -> FeedItem | None:
+    return await anext(items, None)
+
+
 class SyncSegue(Blocking[Segue]):
     """See ``Segue``; the methods are the same."""
 
@@ -123,6 +168,16 @@ class SyncSegue(Blocking[Segue]):
     def sessions(self) -> SyncNativeSessions:
         """The agents' own sessions."""
         return SyncNativeSessions(self._behind.sessions, self._portal)
+
+    @property
+    def conversations(self) -> SyncConversations:
+        """Conversations page by page, their marks, and a search over all of them."""
+        return SyncConversations(self._behind.conversations, self._portal)
+
+    @property
+    def runs(self) -> SyncRuns:
+        """Runs that are queued and followed instead of awaited."""
+        return SyncRuns(self._behind.runs, self._portal)
 
     def stream(
         self,
@@ -163,6 +218,9 @@ class SyncSegue(Blocking[Segue]):
     rm = blocking(Segue.rm)
     agents = blocking(Segue.agents)
     doctor = blocking(Segue.doctor)
+    usage = blocking(Segue.usage)
+    settings = blocking(Segue.settings)
+    accounts = blocking(Segue.accounts)
 
 
 def _cancel_and_wait(turn: Future[Turn], cancel: Cancel) -> None:

@@ -40,7 +40,7 @@ class Workspace:
         return this_host(self.config.store.host, self.home)
 
     def conversation(self, key: str) -> Conversation:
-        """The conversation with that key. Raises ``Misuse`` if there is none."""
+        """The conversation with that key. Raises ``NotFound`` if there is none."""
         from segue.turns.changes import known_conversation
 
         return known_conversation(self.store, conversation_key(key))

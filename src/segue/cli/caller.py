@@ -6,7 +6,6 @@ import os
 import select
 import stat
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from segue.cli.render.output import say
@@ -25,6 +24,8 @@ CHUNK = 1 << 20
 
 def open_here() -> Workspace:
     """Open the store for this process's environment and directory."""
+    from pathlib import Path
+
     from segue.app.workspace import open_workspace
 
     return open_workspace(os.environ, Path.cwd())

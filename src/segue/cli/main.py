@@ -38,7 +38,7 @@ def _call() -> int:
     """Call the command. A plain ``segue run`` does not need click, which takes long to load."""
     call = run_call(sys.argv[1:], os.environ)
     if call is not None:
-        from segue.cli.turn_live import run_turn
+        from segue.cli.turn import run_turn
 
         return run_turn(*call)
     from segue.cli.commands import invoke

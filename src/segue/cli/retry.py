@@ -28,7 +28,7 @@ def command(ctx: click.Context, /, key: str, message: str | None, **options: Any
       segue retry fix-auth
       segue retry fix-auth '#3' --agent codex
     """
-    from segue.cli.turn_live import run_live
+    from segue.cli.turn import run_live
     from segue.core.ids import conversation_key
 
     shown = {name: options.pop(name) for name in ("as_json", "events", "quiet")}

@@ -44,6 +44,6 @@ def command(ctx: click.Context, /, key: str, text: str | None, **options: Any) -
       124  a limit was reached: time, turns or money
       130  cancelled
     """
-    from segue.cli.turn_live import run_turn
+    from segue.cli.turn import run_turn
 
     return run_turn(key, text, options, native_args(ctx))

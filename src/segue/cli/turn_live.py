@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import closing
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import anyio
 
 from segue.app.ready_turn import Answerer, Cancel, Options, ReadyTurn, ready_retry, ready_turn
-from segue.cli.caller import can_answer, gather_prompt, open_here
+from segue.cli.caller import can_answer, open_here
 from segue.cli.render import screen as screens
-from segue.cli.render import words
-from segue.cli.render.output import answer, say, say_json
+from segue.cli.render.output import say_json
+from segue.cli.render.result import Facts, print_result
 from segue.cli.render.screen import Screen
-from segue.cli.turn_options import turn_options
 from segue.core import events as ev
-from segue.core.ids import conversation_key
 from segue.core.turn import Turn, exit_code
 from segue.system.loop import Begun, begin, run_sync
 
@@ -32,17 +27,7 @@ CANCELLED = 130
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-def run_turn(key: str, text: str | None, given: dict[str, Any], native: tuple[str, ...]) -> int:
-    """``segue run``: send a message, which is ``text`` and what was piped in. Returns the exit code."""
-    key = conversation_key(key)
-    shown = {name: given.pop(name) for name in ("as_json", "events", "quiet")}
-    use_stdin = not given.pop("no_stdin")
-    options = turn_options(given, native)
-    prompt = gather_prompt(text, use_stdin=use_stdin)
-    return run_live(key, prompt, options, use_stdin=use_stdin, **shown)
-
-
-def run_live(
+def run_here(
     key: str,
     text: str | None,
     options: Options,
@@ -52,10 +37,12 @@ def run_live(
     events: bool,
     quiet: bool,
     use_stdin: bool = True,
+    known: str | None = None,
 ) -> int:
-    """Run the turn and print it. Returns the exit code.
+    """Run the turn in this process and print it. Returns the exit code.
 
-    ``text`` None: retry the user message ``message`` (None: the last one).
+    ``text`` None: retry the user message ``message`` (None: the last one). ``known``: a run that a daemon may
+    have begun before it went away; if it did, that run is followed to its end.
     """
     workspace = open_here()
     try:
@@ -64,6 +51,8 @@ def run_live(
             ready = ready_retry(workspace, key, message, options, answers=answers)
         else:
             ready = ready_turn(workspace, key, text, options, answers=answers, repeatable=True)
+        if known is not None:
+            ready = ready.begun_elsewhere(known)
         return _run(ready, as_json=as_json or events, events=events, quiet=quiet)
     finally:
         workspace.leave()
@@ -76,21 +65,9 @@ def _run(ready: ReadyTurn, *, as_json: bool, events: bool, quiet: bool) -> int:
         screen.note(f"segue: {notice}")
     live = TurnOnScreen(ready, screen, events)
     turn = live.run()
-    trouble = None
-    if as_json:
-        trouble = _printed(partial(say_json, turn))
-    elif turn.text and not screen.shown:
-        trouble = _printed(partial(answer, turn.text + "\n"))
-    if turn.failure is not None:
-        say(f"segue: {words.one_line(words.failure(turn, ready.label))}", err=True)
-        say(f"       {words.next_step(turn, ready.number_of(turn), ready.directory)}", err=True)
-    screen.note(words.summary(turn, ready.model_from))
-    code = _code(turn, live.cancelled)
-    if trouble is None:
-        return code
-    what = f"the answer could not be written to stdout ({trouble}); print it with: segue last {ready.key}"
-    say(f"segue: {what}", err=True)
-    return code or 1
+    number = ready.number_of(turn) if turn.failure is not None else None
+    facts = Facts(ready.label, ready.model_from, ready.directory, number)
+    return print_result(turn, facts, screen, _code(turn, live.cancelled), as_json=as_json)
 
 
 def _code(turn: Turn, stopped: bool) -> int:
@@ -211,15 +188,3 @@ async def _tick(screen: Screen) -> None:
     while True:
         screen.tick()
         await anyio.sleep(TICK_S)
-
-
-def _printed(write: Callable[[], None]) -> str | None:
-    """None, or why stdout cannot be written. ``BrokenPipeError`` is raised: the reader has gone."""
-    try:
-        write()
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # flushing the rest would fail, too
-        return error.strerror or str(error)
-    return None

@@ -132,17 +132,22 @@ RUNNING = (
     ),
     Option("--timeout", "Stop the turn after S seconds.", "amount", "S", above=True),
 )
+QUEUEING = (
+    Option("--queue", "Add it to the conversation's queue and return; a daemon runs it.", "flag"),
+    Option("--at", "The same, but do not start it before this time: +30m, 18:30, or a date.", metavar="TIME"),
+)
 MESSAGE = (
     Option("--adopt", "Import one of the agent's own sessions, and continue it.", metavar="SESSION"),
     Option("--new", "Send a new message even if the same text has just failed.", "flag"),
 )
 NO_STDIN = Option("--no-stdin", "Do not read stdin, for example in a loop that reads from it.", "flag")
+NO_DAEMON = Option("--no-daemon", "Run it in this process, even if a daemon is running.", "flag")
 OUTPUT = (
     Option("--json", "Print one JSON object instead of the text.", "flag", name="as_json"),
     Option("--events", "Print every event as a JSON line, then the object that --json prints.", "flag"),
     Option("--quiet", "Print only errors on stderr.", "flag", short="-q"),
 )
-RUN = (*WHO, *RUNNING, *MESSAGE, NO_STDIN, *OUTPUT)
+RUN = (*WHO, *RUNNING, *MESSAGE, *QUEUEING, NO_STDIN, NO_DAEMON, *OUTPUT)
 
 
 class RunCall(NamedTuple):

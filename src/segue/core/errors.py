@@ -2,8 +2,11 @@
 
 SegueError
 ├── Misuse            the caller's input cannot be used (exit code 2)
+│   ├── NotFound      what the caller named does not exist
 │   ├── ConfigError   a configuration file or variable is wrong
 │   └── NotInstalled  the agent's program is not on this machine
+├── Conflict          something else was done before: a question has its answer (exit code 1)
+├── Gone              it is over, and cannot be changed any more (exit code 1)
 ├── InUse             a turn of the conversation is running; try again later (exit code 75)
 └── Broken            something of Segue's own is damaged or missing (exit code 1)
     └── StoreAway     the store cannot be reached or written just now; try again later (exit code 75)
@@ -30,6 +33,10 @@ class Misuse(SegueError):  # noqa: N818 - reads better than MisuseError at every
     exit_code = 2
 
 
+class NotFound(Misuse):
+    """A conversation, message, session or event that the caller named does not exist."""
+
+
 class ConfigError(Misuse):
     """A configuration file or variable is wrong."""
 
@@ -40,6 +47,18 @@ class NotInstalled(Misuse):
     """The agent's program is not on this machine."""
 
     code = "not_installed"
+
+
+class Conflict(SegueError):  # noqa: N818 - as above
+    """Something else was done before."""
+
+    code = "conflict"
+
+
+class Gone(SegueError):  # noqa: N818 - as above
+    """It is over, and cannot be changed any more."""
+
+    code = "gone"
 
 
 class InUse(SegueError):  # noqa: N818 - as above

@@ -8,7 +8,12 @@ Also how counts are written out, the same everywhere. Pure.
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
+
+Grouping = Literal["day", "agent", "mode", "conversation"]
+"""What usage is added up by."""
 
 
 def tokens_in_words(count: int | None) -> str:

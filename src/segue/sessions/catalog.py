@@ -13,7 +13,7 @@ from segue.agents.base import StoredSession
 from segue.config.home import Home, home_of, this_host
 from segue.config.load import load
 from segue.config.schema import Config
-from segue.core.errors import Misuse, SegueError
+from segue.core.errors import Misuse, NotFound, SegueError
 from segue.core.model import Host
 from segue.sessions.agent_homes import AgentHome, agent_homes
 from segue.sessions.listing import Listed, count_exactly, in_directory, list_sessions
@@ -111,7 +111,7 @@ def find_session(places: Sequence[AgentHome], name: str, account: str | None = N
     whole = [each for each in found if each[1].id.lower() == begin]
     found = whole or found
     if not found:
-        raise Misuse(f'there is no session "{name}"; segue sessions ls --all lists all sessions')
+        raise NotFound(f'there is no session "{name}"; segue sessions ls --all lists all sessions')
     names = {f"{place.agent}{_account(place)}:{stored.id}" for place, stored in found}
     if len(names) > 1:
         raise Misuse(f'several sessions match "{name}"; choose one: {", ".join(sorted(names)[:5])}')

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import msgspec
 
 from segue.agents.base import Record, SessionArchive, StoredSession, entry_id
-from segue.core.errors import Misuse
+from segue.core.errors import Misuse, NotFound
 from segue.core.prompt_parts import user_words
 from segue.core.transcript import Entry, is_message
 from segue.sessions.agent_homes import AgentHome
@@ -227,5 +227,5 @@ def _before(reader: SessionArchive, stored: StoredSession, event: str | None) ->
     raise _no_event(event)
 
 
-def _no_event(event: str) -> Misuse:
-    return Misuse(f"there is no event {event[:80]} in this session; the CLI may have rewritten it")
+def _no_event(event: str) -> NotFound:
+    return NotFound(f"there is no event {event[:80]} in this session; the CLI may have rewritten it")

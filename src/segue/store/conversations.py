@@ -29,6 +29,7 @@ _ROOM = 10
 _HISTORY = Queries("history")
 _MESSAGES = Queries("messages")
 _TURNS = Queries("turns")
+_READING = Queries("reading")
 
 
 class Conversations(Copies):
@@ -36,6 +37,10 @@ class Conversations(Copies):
 
     def conversation(self, key: str) -> Conversation | None:
         row = self._db.one(_SQL.by_key, key=key)
+        return None if row is None else conversation_of(row)
+
+    def conversation_by_id(self, conversation_id: str) -> Conversation | None:
+        row = self._db.one(_SQL.by_id, id=conversation_id)
         return None if row is None else conversation_of(row)
 
     def conversations(self) -> list[Summary]:
@@ -48,10 +53,12 @@ class Conversations(Copies):
             unfinished = {row[0] for row in self._db.all(_SQL.unfinished)}
             titles = self._beginnings()
             estimated = {row[0] for row in self._db.all(_SQL.estimated)}
+            marks = {row[0]: row[1:] for row in self._db.all(_READING.marks)}
         summaries = []
         for conversation in found.values():
             count, agents = counts.get(conversation.id, (0, ()))
-            *tokens, cost, saved, used_ms = spent.get(conversation.id, (None,) * 7)
+            *tokens, cost, saved, used_ms, answered_ms = spent.get(conversation.id, (None,) * 8)
+            starred, read_ms = marks[conversation.id]
             summaries.append(
                 Summary(
                     conversation=conversation,
@@ -65,6 +72,8 @@ class Conversations(Copies):
                     saved_usd=saved,
                     state=states.get(conversation.id),
                     unfinished=conversation.id in unfinished,
+                    starred=bool(starred),
+                    unread=answered_ms is not None and (read_ms is None or answered_ms > read_ms),
                 )
             )
         return sorted(summaries, key=lambda s: (s.last_used_ms, s.conversation.id), reverse=True)
@@ -130,6 +139,10 @@ class Conversations(Copies):
     def _rewrite(self, conversation_id: str) -> None:
         self._db.run(_SQL.rewrite, id=conversation_id)
 
+    def _cut(self, conversation_id: str) -> None:
+        """Record that pages of messages that were read before no longer fit together."""
+        self._db.run(_READING.cut, id=conversation_id)
+
     def _touch(self, conversation_id: str, now_ms: int = 0) -> bool:
         """Record that it was used, and block its other writers until the end of the transaction."""
         return self._db.run(_SQL.touch, id=conversation_id, now_ms=now_ms) == 1
@@ -178,6 +191,8 @@ class History(Conversations):
             fields = {"message": message_id, "revision": revision, "text": text, "created_ms": now_ms}
             self._db.run(_MESSAGES.revise, **fields)
             self._drop_messages(conversation_id, removed, now_ms, epochs)
+            if removed:
+                self._cut(conversation_id)
         return revision
 
     def truncate(
@@ -188,6 +203,7 @@ class History(Conversations):
             self._touch(conversation_id, now_ms)
             if removed:
                 self._note_change(conversation_id, "truncate", removed[0], removed, now_ms)
+                self._cut(conversation_id)
             self._drop_messages(conversation_id, removed, now_ms, epochs)
 
     def rerun(
@@ -205,6 +221,7 @@ class History(Conversations):
             self._note_change(conversation_id, "retry", message.id, removed, now_ms, run)
             self._readdress(message)
             self._drop_messages(conversation_id, removed, now_ms, epochs)
+            self._cut(conversation_id)
 
     def undo(
         self,
@@ -230,6 +247,7 @@ class History(Conversations):
             self._revert(conversation_id, change, answers, now_ms)
             after = self._standing(conversation_id)
             self._rewrite(conversation_id)
+            self._cut(conversation_id)
             self._raise_epochs(conversation_id, risen(before, after))
             self._db.run(_HISTORY.undone, id=change.id, now_ms=now_ms)
         return change

@@ -62,6 +62,7 @@ class Forks(Conversations):
         """In one transaction: the messages get their places after the current ones."""
         with self._db.writing():
             self._touch(conversation_id, now_ms)
+            self._cut(conversation_id)
             self._insert_messages(conversation_id, adoption.said, first_place=None)
             for message, _, _ in adoption.said:
                 self._place_message(message.id)

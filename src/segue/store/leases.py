@@ -23,7 +23,7 @@ from segue.core.errors import InUse, StoreAway
 from segue.core.model import Host, Owner
 from segue.store import lease_rows
 from segue.store.lease_rows import Verdict
-from segue.store.records import Claim, Conversation, LeaseRow
+from segue.store.records import BEGUN, Claim, Conversation, LeaseRow
 from segue.store.renewer import Renewal
 from segue.store.store import Store
 from segue.store.waiting_turn import WaitingTurn
@@ -299,7 +299,7 @@ def attempt_runs(store: Store, conversation: str, host: Host) -> bool:
     return any(
         processes.attempt_lives(Path(attempt.run_dir))
         for row in store.unsettled(conversation)
-        if row.state == "running" and processes.is_near(row.owner, host)
+        if row.state in BEGUN and processes.is_near(row.owner, host)
         for attempt in store.attempts(row.id)[-1:]
     )
 

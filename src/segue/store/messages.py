@@ -143,6 +143,12 @@ class Messages(Section):
         """Place it after all others, if it has no place yet."""
         self._db.run(_SQL.place, id=message_id)
 
+    def _rewrite_unplaced(self, message_id: str, given: str) -> None:
+        """Another text for a message that no agent has seen yet."""
+        text = storable(given)
+        self._db.run(_SQL.rewrite_unplaced, id=message_id, size=len(text.encode()))
+        self._db.run(_SQL.rewrite_text, message=message_id, text=text)
+
     def _remove_unplaced(self, message_id: str) -> None:
         """Remove a message that never had a place in the conversation."""
         self._db.run(_SQL.remove_unplaced, id=message_id)

@@ -63,6 +63,9 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """What the next turn does first; set by ``turns/projection.py`` only."""
     unfinished: bool = False
     """A turn of it waits or runs, or did when its process died."""
+    starred: bool = False
+    unread: bool = False
+    """Nobody has looked at it since its newest answer."""
 
     @property
     def tokens(self) -> int | None:
@@ -284,3 +287,41 @@ class LeaseRow(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def claim(self) -> Claim:
         return Claim(self.name, self.token, self.generation)
+
+
+class QueuedRow(msgspec.Struct, frozen=True):
+    """What the queue knows of a run. ``request``: what was asked for, as JSON; None once it is settled."""
+
+    id: str
+    conversation: str
+    message: str
+    state: State
+    request: str | None
+    place: int | None
+    not_before_ms: int | None
+    """It is parked until then."""
+    question: str | None
+    """What the agent asked, and nobody has answered yet, as JSON."""
+    claims: int
+    """How often it was begun without getting as far as an attempt."""
+    started_ms: int
+    cancel_asked_ms: int | None
+
+
+class FeedRow(msgspec.Struct, frozen=True):
+    """One change. ``item``: a message's id, an event's number, the key of a removed conversation."""
+
+    seq: int
+    kind: Literal["conversation", "removed", "message", "run", "event"]
+    conversation: str | None
+    run: str | None
+    item: str | None
+    ms: int
+    event: str | None
+    """Of an event: its JSON; None if it has been forgotten since."""
+
+
+BEGUN: tuple[State, ...] = ("running", "needs_you")
+"""The states of a run that has begun and is not settled."""
+QUEUED = "queue"
+"""``via`` of a run that is driven by a daemon: it outlives the process that accepted it."""

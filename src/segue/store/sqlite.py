@@ -54,6 +54,7 @@ class SQLite(Database):
 
     def _set_up(self) -> None:
         self._connection.create_function("now_ms", 0, _now_ms)
+        self._connection.create_function("folded", 1, str.lower, deterministic=True)
         self._to_wal()
         self._execute("PRAGMA synchronous = NORMAL", {})
         self._execute("PRAGMA foreign_keys = ON", {})

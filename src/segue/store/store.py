@@ -16,15 +16,17 @@ from typing import TYPE_CHECKING, Self
 
 from segue.core.model import Voice
 from segue.store.database import Database, Queries, Row, Section
+from segue.store.feed import Feed
 from segue.store.messages import read_facts
 from segue.store.migrate import migrate
+from segue.store.queue import Queue
 from segue.store.records import Conversation, LogRow, TurnRow
 from segue.store.renewer import Renewer
-from segue.store.turns import Settling
 
 if TYPE_CHECKING:
     from segue.core.model import Pin
     from segue.store.forks import Adoption, Successor
+    from segue.store.reading import Reading
 
 _EVENTS = Queries("events")
 FORGET_AT_ONCE = 2_000
@@ -66,7 +68,7 @@ class Events(Section):
         return dict(self._db.all(_EVENTS.switched_off, runtime=runtime))
 
 
-class Store(Settling, Events):
+class Store(Queue, Feed, Events):
     """Everything that is stored; each method is one transaction."""
 
     def __init__(self, source: Database | Store) -> None:
@@ -114,6 +116,13 @@ class Store(Settling, Events):
             placed = self._placed(conversation_id, turns)
             return by_time(placed, self._unplaced_rows(conversation_id, turns)) if withdrawn else placed
 
+    @property
+    def reading(self) -> Reading:
+        """Pages, search, versions and sums."""
+        from segue.store.reading import Reading
+
+        return Reading(self._db)
+
     def close(self) -> None:
         self._db.close()
 
@@ -141,13 +150,15 @@ class Store(Settling, Events):
             for row in rows
             if row[0] in by_answer
         }
-        return [_row(n, row, answers.get(row[0]) or unanswered.get(row[0])) for n, row in enumerate(rows, 1)]
+        return [
+            log_row(n, row, answers.get(row[0]) or unanswered.get(row[0])) for n, row in enumerate(rows, 1)
+        ]
 
     def _unplaced_rows(self, conversation_id: str, turns: list[TurnRow]) -> list[LogRow]:
         """The messages without a place: their turn waits, or never began."""
         newest = {turn.message: turn for turn in turns}
         rows = self._db.all(_SQL.withdrawn, conversation=conversation_id)
-        return [_row(NO_PLACE, row, newest.get(row[0])) for row in rows]
+        return [log_row(NO_PLACE, row, newest.get(row[0])) for row in rows]
 
 
 def by_time(placed: Sequence[LogRow], unplaced: Sequence[LogRow]) -> list[LogRow]:
@@ -160,7 +171,8 @@ def by_time(placed: Sequence[LogRow], unplaced: Sequence[LogRow]) -> list[LogRow
     return [*merged, *left]
 
 
-def _row(n: int, row: Row, turn: TurnRow | None) -> LogRow:
+def log_row(n: int, row: Row, turn: TurnRow | None) -> LogRow:
+    """A message in the log, from its row."""
     message_id, facts, revision, _, created_ms, text, revised_ms = row
     known = read_facts(facts)
     return LogRow(

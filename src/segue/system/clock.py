@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from uuid import uuid4
 
 from segue.core.ids import id_of
 
@@ -25,6 +24,8 @@ def new_id(at_ms: int | None = None) -> str:
 
 
 def new_uuid() -> str:
+    from uuid import uuid4  # takes long to load, and most runs need none
+
     return str(uuid4())
 
 

@@ -87,6 +87,14 @@ def pid_ns() -> str | None:
         return None
 
 
+def mnt_ns() -> str | None:
+    """The mount namespace of this process; None if the system has none."""
+    try:
+        return os.readlink("/proc/self/ns/mnt")
+    except OSError:
+        return None
+
+
 def up_ms() -> int:
     """The uptime of this machine."""
     clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)

@@ -7,7 +7,7 @@ from typing import cast
 
 import msgspec
 
-from segue.core.errors import InUse, Misuse
+from segue.core.errors import InUse, Misuse, NotFound
 from segue.core.model import Host, Message, Voice
 from segue.core.view import risen
 from segue.store.leases import attempt_runs, judge, lease_name
@@ -136,7 +136,7 @@ def undo(store: Store, conversation: Conversation) -> ChangeRow:
 
 
 def known_conversation(store: Store, key: str) -> Conversation:
-    """The conversation with that key, or ``Misuse`` with a hint."""
+    """The conversation with that key, or ``NotFound`` with a hint."""
     conversation = store.conversation(key)
     if conversation is not None:
         return conversation
@@ -144,7 +144,7 @@ def known_conversation(store: Store, key: str) -> Conversation:
 
     close = get_close_matches(key, [each.conversation.key for each in store.conversations()], 1)
     hint = f"did you mean {close[0]}?" if close else "segue ls lists all conversations"
-    raise Misuse(f"there is no conversation {key}; {hint}")
+    raise NotFound(f"there is no conversation {key}; {hint}")
 
 
 def as_said(store: Store, message: Message, options: Options) -> Options:
@@ -190,7 +190,7 @@ def find_message(
         matching = [message for message in candidates if message.id == wanted]
         if not matching:
             last = f"its messages are #1 to #{len(messages)}" if messages else "it has none"
-            raise Misuse(f'{conversation.key} has no message "{named}"; {last}')
+            raise NotFound(f'{conversation.key} has no message "{named}"; {last}')
         message = matching[0]
     if sender is not None and message.sender != sender:
         raise Misuse(f"{named} is a message of the {message.sender}; name a message of the {sender}")
@@ -221,8 +221,8 @@ def voices_of(messages: Sequence[Message]) -> list[Voice]:
 
 
 def message_index(messages: Sequence[Message], message: str) -> int:
-    """The index of a message; ``Misuse`` if it is not in the conversation any more."""
+    """The index of a message; ``NotFound`` if it is not in the conversation any more."""
     for at, each in enumerate(messages):
         if each.id == message:
             return at
-    raise Misuse("the message is no longer in the conversation")
+    raise NotFound("the message is no longer in the conversation")

@@ -7,7 +7,7 @@ from typing import Literal
 
 from segue.core.model import Host
 from segue.store.leases import judge, lease_name
-from segue.store.records import TurnRow
+from segue.store.records import QUEUED, TurnRow
 from segue.store.store import Store
 from segue.store.waiting_turn import is_waiting
 from segue.system import processes
@@ -21,6 +21,8 @@ def liveness_of(store: Store, run: TurnRow, host: Host) -> Liveness:
     one: if no live process holds the lease, the next run settles it, even if its agent still runs."""
     holder = store.lease(lease_name(run.conversation))
     held = holder is not None and judge(holder, host) == "alive"
+    if run.via == QUEUED and run.state in ("queued", "parked"):  # a daemon drives it, now or when it starts
+        return "alive"
     if run.state == "queued":  # or about to begin, by whoever has the lease
         begins = held and holder is not None and holder.owner == run.owner
         return "alive" if begins or is_waiting(store, run, host) else "dead"
@@ -31,8 +33,17 @@ def liveness_of(store: Store, run: TurnRow, host: Host) -> Liveness:
 
 
 def under_way(store: Store, conversation: str, host: Host) -> bool:
-    """Whether a run of the conversation is running, or waits."""
-    return any(liveness_of(store, run, host) != "dead" for run in store.unsettled(conversation))
+    """Whether a run of the conversation is running, or waits. A queued run that no process drives does not
+    count: nobody knows when a daemon will start."""
+    return any(
+        liveness_of(store, run, host) != "dead" and (run.via != QUEUED or _is_driven(store, run, host))
+        for run in store.unsettled(conversation)
+    )
+
+
+def _is_driven(store: Store, run: TurnRow, host: Host) -> bool:
+    silent_ms = max(0, store.clock_ms() - run.started_ms)
+    return processes.owner_lives(run.owner, host, silent_ms) is not False
 
 
 def _works(run_dir: Path) -> bool:

@@ -8,13 +8,13 @@ from segue.core.model import Message
 from segue.core.turn import Turn
 from segue.core.view import risen
 from segue.store.leases import OVERTAKEN, LeaseBusy
-from segue.store.records import Claim, Receipt, Settlement, TurnRow
+from segue.store.records import QUEUED, Claim, Conversation, Receipt, Settlement, TurnRow
 from segue.store.store import Store
 from segue.system import clock
 from segue.system.processes import this_process
 from segue.turns import retries
 from segue.turns.prepare import Prepared
-from segue.turns.request import TurnRequest, body_of
+from segue.turns.request import NONE, QueuedRequest, TurnRequest, body_of
 
 
 class Retry(msgspec.Struct, frozen=True):
@@ -42,19 +42,64 @@ def receive(prepared: Prepared, store: Store, retry: Retry) -> tuple[Prepared, T
         row = msgspec.structs.replace(row, retry_of=runs[-1].id if runs else None)
         store.add_retry(row, receipt)
         return prepared, row
-    # A new conversation is stored with its first options, in case this turn never ends.
-    conversation = msgspec.structs.replace(
+    conversation = _with_first_options(prepared, row)
+    stored = store.receive(conversation, message, prepared.ask.prompt, row, receipt)
+    return (
+        msgspec.structs.replace(prepared, conversation=stored),
+        msgspec.structs.replace(row, conversation=stored.id),
+    )
+
+
+def enqueue(
+    prepared: Prepared, store: Store, retry_message: str | None = None, not_before_ms: int | None = None
+) -> TurnRow:
+    """Store the message and its run at the end of the conversation's line, with everything it needs to start
+    later. Raises ``KnownRun`` if the caller's key already has a run."""
+    now_ms, retry = clock.now_ms(), Retry(retry_message)
+    message = _message(prepared, retry_message or clock.new_id(now_ms))
+    receipt = _receipt(prepared.ask, retry)
+    row = msgspec.structs.replace(_turn_row(prepared, message, now_ms, keyed=True), via=QUEUED)
+    request = msgspec.json.encode(QueuedRequest(ask=_fixed(prepared), retry=retry_message)).decode()
+    if retry_message is not None:
+        runs = store.runs_of([retry_message]).get(retry_message)
+        row = msgspec.structs.replace(row, retry_of=runs[-1].id if runs else None)
+        store.enqueue_retry(row, request, receipt=receipt, not_before_ms=not_before_ms)
+        return row
+    conversation = _with_first_options(prepared, row)
+    stored = store.enqueue(
+        conversation,
+        message,
+        prepared.ask.prompt,
+        row,
+        request,
+        receipt=receipt,
+        not_before_ms=not_before_ms,
+    )
+    return msgspec.structs.replace(row, conversation=stored.id)
+
+
+def _fixed(prepared: Prepared) -> TurnRequest:
+    """The request with all that the conversation remembers now: what others say later does not change it."""
+    return msgspec.structs.replace(
+        prepared.ask,
+        agent=prepared.agent.facts.name,
+        account=prepared.account or NONE,
+        model=prepared.model or NONE,
+        role=prepared.role or NONE,
+        cwd=str(prepared.request.cwd),
+        adopt=None,
+    )
+
+
+def _with_first_options(prepared: Prepared, row: TurnRow) -> Conversation:
+    """A new conversation is stored with its first options, in case this turn never ends."""
+    return msgspec.structs.replace(
         prepared.conversation,
         agent=row.voice.agent,
         account=row.account,
         model=row.model,
         role=row.voice.role,
         cwd=row.cwd,
-    )
-    stored = store.receive(conversation, message, prepared.ask.prompt, row, receipt)
-    return (
-        msgspec.structs.replace(prepared, conversation=stored),
-        msgspec.structs.replace(row, conversation=stored.id),
     )
 
 
@@ -90,7 +135,7 @@ def withdraw(store: Store, turn: Turn) -> None:
     A turn that had begun is left as it is: the next turn settles it.
     """
     row = store.turn(turn.run)
-    if row is not None and row.state == "queued":
+    if row is not None and row.state in ("queued", "parked"):
         ended_ms = row.started_ms + turn.duration_ms
         withdrawn = msgspec.structs.replace(row, state="withdrawn", told=turn, ended_ms=ended_ms)
         store.settle(Settlement(turn=withdrawn))

@@ -13,16 +13,16 @@ import msgspec
 
 from segue.config.load import load
 from segue.core.model import Held, Message, Pin, Voice
-from segue.core.turn import Recovery
+from segue.core.turn import Recovery, State
 from segue.core.usage import Usage
-from segue.store.records import Conversation, LogRow, Settlement, Summary, TurnRow
+from segue.store.records import BEGUN, Conversation, LogRow, Settlement, Summary, TurnRow
 from segue.store.store import Store
 from segue.turns.adopted_run import AdoptedRun
 from segue.turns.killed_turn import KilledTurn
 from segue.turns.liveness import liveness_of
 from segue.turns.observer import Observer
 
-URGENT = ("running", "queued")
+URGENT = ("needs_you", "running", "parked", "queued")
 """Of several turns that are not settled, the state of the first of these is the conversation's."""
 
 
@@ -85,9 +85,23 @@ class ProjectedStore(Store):
 
     def log(self, conversation_id: str, *, withdrawn: bool = False) -> list[LogRow]:
         """The log, with the answers that are not stored yet; they have no place."""
+        return self._with_answers(conversation_id, super().log(conversation_id, withdrawn=withdrawn))
+
+    def completed(self, conversation_id: str, rows: Sequence[LogRow]) -> list[LogRow]:
+        """Some messages as they were read from the store, with their turns as they will be, and the answers
+        that are not stored yet."""
+        now = [
+            row
+            if row.turn is None
+            else msgspec.structs.replace(row, turn=self.changed.get(row.turn.id, row.turn))
+            for row in rows
+        ]
+        return self._with_answers(conversation_id, now)
+
+    def _with_answers(self, conversation_id: str, read: Sequence[LogRow]) -> list[LogRow]:
         rows: list[LogRow] = []
         answers = {each.turn.message: each for each in self._of(conversation_id) if each.answer is not None}
-        for row in super().log(conversation_id, withdrawn=withdrawn):
+        for row in read:
             settlement = answers.get(row.id)
             rows += [row] if settlement is None else _answered(row, settlement)
         return rows
@@ -118,6 +132,14 @@ def list_projected(store: Store, env: Mapping[str, str], here: Path) -> list[Sum
     return [_true(store, each, around) if each.unfinished else each for each in summaries]
 
 
+def summary_projected(
+    store: Store, conversation: Conversation, env: Mapping[str, str], here: Path
+) -> Summary | None:
+    """One conversation of the list; None if it is gone."""
+    found = store.reading.summary(conversation)
+    return _true(store, found, _here("", env, here)) if found is not None and found.unfinished else found
+
+
 def project(
     store: Store, rows: Sequence[TurnRow], here: Observer, *, presume: bool = False
 ) -> ProjectedStore:
@@ -127,7 +149,7 @@ def project(
         life = liveness_of(store, row, here.host)
         if row.state == "queued" and life == "dead":
             seen.changed[row.id] = msgspec.structs.replace(row, state="withdrawn")
-        elif row.state == "running" and life != "alive":
+        elif row.state in BEGUN and life != "alive":
             if life == "dead" or presume:
                 _conclude(KilledTurn(row, seen, here), presume=life == "orphan")
             if life == "orphan":
@@ -156,10 +178,16 @@ def _true(store: Store, summary: Summary, here: Observer) -> Summary:
     seen = project(store, rows, msgspec.structs.replace(here, key=conversation.key))
     now = [seen.changed.get(row.id, row) for row in rows]
     states = {row.state for row in now}
-    urgent = next((state for state in URGENT if state in states), None)
-    begun = [row.state for row in seen.turns(conversation.id) if row.state != "withdrawn"]
-    last = begun[-1] if begun else None
-    return msgspec.structs.replace(summary, state=urgent or last, recovery=first_recovery(now))
+    state = next((state for state in URGENT if state in states), None)
+    if state is None:  # all of them are dead: what counts is the newest turn that had begun
+        state = _newest_begun(seen, conversation.id, len(rows) + 1) or _newest_begun(seen, conversation.id)
+    return msgspec.structs.replace(summary, state=state, recovery=first_recovery(now))
+
+
+def _newest_begun(store: Store, conversation_id: str, among: int | None = None) -> State | None:
+    """The state of the newest turn that was not withdrawn. ``among``: of that many turns at the end."""
+    begun = [row.state for row in store.turns(conversation_id, among) if row.state != "withdrawn"]
+    return begun[-1] if begun else None
 
 
 def first_recovery(rows: Sequence[TurnRow]) -> Recovery | None:

@@ -27,7 +27,7 @@ BATCH = 50
 """With this many events, write without waiting for more."""
 MOST = 1_000
 """The most events in one write."""
-PAUSE_S = 0.25
+PAUSE_S = 0.05
 RETRY_S = (0.1, 2.0)
 """The pause before a failed write is retried: at first, and at most."""
 ROOM_ROWS = 20_000

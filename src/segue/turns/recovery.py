@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from segue.agents.base import Agent
 from segue.core.outcome import Failure
 from segue.store.leases import OVERTAKEN, Lease, LeaseBusy, hold
+from segue.store.records import BEGUN
 from segue.store.store import Store
 from segue.system.loop import run_sync
 from segue.system.processes import this_process
@@ -23,6 +24,7 @@ from segue.turns.adopted_run import AdoptedRun, gone
 from segue.turns.killed_turn import Conclusion, KilledTurn
 from segue.turns.observer import Observer
 from segue.turns.prepare import Prepared
+from segue.turns.queued_run import back_in_line
 from segue.turns.recorder import Recorder
 from segue.turns.run_dir import Plan, session_lease_name
 
@@ -53,7 +55,9 @@ async def recover(
         return callbacks.cancel.asked > 0 or time.monotonic() >= until
 
     for row in await run_sync(store.unsettled, prepared.conversation.id):
-        if row.id != own and row.state == "running":
+        if row.id == own or row.state not in BEGUN:
+            continue
+        if not await run_sync(back_in_line, store, row):
             killed = KilledTurn(row, store, Observer.of(prepared), lease.claim, why)
             await _Recovery(killed, prepared, given_up, callbacks.notice).settle()
 

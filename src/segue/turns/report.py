@@ -188,10 +188,10 @@ def report_withdrawn(prepared: Prepared, failure: Failure, duration_ms: int, row
     return msgspec.structs.replace(turn, state="withdrawn", status="failed")
 
 
-def report_row(row: TurnRow, key: str) -> Turn:
-    """The report of a settled turn without one: its process died before it began."""
+def report_row(row: TurnRow, key: str, why: Failure | None = None) -> Turn:
+    """The report of a settled turn without one. ``why`` None: its process died before it began."""
     ended_ms = row.started_ms if row.ended_ms is None else row.ended_ms
-    failure = Failure("cancelled" if row.state == "cancelled" else "killed", NEVER)
+    failure = why or Failure("cancelled" if row.state == "cancelled" else "killed", NEVER)
     turn = build_turn(
         TurnFacts.of_row(row, key),
         Outcome(failure=failure),

@@ -85,6 +85,14 @@ class TurnRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     native_args: tuple[str, ...] = ()
 
 
+class QueuedRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What is stored with a run that waits: everything to start it, except the values of the environment."""
+
+    ask: TurnRequest
+    retry: str | None = None
+    """The message to retry, if it is not a new one."""
+
+
 class Options(TypedDict, total=False):
     """The options of a turn, with their names in the library and on the command line.
 

@@ -7,6 +7,7 @@ message ─▶ store ─▶ lease ─▶ decide ─▶ compose ─▶ launch ─
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, suppress
@@ -18,7 +19,7 @@ from segue.core.outcome import Failure
 from segue.core.turn import Turn
 from segue.runner.attempt import Answerer, Cancel, Guarded, Listener, Replies
 from segue.store.leases import Lease, LeaseBusy, hold, lease_name
-from segue.store.records import KnownRun, TurnRow
+from segue.store.records import BEGUN, QUEUED, KnownRun, TurnRow
 from segue.store.store import Store
 from segue.store.waiting_turn import WaitingTurn
 from segue.system.loop import failures, in_loop, run_sync, shield
@@ -45,29 +46,27 @@ async def run(
     cancel: Cancel | None = None,
     on_notice: Callable[[str], None] | None = None,
     retry_message: str | None = None,
+    accepted: TurnRow | None = None,
+    may_be_begun: bool = False,
 ) -> Turn:
     """Run the turn, and retry it as often as requested while its failure looks temporary.
 
-    ``retry_message``: the message to retry, instead of a new one.
-    """
+    ``retry_message``: the message to retry, instead of a new one. ``accepted``: the run, if it waited in the
+    queue. ``may_be_begun``: another process may have stored a run with this id, and died."""
     cancel, notice = cancel or Cancel(), Guarded("on_notice", on_notice)
 
     def callbacks() -> Callbacks:
         return Callbacks(on_event, Replies(answer), cancel, notice)
 
     async def retry(failed: Turn) -> Turn:
-        from segue.turns.changes import check_retry
-
-        next_run = await run_sync(prepare_retry, prepared, store, failed)
-        if failed.message is not None:  # checked before a run is stored: the failure stays the last result
-            cut = next_run.ask.cut
-            await run_sync(check_retry, store, next_run.conversation.id, failed.message, cut)
-        return await take(next_run, store, callbacks(), failed.message, failed_run=failed.run)
+        return await _retry(prepared, store, callbacks(), failed)
 
     wanted = prepared.ask.retries
     count = prepared.config.defaults.retries if wanted is None else wanted
     try:
-        first = await take(prepared, store, callbacks(), retry_message)
+        if may_be_begun:
+            await run_sync(_refuse_known, prepared, store)
+        first = await take(prepared, store, callbacks(), retry_message, accepted=accepted)
     except KnownRun as known:
         from segue.turns.known_run import known_run
 
@@ -78,6 +77,23 @@ async def run(
     )
 
 
+async def _retry(prepared: Prepared, store: Store, callbacks: Callbacks, failed: Turn) -> Turn:
+    """Another run of the message of a turn that failed."""
+    from segue.turns.changes import check_retry
+
+    next_run = await run_sync(prepare_retry, prepared, store, failed)
+    if failed.message is not None:  # checked before a run is stored: the failure stays the last result
+        cut = next_run.ask.cut
+        await run_sync(check_retry, store, next_run.conversation.id, failed.message, cut)
+    return await take(next_run, store, callbacks, failed.message, failed_run=failed.run)
+
+
+def _refuse_known(prepared: Prepared, store: Store) -> None:
+    """Raise ``KnownRun`` if the run is stored already."""
+    if store.turn(prepared.run) is not None:
+        raise KnownRun(prepared.run)
+
+
 async def take(
     prepared: Prepared,
     store: Store,
@@ -85,29 +101,33 @@ async def take(
     retry_message: str | None = None,
     *,
     failed_run: str | None = None,
+    accepted: TurnRow | None = None,
 ) -> Turn:
     """One run of the turn, to its end. ``retry_message``: the message to retry, if it is not a new one.
 
-    ``failed_run``: the run of the same call that just failed. Raises ``KnownRun`` if the caller's key already
-    has a run.
+    ``failed_run``: the run of the same call that just failed. ``accepted``: the run, if it is stored already.
+    Raises ``KnownRun`` if the caller's key already has a run.
     """
-    began_ns, row = time.monotonic_ns(), None
+    began_ns, row = time.monotonic_ns(), accepted
 
     def never_began(failure: Failure) -> Turn:
         return _never_began(prepared, failure, began_ns, row)
 
-    if prepared.ask.fork:
+    if prepared.ask.fork and row is None:
         from segue.turns.changes import forked_if_busy
 
         notice = callbacks.notice
         prepared, retry_message = await run_sync(forked_if_busy, prepared, store, notice, retry_message)
     try:
+        if accepted is not None:
+            return await _in_turn(prepared, store, accepted, callbacks, Retry(retry_message), began_ns)
         same_text = None
         if retry_message is None:
             same_text = await run_sync(retries.failed_with_same_text, prepared, store)
         retry = Retry(retry_message, same_text, failed_run)
-        prepared, row = await run_sync(receive, prepared, store, retry)
-        return await _in_turn(prepared, store, row, callbacks, retry, began_ns)
+        prepared, received = await run_sync(receive, prepared, store, retry)
+        row = received
+        return await _in_turn(prepared, store, received, callbacks, retry, began_ns)
     except LeaseBusy as busy:
         cancelled = Failure("cancelled", "the turn was cancelled before it began")
         turn = never_began(cancelled if callbacks.cancel.asked else Failure("session_busy", str(busy)))
@@ -129,7 +149,7 @@ async def _in_turn(
     prepared: Prepared, store: Store, row: TurnRow, callbacks: Callbacks, retry: Retry, began_ns: int
 ) -> Turn:
     """Wait for the conversation's lease, settle what killed processes left, then answer the message."""
-    until = time.monotonic() + _wait_s(prepared)
+    until = math.inf if row.via == QUEUED else time.monotonic() + _wait_s(prepared)
     async with _lease(prepared, store, row, callbacks, until) as lease:
         await _recover(prepared, store, lease, row.id, callbacks, until)
         try:
@@ -205,7 +225,7 @@ async def _recover(
 ) -> None:
     """Settle what a killed Segue left behind, if it left anything."""
     rows = await run_sync(store.unsettled, prepared.conversation.id)
-    if any(row.id != own and row.state == "running" for row in rows):
+    if any(row.id != own and row.state in BEGUN for row in rows):
         from segue.turns.recovery import recover
 
         await in_loop()

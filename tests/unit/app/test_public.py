@@ -11,38 +11,40 @@ import pytest
 
 import segue
 from segue.app.segue import Segue
+from segue.app.segue_conversations import Conversations
+from segue.app.segue_runs import Runs
 from segue.app.segue_sessions import NativeSessions
-from segue.app.sync import SyncNativeSessions, SyncSegue
+from segue.app.sync import SyncConversations, SyncNativeSessions, SyncRuns, SyncSegue
 from segue.cli.commands import COMMANDS
 from segue.cli.sessions import TABLE
 from segue.core import errors, events
 
-ONLY_COMMANDS = {"rehearse", "trust", "completion", "sessions"}
-"""Commands about the command line itself, and the group that is an attribute."""
-ONLY_METHODS = {"stream", "workspace", "finish"}
+ONLY_COMMANDS = {
+    *("rehearse", "trust", "completion", "sessions", "serve", "stop", "status"),
+    *("queue", "watch", "cancel", "answer"),
+}
+"""Commands about the command line itself, and those whose methods are in a section."""
+SECTIONS = {"sessions", "conversations", "runs"}
+ONLY_METHODS = {"stream", "workspace", "finish", "service", "usage", "settings", "accounts"}
+"""What the API and the page show."""
+
+
+NAMES = """
+AccountShown AgentSetting AgentShown Answer AttemptShown Broken Cancel Capabilities Changed Check
+CheckReport Compacted ConfigError Conflict Context ConversationHit ConversationShown Conversations
+CopyShown Decision Delta End Entry Event FailureShown FeedEvent FeedItem Finding Gone Heard Hello
+Hit InUse LastAnswer Load LogMessage MessagePage MessageVersion Misuse NativeSessions NotFound
+NotInstalled Notice OpenQuestion Options Page Permission PruneReport PrunedSession Question
+RepairReport RestoreReport RestoredSession Retry RunOptions RunOrder RunShown RungShown Runs Saved
+Segue SegueError Sends Sent Session SessionShown SettingsShown SetupFinding StoreAway
+SyncConversations SyncNativeSessions SyncRuns SyncSegue Tally Terms Text TextDelta Thinking
+ToolAnswer ToolCall ToolResult Turn TurnLineage TurnParent Undone Unknown Usage UsageReport
+UsageStatistics UsageSum Why __version__
+"""
 
 
 def test_the_public_names_are_these() -> None:
-    assert segue.__all__ == [
-        *("AgentShown", "Answer", "AttemptShown", "Broken", "Cancel", "Capabilities", "Check", "CheckReport"),
-        *(
-            "Compacted",
-            "ConfigError",
-            "Context",
-            "ConversationShown",
-            "CopyShown",
-            "Decision",
-            "End",
-            "Entry",
-        ),
-        *("Event", "FailureShown", "Finding", "Heard", "Hit", "InUse", "LastAnswer", "Load", "LogMessage"),
-        *("Misuse", "NativeSessions", "NotInstalled", "Notice", "Options", "Page", "Permission"),
-        *("PruneReport", "PrunedSession", "Question", "RepairReport", "RestoreReport", "RestoredSession"),
-        *("Retry", "RungShown", "Saved", "Segue", "SegueError", "Sends", "Sent", "Session", "SessionShown"),
-        *("SetupFinding", "StoreAway", "SyncNativeSessions", "SyncSegue", "Tally", "Terms", "Text"),
-        *("TextDelta", "Thinking", "ToolCall", "ToolResult", "Turn", "Undone", "Unknown", "Usage"),
-        *("UsageReport", "Why", "__version__"),
-    ]
+    assert segue.__all__ == NAMES.split()
     assert all(hasattr(segue, name) for name in segue.__all__)
 
 
@@ -79,11 +81,19 @@ def parameters(method: object) -> list[tuple[str, object, object]]:
     return [(each.name, each.kind, each.default) for each in others]
 
 
-@pytest.mark.parametrize(("waiting", "blocking"), [(Segue, SyncSegue), (NativeSessions, SyncNativeSessions)])
+@pytest.mark.parametrize(
+    ("waiting", "blocking"),
+    [
+        (Segue, SyncSegue),
+        (NativeSessions, SyncNativeSessions),
+        (Conversations, SyncConversations),
+        (Runs, SyncRuns),
+    ],
+)
 def test_the_two_apis_have_the_same_methods(waiting: type, blocking: type) -> None:
-    methods = {name for name in public(waiting) if name not in ("workspace", "finish")}
+    methods = {name for name in public(waiting) if name not in ("workspace", "finish", "service")}
     assert methods == set(public(blocking))
-    for name in methods - {"sessions"}:
+    for name in methods - SECTIONS:
         ours, theirs = public(waiting)[name], public(blocking)[name]
         assert parameters(ours) == parameters(theirs), name
         assert returned(ours).replace("AsyncGenerator", "Iterator") == returned(theirs), name
@@ -104,7 +114,7 @@ def named(commands: dict[str, str]) -> set[str]:
 
 
 def test_each_command_is_a_method() -> None:
-    assert named(COMMANDS) - ONLY_COMMANDS == set(public(Segue)) - ONLY_METHODS - {"sessions"}
+    assert named(COMMANDS) - ONLY_COMMANDS == set(public(Segue)) - ONLY_METHODS - SECTIONS
     assert named(TABLE) == set(public(NativeSessions)) - {"copies"}
 
 

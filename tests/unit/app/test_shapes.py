@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from segue.app import session_shapes, shapes
+from segue.app import conversation_shapes, session_shapes, settings, shapes, usage
 from segue.core import errors
 from segue.core.turn import Turn
 from segue.turns.why import Why
@@ -17,11 +17,22 @@ KEYS = {
     shapes.LogMessage: "id n from agent role account text revision edited created blank run mode state status"
     " recovery model usage cost_usd cost_estimated saved_usd sent failure",
     shapes.ConversationShown: "key title agents agent account model role cwd messages state status recovery"
-    " created last_used tokens cost_usd cost_estimated saved_usd forked_from",
+    " created last_used tokens cost_usd cost_estimated saved_usd forked_from starred unread",
     shapes.AgentShown: "agent label path version distribution capabilities accounts problem",
     shapes.SetupFinding: "check level what fix",
     shapes.ErrorShown: "schema error",
     shapes.ErrorDetail: "code message",
+    conversation_shapes.MessagePage: "messages first_id has_more rewrites size",
+    conversation_shapes.ConversationHit: "key title where message from agent snippet created",
+    conversation_shapes.MessageVersion: "message revision text run created current",
+    conversation_shapes.TurnParent: "kind run conversation session",
+    conversation_shapes.TurnLineage: "run message agent role mode state created session parents",
+    usage.UsageSum: "name turns usage cost_usd cost_estimated saved_usd",
+    usage.UsageStatistics: "schema by since sums total",
+    settings.AccountShown: "name agent home env pass_env",
+    settings.AgentSetting: "agent program declared",
+    settings.SettingsShown: "schema home config_file project store host continuity recap retention keep"
+    " defaults accounts agents prices notices",
     session_shapes.CheckReport: "schema session agent sound load findings",
     session_shapes.RepairReport: "schema agent session path done size size_before rehearsed why_not findings"
     " conversation stays",
@@ -44,7 +55,7 @@ def test_every_shape_is_listed() -> None:
     inner = {shapes.Dialogue, shapes.LastAnswer, shapes.Undone}
     structs = {
         value
-        for module in (shapes, session_shapes)
+        for module in (shapes, session_shapes, conversation_shapes, usage, settings)
         for value in vars(module).values()
         if isinstance(value, type)
         and issubclass(value, msgspec.Struct)

@@ -71,7 +71,12 @@ def answer(text: str) -> None:
 def say_json(value: Any) -> None:
     """Print one line of JSON on stdout, in UTF-8 whatever the locale."""
     sys.stdout.flush()
-    sys.stdout.buffer.write(json_line(value).encode() + b"\n")
+    print_line(json_line(value))
+
+
+def print_line(line: str) -> None:
+    """One line on stdout, as UTF-8 in every locale."""
+    sys.stdout.buffer.write(line.encode() + b"\n")
     sys.stdout.buffer.flush()
 
 
@@ -83,6 +88,11 @@ def json_line(value: Any) -> str:
         line = msgspec.json.encode(value)
     except UnicodeEncodeError:
         line = msgspec.json.encode(_encodable(msgspec.to_builtins(value)))
+    return escaped_json(line)
+
+
+def escaped_json(line: bytes) -> str:
+    """A line of JSON with its invisible characters escaped."""
     unusual = line.translate(None, _USUAL).decode()  # usually short, even if the line is long
     if re.search(_IN_JSON, unusual) is None:
         return line.decode()

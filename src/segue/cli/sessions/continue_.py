@@ -53,7 +53,7 @@ def command(
       segue sessions continue "now cover refresh"
     """
     from segue.app.native import continuation
-    from segue.cli.turn_live import run_live
+    from segue.cli.turn import run_live
 
     if session is not None and text is None and not _may_be_id(session):
         session, text = None, session

@@ -17,7 +17,7 @@ import msgspec
 
 from segue.agents import registry
 from segue.config.schema import Config
-from segue.core.errors import Broken, Misuse
+from segue.core.errors import Broken, Misuse, NotFound
 from segue.core.model import Host
 from segue.sessions.copies.chunks import Chunks, KeptFile, Manifest, is_below, read_manifest, unpack
 from segue.sessions.copies.pieces import open_regular
@@ -84,7 +84,8 @@ def choose_copy(store: Store, name: str) -> list[KeptRow]:
         pinned = {(pin.voice.agent, pin.account, pin.native_id) for pin in store.pins(conversation.id)}
         found = [row for row in copies if (row.agent, row.account, row.native_id) in pinned]
         if not found:
-            raise Misuse(f"there is no copy of a session of {name}; segue sessions restore lists all copies")
+            none = f"there is no copy of a session of {name}"
+            raise NotFound(f"{none}; segue sessions restore lists all copies")
         return found
     who, colon, rest = name.rpartition(":")
     if len(rest) < LEAST:
@@ -120,7 +121,7 @@ def home_on(row: KeptRow, host: Host, config: Config, env: Mapping[str, str]) ->
 
 def _one(found: Sequence[KeptRow], name: str) -> list[KeptRow]:
     if not found:
-        raise Misuse(f'there is no copy of a session "{name}"; segue sessions restore lists all copies')
+        raise NotFound(f'there is no copy of a session "{name}"; segue sessions restore lists all copies')
     if len(found) > 1:
         several = len({(row.agent, row.native_id) for row in found}) < len(found)
         names = sorted(f"{_who(row)[several]}{row.native_id}" for row in found)

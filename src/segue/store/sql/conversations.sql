@@ -65,7 +65,8 @@ SELECT
     conversation,
     CAST(SUM(input) AS BIGINT), CAST(SUM(cache_read) AS BIGINT),
     CAST(SUM(cache_write) AS BIGINT), CAST(SUM(output) AS BIGINT),
-    SUM(cost_usd), SUM(saved_usd), MAX(COALESCE(ended_ms, started_ms))
+    SUM(cost_usd), SUM(saved_usd), MAX(COALESCE(ended_ms, started_ms)),
+    MAX(CASE WHEN state = 'done' THEN ended_ms END)
 FROM turns WHERE via <> 'fork' GROUP BY conversation;
 
 -- name: estimated()
@@ -89,7 +90,7 @@ FROM (
 WHERE back = 1;
 
 -- name: unfinished()
-SELECT DISTINCT conversation FROM turns WHERE state IN ('queued', 'running');
+SELECT DISTINCT conversation FROM turns WHERE state IN ('queued', 'running', 'needs_you', 'parked');
 
 -- name: grant(conversation, agent, role, granted)!
 INSERT INTO postures (conversation, agent, role, granted) VALUES (:conversation, :agent, :role, :granted)

@@ -17,7 +17,7 @@ ORDER BY t.answer, e.seq;
 -- Of turns that are over: what their tools did stays, for it is shown to other voices.
 DELETE FROM events WHERE (turn, seq) IN (
     SELECT e.turn, e.seq FROM events AS e JOIN turns AS t ON t.id = e.turn
-    WHERE e.ms < :before_ms AND substr(e.event, 1, 14) <> '{"type":"tool-' AND t.state NOT IN ('queued', 'running')
+    WHERE e.ms < :before_ms AND substr(e.event, 1, 14) <> '{"type":"tool-' AND t.state NOT IN ('queued', 'running', 'needs_you', 'parked')
     LIMIT :count
 );
 

@@ -34,7 +34,7 @@ ORDER BY l.ms, l.child, l.kind;
 -- The turn that a session holds a message of: its answer, or what was asked in one that was interrupted.
 SELECT t.id
 FROM held AS h JOIN turns AS t ON t.answer = h.message OR t.message = h.message
-WHERE h.session = :session AND h.seq = :seq AND t.id <> :run AND t.state NOT IN ('queued', 'running', 'withdrawn')
+WHERE h.session = :session AND h.seq = :seq AND t.id <> :run AND t.state NOT IN ('queued', 'running', 'needs_you', 'parked', 'withdrawn')
 ORDER BY t.started_ms DESC, t.id DESC LIMIT 1;
 
 -- name: changed(id, conversation, kind, message, revision, facts, removed, last_place, run, ms)!

@@ -79,3 +79,10 @@ SELECT conversation FROM messages WHERE id = :id;
 
 -- name: revisions(message)
 SELECT revision, text, created_ms FROM revisions WHERE message = :message ORDER BY revision;
+
+-- name: rewrite_unplaced(id, size)!
+UPDATE messages SET size = :size WHERE id = :id AND place IS NULL;
+
+-- name: rewrite_text(message, text)!
+UPDATE revisions SET text = :text
+WHERE message = :message AND EXISTS (SELECT 1 FROM messages AS m WHERE m.id = :message AND m.place IS NULL);

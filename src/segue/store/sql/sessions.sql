@@ -94,4 +94,4 @@ SELECT DISTINCT s.home FROM pins AS p JOIN sessions AS s ON s.id = p.session;
 -- The native sessions of attempts that have not ended, as far as their ids are known or chosen.
 SELECT t.agent, a.native_id, a.new_id
 FROM attempts AS a JOIN turns AS t ON t.id = a.turn
-WHERE t.state IN ('queued', 'running') OR a.ended_ms IS NULL;
+WHERE t.state IN ('queued', 'running', 'needs_you', 'parked') OR a.ended_ms IS NULL;

@@ -20,12 +20,13 @@ UPDATE turns
 SET answer = :answer, account = :account, model = :model, mode = :mode, state = :state, told = :told,
     ended_ms = :ended_ms, predicted_usd = :predicted_usd, input = :input, cache_read = :cache_read,
     cache_write = :cache_write, output = :output, cost_usd = :cost_usd,
-    cost_estimated = :cost_estimated, saved_usd = :saved_usd
-WHERE id = :id AND state IN ('queued', 'running');
+    cost_estimated = :cost_estimated, saved_usd = :saved_usd, request = NULL, question = NULL
+WHERE id = :id AND state IN ('queued', 'running', 'needs_you', 'parked');
 
 -- name: withdraw(id, conversation)!
 -- Its process died while it waited.
-UPDATE turns SET state = 'withdrawn' WHERE id = :id AND conversation = :conversation AND state = 'queued';
+UPDATE turns SET state = 'withdrawn', request = NULL
+WHERE id = :id AND conversation = :conversation AND state IN ('queued', 'parked');
 
 -- name: merge(id, message, retry_of)!
 -- What it says was said before: it is another run of that message.
@@ -88,7 +89,7 @@ ORDER BY started_ms DESC, id DESC LIMIT :count;
 -- name: unsettled(conversation)
 SELECT id, conversation, message, answer, agent, role, account, model, cwd, host, mode, state, told, owner,
     started_ms, ended_ms, predicted_usd, retry_of, via
-FROM turns WHERE conversation = :conversation AND state IN ('queued', 'running')
+FROM turns WHERE conversation = :conversation AND state IN ('queued', 'running', 'needs_you', 'parked')
 ORDER BY started_ms, id;
 
 -- name: unplaced(conversation)
@@ -122,7 +123,7 @@ FROM attempts WHERE turn = :turn ORDER BY seq;
 
 -- name: ask_cancel(id, now_ms)!
 UPDATE turns SET cancel_asked_ms = COALESCE(cancel_asked_ms, :now_ms)
-WHERE id = :id AND state IN ('queued', 'running');
+WHERE id = :id AND state IN ('queued', 'running', 'needs_you', 'parked');
 
 -- name: cancel_asked(id)^
 SELECT cancel_asked_ms FROM turns WHERE id = :id;

@@ -1,0 +1,273 @@
+"""The engine: runs turns for callers that do not wait for them, in the order of each conversation's line.
+
+A run is stored before anything else, with everything it needs to start. So a run outlives the process that
+accepted it: the next engine on the same store adopts what was running and continues each line.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from anyio.to_thread import run_sync
+
+from segue.app.questions import Questions
+from segue.app.ready_turn import Listener, NoticeListener, ReadyTurn
+from segue.app.runs import cancel_run
+from segue.app.workspace import Workspace
+from segue.core import events as ev
+from segue.core.errors import SegueError
+from segue.core.outcome import Failure
+from segue.core.turn import Turn
+from segue.runner.attempt import Cancel, Guarded, Replies
+from segue.store.records import BEGUN, KnownRun, QueuedRow, TurnRow
+from segue.system import clock
+from segue.turns import turn as turns
+from segue.turns.known_run import known_run
+from segue.turns.live_turn import Callbacks
+from segue.turns.liveness import liveness_of
+from segue.turns.message import enqueue
+from segue.turns.prepare import Prepared, prepare
+from segue.turns.queued_run import reopen, take_out
+from segue.turns.request import TurnRequest
+
+Watcher = Callable[[str, ev.Event | None], None]
+"""Is called with the run and each of its events, as they come; with None when it has ended."""
+ADOPT_S = 24 * 3600.0
+"""How long an adopted run is followed."""
+LOOK_S = 0.5
+"""How often the store is asked whether anything was written."""
+CLOSE_S = 30.0
+"""How long closing waits for cancelled runs to end."""
+FAR_S = 60.0
+"""The longest sleep of a line whose first run is parked: the system's clock may be changed."""
+
+
+class Engine:
+    """Create it inside an event loop, ``start`` it, and ``drain`` it at the end."""
+
+    def __init__(self, workspace: Workspace, watch: Watcher | None = None) -> None:
+        self.workspace, self._watch = workspace, watch or (lambda run, event: None)
+        self.questions = Questions(workspace.store)
+        self._lines: dict[str, asyncio.Task[None]] = {}
+        self._woken: dict[str, asyncio.Event] = {}
+        self._running: dict[str, Cancel] = {}
+        self._tasks: set[asyncio.Task[Any]] = set()
+        """Runs that somebody waits for, or that were adopted."""
+        self._environments: dict[str, Mapping[str, str]] = {}
+        self._draining = False
+        self._looker: asyncio.Task[None] | None = None
+
+    @property
+    def running(self) -> list[str]:
+        """The runs that this engine runs now."""
+        return list(self._running)
+
+    async def start(self) -> None:
+        """Adopt what a killed process left running, and continue every line."""
+        store = self.workspace.store
+        for row in await run_sync(store.begun):
+            task = asyncio.create_task(self._adopt(row), name=f"adopt {row.id}")
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        self._looker = asyncio.create_task(self._look(), name="queue")
+
+    async def submit(
+        self,
+        prepared: Prepared,
+        *,
+        retry_message: str | None = None,
+        not_before_ms: int | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> str:
+        """Store a run, and return its id at once. The same key again returns the same run.
+
+        ``env``: the environment that the agent gets; it is never stored, and lost if this process dies.
+        """
+        try:
+            row = await run_sync(enqueue, prepared, self.workspace.store, retry_message, not_before_ms)
+        except KnownRun as known:
+            return known.run
+        if env is not None:
+            self._environments[row.id] = env
+        self._poke(row.conversation)
+        return row.id
+
+    async def run(
+        self, ready: ReadyTurn, *, on_event: Listener | None = None, on_notice: NoticeListener | None = None
+    ) -> Turn:
+        """Run a turn that somebody waits for. It goes on if nobody does any more."""
+        run, cancel = ready.prepared.run, Cancel()
+
+        def watched(event: ev.Event) -> None:
+            self._watch(run, event)
+            if on_event is not None:
+                on_event(event)
+
+        async def take() -> Turn:
+            self._running[run] = cancel
+            try:
+                answer = self.questions.asker(run) if ready.answers else None
+                return await ready.run(on_event=watched, on_notice=on_notice, answer=answer, cancel=cancel)
+            finally:
+                self._left(run)
+
+        task = asyncio.create_task(take(), name=f"run {run}")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return await asyncio.shield(task)
+
+    async def cancel(self, row: TurnRow) -> bool:
+        """End a run: one that waits is withdrawn, one that runs is ended by its process. False: it is over.
+
+        A second call kills it.
+        """
+        asked = await run_sync(cancel_run, self.workspace, row.id)
+        if (cancel := self._running.get(row.id)) is not None:
+            cancel()
+        self._poke(row.conversation)
+        return asked
+
+    async def wake(self, queued: QueuedRow) -> bool:
+        """Start a parked run now. False: it is not parked."""
+        woken = await run_sync(self.workspace.store.wake, queued)
+        self._poke(queued.conversation)
+        return woken
+
+    async def drain(self, limit_s: float) -> None:
+        """Start nothing more, and wait until what runs has ended. What still runs then is left to the next
+        engine: call this only if the process ends."""
+        self._draining = True
+        for woken in self._woken.values():
+            woken.set()
+        if self._looker is not None:
+            self._looker.cancel()
+        busy = [task for task in (*self._lines.values(), *self._tasks) if not task.done()]
+        if busy:
+            await asyncio.wait(busy, timeout=limit_s)
+
+    async def close(self) -> None:
+        """Cancel what this process runs, and wait for it. What waits stays in the queue."""
+        for cancel in self._running.values():
+            cancel()
+        await self.drain(CLOSE_S)
+
+    async def drain_line(self, conversation: str) -> None:
+        """Run what waits in one conversation, until nothing is left."""
+        self._poke(conversation)
+        await self._lines[conversation]
+
+    async def _look(self) -> None:
+        """Look for runs that other processes have queued, whenever anything was written to the store."""
+        seen, store = -1, self.workspace.store
+        while not self._draining:
+            with suppress(SegueError):  # the store may be away
+                _, newest = await run_sync(store.feed_bounds)
+                if newest != seen:
+                    for conversation in {row.conversation for row in await run_sync(store.line)}:
+                        self._poke(conversation)
+                    seen = newest
+            await asyncio.sleep(LOOK_S)
+
+    def _poke(self, conversation: str) -> None:
+        """Look at the line of a conversation: something in it has changed."""
+        self._woken.setdefault(conversation, asyncio.Event()).set()
+        task = self._lines.get(conversation)
+        if not self._draining and (task is None or task.done()):
+            self._lines[conversation] = asyncio.create_task(
+                self._drive(conversation), name=f"line {conversation}"
+            )
+
+    async def _drive(self, conversation: str) -> None:
+        """Run what waits, one after the other, until nothing is left."""
+        woken = self._woken[conversation]
+        while not self._draining:
+            woken.clear()
+            line = await run_sync(self.workspace.store.line, conversation)
+            if not line:
+                if woken.is_set():
+                    continue
+                self._woken.pop(conversation, None)
+                return
+            if line[0].state == "parked":
+                await self._sleep(line[0], woken)
+            else:
+                await self._run(line[0])
+
+    async def _sleep(self, parked: QueuedRow, woken: asyncio.Event) -> None:
+        left_s = ((parked.not_before_ms or 0) - clock.now_ms()) / 1000
+        if left_s <= 0:
+            await run_sync(self.workspace.store.wake, parked)
+            return
+        with suppress(TimeoutError):
+            await asyncio.wait_for(woken.wait(), min(left_s, FAR_S))
+
+    async def _run(self, queued: QueuedRow) -> None:
+        store, cancel = self.workspace.store, Cancel()
+        env = self._environments.pop(queued.id, self.workspace.env)
+        try:
+            ready = await run_sync(reopen, store, queued, env)
+        except (SegueError, OSError) as error:
+            await self._refuse(queued, Failure("crashed", str(error)))
+            return
+        self._running[queued.id] = cancel
+        try:
+            await turns.run(
+                ready.prepared,
+                store,
+                on_event=partial(self._watch, queued.id),
+                answer=self.questions.asker(queued.id),
+                cancel=cancel,
+                retry_message=ready.retry,
+                accepted=ready.row,
+            )
+        except (SegueError, OSError) as error:
+            await self._refuse(queued, Failure("crashed", str(error)))
+        finally:
+            self._left(queued.id)
+
+    def _left(self, run: str) -> None:
+        self._running.pop(run, None)
+        self._watch(run, None)
+
+    async def _refuse(self, queued: QueuedRow, failure: Failure) -> None:
+        """It cannot be started: it is withdrawn, with the reason."""
+        store = self.workspace.store
+        row = await run_sync(store.turn, queued.id)
+        if row is not None:
+            await run_sync(take_out, store, row, _key_of(self.workspace, queued.conversation), failure)
+
+    async def _adopt(self, queued: QueuedRow) -> None:
+        """Follow a run that another process began to its end; settle it if that process is gone."""
+        store = self.workspace.store
+        row = await run_sync(store.turn, queued.id)
+        if row is None or row.state not in BEGUN:
+            return
+        if await run_sync(liveness_of, store, row, self.workspace.host) == "alive":
+            return  # somebody drives it
+        cancel = self._running[row.id] = Cancel()
+        callbacks = Callbacks(partial(self._watch, row.id), Replies(None), cancel, Guarded("on_notice", None))
+        try:
+            prepared = await run_sync(self._observing, row)
+            await known_run(prepared, store, row.id, callbacks, ADOPT_S)
+        except (SegueError, OSError):
+            pass  # the next run of the conversation settles it
+        finally:
+            self._left(row.id)
+            self._poke(row.conversation)
+
+    def _observing(self, row: TurnRow) -> Prepared:
+        """What is needed to settle a turn that this process did not begin."""
+        key = _key_of(self.workspace, row.conversation)
+        account = row.account or "none"
+        ask = TurnRequest(conversation=key, prompt=" ", agent=row.voice.agent, account=account, cwd=row.cwd)
+        return prepare(ask, self.workspace.env, self.workspace.store, Path(row.cwd))
+
+
+def _key_of(workspace: Workspace, conversation: str) -> str:
+    found = workspace.store.conversation_by_id(conversation)
+    return found.key if found is not None else ""

@@ -1,0 +1,125 @@
+"""A turn for a command line that waits for it: what ``segue run`` does itself when there is no daemon.
+
+The caller's environment, directory and options come with the call, and the same steps are taken as in the
+caller's own process. What the caller would show is told as frames.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+from anyio.to_thread import run_sync
+
+from segue.app.engine import Engine
+from segue.app.ready_turn import Options, ReadyTurn, ready_retry, ready_turn
+from segue.app.workspace import Workspace
+from segue.core import events as ev
+from segue.core.errors import SegueError
+from segue.core.turn import Turn, exit_code
+
+
+class ForegroundCall(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """``segue run`` or ``segue retry``. The caller draws the run's id, so that it can find the run if the
+    connection is lost."""
+
+    run: str
+    key: str
+    text: str | None
+    """None: retry ``message``, or the last one."""
+    message: str | None = None
+    options: dict[str, Any]
+    cwd: str
+    env: dict[str, str]
+    answers: bool = False
+    events: bool = False
+    """Tell every event. Otherwise only questions."""
+
+
+class Frame(msgspec.Struct, frozen=True, tag_field="frame", omit_defaults=True):
+    """One line of the answer."""
+
+
+class Ready(Frame, frozen=True, tag="ready"):
+    """The turn can start; what the caller shows while it runs."""
+
+    run: str
+    agent: str
+    label: str
+    mentions: tuple[str, ...] = ()
+    model_from: str | None = None
+    directory: str | None = None
+
+
+class Notice(Frame, frozen=True, tag="notice"):
+    text: str
+
+
+class Happened(Frame, frozen=True, tag="event"):
+    event: ev.AnyEvent
+
+
+class Ended(Frame, frozen=True, tag="ended"):
+    """The turn is over, and follows on the next line as ``segue run --json`` prints it.
+
+    ``number``: the n of ``#n`` of the message, if it has one."""
+
+    exit: int
+    number: int | None = None
+
+
+class Refused(Frame, frozen=True, tag="refused"):
+    """The call cannot be done, or failed outside of the turn: what the caller's own process would raise."""
+
+    message: str
+    code: str
+    exit_code: int
+
+
+ELSEWHERE = "elsewhere"
+"""The code of a call that the caller has to do itself."""
+AnyFrame = Ready | Notice | Happened | Ended | Turn | Refused
+Tell = Callable[[AnyFrame], None]
+
+
+async def run_foreground(workspace: Workspace, engine: Engine, call: ForegroundCall, tell: Tell) -> None:
+    """Run the turn to its end, telling what happens. It continues if nobody listens any more."""
+    mine = Workspace(call.env, Path(call.cwd), workspace.store)
+    try:
+        if await run_sync(lambda: mine.config.store.url != workspace.config.store.url):
+            tell(Refused("the daemon uses another store", ELSEWHERE, 1))
+            return
+        ready = await run_sync(_ready, mine, call)
+        tell(_started(ready))
+        turn = await engine.run(
+            ready,
+            on_event=lambda event: _tell_event(call, tell, event),
+            on_notice=lambda text: tell(Notice(text)),
+        )
+        number = await run_sync(ready.number_of, turn) if turn.failure is not None else None
+        tell(Ended(exit_code(turn), number))
+        tell(turn)
+    except SegueError as error:
+        tell(Refused(error.message, error.code, error.exit_code))
+
+
+def _ready(workspace: Workspace, call: ForegroundCall) -> ReadyTurn:
+    options = cast("Options", call.options)
+    if call.text is None:
+        ready = ready_retry(workspace, call.key, call.message, options, answers=call.answers)
+    else:
+        ready = ready_turn(workspace, call.key, call.text, options, answers=call.answers, repeatable=True)
+    prepared = msgspec.structs.replace(ready.prepared, run=call.run)
+    return ReadyTurn(workspace, prepared, ready.retry_message)
+
+
+def _started(ready: ReadyTurn) -> Ready:
+    run = ready.prepared.run
+    return Ready(run, ready.agent, ready.label, ready.mentions, ready.model_from, ready.directory)
+
+
+def _tell_event(call: ForegroundCall, tell: Tell, event: ev.Event) -> None:
+    if call.events or isinstance(event, ev.Question | ev.Permission):
+        tell(Happened(cast("ev.AnyEvent", event)))

@@ -1,0 +1,37 @@
+"""What runs queued turns for a ``Segue``: the engine and the subscriptions, which know each other."""
+
+from __future__ import annotations
+
+from anyio.to_thread import run_sync
+
+from segue.app.engine import Engine
+from segue.app.foreground import ForegroundCall, Tell, run_foreground
+from segue.app.subscriptions import Subscriptions
+from segue.app.workspace import Workspace
+
+
+class RunService:
+    """Made when it is first needed; a daemon starts it at once."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
+        self.subscriptions = Subscriptions(workspace, lambda run: run in self.engine.running)
+        self.engine = Engine(workspace, self.subscriptions.watch)
+
+    async def start(self) -> None:
+        """Adopt what a killed process left running, and continue all queues."""
+        await self.engine.start()
+
+    async def drain(self, key: str) -> None:
+        """Run what waits in a conversation now, one after the other, without a daemon."""
+        conversation = await run_sync(self._workspace.conversation, key)
+        await self.engine.drain_line(conversation.id)
+
+    async def foreground(self, call: ForegroundCall, tell: Tell) -> None:
+        """Run a turn for a command line that waits for it."""
+        await run_foreground(self._workspace, self.engine, call, tell)
+
+    async def close(self) -> None:
+        """Cancel what this process runs; what waits stays in the queue."""
+        self.subscriptions.close()
+        await self.engine.close()

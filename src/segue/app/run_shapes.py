@@ -1,0 +1,139 @@
+"""The JSON objects for runs, the queue and the feed of changes. What is not known is null."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from segue.core.request import Posture, Questions
+from segue.core.turn import Mode, State, Turn
+
+FeedKind = Literal["conversation", "removed", "message", "run", "event"]
+
+
+class RunOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The options of a turn that are not named in the request itself."""
+
+    permission: Posture | None = None
+    allow_tools: tuple[str, ...] = ()
+    deny_tools: tuple[str, ...] = ()
+    max_turns: int | None = None
+    budget: float | None = None
+    questions: Questions | None = None
+    timeout: float | None = None
+    retries: int | None = None
+    fail_on_denied: bool = False
+    save: bool = True
+
+
+class RunOrder(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What to run: a new message, or ``retry_of``, the run or message to run again."""
+
+    message: str = ""
+    agent: str | None = None
+    account: str | None = None
+    model: str | None = None
+    role: str | None = None
+    cwd: str | None = None
+    fresh_session: bool = False
+    blank: bool = False
+    fork: bool = False
+    adopt: str | None = None
+    retry_of: str | None = None
+    cut: bool = False
+    """For ``retry_of``: what was said after that message may be dropped."""
+    not_before: int | None = None
+    """Do not start it before this time, in milliseconds since 1970."""
+    answers: bool = False
+    """Somebody can answer the agent's questions."""
+    options: RunOptions = RunOptions()
+
+
+class OpenQuestion(msgspec.Struct, frozen=True, kw_only=True):
+    """What the agent asks, and nobody has answered yet."""
+
+    id: str
+    kind: Literal["question", "permission"]
+    tool_use_id: str | None = None
+    questions: Any = None
+    """Of a question: what the agent's tool was called with."""
+    tool: str | None = None
+    """Of a permission: the tool that wants to run."""
+    input: Any = None
+    asked: int
+
+
+class RunShown(msgspec.Struct, frozen=True, kw_only=True):
+    """A run: one turn, seen from outside. Times are milliseconds since 1970."""
+
+    run: str
+    conversation: str
+    """The key of the conversation."""
+    message: str
+    agent: str
+    account: str | None
+    model: str | None
+    role: str | None
+    cwd: str
+    mode: Mode | None
+    state: State
+    place: int | None
+    """Its place in the conversation's line while it waits; 1 is next."""
+    not_before: int | None
+    question: OpenQuestion | None
+    cancel_asked: bool
+    retry_of: str | None
+    created: int
+    ended: int | None
+    turn: Turn | None
+    """The result, once it is settled."""
+
+
+class ToolAnswer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The answer to an open question: ``answers`` by question, or ``content`` as text. To a permission:
+    whether it is allowed."""
+
+    tool_use_id: str
+    answers: dict[str, Any] | None = None
+    content: str | None = None
+    allow: bool | None = None
+
+
+class Delta(msgspec.Struct, frozen=True):
+    """A fragment of what the agent says: ``text`` begins at ``offset`` of the answer's piece ``block``."""
+
+    run: str
+    block: int
+    offset: int
+    text: str
+
+
+class Hello(msgspec.Struct, frozen=True, kw_only=True):
+    """The first event of a subscription. ``gap``: something was missed; fetch everything again."""
+
+    status: Literal["ok", "gap"]
+    feed: str
+    seq: int
+    """The newest change that everything fetched from now on contains."""
+    running: tuple[Delta, ...] = ()
+    """The text so far of the piece that each running turn is writing."""
+
+
+class FeedEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """One event of a run that is settled in the store."""
+
+    run: str
+    n: int
+    ms: int
+    event: msgspec.Raw
+
+
+class Changed(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that a client may have fetched has changed. ``run``: as it is now."""
+
+    kind: FeedKind
+    conversation: str | None
+    """The key of the conversation."""
+    message: str | None = None
+    run: RunShown | None = None

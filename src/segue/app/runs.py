@@ -1,0 +1,191 @@
+"""Runs seen from outside: one run, the queue, and what can be changed about a run that waits."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping
+from pathlib import Path
+from typing import cast
+
+import msgspec
+
+from segue.app.questions import read_question
+from segue.app.ready_turn import Options, ready_retry, ready_turn
+from segue.app.run_shapes import RunOrder, RunShown
+from segue.app.workspace import Workspace
+from segue.core.errors import Gone, Misuse, NotFound
+from segue.core.events import Event
+from segue.core.outcome import Failure
+from segue.core.turn import Turn
+from segue.store.records import QueuedRow, TurnRow
+from segue.turns.follow import follow
+from segue.turns.message import enqueue
+from segue.turns.observer import Observer
+from segue.turns.prepare import Prepared
+from segue.turns.queued_run import take_out
+from segue.turns.request import QueuedRequest, utf8
+
+NOT_STARTED = "it was taken out of the queue before it began"
+NOT_WAITING = "the run {} does not wait any more"
+
+
+def show_run(workspace: Workspace, run: str) -> RunShown:
+    """A run as it is now. Raises ``NotFound``."""
+    row, queued = workspace.store.turn(run), workspace.store.queued(run)
+    if row is None or queued is None:
+        raise NotFound(f"there is no run {run}")
+    return _shown(workspace, row, queued)
+
+
+def queue(workspace: Workspace, key: str | None = None) -> list[RunShown]:
+    """The runs that wait, in their order; of one conversation, or of all."""
+    conversation = workspace.conversation(key).id if key is not None else None
+    shown = [
+        _shown(workspace, row, queued)
+        for queued in workspace.store.line(conversation)
+        if (row := workspace.store.turn(queued.id)) is not None
+    ]
+    places: dict[str, int] = {}
+    for n, each in enumerate(shown):
+        places[each.conversation] = places.get(each.conversation, 0) + 1
+        shown[n] = msgspec.structs.replace(each, place=places[each.conversation])
+    return shown
+
+
+def edit_queued(workspace: Workspace, run: str, text: str) -> RunShown:
+    """Change the message of a run that waits."""
+    queued = waiting(workspace, run)
+    request = msgspec.json.decode(queued.request or "{}", type=QueuedRequest)
+    if request.retry is not None:
+        raise Misuse("it retries a message of the conversation; change that one with edit")
+    if not utf8(text, "new text").strip():
+        raise Misuse("the prompt is empty")
+    changed = msgspec.structs.replace(request, ask=msgspec.structs.replace(request.ask, prompt=text))
+    if not workspace.store.change_queued(queued, text, msgspec.json.encode(changed).decode()):
+        raise Gone(NOT_WAITING.format(run))
+    return show_run(workspace, run)
+
+
+def move_queued(workspace: Workspace, run: str, place: int) -> list[RunShown]:
+    """Give a run that waits another place in its line; 1 is next."""
+    queued = waiting(workspace, run)
+    line = [each.id for each in workspace.store.line(queued.conversation) if each.id != run]
+    line.insert(max(0, place - 1), run)
+    workspace.store.reorder(line)
+    known = workspace.store.conversation_by_id(queued.conversation)
+    return queue(workspace, known.key if known is not None else None)
+
+
+def waiting(workspace: Workspace, run: str) -> QueuedRow:
+    """The row of a run that waits. Raises ``NotFound``, or ``Gone`` if it does not wait any more."""
+    queued = workspace.store.queued(run)
+    if queued is None:
+        raise NotFound(f"there is no run {run}")
+    if queued.state not in ("queued", "parked") or queued.request is None:
+        raise Gone(NOT_WAITING.format(run))
+    return queued
+
+
+def cancel_run(workspace: Workspace, run: str) -> bool:
+    """End a run, whichever process runs it: one that waits is withdrawn, one that runs is asked to end.
+
+    False: it is over. Raises ``NotFound``."""
+    row = workspace.store.turn(run)
+    if row is None:
+        raise NotFound(f"there is no run {run}")
+    failure = Failure("cancelled", NOT_STARTED)
+    if take_out(workspace.store, row, _key_of(workspace, row.conversation), failure):
+        return True
+    return workspace.store.ask_cancel(run)
+
+
+def unfinished(workspace: Workspace, name: str) -> list[str]:
+    """The runs that are not settled: the run of that id, or those of the conversation with that key."""
+    if workspace.store.queued(name) is not None:
+        return [name]
+    return [row.id for row in workspace.store.unsettled(workspace.conversation(name).id)]
+
+
+def open_questions(workspace: Workspace) -> list[RunShown]:
+    """The runs that wait for an answer."""
+    return [show_run(workspace, row.id) for row in workspace.store.begun() if row.question is not None]
+
+
+def followed(workspace: Workspace, run: str) -> AsyncGenerator[Event | Turn, None]:
+    """The events of a run as they come, whichever process runs it; finally the turn."""
+    shown = show_run(workspace, run)
+    here = Observer.here(shown.conversation, workspace.env, workspace.config)
+    return follow(workspace.store, run, here)
+
+
+def enqueue_order(
+    workspace: Workspace, key: str, order: RunOrder, options: Options | None = None
+) -> RunShown:
+    """Queue a run without driving it: a daemon does that. ``options``: in addition to those of the order."""
+    prepared, retried = prepare_order(workspace, key, order, None, None, options)
+    row = enqueue(prepared, workspace.store, retried, order.not_before)
+    return show_run(workspace, row.id)
+
+
+def prepare_order(
+    workspace: Workspace,
+    key: str,
+    order: RunOrder,
+    run_key: str | None,
+    env: Mapping[str, str] | None,
+    more: Options | None = None,
+) -> tuple[Prepared, str | None]:
+    """What was ordered, checked; and the message to retry, if it is not a new one."""
+    if env is not None:
+        workspace = Workspace(env, workspace.cwd, workspace.store)
+    options = cast("Options", {**_options(workspace, key, order, run_key), **(more or {})})
+    if order.retry_of is not None:
+        ready = ready_retry(workspace, key, order.retry_of, options, answers=order.answers)
+        return ready.prepared, ready.retry_message
+    return ready_turn(workspace, key, order.message, options, answers=order.answers).prepared, None
+
+
+def _options(workspace: Workspace, key: str, order: RunOrder, run_key: str | None) -> Options:
+    """The options of the turn. Without a directory, it is the conversation's: a client is nowhere."""
+    named = ("agent", "account", "model", "role", "adopt", "cwd")
+    options: dict[str, object] = {name: getattr(order, name) for name in named if getattr(order, name)}
+    for name in ("fresh_session", "blank", "fork", "cut"):
+        options[name] = getattr(order, name)
+    options |= {
+        name: value
+        for name, value in msgspec.structs.asdict(order.options).items()
+        if value is not None and value != ()
+    }
+    if run_key is not None:
+        options["run_key"] = run_key
+    known = workspace.store.conversation(key)
+    if order.cwd is None and known is not None and known.cwd and Path(known.cwd).is_dir():
+        options["cwd"] = known.cwd
+    return cast("Options", options)
+
+
+def _shown(workspace: Workspace, row: TurnRow, queued: QueuedRow) -> RunShown:
+    return RunShown(
+        run=row.id,
+        conversation=_key_of(workspace, row.conversation),
+        message=row.message,
+        agent=row.voice.agent,
+        account=row.account or None,
+        model=row.model,
+        role=row.voice.role or None,
+        cwd=row.cwd,
+        mode=row.mode,
+        state=row.state,
+        place=queued.place if queued.state in ("queued", "parked") else None,
+        not_before=queued.not_before_ms,
+        question=read_question(queued.question),
+        cancel_asked=queued.cancel_asked_ms is not None,
+        retry_of=row.retry_of,
+        created=row.started_ms,
+        ended=row.ended_ms,
+        turn=row.told,
+    )
+
+
+def _key_of(workspace: Workspace, conversation: str) -> str:
+    found = workspace.store.conversation_by_id(conversation)
+    return found.key if found is not None else ""

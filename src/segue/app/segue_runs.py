@@ -1,0 +1,95 @@
+"""``Segue.runs``: runs that are queued and followed instead of awaited. They outlive the process that queued
+them; the next ``Segue`` or daemon on the same store continues them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping
+from typing import TYPE_CHECKING
+
+from anyio.to_thread import run_sync
+
+from segue.app import runs
+from segue.app.run_shapes import RunOrder, RunShown, ToolAnswer
+from segue.app.subscriptions import FeedItem
+from segue.core.errors import Gone, NotFound
+from segue.core.ids import conversation_key
+
+if TYPE_CHECKING:
+    from segue.app.segue import Segue
+
+
+class Runs:
+    """A run is named by its id."""
+
+    def __init__(self, segue: Segue) -> None:
+        self._segue = segue
+
+    async def submit(
+        self,
+        key: str,
+        order: RunOrder,
+        *,
+        run_key: str | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> RunShown:
+        """Queue a run of the conversation ``key`` and return at once. The same ``run_key`` again returns the
+        same run.
+
+        ``env``: the environment that the agent gets instead of this ``Segue``'s. It is not stored: if this
+        process dies before the run starts, the next one gives it its own.
+        """
+        workspace = self._segue.workspace
+        prepared, retried = await run_sync(
+            runs.prepare_order, workspace, conversation_key(key), order, run_key, env
+        )
+        run = await self._segue.service.engine.submit(
+            prepared, retry_message=retried, not_before_ms=order.not_before, env=env
+        )
+        return await self.show(run)
+
+    async def show(self, run: str) -> RunShown:
+        """The run as it is now."""
+        return await run_sync(runs.show_run, self._segue.workspace, run)
+
+    async def queue(self, key: str | None = None) -> list[RunShown]:
+        """The runs that wait, in their order; of one conversation, or of all."""
+        return await run_sync(runs.queue, self._segue.workspace, key)
+
+    async def edit(self, run: str, text: str) -> RunShown:
+        """Change the message of a run that waits."""
+        return await run_sync(runs.edit_queued, self._segue.workspace, run, text)
+
+    async def move(self, run: str, place: int) -> list[RunShown]:
+        """Give a run that waits another place in its line; 1 is next. Returns the line."""
+        return await run_sync(runs.move_queued, self._segue.workspace, run, place)
+
+    async def remove(self, run: str) -> RunShown:
+        """Take a run that waits out of the queue. Its message is kept, and no agent sees it."""
+        await run_sync(runs.waiting, self._segue.workspace, run)
+        return await self.cancel(run)
+
+    async def cancel(self, run: str) -> RunShown:
+        """End a run, whichever process runs it. One that waits is withdrawn."""
+        row = await run_sync(self._segue.workspace.store.turn, run)
+        if row is None:
+            raise NotFound(f"there is no run {run}")
+        shown = await self.show(run)
+        if not await self._segue.service.engine.cancel(row):
+            raise Gone(f"the run {run} is {shown.state}")
+        return await self.show(run)
+
+    async def now(self, run: str) -> RunShown:
+        """Start a parked run now instead of at its time."""
+        queued = await run_sync(runs.waiting, self._segue.workspace, run)
+        await self._segue.service.engine.wake(queued)
+        return await self.show(run)
+
+    async def answer(self, run: str, given: ToolAnswer) -> RunShown:
+        """Answer the open question of a run, exactly once."""
+        await self._segue.service.engine.questions.answer(run, given)
+        return await self.show(run)
+
+    def watch(self, run: str | None = None, after: str | None = None) -> AsyncGenerator[FeedItem]:
+        """What changes from now on, or since the event with the id ``after``; of one run until it is settled,
+        or everything. The first item says whether anything was missed."""
+        return self._segue.service.subscriptions.subscribe(after, run)

@@ -1,0 +1,114 @@
+"""The configuration as it is in effect, without anything secret.
+
+Values of environments, the store's URL and the arguments of commands can be secrets, so they are never shown:
+only the names of variables, the kind of store and the program of a command.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from segue.app.workspace import Workspace
+from segue.config.schema import Account, Config, Defaults, Keep, Recap, Retention
+from segue.core.situation import Policy
+from segue.core.usage import Price
+
+
+class AccountShown(msgspec.Struct, frozen=True, kw_only=True):
+    """A named identity of an agent."""
+
+    name: str
+    agent: str
+    home: str | None
+    """The agent's home directory under this account; null: its usual one."""
+    env: tuple[str, ...]
+    """The names of the variables that are set for the agent."""
+    pass_env: tuple[str, ...]
+    """The names of the caller's variables that are passed on."""
+
+
+class AgentSetting(msgspec.Struct, frozen=True, kw_only=True):
+    """What the configuration says about an agent."""
+
+    agent: str
+    program: str
+    """The program to start, without its arguments."""
+    declared: bool
+    """It is known from the configuration only."""
+
+
+class SettingsShown(msgspec.Struct, frozen=True, kw_only=True):
+    """The configuration as it is in effect: variables over the project's file over the user's file."""
+
+    schema: int = 1
+    home: str
+    """Where Segue keeps its data."""
+    config_file: str
+    project: str | None
+    """The project's file, if there is one."""
+    store: Literal["sqlite", "postgresql"]
+    host: str
+    """The name of this machine for others that share the store."""
+    continuity: Policy
+    recap: Recap
+    retention: Retention
+    keep: Keep
+    defaults: Defaults
+    accounts: tuple[AccountShown, ...]
+    agents: tuple[AgentSetting, ...]
+    prices: dict[str, Price]
+    notices: tuple[str, ...]
+    """What was ignored, and why."""
+
+
+def settings(workspace: Workspace) -> SettingsShown:
+    config, home = workspace.config, workspace.home
+    return SettingsShown(
+        home=str(home.root),
+        config_file=str(home.config_file),
+        project=None if config.project is None else str(config.project),
+        store="sqlite" if config.store.url is None else "postgresql",
+        host=workspace.host.name,
+        continuity=config.continuity,
+        recap=config.recap,
+        retention=config.retention,
+        keep=config.keep,
+        defaults=config.defaults,
+        accounts=tuple(accounts(workspace)),
+        agents=tuple(_agents(config)),
+        prices=config.prices,
+        notices=config.mentions,
+    )
+
+
+def accounts(workspace: Workspace) -> list[AccountShown]:
+    """The configured accounts, by name."""
+    return [_account(name, each) for name, each in sorted(workspace.config.accounts.items())]
+
+
+def _account(name: str, account: Account) -> AccountShown:
+    return AccountShown(
+        name=name,
+        agent=account.agent,
+        home=account.home,
+        env=tuple(sorted(account.env)),
+        pass_env=tuple(sorted(account.pass_env)),
+    )
+
+
+def _agents(config: Config) -> list[AgentSetting]:
+    own = [
+        AgentSetting(agent=name, program=command[0], declared=False)
+        for name, command in config.commands.items()
+    ]
+    declared = [
+        AgentSetting(agent=name, program=_program(each.command[0]), declared=True)
+        for name, each in config.declared.items()
+    ]
+    return sorted([*own, *declared], key=lambda each: each.agent)
+
+
+def _program(part: str | tuple[str, ...]) -> str:
+    return part if isinstance(part, str) else part[0]

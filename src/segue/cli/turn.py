@@ -1,0 +1,80 @@
+"""Runs a turn for the command line: through the daemon if one can be used, else in this process.
+
+Both print the same and end with the same exit code.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from segue.cli.caller import gather_prompt
+from segue.cli.render.output import say
+from segue.cli.turn_options import turn_options
+from segue.client import DaemonLost, find_daemon
+from segue.core.ids import conversation_key
+
+if TYPE_CHECKING:
+    from segue.app.ready_turn import Options
+
+
+def run_turn(key: str, text: str | None, given: dict[str, Any], native: tuple[str, ...]) -> int:
+    """``segue run``: send a message, which is ``text`` and what was piped in. Returns the exit code."""
+    key = conversation_key(key)
+    shown = {name: given.pop(name) for name in ("as_json", "events", "quiet")}
+    use_stdin, daemon = not given.pop("no_stdin"), not given.pop("no_daemon")
+    queue, at = given.pop("queue"), given.pop("at")
+    options = turn_options(given, native)
+    prompt = gather_prompt(text, use_stdin=use_stdin)
+    if queue or at is not None:
+        from segue.cli.turn_queued import queue_turn
+
+        return queue_turn(key, prompt, options, at, **shown)
+    return run_live(key, prompt, options, use_stdin=use_stdin, daemon=daemon, **shown)
+
+
+def run_live(
+    key: str,
+    text: str | None,
+    options: Options,
+    *,
+    message: str | None = None,
+    as_json: bool,
+    events: bool,
+    quiet: bool,
+    use_stdin: bool = True,
+    daemon: bool = True,
+) -> int:
+    """Run the turn and print it. Returns the exit code.
+
+    ``text`` None: retry the user message ``message`` (None: the last one).
+    """
+    shown = {"as_json": as_json, "events": events, "quiet": quiet}
+    code, known = _remote(key, text, options, message, use_stdin, **shown) if daemon else (None, None)
+    if code is not None:
+        return code
+    from segue.cli.turn_live import run_here
+
+    return run_here(key, text, options, message=message, use_stdin=use_stdin, known=known, **shown)
+
+
+def _remote(
+    key: str, text: str | None, options: Options, message: str | None, use_stdin: bool, **shown: bool
+) -> tuple[int | None, str | None]:
+    """The exit code, if a daemon ran the turn; and the run's id, if a daemon went away that may have begun
+    it."""
+    daemon = find_daemon(os.environ)
+    if daemon is None:
+        return None, None
+    if isinstance(daemon, str):
+        if not shown["quiet"]:
+            say(f"segue: {daemon}", err=True)
+        return None, None
+    from segue.cli.turn_remote import RemoteTurn, remote_call
+
+    events, quiet = shown["events"], shown["quiet"]
+    call = remote_call(key, text, options, message=message, events=events, quiet=quiet, stdin=use_stdin)
+    try:
+        return RemoteTurn(daemon, call, **shown).run(), None
+    except DaemonLost:
+        return None, str(call["run"])

@@ -1,0 +1,33 @@
+"""``segue run --queue``: stores a run for the daemon, and returns."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from segue.cli.caller import open_here
+from segue.cli.render.output import answer, say, say_json
+
+if TYPE_CHECKING:
+    from segue.app.ready_turn import Options
+
+
+def queue_turn(
+    key: str, text: str, options: Options, at: str | None, *, as_json: bool, events: bool, quiet: bool
+) -> int:
+    """Queue the run and print its id. ``at``: do not start it before."""
+    from segue.app.run_shapes import RunOrder
+    from segue.app.runs import enqueue_order
+    from segue.cli.moments import parse_moment
+    from segue.client import Daemon, find_daemon
+
+    not_before = parse_moment(at) if at is not None else None
+    with open_here() as workspace:
+        run = enqueue_order(workspace, key, RunOrder(message=text, not_before=not_before), options)
+    if as_json or events:
+        say_json(run)
+    else:
+        answer(run.run + "\n")
+    if not quiet and not isinstance(find_daemon(os.environ), Daemon):
+        say(f"segue: no daemon runs; start one with segue serve, or use: segue queue run {key}", err=True)
+    return 0

@@ -1,0 +1,149 @@
+"""Lets the daemon run a turn, and shows it as if this process ran it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from segue.cli.caller import can_answer
+from segue.cli.render.output import escaped_json, print_line
+from segue.client import Daemon, DaemonLost
+from segue.core.errors import SegueError
+from segue.system import clock
+
+if TYPE_CHECKING:
+    from segue.cli.render.remote_screen import RemoteScreen
+
+CANCELLED = 130
+ELSEWHERE = "elsewhere"
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Refused(SegueError):  # noqa: N818 - as in core/errors
+    """What this process would have raised itself."""
+
+    def __init__(self, frame: Mapping[str, Any]) -> None:
+        super().__init__(str(frame["message"]))
+        self.code, self.exit_code = str(frame["code"]), int(frame["exit_code"])
+
+
+class RemoteTurn:
+    """A turn that the daemon runs. The first Ctrl-C (or TERM, or HUP) cancels it, the second kills it."""
+
+    def __init__(
+        self, daemon: Daemon, call: dict[str, Any], *, as_json: bool, events: bool, quiet: bool
+    ) -> None:
+        self._daemon, self._call = daemon, call
+        self._as_json, self._quiet = as_json or events, quiet
+        self._events = events
+        self._screen: RemoteScreen | None = None
+        self._signalled = 0
+        self._exit, self._number = 1, None
+        self._ready: dict[str, Any] = {}
+
+    def run(self) -> int | None:
+        """The exit code; None: the daemon cannot do it, and has not begun it."""
+        handlers = {number: signal.signal(number, self._on_signal) for number in SIGNALS}
+        try:
+            for line in self._daemon.turn(self._call, self._tick):
+                if (code := self._take(line)) is not None:
+                    return code
+            raise DaemonLost(bool(self._ready))
+        except _Elsewhere:
+            return None
+        finally:
+            if self._screen is not None:
+                self._screen.close()
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
+
+    def _take(self, line: bytes) -> int | None:
+        if line.startswith(b'{"schema"'):
+            return self._end(line)
+        frame = json.loads(line)
+        match frame["frame"]:
+            case "ready":
+                self._ready = frame
+                self._open_screen()
+            case "notice":
+                self._note(f"segue: {frame['text']}")
+            case "event":
+                self._show(line)
+            case "ended":
+                self._exit, self._number = frame["exit"], frame.get("number")
+            case "refused":
+                if frame["code"] == ELSEWHERE:
+                    raise _Elsewhere
+                raise Refused(frame)
+        return None
+
+    def _open_screen(self) -> None:
+        if self._quiet and not self._events:
+            return
+        from segue.cli.render.remote_screen import RemoteScreen
+
+        self._screen = RemoteScreen(
+            self._daemon, self._ready, self._call["key"], quiet=self._quiet, as_json=self._as_json
+        )
+        for mention in self._ready.get("mentions", ()):
+            self._note(f"segue: {mention}")
+
+    def _show(self, line: bytes) -> None:
+        if self._screen is not None:
+            self._screen.event(line, printed=self._events)
+
+    def _note(self, text: str) -> None:
+        if self._screen is not None:
+            self._screen.note(text)
+
+    def _tick(self) -> None:
+        if self._signalled == 1:
+            self._signalled += 1
+            self._note("Cancelling… (press Ctrl-C again to kill it)")
+        if self._screen is not None:
+            self._screen.tick()
+
+    def _on_signal(self, *_: object) -> None:
+        self._signalled = self._signalled or 1
+        self._daemon.post(f"/api/v1/runs/{self._call['run']}/cancel")
+
+    def _end(self, line: bytes) -> int:
+        """Print the result, as ``turn_live`` does."""
+        code = CANCELLED if self._signalled and self._exit == 75 else self._exit
+        if self._as_json and self._quiet and code == 0:
+            print_line(escaped_json(line))
+            return code
+        from segue.cli.render.remote_screen import print_remote
+
+        return print_remote(line, self._ready, self._number, self._screen, code, as_json=self._as_json)
+
+
+class _Elsewhere(Exception):  # noqa: N818 - it is an answer, not an error
+    """The daemon may not be used for this call."""
+
+
+def remote_call(
+    key: str,
+    text: str | None,
+    options: Mapping[str, Any],
+    *,
+    message: str | None,
+    events: bool,
+    quiet: bool,
+    stdin: bool,
+) -> dict[str, Any]:
+    """The call for the daemon. The run's id is drawn here, so that the run can be found whatever happens."""
+    return {
+        "run": clock.new_id(),
+        "key": key,
+        "text": text,
+        "message": message,
+        "options": {name: value for name, value in options.items() if value is not None},
+        "cwd": os.getcwd(),
+        "env": dict(os.environ),
+        "answers": stdin and not quiet and can_answer(),
+        "events": events or not quiet,
+    }

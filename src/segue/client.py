@@ -1,0 +1,173 @@
+"""The client of the daemon on this machine: what ``segue run`` needs to let the daemon run a turn.
+
+It uses the standard library alone and loads almost nothing: a turn through the daemon is quicker than one
+that the command line runs itself only if the command line starts quickly. It speaks HTTP over the daemon's
+Unix socket, which only this user can have made.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import struct
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+PROTOCOL = 1
+CONNECT_S = 5.0
+TICK_S = 0.2
+LONGEST = 103
+"""Bytes of a path in a socket's address, on every system. With a longer one, the daemon is not used."""
+
+
+class DaemonLost(Exception):  # noqa: N818 - it is an answer, not an error
+    """The daemon went away before the answer was complete. ``begun``: it had accepted the call."""
+
+    def __init__(self, begun: bool) -> None:
+        super().__init__("the daemon went away")
+        self.begun = begun
+
+
+class Daemon:
+    """A daemon that this process may use."""
+
+    def __init__(self, path: str, told: Mapping[str, Any]) -> None:
+        self._path, self.told = path, told
+
+    def turn(self, call: Mapping[str, Any], tick: Callable[[], None]) -> Iterator[bytes]:
+        """The lines of the answer, as they come. ``tick`` is called while nothing comes.
+
+        Raises ``DaemonLost`` if the last line is missing.
+        """
+        begun = False
+        try:
+            with self._send("POST", "/api/v1/local/turns", json.dumps(call).encode()) as connected:
+                connected.settimeout(TICK_S)
+                lines = _lines(connected, tick)
+                _check_head(lines)
+                for line in lines:
+                    begun = True
+                    yield line
+        except (OSError, ValueError) as error:
+            raise DaemonLost(begun) from error
+
+    def post(self, path: str, body: Mapping[str, Any] | None = None) -> bool:
+        """A request whose answer does not matter. Returns whether it was accepted."""
+        try:
+            with self._send("POST", path, b"" if body is None else json.dumps(body).encode()) as connected:
+                connected.settimeout(CONNECT_S)
+                return connected.recv(64).split(b" ")[1][:1] == b"2"
+        except (OSError, IndexError):
+            return False
+
+    def _send(self, method: str, path: str, body: bytes) -> socket.socket:
+        """Send a request. With HTTP/1.0 the end of the answer is the end of the connection."""
+        connected = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            connected.settimeout(CONNECT_S)
+            connected.connect(self._path)
+            if _peer(connected) not in (None, os.getuid(), 0):
+                raise PermissionError("another user listens at the daemon's socket")
+            head = (
+                f"{method} {path} HTTP/1.0\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+                f"Content-Length: {len(body)}\r\n\r\n"
+            )
+            connected.sendall(head.encode() + body)
+        except BaseException:
+            connected.close()
+            raise
+        return connected
+
+
+def find_daemon(env: Mapping[str, str]) -> Daemon | str | None:
+    """The daemon of this home, if it may be used; a text says why it may not; None: there is none."""
+    if env.get("SEGUE_DAEMON", "").lower() in ("off", "0", "false", "no"):
+        return None
+    root = home_root(env)
+    path = f"{root}/daemon.sock"
+    try:
+        with open(f"{root}/daemon.json", "rb") as file:
+            told = json.loads(file.read())
+        if not isinstance(told, dict) or len(os.fsencode(path)) > LONGEST or not _lives(told):
+            return None
+    except (OSError, ValueError):
+        return None
+    if told.get("protocol") != PROTOCOL:
+        return f"the daemon ({told.get('version')}) speaks another protocol; running this without it"
+    return Daemon(path, told)
+
+
+def home_root(env: Mapping[str, str]) -> str:
+    """Segue's home, as ``config/home.py`` finds it."""
+    home = env.get("HOME", "")
+    if named := env.get("SEGUE_HOME"):
+        return home + named[1:] if named == "~" or named.startswith("~/") else named
+    if sys.platform == "darwin":
+        return f"{home}/Library/Application Support/segue"
+    data = env.get("XDG_DATA_HOME", "")
+    return f"{data if data.startswith('/') else f'{home}/.local/share'}/segue"
+
+
+def _lives(told: Mapping[str, Any]) -> bool:
+    """Whether its process runs here: on this machine, since the same boot, and among the same processes and
+    mounts. A file that says anything else is left over, or was made elsewhere."""
+    if told.get("uid") != os.getuid() or told.get("boot_id") != _boot_id():
+        return False
+    if told.get("pid_ns") != _link("pid") or told.get("mnt_ns") != _link("mnt"):
+        return False
+    try:
+        os.kill(int(told["pid"]), 0)
+    except (OSError, KeyError, TypeError, ValueError):
+        return False
+    return True
+
+
+def _boot_id() -> str | None:
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return file.read().strip()
+    except OSError:
+        return None
+
+
+def _link(kind: str) -> str | None:
+    try:
+        return os.readlink(f"/proc/self/ns/{kind}")
+    except OSError:
+        return None
+
+
+def _peer(connected: socket.socket) -> int | None:
+    """The user at the other end; None: the system does not tell in this way."""
+    if not hasattr(socket, "SO_PEERCRED"):
+        return None
+    told = connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    return int(struct.unpack("3i", told)[1])
+
+
+def _lines(connected: socket.socket, tick: Callable[[], None]) -> Iterator[bytes]:
+    rest = b""
+    while True:
+        try:
+            chunk = connected.recv(1 << 16)
+        except TimeoutError:
+            tick()
+            continue
+        if not chunk:
+            if rest:
+                raise ValueError("the answer ends in the middle of a line")
+            return
+        *lines, rest = (rest + chunk).split(b"\n")
+        yield from lines
+
+
+def _check_head(lines: Iterator[bytes]) -> None:
+    """Read the head of the answer."""
+    status = next(lines, b"")
+    if status.split(b" ")[1:2] != [b"200"]:
+        raise ValueError(status.decode("latin-1"))
+    for line in lines:
+        if not line.strip():
+            return

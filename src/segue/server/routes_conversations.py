@@ -1,0 +1,224 @@
+"""Routes to look through conversations: pages, search, versions, lineage, marks. And usage and settings."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+from segue import (
+    AccountShown,
+    ConversationHit,
+    ConversationShown,
+    MessagePage,
+    MessageVersion,
+    Misuse,
+    SettingsShown,
+    TurnLineage,
+    UsageStatistics,
+)
+from segue.core.usage import Grouping
+from segue.server.endpoint import Call, Endpoint
+
+CONVERSATIONS = "/api/v1/conversations"
+ONE = f"{CONVERSATIONS}/{{key}}"
+Text = Annotated[str, msgspec.Meta(min_length=1)]
+Limit = Annotated[int, msgspec.Meta(ge=1, le=1000)]
+
+
+class CreateBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A new conversation. What is given is used by its first turn."""
+
+    key: Text
+    agent: Text | None = None
+    account: Text | None = None
+    model: Text | None = None
+    role: Text | None = None
+    cwd: Text | None = None
+    title: str = ""
+
+
+class ChangeBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What to change of a conversation; what is left out stays. An empty title: lists show how it begins."""
+
+    title: str | None = None
+    starred: bool | None = None
+
+
+class PageQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """The page before the message ``before`` (a page's ``first_id``); without it, the newest."""
+
+    before: Text | None = None
+    limit: Limit = 100
+
+
+class SearchQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """The words as they stand; upper and lower case are alike."""
+
+    text: Text
+    limit: Limit = 20
+
+
+class UsageQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """``since``: ``7d``, ``12h``, or a date."""
+
+    since: Text | None = None
+    by: Grouping = "day"
+
+
+async def create(call: Call) -> ConversationShown:
+    new: CreateBody = call.body
+    return await call.segue.conversations.create(
+        new.key,
+        agent=new.agent,
+        account=new.account,
+        model=new.model,
+        role=new.role,
+        cwd=new.cwd,
+        title=new.title,
+    )
+
+
+async def show(call: Call) -> ConversationShown:
+    return await call.segue.conversations.show(call.path["key"])
+
+
+async def change(call: Call) -> ConversationShown:
+    key, new, conversations = call.path["key"], call.body, call.segue.conversations
+    if new.title is None and new.starred is None:
+        raise Misuse("nothing to change: give a title, or starred")
+    if new.title is not None:
+        await conversations.rename(key, new.title)
+    if new.starred is not None:
+        await conversations.star(key, new.starred)
+    return await conversations.show(key)
+
+
+async def mark_read(call: Call) -> None:
+    await call.segue.conversations.mark_read(call.path["key"])
+
+
+async def messages(call: Call) -> MessagePage:
+    asked: PageQuery = call.query
+    return await call.segue.conversations.messages(call.path["key"], before=asked.before, limit=asked.limit)
+
+
+async def search(call: Call) -> list[ConversationHit]:
+    return await call.segue.conversations.search(call.query.text, limit=call.query.limit)
+
+
+async def siblings(call: Call) -> list[MessageVersion]:
+    return await call.segue.conversations.siblings(call.path["key"], call.path["message"])
+
+
+async def lineage(call: Call) -> list[TurnLineage]:
+    return await call.segue.conversations.lineage(call.path["key"])
+
+
+async def usage(call: Call) -> UsageStatistics:
+    return await call.segue.usage(since=call.query.since, by=call.query.by)
+
+
+async def settings(call: Call) -> SettingsShown:
+    return await call.segue.settings()
+
+
+async def accounts(call: Call) -> list[AccountShown]:
+    return await call.segue.accounts()
+
+
+ENDPOINTS: tuple[Endpoint, ...] = (
+    Endpoint(
+        "POST",
+        CONVERSATIONS,
+        ("Segue.conversations.create",),
+        create,
+        "Create a conversation in which nothing was said yet",
+        returns=ConversationShown,
+        body=CreateBody,
+        status=201,
+    ),
+    Endpoint(
+        "GET",
+        ONE,
+        ("Segue.conversations.show",),
+        show,
+        "One conversation, as in the list",
+        returns=ConversationShown,
+    ),
+    Endpoint(
+        "PATCH",
+        ONE,
+        ("Segue.conversations.rename", "Segue.conversations.star"),
+        change,
+        "Give a conversation a title or a star",
+        returns=ConversationShown,
+        body=ChangeBody,
+    ),
+    Endpoint(
+        "POST",
+        f"{ONE}/read",
+        ("Segue.conversations.mark_read",),
+        mark_read,
+        "Record that somebody has seen the newest answer",
+    ),
+    Endpoint(
+        "GET",
+        f"{ONE}/messages",
+        ("Segue.conversations.messages",),
+        messages,
+        "A page of messages, the newest page first",
+        returns=MessagePage,
+        query=PageQuery,
+    ),
+    Endpoint(
+        "GET",
+        f"{ONE}/messages/{{message}}/siblings",
+        ("Segue.conversations.siblings",),
+        siblings,
+        "The versions of a message: its wordings, or the answers of all runs",
+        returns=list[MessageVersion],
+    ),
+    Endpoint(
+        "GET",
+        f"{ONE}/lineage",
+        ("Segue.conversations.lineage",),
+        lineage,
+        "All turns, and what each came from",
+        returns=list[TurnLineage],
+    ),
+    Endpoint(
+        "GET",
+        "/api/v1/search",
+        ("Segue.conversations.search",),
+        search,
+        "Conversations and messages that contain a text",
+        returns=list[ConversationHit],
+        query=SearchQuery,
+    ),
+    Endpoint(
+        "GET",
+        "/api/v1/usage",
+        ("Segue.usage",),
+        usage,
+        "What turns used, cost and saved, by day, agent, mode or conversation",
+        returns=UsageStatistics,
+        query=UsageQuery,
+    ),
+    Endpoint(
+        "GET",
+        "/api/v1/settings",
+        ("Segue.settings",),
+        settings,
+        "The configuration as it is in effect, without anything secret",
+        returns=SettingsShown,
+    ),
+    Endpoint(
+        "GET",
+        "/api/v1/accounts",
+        ("Segue.accounts",),
+        accounts,
+        "The configured accounts, with the names of their variables only",
+        returns=list[AccountShown],
+    ),
+)

@@ -1,0 +1,61 @@
+"""The routes for the command line: only over the Unix socket, because an environment comes with the call."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+from starlette.responses import StreamingResponse
+
+from segue.app.foreground import AnyFrame, ForegroundCall, Refused
+from segue.server import problems
+from segue.server.endpoint import Call, Endpoint
+from segue.server.log import log_failure
+
+CALL_BYTES = 64 << 20
+"""The largest call: a prompt on stdin, an environment, and some room."""
+MEDIA = "application/x-ndjson"
+
+
+async def _turn(call: Call) -> Any:
+    if not call.local:
+        raise problems.Refused("forbidden", "an environment is accepted over the Unix socket only")
+    frames: asyncio.Queue[AnyFrame | None] = asyncio.Queue()
+    # Not awaited by the answer: the turn continues if the client vanishes.
+    task = asyncio.create_task(_run(call, call.body, frames))
+    tasks: set[asyncio.Task[None]] = call.state["tasks"]
+    tasks.add(task)
+    task.add_done_callback(tasks.discard)
+    return StreamingResponse(_lines(frames), media_type=MEDIA)
+
+
+async def _run(call: Call, order: ForegroundCall, frames: asyncio.Queue[AnyFrame | None]) -> None:
+    try:
+        await call.segue.service.foreground(order, frames.put_nowait)
+    except Exception as error:
+        log_failure(error)
+        frames.put_nowait(Refused(f"internal error: {error!r}", "internal", 1))
+    finally:
+        frames.put_nowait(None)
+
+
+async def _lines(frames: asyncio.Queue[AnyFrame | None]) -> AsyncIterator[bytes]:
+    while (frame := await frames.get()) is not None:
+        yield msgspec.json.encode(frame) + b"\n"
+
+
+ENDPOINTS = (
+    Endpoint(
+        "POST",
+        "/api/v1/local/turns",
+        ("Segue.run", "Segue.retry", "Segue.sessions.continue_"),
+        _turn,
+        "Run a turn for a command line on this machine, which waits for it.",
+        returns=str,
+        body=ForegroundCall,
+        max_body=CALL_BYTES,
+        media=MEDIA,
+    ),
+)

@@ -1,0 +1,176 @@
+"""The routes for runs: queue one, follow it, answer it, end it; and the stream of all changes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from segue.app.run_shapes import RunOrder, RunShown, ToolAnswer
+from segue.core.errors import Misuse
+from segue.server.endpoint import Call, Endpoint
+from segue.server.events import MEDIA, stream_of
+
+RUN = "/api/v1/runs/{run}"
+MESSAGE_BYTES = 16 << 20
+"""The largest body with a message: more than any agent accepts."""
+
+
+class Queued(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which queue: that of a conversation, or all."""
+
+    conversation: str | None = None
+
+
+class NewText(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Another message for a run that waits."""
+
+    text: str
+
+
+class NewPlace(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Another place in the line; 1 is next."""
+
+    place: int
+
+
+class Since(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where to read on. The header ``Last-Event-ID`` says the same, and comes first."""
+
+    after: str | None = None
+
+
+async def _submit(call: Call) -> RunShown:
+    key = call.headers.get("idempotency-key")
+    if key is not None and not (0 < len(key) <= 200 and key.isprintable()):
+        raise Misuse("Idempotency-Key takes a name on one line (at most 200 characters)")
+    order: RunOrder = call.body
+    return await call.segue.runs.submit(call.path["key"], order, run_key=key)
+
+
+async def _show(call: Call) -> RunShown:
+    return await call.segue.runs.show(call.path["run"])
+
+
+async def _queue(call: Call) -> list[RunShown]:
+    return await call.segue.runs.queue(call.query.conversation)
+
+
+async def _edit(call: Call) -> RunShown:
+    return await call.segue.runs.edit(call.path["run"], call.body.text)
+
+
+async def _move(call: Call) -> list[RunShown]:
+    return await call.segue.runs.move(call.path["run"], call.body.place)
+
+
+async def _remove(call: Call) -> RunShown:
+    return await call.segue.runs.remove(call.path["run"])
+
+
+async def _cancel(call: Call) -> RunShown:
+    return await call.segue.runs.cancel(call.path["run"])
+
+
+async def _now(call: Call) -> RunShown:
+    return await call.segue.runs.now(call.path["run"])
+
+
+async def _answer(call: Call) -> RunShown:
+    return await call.segue.runs.answer(call.path["run"], call.body)
+
+
+async def _events(call: Call) -> Any:
+    after = call.headers.get("last-event-id") or call.query.after
+    return stream_of(call.segue.runs.watch(after=after))
+
+
+async def _run_events(call: Call) -> Any:
+    run, after = call.path["run"], call.headers.get("last-event-id") or call.query.after
+    await call.segue.runs.show(run)  # an unknown one is an error, not an empty stream
+    return stream_of(call.segue.runs.watch(run, after))
+
+
+TURNS = ("Segue.run", "Segue.stream", "Segue.retry", "Segue.sessions.continue_")
+"""They wait for the end of a run. Over HTTP the run is queued, and its events are followed."""
+ENDPOINTS = (
+    Endpoint(
+        "POST",
+        "/api/v1/conversations/{key}/runs",
+        ("Segue.runs.submit", *TURNS),
+        _submit,
+        "Queue a run: a new message, or a retry. Returns at once.",
+        returns=RunShown,
+        body=RunOrder,
+        status=202,
+        max_body=MESSAGE_BYTES,
+    ),
+    Endpoint("GET", RUN, ("Segue.runs.show",), _show, "A run as it is now.", returns=RunShown),
+    Endpoint(
+        "GET",
+        f"{RUN}/events",
+        ("Segue.runs.watch",),
+        _run_events,
+        "The events of a run, as they come, until it is settled.",
+        query=Since,
+        returns=str,
+        media=MEDIA,
+    ),
+    Endpoint(
+        "GET",
+        "/api/v1/events",
+        ("Segue.runs.watch",),
+        _events,
+        "Everything that changes, as it changes.",
+        query=Since,
+        returns=str,
+        media=MEDIA,
+    ),
+    Endpoint("POST", f"{RUN}/cancel", ("Segue.runs.cancel",), _cancel, "End a run.", returns=RunShown),
+    Endpoint("POST", f"{RUN}/now", ("Segue.runs.now",), _now, "Start a parked run now.", returns=RunShown),
+    Endpoint(
+        "POST",
+        f"{RUN}/tool-result",
+        ("Segue.runs.answer",),
+        _answer,
+        "Answer the open question of a run.",
+        returns=RunShown,
+        body=ToolAnswer,
+    ),
+    Endpoint(
+        "GET",
+        "/api/v1/queue",
+        ("Segue.runs.queue",),
+        _queue,
+        "The runs that wait, in their order.",
+        returns=list[RunShown],
+        query=Queued,
+    ),
+    Endpoint(
+        "PATCH",
+        "/api/v1/queue/{run}",
+        ("Segue.runs.edit",),
+        _edit,
+        "Change the message of a run that waits.",
+        returns=RunShown,
+        body=NewText,
+        max_body=MESSAGE_BYTES,
+    ),
+    Endpoint(
+        "POST",
+        "/api/v1/queue/{run}/move",
+        ("Segue.runs.move",),
+        _move,
+        "Give a run that waits another place.",
+        returns=list[RunShown],
+        body=NewPlace,
+    ),
+    Endpoint(
+        "DELETE",
+        "/api/v1/queue/{run}",
+        ("Segue.runs.remove",),
+        _remove,
+        "Take a run out of the queue.",
+        returns=RunShown,
+    ),
+)

@@ -1,0 +1,206 @@
+"""Routes for the agents' own sessions: list, read, search, check, repair, restore, prune."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+
+from segue import CheckReport, CopyShown, Hit, Page, PruneReport, RepairReport, RestoreReport, SessionShown
+from segue.core.errors import NotFound
+from segue.server.endpoint import Call, Endpoint
+from segue.server.problems import Refused
+
+SESSIONS = "/api/v1/sessions"
+ONE = f"{SESSIONS}/{{agent}}/{{id}}"
+Count = Annotated[int, msgspec.Meta(ge=1, le=1000)]
+Amount = Annotated[float, msgspec.Meta(ge=0, le=1_000_000)]
+
+
+class ListQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """The sessions of one directory, or of all (``everywhere``)."""
+
+    everywhere: bool = False
+    agent: tuple[str, ...] = ()
+    cwd: str | None = None
+    limit: Count | None = None
+
+
+class EventsQuery(msgspec.Struct, frozen=True, kw_only=True, rename={"before_id": "beforeId"}):
+    """``beforeId``: the ``firstId`` of a page, for the page before it. Without: the newest page."""
+
+    anchor_to_latest: bool = False
+    before_id: str | None = None
+    size: Count = 100
+
+
+class SearchQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """``since``: ``7d``, ``12h``, or a date. ``here``: only sessions of the daemon's directory."""
+
+    q: Annotated[str, msgspec.Meta(min_length=1)]
+    agent: tuple[str, ...] = ()
+    since: str | None = None
+    where: Literal["tool", "text"] | None = None
+    here: bool = False
+    limit: Count = 20
+    index: bool = True
+
+
+class RepairBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """``trim``: without tool output and images. ``since``: from this event on."""
+
+    trim: bool = False
+    since: str | None = None
+
+
+class PruneBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What to delete. Without ``dry_run: false`` it is only listed."""
+
+    days: Amount | None = None
+    larger_than: Amount | None = None
+    agents: tuple[str, ...] = ()
+    cwd: str | None = None
+    keep_last: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] = 0
+    all_sessions: bool = False
+    confirm: str | None = None
+    dry_run: bool = True
+
+
+def _name(call: Call) -> str:
+    return f"{call.path['agent']}:{call.path['id']}"
+
+
+async def ls(call: Call) -> list[SessionShown]:
+    asked: ListQuery = call.query
+    return await call.segue.sessions.ls(
+        everywhere=asked.everywhere, agents=asked.agent, cwd=asked.cwd, limit=asked.limit
+    )
+
+
+async def events(call: Call) -> Page:
+    asked: EventsQuery = call.query
+    if asked.before_id is not None and asked.anchor_to_latest:
+        raise Refused("misuse", "give beforeId or anchor_to_latest, not both")
+    try:
+        return await call.segue.sessions.show(_name(call), before=asked.before_id, size=asked.size)
+    except NotFound as error:
+        if asked.before_id is None:
+            raise
+        page = await call.segue.sessions.show(_name(call), size=asked.size)
+        raise Refused("gone", error.message, page=page) from None
+
+
+async def search(call: Call) -> list[Hit]:
+    asked: SearchQuery = call.query
+    return await call.segue.sessions.search(
+        asked.q,
+        agents=asked.agent,
+        since=asked.since,
+        where=asked.where,
+        here=asked.here,
+        limit=asked.limit,
+        index=asked.index,
+    )
+
+
+async def check(call: Call) -> CheckReport:
+    return await call.segue.sessions.check(_name(call))
+
+
+async def repair(call: Call) -> RepairReport:
+    return await call.segue.sessions.repair(_name(call), trim=call.body.trim, since=call.body.since)
+
+
+async def restore(call: Call) -> RestoreReport:
+    return await call.segue.sessions.restore(_name(call))
+
+
+async def copies(call: Call) -> list[CopyShown]:
+    return await call.segue.sessions.copies()
+
+
+async def prune(call: Call) -> PruneReport:
+    asked: PruneBody = call.body
+    return await call.segue.sessions.prune(
+        days=asked.days,
+        larger_than=asked.larger_than,
+        agents=asked.agents,
+        cwd=asked.cwd,
+        keep_last=asked.keep_last,
+        all_sessions=asked.all_sessions,
+        confirm=asked.confirm,
+        dry_run=asked.dry_run,
+    )
+
+
+ENDPOINTS: tuple[Endpoint, ...] = (
+    Endpoint(
+        "GET",
+        SESSIONS,
+        ("Segue.sessions.ls",),
+        ls,
+        "The sessions of a directory, or all, newest first",
+        returns=list[SessionShown],
+        query=ListQuery,
+    ),
+    Endpoint(
+        "GET",
+        f"{SESSIONS}/search",
+        ("Segue.sessions.search",),
+        search,
+        "Search the text of all sessions",
+        returns=list[Hit],
+        query=SearchQuery,
+    ),
+    Endpoint(
+        "GET",
+        f"{SESSIONS}/copies",
+        ("Segue.sessions.copies",),
+        copies,
+        "The copies that Segue has kept",
+        returns=list[CopyShown],
+    ),
+    Endpoint(
+        "POST",
+        f"{SESSIONS}/prune",
+        ("Segue.sessions.prune",),
+        prune,
+        "Delete sessions that are no longer needed, or list which those are",
+        returns=PruneReport,
+        body=PruneBody,
+    ),
+    Endpoint(
+        "GET",
+        f"{ONE}/events",
+        ("Segue.sessions.show",),
+        events,
+        "A page of a session's events, newest first",
+        returns=Page,
+        query=EventsQuery,
+    ),
+    Endpoint(
+        "GET",
+        f"{ONE}/check",
+        ("Segue.sessions.check",),
+        check,
+        "What would make a resume fail, go wrong or cost too much",
+        returns=CheckReport,
+    ),
+    Endpoint(
+        "POST",
+        f"{ONE}/repair",
+        ("Segue.sessions.repair",),
+        repair,
+        "Write a repaired copy beside a session",
+        returns=RepairReport,
+        body=RepairBody,
+    ),
+    Endpoint(
+        "POST",
+        f"{ONE}/restore",
+        ("Segue.sessions.restore",),
+        restore,
+        "Restore a session from its copy",
+        returns=RestoreReport,
+    ),
+)

@@ -1,0 +1,109 @@
+"""The queue: runs that wait for their turn, for a time, or for an answer of the user.
+
+A run that is queued is driven by a daemon. It outlives the process that accepted it: what was asked for is
+stored with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from segue.core.model import Message, Owner
+from segue.store.database import Queries, to_json
+from segue.store.records import Conversation, QueuedRow, Receipt, TurnRow
+from segue.store.turns import Settling
+
+_SQL = Queries("queue")
+
+
+class Queue(Settling):
+    """Every change of state is made only if the state is still what the caller knows."""
+
+    def enqueue(
+        self,
+        conversation: Conversation,
+        message: Message,
+        text: str,
+        turn: TurnRow,
+        request: str,
+        *,
+        receipt: Receipt | None = None,
+        not_before_ms: int | None = None,
+    ) -> Conversation:
+        """Store a message and its run, at the end of the conversation's line. As ``receive``."""
+        with self._db.writing():
+            stored = self.receive(conversation, message, text, turn, receipt)
+            self._enqueue(turn.id, stored.id, request, not_before_ms)
+        return stored
+
+    def enqueue_retry(
+        self, turn: TurnRow, request: str, *, receipt: Receipt | None = None, not_before_ms: int | None = None
+    ) -> None:
+        """The same for a message that is stored already. As ``add_retry``."""
+        with self._db.writing():
+            self.add_retry(turn, receipt)
+            self._enqueue(turn.id, turn.conversation, request, not_before_ms)
+
+    def queued(self, run: str) -> QueuedRow | None:
+        """What the queue knows of a run, whatever its state."""
+        row = self._db.one(_SQL.of, id=run)
+        return None if row is None else QueuedRow(*row)
+
+    def line(self, conversation: str | None = None) -> list[QueuedRow]:
+        """The runs that wait, in order; of one conversation, or of all."""
+        rows = (
+            self._db.all(_SQL.lines)
+            if conversation is None
+            else self._db.all(_SQL.line, conversation=conversation)
+        )
+        return [QueuedRow(*row) for row in rows]
+
+    def begun(self) -> list[QueuedRow]:
+        """The runs of all conversations that have begun and are not settled."""
+        return [QueuedRow(*row) for row in self._db.all(_SQL.begun)]
+
+    def reorder(self, runs: Sequence[str]) -> None:
+        """Give these runs of one line new places, in this order."""
+        self._db.many(_SQL.give_place, [{"id": run, "place": n} for n, run in enumerate(runs, 1)])
+
+    def change_queued(self, row: QueuedRow, text: str, request: str) -> bool:
+        """Another text for a run that waits. False: it has begun."""
+        with self._db.writing():
+            if not self._db.run(_SQL.change, id=row.id, request=request):
+                return False
+            self._rewrite_unplaced(row.message, text)
+        return True
+
+    def drive(self, run: str, owner: Owner) -> bool:
+        """From now on this process drives it. False: it waits no longer."""
+        return self._db.run(_SQL.own, id=run, owner=to_json(owner)) == 1
+
+    def wake(self, row: QueuedRow) -> bool:
+        """Put a parked run back in line. False: it is not parked any more, or until another time."""
+        if row.not_before_ms is None:
+            return False
+        return self._db.run(_SQL.wake, id=row.id, not_before_ms=row.not_before_ms) == 1
+
+    def back_in_line(self, run: str) -> bool:
+        """A run whose process died before an attempt was planned waits again. False: an attempt was."""
+        return self._db.run(_SQL.back, id=run) == 1
+
+    def ask(self, run: str, question: str) -> bool:
+        """The run waits for the user. ``question``: JSON."""
+        return self._db.run(_SQL.ask, id=run, question=question) == 1
+
+    def answered(self, run: str, question: str) -> bool:
+        """The question has its answer. False: it had one already, or the run is over."""
+        return self._db.run(_SQL.answered, id=run, question=question) == 1
+
+    def _enqueue(self, run: str, conversation: str, request: str, not_before_ms: int | None) -> None:
+        state: Literal["queued", "parked"] = "queued" if not_before_ms is None else "parked"
+        self._db.run(
+            _SQL.enqueue,
+            id=run,
+            conversation=conversation,
+            request=request,
+            not_before_ms=not_before_ms,
+            state=state,
+        )

@@ -1,0 +1,20 @@
+-- name: after(seq, count)
+SELECT f.seq, f.kind, f.conversation, f.run, f.item, f.ms, e.event
+FROM feed AS f LEFT JOIN events AS e ON f.kind = 'event' AND e.turn = f.run AND e.seq = CAST(f.item AS INTEGER)
+WHERE f.seq > :seq ORDER BY f.seq LIMIT :count;
+
+-- name: of_run(seq, run, count)
+SELECT f.seq, f.kind, f.conversation, f.run, f.item, f.ms, e.event
+FROM feed AS f LEFT JOIN events AS e ON f.kind = 'event' AND e.turn = f.run AND e.seq = CAST(f.item AS INTEGER)
+WHERE f.seq > :seq AND f.run = :run ORDER BY f.seq LIMIT :count;
+
+-- name: bounds()^
+-- The oldest number that is still there, and the newest one that was given.
+SELECT (SELECT MIN(seq) FROM feed), (SELECT n FROM counters WHERE name = 'feed');
+
+-- name: named()^
+-- When the feed began.
+SELECT applied_ms FROM segue_migrations WHERE name = 'daemon';
+
+-- name: forget(before_ms)!
+DELETE FROM feed WHERE ms < :before_ms;

@@ -1,0 +1,136 @@
+-- name: page(conversation, before, count)
+-- The newest messages before a place, the newest first.
+SELECT m.id, m.facts, m.revision, m.size, m.created_ms, r.text, r.created_ms, m.place
+FROM (
+    SELECT id, facts, revision, size, created_ms, place
+    FROM messages WHERE conversation = :conversation AND removed_ms IS NULL AND place < :before
+    ORDER BY place DESC LIMIT :count
+) AS m
+JOIN revisions AS r ON r.message = m.id AND r.revision = m.revision
+ORDER BY m.place DESC;
+
+-- name: counts(conversation, before)^
+-- How many messages stand, and how many of them before a place.
+SELECT COUNT(*), COUNT(CASE WHEN place < :before THEN 1 END)
+FROM messages WHERE conversation = :conversation AND removed_ms IS NULL AND place IS NOT NULL;
+
+-- name: place_of(id, conversation)^
+SELECT place, created_ms FROM messages
+WHERE id = :id AND conversation = :conversation AND removed_ms IS NULL AND place IS NOT NULL;
+
+-- name: said_from(conversation, place)^
+-- When the earliest was said of all that stands from a place on: one that waited was said before others.
+SELECT MIN(created_ms) FROM messages
+WHERE conversation = :conversation AND removed_ms IS NULL AND place >= :place;
+
+-- name: standing_among(ids)
+SELECT id FROM messages WHERE id IN (:ids) AND removed_ms IS NULL AND place IS NOT NULL;
+
+-- name: of_answers(ids)
+SELECT id, conversation, message, answer, agent, role, account, model, cwd, host, mode, state, told, owner,
+    started_ms, ended_ms, predicted_usd, retry_of, via
+FROM turns WHERE answer IN (:ids);
+
+-- name: versions(ids)
+-- Every wording of these messages, and which of them stands.
+SELECT m.id, r.revision, r.text, r.created_ms,
+    CASE WHEN m.removed_ms IS NULL AND r.revision = m.revision THEN 1 ELSE 0 END
+FROM messages AS m
+JOIN revisions AS r ON r.message = m.id
+WHERE m.id IN (:ids)
+ORDER BY r.created_ms, m.id, r.revision;
+
+-- name: found(pattern, count)
+-- The newest messages with these words, of those that stand.
+SELECT c.key, c.title, m.id, m.facts, m.created_ms, r.text
+FROM messages AS m
+JOIN revisions AS r ON r.message = m.id AND r.revision = m.revision
+JOIN conversations AS c ON c.id = m.conversation
+WHERE m.removed_ms IS NULL AND m.place IS NOT NULL AND folded(r.text) LIKE :pattern ESCAPE '!'
+ORDER BY m.created_ms DESC, m.id DESC LIMIT :count;
+
+-- name: titled(pattern, count)
+SELECT key, title, updated_ms FROM conversations
+WHERE folded(title) LIKE :pattern ESCAPE '!' OR folded(key) LIKE :pattern ESCAPE '!'
+ORDER BY updated_ms DESC, id DESC LIMIT :count;
+
+-- name: runs(conversation)
+SELECT id, message, agent, role, mode, state, started_ms
+FROM turns WHERE conversation = :conversation AND via <> 'fork'
+ORDER BY started_ms, id;
+
+-- name: usage(grouped, since_ms, quarter_ms)
+-- Sums of the turns that have begun and ended. By day: of each quarter of an hour, which belongs to one day everywhere.
+SELECT
+    CASE CAST(:grouped AS TEXT)
+        WHEN 'agent' THEN t.agent
+        WHEN 'mode' THEN t.mode
+        WHEN 'conversation' THEN c.key
+        ELSE CAST(t.started_ms / :quarter_ms AS TEXT) END AS name,
+    COUNT(*),
+    CAST(SUM(t.input) AS BIGINT), CAST(SUM(t.cache_read) AS BIGINT),
+    CAST(SUM(t.cache_write) AS BIGINT), CAST(SUM(t.output) AS BIGINT),
+    SUM(t.cost_usd), MAX(t.cost_estimated), SUM(t.saved_usd)
+FROM turns AS t JOIN conversations AS c ON c.id = t.conversation
+WHERE t.started_ms >= :since_ms AND t.state IN ('done', 'failed', 'cancelled') AND t.via <> 'fork'
+GROUP BY 1;
+
+-- name: cuts(id)^
+SELECT cuts FROM conversations WHERE id = :id;
+
+-- name: cut(id)!
+UPDATE conversations SET cuts = cuts + 1 WHERE id = :id;
+
+-- name: marks_of(id)^
+SELECT starred, read_ms FROM conversations WHERE id = :id;
+
+-- name: kinds_of(conversation)
+SELECT facts, COUNT(*), MIN(place)
+FROM messages WHERE conversation = :conversation AND removed_ms IS NULL AND place IS NOT NULL
+GROUP BY facts
+ORDER BY MIN(place);
+
+-- name: beginning(conversation, place, length)^
+SELECT substr(r.text, 1, :length)
+FROM messages AS m
+JOIN revisions AS r ON r.message = m.id AND r.revision = m.revision
+WHERE m.conversation = :conversation AND m.place = :place;
+
+-- name: spent_in(conversation)^
+SELECT
+    CAST(SUM(input) AS BIGINT), CAST(SUM(cache_read) AS BIGINT),
+    CAST(SUM(cache_write) AS BIGINT), CAST(SUM(output) AS BIGINT),
+    SUM(cost_usd), MAX(cost_estimated), SUM(saved_usd), MAX(COALESCE(ended_ms, started_ms)),
+    MAX(CASE WHEN state = 'done' THEN ended_ms END)
+FROM turns WHERE conversation = :conversation AND via <> 'fork';
+
+-- name: state_of(conversation)^
+-- The most urgent state of what is not finished, else that of the newest turn that had begun.
+SELECT state
+FROM turns WHERE conversation = :conversation AND state <> 'withdrawn' AND via <> 'fork'
+ORDER BY
+    CASE state WHEN 'needs_you' THEN 1 WHEN 'running' THEN 2 WHEN 'parked' THEN 3 WHEN 'queued' THEN 4 ELSE 5 END,
+    started_ms DESC, id DESC
+LIMIT 1;
+
+-- name: marks()
+SELECT id, starred, read_ms FROM conversations;
+
+-- name: star(id, starred)!
+UPDATE conversations SET starred = :starred WHERE id = :id AND starred <> :starred;
+
+-- name: give_title(id, title)!
+UPDATE conversations SET title = :title WHERE id = :id AND title <> :title;
+
+-- name: mark_read(id)!
+-- Nothing is written if nothing is new: whoever follows the changes would be told for nothing.
+UPDATE conversations
+SET read_ms = (
+    SELECT MAX(t.ended_ms) FROM turns AS t
+    WHERE t.conversation = conversations.id AND t.state = 'done' AND t.via <> 'fork'
+)
+WHERE id = :id AND EXISTS (
+    SELECT 1 FROM turns AS t
+    WHERE t.conversation = conversations.id AND t.state = 'done' AND t.via <> 'fork'
+        AND t.ended_ms > COALESCE(conversations.read_ms, -1)
+);

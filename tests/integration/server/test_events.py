@@ -1,0 +1,82 @@
+"""The stream of changes: in order, without gaps or doubles, also after a break."""
+
+from __future__ import annotations
+
+from tests.integration.server.conftest import Daemon
+from tests.integration.server.streams import Stream, recorded, said, settled, streams
+from tests.integration.server.test_runs import finished, submit
+
+__all__ = ["streams"]
+
+
+STORY = "It was a dark and stormy night, and nobody slept."
+
+
+def number(event_id: str | None) -> int:
+    assert event_id is not None
+    return int(event_id.rpartition(":")[2])
+
+
+def test_the_hello_says_where_the_feed_is_and_everything_comes_in_order(daemon: Daemon) -> None:
+    stream = Stream(daemon, "/api/v1/events")
+    (hello,) = stream.wait(bool)
+    assert (hello.kind, hello.id, hello.data["status"]) == ("hello", None, "ok")
+    run = submit(daemon, "k", "remember number 4 [[shell echo hi]]")["run"]
+    got = stream.wait(lambda got: settled(got, run))
+    ids = [number(each.id) for each in got if each.id is not None]
+    assert ids == sorted(set(ids))
+    assert all(each.id is None for each in got if each.kind in ("delta", "hello"))
+    kinds = [event["type"] for event in recorded(got, run)]
+    assert kinds[0] == "session"
+    assert kinds.index("tool-call") < kinds.index("tool-result") < kinds.index("end")
+
+
+def test_after_a_break_nothing_is_missing_and_nothing_comes_twice(daemon: Daemon) -> None:
+    stream = Stream(daemon, "/api/v1/events")
+    stream.wait(bool)
+    first = submit(daemon, "k", "remember number 1")["run"]
+    before = stream.wait(lambda got: settled(got, first))
+    stream.close()
+    last = next(each.id for each in reversed(before) if each.id is not None)
+    second = finished(daemon, submit(daemon, "k", "remember number 2")["run"])["run"]
+    again = Stream(daemon, "/api/v1/events", after=last)
+    after = again.wait(lambda got: settled(got, second))
+    assert after[0].data["status"] == "ok"
+    assert all(number(each.id) > number(last) for each in after if each.id is not None)
+    assert recorded(after, first) == []
+    assert [event["type"] for event in recorded(after, second)][-1] == "end"
+
+
+def test_an_id_of_another_feed_or_of_the_future_is_a_gap(daemon: Daemon) -> None:
+    finished(daemon, submit(daemon, "k", "hi")["run"])
+    hello = Stream(daemon, "/api/v1/events").wait(bool)[0].data
+    for after in ("0:1", f"{hello['feed']}:{hello['seq'] + 1000}", "nonsense"):
+        assert Stream(daemon, "/api/v1/events", after=after).wait(bool)[0].data["status"] == "gap"
+
+
+def test_who_comes_in_the_middle_gets_the_text_so_far(daemon: Daemon) -> None:
+    run = submit(daemon, "k", f"[[slow 3 30]][[say {STORY}]]")["run"]
+    early = Stream(daemon, f"/api/v1/runs/{run}/events")
+    early.wait(lambda got: sum(each.kind == "delta" for each in got) > 5)
+    late = Stream(daemon, f"/api/v1/runs/{run}/events")
+    assert said(late.wait_over(), run) == said(early.wait_over(), run) == STORY
+
+
+def test_the_stream_of_a_run_ends_with_the_run(daemon: Daemon) -> None:
+    run = submit(daemon, "k", "hi")["run"]
+    got = Stream(daemon, f"/api/v1/runs/{run}/events").wait_over()
+    assert got[-1].data["run"]["turn"]["text"] == "Understood."
+    later = Stream(daemon, f"/api/v1/runs/{run}/events").wait_over()
+    assert later[-1].data["run"]["state"] == "done"
+    missing = daemon.ask("GET", "/api/v1/runs/nosuch/events")
+    assert (missing.status, missing.kind) == (404, "not_found")
+
+
+def test_changes_and_removals_are_told(daemon: Daemon) -> None:
+    finished(daemon, submit(daemon, "k", "remember number 1")["run"])
+    stream = Stream(daemon, "/api/v1/events")
+    stream.wait(bool)
+    daemon.segue("edit", "k", "#1", "remember number 2")
+    stream.wait(lambda got: any(each.kind == "message" for each in got))
+    daemon.segue("rm", "k")
+    stream.wait(lambda got: any(each.kind == "removed" and each.data["conversation"] == "k" for each in got))

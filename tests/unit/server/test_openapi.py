@@ -1,0 +1,104 @@
+"""The OpenAPI document and the routes: every public method has one."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import msgspec
+import pytest
+
+from segue.app.segue import Segue
+from segue.server.api import endpoints
+from segue.server.endpoint import Endpoint, Table
+from segue.server.openapi import document, operation_id
+from segue.server.problems import STATUS
+
+API = tuple(each for each in endpoints() if each.path.startswith("/api/v1/"))
+INNER = {"finish", "workspace", "service"}
+"""For extensions and tests; a server must not offer it."""
+
+
+def public_methods() -> set[str]:
+    """``Segue.log``, ``Segue.sessions.ls``: the methods of the class, and of its sections."""
+    found = set()
+    for name, member in vars(Segue).items():
+        if name.startswith("_") or name in INNER:
+            continue
+        if not isinstance(member, property):
+            found.add(f"Segue.{name}")
+            continue
+        section = vars(section_modules()[kind_of(member)])[kind_of(member)]
+        found |= {
+            f"Segue.{name}.{each}" for each in vars(section) if not each.startswith("_") and each not in INNER
+        }
+    return found
+
+
+def kind_of(section: property) -> str:
+    return str(inspect.signature(section.fget).return_annotation)  # type: ignore[arg-type]
+
+
+def section_modules() -> dict[str, ModuleType]:
+    """The modules of ``app`` with a section of ``Segue``, by the names of their classes."""
+    folder = Path(inspect.getfile(Segue)).parent
+    modules = [import_module(f"segue.app.{path.stem}") for path in folder.glob("segue_*.py")]
+    return {name: module for module in modules for name in vars(module)}
+
+
+def test_every_public_method_has_a_route() -> None:
+    exposed = {call for each in endpoints() for call in each.calls}
+    assert exposed == public_methods()
+
+
+@pytest.fixture(scope="module")
+def made() -> dict[str, Any]:
+    decoded: dict[str, Any] = msgspec.json.decode(document(API, "http://127.0.0.1:4242"))
+    return decoded
+
+
+def test_the_document_has_every_route(made: dict[str, Any]) -> None:
+    assert made["openapi"] == "3.1.0"
+    told = {(method.upper(), path) for path, methods in made["paths"].items() for method in methods}
+    assert told == {(each.method, each.path) for each in API}
+
+
+def test_all_references_lead_somewhere(made: dict[str, Any]) -> None:
+    named = set(re.findall(r'"#/components/(\w+/[\w.]+)"', msgspec.json.encode(made).decode()))
+    known = {f"{kind}/{name}" for kind, each in made["components"].items() for name in each}
+    assert len(named) > 20
+    assert named <= known
+
+
+def test_operations_have_names_of_their_own() -> None:
+    names = [operation_id(each) for each in API]
+    assert len(set(names)) == len(names)
+    assert all(name.isidentifier() for name in names)
+
+
+def test_every_operation_tells_its_answer_and_its_problems(made: dict[str, Any]) -> None:
+    for each in API:
+        told = made["paths"][each.path][each.method.lower()]
+        assert str(each.success) in told["responses"]
+        assert {str(status) for status in STATUS.values()} <= set(told["responses"])
+        assert [p["name"] for p in told["parameters"] if p["in"] == "path"] == each.parameters
+        assert told["summary"]
+    assert made["paths"]["/api/v1/health"]["get"]["security"] == []
+
+
+def test_a_query_is_told_parameter_by_parameter(made: dict[str, Any]) -> None:
+    told = made["paths"]["/api/v1/sessions/{agent}/{id}/events"]["get"]["parameters"]
+    assert [each["name"] for each in told] == ["agent", "id", "anchor_to_latest", "beforeId", "size"]
+
+
+@pytest.mark.parametrize("each", endpoints(), ids=operation_id)
+def test_bodies_refuse_unknown_fields(each: Endpoint) -> None:
+    assert inspect.iscoroutinefunction(each.handler)
+    if each.body is not None:
+        assert each.body.__struct_config__.forbid_unknown_fields
+    assert each.path.startswith("/")
+    Table((each,))
