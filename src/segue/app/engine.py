@@ -152,8 +152,10 @@ class Engine:
 
     async def close(self) -> None:
         """Cancel what this process runs, and wait for it. What waits stays in the queue."""
-        for cancel in self._running.values():
-            cancel()
+        for run, cancel in list(self._running.items()):
+            row = await run_sync(self.workspace.store.turn, run)
+            if row is not None and row.state in BEGUN:
+                cancel()
         await self.drain(CLOSE_S)
 
     async def drain_line(self, conversation: str) -> None:

@@ -27,10 +27,12 @@ LATE_S = 2.0
 STEP_S = 0.1
 
 
-def failed_with_same_text(prepared: Prepared, store: Store) -> TurnRow | None:
-    """The last run, if it failed with the same text: then this turn is its retry."""
+def failed_with_same_text(prepared: Prepared, store: Store, retried: str | None = None) -> TurnRow | None:
+    """The last run, if it failed with the same text: then this turn is its retry.
+
+    ``retried``: the message that it retries in any case."""
     ask = prepared.ask
-    if ask.via != "run" or ask.new or ask.key is not None:
+    if retried is not None or ask.via != "run" or ask.new or ask.key is not None:
         return None
     runs = [run for run in store.turns(prepared.conversation.id, RECENT) if _is_temporary(run)]
     texts, prompt = store.texts([run.message for run in runs]), storable(ask.prompt)

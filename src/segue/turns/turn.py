@@ -33,6 +33,7 @@ from segue.turns.store_outage import StoreStillAway
 if TYPE_CHECKING:
     from segue.turns.settlement import FinishedAttempt
 
+NOT_BEGUN = Failure("cancelled", "the turn was cancelled before it began")
 WAIT_S = 600.0
 """How long a turn waits for another one of its conversation, unless told otherwise."""
 
@@ -108,35 +109,45 @@ async def take(
     ``failed_run``: the run of the same call that just failed. ``accepted``: the run, if it is stored already.
     Raises ``KnownRun`` if the caller's key already has a run.
     """
-    began_ns, row = time.monotonic_ns(), accepted
+    if accepted is not None:
+        return await _take_queued(prepared, store, accepted, callbacks, retry_message)
+    began_ns, row = time.monotonic_ns(), None
 
     def never_began(failure: Failure) -> Turn:
         return _never_began(prepared, failure, began_ns, row)
 
-    if prepared.ask.fork and row is None:
+    if prepared.ask.fork:
         from segue.turns.changes import forked_if_busy
 
         notice = callbacks.notice
         prepared, retry_message = await run_sync(forked_if_busy, prepared, store, notice, retry_message)
     try:
-        if accepted is not None:
-            return await _in_turn(prepared, store, accepted, callbacks, Retry(retry_message), began_ns)
-        same_text = None
-        if retry_message is None:
-            same_text = await run_sync(retries.failed_with_same_text, prepared, store)
+        same_text = await run_sync(retries.failed_with_same_text, prepared, store, retry_message)
         retry = Retry(retry_message, same_text, failed_run)
-        prepared, received = await run_sync(receive, prepared, store, retry)
-        row = received
-        return await _in_turn(prepared, store, received, callbacks, retry, began_ns)
+        prepared, row = await run_sync(receive, prepared, store, retry)
+        return await _in_turn(prepared, store, row, callbacks, retry, began_ns)
     except LeaseBusy as busy:
-        cancelled = Failure("cancelled", "the turn was cancelled before it began")
-        turn = never_began(cancelled if callbacks.cancel.asked else Failure("session_busy", str(busy)))
+        turn = never_began(NOT_BEGUN if callbacks.cancel.asked else Failure("session_busy", str(busy)))
         await run_sync(withdraw, store, turn)
         return turn
     except BaseException as error:
         with suppress(Exception):
             withdraw(store, never_began(_failure(error)))
         raise
+
+
+async def _take_queued(
+    prepared: Prepared, store: Store, row: TurnRow, callbacks: Callbacks, retry_message: str | None
+) -> Turn:
+    """One run that waited in the queue, to its end. If this process is interrupted first, it waits on."""
+    began_ns = time.monotonic_ns()
+    try:
+        return await _in_turn(prepared, store, row, callbacks, Retry(retry_message), began_ns)
+    except LeaseBusy as busy:
+        failure = NOT_BEGUN if callbacks.cancel.asked else Failure("session_busy", str(busy))
+        turn = _never_began(prepared, failure, began_ns, row)
+        await run_sync(withdraw, store, turn)
+        return turn
 
 
 def _never_began(prepared: Prepared, failure: Failure, began_ns: int, row: TurnRow | None) -> Turn:

@@ -29,5 +29,3 @@ CREATE TABLE feed (
 ) STRICT;
 
 CREATE INDEX feed_ms ON feed (ms);
-
-INSERT INTO counters (name, n) VALUES ('feed', 0);

@@ -10,7 +10,7 @@ WHERE f.seq > :seq AND f.run = :run ORDER BY f.seq LIMIT :count;
 
 -- name: bounds()^
 -- The oldest number that is still there, and the newest one that was given.
-SELECT (SELECT MIN(seq) FROM feed), (SELECT n FROM counters WHERE name = 'feed');
+SELECT (SELECT MIN(seq) FROM feed), COALESCE((SELECT n FROM counters WHERE name = 'feed'), 0);
 
 -- name: named()^
 -- When the feed began.
