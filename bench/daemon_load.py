@@ -232,7 +232,7 @@ def _collect(subscribers: list[Subscriber]) -> None:
     with selectors.DefaultSelector() as selector:
         for each in subscribers:
             selector.register(each.socket, selectors.EVENT_READ, each)
-        until = time.monotonic() + SECONDS * 3 + PATIENCE_S
+        until = time.monotonic() + SECONDS * 2 + 15
         while selector.get_map() and time.monotonic() < until:
             for key, _ in selector.select(1):
                 data = key.data.socket.recv(1 << 16)

@@ -33,7 +33,7 @@ from segue.turns.composer import NATIVE
 from segue.turns.live_turn import LiveTurn
 from segue.turns.plan import NoPlace, Planner, TooLong
 from segue.turns.prepare import Prepared
-from segue.turns.run_dir import Plan, gist, session_lease_name, write_plan
+from segue.turns.run_dir import Plan, gist, session_lease_name, write_plan, write_secrets
 from segue.turns.situation import NO_OBSTACLES, Gathered, Obstacles, gather
 
 if TYPE_CHECKING:
@@ -197,6 +197,7 @@ def _note_start(live: LiveTurn, decided: Decided, plan: Plan) -> None:
         # Nothing was carried: later turns of this voice start here.
         store.address(msgspec.structs.replace(decided.gathered.view[-1], blank=True))
     write_plan(plan)
+    write_secrets(plan.run_dir, live.prepared.child.secrets)
     store.started(live.row.id, plan.mode, plan.predicted_usd)
     store.attempting(_attempt_row(plan))
     live.lease.working_in(plan.run_dir)

@@ -15,7 +15,7 @@ from segue.core.errors import Misuse
 from segue.core.model import Host
 from segue.core.redact import Redactor
 from segue.turns.prepare import Prepared
-from segue.turns.run_dir import Plan
+from segue.turns.run_dir import Plan, read_secrets
 
 
 class Observer(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,7 +51,7 @@ class Observer(msgspec.Struct, frozen=True, kw_only=True):
             return None
 
     def redactor(self, plan: Plan, agent: Agent) -> Redactor:
-        """Redacts the secrets of the run's account, which may differ from the reader's."""
+        """Redacts the secrets of the run and of its account, which may differ from the reader's."""
         account = self.config.accounts.get(plan.account)
         theirs = child_environment(
             self.env,
@@ -59,4 +59,4 @@ class Observer(msgspec.Struct, frozen=True, kw_only=True):
             keys_withheld=agent.facts.keys,
             account_env=account.env if account is not None else None,
         )
-        return Redactor((*self.secrets, *theirs.secrets))
+        return Redactor((*self.secrets, *theirs.secrets, *read_secrets(plan.run_dir)))

@@ -8,6 +8,7 @@ as evidence: without secrets, compressed, and for a limited number of runs.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from segue.system.files import whole_file, write_whole
 PLAN_FILE = "plan.json"
 STREAMS = ("stdout", "stderr")
 PROCESS = "process.json"
+SECRETS = "secrets.json"
 FORGOTTEN_S = 7 * 24 * 3600
 KEPT_BYTES = 64 * 1024 * 1024
 COMPRESS_BYTES = 64 * 1024
@@ -116,6 +118,21 @@ def read_plan(run_dir: Path) -> Plan | None:
         return decode((run_dir / PLAN_FILE).read_bytes(), Plan, _decode)
     except (OSError, msgspec.MsgspecError):
         return None
+
+
+def write_secrets(run_dir: Path, secrets: Sequence[str]) -> None:
+    """Note what must not be shown or stored, for this user's eyes alone and until the run is settled: whoever
+    adopts the run does not have the environment that it was started with."""
+    if secrets:
+        write_whole(run_dir / SECRETS, msgspec.json.encode(list(secrets)), durable=False)
+
+
+def read_secrets(run_dir: Path) -> list[str]:
+    """What ``write_secrets`` noted."""
+    try:
+        return decode((run_dir / SECRETS).read_bytes(), list[str])
+    except (OSError, msgspec.MsgspecError):
+        return []
 
 
 def session_lease_name(plan: Plan) -> str | None:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.integration.conftest import Program
@@ -109,8 +110,6 @@ def test_a_client_whose_daemon_is_killed_ends_as_if_nothing_had_happened(
         daemons.restart()
     out, errors = client.communicate(timeout=WAIT_S * 2)
     assert client.returncode == 0, errors.decode()
-    import msgspec
-
     turn: dict[str, Any] = msgspec.json.decode(out.splitlines()[-1])
     assert (turn["state"], turn["text"]) == ("done", STORY)
     log = segue("log", "k", "--json").stdout
@@ -122,3 +121,21 @@ def test_it_ends_on_request_when_the_turn_has_finished(daemons: Daemons) -> None
     wait_for_run(daemons.now, "k")
     assert daemons.now.end() == 0
     assert show(daemons.restart(), run)["turn"]["text"] == "good night"
+
+
+def test_who_adopts_a_run_does_not_store_the_secrets_it_was_started_with(
+    daemons: Daemons, segue: Program
+) -> None:
+    text = "[[shell echo $GITHUB_TOKEN]][[slow 3 20]][[result]]"
+    args = ("run", "k", text, "--agent", "rehearsal", "--permission", "full")
+    client = segue.start(*args, GITHUB_TOKEN="hush-hush-0123456789")
+    run = wait_for_run(daemons.now, "k")
+    Stream(daemons.now, "/api/v1/events").wait(lambda got: any(each.kind == "delta" for each in got))
+    daemons.kill()
+    client.kill()
+    client.communicate()
+    again = daemons.restart()
+    assert finished(again, run)["state"] == "done"
+    again.end()
+    left = [path for path in segue.home.rglob("*") if path.is_file() and path.parent.name != "rehearsal"]
+    assert not [path for path in left if b"hush-hush" in path.read_bytes()]
