@@ -12,8 +12,10 @@ import os
 import re
 import selectors
 import socket
+import statistics
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -25,24 +27,28 @@ import msgspec
 
 SEGUE = str(Path(sys.executable).with_name("segue"))
 SUBSCRIBERS = 2
-SECONDS = 12
+SECONDS = 10
 RATE = 50
 """How many fragments a second each agent writes."""
 PIECES = SECONDS * RATE
-PATIENCE_S = 60
+PATIENCE_S, START_S = 60, 40
 WIDTH = 20
 AGENT = f"""
-import sys, time
+import os, sys, time
 from segue.rehearsal.agent import __main__ as agent
-plain = agent._emit
+place, plain = sys.argv.pop(1), agent._emit
 def emit(record):
+    if record["type"] == "session":
+        open(f"{{place}}/{{os.getpid()}}", "x").close()
+        while not os.path.exists(f"{{place}}/go"):
+            time.sleep(0.05)
     if record["type"] == "delta":
         record["text"] = f"{{time.monotonic_ns():0{WIDTH}}}"
     plain(record)
 agent._emit = emit
 sys.exit(agent.main())
 """
-"""The rehearsal agent; each fragment of its text is the time at which it is written."""
+"""The rehearsal agent. It begins when all have started. Each fragment of its text is the time of the write."""
 
 
 @dataclass
@@ -153,6 +159,7 @@ class Received:
     """What one subscriber got. ``problem``: what was missing, doubled or out of order; empty: nothing."""
 
     delays_s: list[float]
+    rate: float
     settled: list[str]
     problem: str
 
@@ -165,10 +172,8 @@ class Load:
     p50_s: float
     p99_s: float
     worst_s: float
-    events: int
-    seconds: float
-    cpu: float
-    """The daemon's share of its core while the agents wrote."""
+    rate: float
+    """How many fragments a second each agent wrote."""
     memory: int
     problems: list[str]
 
@@ -182,37 +187,53 @@ def carry(folder: Path, env: Mapping[str, str], conversations: int) -> Load:
     agents, daemons = min(os.sched_getaffinity(0)), max(os.sched_getaffinity(0))
     if agents == daemons:
         raise RuntimeError("this measurement needs two cores")
-    home, script = folder / f"load-{conversations}", folder / "agent.py"
-    home.mkdir(mode=0o700)
-    script.write_text(AGENT)
-    command = ["taskset", "-c", str(agents), sys.executable, "-P", str(script)]
-    (home / "config.toml").write_text(f"[agents.rehearsal]\ncommand = {msgspec.json.encode(command).decode()}\n")
+    home, ready = folder / f"load-{conversations}", folder / f"ready-{conversations}"
+    _configure(home, ready, agents)
     with pinned(daemons), served({**env, "SEGUE_HOME": str(home)}, folder) as daemon:
         message = f"[[slow {SECONDS} {PIECES}]][[say {'x' * PIECES}]]"
-        cpu, began = daemon.cpu_s(), time.monotonic()
         runs = [daemon.submit(f"k{n}", message, folder) for n in range(conversations)]
         subscribers = [_subscribe(daemon, run) for run in runs for _ in range(SUBSCRIBERS)]
+        starter = threading.Thread(target=_start_all, args=(ready, conversations))
+        starter.start()
         _collect(subscribers)
-        seconds = time.monotonic() - began
-        share, memory = (daemon.cpu_s() - cpu) / seconds, daemon.peak_bytes()
-    return _summary(conversations, [received(each) for each in subscribers], seconds, share, memory)
+        starter.join()
+        memory = daemon.peak_bytes()
+    return _summary(conversations, [received(each) for each in subscribers], memory)
 
 
-def _summary(
-    conversations: int, all_received: list[Received], seconds: float, cpu: float, memory: int
-) -> Load:
+def _configure(home: Path, ready: Path, core: int) -> None:
+    """A home whose rehearsal agent writes times, on that core, once ``ready`` has the file ``go``."""
+    home.mkdir(mode=0o700)
+    ready.mkdir()
+    script = home / "agent.py"
+    script.write_text(AGENT)
+    command = ["taskset", "-c", str(core), sys.executable, "-P", str(script), str(ready)]
+    (home / "config.toml").write_text(
+        f"[agents.rehearsal]\ncommand = {msgspec.json.encode(command).decode()}\n"
+    )
+
+
+def _start_all(ready: Path, count: int) -> None:
+    """Let the agents begin when all of them have started, or after a while in any case."""
+    until = time.monotonic() + START_S
+    while len(os.listdir(ready)) < count and time.monotonic() < until:
+        time.sleep(0.05)
+    (ready / "go").touch()
+
+
+def _summary(conversations: int, all_received: list[Received], memory: int) -> Load:
     delays = sorted(delay for each in all_received for delay in each.delays_s) or [float("inf")]
     problems = [each.problem for each in all_received if each.problem]
     pairs = zip(all_received[::SUBSCRIBERS], all_received[1::SUBSCRIBERS], strict=True)
-    problems += ["two subscribers got different events" for one, other in pairs if one.settled != other.settled]
+    problems += [
+        "two subscribers got different events" for one, other in pairs if one.settled != other.settled
+    ]
     return Load(
         conversations,
         delays[len(delays) // 2],
         delays[int(len(delays) * 0.99)],
         delays[-1],
-        len(delays),
-        seconds,
-        cpu,
+        statistics.median(each.rate for each in all_received),
         memory,
         problems,
     )
@@ -232,7 +253,7 @@ def _collect(subscribers: list[Subscriber]) -> None:
     with selectors.DefaultSelector() as selector:
         for each in subscribers:
             selector.register(each.socket, selectors.EVENT_READ, each)
-        until = time.monotonic() + SECONDS * 2 + 15
+        until = time.monotonic() + START_S + SECONDS * 2
         while selector.get_map() and time.monotonic() < until:
             for key, _ in selector.select(1):
                 data = key.data.socket.recv(1 << 16)
@@ -245,37 +266,35 @@ def _collect(subscribers: list[Subscriber]) -> None:
 
 def received(subscriber: Subscriber) -> Received:
     """Read what arrived: the way of each fragment, and whether all came, once and in order."""
+    written: list[int] = []
     delays: list[float] = []
     settled: list[str] = []
-    length, numbers, over, problem = 0, [0], False, ""
-    for at, event in _events(subscriber):
-        fields = dict(line.split(": ", 1) for line in event.splitlines() if ": " in line)
-        if "event" not in fields:
-            continue
-        data = msgspec.json.decode(fields["data"])
-        if fields["event"] == "hello" and data["status"] == "gap":
-            problem = "a gap"
-        texts = data["running"] if fields["event"] == "hello" else [data]
-        if fields["event"] in ("hello", "delta"):
-            for each in texts:
-                if each["offset"] != length:
-                    problem = problem or f"a fragment at {each['offset']} after {length} characters"
-                length = each["offset"] + len(each["text"])
-            if fields["event"] == "delta":
-                delays.append((at - int(data["text"])) / 1e9)
-        elif "id" in fields:
-            numbers.append(int(fields["id"].rpartition(":")[2]))
-            settled.append(fields["event"])
-        over = over or bool(data.get("run") and fields["event"] == "run" and data["run"]["turn"])
-    if not problem and length != PIECES * WIDTH:
-        problem = f"{length // WIDTH} of {PIECES} fragments came"
-    if not problem and (numbers != sorted(set(numbers)) or not over):
-        problem = "the settled events are not complete or not in order"
-    return Received(delays, settled, problem)
+    length, problem, over = 0, "", False
+    for at, fields in _events(subscriber):
+        kind, data = fields["event"], msgspec.json.decode(fields["data"])
+        if kind == "hello" and data["status"] == "gap":
+            problem = problem or "a gap"
+        for each in data["running"] if kind == "hello" else [data] if kind == "delta" else []:
+            if each["offset"] != length:
+                problem = problem or f"a fragment at {each['offset']} after {length} characters"
+            length = each["offset"] + len(each["text"])
+        if kind == "delta":
+            written.append(int(data["text"]))
+            delays.append((at - written[-1]) / 1e9)
+        elif kind != "hello":
+            settled.append(fields.get("id", ""))
+            over = kind == "run" and data["run"]["turn"] is not None
+    if length != PIECES * WIDTH:
+        problem = problem or f"{length // WIDTH} of {PIECES} fragments came"
+    numbers = [int(each.rpartition(":")[2]) for each in settled if each]
+    if numbers != sorted(set(numbers)) or not over:
+        problem = problem or "the settled events came twice, in the wrong order or not all"
+    seconds = (written[-1] - written[0]) / 1e9 if len(written) > 1 else float("inf")
+    return Received(delays, (len(written) - 1) / seconds, settled, problem)
 
 
-def _events(subscriber: Subscriber) -> Iterator[tuple[int, str]]:
-    """Each event with the time at which its end was read."""
+def _events(subscriber: Subscriber) -> Iterator[tuple[int, dict[str, str]]]:
+    """The fields of each event, with the time at which its end was read."""
     held, began = b"", False
     for at, chunk in subscriber.chunks:
         held += chunk
@@ -283,4 +302,5 @@ def _events(subscriber: Subscriber) -> Iterator[tuple[int, str]]:
             held, began = held.partition(b"\r\n\r\n")[2], True
         *whole, held = held.split(b"\n\n") if began else (held,)
         for each in whole:
-            yield at, each.decode()
+            if not each.startswith(b":"):
+                yield at, dict(line.split(": ", 1) for line in each.decode().splitlines())

@@ -7,7 +7,7 @@ accepted it: the next engine on the same store adopts what was running and conti
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -24,8 +24,9 @@ from segue.core.errors import SegueError
 from segue.core.outcome import Failure
 from segue.core.turn import Turn
 from segue.runner.attempt import Cancel, Guarded, Replies
-from segue.store.records import BEGUN, KnownRun, QueuedRow, TurnRow
+from segue.store.records import BEGUN, QUEUED, KnownRun, QueuedRow, TurnRow
 from segue.system import clock
+from segue.system.processes import this_process
 from segue.turns import turn as turns
 from segue.turns.known_run import known_run
 from segue.turns.live_turn import Callbacks
@@ -59,6 +60,7 @@ class Engine:
         self._tasks: set[asyncio.Task[Any]] = set()
         """Runs that somebody waits for, or that were adopted."""
         self._environments: dict[str, Mapping[str, str]] = {}
+        self._driven: set[str] = set()
         self._draining = False
         self._looker: asyncio.Task[None] | None = None
 
@@ -152,9 +154,15 @@ class Engine:
 
     async def close(self) -> None:
         """Cancel what this process runs, and wait for it. What waits stays in the queue."""
+        self._draining = True
         for run, cancel in list(self._running.items()):
             row = await run_sync(self.workspace.store.turn, run)
-            if row is not None and row.state in BEGUN:
+            if row is None:
+                continue
+            line = self._lines.get(row.conversation)
+            if row.state not in BEGUN and row.via == QUEUED and line is not None:
+                line.cancel()  # it waits for another turn, and stays in the queue
+            else:
                 cancel()
         await self.drain(CLOSE_S)
 
@@ -170,10 +178,20 @@ class Engine:
             with suppress(SegueError):  # the store may be away
                 _, newest = await run_sync(store.feed_bounds)
                 if newest != seen:
-                    for conversation in {row.conversation for row in await run_sync(store.line)}:
+                    line = await run_sync(store.line)
+                    await run_sync(self._drive_all, line)
+                    for conversation in {row.conversation for row in line}:
                         self._poke(conversation)
                     seen = newest
             await asyncio.sleep(LOOK_S)
+
+    def _drive_all(self, line: Sequence[QueuedRow]) -> None:
+        """Show others that somebody runs what waits."""
+        owner = this_process(self.workspace.host)
+        for row in line:
+            if row.id not in self._driven and self.workspace.store.drive(row.id, owner):
+                self._driven.add(row.id)
+        self._driven &= {row.id for row in line}
 
     def _poke(self, conversation: str) -> None:
         """Look at the line of a conversation: something in it has changed."""

@@ -82,9 +82,8 @@ class Subscriptions:
         """What changes from now on, or since the event with the id ``after``. ``run``: only that run's
         events, until it is settled."""
         queue: asyncio.Queue[FeedItem | None] = asyncio.Queue(ROOM)
-        await self._open(queue)
+        start = await self._open(queue)
         try:
-            start = self._seq
             since = await run_sync(self._since, after)
             yield FeedItem("hello", self._hello(since is None, start, self._so_far(run)))
             if since is not None and after is not None:
@@ -148,16 +147,19 @@ class Subscriptions:
             if run is None or each == run
         )
 
-    async def _open(self, queue: asyncio.Queue[FeedItem | None]) -> None:
-        """Begin to collect for this subscriber; the first one starts the polling."""
+    async def _open(self, queue: asyncio.Queue[FeedItem | None]) -> int:
+        """Begin to collect for this subscriber; the first one starts the polling. Returns the number after
+        which everything is collected: what comes before it has to be replayed."""
         if self._poller is None or self._poller.done():
             store = self._workspace.store
             self._feed = self._feed or await run_sync(store.feed_name)
             _, self._seq = await run_sync(store.feed_bounds)
             self._poller = asyncio.create_task(self._poll(), name="feed")
         self._queues.add(queue)
+        start = self._seq  # nothing may happen between these two lines
         for row in await run_sync(self._workspace.store.begun):
             self._follow(row.id)
+        return start
 
     def _rest(self) -> None:
         for task in (self._poller, *self._followed.values()):

@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from types import TracebackType
@@ -207,15 +208,18 @@ async def hold(
     on_beat: Callable[[], object] | None = None,
     adopts: bool = True,
     waiting: WaitingTurn | None = None,
+    behind: Callable[[], str | None] | None = None,
 ) -> AsyncIterator[Lease]:
     """Take the lease, waiting for its holder until ``until`` (monotonic). Raises ``LeaseBusy``.
 
+    ``behind``: says who comes first, although the lease may be free; None: nobody.
     ``adopts``: the caller takes care of what a dead holder left running. ``waiting``: shows others that this
     turn waits. ``on_loss`` and ``on_beat`` are called in the renewer's thread; ``on_beat`` every second while
     the lease is held, and with ``waiting`` also while waiting for it.
     """
     acquiring = Acquiring(store, name, owner, locks, adopts)
-    lock = await _acquire(acquiring, until, on_wait, given_up, waiting, on_beat)
+    take = partial(_take, acquiring, behind)
+    lock = await _acquire(acquiring, take, until, on_wait, given_up, waiting, on_beat)
     lease = Lease(store, lock, on_loss, on_beat)
     try:
         yield lease
@@ -224,8 +228,15 @@ async def hold(
             await run_sync(lease.release)
 
 
+def _take(acquiring: Acquiring, behind: Callable[[], str | None] | None) -> LeaseLock | str:
+    """The lease, or who has it or comes first."""
+    first = behind() if behind is not None else None
+    return first if first is not None else acquiring.take()
+
+
 async def _acquire(
     acquiring: Acquiring,
+    take: Callable[[], LeaseLock | str],
     until: float,
     on_wait: Callable[[str], None],
     given_up: Callable[[], bool],
@@ -237,7 +248,7 @@ async def _acquire(
         try:
             while True:
                 try:
-                    got = await run_sync(acquiring.take)
+                    got = await run_sync(take)
                 except StoreAway:  # while waiting for the holder, wait for the store too
                     if not holder or time.monotonic() > answered_at + AWAY_S:
                         raise

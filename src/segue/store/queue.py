@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from typing import Literal
 
 from segue.core.model import Message, Owner
-from segue.store.database import Queries, to_json
+from segue.store.database import Queries, from_json, to_json
 from segue.store.records import Conversation, QueuedRow, Receipt, TurnRow
-from segue.store.turns import Settling
+from segue.store.turns import NOBODY, Settling
 
 _SQL = Queries("queue")
 
@@ -34,7 +34,7 @@ class Queue(Settling):
         """Store a message and its run, at the end of the conversation's line. As ``receive``."""
         with self._db.writing():
             stored = self.receive(conversation, message, text, turn, receipt)
-            self._enqueue(turn.id, stored.id, request, not_before_ms)
+            self._enqueue(turn.id, request, not_before_ms)
         return stored
 
     def enqueue_retry(
@@ -43,7 +43,7 @@ class Queue(Settling):
         """The same for a message that is stored already. As ``add_retry``."""
         with self._db.writing():
             self.add_retry(turn, receipt)
-            self._enqueue(turn.id, turn.conversation, request, not_before_ms)
+            self._enqueue(turn.id, request, not_before_ms)
 
     def queued(self, run: str) -> QueuedRow | None:
         """What the queue knows of a run, whatever its state."""
@@ -58,6 +58,15 @@ class Queue(Settling):
             else self._db.all(_SQL.line, conversation=conversation)
         )
         return [QueuedRow(*row) for row in rows]
+
+    def ahead(self, run: str) -> list[Owner]:
+        """The owners of the queued runs that can start before this one. Behind a parked run, none can."""
+        owners = []
+        for state, owner in self._db.all(_SQL.ahead, run=run):
+            if state == "parked":
+                break
+            owners.append(from_json(owner, Owner) or NOBODY)
+        return owners
 
     def begun(self) -> list[QueuedRow]:
         """The runs of all conversations that have begun and are not settled."""
@@ -97,12 +106,11 @@ class Queue(Settling):
         """The question has its answer. False: it had one already, or the run is over."""
         return self._db.run(_SQL.answered, id=run, question=question) == 1
 
-    def _enqueue(self, run: str, conversation: str, request: str, not_before_ms: int | None) -> None:
+    def _enqueue(self, run: str, request: str, not_before_ms: int | None) -> None:
         state: Literal["queued", "parked"] = "queued" if not_before_ms is None else "parked"
         self._db.run(
             _SQL.enqueue,
             id=run,
-            conversation=conversation,
             request=request,
             not_before_ms=not_before_ms,
             state=state,

@@ -26,7 +26,7 @@ _CONVERSATIONS = Queries("conversations")
 _HISTORY = Queries("history")
 _SQL = Queries("turns")
 _ALL = 2**31 - 1
-_NOBODY = Owner(host="", pid=0)
+NOBODY = Owner(host="", pid=0)
 _TURN_COLUMNS = (
     "id conversation message answer agent role account model cwd host mode state told owner"
     " started_ms ended_ms predicted_usd retry_of via"
@@ -323,7 +323,7 @@ def _holder(settlement: Settlement) -> str:
 def turn_of(row: Row) -> TurnRow:
     fields = dict(zip(_TURN_COLUMNS, row, strict=True))
     voice = Voice(fields.pop("agent"), fields.pop("role"))
-    told, owner = from_json(fields.pop("told"), Turn), from_json(fields.pop("owner"), Owner) or _NOBODY
+    told, owner = from_json(fields.pop("told"), Turn), from_json(fields.pop("owner"), Owner) or NOBODY
     if told is not None:  # a report of an earlier version may lack these; the columns are the truth
         told = msgspec.structs.replace(
             told, message=fields["message"], state=fields["state"], retry_of=fields["retry_of"]

@@ -28,6 +28,7 @@ from segue.turns.attempts import decide, restore, step_down, stepped_words, try_
 from segue.turns.live_turn import Callbacks, LiveTurn
 from segue.turns.message import Retry, place, receive, update_login, withdraw
 from segue.turns.prepare import Prepared, as_of_now, prepare_retry
+from segue.turns.queue import Queue
 from segue.turns.store_outage import StoreStillAway
 
 if TYPE_CHECKING:
@@ -222,6 +223,7 @@ def _lease(
         on_loss=cancel,
         on_beat=partial(_heed_cancel, store, row.id, cancel),
         waiting=WaitingTurn(store, row.id, row.owner),
+        behind=None if row.via == QUEUED else Queue(prepared, store, row, notice).first,
     )
 
 

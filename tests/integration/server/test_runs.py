@@ -177,3 +177,20 @@ def test_a_run_of_the_command_line_is_seen_live(daemon: Daemon) -> None:
 
 def _settled(run: str, got: list[Sent]) -> bool:
     return settled(got, run)
+
+
+def test_a_foreground_run_waits_for_what_was_queued_before_it(daemon: Daemon) -> None:
+    submit(daemon, "k", "remember number 1 [[slow 1]]")
+    second = submit(daemon, "k", "remember number 2")["run"]
+    ran = daemon.segue("run", "k", "what number?", "--agent", "rehearsal", "--json")
+    assert ran.turn["text"] == "2"
+    assert show(daemon, second)["state"] == "done"
+
+
+def test_without_a_daemon_a_foreground_run_goes_ahead_and_says_what_waits(segue: Any) -> None:
+    segue("run", "k", "remember number 1", "--agent", "rehearsal", "-q")
+    segue("run", "k", "remember number 2", "--queue", "-q")
+    ran = segue("run", "k", "what number?")
+    assert (ran.code, ran.stdout) == (0, "1\n")
+    assert "1 queued message of k wait for a daemon" in ran.stderr.replace("waits", "wait")
+    assert segue("queue", "k").stdout.split()[-1] == "2"

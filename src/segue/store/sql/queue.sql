@@ -1,9 +1,12 @@
--- name: enqueue(id, conversation, request, not_before_ms, state)!
--- The newest place in the conversation's line.
-UPDATE turns
-SET request = :request, not_before_ms = :not_before_ms, state = :state,
-    place = (SELECT COALESCE(MAX(other.place), 0) + 1 FROM turns AS other WHERE other.conversation = :conversation)
-WHERE id = :id;
+-- name: enqueue(id, request, not_before_ms, state)!
+UPDATE turns SET request = :request, not_before_ms = :not_before_ms, state = :state WHERE id = :id;
+
+-- name: ahead(run)
+-- What stands in the line before a run, and who drives it.
+SELECT q.state, q.owner
+FROM turns AS q JOIN turns AS t ON t.id = :run AND q.conversation = t.conversation AND q.place < t.place
+WHERE q.request IS NOT NULL AND q.state IN ('queued', 'parked')
+ORDER BY q.place, q.started_ms, q.id;
 
 -- name: of(id)^
 SELECT id, conversation, message, state, request, place, not_before_ms, question, claims, started_ms, cancel_asked_ms

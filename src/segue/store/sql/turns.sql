@@ -1,10 +1,11 @@
 -- name: insert(id, conversation, message, agent, role, account, model, cwd, host, mode, state, owner, started_ms, predicted_usd, retry_of, via)!
 INSERT INTO turns
     (id, conversation, message, agent, role, account, model, cwd, host, mode, state, owner, started_ms,
-    predicted_usd, retry_of, via)
+    predicted_usd, retry_of, via, place)
 VALUES
     (:id, :conversation, :message, :agent, :role, :account, :model, :cwd, :host, :mode, :state, :owner, :started_ms,
-    :predicted_usd, :retry_of, :via);
+    :predicted_usd, :retry_of, :via,
+    (SELECT COALESCE(MAX(other.place), 0) + 1 FROM turns AS other WHERE other.conversation = :conversation));
 
 -- name: begin(id)!
 -- One that only stood still for long may have been taken for dead and withdrawn: it begins all the same.
