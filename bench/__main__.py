@@ -7,7 +7,7 @@ from importlib import import_module
 
 from bench.measure import Row, show
 
-BENCHES = ("startup", "sessions", "turn", "parse", "deciding", "continuity")
+BENCHES = ("startup", "sessions", "turn", "parse", "deciding", "continuity", "daemon")
 
 
 def main() -> int:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import statistics
-import subprocess
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
@@ -100,7 +99,7 @@ def _start(folder: Path, env: Mapping[str, str]) -> Row:
 
 
 def _idle(folder: Path, env: Mapping[str, str]) -> list[Row]:
-    """Two daemons beside each other, each after a turn: one that nobody watches, and one with a subscriber."""
+    """Two daemons side by side, each after a turn: one that nobody watches, and one with a subscriber."""
     homes = [{**env, "SEGUE_HOME": str(folder / f"idle-{n}")} for n in range(2)]
     with served(homes[0], folder) as alone, served(homes[1], folder) as watched:
         for daemon in (alone, watched):
@@ -145,10 +144,15 @@ def _reading(folder: Path, env: Mapping[str, str]) -> list[Row]:
 
 
 def _pages(daemon: Served, folder: Path) -> Row:
-    """All pages of a long conversation, twice, over one connection."""
-    daemon.wait(daemon.submit("short", PROMPT, folder))
-    exported = daemon.ask("GET", "/api/v1/conversations/short/export?form=json")
-    daemon.ask("POST", "/api/v1/conversations/import", _longer(exported))
+    """All pages of a long conversation, twice, over one connection. It was imported, then continued."""
+    sides = ("user", "assistant")
+    lines = [
+        {"from": sides[n % 2], "text": f"message {n}: " + "some words " * 30, "agent": "rehearsal"}
+        for n in range(MESSAGES - 2)
+    ]
+    export = {"schema": 1, "key": "long", "messages": lines}
+    daemon.ask("POST", "/api/v1/conversations/import", {"export": export})
+    daemon.wait(daemon.submit("long", PROMPT, folder))
     connection = daemon.connection()
     times: list[float] = []
     for _ in range(2):
@@ -184,9 +188,9 @@ def _missed(daemon: Served, folder: Path) -> Row:
     with _subscribed(daemon, after) as events:
         if next(events)["status"] != "ok":
             raise RuntimeError("the missed events cannot be read any more")
-        for each in events:
+        for event in events:
             count += 1
-            if int(each["id"].rpartition(":")[2]) >= newest:
+            if int(event["id"].rpartition(":")[2]) >= newest:
                 break
     taken = time.perf_counter() - began
     if count < MISSED:

@@ -48,7 +48,7 @@ def emit(record):
 agent._emit = emit
 sys.exit(agent.main())
 """
-"""The rehearsal agent. It begins when all have started. Each fragment of its text is the time of the write."""
+"""The rehearsal agent. It begins when all have started. Each fragment is the time at which it is written."""
 
 
 @dataclass

@@ -33,7 +33,7 @@ from segue.turns.live_turn import Callbacks
 from segue.turns.liveness import liveness_of
 from segue.turns.message import enqueue
 from segue.turns.prepare import Prepared, prepare
-from segue.turns.queued_run import reopen, take_out
+from segue.turns.queued_run import park_at_limit, reopen, take_out
 from segue.turns.request import TurnRequest
 
 Watcher = Callable[[str, ev.Event | None], None]
@@ -236,7 +236,7 @@ class Engine:
             return
         self._running[queued.id] = cancel
         try:
-            await turns.run(
+            turn = await turns.run(
                 ready.prepared,
                 store,
                 on_event=partial(self._watch, queued.id),
@@ -245,6 +245,8 @@ class Engine:
                 retry_message=ready.retry,
                 accepted=ready.row,
             )
+            if not cancel.asked:
+                await run_sync(park_at_limit, ready.prepared, store, turn)
         except (SegueError, OSError) as error:
             await self._refuse(queued, Failure("crashed", str(error)))
         finally:

@@ -11,7 +11,7 @@ from typing import Literal
 import msgspec
 
 from segue.app.workspace import Workspace
-from segue.config.schema import Account, Config, Defaults, Keep, Recap, Retention
+from segue.config.schema import Account, Config, Defaults, Keep, Limits, Recap, Retention
 from segue.core.situation import Policy
 from segue.core.usage import Price
 
@@ -54,6 +54,7 @@ class SettingsShown(msgspec.Struct, frozen=True, kw_only=True):
     continuity: Policy
     recap: Recap
     retention: Retention
+    limits: Limits
     keep: Keep
     defaults: Defaults
     accounts: tuple[AccountShown, ...]
@@ -74,6 +75,7 @@ def settings(workspace: Workspace) -> SettingsShown:
         continuity=config.continuity,
         recap=config.recap,
         retention=config.retention,
+        limits=config.limits,
         keep=config.keep,
         defaults=config.defaults,
         accounts=tuple(accounts(workspace)),

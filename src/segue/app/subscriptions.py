@@ -68,6 +68,7 @@ class Subscriptions:
         self._seq = 0
         self._feed = ""
         self._poller: asyncio.Task[None] | None = None
+        self._opening = asyncio.Lock()
 
     def watch(self, run: str, event: ev.Event | None) -> None:
         """An event of a run, as it comes; None: it has ended. Called in the event loop."""
@@ -150,11 +151,12 @@ class Subscriptions:
     async def _open(self, queue: asyncio.Queue[FeedItem | None]) -> int:
         """Begin to collect for this subscriber; the first one starts the polling. Returns the number after
         which everything is collected: what comes before it has to be replayed."""
-        if self._poller is None or self._poller.done():
-            store = self._workspace.store
-            self._feed = self._feed or await run_sync(store.feed_name)
-            _, self._seq = await run_sync(store.feed_bounds)
-            self._poller = asyncio.create_task(self._poll(), name="feed")
+        async with self._opening:
+            if self._poller is None or self._poller.done():
+                store = self._workspace.store
+                self._feed = self._feed or await run_sync(store.feed_name)
+                _, self._seq = await run_sync(store.feed_bounds)
+                self._poller = asyncio.create_task(self._poll(), name="feed")
         self._queues.add(queue)
         start = self._seq  # nothing may happen between these two lines
         for row in await run_sync(self._workspace.store.begun):

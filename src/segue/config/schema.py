@@ -34,6 +34,13 @@ class Retention(msgspec.Struct, frozen=True, kw_only=True):
     days: Count = 7
 
 
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """What becomes of a queued run that meets a limit of its account."""
+
+    on_limit: Literal["park", "fail"] = "park"
+    """``park``: the same message is run again when the limit is over."""
+
+
 class Keep(msgspec.Struct, frozen=True, kw_only=True):
     """Our own copies of the native sessions that conversations continue."""
 
@@ -106,6 +113,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     continuity: Policy = Policy()
     recap: Recap = Recap()
     retention: Retention = Retention()
+    limits: Limits = Limits()
     keep: Keep = Keep()
     store: Store = Store()
     defaults: Defaults = Defaults()
@@ -133,6 +141,7 @@ FLAT: dict[str, type[msgspec.Struct]] = {
     "continuity": Policy,
     "recap": Recap,
     "retention": Retention,
+    "limits": Limits,
     "keep": Keep,
     "store": Store,
     "defaults": Defaults,

@@ -194,3 +194,28 @@ def test_without_a_daemon_a_foreground_run_goes_ahead_and_says_what_waits(segue:
     assert (ran.code, ran.stdout) == (0, "1\n")
     assert "1 queued message of k wait for a daemon" in ran.stderr.replace("waits", "wait")
     assert segue("queue", "k").stdout.split()[-1] == "2"
+
+
+def test_at_a_limit_a_queued_run_is_parked_and_what_waits_behind_it_waits(daemon: Daemon) -> None:
+    failed = finished(daemon, submit(daemon, "k", "[[error 429 retry-after 2]]")["run"])
+    assert (failed["state"], failed["turn"]["failure"]["kind"]) == ("failed", "rate_limited")
+    behind = submit(daemon, "k", "remember number 2")["run"]
+    waiting = daemon.ask("GET", "/api/v1/queue?conversation=k").json
+    parked = next(each for each in waiting if each["retry_of"] == failed["run"])
+    assert (parked["state"], parked["place"]) == ("parked", 1)
+    assert parked["not_before"] == failed["turn"]["failure"]["until"]
+    assert daemon.ask("GET", "/api/v1/conversations").json[0]["state"] == "parked"
+    woken = finished(daemon, parked["run"])
+    assert woken["turn"]["failure"]["kind"] == "rate_limited"  # the limit is not over: it is parked again
+    assert show(daemon, behind)["state"] == "queued"
+    (again, _) = daemon.ask("GET", "/api/v1/queue?conversation=k").json
+    assert (again["state"], again["retry_of"]) == ("parked", parked["run"])
+    daemon.ask("DELETE", f"/api/v1/queue/{again['run']}")
+    assert finished(daemon, behind)["state"] == "done"
+
+
+def test_parking_can_be_switched_off(segue: Any) -> None:
+    segue.config('[limits]\non_limit = "fail"\n')
+    segue("run", "k", "[[error 429 retry-after 60]]", "--queue", "--agent", "rehearsal", "-q")
+    assert segue("queue", "run", "k").code == 0
+    assert segue("queue", "k").stdout == ""
