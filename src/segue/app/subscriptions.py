@@ -83,13 +83,20 @@ class Subscriptions:
         """What changes from now on, or since the event with the id ``after``. ``run``: only that run's
         events, until it is settled."""
         queue: asyncio.Queue[FeedItem | None] = asyncio.Queue(ROOM)
+        _, came = await run_sync(self._workspace.store.feed_bounds)
         start = await self._open(queue)
         try:
             since = await run_sync(self._since, after)
             yield FeedItem("hello", self._hello(since is None, start, self._so_far(run)))
-            if since is not None and after is not None:
-                async for item in self._replay(since, start, run):
-                    yield item
+            over = await run_sync(self._settled, run) if run is not None else None
+            if over is not None:  # everything of it is in the store by now
+                _, start = await run_sync(self._workspace.store.feed_bounds)
+            first = came if since is None or after is None else since
+            async for item in self._replay(first, start, run):
+                yield item
+            if over is not None:
+                yield over
+                return
             async for item in self._live(queue, run):
                 yield item
         finally:
@@ -98,9 +105,6 @@ class Subscriptions:
                 self._rest()
 
     async def _live(self, queue: asyncio.Queue[FeedItem | None], run: str | None) -> AsyncGenerator[FeedItem]:
-        if run is not None and (over := await run_sync(self._settled, run)) is not None:
-            yield over
-            return
         while True:
             item = await queue.get()
             if item is None:  # it was too slow

@@ -28,5 +28,6 @@ class Lifecycle(Protocol):
 def parts_of(segue: Segue) -> dict[str, Lifecycle]:
     """The parts of a daemon, in the order in which they start. A handler finds them in ``Call.state``."""
     from segue.server.engine_part import EnginePart
+    from segue.server.retention import Retention
 
-    return {"engine": EnginePart(segue)}
+    return {"engine": EnginePart(segue), "retention": Retention(segue)}

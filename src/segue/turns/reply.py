@@ -119,7 +119,8 @@ def _clear_up(live: LiveTurn, attempts: Sequence[FinishedAttempt]) -> None:
 
 
 def _forget(live: LiveTurn, until: float) -> None:
-    """Delete old events. A turn may leave more than one call deletes."""
+    """Delete old events and changes. A turn may leave more than one call deletes."""
     before_ms = clock.now_ms() - live.prepared.config.retention.days * DAY_MS
+    live.store.forget_feed(before_ms)
     while live.store.forget_events(before_ms) == FORGET_AT_ONCE and time.monotonic() < until:
         pass

@@ -1,0 +1,318 @@
+"""The written contract of the API: every answer, event and problem, as a real daemon gives it.
+
+The files are in ``tests/fixtures/api``; ``pytest --record`` writes them anew. What differs from run to run is
+replaced: an id by ``id-1``, ``id-2``, … in the order in which a file names them, a time by 1700000000000, a
+measured number by 1, a directory by ``/place``.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from segue.server.api import endpoints
+from segue.server.endpoint import Found, Table
+from tests.integration.conftest import Program
+from tests.integration.server.conftest import Answer, Daemon, finish, start
+from tests.integration.server.streams import Sent, Stream, settled, streams
+
+__all__ = ["streams"]
+
+FIXTURES = Path(__file__).parents[2] / "fixtures/api"
+V1 = "/api/v1"
+KEY = f"{V1}/conversations/team%2Fnumbers"
+ASKING = f"{V1}/conversations/asking"
+CONFIG = '[defaults]\nagent = "rehearsal"\n[accounts.work]\nagent = "rehearsal"\nenv = { SOME_TOKEN = "s" }\n'
+ELSEWHERE = {"POST /api/v1/local/turns", "GET /api/v1/events", "GET /api/v1/runs/{run}/events"}
+"""Routes without a file of their own: one is private to the command line, the streams are the ``event-*``."""
+NEVER = {"internal", "unavailable", "conversation_busy"}
+"""Problems that a healthy daemon does not have when it is asked in this order."""
+
+MOMENT = 1_700_000_000_000
+TIMES = {"ms", "created", "edited", "ended", "asked", "last_used", "started", "not_before", "updated", "at"}
+TIMES |= {"modified", "ended_at", "started_at", "mtime", "since", "until", "kept"}
+MEASURED = {"duration_ms", "pid", "memory", "seq", "size_bytes", "bytes", "stored_bytes", "age_ms", "age_s"}
+ID = re.compile(
+    r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+    r"|\b(?=[a-z]*[0-9])[0-9a-hjkmnp-tv-z]{26}\b|\bcall-[0-9a-f]{8}\b"
+)
+
+
+class Normal:
+    """Replaces what differs from run to run, in one file."""
+
+    def __init__(self, daemon: Daemon, feed: str) -> None:
+        self._ids: dict[str, str] = {}
+        self._texts = {
+            str(daemon.home.parent): "/place",
+            daemon.url: "http://127.0.0.1:1",
+            f"{feed}:": "feed:",
+        }
+
+    def __call__(self, value: Any, name: str = "") -> Any:
+        if isinstance(value, dict):
+            return {self(key): self(each, key) for key, each in value.items()}
+        if isinstance(value, list):
+            return [self(each, name) for each in value]
+        if isinstance(value, str):
+            return self._text(value, name)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return value
+        if name in TIMES or value > 1e12:
+            return MOMENT
+        return 1 if name in MEASURED else value
+
+    def _text(self, text: str, name: str) -> str:
+        if name == "feed":
+            return "feed"
+        if name == "version":
+            return "1.2.3"
+        for changing, fixed in self._texts.items():
+            text = text.replace(changing, fixed)
+        text = re.sub(r"feed:\d+", "feed:1", text)
+        text = re.sub(r"code=\w+", "code=secret", text)
+        return ID.sub(lambda found: self._ids.setdefault(found[0], f"id-{len(self._ids) + 1}"), text)
+
+
+@dataclass
+class Scene:
+    """Plays the scenario, and keeps what was answered by the name of its file."""
+
+    daemon: Daemon
+    everything: Stream
+    files: dict[str, Any] = field(default_factory=dict)
+    asked: set[str] = field(default_factory=set)
+
+    def keep(self, name: str, value: Any) -> None:
+        assert name not in self.files, name
+        self.files[name] = Normal(self.daemon, self.everything.got[0].data["feed"])(value)
+
+    def ask(self, name: str, method: str, path: str, body: Any = None, **more: Any) -> Any:
+        """One request that becomes a file; the answer's body."""
+        answer = self.daemon.ask(method, path, body, **more)
+        found = Table(endpoints()).find(method, path.partition("?")[0])
+        if isinstance(found, Found) and answer.status < 400:
+            self.asked.add(f"{method} {found.endpoint.path}")
+        told = {"request": f"{method} {path}", "status": answer.status, "body": _told(answer)}
+        if body is not None:
+            told["sent"] = body
+        self.keep(name, told)
+        return _told(answer)
+
+    def run(self, message: str, key: str = KEY, **more: Any) -> str:
+        """Queue a run that becomes no file; its id."""
+        body = {"message": message, "agent": "rehearsal", "cwd": str(self.daemon.segue.cwd), **more}
+        answer = self.daemon.ask("POST", f"{key}/runs", body)
+        assert answer.status == 202, answer.body
+        return str(answer.json["run"])
+
+    def until(self, run: str, state: str) -> None:
+        """Wait until the feed has shown the run in that state."""
+        self.everything.wait(lambda got: any(_state(each, run) == state for each in got))
+
+    def event(self, name: str, run: str | None, kind: str, type_: str | None = None) -> None:
+        """The first event of that kind, as a file."""
+        for each in self.everything.got:
+            named = each.data.get("run")
+            of = named["run"] if isinstance(named, dict) else named
+            inner = each.data["event"]["type"] if each.kind == "event" else None
+            if each.kind == kind and inner == type_ and run in (None, of):
+                self.keep(name, {"event": each.kind, "id": each.id, "data": each.data})
+                return
+        raise AssertionError(f"no {kind} {type_} came")
+
+
+def _told(answer: Answer) -> Any:
+    return msgspec.json.decode(answer.body) if answer.body else None
+
+
+def _state(sent: Sent, run: str) -> str | None:
+    shown = sent.data.get("run") if sent.kind == "run" else None
+    return shown["state"] if shown is not None and shown["run"] == run else None
+
+
+def play(scene: Scene) -> None:
+    """The whole scenario, in an order in which each step has what it needs."""
+    scene.keep("event-hello", vars_of(scene.everything.got[0]))
+    scene.ask("health", "GET", f"{V1}/health")
+    created = {"key": "team/numbers", "agent": "rehearsal", "title": "Numbers"}
+    scene.ask("conversation-created", "POST", f"{V1}/conversations", created)
+    for part in (_first_turn, _states, _question, _texts, _reading, _changes, _sessions, _setup, _problems):
+        part(scene)
+
+
+def vars_of(sent: Sent) -> dict[str, Any]:
+    return {"event": sent.kind, "id": sent.id, "data": sent.data}
+
+
+def _first_turn(scene: Scene) -> None:
+    message = "remember number 4 [[think about it]][[shell echo hi]][[say Noted: 4.]]"
+    run = scene.run(message, options={"permission": "full"})
+    scene.everything.wait(lambda got: settled(got, run))
+    for type_ in ("session", "thinking", "tool-call", "tool-result", "usage", "text", "end"):
+        scene.event(f"event-{type_}", run, "event", type_)
+    scene.event("event-delta", run, "delta")
+    scene.event("event-conversation", None, "conversation")
+    scene.ask("run-done", "GET", f"{V1}/runs/{run}")
+    last = next(each for each in reversed(scene.everything.got) if _state(each, run) == "done")
+    scene.keep("event-run", vars_of(last))
+
+
+def _states(scene: Scene) -> None:
+    failed = scene.run("[[error 400]]")
+    scene.until(failed, "failed")
+    scene.ask("run-failed", "GET", f"{V1}/runs/{failed}")
+    hanging = scene.run("[[hang]]")
+    scene.everything.wait(lambda got: any(_has_session(each, hanging) for each in got))
+    scene.ask("run-running", "GET", f"{V1}/runs/{hanging}")
+    order = {"message": "second", "agent": "rehearsal", "cwd": str(scene.daemon.segue.cwd)}
+    second = scene.ask("run-submitted", "POST", f"{KEY}/runs", order)["run"]
+    third = scene.run("third")
+    scene.ask("queue", "GET", f"{V1}/queue?conversation=team%2Fnumbers")
+    scene.ask("queue-moved", "POST", f"{V1}/queue/{third}/move", {"place": 1})
+    scene.ask("queue-edited", "PATCH", f"{V1}/queue/{third}", {"text": "third, in other words"})
+    scene.ask("queue-removed", "DELETE", f"{V1}/queue/{second}")
+    scene.daemon.ask("DELETE", f"{V1}/queue/{third}")
+    parked = scene.run("later", not_before=int(time.time() * 1000) + 3_600_000)
+    scene.ask("run-parked", "GET", f"{V1}/runs/{parked}")
+    scene.ask("run-cancelling", "POST", f"{V1}/runs/{hanging}/cancel")
+    scene.until(hanging, "cancelled")
+    scene.ask("run-cancelled", "GET", f"{V1}/runs/{hanging}")
+    scene.ask("problem-gone", "POST", f"{V1}/runs/{hanging}/cancel")
+    scene.ask("run-woken", "POST", f"{V1}/runs/{parked}/now")
+    scene.everything.wait(lambda got: settled(got, parked))
+
+
+def _has_session(sent: Sent, run: str) -> bool:
+    return sent.kind == "event" and sent.data["run"] == run and sent.data["event"]["type"] == "session"
+
+
+def _question(scene: Scene) -> None:
+    """In a conversation of its own: whether an agent may ask is decided when its session begins."""
+    run = scene.run("[[ask Which colour? | red | blue]]", ASKING, answers=True)
+    scene.until(run, "needs_you")
+    shown = scene.ask("run-needs-you", "GET", f"{V1}/runs/{run}")
+    answer = {"tool_use_id": shown["question"]["id"], "answers": {"Which colour?": "blue"}}
+    wrong = {"tool_use_id": "nothing", "content": "blue"}
+    scene.ask("problem-not-asked", "POST", f"{V1}/runs/{run}/tool-result", wrong)
+    scene.daemon.ask("POST", f"{V1}/runs/{run}/tool-result", answer)
+    scene.everything.wait(lambda got: settled(got, run))
+    scene.event("event-question", run, "event", "question")
+
+
+def _texts(scene: Scene) -> None:
+    """Somebody comes while the agent speaks; somebody else has been away for too long."""
+    run = scene.run("[[slow 4 2]][[say Once upon a time]]")
+    path = f"{V1}/runs/{run}/events"
+    Stream(scene.daemon, path).wait(lambda got: any(each.kind == "delta" for each in got))
+    late = Stream(scene.daemon, path).wait(bool)[0]
+    scene.keep("event-hello-running", vars_of(late))
+    scene.everything.wait(lambda got: settled(got, run))
+    gap = Stream(scene.daemon, f"{V1}/events", after="0:1").wait(bool)[0]
+    scene.keep("event-hello-gap", vars_of(gap))
+
+
+def _reading(scene: Scene) -> None:
+    scene.ask("conversations", "GET", f"{V1}/conversations")
+    scene.ask("conversation", "GET", KEY)
+    scene.ask("conversation-changed", "PATCH", KEY, {"title": "Some numbers", "starred": True})
+    scene.ask("conversation-read", "POST", f"{KEY}/read")
+    scene.ask("messages", "GET", f"{KEY}/messages?limit=2")
+    scene.ask("log", "GET", f"{KEY}/log")
+    scene.ask("plan", "GET", f"{KEY}/plan")
+    scene.ask("last", "GET", f"{KEY}/last")
+    scene.ask("lineage", "GET", f"{KEY}/lineage")
+    scene.ask("siblings", "GET", f"{KEY}/messages/%231/siblings")
+    scene.ask("search", "GET", f"{V1}/search?text=number%204")
+    scene.ask("usage", "GET", f"{V1}/usage?by=agent")
+    exported = scene.ask("export", "GET", f"{KEY}/export?form=json")
+    scene.ask("imported", "POST", f"{V1}/conversations/import", {"export": exported, "key": "copy"})
+
+
+def _changes(scene: Scene) -> None:
+    seen = len(scene.everything.got)
+    scene.ask("message-edited", "PATCH", f"{KEY}/messages/%231", {"text": "remember number 5"})
+    scene.everything.wait(lambda got: any(each.kind == "message" for each in got[seen:]))
+    told = next(each for each in scene.everything.got[seen:] if each.kind == "message")
+    scene.keep("event-message", vars_of(told))
+    scene.ask("undone", "POST", f"{KEY}/undo")
+    scene.ask("forked", "POST", f"{KEY}/fork", {"key": "fork"})
+    scene.ask("messages-dropped", "DELETE", f"{V1}/conversations/fork/messages/%231")
+    scene.ask("conversation-removed", "DELETE", f"{V1}/conversations/fork")
+    scene.everything.wait(lambda got: any(each.kind == "removed" for each in got))
+    scene.event("event-removed", None, "removed")
+
+
+def _sessions(scene: Scene) -> None:
+    base = f"{V1}/sessions"
+    listed = scene.ask("sessions", "GET", f"{base}?everywhere=true")
+    one = f"{base}/rehearsal/{listed[-1]['id']}"
+    scene.ask("session-events", "GET", f"{one}/events?anchor_to_latest=true")
+    scene.ask("session-check", "GET", f"{one}/check")
+    scene.ask("session-repaired", "POST", f"{one}/repair", {})
+    scene.ask("session-restored", "POST", f"{one}/restore")
+    scene.ask("session-gone", "GET", f"{one}/events?beforeId=nothing")
+    scene.ask("sessions-found", "GET", f"{base}/search?q=number")
+    scene.ask("sessions-copies", "GET", f"{base}/copies")
+    scene.ask("sessions-pruned", "POST", f"{base}/prune", {})
+
+
+def _setup(scene: Scene) -> None:
+    scene.ask("status", "GET", f"{V1}/status")
+    scene.ask("login-link", "POST", f"{V1}/login-links")
+    scene.ask("settings", "GET", f"{V1}/settings")
+    scene.ask("accounts", "GET", f"{V1}/accounts")
+    scene.ask("agents", "GET", f"{V1}/agents")
+    scene.ask("doctor", "GET", f"{V1}/doctor")
+
+
+def _problems(scene: Scene) -> None:
+    scene.ask("problem-not-found", "GET", f"{V1}/conversations/nobody")
+    scene.ask("problem-misuse", "POST", f"{V1}/conversations", {"key": "not a key"})
+    scene.ask("problem-bad-request", "POST", f"{V1}/conversations", raw=b"{")
+    scene.ask("problem-unauthorized", "GET", f"{V1}/conversations", token=False)
+    scene.ask("problem-forbidden", "GET", f"{V1}/conversations", Host="example.com")
+    scene.ask("problem-method-not-allowed", "PUT", f"{V1}/conversations")
+    scene.ask("problem-too-large", "POST", f"{V1}/conversations", raw=b"x" * ((1 << 20) + 1))
+    scene.ask("problem-unsupported-media", "POST", f"{V1}/conversations", raw=b"{}", content_type="text/xml")
+    for _ in range(10):
+        scene.daemon.ask("GET", f"{V1}/conversations", token=False)
+    scene.ask("problem-rate-limited", "GET", f"{V1}/conversations", token=False)
+
+
+@pytest.fixture
+def scene(segue: Program) -> Iterator[Scene]:
+    segue.config(CONFIG)
+    daemon = start(segue)
+    everything = Stream(daemon, f"{V1}/events")
+    everything.wait(bool)
+    yield Scene(daemon, everything)
+    finish(daemon.process)
+
+
+def test_the_daemon_answers_as_written(scene: Scene, request: pytest.FixtureRequest) -> None:
+    play(scene)
+    texts = {name: _pretty(value) for name, value in scene.files.items()}
+    if request.config.getoption("--record"):
+        FIXTURES.mkdir(exist_ok=True)
+        for old in FIXTURES.glob("*.json"):
+            old.unlink()
+        for name, text in texts.items():
+            (FIXTURES / f"{name}.json").write_text(text)
+    written = {path.stem: path.read_text() for path in FIXTURES.glob("*.json")}
+    assert sorted(texts) == sorted(written)
+    for name, text in texts.items():
+        assert text == written[name], name
+    routes = {f"{each.method} {each.path}" for each in endpoints() if each.path.startswith(V1)}
+    assert routes - scene.asked == ELSEWHERE
+
+
+def _pretty(value: Any) -> str:
+    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n"
