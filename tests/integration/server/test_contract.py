@@ -196,13 +196,14 @@ def _has_session(sent: Sent, run: str) -> bool:
 
 def _question(scene: Scene) -> None:
     """In a conversation of its own: whether an agent may ask is decided when its session begins."""
-    run = scene.run("[[ask Which colour? | red | blue]]", ASKING, answers=True)
+    run = scene.run("[[ask Which colour? | red | blue]][[slow 2 1]][[say Blue.]]", ASKING, answers=True)
     scene.until(run, "needs_you")
     shown = scene.ask("run-needs-you", "GET", f"{V1}/runs/{run}")
     answer = {"tool_use_id": shown["question"]["id"], "answers": {"Which colour?": "blue"}}
     wrong = {"tool_use_id": "nothing", "content": "blue"}
     scene.ask("problem-not-asked", "POST", f"{V1}/runs/{run}/tool-result", wrong)
-    scene.daemon.ask("POST", f"{V1}/runs/{run}/tool-result", answer)
+    scene.ask("run-answered", "POST", f"{V1}/runs/{run}/tool-result", answer)
+    scene.ask("problem-conflict", "POST", f"{V1}/runs/{run}/tool-result", answer)
     scene.everything.wait(lambda got: settled(got, run))
     scene.event("event-question", run, "event", "question")
 
@@ -280,7 +281,7 @@ def _problems(scene: Scene) -> None:
     scene.ask("problem-unauthorized", "GET", f"{V1}/conversations", token=False)
     scene.ask("problem-forbidden", "GET", f"{V1}/conversations", Host="example.com")
     scene.ask("problem-method-not-allowed", "PUT", f"{V1}/conversations")
-    scene.ask("problem-too-large", "POST", f"{V1}/conversations", raw=b"x" * ((1 << 20) + 1))
+    scene.ask("problem-too-large", "POST", f"{V1}/conversations", raw=b"{}", content_length="2000000")
     scene.ask("problem-unsupported-media", "POST", f"{V1}/conversations", raw=b"{}", content_type="text/xml")
     for _ in range(10):
         scene.daemon.ask("GET", f"{V1}/conversations", token=False)

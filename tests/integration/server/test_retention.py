@@ -1,8 +1,9 @@
-"""What the daemon deletes by itself: old sessions that Segue made and no conversation needs, and nothing else."""
+"""What the daemon deletes by itself: old sessions that Segue made and that no conversation needs."""
 
 from __future__ import annotations
 
 import asyncio
+import os
 from pathlib import Path
 
 import msgspec
@@ -21,6 +22,8 @@ def test_old_sessions_that_nobody_needs_are_deleted(segue: Program) -> None:
     for key in ("needed", "forgotten"):
         assert segue("run", key, "hi", "--agent", "rehearsal", "-q").code == 0
     files = {each["conversation"]: Path(each["path"]) for each in sessions(segue)}
+    for file in files.values():  # a file that was written to just now may be in use
+        os.utime(file, (1_700_000_000, 1_700_000_000))
     segue("rm", "forgotten")
     asyncio.run(prune())
     assert (files["needed"].exists(), files["forgotten"].exists()) == (True, False)
