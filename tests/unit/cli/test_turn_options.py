@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any, get_args
 
 import click
@@ -100,11 +102,14 @@ def test_the_choices_are_those_of_a_request() -> None:
     assert (get_args(Posture), get_args(Questions)) == (POSTURES, QUESTIONS)
 
 
-def test_a_turn_is_started_without_click() -> None:
+def test_a_turn_is_started_without_click(tmp_path: Path) -> None:
     code = (
         "import sys; from segue.cli import main\n"
         "sys.argv = ['segue', 'run', 'k', 'hi', '--agent', 'no-such-agent', '--no-stdin']\n"
         "try: main.main()\nexcept SystemExit: print('click' in sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    env = {"PATH": os.defpath, "HOME": str(tmp_path), "SEGUE_HOME": str(tmp_path / "segue")}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, env=env, cwd=tmp_path
+    )
     assert (done.stdout.strip(), "no-such-agent" in done.stderr) == ("False", True)
