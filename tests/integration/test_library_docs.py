@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from segue import Conversations, NativeSessions, Options, Segue
+from segue import Conversations, NativeSessions, Options, Runs, Segue
 from tests.integration.conftest import Program
 
 ROOT = Path(__file__).parents[2]
@@ -20,8 +20,8 @@ SNIPPETS = {
     for page in PAGES
     for number, code in enumerate(re.findall(r"^```python\n(.*?)^```", page.read_text(), re.M | re.S), 1)
 }
-RUN_ELSEWHERE = ("recipes-",)
-"""The recipes have tests of their own, which run them."""
+RUN_ELSEWHERE = ("recipes-", "api-")
+"""The recipes have tests of their own, which run them. The bot needs a daemon."""
 ADAPTER = "from segue.agents.rehearsal.adapter import AGENT as AGENT\n"
 SESSIONS = ROOT / "tests" / "fixtures" / "sessions" / "rehearsal"
 PROMISED = re.compile(r"print\(.*\)\s+# (.+)$", re.M)
@@ -32,7 +32,8 @@ def test_the_pages_have_their_examples() -> None:
     assert {page: pages.count(page) for page in pages} == {
         "readme": 1,
         "agents": 2,
-        "library": 11,
+        "api": 1,
+        "library": 12,
         "recipes": 1,
         "rehearsal": 2,
     }
@@ -40,9 +41,9 @@ def test_the_pages_have_their_examples() -> None:
 
 def test_the_library_page_names_every_option_and_method() -> None:
     page = (ROOT / "docs" / "library.md").read_text()
-    kinds = (Segue, NativeSessions, Conversations)
+    kinds = (Segue, NativeSessions, Conversations, Runs)
     methods = [name for kind in kinds for name in vars(kind) if not name.startswith("_")]
-    for name in {*Options.__annotations__, *methods} - {"workspace", "finish"}:
+    for name in {*Options.__annotations__, *methods} - {"workspace", "service", "finish"}:
         assert re.search(rf"`[^`]*\b{name}\b[^`]*`", page), name
 
 
@@ -89,6 +90,26 @@ def test_an_example_does_what_its_comments_say(name: str, segue: Program) -> Non
     assert promises or name in ("readme-1", "agents-1", "agents-2")
     for promise in promises:
         assert promise in printed, (promise, printed)
+
+
+def test_the_bot_does_what_its_comments_say(segue: Program) -> None:
+    code = SNIPPETS["api-1"].replace('"agent": "claude"', '"agent": "rehearsal"')
+    assert segue("serve", "--background", "--idle-exit", "120").code == 0
+    try:
+        done = subprocess.run(
+            [sys.executable, "-W", "error", "-c", code],
+            cwd=segue.cwd,
+            env=segue.env,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    finally:
+        assert segue("stop").code == 0
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == PROMISED.findall(code)
 
 
 def recorded_adapter(segue: Program, code: str) -> str:

@@ -20,7 +20,7 @@ from segue.app.ready_turn import Listener, NoticeListener, ReadyTurn
 from segue.app.runs import cancel_run
 from segue.app.workspace import Workspace
 from segue.core import events as ev
-from segue.core.errors import SegueError
+from segue.core.errors import SegueError, StoreAway
 from segue.core.outcome import Failure
 from segue.core.turn import Turn
 from segue.runner.attempt import Cancel, Guarded, Replies
@@ -28,6 +28,7 @@ from segue.store.records import BEGUN, QUEUED, KnownRun, QueuedRow, TurnRow
 from segue.system import clock
 from segue.system.processes import this_process
 from segue.turns import turn as turns
+from segue.turns.changes import forked_if_busy
 from segue.turns.known_run import known_run
 from segue.turns.live_turn import Callbacks
 from segue.turns.liveness import liveness_of
@@ -40,6 +41,8 @@ Watcher = Callable[[str, ev.Event | None], None]
 """Is called with the run and each of its events, as they come; with None when it has ended."""
 ADOPT_S = 24 * 3600.0
 """How long an adopted run is followed."""
+AWAY_PAUSE_S = 1.0
+"""The pause before a line is tried again while the store is away."""
 LOOK_S = 0.5
 """How often the store is asked whether anything was written."""
 CLOSE_S = 30.0
@@ -60,6 +63,8 @@ class Engine:
         self._tasks: set[asyncio.Task[Any]] = set()
         """Runs that somebody waits for, or that were adopted."""
         self._environments: dict[str, Mapping[str, str]] = {}
+        self.waiting = 0
+        """How many runs waited when the queue was last looked at."""
         self._driven: set[str] = set()
         self._draining = False
         self._looker: asyncio.Task[None] | None = None
@@ -90,8 +95,13 @@ class Engine:
 
         ``env``: the environment that the agent gets; it is never stored, and lost if this process dies.
         """
+        store = self.workspace.store
+        if prepared.ask.fork:
+            prepared, retry_message = await run_sync(
+                forked_if_busy, prepared, store, lambda _: None, retry_message
+            )
         try:
-            row = await run_sync(enqueue, prepared, self.workspace.store, retry_message, not_before_ms)
+            row = await run_sync(enqueue, prepared, store, retry_message, not_before_ms)
         except KnownRun as known:
             return known.run
         if env is not None:
@@ -144,6 +154,7 @@ class Engine:
         """Start nothing more, and wait until what runs has ended. What still runs then is left to the next
         engine: call this only if the process ends."""
         self._draining = True
+        await self._let_wait()
         for woken in self._woken.values():
             woken.set()
         if self._looker is not None:
@@ -155,16 +166,19 @@ class Engine:
     async def close(self) -> None:
         """Cancel what this process runs, and wait for it. What waits stays in the queue."""
         self._draining = True
-        for run, cancel in list(self._running.items()):
-            row = await run_sync(self.workspace.store.turn, run)
-            if row is None:
-                continue
-            line = self._lines.get(row.conversation)
-            if row.state not in BEGUN and row.via == QUEUED and line is not None:
-                line.cancel()  # it waits for another turn, and stays in the queue
-            else:
-                cancel()
+        await self._let_wait()
+        for cancel in list(self._running.values()):
+            cancel()
         await self.drain(CLOSE_S)
+
+    async def _let_wait(self) -> None:
+        """Queued runs that wait for another turn stay in the queue, for the next engine."""
+        for run in list(self._running):
+            row = await run_sync(self.workspace.store.turn, run)
+            line = self._lines.get(row.conversation) if row is not None else None
+            if row is not None and row.via == QUEUED and row.state not in BEGUN and line is not None:
+                line.cancel()
+                await asyncio.wait([line])
 
     async def drain_line(self, conversation: str) -> None:
         """Run what waits in one conversation, until nothing is left."""
@@ -178,7 +192,9 @@ class Engine:
             with suppress(SegueError):  # the store may be away
                 _, newest = await run_sync(store.feed_bounds)
                 if newest != seen:
-                    line = await run_sync(store.line)
+                    here = self.workspace.host.name
+                    line = [row for row in await run_sync(store.line) if row.host == here]
+                    self.waiting = len(line)
                     await run_sync(self._drive_all, line)
                     for conversation in {row.conversation for row in line}:
                         self._poke(conversation)
@@ -207,16 +223,21 @@ class Engine:
         woken = self._woken[conversation]
         while not self._draining:
             woken.clear()
-            line = await run_sync(self.workspace.store.line, conversation)
-            if not line:
-                if woken.is_set():
-                    continue
-                self._woken.pop(conversation, None)
-                return
-            if line[0].state == "parked":
-                await self._sleep(line[0], woken)
-            else:
-                await self._run(line[0])
+            try:
+                line = await run_sync(self.workspace.store.line, conversation)
+                if line and line[0].host == self.workspace.host.name:
+                    await self._next(line[0], woken)
+                elif not woken.is_set():  # nothing is left, or another host comes next
+                    self._woken.pop(conversation, None)
+                    return
+            except StoreAway:
+                await asyncio.sleep(AWAY_PAUSE_S)
+
+    async def _next(self, first: QueuedRow, woken: asyncio.Event) -> None:
+        if first.state == "parked":
+            await self._sleep(first, woken)
+        else:
+            await self._run(first)
 
     async def _sleep(self, parked: QueuedRow, woken: asyncio.Event) -> None:
         left_s = ((parked.not_before_ms or 0) - clock.now_ms()) / 1000
@@ -231,6 +252,8 @@ class Engine:
         env = self._environments.pop(queued.id, self.workspace.env)
         try:
             ready = await run_sync(reopen, store, queued, env)
+        except StoreAway:
+            raise  # it waits on
         except (SegueError, OSError) as error:
             await self._refuse(queued, Failure("crashed", str(error)))
             return
@@ -247,6 +270,8 @@ class Engine:
             )
             if not cancel.asked:
                 await run_sync(park_at_limit, ready.prepared, store, turn)
+        except StoreAway:
+            raise
         except (SegueError, OSError) as error:
             await self._refuse(queued, Failure("crashed", str(error)))
         finally:
@@ -267,7 +292,7 @@ class Engine:
         """Follow a run that another process began to its end; settle it if that process is gone."""
         store = self.workspace.store
         row = await run_sync(store.turn, queued.id)
-        if row is None or row.state not in BEGUN:
+        if row is None or row.state not in BEGUN or row.host != self.workspace.host.name:
             return
         if await run_sync(liveness_of, store, row, self.workspace.host) == "alive":
             return  # somebody drives it

@@ -9,10 +9,12 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import anyio
 import msgspec
 from anyio.to_thread import run_sync
 
 from segue.agents.base import Answer
+from segue.app.ready_turn import NOBODY
 from segue.app.run_shapes import OpenQuestion, ToolAnswer
 from segue.core.errors import Conflict, Gone, Misuse, NotFound
 from segue.core.events import Permission, Question
@@ -48,7 +50,8 @@ class Questions:
             return await waiting
         finally:
             del self._open[run]
-            await run_sync(self._store.answered, run, question)
+            with anyio.CancelScope(shield=True):  # nobody answered in time: the run goes on
+                await run_sync(self._store.answered, run, question)
 
     async def answer(self, run: str, given: ToolAnswer) -> None:
         """Answer the open question of a run.
@@ -70,9 +73,11 @@ class Questions:
         question, waiting = self._open.get(run, ("", None))
         if waiting is None:
             raise Conflict("another process runs this turn; answer the question there")
-        if not await run_sync(self._store.answered, run, question):
+        answer = _answer(asked, given)
+        if waiting.done() or not await run_sync(self._store.answered, run, question):
             raise Conflict("this question has been answered")
-        waiting.set_result(_answer(asked, given))
+        if not waiting.done():
+            waiting.set_result(answer)
 
     def _was_asked(self, run: str, question: str) -> bool:
         for _, _, event in self._store.events(run):
@@ -114,6 +119,8 @@ def _answer(asked: OpenQuestion, given: ToolAnswer) -> Answer:
         if given.allow is None:
             raise Misuse("a permission takes allow: true or false")
         return ALLOWED if given.allow else Answer(False, given.content or DENIED.message)
+    if given.allow is False:
+        return Answer(False, given.content or NOBODY.message)
     if given.answers is not None:
         return Answer(True, answers={name: _text(value) for name, value in given.answers.items()})
     if given.content is not None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
 from segue.core.request import Posture, Questions
 from segue.core.turn import Mode, State, Turn
 
+LATEST_MS = 2**53 - 1
 FeedKind = Literal["conversation", "removed", "message", "run", "event"]
 
 
@@ -43,7 +44,7 @@ class RunOrder(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     retry_of: str | None = None
     cut: bool = False
     """For ``retry_of``: what was said after that message may be dropped."""
-    not_before: int | None = None
+    not_before: Annotated[int, msgspec.Meta(ge=0, le=LATEST_MS)] | None = None
     """Do not start it before this time, in milliseconds since 1970."""
     answers: bool = False
     """Somebody can answer the agent's questions."""
@@ -92,7 +93,7 @@ class RunShown(msgspec.Struct, frozen=True, kw_only=True):
 
 class ToolAnswer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """The answer to an open question: ``answers`` by question, or ``content`` as text. To a permission:
-    whether it is allowed."""
+    whether it is allowed. ``allow`` false: the question is not answered, and ``content`` says why."""
 
     tool_use_id: str
     answers: dict[str, Any] | None = None

@@ -18,6 +18,7 @@ from segue.core.outcome import Failure
 from segue.core.turn import Turn
 from segue.store.records import QueuedRow, TurnRow
 from segue.turns.follow import follow
+from segue.turns.liveness import liveness_of
 from segue.turns.message import enqueue
 from segue.turns.observer import Observer
 from segue.turns.prepare import Prepared
@@ -93,9 +94,10 @@ def cancel_run(workspace: Workspace, run: str) -> bool:
     if row is None:
         raise NotFound(f"there is no run {run}")
     failure = Failure("cancelled", NOT_STARTED)
+    asked = workspace.store.ask_cancel(run)  # whoever waits with it stops waiting
     if take_out(workspace.store, row, _key_of(workspace, row.conversation), failure):
         return True
-    return workspace.store.ask_cancel(run)
+    return asked
 
 
 def unfinished(workspace: Workspace, name: str) -> list[str]:
@@ -108,6 +110,12 @@ def unfinished(workspace: Workspace, name: str) -> list[str]:
 def open_questions(workspace: Workspace) -> list[RunShown]:
     """The runs that wait for an answer."""
     return [show_run(workspace, row.id) for row in workspace.store.begun() if row.question is not None]
+
+
+def is_alive(workspace: Workspace, run: str) -> bool:
+    """Whether a process drives the run, or will."""
+    row = workspace.store.turn(run)
+    return row is not None and liveness_of(workspace.store, row, workspace.host) == "alive"
 
 
 def followed(workspace: Workspace, run: str) -> AsyncGenerator[Event | Turn, None]:

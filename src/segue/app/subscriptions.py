@@ -111,6 +111,9 @@ class Subscriptions:
                 while not queue.empty():
                     queue.get_nowait()
                 yield FeedItem("hello", self._hello(True, self._seq))
+                if run is not None and (over := await run_sync(self._settled, run)) is not None:
+                    yield over
+                    return
             elif run is None or item.run == run:
                 yield item
                 if run is not None and _is_over(item):
@@ -141,7 +144,12 @@ class Subscriptions:
         if after is None:
             return newest
         feed, _, number = after.rpartition(":")
-        if feed != self._feed or not number.isdecimal() or not oldest - 1 <= int(number) <= newest:
+        if (
+            feed != self._feed
+            or not number.isdecimal()
+            or len(number) > 18
+            or not oldest - 1 <= int(number) <= newest
+        ):
             return None
         return int(number)
 
@@ -171,6 +179,8 @@ class Subscriptions:
         for task in (self._poller, *self._followed.values()):
             if task is not None:
                 task.cancel()
+        for run in self._followed:
+            self._texts.pop(run, None)
         self._poller, self._followed = None, {}
 
     def close(self) -> None:
@@ -199,7 +209,13 @@ class Subscriptions:
         if self._is_ours(run) or run in self._followed:
             return
         task = self._followed[run] = asyncio.create_task(self._follow_run(run), name=f"follow {run}")
-        task.add_done_callback(lambda _: self._followed.pop(run, None))
+
+        def forget(_: object) -> None:
+            self._followed.pop(run, None)
+            if not self._is_ours(run):
+                self._texts.pop(run, None)
+
+        task.add_done_callback(forget)
 
     async def _follow_run(self, run: str) -> None:
         """The texts of a run that another process runs, from its stream file."""
@@ -252,10 +268,17 @@ class Subscriptions:
         if key is None:  # it was removed since: that comes later
             return None
         if row.kind == "run" and row.run is not None:
-            with suppress(SegueError):
-                return Changed(kind="run", conversation=key, run=show_run(self._workspace, row.run))
-            return None
+            return self._run(row.run, row.seq, key)
         return Changed(kind=row.kind, conversation=key, message=row.item)
+
+    def _run(self, run: str, seq: int, key: str) -> Changed | None:
+        """A run as it is now. That it is settled is told by the last change only: its events come before."""
+        store = self._workspace.store
+        with suppress(SegueError):
+            shown = show_run(self._workspace, run)
+            if status_of(shown.state) is None or store.last_change(run) <= seq:
+                return Changed(kind="run", conversation=key, run=shown)
+        return None
 
 
 def _is_over(item: FeedItem) -> bool:

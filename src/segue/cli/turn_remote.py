@@ -54,6 +54,9 @@ class RemoteTurn:
             raise DaemonLost(bool(self._ready))
         except _Elsewhere:
             return None
+        except BrokenPipeError:  # the reader has gone: nobody wants the rest
+            self._on_signal()
+            raise
         finally:
             if self._screen is not None:
                 self._screen.close()
@@ -86,7 +89,7 @@ class RemoteTurn:
         from segue.cli.render.remote_screen import RemoteScreen
 
         self._screen = RemoteScreen(
-            self._daemon, self._ready, self._call["key"], quiet=self._quiet, as_json=self._as_json
+            self._daemon, self._ready, self._call, quiet=self._quiet, as_json=self._as_json
         )
         for mention in self._ready.get("mentions", ()):
             self._note(f"segue: {mention}")

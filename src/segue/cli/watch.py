@@ -25,13 +25,16 @@ def command(name: str, as_json: bool) -> int:
     """
     import anyio
 
-    from segue.app.runs import unfinished
+    from segue.app.runs import is_alive, unfinished
     from segue.core.turn import exit_code
 
     with open_here() as workspace:
         runs = unfinished(workspace, name)
         if not runs:
             say(f"segue: nothing runs in {name}; segue last {name} prints the last answer", err=True)
+            return 1
+        if not is_alive(workspace, runs[0]):
+            say("segue: the process that ran it is gone; the next segue run records what it did", err=True)
             return 1
         turn = anyio.run(_watch, workspace, runs[0], as_json)
     return exit_code(turn) if turn is not None else 1

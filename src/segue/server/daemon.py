@@ -107,7 +107,7 @@ async def _serve(
         server = Server(make_app(segue, access, state), listens, ends, CLOSE_S)
         with signals(server.stop, home), _idle_exit(server, parts, options.idle_exit_s):
             await server.serve(listening)
-        if any(part.runs() for part in parts.values()):
+        if any(part.runs().get("running") for part in parts.values()):
             _leave(home)
     LOG.info("stopped")
 

@@ -22,5 +22,6 @@ class EnginePart:
         await self._segue.service.engine.drain(limit_s)
 
     def runs(self) -> Mapping[str, int]:
-        running = len(self._segue.service.engine.running)
-        return {"running": running} if running else {}
+        engine = self._segue.service.engine
+        counts = {"running": len(engine.running), "waiting": engine.waiting}
+        return {state: count for state, count in counts.items() if count}

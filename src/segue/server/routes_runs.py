@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -31,7 +31,7 @@ class NewText(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 class NewPlace(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Another place in the line; 1 is next."""
 
-    place: int
+    place: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)]
 
 
 class Since(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -34,6 +34,11 @@ class Feed(Section):
         oldest, newest = row if row is not None else (None, 0)
         return (newest + 1 if oldest is None else oldest), newest
 
+    def last_change(self, run: str) -> int:
+        """The number of the newest change of a run's state."""
+        row = self._db.one(_SQL.last_of_run, run=run)
+        return 0 if row is None or row[0] is None else int(row[0])
+
     def forget_feed(self, before_ms: int) -> int:
         """Drop what is older. Returns how much."""
         return self._db.run(_SQL.forget, before_ms=before_ms)

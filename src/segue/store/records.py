@@ -306,6 +306,8 @@ class QueuedRow(msgspec.Struct, frozen=True):
     """How often it was begun without getting as far as an attempt."""
     started_ms: int
     cancel_asked_ms: int | None
+    host: str
+    """The host that accepted it, and runs it."""
 
 
 class FeedRow(msgspec.Struct, frozen=True):
@@ -319,6 +321,14 @@ class FeedRow(msgspec.Struct, frozen=True):
     ms: int
     event: str | None
     """Of an event: its JSON; None if it has been forgotten since."""
+
+
+class NotWaiting(Exception):  # noqa: N818 - it is an answer, not an error
+    """The run does not wait any more: it was withdrawn, or another process has begun it."""
+
+    def __init__(self, run: str) -> None:
+        super().__init__(f"the run {run} does not wait any more")
+        self.run = run
 
 
 BEGUN: tuple[State, ...] = ("running", "needs_you")

@@ -19,7 +19,16 @@ from segue.store.conversations import History
 from segue.store.database import Queries, Row, from_json, to_json
 from segue.store.lease_rows import Leases, waiting
 from segue.store.receipts import Receipts
-from segue.store.records import AttemptRow, Claim, Conversation, LineageRow, Receipt, Settlement, TurnRow
+from segue.store.records import (
+    AttemptRow,
+    Claim,
+    Conversation,
+    LineageRow,
+    NotWaiting,
+    Receipt,
+    Settlement,
+    TurnRow,
+)
 from segue.system import clock
 
 _CONVERSATIONS = Queries("conversations")
@@ -88,16 +97,18 @@ class Turns(History, Leases, Receipts):
         """Begin the turn: its message gets its place after all others, if it has none.
 
         Under the conversation's lease. ``gone``: turns whose process died while they waited. They never
-        began, so they are withdrawn: no agent sees their messages.
+        began, so they are withdrawn: no agent sees their messages. Raises ``NotWaiting`` if the turn itself
+        was withdrawn or begun by another process.
         """
         turn = self._must(turn_id)
         with self._db.writing():
+            if not self._db.run(_SQL.begin, id=turn_id):
+                raise NotWaiting(turn_id)
             self._touch(turn.conversation)
             self._db.many(_SQL.withdraw, [{"id": each, "conversation": turn.conversation} for each in gone])
             for each in gone:
                 self._drop_lease(waiting(each))
             self._place_message(turn.message)
-            self._db.run(_SQL.begin, id=turn_id)
 
     def merge(self, turn: TurnRow, earlier: TurnRow) -> TurnRow:
         """Make the turn a retry of an earlier one with the same text: its own message is removed."""

@@ -13,7 +13,7 @@ from segue.core.outcome import Failure, Outcome
 from segue.core.turn import Turn, status_of
 from segue.runner.attempt import Cancel, Guarded
 from segue.store.leases import LeaseBusy, hold, lease_name
-from segue.store.records import TurnRow
+from segue.store.records import QUEUED, TurnRow
 from segue.store.store import Store
 from segue.system.loop import run_sync
 from segue.system.processes import this_process
@@ -45,6 +45,8 @@ async def known_run(prepared: Prepared, store: Store, run: str, callbacks: Callb
         try:
             if await run_sync(liveness_of, store, row, prepared.host) != "alive":
                 await _settle(prepared, store, row, callbacks, until)
+                if await run_sync(_is_back, store, run):
+                    return _still_running(prepared, row, "it waits in the queue again")
             elif (turn := await _followed(prepared, store, row, callbacks, until)) is not None:
                 return turn
         except LeaseBusy as busy:
@@ -105,9 +107,15 @@ async def _settle(prepared: Prepared, store: Store, row: TurnRow, callbacks: Cal
     ) as lease:
         await recover(prepared, store, lease, None, callbacks, until)
         now = await run_sync(store.turn, row.id)
-        if now is not None and now.state == "queued":
+        if now is not None and now.state == "queued" and now.via != QUEUED:
             never = msgspec.structs.replace(now, state="withdrawn")
             await run_sync(withdraw, store, reported(never, prepared.ask.conversation))
+
+
+def _is_back(store: Store, run: str) -> bool:
+    """Whether a queued run never got to work, and waits for its turn again."""
+    row = store.turn(run)
+    return row is not None and row.state == "queued" and row.via == QUEUED
 
 
 def _still_running(prepared: Prepared, row: TurnRow, why: str) -> Turn:

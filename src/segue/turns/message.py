@@ -87,7 +87,7 @@ def _fixed(prepared: Prepared) -> TurnRequest:
         model=prepared.model or NONE,
         role=prepared.role or NONE,
         cwd=str(prepared.request.cwd),
-        adopt=None,
+        fork=False,
     )
 
 

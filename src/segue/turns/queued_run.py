@@ -39,7 +39,8 @@ def reopen(store: Store, queued: QueuedRow, env: Mapping[str, str]) -> ReadyRun:
     request = msgspec.json.decode(queued.request, type=QueuedRequest)
     prepared = prepare(request.ask, env, store, Path(request.ask.here))
     owner = this_process(prepared.host)
-    store.drive(row.id, owner)
+    if not store.drive(row.id, owner):
+        raise Broken(f"the run {queued.id} is not in the queue any more")
     return ReadyRun(
         msgspec.structs.replace(prepared, run=row.id),
         msgspec.structs.replace(row, owner=owner),
@@ -78,6 +79,7 @@ def park_at_limit(prepared: Prepared, store: Store, turn: Turn) -> str | None:
     ):
         return None
     again = prepare_retry(prepared, store, turn)
+    again = msgspec.structs.replace(again, ask=msgspec.structs.replace(again.ask, key=None))
     row = enqueue(again, store, turn.message, failure.until)
     others = [each.id for each in store.line(row.conversation) if each.id != row.id]
     store.reorder([row.id, *others])

@@ -14,12 +14,12 @@ from contextlib import AbstractAsyncContextManager, suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
-from segue.core.errors import NotInstalled
+from segue.core.errors import Misuse, NotInstalled
 from segue.core.outcome import Failure
 from segue.core.turn import Turn
 from segue.runner.attempt import Answerer, Cancel, Guarded, Listener, Replies
 from segue.store.leases import Lease, LeaseBusy, hold, lease_name
-from segue.store.records import BEGUN, QUEUED, KnownRun, TurnRow
+from segue.store.records import BEGUN, QUEUED, KnownRun, NotWaiting, TurnRow
 from segue.store.store import Store
 from segue.store.waiting_turn import WaitingTurn
 from segue.system.loop import failures, in_loop, run_sync, shield
@@ -127,6 +127,8 @@ async def take(
         retry = Retry(retry_message, same_text, failed_run)
         prepared, row = await run_sync(receive, prepared, store, retry)
         return await _in_turn(prepared, store, row, callbacks, retry, began_ns)
+    except NotWaiting:
+        return await run_sync(_as_stored, prepared, store)
     except LeaseBusy as busy:
         turn = never_began(NOT_BEGUN if callbacks.cancel.asked else Failure("session_busy", str(busy)))
         await run_sync(withdraw, store, turn)
@@ -144,11 +146,23 @@ async def _take_queued(
     began_ns = time.monotonic_ns()
     try:
         return await _in_turn(prepared, store, row, callbacks, Retry(retry_message), began_ns)
+    except NotWaiting:
+        return await run_sync(_as_stored, prepared, store)
     except LeaseBusy as busy:
         failure = NOT_BEGUN if callbacks.cancel.asked else Failure("session_busy", str(busy))
         turn = _never_began(prepared, failure, began_ns, row)
         await run_sync(withdraw, store, turn)
         return turn
+
+
+def _as_stored(prepared: Prepared, store: Store) -> Turn:
+    """The turn of a run that another process has ended, or has begun."""
+    from segue.turns.report import report_row
+
+    row = store.turn(prepared.run)
+    if row is None:
+        raise Misuse(f"the run {prepared.run} was deleted")
+    return row.told if row.told is not None else report_row(row, prepared.ask.conversation)
 
 
 def _never_began(prepared: Prepared, failure: Failure, began_ns: int, row: TurnRow | None) -> Turn:

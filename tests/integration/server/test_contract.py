@@ -42,7 +42,7 @@ FIXED = {"version": "1.2.3", "host": "host", "feed": "feed", "session": "0123abc
 """Texts that differ from machine to machine or from run to run. A session that is no id is a short hash."""
 ID = re.compile(
     r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
-    r"|\b(?=[a-z]*[0-9])[0-9a-hjkmnp-tv-z]{26}\b|\bcall-[0-9a-f]{8}\b"
+    r"|\b(?=[a-z]*[0-9])[0-9a-hjkmnp-tv-z]{26}\b|\bcall-[0-9a-f]{8}\b|^\d+\.\d+$"
 )
 
 

@@ -22,9 +22,10 @@ class RemoteScreen:
     """The screen of a turn, fed by the daemon. Questions are asked in a thread, one at a time."""
 
     def __init__(
-        self, daemon: Daemon, ready: Mapping[str, Any], key: str, *, quiet: bool, as_json: bool
+        self, daemon: Daemon, ready: Mapping[str, Any], call: Mapping[str, Any], *, quiet: bool, as_json: bool
     ) -> None:
-        self._daemon, self._run = daemon, ready["run"]
+        self._daemon, self._run, key = daemon, ready["run"], call["key"]
+        self._answers = bool(call["answers"])
         title = f"{ready['agent']} · {key}"
         self._screen = screens.open_screen(title, quiet=quiet, answer_on_stdout=not as_json)
         self._full = False
@@ -36,7 +37,7 @@ class RemoteScreen:
 
     def event(self, line: bytes, *, printed: bool) -> None:
         event = msgspec.json.decode(line, type=Happened).event
-        if isinstance(event, ev.Question | ev.Permission):
+        if self._answers and isinstance(event, ev.Question | ev.Permission):
             threading.Thread(target=self._ask, args=(event,), daemon=True).start()
         else:
             self._screen.event(event)
@@ -53,7 +54,7 @@ class RemoteScreen:
         if isinstance(event, ev.Permission):
             body |= {"allow": given.allow, "content": given.message}
         else:
-            body |= {"answers": given.answers} if given.allow else {"content": given.message}
+            body |= {"answers": given.answers} if given.allow else {"allow": False, "content": given.message}
         self._daemon.post(f"/api/v1/runs/{self._run}/tool-result", body)
 
     def note(self, text: str) -> None:

@@ -29,3 +29,5 @@ CREATE TABLE feed (
 ) STRICT;
 
 CREATE INDEX feed_ms ON feed (ms);
+
+CREATE INDEX feed_run ON feed (run, seq);

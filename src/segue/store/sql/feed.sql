@@ -1,11 +1,11 @@
 -- name: after(seq, count)
 SELECT f.seq, f.kind, f.conversation, f.run, f.item, f.ms, e.event
-FROM feed AS f LEFT JOIN events AS e ON f.kind = 'event' AND e.turn = f.run AND e.seq = CAST(f.item AS INTEGER)
+FROM feed AS f LEFT JOIN events AS e ON e.turn = f.run AND e.seq = CASE WHEN f.kind = 'event' THEN CAST(f.item AS INTEGER) END
 WHERE f.seq > :seq ORDER BY f.seq LIMIT :count;
 
 -- name: of_run(seq, run, count)
 SELECT f.seq, f.kind, f.conversation, f.run, f.item, f.ms, e.event
-FROM feed AS f LEFT JOIN events AS e ON f.kind = 'event' AND e.turn = f.run AND e.seq = CAST(f.item AS INTEGER)
+FROM feed AS f LEFT JOIN events AS e ON e.turn = f.run AND e.seq = CASE WHEN f.kind = 'event' THEN CAST(f.item AS INTEGER) END
 WHERE f.seq > :seq AND f.run = :run ORDER BY f.seq LIMIT :count;
 
 -- name: bounds()^
@@ -18,3 +18,7 @@ SELECT applied_ms FROM segue_migrations WHERE name = 'daemon';
 
 -- name: forget(before_ms)!
 DELETE FROM feed WHERE ms < :before_ms;
+
+-- name: last_of_run(run)^
+-- The newest change of a run's state.
+SELECT MAX(seq) FROM feed WHERE run = :run AND kind = 'run';

@@ -1,0 +1,89 @@
+"""Every route with generated requests: what the OpenAPI document promises is what the daemon does.
+
+Left out are the streams, which do not end (``/events``, ``/runs/{run}/events``), and ``/local/turns``, which
+is answered over the Unix socket alone. Two checks are left out. ``positive_data_acceptance``: what fits the
+types may still be refused, such as the key of a conversation that is there already. ``ignored_auth``: it
+sends wrong tokens until it is answered with 429; ``test_security.py`` asserts what happens without a token.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import msgspec
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis.strategies import one_of
+from schemathesis import GenerationMode
+from schemathesis.checks import CHECKS
+
+from tests.integration.conftest import Program
+from tests.integration.server.conftest import WAIT_S
+
+SEED = 20_261_117
+EXAMPLES = 50
+STREAMS = ("/api/v1/events", "/api/v1/runs/{run}/events", "/api/v1/local/turns")
+LEFT_OUT = ("positive_data_acceptance", "ignored_auth")
+KEY = "known"
+
+
+class Served(NamedTuple):
+    url: str
+    token: str
+    run: str
+    session: str
+
+
+@pytest.fixture
+def talked(segue: Program) -> Iterator[Served]:
+    """A daemon with one conversation, and without any agent of this machine."""
+    segue.env["PATH"] = os.defpath
+    segue.config('[defaults]\nagent = "rehearsal"\n')
+    turn = segue("run", KEY, "remember number 456", "--json").turn
+    assert segue("serve", "--background").code == 0  # its log is a file: there are thousands of lines
+    told = msgspec.json.decode((segue.home / "daemon.json").read_bytes())
+    token = (segue.home / "token").read_text().strip()
+    yield Served(told["url"], token, turn["run"], turn["session_id"])
+    assert segue("stop").code == 0
+
+
+def test_generated_requests_find_nothing(talked: Served) -> None:
+    headers = {"Authorization": f"Bearer {talked.token}"}
+    schema: Any = schemathesis.openapi.from_url(f"{talked.url}/api/openapi.json", headers=headers)
+    excluded = [check for check in CHECKS.get_all() if check.__name__ in LEFT_OUT]
+    known = {"key": KEY, "message": "#1", "run": talked.run, "agent": "rehearsal", "id": talked.session}
+
+    def try_out(case: Any) -> None:
+        if case.operation.method != "delete" and case.meta.generation.mode == GenerationMode.POSITIVE:
+            for name in case.path_parameters or ():
+                case.path_parameters[name] = known[name]
+        case.call_and_validate(headers=headers, timeout=WAIT_S, excluded_checks=excluded)
+
+    found: list[str] = []
+    for result in schema.get_all_operations():
+        operation = result.ok()
+        if operation.path not in STREAMS:
+            try:
+                _examples(try_out, operation)()
+            except (Exception, BaseExceptionGroup) as error:
+                found.append(f"{operation.method} {operation.path}: {error}")
+    assert not found, "\n\n".join(found)
+
+
+def _examples(try_out: Callable[[Any], None], operation: Any) -> Callable[[], None]:
+    """Requests that fit the types, and some that do not, where there is something to get wrong."""
+    strategies = [operation.as_strategy(generation_mode=GenerationMode.POSITIVE)]
+    if len(operation.query) or len(operation.body):
+        strategies.append(operation.as_strategy(generation_mode=GenerationMode.NEGATIVE))
+    options = settings(
+        max_examples=EXAMPLES,
+        database=None,
+        deadline=None,
+        phases=(Phase.generate,),
+        suppress_health_check=list(HealthCheck),
+    )
+    made: Callable[[], None] = seed(SEED)(options(given(case=one_of(strategies))(try_out)))
+    return made
