@@ -53,14 +53,14 @@ class Daemon:
         except (OSError, ValueError) as error:
             raise DaemonLost(begun) from error
 
-    def post(self, path: str, body: Mapping[str, Any] | None = None) -> bool:
-        """A request whose answer does not matter. Returns whether it was accepted."""
+    def post(self, path: str, body: Mapping[str, Any] | None = None) -> int | None:
+        """A request of which only the status matters. Returns it; None: the daemon does not answer."""
         try:
             with self._send("POST", path, b"" if body is None else json.dumps(body).encode()) as connected:
                 connected.settimeout(CONNECT_S)
-                return connected.recv(64).split(b" ")[1][:1] == b"2"
-        except (OSError, IndexError):
-            return False
+                return int(connected.recv(64).split(b" ")[1])
+        except (OSError, IndexError, ValueError):
+            return None
 
     def _send(self, method: str, path: str, body: bytes) -> socket.socket:
         """Send a request. With HTTP/1.0 the end of the answer is the end of the connection."""

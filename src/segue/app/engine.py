@@ -263,7 +263,7 @@ class Engine:
                 ready.prepared,
                 store,
                 on_event=partial(self._watch, queued.id),
-                answer=self.questions.asker(queued.id),
+                answer=self.questions.asker(queued.id) if ready.prepared.ask.answers else None,
                 cancel=cancel,
                 retry_message=ready.retry,
                 accepted=ready.row,

@@ -16,7 +16,7 @@ from segue.core.errors import Gone, Misuse, NotFound
 from segue.core.events import Event
 from segue.core.outcome import Failure
 from segue.core.turn import Turn
-from segue.store.records import QueuedRow, TurnRow
+from segue.store.records import BEGUN, QueuedRow, TurnRow
 from segue.turns.follow import follow
 from segue.turns.liveness import liveness_of
 from segue.turns.message import enqueue
@@ -40,16 +40,11 @@ def show_run(workspace: Workspace, run: str) -> RunShown:
 def queue(workspace: Workspace, key: str | None = None) -> list[RunShown]:
     """The runs that wait, in their order; of one conversation, or of all."""
     conversation = workspace.conversation(key).id if key is not None else None
-    shown = [
+    return [
         _shown(workspace, row, queued)
         for queued in workspace.store.line(conversation)
         if (row := workspace.store.turn(queued.id)) is not None
     ]
-    places: dict[str, int] = {}
-    for n, each in enumerate(shown):
-        places[each.conversation] = places.get(each.conversation, 0) + 1
-        shown[n] = msgspec.structs.replace(each, place=places[each.conversation])
-    return shown
 
 
 def edit_queued(workspace: Workspace, run: str, text: str) -> RunShown:
@@ -101,10 +96,11 @@ def cancel_run(workspace: Workspace, run: str) -> bool:
 
 
 def unfinished(workspace: Workspace, name: str) -> list[str]:
-    """The runs that are not settled: the run of that id, or those of the conversation with that key."""
+    """The runs that are not settled, what runs first: the run of that id, or those of that conversation."""
     if workspace.store.queued(name) is not None:
         return [name]
-    return [row.id for row in workspace.store.unsettled(workspace.conversation(name).id)]
+    rows = workspace.store.unsettled(workspace.conversation(name).id)
+    return [row.id for row in sorted(rows, key=lambda row: row.state not in BEGUN)]
 
 
 def open_questions(workspace: Workspace) -> list[RunShown]:
@@ -143,17 +139,24 @@ def prepare_order(
     more: Options | None = None,
 ) -> tuple[Prepared, str | None]:
     """What was ordered, checked; and the message to retry, if it is not a new one."""
-    if env is not None:
-        workspace = Workspace(env, workspace.cwd, workspace.store)
-    options = cast("Options", {**_options(workspace, key, order, run_key), **(more or {})})
+    workspace = _where(workspace, key, order, env)
+    options = cast("Options", {**_options(order, run_key), **(more or {})})
     if order.retry_of is not None:
         ready = ready_retry(workspace, key, order.retry_of, options, answers=order.answers)
         return ready.prepared, ready.retry_message
     return ready_turn(workspace, key, order.message, options, answers=order.answers).prepared, None
 
 
-def _options(workspace: Workspace, key: str, order: RunOrder, run_key: str | None) -> Options:
-    """The options of the turn. Without a directory, it is the conversation's: a client is nowhere."""
+def _where(workspace: Workspace, key: str, order: RunOrder, env: Mapping[str, str] | None) -> Workspace:
+    """The caller's place. A client that names no directory is in the conversation's: it is nowhere else."""
+    known = workspace.store.conversation(key)
+    named = known.cwd if known is not None and order.cwd is None and known.cwd else None
+    here = Path(named) if named is not None and Path(named).is_dir() else workspace.cwd
+    return Workspace(workspace.env if env is None else env, here, workspace.store)
+
+
+def _options(order: RunOrder, run_key: str | None) -> Options:
+    """The options of the turn."""
     named = ("agent", "account", "model", "role", "adopt", "cwd")
     options: dict[str, object] = {name: getattr(order, name) for name in named if getattr(order, name)}
     for name in ("fresh_session", "blank", "fork", "cut"):
@@ -165,9 +168,6 @@ def _options(workspace: Workspace, key: str, order: RunOrder, run_key: str | Non
     }
     if run_key is not None:
         options["run_key"] = run_key
-    known = workspace.store.conversation(key)
-    if order.cwd is None and known is not None and known.cwd and Path(known.cwd).is_dir():
-        options["cwd"] = known.cwd
     return cast("Options", options)
 
 
@@ -183,7 +183,7 @@ def _shown(workspace: Workspace, row: TurnRow, queued: QueuedRow) -> RunShown:
         cwd=row.cwd,
         mode=row.mode,
         state=row.state,
-        place=queued.place if queued.state in ("queued", "parked") else None,
+        place=_place(workspace, queued),
         not_before=queued.not_before_ms,
         question=read_question(queued.question),
         cancel_asked=queued.cancel_asked_ms is not None,
@@ -192,6 +192,14 @@ def _shown(workspace: Workspace, row: TurnRow, queued: QueuedRow) -> RunShown:
         ended=row.ended_ms,
         turn=row.told,
     )
+
+
+def _place(workspace: Workspace, queued: QueuedRow) -> int | None:
+    """Its place in the line; None: it does not wait."""
+    if queued.state not in ("queued", "parked"):
+        return None
+    line = [row.id for row in workspace.store.line(queued.conversation)]
+    return line.index(queued.id) + 1 if queued.id in line else None
 
 
 def _key_of(workspace: Workspace, conversation: str) -> str:

@@ -1,5 +1,8 @@
-"""``Segue.runs``: runs that are queued and followed instead of awaited. They outlive the process that queued
-them; the next ``Segue`` or daemon on the same store continues them."""
+"""``Segue.runs``: runs that are queued and followed instead of awaited.
+
+What waits outlives the process that queued it: the next daemon on the same store runs it. What runs is
+cancelled when its ``Segue`` is closed, as with ``Segue.run``.
+"""
 
 from __future__ import annotations
 

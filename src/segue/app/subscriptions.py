@@ -36,9 +36,13 @@ class FeedItem(msgspec.Struct, frozen=True):
     """One event of a subscription. ``id``: only of what is settled."""
 
     kind: str
-    data: Hello | Changed | FeedEvent | Delta
+    data: Hello | Changed | FeedEvent | Delta | None
+    """None: nothing has happened for a while (``idle``)."""
     id: str | None = None
     run: str | None = None
+
+
+IDLE = FeedItem("idle", None)
 
 
 class LiveText:
@@ -62,7 +66,7 @@ class Subscriptions:
 
     def __init__(self, workspace: Workspace, is_ours: Callable[[str], bool]) -> None:
         self._workspace, self._is_ours = workspace, is_ours
-        self._queues: set[asyncio.Queue[FeedItem | None]] = set()
+        self._queues: dict[asyncio.Queue[FeedItem | None], str | None] = {}
         self._texts: dict[str, LiveText] = {}
         self._followed: dict[str, asyncio.Task[None]] = {}
         self._seq = 0
@@ -79,12 +83,14 @@ class Subscriptions:
         if delta is not None:
             self._publish(FeedItem("delta", delta, run=run))
 
-    async def subscribe(self, after: str | None = None, run: str | None = None) -> AsyncGenerator[FeedItem]:
+    async def subscribe(
+        self, after: str | None = None, run: str | None = None, idle_s: float | None = None
+    ) -> AsyncGenerator[FeedItem]:
         """What changes from now on, or since the event with the id ``after``. ``run``: only that run's
-        events, until it is settled."""
+        events, until it is settled. ``idle_s``: how long nothing happens before that is told."""
         queue: asyncio.Queue[FeedItem | None] = asyncio.Queue(ROOM)
         _, came = await run_sync(self._workspace.store.feed_bounds)
-        start = await self._open(queue)
+        start = await self._open(queue, run)
         try:
             since = await run_sync(self._since, after)
             yield FeedItem("hello", self._hello(since is None, start, self._so_far(run)))
@@ -97,16 +103,23 @@ class Subscriptions:
             if over is not None:
                 yield over
                 return
-            async for item in self._live(queue, run):
+            async for item in self._live(queue, run, idle_s):
                 yield item
         finally:
-            self._queues.discard(queue)
+            self._queues.pop(queue, None)
             if not self._queues:
                 self._rest()
 
-    async def _live(self, queue: asyncio.Queue[FeedItem | None], run: str | None) -> AsyncGenerator[FeedItem]:
+    async def _live(
+        self, queue: asyncio.Queue[FeedItem | None], run: str | None, idle_s: float | None
+    ) -> AsyncGenerator[FeedItem]:
         while True:
-            item = await queue.get()
+            try:
+                async with asyncio.timeout(idle_s if queue.empty() else None):
+                    item = await queue.get()
+            except TimeoutError:
+                yield IDLE
+                continue
             if item is None:  # it was too slow
                 while not queue.empty():
                     queue.get_nowait()
@@ -160,7 +173,7 @@ class Subscriptions:
             if run is None or each == run
         )
 
-    async def _open(self, queue: asyncio.Queue[FeedItem | None]) -> int:
+    async def _open(self, queue: asyncio.Queue[FeedItem | None], run: str | None) -> int:
         """Begin to collect for this subscriber; the first one starts the polling. Returns the number after
         which everything is collected: what comes before it has to be replayed."""
         async with self._opening:
@@ -169,7 +182,7 @@ class Subscriptions:
                 self._feed = self._feed or await run_sync(store.feed_name)
                 _, self._seq = await run_sync(store.feed_bounds)
                 self._poller = asyncio.create_task(self._poll(), name="feed")
-        self._queues.add(queue)
+        self._queues[queue] = run
         start = self._seq  # nothing may happen between these two lines
         for row in await run_sync(self._workspace.store.begun):
             self._follow(row.id)
@@ -229,7 +242,9 @@ class Subscriptions:
                         self.watch(run, event)
 
     def _publish(self, item: FeedItem) -> None:
-        for queue in self._queues:
+        for queue, run in self._queues.items():
+            if run is not None and run != item.run:
+                continue
             try:
                 queue.put_nowait(item)
             except asyncio.QueueFull:

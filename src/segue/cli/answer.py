@@ -7,19 +7,23 @@ from typing import Any
 
 import click
 
+from segue.app.run_shapes import OpenQuestion, RunShown
 from segue.cli.caller import open_here
+from segue.cli.question import read_questions
+from segue.cli.render import words
 from segue.cli.render.output import say
-from segue.core.errors import Misuse
+from segue.core.errors import Broken, Misuse
 
 
 @click.command("answer", short_help="Answer an agent's question.")
 @click.argument("run", required=False)
 @click.argument("text", required=False)
-@click.option("--deny", is_flag=True, help="Refuse what the agent asks permission for.")
-def command(run: str | None, text: str | None, deny: bool) -> int:
+@click.option("--allow", is_flag=True, help="Allow what the agent asks permission for.")
+@click.option("--deny", is_flag=True, help="Refuse it; TEXT is the reason.")
+def command(run: str | None, text: str | None, allow: bool, deny: bool) -> int:
     """Answer the open question of RUN. Without RUN, list all open questions.
 
-    TEXT is the answer to a question. A permission is granted; with --deny it is refused, and TEXT is why.
+    TEXT is the answer to a question. A request for permission takes --allow or --deny.
     """
     from segue.app.runs import open_questions
 
@@ -32,7 +36,9 @@ def command(run: str | None, text: str | None, deny: bool) -> int:
         raise Misuse(f"the run {run} has no open question; segue answer lists them")
     body: dict[str, Any] = {"tool_use_id": question.id}
     if question.kind == "permission":
-        body |= {"allow": not deny, **({"content": text} if text else {})}
+        if allow == deny:
+            raise Misuse("a request for permission takes --allow or --deny")
+        body |= {"allow": allow, **({"content": text} if text else {})}
     elif text is None:
         raise Misuse("a question takes an answer: segue answer RUN TEXT")
     else:
@@ -46,18 +52,27 @@ def _send(run: str, body: dict[str, Any]) -> int:
     daemon = find_daemon(os.environ)
     if not isinstance(daemon, Daemon):
         raise Misuse("no daemon runs this turn; answer it in the terminal where it runs")
-    if daemon.post(f"/api/v1/runs/{run}/tool-result", body):
+    status = daemon.post(f"/api/v1/runs/{run}/tool-result", body)
+    if status is None:
+        raise Broken("the daemon does not answer; see segue status")
+    if status == 200:
         return 0
     say("segue: the answer was not accepted: it has been answered, or the run is over", err=True)
     return 1
 
 
-def _list(asked: list[Any]) -> int:
-    from segue.cli.render import words
-
+def _list(asked: list[RunShown]) -> int:
     if not asked:
         say("Nothing is asked.", err=True)
     for each in asked:
-        what = each.question.tool if each.question.kind == "permission" else each.question.questions
-        say(f"{each.run}  {each.conversation}  {each.question.kind}  {words.one_line(str(what))[:200]}")
+        assert each.question is not None
+        say(f"{each.run}  {each.conversation}  {words.one_line(_asked(each.question))}")
     return 0
+
+
+def _asked(question: OpenQuestion) -> str:
+    """What is asked, in words."""
+    if question.kind == "permission":
+        return f"may it use {words.tool(question.tool or '', question.input)}?"
+    asked = read_questions(question.questions)
+    return "; ".join(" / ".join([each.question, *(o.label for o in each.options)]) for each in asked)

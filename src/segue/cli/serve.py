@@ -80,9 +80,8 @@ def _start_in_background(port: int, log_json: bool, idle_exit: float | None) -> 
     while True:
         told, health = presence.look(home)
         if told is not None and health is not None and told.pid == started.pid:
-            say(
-                f"Listening on {told.url} (pid {told.pid}). segue stop ends it; segue status --link opens it."
-            )
+            say(f"Listening on {told.url} (pid {told.pid}). segue stop ends it.")
+            say("segue status --link prints a link for the browser.")
             return
         if started.poll() is not None:
             _, errors = started.communicate()

@@ -67,8 +67,6 @@ BY_CLASS: tuple[tuple[type[SegueError], Kind], ...] = (
     (NotFound, "not_found"),
     (Conflict, "conflict"),
     (Gone, "gone"),
-    (Conflict, "conflict"),
-    (Gone, "gone"),
     (InUse, "conversation_busy"),
     (StoreAway, "unavailable"),
     (Misuse, "misuse"),

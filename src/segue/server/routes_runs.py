@@ -9,7 +9,7 @@ import msgspec
 from segue.app.run_shapes import RunOrder, RunShown, ToolAnswer
 from segue.core.errors import Misuse
 from segue.server.endpoint import Call, Endpoint
-from segue.server.events import MEDIA, stream_of
+from segue.server.events import HEARTBEAT_S, MEDIA, stream_of
 
 RUN = "/api/v1/runs/{run}"
 MESSAGE_BYTES = 16 << 20
@@ -82,13 +82,13 @@ async def _answer(call: Call) -> RunShown:
 
 async def _events(call: Call) -> Any:
     after = call.headers.get("last-event-id") or call.query.after
-    return stream_of(call.segue.runs.watch(after=after))
+    return stream_of(call.segue.service.subscriptions.subscribe(after, idle_s=HEARTBEAT_S))
 
 
 async def _run_events(call: Call) -> Any:
     run, after = call.path["run"], call.headers.get("last-event-id") or call.query.after
     await call.segue.runs.show(run)  # an unknown one is an error, not an empty stream
-    return stream_of(call.segue.runs.watch(run, after))
+    return stream_of(call.segue.service.subscriptions.subscribe(after, run, HEARTBEAT_S))
 
 
 TURNS = ("Segue.run", "Segue.stream", "Segue.retry", "Segue.sessions.continue_")

@@ -105,7 +105,8 @@ async def _settle(prepared: Prepared, store: Store, row: TurnRow, callbacks: Cal
         given_up=lambda: callbacks.cancel.asked > 0,
         on_loss=lambda: None,
     ) as lease:
-        await recover(prepared, store, lease, None, callbacks, until)
+        audience = Guarded("on_event", callbacks.listener)
+        await recover(prepared, store, lease, None, callbacks, until, listeners={row.id: audience})
         now = await run_sync(store.turn, row.id)
         if now is not None and now.state == "queued" and now.via != QUEUED:
             never = msgspec.structs.replace(now, state="withdrawn")

@@ -56,6 +56,7 @@ def enqueue(
     """Store the message and its run at the end of the conversation's line, with everything it needs to start
     later. Raises ``KnownRun`` if the caller's key already has a run."""
     now_ms, retry = clock.now_ms(), Retry(retry_message)
+    not_before_ms = None if not_before_ms is not None and not_before_ms <= now_ms else not_before_ms
     message = _message(prepared, retry_message or clock.new_id(now_ms))
     receipt = _receipt(prepared.ask, retry)
     row = msgspec.structs.replace(_turn_row(prepared, message, now_ms, keyed=True), via=QUEUED)

@@ -30,7 +30,7 @@ class Queue:
             return f"{count} before it"
         if not self._told:
             self._told = True
-            self._notice(
-                f"{count} of {self._prepared.ask.conversation} wait for a daemon; start it: segue serve"
-            )
+            wait = "wait" if len(owners) > 1 else "waits"
+            key = self._prepared.ask.conversation
+            self._notice(f"{count} of {key} {wait} for a daemon; start one with: segue serve")
         return None

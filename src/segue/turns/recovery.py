@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from segue.agents.base import Agent
 from segue.core.outcome import Failure
+from segue.runner.attempt import Listener
 from segue.store.leases import OVERTAKEN, Lease, LeaseBusy, hold
 from segue.store.records import BEGUN
 from segue.store.store import Store
@@ -44,11 +45,13 @@ async def recover(
     callbacks: Callbacks,
     until: float,
     why: Failure | None = None,
+    listeners: Mapping[str, Listener] | None = None,
 ) -> None:
     """Settle every turn of the conversation that is stored as running; raises ``LeaseBusy`` if given up.
 
     Called under the conversation's lease, so no other Segue supervises these turns, whether their process is
     alive or not. ``own``: the turn that is about to begin. ``why``: the failure, if it is known.
+    ``listeners``: who hears the events of these turns.
     """
 
     def given_up() -> bool:
@@ -59,7 +62,8 @@ async def recover(
             continue
         if not await run_sync(back_in_line, store, row):
             killed = KilledTurn(row, store, Observer.of(prepared), lease.claim, why)
-            await _Recovery(killed, prepared, given_up, callbacks.notice).settle()
+            listener = listeners.get(row.id) if listeners is not None else None
+            await _Recovery(killed, prepared, given_up, callbacks.notice, listener).settle()
 
 
 class _Recovery:
@@ -71,8 +75,10 @@ class _Recovery:
         prepared: Prepared,
         given_up: Callable[[], bool],
         notice: Callable[[str], None],
+        listener: Listener | None = None,
     ) -> None:
         self.left, self.prepared, self.given_up, self.notice = left, prepared, given_up, notice
+        self._listener = listener
 
     async def settle(self) -> None:
         made, agent = await run_sync(self.left.made), self.left.agent()
@@ -84,7 +90,7 @@ class _Recovery:
     async def _read(self, made: Conclusion, agent: Agent) -> None:
         attempt, last = made[-1]
         redactor = self.left.redactor(last, agent)
-        recorder = Recorder(self.left.store, self.left.row.id, None)
+        recorder = Recorder(self.left.store, self.left.row.id, self._listener)
         for _, plan in made:
             orphan = AdoptedRun(plan, agent, redactor, recorder, self.left.cancel_asked)
             async with self._one_writer(plan):

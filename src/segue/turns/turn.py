@@ -63,19 +63,21 @@ async def run(
     async def retry(failed: Turn) -> Turn:
         return await _retry(prepared, store, callbacks(), failed)
 
-    wanted = prepared.ask.retries
-    count = prepared.config.defaults.retries if wanted is None else wanted
+    wanted, default = prepared.ask.retries, prepared.config.defaults.retries
     try:
         if may_be_begun:
             await run_sync(_refuse_known, prepared, store)
-        first = await take(prepared, store, callbacks(), retry_message, accepted=accepted)
+        if accepted is None:
+            first = await take(prepared, store, callbacks(), retry_message)
+        else:
+            first = await _take_queued(prepared, store, accepted, callbacks(), retry_message)
     except KnownRun as known:
         from segue.turns.known_run import known_run
 
         await in_loop()
         return await known_run(prepared, store, known.run, callbacks(), _wait_s(prepared))
     return await retries.retry_while_temporary(
-        first, count, retry, given_up=lambda: cancel.asked > 0, notice=notice
+        first, default if wanted is None else wanted, retry, given_up=lambda: cancel.asked > 0, notice=notice
     )
 
 
@@ -103,15 +105,12 @@ async def take(
     retry_message: str | None = None,
     *,
     failed_run: str | None = None,
-    accepted: TurnRow | None = None,
 ) -> Turn:
     """One run of the turn, to its end. ``retry_message``: the message to retry, if it is not a new one.
 
-    ``failed_run``: the run of the same call that just failed. ``accepted``: the run, if it is stored already.
-    Raises ``KnownRun`` if the caller's key already has a run.
+    ``failed_run``: the run of the same call that just failed. Raises ``KnownRun`` if the caller's key already
+    has a run.
     """
-    if accepted is not None:
-        return await _take_queued(prepared, store, accepted, callbacks, retry_message)
     began_ns, row = time.monotonic_ns(), None
 
     def never_began(failure: Failure) -> Turn:

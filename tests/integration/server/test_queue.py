@@ -99,3 +99,22 @@ def test_a_run_is_told_to_be_over_after_all_its_events(daemon: Daemon) -> None:
     over = next(n for n, each in enumerate(got) if settled([each], run))
     assert all(each.kind != "event" for each in got[over:])
     assert sum(each.kind == "event" for each in got[:over]) > 4
+
+
+def test_a_key_is_the_same_run_without_a_directory_too(daemon: Daemon) -> None:
+    body = {"message": "hello", "agent": "rehearsal"}
+    first = daemon.ask("POST", RUNS.format("n"), body, idempotency_key="m")
+    assert first.status == 202
+    finished(daemon, first.json["run"])
+    again = daemon.ask("POST", RUNS.format("n"), body, idempotency_key="m")
+    assert (again.status, again.json["run"]) == (202, first.json["run"])
+
+
+def test_places_are_counted_from_one(daemon: Daemon) -> None:
+    finished(daemon, submit(daemon, "k", "hi")["run"])
+    later = [submit(daemon, "k", "hi", not_before=2**50) for _ in range(2)]
+    assert [show(daemon, each["run"])["place"] for each in later] == [1, 2]
+    watched = daemon.segue.start("run", "k", "[[slow 2 10]][[say good]]", "--agent", "rehearsal")
+    wait_for_run(daemon, "k")
+    assert daemon.segue("watch", "k").stdout == "good\n"
+    watched.communicate(timeout=WAIT_S)

@@ -192,7 +192,7 @@ def test_without_a_daemon_a_foreground_run_goes_ahead_and_says_what_waits(segue:
     segue("run", "k", "remember number 2", "--queue", "-q")
     ran = segue("run", "k", "what number?")
     assert (ran.code, ran.stdout) == (0, "1\n")
-    assert "1 queued message of k wait for a daemon" in ran.stderr.replace("waits", "wait")
+    assert "1 queued message of k waits for a daemon" in ran.stderr
     assert segue("queue", "k").stdout.split()[-1] == "2"
 
 

@@ -24,7 +24,8 @@ from tests.integration.conftest import Program
 from tests.integration.server.conftest import WAIT_S
 
 SEED = 20_261_117
-EXAMPLES = 50
+EXAMPLES, MANY = 10, 50
+"""How many requests a route gets, and with ``--soak``."""
 STREAMS = ("/api/v1/events", "/api/v1/runs/{run}/events", "/api/v1/local/turns")
 LEFT_OUT = ("positive_data_acceptance", "ignored_auth")
 KEY = "known"
@@ -50,7 +51,7 @@ def talked(segue: Program) -> Iterator[Served]:
     assert segue("stop").code == 0
 
 
-def test_generated_requests_find_nothing(talked: Served) -> None:
+def test_generated_requests_find_nothing(talked: Served, soak: bool) -> None:
     headers = {"Authorization": f"Bearer {talked.token}"}
     schema: Any = schemathesis.openapi.from_url(f"{talked.url}/api/openapi.json", headers=headers)
     excluded = [check for check in CHECKS.get_all() if check.__name__ in LEFT_OUT]
@@ -67,19 +68,19 @@ def test_generated_requests_find_nothing(talked: Served) -> None:
         operation = result.ok()
         if operation.path not in STREAMS:
             try:
-                _examples(try_out, operation)()
+                _examples(try_out, operation, MANY if soak else EXAMPLES)()
             except (Exception, BaseExceptionGroup) as error:
                 found.append(f"{operation.method} {operation.path}: {error}")
     assert not found, "\n\n".join(found)
 
 
-def _examples(try_out: Callable[[Any], None], operation: Any) -> Callable[[], None]:
+def _examples(try_out: Callable[[Any], None], operation: Any, count: int) -> Callable[[], None]:
     """Requests that fit the types, and some that do not, where there is something to get wrong."""
     strategies = [operation.as_strategy(generation_mode=GenerationMode.POSITIVE)]
     if len(operation.query) or len(operation.body):
         strategies.append(operation.as_strategy(generation_mode=GenerationMode.NEGATIVE))
     options = settings(
-        max_examples=EXAMPLES,
+        max_examples=count,
         database=None,
         deadline=None,
         phases=(Phase.generate,),

@@ -13,7 +13,7 @@ import pytest
 from segue.agents.base import RepairedCopy, RepairOptions, StoredSession
 from segue.agents.claude.archive import ARCHIVE
 from segue.agents.claude.format import FORMAT
-from segue.core.errors import Broken
+from segue.core.errors import Broken, NotFound
 from segue.core.transcript import Entry
 
 RECORDED = Path(__file__).parents[2] / "fixtures" / "sessions"
@@ -253,7 +253,7 @@ def test_a_compaction_stays_a_beginning(tmp_path: Path) -> None:
 def test_where_nothing_was_said_nothing_is_written(tmp_path: Path, since: str | None) -> None:
     story = Story().raw(b"torn").raw(b'{"type":"mode","mode":"normal"}')
     of = (story if since is None else story.user("hello")).write(tmp_path)
-    with pytest.raises(Broken):
+    with pytest.raises((Broken, NotFound)):
         ARCHIVE.repair(of, NEW_ID, RepairOptions(since=since))
     assert [path.name for path in of.path.parent.iterdir()] == [of.path.name]
 

@@ -35,7 +35,7 @@ from tests.unit.agents.test_gemini_format import (
 from segue.agents.base import RepairedCopy, RepairOptions, StoredSession
 from segue.agents.gemini.archive import ARCHIVE
 from segue.agents.gemini.format import FORMAT
-from segue.core.errors import Broken
+from segue.core.errors import Broken, NotFound
 from segue.core.transcript import IMAGE_BYTES
 from segue.sessions.check import Seen
 
@@ -208,14 +208,14 @@ class TestLines:
     @pytest.mark.parametrize("since", ["", "x.y", "999999.0", "0.0", "3.0"])
     def test_since_nowhere(self, home: Home, since: str) -> None:
         home.put(lines(HEADER, *TALK))
-        with pytest.raises(Broken):
+        with pytest.raises((Broken, NotFound)):
             repair(home, since=since)
         assert len(home.files()) == 1
 
     @pytest.mark.parametrize("data", [lines(HEADER), lines(*OPENING), lines(HEADER, gemini("g")), b"\xff\n"])
     def test_where_nothing_can_be_saved(self, home: Home, data: bytes) -> None:
         home.put(data)
-        with pytest.raises(Broken):
+        with pytest.raises((Broken, NotFound)):
             ARCHIVE.repair(only(home.path), NEW_ID, RepairOptions())
         assert len(list(home.chats.iterdir())) == 1
 

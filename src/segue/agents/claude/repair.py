@@ -19,7 +19,7 @@ from segue.agents.base import RepairedCopy, RepairOptions, StoredSession
 from segue.agents.claude.schema import Fields, RawRecord, raw
 from segue.agents.jsonl import forwards
 from segue.agents.repair_words import IMAGE_LEFT_OUT, INTERRUPTED, OUTPUT_LEFT_OUT, Repairs, in_words
-from segue.core.errors import Broken
+from segue.core.errors import Broken, NotFound
 from segue.core.json_values import as_items, as_table, as_text
 from segue.system import clock
 from segue.system.files import whole_file
@@ -53,7 +53,7 @@ def _since(options: RepairOptions) -> int:
     try:
         return int((options.since or "0").partition(".")[0])
     except ValueError:
-        raise Broken(f'there is no event "{options.since}" in this session') from None
+        raise NotFound(f'there is no event "{options.since}" in this session') from None
 
 
 def _survey(path: Path, start: int) -> tuple[set[str], set[str], int | None]:

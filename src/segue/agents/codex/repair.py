@@ -21,7 +21,7 @@ from segue.agents.codex.schema import Item, Line, item_of, line_of
 from segue.agents.codex.trim import Trim
 from segue.agents.decoding import DAMAGE
 from segue.agents.repair_words import INTERRUPTED, Repairs, in_words
-from segue.core.errors import Broken
+from segue.core.errors import Broken, NotFound
 from segue.core.ids import checked_uuid
 from segue.core.json_values import as_table
 
@@ -72,7 +72,7 @@ def _since(options: RepairOptions) -> int | None:
     try:
         return int(options.since.partition(".")[0])
     except ValueError:
-        raise Broken(f'there is no event "{options.since}" in this session') from None
+        raise NotFound(f'there is no event "{options.since}" in this session') from None
 
 
 def _head(stored: StoredSession, new_id: str, done: Repairs) -> bytes:

@@ -30,7 +30,7 @@ from segue.agents.gemini.forms import (
 from segue.agents.gemini.history import WHOLE_BYTES, read_history, salvage
 from segue.agents.gemini.schema import RawMessage, RawPart, raw_parts
 from segue.agents.repair_words import IMAGE_LEFT_OUT, INTERRUPTED, OUTPUT_LEFT_OUT, Repairs, in_words
-from segue.core.errors import Broken
+from segue.core.errors import Broken, NotFound
 from segue.core.json_values import as_items, as_table, as_text
 from segue.system.files import whole_file, write_whole
 
@@ -114,14 +114,14 @@ def _since(file: IO[bytes], options: RepairOptions) -> str | None:
         return None
     message = walk.id_at(file, *_number(options.since))
     if message is None:
-        raise Broken(f'there is no event "{options.since}" in this session')
+        raise NotFound(f'there is no event "{options.since}" in this session')
     return message
 
 
 def _number(place: str) -> tuple[int, int]:
     start, _, n = place.partition(".")
     if not (start.isdigit() and n.isdigit()):
-        raise Broken(f'there is no event "{place}" in this session')
+        raise NotFound(f'there is no event "{place}" in this session')
     return int(start), int(n)
 
 

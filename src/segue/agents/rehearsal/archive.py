@@ -25,7 +25,7 @@ from segue.agents.rehearsal import format as session_format
 from segue.agents.rehearsal.format import Line, read_line
 from segue.agents.repair_words import INTERRUPTED, OUTPUT_LEFT_OUT, Repairs, in_words
 from segue.agents.windows import brief_of, read_ends, unreadable_brief, windows_of
-from segue.core.errors import Broken
+from segue.core.errors import Broken, NotFound
 from segue.core.transcript import Brief, Entry
 
 
@@ -194,7 +194,7 @@ def _whole(text: bytes) -> Line | None:
 def _since(options: RepairOptions) -> int:
     place = (options.since or "0").partition(".")[0]
     if not place.isdecimal():
-        raise Broken(f'there is no event "{options.since}" in this session')
+        raise NotFound(f'there is no event "{options.since}" in this session')
     return int(place)
 
 

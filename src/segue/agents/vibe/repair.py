@@ -21,7 +21,7 @@ from segue.agents.vibe.anchors import Damaged
 from segue.agents.vibe.meta import content
 from segue.agents.vibe.repair_pieces import Piece, item_piece, line_piece, of_entries
 from segue.agents.vibe.store_writer import write_repaired
-from segue.core.errors import Broken
+from segue.core.errors import Broken, NotFound
 from segue.system import clock
 
 ROLES = ("user", "assistant", "tool", "system")
@@ -167,5 +167,5 @@ def _closed(waiting: dict[str, tuple[Piece, str]], done: Repairs) -> Iterator[by
 def _since(options: RepairOptions) -> int:
     place = (options.since or "0").partition(".")[0]
     if not place.isdecimal():
-        raise Broken(f'there is no event "{options.since}" in this session')
+        raise NotFound(f'there is no event "{options.since}" in this session')
     return int(place)
