@@ -192,6 +192,13 @@ LOOKING: dict[str, list[tuple[str, ...]]] = {
     "last": [("last", key) for key in ("talk", "foreign", "speaks", "fails")]
     + [("last", "foreign", "--json")],
     "export": [("export", "talk"), ("export", "foreign"), ("export", "foreign", "--json")],
+    "queue": [("queue",), ("queue", EVIL)],
+    "watch": [("watch", EVIL), ("watch", "talk")],
+    "cancel": [("cancel", EVIL), ("cancel", "talk")],
+    "answer": [("answer",), ("answer", EVIL, EVIL)],
+    "serve": [("serve", EVIL)],
+    "stop": [("stop", EVIL)],
+    "status": [("status",), ("status", EVIL)],
     "agents": [("agents",), ("agents", "--json")],
     "doctor": [("doctor",), ("doctor", "--json")],
     "sessions": [("sessions",), ("sessions", "--help")],

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Generator
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -20,7 +20,7 @@ try:
 except ImportError:
     raise Misuse('a PostgreSQL store needs psycopg: pip install "segue[postgres]"') from None
 
-_MIGRATING = 7_365_677_565  # an arbitrary number: the key of the lock
+_MIGRATING, _WRITING = 7_365_677_565, 7_365_677_566  # arbitrary numbers: the keys of the locks
 _WORDS = (
     (re.compile(r"\) STRICT(, WITHOUT ROWID)?(?=;$)", re.MULTILINE), ")"),
     (re.compile(r"\bINTEGER\b"), "BIGINT"),
@@ -93,6 +93,21 @@ class Postgres(Database):
         self.one("SELECT pg_advisory_xact_lock(:key)", key=_MIGRATING)
         if self.one("SELECT 1 FROM pg_namespace WHERE nspname = 'segue'") is None:
             self.run("CREATE SCHEMA segue")
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """One writer at a time, as with SQLite. The changes of all transactions are numbered in one sequence,
+        in the order of their commits; without a common first lock, two that number theirs could wait for each
+        other."""
+        outermost = self._depth == 0
+        with super().writing():
+            if outermost:
+                self._execute("SELECT pg_advisory_xact_lock(:key)", {"key": _WRITING})
+            yield
+
+    def run(self, sql: str, **values: Any) -> int:
+        with self.writing():
+            return super().run(sql, **values)
 
     def words(self, ddl: str) -> str:
         for pattern, word in _WORDS:

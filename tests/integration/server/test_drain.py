@@ -48,7 +48,7 @@ def test_a_stream_of_everything_is_completed(daemon: Daemon) -> None:
 
 
 def test_while_it_ends_it_says_so(daemon: Daemon) -> None:
-    begin(daemon, "[[slow 3 30]][[say finished in time]]")
+    begin(daemon, "[[slow 12 30]][[say finished in time]]")
     late = daemon.segue("stop", "--timeout", "0")
     assert late.code == 75
     assert "still finishing" in late.stderr

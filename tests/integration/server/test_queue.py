@@ -33,7 +33,6 @@ def test_a_run_that_was_cancelled_while_it_waited_never_runs(daemon: Daemon) -> 
 def test_a_run_that_was_claimed_and_lost_before_an_attempt_waits_again(segue: Program) -> None:
     run = segue("run", "k", "remember number 7", "--queue", "--agent", "rehearsal", "-q").stdout.strip()
     with sqlite3.connect(segue.home / "segue.db") as file:
-        file.create_function("now_ms", 0, lambda: 0)
         file.execute("UPDATE turns SET state = 'running' WHERE id = ?", (run,))
     file.close()
     daemon = start(segue)

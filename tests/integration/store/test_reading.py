@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-
 import pytest
 
 from segue.core.errors import NotFound
@@ -12,7 +9,7 @@ from segue.core.usage import Grouping, Usage
 from segue.store.reading import QUARTER_MS
 from segue.store.records import Conversation, LogRow
 from segue.store.store import Store
-from tests.integration.store.talking import CODEX, Talk, message, new_id, turn_row
+from tests.integration.store.talking import CODEX, Talk, new_id, turn_row
 
 
 def pages(store: Store, conversation: str, limit: int) -> list[list[LogRow]]:
@@ -119,27 +116,6 @@ def test_messages_without_a_place_are_on_one_page_each(store: Store, talk: Talk,
     waiting = next(each for each in found if each.text == "waiting")
     assert waiting.turn is not None
     assert (waiting.n, waiting.turn.state, found[-1].text) == (0, "queued", "waiting")
-
-
-def least_s(job: Callable[[], object]) -> float:
-    took = []
-    for _ in range(5):
-        began = time.perf_counter()
-        job()
-        took.append(time.perf_counter() - began)
-    return min(took)
-
-
-def test_a_page_of_a_long_conversation_is_not_paid_for_by_its_length(store: Store) -> None:
-    sides = ("user", "assistant")
-    said = [(message(sender=sides[n % 2]), f"message {n} " * 20) for n in range(10_000)]
-    talk = Talk(store)
-    store.add(Conversation(id=talk.id, key="talk"), said)
-    whole = least_s(lambda: store.log(talk.id))
-    for before in (None, said[5000][0].id, said[200][0].id):
-        page = store.reading.page(talk.id, before, 100)
-        assert (len(page.rows), page.size, page.has_more) == (100, 10_000, True)
-        assert least_s(lambda at=before: store.reading.page(talk.id, at, 100)) < whole / 3  # type: ignore[misc]
 
 
 def test_search_finds_titles_then_messages_newest_first(store: Store, talk: Talk) -> None:

@@ -6,7 +6,7 @@ import pytest
 from segue.core.errors import Misuse
 from segue.core.usage import Usage
 from segue.store.receipts import RECEIPT_MS
-from segue.store.records import AttemptRow, KnownRun, Receipt, Settlement
+from segue.store.records import AttemptRow, KnownRun, NotWaiting, Receipt, Settlement
 from segue.store.store import Store
 from tests.integration.store.talking import CLAUDE, CODEX, OWNER, Talk, message, new_id, told, turn_row
 
@@ -31,7 +31,8 @@ def test_a_turn_gets_its_place_then_runs(store: Store, talk: Talk) -> None:
     store.started(row.id, "replay", 0.5)
     (running,) = store.unsettled(talk.id)
     assert (running.state, running.mode, running.predicted_usd) == ("running", "replay", 0.5)
-    store.place(row.id)
+    with pytest.raises(NotWaiting):
+        store.place(row.id)
     assert talk.texts == ["hello"]
 
 
