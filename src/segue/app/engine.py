@@ -229,6 +229,7 @@ class Engine:
                     await self._next(line[0], woken)
                 elif not woken.is_set():  # nothing is left, or another host comes next
                     self._woken.pop(conversation, None)
+                    self._lines.pop(conversation, None)
                     return
             except StoreAway:
                 await asyncio.sleep(AWAY_PAUSE_S)
@@ -263,7 +264,7 @@ class Engine:
                 ready.prepared,
                 store,
                 on_event=partial(self._watch, queued.id),
-                answer=self.questions.asker(queued.id) if ready.prepared.ask.answers else None,
+                answer=self.questions.asker(queued.id) if _may_be_asked(ready.prepared.ask) else None,
                 cancel=cancel,
                 retry_message=ready.retry,
                 accepted=ready.row,
@@ -313,6 +314,11 @@ class Engine:
         account = row.account or "none"
         ask = TurnRequest(conversation=key, prompt=" ", agent=row.voice.agent, account=account, cwd=row.cwd)
         return prepare(ask, self.workspace.env, self.workspace.store, Path(row.cwd))
+
+
+def _may_be_asked(ask: TurnRequest) -> bool:
+    """Whether somebody is expected to answer the agent. Otherwise it is told at once that nobody does."""
+    return ask.answers or ask.questions == "on"
 
 
 def _key_of(workspace: Workspace, conversation: str) -> str:
