@@ -280,6 +280,7 @@ class Engine:
 
     def _left(self, run: str) -> None:
         self._running.pop(run, None)
+        self.questions.forget(run)
         self._watch(run, None)
 
     async def _refuse(self, queued: QueuedRow, failure: Failure) -> None:

@@ -31,6 +31,8 @@ class Questions:
         self._store = store
         self._open: dict[str, tuple[str, asyncio.Future[Answer]]] = {}
         self._one: dict[str, asyncio.Lock] = {}
+        self._asked: dict[str, set[str]] = {}
+        """The ids of all questions of a run, until it has ended."""
 
     def asker(self, run: str) -> Callable[[Question | Permission], Awaitable[Answer]]:
         """Answers the questions of a run, one at a time, with what ``answer`` is called with."""
@@ -45,6 +47,7 @@ class Questions:
         question = msgspec.json.encode(_open_question(event)).decode()
         waiting: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._open[run] = (question, waiting)
+        self._asked.setdefault(run, set()).update(filter(None, (event.id, event.tool_id)))
         try:
             await run_sync(self._store.ask, run, question)
             return await waiting
@@ -66,8 +69,7 @@ class Questions:
             raise Gone(f"the run {run} is {row.state}; its questions cannot be answered any more")
         asked = msgspec.json.decode(row.question, type=OpenQuestion) if row.question else None
         if asked is None or given.tool_use_id not in (asked.id, asked.tool_use_id):
-            known = await run_sync(self._was_asked, run, given.tool_use_id)
-            if known:
+            if given.tool_use_id in self._asked.get(run, ()):
                 raise Conflict("this question has been answered")
             raise NotFound(f"the run {run} has not asked {given.tool_use_id}")
         question, waiting = self._open.get(run, ("", None))
@@ -79,15 +81,10 @@ class Questions:
         if not waiting.done():
             waiting.set_result(answer)
 
-    def _was_asked(self, run: str, question: str) -> bool:
-        for _, _, event in self._store.events(run):
-            asked = msgspec.json.decode(event)
-            if asked.get("type") in ("question", "permission") and question in (
-                asked.get("id"),
-                asked.get("tool_id"),
-            ):
-                return True
-        return False
+    def forget(self, run: str) -> None:
+        """The run has ended."""
+        self._asked.pop(run, None)
+        self._one.pop(run, None)
 
 
 def read_question(json: str | None) -> OpenQuestion | None:
