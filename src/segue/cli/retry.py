@@ -7,14 +7,14 @@ from typing import Any
 import click
 
 from segue.cli.options import TurnCommand, complete_keys, native_args, take
-from segue.cli.turn_options import OUTPUT, RUNNING, WHO, turn_options
+from segue.cli.turn_options import NO_DAEMON, OUTPUT, RUNNING, WHO, turn_options
 
 
 @click.command("retry", cls=TurnCommand, short_help="Run a user message again.")
 @click.argument("key", shell_complete=complete_keys)
 @click.argument("message", required=False)
 @click.option("--cut", is_flag=True, help="Drop everything after the message.")
-@take(*WHO, *RUNNING, *OUTPUT)
+@take(*WHO, *RUNNING, NO_DAEMON, *OUTPUT)
 @click.pass_context
 def command(ctx: click.Context, /, key: str, message: str | None, **options: Any) -> int:
     """Run a user message of the conversation KEY again; its answer is dropped.
@@ -32,6 +32,12 @@ def command(ctx: click.Context, /, key: str, message: str | None, **options: Any
     from segue.core.ids import conversation_key
 
     shown = {name: options.pop(name) for name in ("as_json", "events", "quiet")}
+    daemon = not options.pop("no_daemon")
     return run_live(
-        conversation_key(key), None, turn_options(options, native_args(ctx)), message=message, **shown
+        conversation_key(key),
+        None,
+        turn_options(options, native_args(ctx)),
+        message=message,
+        daemon=daemon,
+        **shown,
     )

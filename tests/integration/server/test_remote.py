@@ -184,3 +184,10 @@ def test_eight_at_once_in_one_conversation(daemon: Daemon) -> None:
     assert [process.returncode for process in racing] == [0] * 8, outputs
     final = finished(daemon, submit(daemon, "race", "what numbers?")["run"])
     assert sorted(final["turn"]["text"].rstrip(".").split(", ")) == [str(n) for n in range(8)]
+
+
+def test_a_retry_runs_in_this_process_if_asked_to(daemon: Daemon) -> None:
+    daemon.segue("run", "k", "hi", "--agent", "rehearsal", "-q", "--no-daemon")
+    again = daemon.segue("retry", "k", "--no-daemon")
+    assert (again.code, again.stdout) == (0, "Understood.\n")
+    assert "local/turns" not in requests(daemon)

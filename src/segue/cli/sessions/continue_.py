@@ -12,6 +12,7 @@ from segue.cli.options import TurnCommand, native_args, take
 from segue.cli.render.output import say
 from segue.cli.turn_options import (
     IDENTITY,
+    NO_DAEMON,
     NO_STDIN,
     OUTPUT,
     RUNNING,
@@ -37,7 +38,7 @@ _ID, _DIGIT = re.compile(r"(?:[a-z/]+:)?[0-9a-fA-F-]{4,36}"), re.compile(r"\d")
 @click.option(
     "--key", metavar="KEY", help="The conversation's key. Default: the agent and the beginning of the id."
 )
-@take(*_WHO, *RUNNING, NO_STDIN, *OUTPUT)
+@take(*_WHO, *RUNNING, NO_STDIN, NO_DAEMON, *OUTPUT)
 @click.pass_context
 def command(
     ctx: click.Context, /, session: str | None, text: str | None, key: str | None, **options: Any
@@ -58,7 +59,7 @@ def command(
     if session is not None and text is None and not _may_be_id(session):
         session, text = None, session
     shown = {name: options.pop(name) for name in ("as_json", "events", "quiet")}
-    use_stdin = not options.pop("no_stdin")
+    use_stdin, daemon = not options.pop("no_stdin"), not options.pop("no_daemon")
     wanted = turn_options(options, native_args(ctx))
     taken = f' "{session}" was read as a session id;' if session else ""
     prompt = gather_prompt(text, use_stdin, nothing=_NOTHING.format(taken))
@@ -69,7 +70,7 @@ def command(
             f"segue: it is now the conversation {found.key}; continue it with: segue run {found.key}",
             err=True,
         )
-    return run_live(found.key, prompt, found.options, **shown)
+    return run_live(found.key, prompt, found.options, daemon=daemon, **shown)
 
 
 def _may_be_id(word: str) -> bool:
