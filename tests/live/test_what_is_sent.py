@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -29,6 +30,27 @@ def resumed(bench: Bench) -> list[int]:
     """New bytes of each further turn of one native session of five."""
     session = bench.attempt(message(0)).outcome.session_id
     return [new_bytes(bench.resume(session, message(number))) for number in range(1, 5)]
+
+
+def resumed_with_the_same_instructions(bench: Bench) -> list[int]:
+    """The same, without the turns before which the CLI wrote its own instructions in another way.
+
+    Gemini gathers its subagents and skills while it starts, and now and then the list comes out
+    different for one turn. What follows the list is then new to any cache, whoever resumes the session.
+    """
+    first = bench.attempt(message(0))
+    turns = [first, *(bench.resume(first.outcome.session_id, message(number)) for number in range(1, 5))]
+    costs = [
+        new_bytes(turn) for before, turn in pairwise(turns) if instructions(before) == instructions(turn)
+    ]
+    assert len(costs) >= 2, "the CLI's own instructions changed too often to measure anything"
+    return costs
+
+
+def instructions(ran: Ran) -> tuple[Any, Any]:
+    body = next(request.body for request in ran.requests if not request.side)
+    assert body is not None
+    return body["systemInstruction"], body["tools"]
 
 
 def transcript(number: int, head: str = "") -> str:
@@ -101,7 +123,7 @@ def test_an_older_codex_adds_its_instructions_on_every_resume(bench: Bench) -> N
 
 @live("gemini")
 def test_gemini_sends_the_new_message_and_no_more(bench: Bench) -> None:
-    costs = resumed(bench)
+    costs = resumed_with_the_same_instructions(bench)
     assert is_flat(costs), costs
     assert SIZE <= max(costs) < 2 * SIZE, costs
 
