@@ -57,7 +57,7 @@ live-latest: dev packages  ## the live tests on whatever is newest in the regist
 	$(BIN)/python -m tests.clis --latest
 	$(BIN)/python -m pytest tests/live -q -n auto --latest
 
-soak: check clis  ## the long part: all versions, many kills, deep fuzzing, every Python
+soak: check clis  ## what make test leaves out: all versions, many kills, deep fuzzing, every Python
 	sh scripts/pythons.sh 3.11 3.12 3.13
 	$(BIN)/python -m pytest tests -q -n auto --soak
 

@@ -13,7 +13,7 @@ from hypothesis import core
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("segue")
-    group.addoption("--soak", action="store_true", help="everything: all versions, many kills, deep fuzzing")
+    group.addoption("--soak", action="store_true", help="only the long tests: all versions, many kills")
     group.addoption("--record", action="store_true", help="write the live streams into tests/fixtures")
     group.addoption(
         "--latest", action="store_true", help="run the live tier on the newest published versions"
@@ -29,6 +29,21 @@ def pytest_configure(config: pytest.Config) -> None:
     seed = given if given is not None else int(os.environ.get("SEGUE_TEST_SEED") or random.randrange(2**32))
     os.environ["SEGUE_TEST_SEED"] = str(seed)
     vars(core)["global_force_seed"] = seed
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    left_out = {item for item in items if _left_out(item, config)}
+    config.hook.pytest_deselected(items=list(left_out))
+    items[:] = [item for item in items if item not in left_out]
+
+
+def _left_out(item: pytest.Item, config: pytest.Config) -> bool:
+    """Leave out the long tests. With ``--soak`` run only them, and those that then do more."""
+    long = item.get_closest_marker("soak") is not None
+    fact = item.get_closest_marker("fact") is not None
+    if config.getoption("--soak"):
+        return not (long or fact or "soak" in getattr(item, "fixturenames", ()))
+    return long or (fact and not config.getoption("--latest"))
 
 
 def _ignore(number: int, frame: FrameType | None) -> None:

@@ -11,7 +11,6 @@ import time
 from pathlib import Path
 
 import msgspec
-import pytest
 
 from segue.sessions.search.index import Index, open_index
 from segue.sessions.search.update import update
@@ -35,13 +34,13 @@ with open_index(Path(sys.argv[2])) as index:
 """
 
 
-def test_killed_at_random_moments(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+def test_killed_at_random_moments(tmp_path: Path, soak: bool) -> None:
     rng = random.Random(11)
     home, path = tmp_path / "home", tmp_path / "index.db"
     places = [made_home(home, MadeReader())]
     corpus(home)
     whole = timed(home, tmp_path / "whole.db")
-    kills = KILLS * (10 if request.config.getoption("--soak") else 1)
+    kills = KILLS * (10 if soak else 1)
     survived = 0
     for number in range(kills):
         survived += killed(home, path, rng.uniform(0, whole * 0.6))

@@ -17,20 +17,13 @@ OBSTACLE = isolation.enter()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    left_out = [item for item in items if _left_out(item, config)]
-    config.hook.pytest_deselected(items=left_out)
+    """Leave out what is known of older versions when the newest ones are looked at."""
+    if not config.getoption("--latest"):
+        return
+    older = [f"{cli.agent}-{cli.older}" for cli in clis.CLIS.values()]
+    left_out = {item for item in items if any(name in item.name for name in older)}
+    config.hook.pytest_deselected(items=list(left_out))
     items[:] = [item for item in items if item not in left_out]
-
-
-def _left_out(item: pytest.Item, config: pytest.Config) -> bool:
-    """The long ones but with ``--soak``; facts of older versions when the newest ones are looked at."""
-    soak, latest = config.getoption("--soak"), config.getoption("--latest")
-    if item.get_closest_marker("soak") and not soak:
-        return True
-    if item.get_closest_marker("fact") and not (soak or latest):
-        return True
-    older = any(f"{cli.agent}-{cli.older}" in item.name for cli in clis.CLIS.values())
-    return bool(latest) and older
 
 
 @pytest.fixture(scope="session", autouse=True)
