@@ -25,6 +25,8 @@ from tests.live.harness import clean_environment
 
 AGENTS = {name: registry.get(name, Config()).rehearse for name in registry.BUILT_IN}
 
+SLOWEST = {"vibe"}
+"""It takes more than five seconds of processor time to start."""
 SEGUE = [sys.executable, "-m", "segue"]
 EVERY = [
     pytest.param((agent, version), id=f"{agent}-{version}")
@@ -35,17 +37,17 @@ MOST = [
     pytest.param(
         (agent, version),
         id=f"{agent}-{version}",
-        marks=[pytest.mark.soak] if version == cli.older else [],
+        marks=[pytest.mark.soak] if version == cli.older or agent in SLOWEST else [],
     )
     for agent, cli in CLIS.items()
     for version in cli.versions
 ]
-"""All of them too, but the older ones only with ``--soak``."""
+"""All of them too, but the older ones and the slowest agent only with ``--soak``."""
 NEWEST = [pytest.param((agent, cli.newest), id=f"{agent}-{cli.newest}") for agent, cli in CLIS.items()]
 """For tests that are parametrized by ``talk``."""
 QUICK = [
     pytest.param(
-        (agent, cli.newest), id=f"{agent}-{cli.newest}", marks=[pytest.mark.soak] if agent == "vibe" else []
+        (agent, cli.newest), id=f"{agent}-{cli.newest}", marks=[pytest.mark.soak] if agent in SLOWEST else []
     )
     for agent, cli in CLIS.items()
 ]

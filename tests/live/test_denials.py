@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.live.talk import NEWEST, Talk
+from tests.live.talk import QUICK, Talk
 
 WRITES = {
     "claude": ('[[tool Write {"file_path":"f.txt","content":"x"}]]', "Write"),
@@ -14,7 +14,7 @@ WRITES = {
 }
 
 
-@pytest.mark.parametrize("talk", NEWEST, indirect=True)
+@pytest.mark.parametrize("talk", QUICK, indirect=True)
 @pytest.mark.parametrize("posture", ["default", "read"])
 def test_a_claim_to_have_written_does_not_hide_that_it_was_refused(talk: Talk, posture: str) -> None:
     write, name = WRITES[talk.env["SEGUE_DEFAULTS_AGENT"]]

@@ -340,6 +340,8 @@ FAILURES = [
     ("[[error 500]]", "model_error", 500),
     ("[[context-full]]", "context_exceeded", 400),
     ("[[drop]]", "network", None),
+]
+MORE = [
     ("[[malformed]]", "model_error", None),
     ("[[empty]]", "model_error", None),
     ("[[error 400]]", "model_error", 400),
@@ -353,7 +355,7 @@ FAILURES = [
 @live("gemini")
 @pytest.mark.parametrize(
     ("prompt", "kind", "status"),
-    FAILURES,
+    [*FAILURES, *(pytest.param(*each, marks=pytest.mark.soak) for each in MORE)],
 )
 def test_each_failure_of_the_model_has_its_kind(
     bench: Bench, prompt: str, kind: str, status: int | None

@@ -247,6 +247,7 @@ def test_after_ten_turns_each_call_and_each_result_is_there_once(bench: Bench) -
     assert outputs(ran) == wanted[:4]
 
 
+@pytest.mark.soak
 @live("gemini")
 def test_anchors_from_before_gemini_made_a_summary_still_hold(bench: Bench) -> None:
     """The newer version then gives all messages new ids; the older one keeps its summary to itself."""
@@ -265,6 +266,7 @@ def test_anchors_from_before_gemini_made_a_summary_still_hold(bench: Bench) -> N
     assert (outputs(ran), tool_traffic(ran)) == (["tool-2"], (1, 1))
 
 
+@pytest.mark.soak
 @live("gemini")
 def test_words_that_look_like_commands_are_not_left_out(bench: Bench) -> None:
     """The bare CLI drops a message that begins so from the history when it resumes."""
@@ -371,6 +373,7 @@ def test_an_update_goes_on_and_cuts_and_so_does_going_back(bench: Bench) -> None
 # --- damage ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.soak
 @live("gemini", NEW)
 def test_a_session_torn_in_mid_line_goes_on_without_losing_a_line_more(bench: Bench) -> None:
     session, first = begin(bench, "ALPHA! [[say answer-1]]")

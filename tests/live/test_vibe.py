@@ -173,8 +173,15 @@ def test_each_turn_has_its_own_posture_whatever_the_session_began_under(bench: B
         session = ran.outcome.session_id
 
 
+POSTURES = [
+    pytest.param("default", set(), marks=pytest.mark.soak),
+    pytest.param("edit", {".w"}),
+    pytest.param("read", set(), marks=pytest.mark.soak),
+]
+
+
 @live("vibe")
-@pytest.mark.parametrize(("posture", "left"), [("default", set()), ("edit", {".w"}), ("read", set())])
+@pytest.mark.parametrize(("posture", "left"), POSTURES)
 def test_a_posture_is_the_same_fresh_and_resumed(bench: Bench, posture: Posture, left: set[str]) -> None:
     first = bench.attempt(TOUCH.format("a"), permission=posture)
     bench.resume(first.outcome.session_id, TOUCH.format("b"), permission=posture)
@@ -237,12 +244,14 @@ def test_tools_can_be_allowed_and_denied_and_nothing_saved(bench: Bench) -> None
     assert list(bench.home.glob("logs/session/unified/*")) == []
 
 
+@pytest.mark.soak
 @live("vibe", NEW)
 def test_a_denied_tool_stays_denied_where_everything_else_is_allowed(bench: Bench) -> None:
     ran = bench.attempt(TOUCH.format("a"), permission="full", deny_tools=("write_file",))
     assert (ran.outcome.text, made(bench, "a")) == ("done", {".t"})
 
 
+@pytest.mark.soak
 @live("vibe", NEW, OLD)
 def test_the_model_is_chosen_and_the_new_version_keeps_it_for_the_session(bench: Bench) -> None:
     config = bench.home / "config.toml"
@@ -265,6 +274,7 @@ def test_a_limit_of_turns_ends_it_as_a_timeout(bench: Bench) -> None:
     assert ran.outcome.session_id is not None
 
 
+@pytest.mark.soak
 @live("vibe")
 def test_a_budget_ends_it_as_a_timeout(bench: Bench) -> None:
     ran = bench.attempt("[[read r.txt]][[say done]]", budget_usd=0.000001)
@@ -341,11 +351,11 @@ FAILURES = {
     "[[error 429 retry-after 1]]": "rate_limited",
     "[[error 500]]": "model_error",
     "[[context-full]]": "context_exceeded",
+}
+MORE = {
     "[[drop]]": "network",
     "[[malformed]]": "model_error",
     "[[empty]]": "model_error",
-}
-MORE = {
     "[[error 400]]": "model_error",
     "[[error 403]]": "auth",
     "[[error 503]]": "model_error",
@@ -382,12 +392,14 @@ def test_more_failures_of_the_model(bench: Bench, prompt: str, kind: str) -> Non
     fails(bench, prompt, kind)
 
 
+@pytest.mark.soak
 @live("vibe")
 def test_a_service_that_recovers_is_no_failure(bench: Bench) -> None:
     ran = bench.attempt("[[error 429 times 1]][[say at last]]")
     assert (ran.outcome.failure, ran.outcome.text) == (None, "at last")
 
 
+@pytest.mark.soak
 @live("vibe")
 def test_nobody_listening_is_a_network_failure_and_no_key_is_auth(bench: Bench) -> None:
     config = bench.home / "config.toml"
@@ -439,6 +451,7 @@ def test_killed_in_mid_tool_it_resumes_at_once_and_the_tool_counts(bench: Bench)
         assert carried(after, "UNANSWERED") == 0
 
 
+@pytest.mark.soak
 @live("vibe")
 def test_a_time_limit_ends_the_turn_as_a_timeout(bench: Bench) -> None:
     ran = bench.attempt("[[hang]]", limits=Limits(time_s=10))
@@ -446,6 +459,7 @@ def test_a_time_limit_ends_the_turn_as_a_timeout(bench: Bench) -> None:
     assert bench.alive() == []
 
 
+@pytest.mark.soak
 @live("vibe")
 def test_terminated_by_somebody_else_it_was_killed(bench: Bench) -> None:
     bench.when_asked("hang", lambda: bench.signal(signal.SIGTERM))

@@ -67,7 +67,7 @@ def defuse_at(text: str) -> str:
 
 def user_words(prompt: str) -> str | None:
     """The user's own words in a prompt; None if it carries more and the user's part was cut off."""
-    if re.match(_CARRIES, prompt) is None:
+    if not prompt.startswith("--- ") or re.match(_CARRIES, prompt) is None:
         return prompt
     _, heading, words = prompt.rpartition(f"\n--- {NEW_MESSAGE} ---\n")
     if not heading:
