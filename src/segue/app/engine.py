@@ -18,6 +18,7 @@ from anyio.to_thread import run_sync
 from segue.app.questions import Questions
 from segue.app.ready_turn import Listener, NoticeListener, ReadyTurn
 from segue.app.runs import cancel_run
+from segue.app.store_changes import StoreChanges
 from segue.app.workspace import Workspace
 from segue.core import events as ev
 from segue.core.errors import SegueError, StoreAway
@@ -43,8 +44,8 @@ ADOPT_S = 24 * 3600.0
 """How long an adopted run is followed."""
 AWAY_PAUSE_S = 1.0
 """The pause before a line is tried again while the store is away."""
-LOOK_S = 0.5
-"""How often the store is asked whether anything was written."""
+LOOK_S = 0.25
+"""The shortest time between two looks at the queue."""
 CLOSE_S = 30.0
 """How long closing waits for cancelled runs to end."""
 FAR_S = 60.0
@@ -54,7 +55,10 @@ FAR_S = 60.0
 class Engine:
     """Create it inside an event loop, ``start`` it, and ``drain`` it at the end."""
 
-    def __init__(self, workspace: Workspace, watch: Watcher | None = None) -> None:
+    def __init__(
+        self, workspace: Workspace, watch: Watcher | None = None, changes: StoreChanges | None = None
+    ) -> None:
+        self._changes = changes or StoreChanges(workspace.store)
         self.workspace, self._watch = workspace, watch or (lambda run, event: None)
         self.questions = Questions(workspace.store)
         self._lines: dict[str, asyncio.Task[None]] = {}
@@ -186,20 +190,32 @@ class Engine:
         await self._lines[conversation]
 
     async def _look(self) -> None:
-        """Look for runs that other processes have queued, whenever anything was written to the store."""
-        seen, store = -1, self.workspace.store
-        while not self._draining:
-            with suppress(SegueError):  # the store may be away
-                _, newest = await run_sync(store.feed_bounds)
-                if newest != seen:
-                    here = self.workspace.host.name
-                    line = [row for row in await run_sync(store.line) if row.host == here]
-                    self.waiting = len(line)
-                    await run_sync(self._drive_all, line)
-                    for conversation in {row.conversation for row in line}:
-                        self._poke(conversation)
-                    seen = newest
-            await asyncio.sleep(LOOK_S)
+        """Look for runs that other processes have queued, whenever the store has changed."""
+        seen, changed = -1, self._changes.open()
+        try:
+            while not self._draining:
+                changed.clear()
+                try:
+                    seen = await self._look_after(seen)
+                except SegueError:  # the store may be away
+                    changed.set()
+                    await asyncio.sleep(AWAY_PAUSE_S)
+                await asyncio.sleep(LOOK_S)
+                await changed.wait()
+        finally:
+            self._changes.close(changed)
+
+    async def _look_after(self, seen: int) -> int:
+        """Look at the queue if anything was written after that number. Returns the newest one."""
+        store, here = self.workspace.store, self.workspace.host.name
+        _, newest = await run_sync(store.feed_bounds)
+        if newest != seen:
+            line = [row for row in await run_sync(store.line) if row.host == here]
+            self.waiting = len(line)
+            await run_sync(self._drive_all, line)
+            for conversation in {row.conversation for row in line}:
+                self._poke(conversation)
+        return newest
 
     def _drive_all(self, line: Sequence[QueuedRow]) -> None:
         """Show others that somebody runs what waits."""

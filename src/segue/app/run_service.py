@@ -6,6 +6,7 @@ from anyio.to_thread import run_sync
 
 from segue.app.engine import Engine
 from segue.app.foreground import ForegroundCall, Tell, run_foreground
+from segue.app.store_changes import StoreChanges
 from segue.app.subscriptions import Subscriptions
 from segue.app.workspace import Workspace
 
@@ -15,8 +16,9 @@ class RunService:
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
-        self.subscriptions = Subscriptions(workspace, lambda run: run in self.engine.running)
-        self.engine = Engine(workspace, self.subscriptions.watch)
+        changes = StoreChanges(workspace.store)
+        self.subscriptions = Subscriptions(workspace, lambda run: run in self.engine.running, changes)
+        self.engine = Engine(workspace, self.subscriptions.watch, changes)
 
     async def start(self) -> None:
         """Adopt what a killed process left running, and continue all queues."""

@@ -16,6 +16,7 @@ from anyio.to_thread import run_sync
 
 from segue.app.run_shapes import Changed, Delta, FeedEvent, Hello
 from segue.app.runs import show_run
+from segue.app.store_changes import StoreChanges
 from segue.app.workspace import Workspace
 from segue.core import events as ev
 from segue.core.errors import SegueError
@@ -24,9 +25,9 @@ from segue.store.records import FeedRow
 from segue.turns.follow import follow
 from segue.turns.observer import Observer
 
-BUSY_PAUSE_S, IDLE_PAUSE_S = 0.02, 0.25
-"""How often the store is asked for changes while a turn runs, and while none does. Without subscribers, it is
-not asked at all."""
+PAUSE_S, AWAY_PAUSE_S = 0.02, 1.0
+"""The shortest time between two readings of the feed, and the pause before the next try while the store is
+away."""
 ROOM = 2_000
 """How many items wait for a slow subscriber before it is told that it missed some."""
 PAGE = 500
@@ -64,8 +65,8 @@ class LiveText:
 class Subscriptions:
     """All subscribers of one process."""
 
-    def __init__(self, workspace: Workspace, is_ours: Callable[[str], bool]) -> None:
-        self._workspace, self._is_ours = workspace, is_ours
+    def __init__(self, workspace: Workspace, is_ours: Callable[[str], bool], changes: StoreChanges) -> None:
+        self._workspace, self._is_ours, self._changes = workspace, is_ours, changes
         self._queues: dict[asyncio.Queue[FeedItem | None], str | None] = {}
         self._texts: dict[str, LiveText] = {}
         self._followed: dict[str, asyncio.Task[None]] = {}
@@ -195,19 +196,33 @@ class Subscriptions:
         for run in self._followed:
             self._texts.pop(run, None)
         self._poller, self._followed = None, {}
+        self._changes.hurry(False)
 
     def close(self) -> None:
         self._rest()
 
     async def _poll(self) -> None:
-        while True:
-            with suppress(SegueError):  # the store may be away
-                while rows := await run_sync(self._workspace.store.feed_after, self._seq, PAGE):
-                    for item in await run_sync(self._items, rows):
-                        self._publish(item)
-                        self._note(item)
-                    self._seq = rows[-1].seq
-            await asyncio.sleep(BUSY_PAUSE_S if self._texts or self._followed else IDLE_PAUSE_S)
+        """Read the feed whenever the store has changed, while there are subscribers."""
+        changed = self._changes.open()
+        try:
+            while True:
+                changed.clear()
+                try:
+                    await self._read_on()
+                except SegueError:  # the store may be away
+                    changed.set()
+                    await asyncio.sleep(AWAY_PAUSE_S)
+                await asyncio.sleep(PAUSE_S)
+                await changed.wait()
+        finally:
+            self._changes.close(changed)
+
+    async def _read_on(self) -> None:
+        while rows := await run_sync(self._workspace.store.feed_after, self._seq, PAGE):
+            for item in await run_sync(self._items, rows):
+                self._publish(item)
+                self._note(item)
+            self._seq = rows[-1].seq
 
     def _note(self, item: FeedItem) -> None:
         """Follow a run that began elsewhere; forget the text of one that is over."""
@@ -222,9 +237,11 @@ class Subscriptions:
         if self._is_ours(run) or run in self._followed:
             return
         task = self._followed[run] = asyncio.create_task(self._follow_run(run), name=f"follow {run}")
+        self._changes.hurry(True)
 
         def forget(_: object) -> None:
             self._followed.pop(run, None)
+            self._changes.hurry(bool(self._followed))
             if not self._is_ours(run):
                 self._texts.pop(run, None)
 

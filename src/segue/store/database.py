@@ -15,17 +15,20 @@ time they are only split: importing aiosql takes longer than the rest of a turn'
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from threading import RLock
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import msgspec
 
 from segue.core.errors import Broken, StoreAway
 from segue.core.json_values import decode
+
+if TYPE_CHECKING:
+    from segue.store.watch import Watch
 
 T = TypeVar("T")
 
@@ -139,6 +142,8 @@ class Database:
         """The name of the store in messages; never with a password."""
         self._lock = RLock()
         self._depth = 0
+        self.listeners: list[Callable[[], None]] = []
+        """Called after each commit on this connection, in the thread that wrote."""
 
     def all(self, sql: str, **values: Any) -> list[Row]:
         with self._lock:
@@ -154,6 +159,8 @@ class Database:
         """Run a statement. Returns how many rows it changed."""
         with self._lock:
             count: int = self._execute(sql, _bound(values)).rowcount
+            if not self._depth:
+                self._tell()
             return count
 
     def many(self, sql: str, rows: Iterable[dict[str, Any]]) -> None:
@@ -178,8 +185,11 @@ class Database:
     @contextmanager
     def writing(self) -> Iterator[None]:
         """One transaction; within another one, a part of it."""
-        with self._transaction(self.BEGIN_WRITING):
-            yield
+        with self._lock:
+            with self._transaction(self.BEGIN_WRITING):
+                yield
+            if not self._depth:
+                self._tell()
 
     @contextmanager
     def reading(self) -> Iterator[None]:
@@ -203,6 +213,14 @@ class Database:
                 raise
             finally:
                 self._depth -= 1
+
+    def watch(self, changed: Callable[[], None]) -> Watch:
+        """Calls ``changed`` when anything was written, by whomever; it still has to be started."""
+        raise NotImplementedError
+
+    def _tell(self) -> None:
+        for listener in tuple(self.listeners):
+            listener()
 
     def close(self) -> None:
         raise NotImplementedError

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager, suppress
-from typing import Any
+from collections.abc import Callable, Generator
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from segue.core.errors import Broken, Misuse
@@ -20,7 +20,10 @@ try:
 except ImportError:
     raise Misuse('a PostgreSQL store needs psycopg: pip install "segue[postgres]"') from None
 
-_MIGRATING, _WRITING = 7_365_677_565, 7_365_677_566  # arbitrary numbers: the keys of the locks
+if TYPE_CHECKING:
+    from segue.store.watch import Watch
+
+_MIGRATING = 7_365_677_565  # an arbitrary number: the key of the lock
 _WORDS = (
     (re.compile(r"\) STRICT(, WITHOUT ROWID)?(?=;$)", re.MULTILINE), ")"),
     (re.compile(r"\bINTEGER\b"), "BIGINT"),
@@ -78,7 +81,7 @@ class Postgres(Database):
             raise Misuse(f"cannot read the URL of the store: {error}") from None
         self._secrets = [unquote(parts.password or ""), *parse_qs(parts.query).get("password", [])]
         super().__init__(f"{parts.hostname or 'PostgreSQL'}{parts.path}")
-        self._connection = self._connect()
+        self._connection = self.connect()
 
     def close(self) -> None:
         with self._lock:
@@ -94,18 +97,8 @@ class Postgres(Database):
         if self.one("SELECT 1 FROM pg_namespace WHERE nspname = 'segue'") is None:
             self.run("CREATE SCHEMA segue")
 
-    @contextmanager
-    def writing(self) -> Iterator[None]:
-        """One writer at a time, as with SQLite. The changes of all transactions are numbered in one sequence,
-        in the order of their commits; without a common first lock, two that number theirs could wait for each
-        other."""
-        outermost = self._depth == 0
-        with super().writing():
-            if outermost:
-                self._execute("SELECT pg_advisory_xact_lock(:key)", {"key": _WRITING})
-            yield
-
     def run(self, sql: str, **values: Any) -> int:
+        """In a transaction, so that it is never repeated if the connection is lost while it runs."""
         with self.writing():
             return super().run(sql, **values)
 
@@ -114,7 +107,13 @@ class Postgres(Database):
             ddl = pattern.sub(word, ddl)
         return ddl
 
-    def _connect(self) -> _Connection:
+    def watch(self, changed: Callable[[], None]) -> Watch:
+        from segue.store.postgres_watch import PostgresWatch
+
+        return PostgresWatch(self, changed)
+
+    def connect(self) -> _Connection:
+        """A new connection."""
         more = {name: value for name, value in _REACHABLE.items() if name not in self._url}
         try:
             connection = _Connection.connect(self._url, autocommit=True, application_name="segue", **more)
@@ -138,7 +137,7 @@ class Postgres(Database):
         except psycopg.Error as error:
             if self._depth or not self._connection.closed:
                 raise self._said(error) from error
-        self._connection = self._connect()
+        self._connection = self.connect()
         try:
             return statement()
         except psycopg.Error as error:

@@ -74,7 +74,9 @@ class Queue(Settling):
 
     def reorder(self, runs: Sequence[str]) -> None:
         """Give these runs of one line new places, in this order."""
-        self._db.many(_SQL.give_place, [{"id": run, "place": n} for n, run in enumerate(runs, 1)])
+        places = [{"id": run, "place": n} for n, run in enumerate(runs, 1)]
+        places.sort(key=lambda row: str(row["id"]))  # two that do this at once lock the rows in one order
+        self._db.many(_SQL.give_place, places)
 
     def change_queued(self, row: QueuedRow, text: str, request: str) -> bool:
         """Another text for a run that waits. False: it has begun."""

@@ -5,12 +5,16 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from segue.core.errors import Broken
 from segue.store.database import WAIT_S, Database
 from segue.system import clock
+
+if TYPE_CHECKING:
+    from segue.store.watch import Watch
 
 _LEFT: list[sqlite3.Connection] = []
 """Connections that the end of the process closes."""
@@ -51,6 +55,20 @@ class SQLite(Database):
         if tables and "segue_migrations" not in tables:
             raise self._broken(f"is a database of another program; {_AWAY}")
         return not tables
+
+    def watch(self, changed: Callable[[], None]) -> Watch:
+        from segue.store.sqlite_watch import SQLiteWatch
+
+        return SQLiteWatch(self, changed)
+
+    def version(self) -> int | None:
+        """Another number when another connection has changed the file. None: it cannot be read."""
+        with self._lock:
+            try:
+                found: int = self._connection.execute("PRAGMA data_version").fetchone()[0]
+            except sqlite3.Error:
+                return None
+            return found
 
     def _set_up(self) -> None:
         self._connection.create_function("now_ms", 0, _now_ms)

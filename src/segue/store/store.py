@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from segue.core.model import Pin
     from segue.store.forks import Adoption, Successor
     from segue.store.reading import Reading
+    from segue.store.watch import Watch
 
 _EVENTS = Queries("events")
 FORGET_AT_ONCE = 2_000
@@ -122,6 +123,11 @@ class Store(Queue, Feed, Events):
         from segue.store.reading import Reading
 
         return Reading(self._db)
+
+    def watch(self, changed: Callable[[], None]) -> Watch:
+        """Calls ``changed`` whenever something may have changed, whichever process changed it. It still has
+        to be started, and must be closed before the store."""
+        return self._db.watch(changed)
 
     def close(self) -> None:
         self._db.close()

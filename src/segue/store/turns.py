@@ -102,9 +102,9 @@ class Turns(History, Leases, Receipts):
         """
         turn = self._must(turn_id)
         with self._db.writing():
+            self._touch(turn.conversation)
             if not self._db.run(_SQL.begin, id=turn_id):
                 raise NotWaiting(turn_id)
-            self._touch(turn.conversation)
             self._db.many(_SQL.withdraw, [{"id": each, "conversation": turn.conversation} for each in gone])
             for each in gone:
                 self._drop_lease(waiting(each))

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from segue.store.store import Store
 from tests.integration.store.talking import CLAUDE, Talk
+from tests.integration.store.where import Where
 
 
 def test_changes_are_numbered_in_order_and_events_come_with_them(store: Store) -> None:
@@ -46,3 +49,39 @@ def test_the_feed_has_a_name_and_forgets(store: Store) -> None:
     _, newest = store.feed_bounds()
     assert store.forget_feed(2**50) > 0
     assert store.feed_bounds() == (newest + 1, newest)
+
+
+def test_writers_do_not_wait_for_each_other_and_numbers_come_at_the_commit(
+    postgres_url: str, tmp_path: Path
+) -> None:
+    where = Where(postgres_url, tmp_path)
+    with where.open() as one, where.open() as other:
+        slow, quick = Talk(one, "slow"), Talk(other, "quick")
+        slow.say("hello", "hi")
+        _, before = one.feed_bounds()
+        with one._db.writing():
+            turn = slow.say("again", "hi").turn.id
+            quick.say("hello", "hi")
+            seen = other.feed_after(before, 1000)
+            assert {row.conversation for row in seen} == {quick.id}
+        late = other.feed_after(seen[-1].seq, 1000)
+        assert late[0].seq == seen[-1].seq + 1
+        assert {row.conversation for row in late} == {slow.id}
+        assert turn in {row.run for row in late}
+
+
+def test_a_reader_misses_nothing_while_many_write(where: Where) -> None:
+    """Each number comes once, without a gap, although writers are in the middle of their transactions."""
+    with where.open() as store:
+        jobs = [where.start("append", name, 20) for name in "abc"] + [where.start("line", 20)]
+        seen: list[int] = []
+        while any(job.poll() is None for job in jobs):
+            seen += [row.seq for row in store.feed_after(seen[-1] if seen else 0, 1000)]
+        seen += [row.seq for row in store.feed_after(seen[-1], 1000)]
+        for job in jobs:
+            job.communicate()
+        assert [job.returncode for job in jobs] == [0] * len(jobs)
+        assert seen == list(range(1, store.feed_bounds()[1] + 1))
+        shared = store.conversation("shared")
+        assert shared is not None
+        assert len(store.messages(shared.id)) == 120

@@ -33,6 +33,8 @@ def main() -> None:
                 say(store.conversations())
             case "append":
                 append(store, args[0], int(args[1]))
+            case "line":
+                line(store, int(args[0]))
             case "settle":
                 settle(store, args[0])
             case "inherit":
@@ -52,6 +54,21 @@ def append(store: Store, name: str, count: int) -> None:
         store.place(row.id)
         store.settle(Settlement(turn=ok(row), answer=(reply(), f"to {text}")))
         say(text)
+
+
+def line(store: Store, count: int) -> None:
+    """A line of runs in the shared conversation that is turned round again and again; then all are ended."""
+    conversation = Conversation(id=fresh(), key="shared", agent="claude")
+    rows = [heard(store, conversation, f"queued {n}") for n in range(4)]
+    for row in rows:
+        store._enqueue(row.id, "{}", None)
+    for n in range(count):
+        runs = [row.id for row in rows]
+        store.reorder(runs if n % 2 else runs[::-1])
+        store.ask_cancel(runs[n % 4])
+        store.record(runs[0], [(n, n, '{"type":"end","ok":true}')])
+    for row in rows:
+        store.settle(Settlement(turn=msgspec.structs.replace(row, state="withdrawn")))
 
 
 def settle(store: Store, key: str) -> None:

@@ -1,0 +1,1 @@
+-- Whoever waits for changes is told of them (PostgreSQL). Of a SQLite file, the version is looked at.
