@@ -207,23 +207,26 @@ class Engine:
 
     async def _look_after(self, seen: int) -> int:
         """Look at the queue if anything was written after that number. Returns the newest one."""
-        store, here = self.workspace.store, self.workspace.host.name
+        store = self.workspace.store
         _, newest = await run_sync(store.feed_bounds)
         if newest != seen:
-            line = [row for row in await run_sync(store.line) if row.host == here]
+            line = await run_sync(self._drive_all)
             self.waiting = len(line)
-            await run_sync(self._drive_all, line)
             for conversation in {row.conversation for row in line}:
                 self._poke(conversation)
         return newest
 
-    def _drive_all(self, line: Sequence[QueuedRow]) -> None:
-        """Show others that somebody runs what waits."""
-        owner = this_process(self.workspace.host)
-        for row in line:
-            if row.id not in self._driven and self.workspace.store.drive(row.id, owner):
-                self._driven.add(row.id)
+    def _drive_all(self) -> Sequence[QueuedRow]:
+        """What waits for this host; others are shown that somebody runs it."""
+        store, line = self.workspace.store, self.workspace.store.line()
+        if line:
+            owner = this_process(self.workspace.host)
+            line = [row for row in line if row.host == owner.host]
+            for row in line:
+                if row.id not in self._driven and store.drive(row.id, owner):
+                    self._driven.add(row.id)
         self._driven &= {row.id for row in line}
+        return line
 
     def _poke(self, conversation: str) -> None:
         """Look at the line of a conversation: something in it has changed."""

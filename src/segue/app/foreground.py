@@ -16,9 +16,11 @@ from anyio.to_thread import run_sync
 from segue.app.engine import Engine
 from segue.app.ready_turn import Options, ReadyTurn, ready_retry, ready_turn
 from segue.app.workspace import Workspace
+from segue.config.load import load
 from segue.core import events as ev
 from segue.core.errors import SegueError
 from segue.core.turn import Turn, exit_code
+from segue.store.store import Store
 
 
 class ForegroundCall(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -86,12 +88,11 @@ Tell = Callable[[AnyFrame], None]
 
 async def run_foreground(workspace: Workspace, engine: Engine, call: ForegroundCall, tell: Tell) -> None:
     """Run the turn to its end, telling what happens. It continues if nobody listens any more."""
-    mine = Workspace(call.env, Path(call.cwd), workspace.store)
     try:
-        if await run_sync(lambda: mine.config.store.url != workspace.config.store.url):
+        ready = await run_sync(_ready, workspace.store, call)
+        if ready is None:
             tell(Refused("the daemon uses another store", ELSEWHERE, 1))
             return
-        ready = await run_sync(_ready, mine, call)
         tell(_started(ready))
         turn = await engine.run(
             ready,
@@ -105,8 +106,12 @@ async def run_foreground(workspace: Workspace, engine: Engine, call: ForegroundC
         tell(Refused(error.message, error.code, error.exit_code))
 
 
-def _ready(workspace: Workspace, call: ForegroundCall) -> ReadyTurn:
-    options = cast("Options", call.options)
+def _ready(store: Store, call: ForegroundCall) -> ReadyTurn | None:
+    """The turn, with the caller's own configuration. None: that names another store."""
+    config = load(call.env, Path(call.cwd))
+    if config.store.url != store.url:
+        return None
+    workspace, options = Workspace(call.env, Path(call.cwd), store, config), cast("Options", call.options)
     if call.text is None:
         ready = ready_retry(workspace, call.key, call.message, options, answers=call.answers)
     else:

@@ -134,6 +134,8 @@ class Database:
     name: ClassVar[str]
     shared: ClassVar[bool]
     """Whether several hosts can use it."""
+    url: str | None = None
+    """Where it is, if it is not a file; with the password."""
     BEGIN_WRITING: ClassVar[str]
     BEGIN_READING: ClassVar[str]
 

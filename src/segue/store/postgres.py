@@ -74,7 +74,7 @@ class Postgres(Database):
     BEGIN_READING = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY"
 
     def __init__(self, url: str) -> None:
-        self._url = url
+        self.url, self._url = url, url
         try:
             parts = urlsplit(url)
         except ValueError as error:

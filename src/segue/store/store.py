@@ -77,6 +77,11 @@ class Store(Queue, Feed, Events):
         super().__init__(source._db if isinstance(source, Store) else source)
         self.renewer = Renewer()
 
+    @property
+    def url(self) -> str | None:
+        """The URL it was opened with; None: it is a file."""
+        return self._db.url
+
     def fork(
         self,
         conversation: Conversation,

@@ -17,8 +17,8 @@ from pathlib import Path
 import anyio
 
 FIRST_PAUSE_S = 0.005
-LONGER_BY = 1.3
-PAUSE_S = 0.008
+LONGER_BY = 1.5
+PAUSE_S = 0.02
 """The longest pause while the files are being written to."""
 IDLE_PAUSE_S = 0.05
 """The longest pause if nothing was written for ``IDLE_AFTER_S`` seconds."""
