@@ -6,8 +6,10 @@ The public names. Each is imported when it is first used, so that ``import segue
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING
 
+TYPE_CHECKING = False
+"""As in ``typing``, which takes longer to load than all that a turn through the daemon needs of ours. The
+modules of ``segue run`` do the same."""
 if TYPE_CHECKING:
     from segue.agents.base import Answer
     from segue.app.conversation_shapes import (

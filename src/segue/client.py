@@ -7,13 +7,17 @@ Unix socket, which only this user can have made.
 
 from __future__ import annotations
 
+import _socket as socket  # the module around it takes longer to load than all the rest
 import json
 import os
-import socket
 import struct
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from contextlib import closing
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 PROTOCOL = 1
 CONNECT_S = 5.0
@@ -43,7 +47,7 @@ class Daemon:
         """
         begun = False
         try:
-            with self._send("POST", "/api/v1/local/turns", json.dumps(call).encode()) as connected:
+            with closing(self._send("POST", "/api/v1/local/turns", json.dumps(call).encode())) as connected:
                 connected.settimeout(TICK_S)
                 lines = _lines(connected, tick)
                 _check_head(lines)
@@ -56,7 +60,8 @@ class Daemon:
     def post(self, path: str, body: Mapping[str, Any] | None = None) -> int | None:
         """A request of which only the status matters. Returns it; None: the daemon does not answer."""
         try:
-            with self._send("POST", path, b"" if body is None else json.dumps(body).encode()) as connected:
+            data = b"" if body is None else json.dumps(body).encode()
+            with closing(self._send("POST", path, data)) as connected:
                 connected.settimeout(CONNECT_S)
                 return int(connected.recv(64).split(b" ")[1])
         except (OSError, IndexError, ValueError):

@@ -131,6 +131,21 @@ def test_the_start_imports_nothing_heavy(code: str) -> None:
     assert not [name for name in modules if name in HEAVY or name.split(".")[0] in HEAVY]
 
 
+def test_a_turn_through_the_daemon_loads_little() -> None:
+    """The time until the call is sent counts for every turn. Without ``site``, which loads what it likes."""
+    heavy = ("typing", "socket", "selectors", "dataclasses", "asyncio", "click", "msgspec", "segue.app")
+    modules = "segue.__main__, segue.cli.main, segue.cli.turn, segue.cli.turn_remote"
+    code = f"import {modules}, sys\nprint(*(name for name in {heavy} if name in sys.modules))"
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"PYTHONPATH": str(SOURCE.parent)},
+    )
+    assert done.stdout.split() == []
+
+
 def test_the_version_alone_does_not_load_the_event_loop() -> None:
     heavy = ("asyncio", "msgspec", "segue.app")
     code = f"import segue.cli.main, sys\nprint(*(name for name in {heavy} if name in sys.modules))"

@@ -6,11 +6,11 @@ import os
 import select
 import stat
 import sys
-from typing import TYPE_CHECKING
 
 from segue.cli.render.output import say
 from segue.core.errors import Misuse
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from segue.app.workspace import Workspace
 

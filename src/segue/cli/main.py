@@ -6,11 +6,14 @@ import os
 import sys
 import threading
 from contextlib import suppress
-from typing import NoReturn
 
 from segue.cli.render.output import harmless, say, say_json
 from segue.cli.turn_options import run_call
 from segue.core.errors import SegueError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
 
 
 def main() -> NoReturn:

@@ -6,7 +6,6 @@ Both print the same and end with the same exit code.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
 
 from segue.cli.caller import gather_prompt
 from segue.cli.render.output import say
@@ -14,7 +13,10 @@ from segue.cli.turn_options import turn_options
 from segue.client import DaemonLost, find_daemon
 from segue.core.ids import conversation_key
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from segue.app.ready_turn import Options
 
 

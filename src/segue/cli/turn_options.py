@@ -9,14 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import isfinite
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, cast
 
 from segue.core.errors import Misuse
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any, Literal, TypeVar
+
     from segue.app.ready_turn import Options
 
-Number = TypeVar("Number", int, float)
+    Number = TypeVar("Number", int, float)
+    Kind = Literal["text", "path", "flag", "count", "amount", "budget", "choice"]
+    RunCall = tuple[str, str | None, dict[str, Any], tuple[str, ...]]
 
 MOST = 1e12
 """The largest number accepted as days, seconds, megabytes or money. Larger ones could overflow."""
@@ -26,20 +30,27 @@ QUESTIONS = ("auto", "on", "off")
 """The values of ``core.request``, which takes longer to load."""
 
 
-class Option(NamedTuple):
+class Option:
     """``least``: the smallest number allowed; ``above``: numbers must be larger than that."""
 
-    flag: str
-    help: str
-    kind: Literal["text", "path", "flag", "count", "amount", "budget", "choice"] = "text"
-    metavar: str | None = None
-    name: str = ""
-    choices: tuple[str, ...] = ()
-    multiple: bool = False
-    least: int = 0
-    above: bool = False
-    short: str = ""
-    complete: Literal["", "agents", "accounts"] = ""
+    def __init__(
+        self,
+        flag: str,
+        help: str,  # noqa: A002 - as click calls it
+        kind: Kind = "text",
+        metavar: str | None = None,
+        *,
+        name: str = "",
+        choices: tuple[str, ...] = (),
+        multiple: bool = False,
+        least: int = 0,
+        above: bool = False,
+        short: str = "",
+        complete: Literal["", "agents", "accounts"] = "",
+    ) -> None:
+        self.flag, self.help, self.kind, self.metavar, self.name = flag, help, kind, metavar, name
+        self.choices, self.multiple, self.least, self.above = choices, multiple, least, above
+        self.short, self.complete = short, complete
 
     @property
     def key(self) -> str:
@@ -150,17 +161,9 @@ OUTPUT = (
 RUN = (*WHO, *RUNNING, *MESSAGE, *QUEUEING, NO_STDIN, NO_DAEMON, *OUTPUT)
 
 
-class RunCall(NamedTuple):
-    """A command line of ``segue run``. ``native``: what follows ``--``, for the agent's CLI."""
-
-    key: str
-    text: str | None
-    options: dict[str, Any]
-    native: tuple[str, ...]
-
-
 def run_call(args: Sequence[str], env: Mapping[str, str]) -> RunCall | None:
-    """``args`` as a call of ``segue run``; None if they are another command, or click has to see them."""
+    """``args`` as a call of ``segue run``: the key, the text, the options, and what follows ``--``, for the
+    agent's CLI. None if they are another command, or click has to see them."""
     if not args or args[0] != "run" or "_SEGUE_COMPLETE" in env:
         return None
     own, native = split_native(args[1:])
@@ -170,7 +173,7 @@ def run_call(args: Sequence[str], env: Mapping[str, str]) -> RunCall | None:
     words, options = parsed
     if not 1 <= len(words) <= 2:
         return None
-    return RunCall(words[0], words[1] if len(words) == 2 else None, options, native)
+    return words[0], words[1] if len(words) == 2 else None, options, native
 
 
 def split_native(args: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
@@ -251,7 +254,8 @@ def turn_options(given: dict[str, Any], native: tuple[str, ...]) -> Options:
     for name, value in given.items():
         if value == "" or (isinstance(value, tuple) and "" in value):
             raise Misuse(f"--{name.replace('_', '-').removesuffix('s')} was given without a value")
-    options = dict(given)
+    options: Any = dict(given)
     options["save"] = not options.pop("no_save")
     options["native_args"] = native
-    return cast("Options", options)
+    checked: Options = options
+    return checked

@@ -6,7 +6,6 @@ import json
 import os
 import signal
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
 
 from segue.cli.caller import can_answer
 from segue.cli.render.output import escaped_json, print_line
@@ -14,7 +13,10 @@ from segue.client import Daemon, DaemonLost
 from segue.core.errors import SegueError
 from segue.system import clock
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from segue.cli.render.remote_screen import RemoteScreen
 
 CANCELLED = 130

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from segue.cli.options import native_args
 from segue.cli.run import command
-from segue.cli.turn_options import POSTURES, QUESTIONS, RUN, Option, RunCall, run_call
+from segue.cli.turn_options import POSTURES, QUESTIONS, RUN, Option, run_call
 from segue.core.request import Posture, Questions
 
 VALUES = st.sampled_from(
@@ -24,13 +24,13 @@ VALUES = st.sampled_from(
 WORDS = st.sampled_from(["key", "hello you", "-", "a=b", "=", "é"])
 
 
-def by_click(args: list[str]) -> RunCall | None:
+def by_click(args: list[str]) -> tuple[object, ...] | None:
     """What click makes of it; None if it refuses."""
     try:
         with command.make_context("run", list(args)) as ctx:
             given_options: dict[str, Any] = dict(ctx.params)
             key, text = given_options.pop("key"), given_options.pop("text")
-            return RunCall(key, text, given_options, native_args(ctx))
+            return key, text, given_options, native_args(ctx)
     except click.exceptions.Exit:  # --help
         return None
     except click.ClickException:

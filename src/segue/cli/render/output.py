@@ -12,9 +12,12 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from typing import Any, TextIO
 
 from segue.cli.render.table import columns, fitted
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, TextIO
 
 MIN_WIDTH, PIPE_WIDTH, ENDLESS = 40, 120, 1_000_000
 NARROWEST = 4
