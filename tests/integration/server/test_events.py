@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from tests.integration.server.conftest import Daemon
-from tests.integration.server.streams import Stream, recorded, said, settled, streams
-from tests.integration.server.test_runs import finished, submit
+import psycopg
 
-__all__ = ["streams"]
+from tests.integration.conftest import Program
+from tests.integration.server.conftest import Daemon, finish, start
+from tests.integration.server.streams import Sent, Stream, recorded, said, settled, streams
+from tests.integration.server.test_runs import finished, submit
+from tests.postgres import postgres_server, postgres_url
+
+__all__ = ["postgres_server", "postgres_url", "streams"]
 
 
 STORY = "It was a dark and stormy night, and nobody slept."
@@ -80,3 +84,33 @@ def test_changes_and_removals_are_told(daemon: Daemon) -> None:
     stream.wait(lambda got: any(each.kind == "message" for each in got))
     daemon.segue("rm", "k")
     stream.wait(lambda got: any(each.kind == "removed" and each.data["conversation"] == "k" for each in got))
+
+
+def test_changes_of_other_processes_are_told_on_postgres_also_after_a_break(
+    segue: Program, postgres_url: str
+) -> None:
+    segue.env["SEGUE_STORE_URL"] = postgres_url
+    daemon = start(segue)
+    try:
+        stream = Stream(daemon, "/api/v1/events")
+        stream.wait(bool)
+        for key in ("before", "after"):
+            segue("run", key, "remember number 1", "--agent", "rehearsal", "--no-daemon")
+            got = stream.wait(lambda got, key=key: ended_in(got, key))  # type: ignore[misc]
+            with psycopg.connect(postgres_url, autocommit=True) as admin:
+                admin.execute(
+                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'segue'"
+                )
+        ids = [number(each.id) for each in got if each.id is not None]
+        assert ids == sorted(set(ids))
+        queued = segue("run", "queued", "hi", "--agent", "rehearsal", "--queue", "--no-daemon")
+        assert queued.code == 0
+        stream.wait(lambda got: ended_in(got, "queued"))
+    finally:
+        finish(daemon.process)
+
+
+def ended_in(got: list[Sent], key: str) -> bool:
+    """Whether a run of that conversation is reported as over."""
+    shown = [each.data["run"] for each in got if each.kind == "run"]
+    return any(run["conversation"] == key and run["turn"] is not None for run in shown)
