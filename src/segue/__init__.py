@@ -13,6 +13,7 @@ modules of ``segue run`` do the same."""
 if TYPE_CHECKING:
     from segue.agents.base import Answer
     from segue.app.conversation_shapes import (
+        AttachmentData,
         ConversationHit,
         MessagePage,
         MessageVersion,
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
         TurnParent,
     )
     from segue.app.run_shapes import (
+        AttachmentOrder,
         Changed,
         Delta,
         FeedEvent,
@@ -54,6 +56,7 @@ if TYPE_CHECKING:
     from segue.app.subscriptions import FeedItem
     from segue.app.sync import SyncConversations, SyncNativeSessions, SyncRuns, SyncSegue
     from segue.app.usage import UsageStatistics, UsageSum
+    from segue.core.attachments import Attachment
     from segue.core.errors import (
         Broken,
         ConfigError,
@@ -85,6 +88,7 @@ if TYPE_CHECKING:
         UsageReport,
     )
     from segue.core.ladder import Decision
+    from segue.core.model import Attached
     from segue.core.request import Capabilities, Terms
     from segue.core.transcript import Entry
     from segue.core.turn import AttemptShown, Check, FailureShown, Saved, Sent, Turn
@@ -104,6 +108,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "segue.agents.base": ("Answer",),
     "segue.app.conversation_shapes": (
+        "AttachmentData",
         "ConversationHit",
         "MessagePage",
         "MessageVersion",
@@ -113,6 +118,7 @@ _HOMES = {
     "segue.app.segue": ("Segue",),
     "segue.app.segue_conversations": ("Conversations",),
     "segue.app.run_shapes": (
+        "AttachmentOrder",
         "Changed",
         "Delta",
         "FeedEvent",
@@ -157,6 +163,7 @@ _HOMES = {
         "UsageStatistics",
         "UsageSum",
     ),
+    "segue.core.attachments": ("Attachment",),
     "segue.core.errors": (
         "Broken",
         "ConfigError",
@@ -188,6 +195,7 @@ _HOMES = {
         "UsageReport",
     ),
     "segue.core.ladder": ("Decision",),
+    "segue.core.model": ("Attached",),
     "segue.core.request": (
         "Capabilities",
         "Terms",
@@ -229,6 +237,10 @@ __all__ = [
     "AgentSetting",
     "AgentShown",
     "Answer",
+    "Attached",
+    "Attachment",
+    "AttachmentData",
+    "AttachmentOrder",
     "AttemptShown",
     "Broken",
     "Cancel",

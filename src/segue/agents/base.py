@@ -52,7 +52,8 @@ class Agent(Protocol):
         """Pure: the CLI's home if no account names another."""
 
     def command(self, request: Request, runtime: Runtime, place: RunPlace) -> Command:
-        """Pure: what to start. Raises ``Misuse`` if this CLI cannot do what is requested."""
+        """Pure, except that it can read the request's attachments, which never change: what to start. Raises
+        ``Misuse`` if this CLI cannot do what is requested."""
 
     def parse(self, line: bytes) -> Sequence[Event]:
         """Pure: one line of output as events. Never raises; what it does not know becomes ``Unknown``."""
@@ -213,6 +214,8 @@ class AgentFacts(msgspec.Struct, frozen=True, kw_only=True):
     """What a user should know about its permissions and habits; ``segue doctor`` prints it."""
     expands_at: bool = False
     """The CLI reads ``@name`` in a message as a file name, and adds the file's content."""
+    attachments: tuple[str, ...] = ()
+    """The media types of files that its newest version takes with a message."""
     habits: Habits = Habits()
     failing_pairs: tuple[FailingPair, ...] = ()
 

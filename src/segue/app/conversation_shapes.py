@@ -14,6 +14,15 @@ from segue.core.model import Sender
 from segue.core.turn import LineageKind, Mode, State
 
 
+class AttachmentData(msgspec.Struct, frozen=True):
+    """An attachment with its bytes. ``media_type`` is what the bytes are, whatever the name says."""
+
+    id: str
+    name: str
+    media_type: str
+    data: bytes
+
+
 class MessagePage(msgspec.Struct, frozen=True, kw_only=True):
     """Some messages of a conversation, oldest first."""
 

@@ -57,6 +57,7 @@ def message_of(row: LogRow) -> LogMessage:
         role=row.voice.role or None,
         account=row.account or None,
         text=row.text,
+        attachments=row.attachments,
         revision=row.revision,
         edited=row.edited_ms,
         created=row.created_ms,

@@ -9,7 +9,7 @@ import msgspec
 
 from segue.agents.base import Answer
 from segue.app.workspace import Workspace
-from segue.core.errors import SegueError
+from segue.core.errors import Misuse, SegueError
 from segue.core.turn import Mode, Turn
 from segue.runner.attempt import NOBODY, REFUSED, Answerer, Cancel, Listener
 from segue.turns.prepare import Prepared, prepare
@@ -148,7 +148,13 @@ def ready_turn(
     request = request_from_options(key, text, options, may_be_empty=may_be_empty, answers=answers)
     if repeatable:
         request = msgspec.structs.replace(request, via="run")
-    return ReadyTurn(workspace, _prepared(workspace, request))
+    if not options.get("attachments"):
+        return ReadyTurn(workspace, _prepared(workspace, request))
+    from segue.turns.attachments import load
+
+    files = load(options["attachments"], workspace.cwd)
+    request = msgspec.structs.replace(request, attachments=tuple(each.shown for each in files))
+    return ReadyTurn(workspace, msgspec.structs.replace(_prepared(workspace, request), files=files))
 
 
 def ready_retry(
@@ -163,6 +169,10 @@ def ready_retry(
         changes.check_retry(store, conversation.id, message.id, options.get("cut", False))
     text = store.texts([message.id])[message.id]
     request = request_from_options(key, text, changes.as_said(store, message, options), answers=answers)
+    if options.get("attachments"):
+        raise Misuse("a retry sends the message as it is, with its own attachments; leave out attachments")
+    attached = store.attachments([message.id]).get(message.id, ())
+    request = msgspec.structs.replace(request, attachments=attached)
     return ReadyTurn(workspace, _prepared(workspace, request), message.id)
 
 

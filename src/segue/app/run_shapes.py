@@ -28,6 +28,18 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     save: bool = True
 
 
+class AttachmentOrder(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
+    """A file to attach: its bytes as base64, with a name; or its absolute path, over the Unix socket only."""
+
+    name: str | None = None
+    media_type: str | None = None
+    """Checked against the bytes; it can be left out."""
+    data: bytes | None = None
+    path: str | None = None
+
+
 class RunOrder(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """What to run: a new message, or ``retry_of``, the run or message to run again."""
 
@@ -48,6 +60,7 @@ class RunOrder(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Do not start it before this time, in milliseconds since 1970."""
     answers: bool = False
     """Somebody can answer the agent's questions."""
+    attachments: tuple[AttachmentOrder, ...] = ()
     options: RunOptions = RunOptions()
 
 

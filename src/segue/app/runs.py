@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncGenerator, Mapping
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import msgspec
 
 from segue.app.questions import read_question
 from segue.app.ready_turn import Options, ready_retry, ready_turn
-from segue.app.run_shapes import RunOrder, RunShown
+from segue.app.run_shapes import AttachmentOrder, RunOrder, RunShown
 from segue.app.workspace import Workspace
 from segue.core.errors import Gone, Misuse, NotFound
 from segue.core.events import Event
@@ -24,6 +25,9 @@ from segue.turns.observer import Observer
 from segue.turns.prepare import Prepared
 from segue.turns.queued_run import take_out
 from segue.turns.request import QueuedRequest, utf8
+
+if TYPE_CHECKING:
+    from segue.core.attachments import Attachment
 
 NOT_STARTED = "it was taken out of the queue before it began"
 NOT_WAITING = "the run {} does not wait any more"
@@ -168,7 +172,22 @@ def _options(order: RunOrder, run_key: str | None) -> Options:
     }
     if run_key is not None:
         options["run_key"] = run_key
+    if order.attachments:
+        options["attachments"] = [_attachment(each) for each in order.attachments]
     return cast("Options", options)
+
+
+def _attachment(order: AttachmentOrder) -> str | Attachment:
+    from segue.core.attachments import Attachment
+
+    if (order.data is None) == (order.path is None):
+        raise Misuse("an attachment has data, or a path")
+    if order.data is not None:
+        return Attachment(order.name or "attachment", order.data, order.media_type)
+    path = order.path or ""
+    if order.name is not None or order.media_type is not None or not os.path.isabs(path):
+        raise Misuse("the path of an attachment is absolute, and comes without a name and a type")
+    return path
 
 
 def _shown(workspace: Workspace, row: TurnRow, queued: QueuedRow) -> RunShown:

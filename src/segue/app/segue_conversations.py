@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from anyio.to_thread import run_sync
 
 from segue.app.conversation_shapes import (
+    AttachmentData,
     ConversationHit,
     MessagePage,
     MessageVersion,
@@ -101,6 +102,10 @@ class Conversations:
         """
         return await run_sync(partial(search, self._workspace, text, limit=limit))
 
+    async def attachment(self, key: str, attachment: str) -> AttachmentData:
+        """One attachment of its messages, by its id, with its bytes."""
+        return await run_sync(attachment_data, self._workspace, key, attachment)
+
     async def siblings(self, key: str, message: str) -> list[MessageVersion]:
         """The versions of a message, oldest first: its wordings; of an answer, the answers of all runs."""
         return await run_sync(siblings, self._workspace, key, message)
@@ -183,6 +188,15 @@ def search(workspace: Workspace, text: str, *, limit: int) -> list[ConversationH
     if not wanted:
         raise Misuse("nothing to search for: the text is empty")
     return [_hit(each, wanted) for each in workspace.store.reading.search(wanted, _count(limit))]
+
+
+def attachment_data(workspace: Workspace, key: str, attachment: str) -> AttachmentData:
+    store = workspace.store
+    found = store.attachment_in(workspace.conversation(key).id, attachment)
+    data = store.attachment_data(attachment) if found is not None else None
+    if found is None or data is None:
+        raise NotFound(f'{key} has no attachment "{attachment[:80]}"')
+    return AttachmentData(found.id, found.name, found.media_type, data)
 
 
 def siblings(workspace: Workspace, key: str, message: str) -> list[MessageVersion]:

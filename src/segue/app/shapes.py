@@ -11,7 +11,7 @@ from typing import Literal
 
 import msgspec
 
-from segue.core.model import Sender
+from segue.core.model import Attached, Sender
 from segue.core.outcome import Status
 from segue.core.request import Capabilities
 from segue.core.turn import FailureShown, Mode, Recovery, Sent, State, Turn
@@ -32,6 +32,7 @@ class LogMessage(msgspec.Struct, frozen=True, kw_only=True, rename={"sender": "f
     role: str | None
     account: str | None
     text: str
+    attachments: tuple[Attached, ...] = ()
     revision: int
     edited: int | None
     created: int

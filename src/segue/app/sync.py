@@ -100,6 +100,7 @@ class SyncConversations(Blocking[Conversations]):
     mark_read = blocking(Conversations.mark_read)
     messages = blocking(Conversations.messages)
     search = blocking(Conversations.search)
+    attachment = blocking(Conversations.attachment)
     siblings = blocking(Conversations.siblings)
     lineage = blocking(Conversations.lineage)
 

@@ -150,6 +150,14 @@ QUEUEING = (
 MESSAGE = (
     Option("--adopt", "Import one of the agent's own sessions, and continue it.", metavar="SESSION"),
     Option("--new", "Send a new message even if the same text has just failed.", "flag"),
+    Option(
+        "--attach",
+        "Send this file with the message: an image, and for some agents a PDF or a text. Repeatable.",
+        "path",
+        "FILE",
+        multiple=True,
+        short="-a",
+    ),
 )
 NO_STDIN = Option("--no-stdin", "Do not read stdin, for example in a loop that reads from it.", "flag")
 NO_DAEMON = Option("--no-daemon", "Run it in this process, even if a daemon is running.", "flag")
@@ -257,5 +265,7 @@ def turn_options(given: dict[str, Any], native: tuple[str, ...]) -> Options:
     options: Any = dict(given)
     options["save"] = not options.pop("no_save")
     options["native_args"] = native
+    if attached := options.pop("attach", ()):
+        options["attachments"] = attached
     checked: Options = options
     return checked

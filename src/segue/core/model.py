@@ -65,6 +65,23 @@ class Voice(msgspec.Struct, frozen=True, order=True):
     role: str = ""
 
 
+class Attached(msgspec.Struct, frozen=True, kw_only=True):
+    """A file that was sent with a message. ``id``: the SHA-256 of its bytes."""
+
+    name: str
+    media_type: str
+    """What its bytes are, whatever its name says."""
+    bytes: int
+    id: str
+
+
+class NewAttachment(msgspec.Struct, frozen=True):
+    """An attachment that is checked and not stored yet."""
+
+    shown: Attached
+    data: bytes
+
+
 class Message(msgspec.Struct, frozen=True, kw_only=True):
     """One message in its current revision, without its text (which is read when it is needed).
 

@@ -79,6 +79,7 @@ def compose(carry: Carry) -> Composed:
     before = [*standing, *said, *now] if carry.mode in _ANEW else [*said, *standing, *now]
     prompt = carry.new.text
     if before:
+        before += [Part(f"{remark}, with the message below") for remark in carry.new.attached]
         prompt = render_parts([*before, new], carry.quiet_at)
     return Composed(prompt, carried.messages + 1, len(prompt.encode()))
 

@@ -48,6 +48,8 @@ class MessageText(msgspec.Struct, frozen=True):
     """What ran before an answer was given, or before it was interrupted."""
     unanswered: Unanswered | None = None
     """Set for a user message whose turn gave no answer."""
+    attached: tuple[str, ...] = ()
+    """A remark for each attachment of a user message: which file it is, or why it was not sent."""
 
 
 def speaker_name(voice: Voice) -> str:
@@ -73,10 +75,12 @@ def message_parts(spoken: MessageText, voice: Voice, *, tools: bool = True) -> l
         shown = _shown(spoken.tools, who) if tools else []
         return [*shown, Part(who, without_question_forms(spoken.text))]
     said, why = Part(who, spoken.text), spoken.unanswered
+    attached = [Part(remark) for remark in spoken.attached]
     if why is None:
-        return [said]
+        return [said, *attached]
     agent = "you" if spoken.message.voice == voice else speaker_name(spoken.message.voice)
     shown = _shown(spoken.tools, agent) if tools else []
+    shown = [*attached, *shown]
     return [said, *shown, Part(prompt_parts.unanswered_note(why.kind, why.tools_run), prompt_parts.ONLY_IF)]
 
 

@@ -45,6 +45,18 @@ class Start(msgspec.Struct, frozen=True):
     """The id the new session should get, if the CLI lets us choose."""
 
 
+IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
+PDF, TEXT = "application/pdf", "text/plain"
+
+
+class AttachedFile(msgspec.Struct, frozen=True):
+    """A file that goes with the prompt. ``path``: a copy for this attempt, named as its type demands."""
+
+    path: Path
+    name: str
+    media_type: str
+
+
 class Request(msgspec.Struct, frozen=True, kw_only=True):
     """One attempt, in terms that every adapter understands."""
 
@@ -64,6 +76,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     """False: leave no native session behind, if the CLI can do that."""
     native_args: tuple[str, ...] = ()
     """Passed to the CLI unchanged; those that Segue owns were refused before."""
+    attachments: tuple[AttachedFile, ...] = ()
+    """Only of the types that the CLI takes."""
 
 
 class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,6 +118,10 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     """Reports which tool calls were refused."""
     id_on_disk_only: bool = False
     """The session's id is not in the output: runs need a private home, so that two never share one."""
+    attachments: tuple[str, ...] = ()
+    """The media types of files that it takes with a message, when it starts and when it resumes."""
+    keeps_attachments: bool = True
+    """A resumed session still shows the model the files of earlier messages."""
 
 
 class Runtime(msgspec.Struct, frozen=True, kw_only=True):

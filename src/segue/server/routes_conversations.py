@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from typing import Annotated
+from urllib.parse import quote
 
 import msgspec
+from starlette.responses import Response
 
 from segue import (
     AccountShown,
@@ -17,11 +19,13 @@ from segue import (
     TurnLineage,
     UsageStatistics,
 )
+from segue.core.request import IMAGES
 from segue.core.usage import Grouping
 from segue.server.endpoint import Call, Endpoint
 
 CONVERSATIONS = "/api/v1/conversations"
 ONE = f"{CONVERSATIONS}/{{key}}"
+OTHER = "application/octet-stream"
 Text = Annotated[str, msgspec.Meta(min_length=1)]
 Limit = Annotated[int, msgspec.Meta(ge=1, le=1000)]
 
@@ -107,6 +111,22 @@ async def search(call: Call) -> list[ConversationHit]:
     return await call.segue.conversations.search(call.query.text, limit=call.query.limit)
 
 
+async def attachment(call: Call) -> Response:
+    """Images can be shown; everything else is only saved. Nothing in it can run or load anything."""
+    found = await call.segue.conversations.attachment(call.path["key"], call.path["attachment"])
+    shown = found.media_type in IMAGES
+    how, name = "inline" if shown else "attachment", quote(found.name, safe="")
+    return Response(
+        found.data,
+        media_type=found.media_type if shown else OTHER,
+        headers={
+            "content-disposition": f"{how}; filename*=UTF-8''{name}",
+            "content-security-policy": "default-src 'none'; sandbox",
+            "x-content-type-options": "nosniff",
+        },
+    )
+
+
 async def siblings(call: Call) -> list[MessageVersion]:
     return await call.segue.conversations.siblings(call.path["key"], call.path["message"])
 
@@ -170,6 +190,15 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         "A page of messages, the newest page first",
         returns=MessagePage,
         query=PageQuery,
+    ),
+    Endpoint(
+        "GET",
+        f"{ONE}/attachments/{{attachment}}",
+        ("Segue.conversations.attachment",),
+        attachment,
+        "An attachment of one of its messages",
+        returns=bytes,
+        media=", ".join((*IMAGES, OTHER)),
     ),
     Endpoint(
         "GET",

@@ -10,10 +10,13 @@ from segue.app.run_shapes import RunOrder, RunShown, ToolAnswer
 from segue.core.errors import Misuse
 from segue.server.endpoint import Call, Endpoint
 from segue.server.events import HEARTBEAT_S, MEDIA, stream_of
+from segue.server.problems import Refused
 
 RUN = "/api/v1/runs/{run}"
 MESSAGE_BYTES = 16 << 20
 """The largest body with a message: more than any agent accepts."""
+ORDER_BYTES = 48 << 20
+"""The largest body with a message and attachments, which have 4 bytes for each 3."""
 
 
 class Queued(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -45,6 +48,8 @@ async def _submit(call: Call) -> RunShown:
     if key is not None and not (0 < len(key) <= 200 and key.isprintable()):
         raise Misuse("Idempotency-Key takes a name on one line (at most 200 characters)")
     order: RunOrder = call.body
+    if not call.local and any(each.path is not None for each in order.attachments):
+        raise Refused("forbidden", "a path is accepted over the Unix socket only; send the file as data")
     return await call.segue.runs.submit(call.path["key"], order, run_key=key)
 
 
@@ -103,7 +108,7 @@ ENDPOINTS = (
         returns=RunShown,
         body=RunOrder,
         status=202,
-        max_body=MESSAGE_BYTES,
+        max_body=ORDER_BYTES,
     ),
     Endpoint("GET", RUN, ("Segue.runs.show",), _show, "A run as it is now.", returns=RunShown),
     Endpoint(

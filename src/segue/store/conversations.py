@@ -6,13 +6,13 @@ Also the changes of the history (edits, cuts, the epochs they raise), and which 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
 from segue.core.errors import Misuse
 from segue.core.ids import LONGEST, numbered
-from segue.core.model import Message, Voice
+from segue.core.model import Message, NewAttachment, Voice
 from segue.core.request import Grant
 from segue.core.usage import Usage
 from segue.store.copies import Copies
@@ -93,13 +93,17 @@ class Conversations(Copies):
         conversation: Conversation,
         said: Sequence[tuple[Message, str]],
         times: Sequence[int] = (),
+        files: Mapping[str, Sequence[NewAttachment]] | None = None,
     ) -> None:
-        """Add a whole conversation at once. ``times``: when each message was said, if known."""
+        """Add a whole conversation at once. ``times``: when each message was said, if known. ``files``: what
+        was attached, by message."""
         when = times or [conversation.created_ms] * len(said)
         rows = [(message, text, ms) for (message, text), ms in zip(said, when, strict=True)]
         with self._db.writing():
             self._create(conversation)
             self._insert_messages(conversation.id, rows, first_place=1)
+            for message_id, attached in (files or {}).items():
+                self._attach(message_id, attached)
 
     def free_key(self, key: str) -> str:
         """``KEY~2``, or the first number after it that is free."""
@@ -114,6 +118,7 @@ class Conversations(Copies):
             self._forget_copies(conversation_id)
             self._db.run(_SESSIONS.let_all_go, conversation=conversation_id)
             self._db.run(_SQL.remove, id=conversation_id)
+            self._drop_unused_files()
 
     def _create(self, conversation: Conversation) -> None:
         """Raises ``Misuse`` if the key is taken."""

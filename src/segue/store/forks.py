@@ -21,6 +21,7 @@ from segue.store.records import Conversation, SessionRow, TurnRow, telling
 from segue.store.sessions import pin_of
 from segue.store.turns import turn_of
 
+_ATTACHMENTS = Queries("attachments")
 _SQL = Queries("messages")
 _HISTORY = Queries("history")
 _SESSIONS = Queries("sessions")
@@ -121,6 +122,8 @@ class Forks(Conversations):
             renamed = {row[0]: ids() for row in rows}
             copies = [(self._copy(conversation.id, row, renamed), row[5], row[4]) for row in rows]
             self._insert_messages(new.id, copies, first_place=1)
+            attached = self.attachments(list(renamed))
+            self._db.many(_ATTACHMENTS.copy, [{"message": renamed[old], "old": old} for old in attached])
             for agent, role, epoch in self._db.all(_HISTORY.epochs, conversation=conversation.id):
                 self._db.run(_HISTORY.set_epoch, conversation=new.id, agent=agent, role=role, epoch=epoch)
             for agent, role, granted in self._db.all(

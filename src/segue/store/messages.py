@@ -11,10 +11,11 @@ from typing import Any
 import msgspec
 
 from segue.core.json_values import decode
-from segue.core.model import Message, Sender, Voice
+from segue.core.model import Attached, Message, NewAttachment, Sender, Voice
 from segue.core.view import mark_parts, told_apart
 from segue.store.database import Queries, Row, Section, storable, to_json
 
+_ATTACHMENTS = Queries("attachments")
 _LOGINS = Queries("logins")
 _SQL = Queries("messages")
 _CONVERSATIONS = Queries("conversations")
@@ -68,6 +69,36 @@ class Messages(Section):
     def revisions(self, message_id: str) -> list[tuple[int, str, int]]:
         """All revisions of a message: number, text, and since when."""
         return [(n, text, ms) for n, text, ms in self._db.all(_SQL.revisions, message=message_id)]
+
+    def attachments(self, ids: Sequence[str]) -> dict[str, tuple[Attached, ...]]:
+        """The attachments of these messages, in order; messages without any are left out."""
+        found: dict[str, tuple[Attached, ...]] = {}
+        rows = dict.fromkeys(self._db.among(_ATTACHMENTS.of, ids))  # a repeated id repeats its rows
+        for message, file, name, media_type, size in rows:
+            attached = Attached(id=file, name=name, media_type=media_type, bytes=size)
+            found[message] = (*found.get(message, ()), attached)
+        return found
+
+    def attachment_in(self, conversation_id: str, file: str) -> Attached | None:
+        """An attachment of the conversation by its id, also of a message that was dropped."""
+        row = self._db.one(_ATTACHMENTS.in_conversation, conversation=conversation_id, file=file)
+        return None if row is None else Attached(id=row[0], name=row[1], media_type=row[2], bytes=row[3])
+
+    def attachment_data(self, file: str) -> bytes | None:
+        """The bytes of an attachment; None: they are gone."""
+        row = self._db.one(_ATTACHMENTS.data, file=file)
+        return None if row is None else bytes(row[0])
+
+    def _attach(self, message_id: str, files: Sequence[NewAttachment]) -> None:
+        for n, new in enumerate(files, 1):
+            shown = new.shown
+            fields = {"file": shown.id, "name": shown.name, "media_type": shown.media_type}
+            self._db.run(_ATTACHMENTS.keep, file=shown.id, data=new.data)
+            self._db.run(_ATTACHMENTS.add, message=message_id, n=n, size=shown.bytes, **fields)
+
+    def _drop_unused_files(self) -> None:
+        """Delete the bytes of attachments that no message has any more."""
+        self._db.run(_ATTACHMENTS.drop_unused)
 
     def _see_logins(self, marks: Iterable[str]) -> None:
         """Record the logins of a message. The first login of an account takes over its older pins."""

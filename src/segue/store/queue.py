@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from segue.core.model import Message, Owner
+from segue.core.model import Message, NewAttachment, Owner
 from segue.store.database import Queries, from_json, to_json
 from segue.store.records import Conversation, QueuedRow, Receipt, TurnRow
 from segue.store.turns import NOBODY, Settling
@@ -30,10 +30,11 @@ class Queue(Settling):
         *,
         receipt: Receipt | None = None,
         not_before_ms: int | None = None,
+        files: Sequence[NewAttachment] = (),
     ) -> Conversation:
         """Store a message and its run, at the end of the conversation's line. As ``receive``."""
         with self._db.writing():
-            stored = self.receive(conversation, message, text, turn, receipt)
+            stored = self.receive(conversation, message, text, turn, receipt, files)
             self._enqueue(turn.id, request, not_before_ms)
         return stored
 

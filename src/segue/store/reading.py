@@ -17,7 +17,7 @@ from segue.store.conversations import TITLE_LENGTH
 from segue.store.database import Queries, Row
 from segue.store.messages import read_facts
 from segue.store.records import Conversation, LogRow, Summary, TurnRow
-from segue.store.store import NO_PLACE, by_time, log_row
+from segue.store.store import NO_PLACE, by_time, log_row, with_attachments
 from segue.store.turns import Turns, turn_of
 
 _SQL = Queries("reading")
@@ -108,7 +108,7 @@ class Reading(Turns):
             start = found[0][7] if found and has_more else None
             unplaced = self._unplaced_between(conversation_id, start, end, end_ms)
             return PageRows(
-                rows=by_time(rows, unplaced),
+                rows=with_attachments(self, by_time(rows, unplaced)),
                 first=rows[0].id if rows else None,
                 has_more=has_more,
                 size=size,

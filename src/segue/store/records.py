@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from segue.core.model import Held, Message, Owner, Pin, Sender, Voice
+from segue.core.model import Attached, Held, Message, Owner, Pin, Sender, Voice
 from segue.core.request import Grant
 from segue.core.turn import LineageKind, Mode, Recovery, State, Turn
 from segue.core.usage import Context, Totals, Usage
@@ -269,6 +269,7 @@ class LogRow(msgspec.Struct, frozen=True, kw_only=True):
     edited_ms: int | None = None
     turn: TurnRow | None = None
     """The turn that gave this answer, or the newest one that left this message unanswered."""
+    attachments: tuple[Attached, ...] = ()
 
 
 class LeaseRow(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,10 +14,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+import msgspec
+
 from segue.core.model import Voice
 from segue.store.database import Database, Queries, Row, Section
 from segue.store.feed import Feed
-from segue.store.messages import read_facts
+from segue.store.messages import Messages, read_facts
 from segue.store.migrate import migrate
 from segue.store.queue import Queue
 from segue.store.records import Conversation, LogRow, TurnRow
@@ -119,8 +121,10 @@ class Store(Queue, Feed, Events):
 
         with self._db.reading():
             turns = self.turns(conversation_id)
-            placed = self._placed(conversation_id, turns)
-            return by_time(placed, self._unplaced_rows(conversation_id, turns)) if withdrawn else placed
+            rows = self._placed(conversation_id, turns)
+            if withdrawn:
+                rows = by_time(rows, self._unplaced_rows(conversation_id, turns))
+            return with_attachments(self, rows)
 
     @property
     def reading(self) -> Reading:
@@ -180,6 +184,14 @@ def by_time(placed: Sequence[LogRow], unplaced: Sequence[LogRow]) -> list[LogRow
             merged.append(left.pop(0))
         merged.append(row)
     return [*merged, *left]
+
+
+def with_attachments(store: Messages, rows: list[LogRow]) -> list[LogRow]:
+    """The same rows; messages with attachments list them."""
+    found = store.attachments([row.id for row in rows if row.sender == "user"])
+    if not found:
+        return rows
+    return [msgspec.structs.replace(row, attachments=found.get(row.id, ())) for row in rows]
 
 
 def log_row(n: int, row: Row, turn: TurnRow | None) -> LogRow:

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from segue.core.errors import Misuse
-from segue.core.model import Message, Owner, Voice
+from segue.core.model import Message, NewAttachment, Owner, Voice
 from segue.core.turn import Mode, Turn
 from segue.core.usage import Usage
 from segue.store.conversations import History
@@ -52,6 +52,7 @@ class Turns(History, Leases, Receipts):
         text: str,
         turn: TurnRow,
         receipt: Receipt | None = None,
+        files: Sequence[NewAttachment] = (),
     ) -> Conversation:
         """Store the user's message, without a place yet, and its turn, before anything else happens.
 
@@ -65,6 +66,7 @@ class Turns(History, Leases, Receipts):
             self._find_receipt(turn, receipt)
             self._see_logins(message.under)
             self._insert_messages(stored.id, [(message, text, turn.started_ms)], first_place=None)
+            self._attach(message.id, files)
             self._insert_turn(turn)
             self._keep_receipt(turn, receipt)
         return stored

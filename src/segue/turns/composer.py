@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from segue.core.cut import UNKNOWN_PLACE
 from segue.core.ladder import Decision
-from segue.core.model import Instructions, Message, Voice
+from segue.core.model import Attached, Instructions, Message, Voice
 from segue.core.prompt import Carry, RoutedInstructions, compose, instructions_due, route
 from segue.core.prompt_messages import MessageText, speaker_name
 from segue.core.request import Request
 from segue.core.turn import Mode
 from segue.store.store import Store
 from segue.turns.prepare import Prepared
+from segue.turns.request import name_of
 from segue.turns.situation import Gathered, continued_request
 from segue.turns.texts import load_texts
+
+if TYPE_CHECKING:
+    from segue.turns.attachments import ChosenAttachments
 
 LOST = ("file", "host", "runtime", "size", "retired", "poisoned", "workdir", "ttl", "fits")
 """If one of these checks rules out a resume, an expected session is lost."""
@@ -30,6 +35,8 @@ class ComposedRequest(msgspec.Struct, frozen=True):
     request: Request
     instructions: Instructions | None
     text_messages: int
+    attachments: tuple[Attached, ...] = ()
+    notices: tuple[str, ...] = ()
 
 
 class _DueInstructions(msgspec.Struct, frozen=True):
@@ -55,6 +62,7 @@ class Composer:
         self.mode, self.refused, self.native = mode, refused, mode in NATIVE
         self.cut = gathered.situation.cut
         self.corrections = self.cut.corrections if self.native else ()
+        self._attached: ChosenAttachments | None = None
 
     def text(self) -> tuple[Message, ...]:
         """The messages that are sent as text."""
@@ -68,13 +76,16 @@ class Composer:
         carried = compose(self._carry(due.sent.in_message))
         base = continued_request(prepared, pin) if self.native and pin is not None else prepared.request
         request = msgspec.structs.replace(base, prompt=carried.prompt, system_prompt=due.sent.system_prompt)
-        return ComposedRequest(request, due.held, carried.text_messages)
+        attached = self._attached
+        sent, notices = (attached.sent, attached.notices) if attached is not None else ((), ())
+        return ComposedRequest(request, due.held, carried.text_messages, sent, (*notices, *self._unseen()))
 
     def _carry(self, instructions: str | None) -> Carry:
         prepared, pin = self.prepared, self.gathered.pin
         can, facts = prepared.runtime.capabilities, prepared.agent.facts
         text = (*(self._unsure() if self.native else ()), *self.text())
-        words = load_texts(self.store, text) | load_texts(self.store, self.corrections)
+        words = self._with_attachments(text, load_texts(self.store, text))
+        words |= load_texts(self.store, self.corrections)
         last = pin.ended if pin is not None else None
         ended = last if self.native else None
         return Carry(
@@ -97,6 +108,33 @@ class Composer:
             unit=can.prompt_unit,
             quiet_at=facts.expands_at,
         )
+
+    def _with_attachments(
+        self, text: Sequence[Message], words: dict[str, MessageText]
+    ) -> dict[str, MessageText]:
+        """Choose the attachments to send, and say of each message what is sent with it."""
+        found = self.store.attachments([each.id for each in text if each.sender == "user"])
+        if not found:
+            return words
+        from segue.turns.attachments import choose
+
+        can, label = self.prepared.runtime.capabilities, self.prepared.agent.facts.label
+        self._attached = chosen = choose(text, found, can, mode=self.mode, label=label)
+        remarked = {
+            message: msgspec.structs.replace(words[message], attached=remarks)
+            for message, remarks in chosen.remarks.items()
+        }
+        return words | remarked
+
+    def _unseen(self) -> tuple[str, ...]:
+        """The notice that the session does not show its earlier attachments any more."""
+        can, pin = self.prepared.runtime.capabilities, self.gathered.pin
+        if can.keeps_attachments or not self.native or pin is None:
+            return ()
+        from segue.turns.attachments import lost_in_session
+
+        kept = [each.message for each in self.gathered.kept]
+        return lost_in_session(self.store, kept, name_of(self.prepared.agent, self.prepared.runtime))
 
     def _instructions(self) -> _DueInstructions:
         prepared, native, rows = self.prepared, self.native, self.cut.rows

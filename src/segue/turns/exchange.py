@@ -7,15 +7,17 @@ session.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Literal
 
 import msgspec
 
 from segue.config.schema import is_name
+from segue.core.attachments import Attachment, size_words
 from segue.core.errors import Misuse
 from segue.core.ids import conversation_key, short_id
 from segue.core.json_values import decode
-from segue.core.model import Message, Voice
+from segue.core.model import Message, NewAttachment, Voice
 from segue.core.turn import status_of
 from segue.core.usage import Usage
 from segue.core.view import mark_parts, old_account_mark
@@ -33,11 +35,22 @@ LATEST_MS = 1 << 48
 """Times beyond this do not fit an id."""
 
 
+class AttachmentLine(msgspec.Struct, frozen=True, kw_only=True):
+    """An attachment, with its bytes as base64. An import judges it by its bytes."""
+
+    name: str
+    media_type: str = ""
+    size: int = msgspec.field(default=0, name="bytes")
+    id: str = ""
+    data: bytes
+
+
 class Line(msgspec.Struct, frozen=True, kw_only=True, rename={"sender": "from"}):
     """One message. The fields about its turn are for readers; an import does not need them."""
 
     sender: Literal["user", "assistant"]
     text: str
+    attachments: tuple[AttachmentLine, ...] = ()
     agent: str
     role: str | None = None
     account: str | None = None
@@ -72,7 +85,7 @@ def export_of(store: Store, conversation: Conversation) -> Export:
         key=conversation.key,
         created=conversation.created_ms,
         forked_from=conversation.forked_from,
-        messages=tuple(_line(row, under.get(row.id, ())) for row in rows),
+        messages=tuple(_line(row, under.get(row.id, ()), _attachments(store, row)) for row in rows),
     )
 
 
@@ -92,6 +105,7 @@ def markdown(export: Export) -> str:
         remarks = " · ".join(note for note in notes if note)
         parts.append(f"## #{number} {who}" + (f" · {remarks}" if remarks else ""))
         parts.append(line.text.strip("\n"))
+        parts += [f"Attached: {each.name} ({size_words(each.size)})" for each in line.attachments]
     return "\n\n".join(parts) + "\n"
 
 
@@ -144,12 +158,21 @@ def take_in(store: Store, export: Export, key: str | None) -> Conversation:
         created_ms=now,
         updated_ms=now,
     )
-    store.add(
-        conversation,
-        list(_messages(export.messages, now)),
-        [line.created or now for line in export.messages],
-    )
+    said = list(_messages(export.messages, now))
+    files = {
+        message.id: _files(line)
+        for (message, _), line in zip(said, export.messages, strict=True)
+        if line.attachments
+    }
+    store.add(conversation, said, [line.created or now for line in export.messages], files)
     return conversation
+
+
+def _files(line: Line) -> tuple[NewAttachment, ...]:
+    """The attachments of a message that is imported, checked like those of a new one."""
+    from segue.turns.attachments import load
+
+    return load([Attachment(each.name, each.data) for each in line.attachments], Path())
 
 
 def _messages(lines: Iterable[Line], now: int) -> Iterable[tuple[Message, str]]:
@@ -175,11 +198,25 @@ def _under(line: Line) -> tuple[str, ...]:
     return tuple(sorted({*line.under, *(() if named else (old_account_mark(*own),))}))
 
 
-def _line(row: LogRow, under: tuple[str, ...]) -> Line:
+def _attachments(store: Store, row: LogRow) -> tuple[AttachmentLine, ...]:
+    return tuple(
+        AttachmentLine(
+            name=each.name,
+            media_type=each.media_type,
+            size=each.bytes,
+            id=each.id,
+            data=store.attachment_data(each.id) or b"",
+        )
+        for each in row.attachments
+    )
+
+
+def _line(row: LogRow, under: tuple[str, ...], attachments: tuple[AttachmentLine, ...]) -> Line:
     turn = row.turn.told if row.turn is not None and row.sender == "assistant" else None
     return Line(
         sender=row.sender,
         text=row.text,
+        attachments=attachments,
         agent=row.voice.agent,
         role=row.voice.role or None,
         account=row.account or None,

@@ -43,7 +43,7 @@ def receive(prepared: Prepared, store: Store, retry: Retry) -> tuple[Prepared, T
         store.add_retry(row, receipt)
         return prepared, row
     conversation = _with_first_options(prepared, row)
-    stored = store.receive(conversation, message, prepared.ask.prompt, row, receipt)
+    stored = store.receive(conversation, message, prepared.ask.prompt, row, receipt, prepared.files)
     return (
         msgspec.structs.replace(prepared, conversation=stored),
         msgspec.structs.replace(row, conversation=stored.id),
@@ -75,6 +75,7 @@ def enqueue(
         request,
         receipt=receipt,
         not_before_ms=not_before_ms,
+        files=prepared.files,
     )
     return msgspec.structs.replace(row, conversation=stored.id)
 

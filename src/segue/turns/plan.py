@@ -9,6 +9,7 @@ import msgspec
 from segue.agents.base import CutRequest
 from segue.core.forecast import predict
 from segue.core.ladder import Decision
+from segue.core.model import Attached
 from segue.core.request import Command, Request, RunPlace, Start
 from segue.core.situation import tokens_of
 from segue.core.turn import Mode, Sent
@@ -58,6 +59,8 @@ class Planner:
             raise TooLong
         start, base = self._start(mode, home, composed.request)
         request = msgspec.structs.replace(composed.request, start=start)
+        if composed.attachments:
+            request = self._with_copies(request, composed.attachments, seq)
         cut, native = self.situation.cut, mode in NATIVE
         bare = self._bare(mode, seq, home, request)
         place = RunPlace(bare.run_dir, home, bare.started_ms)
@@ -72,17 +75,16 @@ class Planner:
             instructions=composed.instructions,
             sent=Sent(cut.kept if native else 0, composed.text_messages, len(request.prompt.encode())),
             offers=command.offers,
-            notices=(*self._notices(mode), *self._unasked(mode, request)),
+            notices=(*self._notices(mode), *self._unasked(mode, request), *composed.notices),
         )
         return plan, command
 
     def _bare(self, mode: Mode, seq: int, home: Path, request: Request) -> Plan:
         """The plan without what is carried: who runs where, for whom, and at what cost."""
         prepared, outlook, pin = self.prepared, self.outlook, self.gathered.pin
-        name = prepared.run if seq == 1 else f"{prepared.run}.{seq}"
         return Plan(
             turn=prepared.run,
-            attempt=name,
+            attempt=self._attempt(seq),
             seq=seq,
             conversation=prepared.conversation.id,
             key=prepared.conversation.key,
@@ -97,7 +99,7 @@ class Planner:
             workdir=self.situation.workdir,
             named=prepared.named,
             home=home,
-            run_dir=prepared.segue_home.make(prepared.segue_home.runs) / name,
+            run_dir=self._run_dir(seq),
             host=prepared.host.name,
             host_id=prepared.host.id,
             login=prepared.login,
@@ -114,6 +116,21 @@ class Planner:
             overhead_warm=outlook.overhead_warm,
             predicted_usd=next((each.usd for each in predict(outlook) if each.mode == mode), None),
         )
+
+    def _with_copies(self, request: Request, attachments: tuple[Attached, ...], seq: int) -> Request:
+        """The request with the attachments as files in the run's directory."""
+        from segue.turns.attachments import write_copies
+
+        return msgspec.structs.replace(
+            request, attachments=write_copies(self.store, attachments, self._run_dir(seq))
+        )
+
+    def _attempt(self, seq: int) -> str:
+        return self.prepared.run if seq == 1 else f"{self.prepared.run}.{seq}"
+
+    def _run_dir(self, seq: int) -> Path:
+        home = self.prepared.segue_home
+        return home.make(home.runs) / self._attempt(seq)
 
     def _start(self, mode: Mode, home: Path, request: Request) -> tuple[Start, Totals]:
         prepared, pin, stored = self.prepared, self.gathered.pin, self.gathered.found

@@ -16,7 +16,7 @@ from segue.config.load import load
 from segue.config.schema import Account, Config
 from segue.core.environment import ChildEnvironment, child_environment
 from segue.core.errors import Misuse
-from segue.core.model import Host, Voice
+from segue.core.model import Host, NewAttachment, Voice
 from segue.core.request import Grant, Request, Runtime, Terms
 from segue.core.turn import Turn
 from segue.core.view import UNKNOWN, account_mark
@@ -59,6 +59,8 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     """The session to be adopted before the turn."""
     elsewhere: bool = False
     """The caller is outside the turn's directory: a command that continues has to name it."""
+    files: tuple[NewAttachment, ...] = ()
+    """The attachments of a new message, to be stored with it."""
 
     @property
     def voice(self) -> Voice:

@@ -14,9 +14,11 @@ from segue.agents.base import Agent
 from segue.config.schema import Config
 from segue.core.errors import Misuse
 from segue.core.ids import conversation_key
+from segue.core.model import Attached
 from segue.core.request import Capabilities, Posture, Questions, Request, Runtime, refuse_owned
 
 if TYPE_CHECKING:
+    from segue.core.attachments import Attachment
     from segue.turns.permissions import Granted
 
 
@@ -83,6 +85,8 @@ class TurnRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     system_prompt_file: str | None = None
     save: bool = True
     native_args: tuple[str, ...] = ()
+    attachments: tuple[Attached, ...] = ()
+    """Those of the message; they are stored with it."""
 
 
 class QueuedRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -124,6 +128,7 @@ class Options(TypedDict, total=False):
     system_prompt_file: str | Path | None
     save: bool
     native_args: Sequence[str]
+    attachments: Sequence[str | Path | Attachment]
 
 
 def request_from_options(
@@ -134,6 +139,7 @@ def request_from_options(
     if not text.strip() and not may_be_empty:
         raise Misuse("the prompt is empty")
     fields: dict[str, object] = {name: value for name, value in options.items() if value is not None}
+    fields.pop("attachments", None)  # they are read by the caller of this function
     for name in PATHS & fields.keys():
         fields[name] = os.path.expanduser(os.fspath(cast("str | Path", fields[name])))
     for name in LISTS & fields.keys():
@@ -180,6 +186,10 @@ def request_of(
         native_args=ask.native_args,
     )
     _check(request, agent, runtime)
+    if ask.attachments:
+        from segue.turns.attachments import refuse_unsupported
+
+        refuse_unsupported(ask.attachments, agent, name_of(agent, runtime), runtime.capabilities, config)
     if ask.fail_on_denied and not runtime.capabilities.denials:
         raise Misuse(f"{name_of(agent, runtime)} does not report refused tools; leave out --fail-on-denied")
     return request

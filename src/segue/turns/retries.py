@@ -37,6 +37,8 @@ def failed_with_same_text(prepared: Prepared, store: Store, retried: str | None 
     runs = [run for run in store.turns(prepared.conversation.id, RECENT) if _is_temporary(run)]
     texts, prompt = store.texts([run.message for run in runs]), storable(ask.prompt)
     same = [run for run in runs if texts.get(run.message) == prompt]
+    attached = store.attachments([run.message for run in same])
+    same = [run for run in same if attached.get(run.message, ()) == ask.attachments]
     return same[-1] if same and still_last(store, same[-1]) else None
 
 

@@ -19,6 +19,10 @@ from segue.core.forecast import MINUTE, Habits
 from segue.core.ids import checked_uuid, flag, version_parts
 from segue.core.outcome import Outcome
 from segue.core.request import (
+    IMAGES,
+    PDF,
+    TEXT,
+    AttachedFile,
     Capabilities,
     Command,
     ModelAddress,
@@ -97,6 +101,7 @@ FACTS = AgentFacts(
     rank=1,
     variables=VARIABLES,
     expands_at=True,
+    attachments=(*IMAGES, PDF, TEXT),
     habits=Habits(cache_ms=60 * MINUTE, overhead=11_700),
 )
 
@@ -155,7 +160,7 @@ class Claude:
         return Command(
             argv=(*argv, *request.native_args),
             cwd=request.cwd,
-            stdin=_user_message(request.prompt),
+            stdin=_user_message(request.prompt, request.attachments),
             hold_stdin=True,
             files=files,
             offers=tools.offers(request, all_shown=not _is_at_least(runtime.version, _DEFERS)),
@@ -227,6 +232,8 @@ def _capabilities(version: str | None, help_text: str) -> Capabilities:
         tools=tools.TOOLS,
         postures=("default", "read", "edit", "full"),
         compacts=True,
+        attachments=FACTS.attachments if "--input-format" in help_text else (),
+        keeps_attachments=snapshot,  # 2.1.50 resumes with the word "[image]" instead of the image
     )
 
 
@@ -265,11 +272,25 @@ def _options(request: Request) -> list[str]:
     return argv
 
 
-def _user_message(prompt: str) -> bytes:
+def _user_message(prompt: str, attachments: Sequence[AttachedFile]) -> bytes:
     if not prompt:
         raise Misuse("Claude needs a prompt, even when it resumes")
-    content = [{"type": "text", "text": prompt}]
+    content = [*map(_block, attachments), {"type": "text", "text": prompt}]
     return msgspec.json.encode({"type": "user", "message": {"role": "user", "content": content}}) + b"\n"
+
+
+def _block(attached: AttachedFile) -> dict[str, object]:
+    """A file as a block of the message. A model answers best if files come before the text."""
+    data, media_type = attached.path.read_bytes(), attached.media_type
+    if media_type == TEXT:
+        source = {"type": "text", "media_type": TEXT, "data": data.decode()}
+        return {"type": "document", "source": source, "title": attached.name}
+    from base64 import b64encode  # most messages have no files
+
+    source = {"type": "base64", "media_type": media_type, "data": b64encode(data).decode()}
+    if media_type == PDF:
+        return {"type": "document", "source": source, "title": attached.name}
+    return {"type": "image", "source": source}
 
 
 AGENT = Claude()

@@ -23,6 +23,7 @@ from segue.core.forecast import MINUTE, Habits
 from segue.core.ids import checked_uuid, flag, version_parts
 from segue.core.outcome import Outcome
 from segue.core.request import (
+    IMAGES,
     Capabilities,
     Command,
     ModelAddress,
@@ -96,6 +97,7 @@ FACTS = AgentFacts(
     ),
     rank=2,
     variables=VARIABLES,
+    attachments=IMAGES,
     habits=Habits(cache_ms=10 * MINUTE, overhead=9_800, any_prefix=True),
 )
 
@@ -140,6 +142,7 @@ class Codex:
             argv.append("--ephemeral")
         if request.system_prompt is not None and request.start.mode == "fresh":
             argv += ["-c", _developer_instructions(request.system_prompt)]
+        argv += [flag("image", str(each.path)) for each in request.attachments]
         return Command(
             argv=(*argv, *session, "-"),
             cwd=request.cwd,
@@ -191,6 +194,7 @@ def _capabilities(version: str | None, help_text: str) -> Capabilities:
         prompt_unit="characters",
         postures=("default", "read", "edit", "full"),
         compacts=True,
+        attachments=FACTS.attachments if "--image" in help_text else (),
     )
 
 
@@ -209,6 +213,8 @@ def _refuse(request: Request, can: Capabilities) -> None:
     ):
         if given:
             raise Misuse(f"Codex does not support {option}; leave it out, or use another agent")
+    if any("," in str(each.path) for each in request.attachments):
+        raise Misuse("Codex cannot read an image from a path with a comma; set SEGUE_HOME to one without")
     if not request.save and not can.no_save:
         raise Misuse("this version of Codex does not support --no-save; update it, or leave the option out")
     if not request.save and request.start.mode != "fresh":

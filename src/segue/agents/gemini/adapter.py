@@ -20,6 +20,10 @@ from segue.core.forecast import MINUTE, Habits
 from segue.core.ids import checked_uuid, flag
 from segue.core.outcome import Outcome
 from segue.core.request import (
+    IMAGES,
+    PDF,
+    TEXT,
+    AttachedFile,
     Capabilities,
     Command,
     ModelAddress,
@@ -80,6 +84,7 @@ FACTS = AgentFacts(
     rank=3,
     variables=VARIABLES,
     expands_at=True,
+    attachments=(*IMAGES, PDF, TEXT),
     habits=Habits(cache_ms=5 * MINUTE, overhead=8_000, any_prefix=True),
     failing_pairs=(FailingPair("gemini-cli", "0.61", "0.29", "Gemini 0.29 cannot read what 0.61 wrote"),),
 )
@@ -136,10 +141,12 @@ class Gemini:
             files[path] = rules
             # naming a policy replaces the user's own, so theirs is named too
             argv += [flag("policy", str(path)), flag("policy", "~/.gemini/policies")]
+        if request.attachments:  # it reads files from its working directories only
+            argv.append(flag("include-directories", str(request.attachments[0].path.parent)))
         return Command(
             argv=(*argv, *request.native_args),
             cwd=request.cwd,
-            stdin=_message(request.prompt),
+            stdin=_message(request.prompt + _mentions(request.attachments)),
             env=dict(self.facts.every_start),
             files=files,
             offers=tools.offers(request),
@@ -196,6 +203,7 @@ def _capabilities(help_text: str) -> Capabilities:
         tools=tools.NEW if "--policy" in help_text else tools.OLD,
         postures=("default", "read", "edit", "full"),
         compacts=True,
+        attachments=FACTS.attachments if "--include-directories" in help_text else (),
     )
 
 
@@ -244,6 +252,12 @@ def _message(prompt: str) -> bytes:
     if len(text) > PROMPT_BYTES:
         raise Misuse(f"the prompt has {len(text):,} bytes; Gemini accepts at most {PROMPT_BYTES:,}")
     return text
+
+
+def _mentions(attachments: Sequence[AttachedFile]) -> str:
+    """The files after the message: Gemini puts their contents in the place of ``@path``."""
+    paths = (re.sub(r"([^A-Za-z0-9_./-])", r"\\\1", str(each.path)) for each in attachments)
+    return "".join(f"\n\n@{path}" for path in paths)
 
 
 # --- permissions -----------------------------------------------------------------------------------

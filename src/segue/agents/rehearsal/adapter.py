@@ -18,7 +18,18 @@ from segue.core.events import Event, Permission, Question
 from segue.core.forecast import MINUTE, Habits
 from segue.core.ids import flag, native_id
 from segue.core.outcome import Outcome
-from segue.core.request import Capabilities, Command, ModelAddress, Pointing, Request, RunPlace, Runtime
+from segue.core.request import (
+    IMAGES,
+    PDF,
+    TEXT,
+    Capabilities,
+    Command,
+    ModelAddress,
+    Pointing,
+    Request,
+    RunPlace,
+    Runtime,
+)
 from segue.core.stream import TurnState
 from segue.core.tools import Tools
 
@@ -44,6 +55,7 @@ _CAPABILITIES = Capabilities(
         names=("ask_user", "read", "shell", "write"), elsewhere={"bash": "shell", "write_file": "write"}
     ),
     postures=("default", "read", "edit", "full"),
+    attachments=(*IMAGES, PDF, TEXT),
 )
 
 
@@ -58,6 +70,7 @@ FACTS = AgentFacts(
         | {"--deny-tool", "--max-turns", "--system-prompt-file", "--input", "--no-questions"}
         | {"--version", "--help", "-h"}
     ),
+    attachments=_CAPABILITIES.attachments,
     notes=("the rehearsal agent runs commands only with --permission edit or full, and without a sandbox",),
     habits=Habits(cache_ms=60 * MINUTE, overhead=50),
 )
@@ -103,7 +116,7 @@ class Rehearsal:
         return Command(
             argv=(*argv, *request.native_args),
             cwd=request.cwd,
-            stdin=msgspec.json.encode({"type": "prompt", "text": request.prompt}) + b"\n",
+            stdin=msgspec.json.encode({"type": "prompt", "text": request.prompt, **_files(request)}) + b"\n",
             hold_stdin=True,
             files=files,
             offers=() if request.questions else ("without ask_user",),
@@ -126,6 +139,14 @@ class Rehearsal:
     def rehearse(self, model: ModelAddress, home: Path) -> Pointing | None:
         scenario = {"REHEARSAL_SCENARIO": str(model.scenario)} if model.scenario is not None else {}
         return Pointing(env={**self.home_env(home), **scenario}, asks_model=False)
+
+
+def _files(request: Request) -> dict[str, list[dict[str, str]]]:
+    files = [
+        {"name": each.name, "media_type": each.media_type, "path": str(each.path)}
+        for each in request.attachments
+    ]
+    return {"files": files} if files else {}
 
 
 def _start(request: Request) -> list[str]:

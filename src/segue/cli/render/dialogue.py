@@ -37,13 +37,19 @@ def dialogue_lines(
     heads, tails = _heads(dialogue, width), _tails(dialogue, now, width)
     for message, head, tail in zip(dialogue.messages, heads, tails, strict=True):
         room = width - columns(head) - len(tail) - 4
-        text = "" if full else _fitted(message.text, room)
+        text = "" if full else _fitted(_with_attachments(message), room)
         yield f"{head}  {text}{' ' * (room - columns(text))}  {tail}".rstrip()
         if full:
             yield from textwrap.indent(harmless(message.text), "    ").splitlines()
+            yield from (f"    [{harmless(each.name)}]" for each in message.attachments)
         yield from _left_behind(message, dialogue.turn_of(message), width)
         if full:
             yield ""
+
+
+def _with_attachments(message: LogMessage) -> str:
+    """The text on one line, after the names of its attachments."""
+    return " ".join((*(f"[{each.name}]" for each in message.attachments), message.text))
 
 
 def total_line(dialogue: Dialogue, width: int) -> Iterator[str]:

@@ -12,6 +12,7 @@ Exit code 0: answered; 1: failed (``end`` says how); 2: misuse (stderr says how)
 
 from __future__ import annotations
 
+import hashlib
 import os
 import signal
 import sys
@@ -103,14 +104,22 @@ def _prompt(given: Namespace) -> str:
     """The prompt: all of stdin, or its first record (answers may follow it)."""
     try:
         if given.input == "jsonl":
-            prompt = msgspec.json.decode(sys.stdin.buffer.readline())["text"]
+            record = msgspec.json.decode(sys.stdin.buffer.readline())
+            prompt = record["text"] + "".join(map(_attached, record.get("files", ())))
         else:
             prompt = sys.stdin.buffer.read().decode()
-    except (UnicodeDecodeError, msgspec.DecodeError, KeyError, TypeError):
+    except (UnicodeDecodeError, msgspec.DecodeError, KeyError, TypeError, AttributeError, OSError):
         prompt = None
     if not isinstance(prompt, str) or not prompt.strip():
         sys.exit(_misuse("stdin has no readable prompt"))
     return prompt
+
+
+def _attached(file: dict[str, str]) -> str:
+    """What the session keeps of a file that came with the prompt."""
+    data = Path(file["path"]).read_bytes()
+    digest = hashlib.sha256(data).hexdigest()
+    return f"\n[file {file['name']}: {file['media_type']}, {len(data)} bytes, {digest}]"
 
 
 def _script() -> Script:
