@@ -73,8 +73,7 @@ class Messages(Section):
     def attachments(self, ids: Sequence[str]) -> dict[str, tuple[Attached, ...]]:
         """The attachments of these messages, in order; messages without any are left out."""
         found: dict[str, tuple[Attached, ...]] = {}
-        rows = dict.fromkeys(self._db.among(_ATTACHMENTS.of, ids))  # a repeated id repeats its rows
-        for message, file, name, media_type, size in rows:
+        for message, file, name, media_type, size in self._db.among(_ATTACHMENTS.of, ids):
             attached = Attached(id=file, name=name, media_type=media_type, bytes=size)
             found[message] = (*found.get(message, ()), attached)
         return found

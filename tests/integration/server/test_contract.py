@@ -33,6 +33,8 @@ ASKING = f"{V1}/conversations/asking"
 CONFIG = '[defaults]\nagent = "rehearsal"\n[accounts.work]\nagent = "rehearsal"\nenv = { SOME_TOKEN = "s" }\n'
 ELSEWHERE = {"POST /api/v1/local/turns", "GET /api/v1/events", "GET /api/v1/runs/{run}/events"}
 """Routes without a file of their own: one is private to the command line, the streams are the ``event-*``."""
+NOTE = {"name": "note.json", "data": "eyJub3RlIjogMX0="}
+"""An attachment. It is JSON, so that it can be written as the body of a file."""
 NEVER = {"internal", "unavailable"}
 """Problems that a healthy daemon does not have."""
 
@@ -166,7 +168,7 @@ def vars_of(sent: Sent) -> dict[str, Any]:
 
 def _first_turn(scene: Scene) -> None:
     message = "remember number 4 [[think about it]][[shell echo hi]][[say Noted: 4.]]"
-    run = scene.run(message, options={"permission": "full"})
+    run = scene.run(message, options={"permission": "full"}, attachments=[NOTE])
     scene.everything.wait(lambda got: settled(got, run))
     for type_ in ("session", "thinking", "tool-call", "tool-result", "usage", "text", "end"):
         scene.event(f"event-{type_}", run, "event", type_)
@@ -243,6 +245,8 @@ def _reading(scene: Scene) -> None:
     scene.ask("plan", "GET", f"{KEY}/plan")
     scene.ask("last", "GET", f"{KEY}/last")
     scene.ask("lineage", "GET", f"{KEY}/lineage")
+    file = scene.daemon.ask("GET", f"{KEY}/log").json[0]["attachments"][0]["id"]
+    scene.ask("attachment", "GET", f"{KEY}/attachments/{file}")
     scene.ask("siblings", "GET", f"{KEY}/messages/%231/siblings")
     scene.ask("search", "GET", f"{V1}/search?text=number%204")
     scene.ask("usage", "GET", f"{V1}/usage?by=agent")

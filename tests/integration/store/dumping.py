@@ -13,6 +13,7 @@ from pathlib import Path
 
 import msgspec
 
+from segue.core.attachments import Attachment, checked
 from segue.core.usage import Usage
 from segue.store.migrate import known
 from segue.store.records import AttemptRow, LineageRow, Receipt
@@ -50,7 +51,8 @@ def fill(store: Store) -> None:
     source = store.conversation("old")
     assert source is not None
     store.fork(source, "old~2", talk.ids[1], 9000, new_id)
-    talk.receive("waiting")
+    waiting, _ = talk.receive("waiting")
+    store._attach(waiting.id, [checked(Attachment("note.txt", b"a note"))])
     _, keyed = Talk(store, "keyed").receive("hello")
     again = msgspec.structs.replace(keyed, id=new_id("t"), retry_of=keyed.id)
     store.add_retry(again, Receipt(key="step-1", body="digest"))
