@@ -74,6 +74,7 @@ def test_an_image_arrives_fresh_resumed_and_replayed(talk: Talk, request: pytest
     assert not list((talk.place / "segue" / "runs").glob("*/attachments"))
 
 
+@pytest.mark.soak
 @versions("claude", "gemini")
 def test_a_document_and_a_text_arrive(talk: Talk) -> None:
     (talk.cwd / "paper.pdf").write_bytes(pdf())
@@ -83,6 +84,7 @@ def test_a_document_and_a_text_arrive(talk: Talk) -> None:
     assert said.sent.count("the number is 456") == 1
 
 
+@pytest.mark.soak
 @versions("vibe")
 def test_vibe_takes_none_and_is_told_so_of_earlier_ones(talk: Talk) -> None:
     (talk.cwd / "a.png").write_bytes(png())

@@ -8,13 +8,13 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.images import pdf, png
 
 from segue.agents import registry
 from segue.agents.base import Agent
 from segue.config.schema import Config
 from segue.core.errors import Misuse
 from segue.core.request import AttachedFile, Command, Request, RunPlace, Runtime, Start
-from tests.images import pdf, png
 
 SESSION = "11111111-2222-4333-8444-555555555555"
 STARTS = (Start(), Start("resume", SESSION))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.images import pdf, png
 
 from segue.core.attachments import (
     ALL_LARGEST,
@@ -18,7 +19,6 @@ from segue.core.attachments import (
 )
 from segue.core.errors import Misuse
 from segue.core.model import Attached
-from tests.images import pdf, png
 
 
 @pytest.mark.parametrize(
