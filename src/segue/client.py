@@ -95,7 +95,7 @@ def find_daemon(env: Mapping[str, str]) -> Daemon | str | None:
     try:
         with open(f"{root}/daemon.json", "rb") as file:
             told = json.loads(file.read())
-        if not isinstance(told, dict) or len(os.fsencode(path)) > LONGEST or not _lives(told):
+        if not isinstance(told, dict) or len(os.fsencode(path)) > LONGEST or not _lives(told, os.stat(root)):
             return None
     except (OSError, ValueError):
         return None
@@ -115,10 +115,12 @@ def home_root(env: Mapping[str, str]) -> str:
     return f"{data if data.startswith('/') else f'{home}/.local/share'}/segue"
 
 
-def _lives(told: Mapping[str, Any]) -> bool:
+def _lives(told: Mapping[str, Any], home: os.stat_result) -> bool:
     """Whether its process runs here: on this machine, since the same boot, and among the same processes and
-    mounts. A file that says anything else is left over, or was made elsewhere."""
+    mounts. A file that says anything else is left over, or was made elsewhere, or for another home."""
     if told.get("uid") != os.getuid() or told.get("boot_id") != _boot_id():
+        return False
+    if told.get("home") != f"{home.st_dev}:{home.st_ino}":
         return False
     if told.get("pid_ns") != _link("pid") or told.get("mnt_ns") != _link("mnt"):
         return False

@@ -86,7 +86,8 @@ class Segue:
         self._service: RunService | None = None
 
     async def __aenter__(self) -> Segue:
-        self._workspace = await run_sync(partial(open_workspace, self._env, self._cwd, lasting=True))
+        opened = partial(open_workspace, self._env, self._cwd, lasting=True, notice=_log_notice)
+        self._workspace = await run_sync(opened)
         return self
 
     async def __aexit__(
@@ -330,3 +331,9 @@ class Segue:
             locks=workspace.home.locks,
             wait_s=CHANGE_WAIT_S,
         )
+
+
+def _log_notice(text: str) -> None:
+    import logging
+
+    logging.getLogger("segue").warning("segue: %s", text)

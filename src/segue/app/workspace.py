@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -67,12 +68,26 @@ class Workspace:
         self.close()
 
 
-def open_workspace(env: Mapping[str, str], cwd: Path, *, lasting: bool = False) -> Workspace:
+def open_workspace(
+    env: Mapping[str, str],
+    cwd: Path,
+    *,
+    lasting: bool = False,
+    serving: bool = False,
+    notice: Callable[[str], None] = lambda _: None,
+) -> Workspace:
     """Open the store of this environment. It is created if it does not exist.
 
-    ``lasting``: for more than one command.
+    ``lasting``: for more than one command. ``serving``: this process is the daemon. ``notice``: hears what
+    the user should know, such as that a daemon is ended first.
     """
     home, config = home_of(env), load(env, cwd)
     home.make(home.root)
-    store = open_store(config.store.url, home.store)
+
+    def alone() -> AbstractContextManager[None]:
+        from segue.app.upgrade import without_daemon
+
+        return nullcontext() if serving else without_daemon(home, config.store.url, notice)
+
+    store = open_store(config.store.url, home.store, alone)
     return Workspace(env, cwd, store, None if lasting else config)

@@ -28,7 +28,7 @@ def open_here() -> Workspace:
 
     from segue.app.workspace import open_workspace
 
-    return open_workspace(os.environ, Path.cwd())
+    return open_workspace(os.environ, Path.cwd(), notice=lambda text: say(f"segue: {text}", err=True))
 
 
 def can_answer() -> bool:

@@ -13,7 +13,8 @@ from segue.cli.render.output import answer, say, say_json
 from segue.system import clock
 
 if TYPE_CHECKING:
-    from segue.server.presence import DaemonFile, DaemonStatus
+    from segue.app.daemon_file import DaemonFile
+    from segue.server.presence import DaemonStatus
 
 MB = 1024 * 1024
 

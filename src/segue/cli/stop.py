@@ -33,6 +33,7 @@ def command(timeout: float) -> None:
     Turns that are not finished by then are recovered by the next turn. The exit code is 75 if the daemon
     still runs after --timeout.
     """
+    from segue.app.daemon_file import lives
     from segue.config.home import home_of
     from segue.server import presence
 
@@ -45,7 +46,7 @@ def command(timeout: float) -> None:
         with suppress(ProcessLookupError):
             os.kill(told.pid, signal.SIGTERM)
     until = time.monotonic() + timeout
-    while presence.lives(told):
+    while lives(home, told):
         if time.monotonic() > until:
             raise InUse(f"the daemon (pid {told.pid}) is still finishing its turns; try again later")
         time.sleep(POLL_S)

@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import msgspec
 
+from segue.app.daemon_file import DaemonFile, file_of, lock_of
+from segue.app.workspace import open_workspace
 from segue.config.home import Home, home_of, settled_environment
 from segue.core.errors import InUse, Misuse
 from segue.server import presence
@@ -62,6 +64,7 @@ def serve(env: Mapping[str, str], cwd: Path, options: Options, announce: Announc
     home.make(home.root)
     with _alone(home):
         start_log(as_json=options.log_json, path=presence.log_of(home) if options.log_file else None)
+        open_workspace(settled, cwd, serving=True).close()  # upgrades the store, if that is needed
         listening = _listen(home, options.port)
         try:
             asyncio.run(_serve(home, settled, cwd, options, listening, announce))
@@ -92,7 +95,7 @@ async def _serve(
         state: dict[str, Any] = {**parts, "parts": parts, "started": started, "tasks": set(), ENDING: ending}
         for part in parts.values():
             await part.start()
-        told = presence.this_daemon(access.url, started, os.getpid())
+        told = presence.this_daemon(home, access.url, segue.workspace.config.store.url, started, os.getpid())
 
         def listens() -> None:
             presence.tell(home, told)
@@ -137,7 +140,7 @@ async def drain(parts: Mapping[str, Lifecycle], limit_s: float) -> None:
 @contextmanager
 def _alone(home: Home) -> Iterator[None]:
     """Hold the lock of the home. It is released when the process ends, however that happens."""
-    handle = os.open(presence.lock_of(home), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    handle = os.open(lock_of(home), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         until = time.monotonic() + LOCK_S
         while True:
@@ -154,7 +157,7 @@ def _alone(home: Home) -> Iterator[None]:
         os.close(handle)
 
 
-def _refusal(told: presence.DaemonFile | None) -> str:
+def _refusal(told: DaemonFile | None) -> str:
     if told is None:
         return "another daemon of this SEGUE_HOME is starting or ending; try again, or see segue status"
     return f"a daemon already serves this SEGUE_HOME: {told.url} (pid {told.pid}); segue stop ends it"
@@ -179,7 +182,7 @@ def _listen(home: Home, port: int) -> list[socket.socket]:
 
 
 def _clean_up(home: Home) -> None:
-    for path in (presence.file_of(home), presence.socket_of(home)):
+    for path in (file_of(home), presence.socket_of(home)):
         with suppress(OSError):
             path.unlink(missing_ok=True)
 

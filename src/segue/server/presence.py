@@ -1,7 +1,6 @@
 """Whether a daemon serves a home, and what it says about itself.
 
-``daemon.json`` tells where it listens. The file alone is not believed: a daemon that was killed leaves it
-behind, its PID may belong to another process by now, and its port to another user. The check goes through
+``daemon.json`` tells where it listens, but its port may belong to another user by now. The check goes through
 the Unix socket, which only this user can have made. This module loads nothing heavy.
 """
 
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from segue import __version__
+from segue.app.daemon_file import DaemonFile, file_of, lives, place_of, read_file, store_mark
 from segue.core.json_values import decode
 from segue.system import processes, sockets
 from segue.system.files import write_whole
@@ -29,24 +29,6 @@ PROTOCOL = 1
 CAPABILITIES = ("conversations", "sessions", "runs", "events", "queue", "questions")
 """What this daemon can do. Clients look at these names, never at a version."""
 ASK_S = 2.0
-
-
-class DaemonFile(msgspec.Struct, frozen=True, kw_only=True):
-    """``daemon.json``: where the daemon listens, and which process it is."""
-
-    url: str
-    pid: int
-    version: str
-    protocol: int
-    started: int
-    """Milliseconds since 1970."""
-    start_time: str | None = None
-    boot_id: str | None = None
-    pid_ns: str | None = None
-    mnt_ns: str | None = None
-    uid: int | None = None
-    stopping: bool = False
-    """It finishes its runs, and accepts nothing new."""
 
 
 class Health(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,14 +71,6 @@ class Presence(NamedTuple):
     """Its answer; None: it does not answer, because it is starting or ending."""
 
 
-def lock_of(home: Home) -> Path:
-    return home.root / "daemon.lock"
-
-
-def file_of(home: Home) -> Path:
-    return home.root / "daemon.json"
-
-
 def socket_of(home: Home) -> Path:
     return home.root / "daemon.sock"
 
@@ -113,7 +87,7 @@ def tell(home: Home, told: DaemonFile) -> None:
     write_whole(file_of(home), msgspec.json.encode(told) + b"\n", durable=False)
 
 
-def this_daemon(url: str, started_ms: int, pid: int) -> DaemonFile:
+def this_daemon(home: Home, url: str, store_url: str | None, started_ms: int, pid: int) -> DaemonFile:
     return DaemonFile(
         url=url,
         pid=pid,
@@ -125,27 +99,21 @@ def this_daemon(url: str, started_ms: int, pid: int) -> DaemonFile:
         pid_ns=processes.pid_ns(),
         mnt_ns=processes.mnt_ns(),
         uid=os.getuid(),
+        home=place_of(home),
+        store=store_mark(store_url),
     )
 
 
 def look(home: Home) -> Presence:
     """The daemon of a home. What is stale is not told."""
-    told = _file(home)
-    if told is None or not lives(told):
+    told = read_file(home)
+    if told is None or not lives(home, told):
         return Presence(None, None)
     try:
         health = decode(ask(home, "GET", "/api/v1/health"), Health)
     except (OSError, http.client.HTTPException, msgspec.MsgspecError):
         return Presence(told, None)
     return Presence(told, health if health.pid == told.pid else None)
-
-
-def lives(told: DaemonFile) -> bool:
-    """Whether that very process runs, and not another one with its PID."""
-    if told.boot_id != processes.boot_id() or told.pid_ns != processes.pid_ns():
-        return False
-    same = told.start_time is not None and processes.start_time(told.pid) == told.start_time
-    return same and told.pid in processes.groups([told.pid])
 
 
 def ask(home: Home, method: str, path: str, *, timeout_s: float = ASK_S) -> bytes:
@@ -168,13 +136,6 @@ def status(home: Home) -> DaemonStatus:
 
 def login_link(home: Home) -> LoginLink:
     return decode(ask(home, "POST", "/api/v1/login-links"), LoginLink)
-
-
-def _file(home: Home) -> DaemonFile | None:
-    try:
-        return decode(file_of(home).read_bytes(), DaemonFile)
-    except (OSError, msgspec.MsgspecError):
-        return None
 
 
 class _Connection(http.client.HTTPConnection):

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import os
 import zlib
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,6 +22,7 @@ from segue.system import clock
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 _SQL = Queries("migrations")
+Alone = Callable[[], AbstractContextManager[None]]
 
 
 class Migration(NamedTuple):
@@ -38,13 +41,18 @@ def known(directory: Path = MIGRATIONS) -> list[Migration]:
     return [Migration(int(name[:4]), name[5:-4], directory / name) for name in names]
 
 
-def migrate(db: Database, directory: Path = MIGRATIONS) -> None:
-    """Bring the schema up to date. If it already is, that takes one query."""
+def migrate(db: Database, directory: Path = MIGRATIONS, alone: Alone = nullcontext) -> None:
+    """Bring the schema up to date. If it already is, that takes one query.
+
+    ``alone``: entered before a store of an older Segue is changed."""
     migrations = known(directory)
     newest = migrations[-1]
     if not db.is_new() and db.one(_SQL.newest) == (newest.version, checksum(newest.text(db.name))):
         return
-    with db.writing():
+    new = db.is_new()
+    if not new:
+        _compare(db, dict(db.all(_SQL.applied)), migrations)
+    with nullcontext() if new else alone(), db.writing():
         db.lock_for_migration()
         applied: dict[int, str] = {} if db.is_new() else dict(db.all(_SQL.applied))
         _compare(db, applied, migrations)

@@ -10,6 +10,7 @@ turns. The connection is private to this package.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -20,7 +21,7 @@ from segue.core.model import Voice
 from segue.store.database import Database, Queries, Row, Section
 from segue.store.feed import Feed
 from segue.store.messages import Messages, read_facts
-from segue.store.migrate import migrate
+from segue.store.migrate import Alone, migrate
 from segue.store.queue import Queue
 from segue.store.records import Conversation, LogRow, TurnRow
 from segue.store.renewer import Renewer
@@ -214,11 +215,13 @@ def log_row(n: int, row: Row, turn: TurnRow | None) -> LogRow:
     )
 
 
-def open_store(url: str | None, path: Path) -> Store:
-    """The store at a PostgreSQL URL, else the SQLite file at ``path``; created or updated if needed."""
+def open_store(url: str | None, path: Path, alone: Alone = nullcontext) -> Store:
+    """The store at a PostgreSQL URL, else the SQLite file at ``path``; created or upgraded if needed.
+
+    ``alone``: entered before it is upgraded."""
     db = _connect(url, path)
     try:
-        migrate(db)
+        migrate(db, alone=alone)
     except BaseException:
         db.close()
         raise
