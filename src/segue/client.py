@@ -57,11 +57,17 @@ class Daemon:
         except (OSError, ValueError) as error:
             raise DaemonLost(begun) from error
 
+    def answers(self) -> bool:
+        """Whether it is there: a process that has ended may still be listed."""
+        return self._status("GET", "/api/v1/health", b"") == 200
+
     def post(self, path: str, body: Mapping[str, Any] | None = None) -> int | None:
         """A request of which only the status matters. Returns it; None: the daemon does not answer."""
+        return self._status("POST", path, b"" if body is None else json.dumps(body).encode())
+
+    def _status(self, method: str, path: str, body: bytes) -> int | None:
         try:
-            data = b"" if body is None else json.dumps(body).encode()
-            with closing(self._send("POST", path, data)) as connected:
+            with closing(self._send(method, path, body)) as connected:
                 connected.settimeout(CONNECT_S)
                 return int(connected.recv(64).split(b" ")[1])
         except (OSError, IndexError, ValueError):

@@ -10,14 +10,13 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from anyio.to_thread import run_sync
 
 from segue.app.questions import Questions
 from segue.app.ready_turn import Listener, NoticeListener, ReadyTurn
-from segue.app.runs import cancel_run
+from segue.app.runs import cancel_run, observing
 from segue.app.store_changes import StoreChanges
 from segue.app.workspace import Workspace
 from segue.core import events as ev
@@ -34,7 +33,7 @@ from segue.turns.known_run import known_run
 from segue.turns.live_turn import Callbacks
 from segue.turns.liveness import liveness_of
 from segue.turns.message import enqueue
-from segue.turns.prepare import Prepared, prepare
+from segue.turns.prepare import Prepared
 from segue.turns.queued_run import park_at_limit, reopen, take_out
 from segue.turns.request import TurnRequest
 
@@ -82,9 +81,7 @@ class Engine:
         """Adopt what a killed process left running, and continue every line."""
         store = self.workspace.store
         for row in await run_sync(store.begun):
-            task = asyncio.create_task(self._adopt(row), name=f"adopt {row.id}")
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._adopt_soon(row.id)
         self._looker = asyncio.create_task(self._look(), name="queue")
 
     async def submit(
@@ -145,6 +142,8 @@ class Engine:
         asked = await run_sync(cancel_run, self.workspace, row.id)
         if (cancel := self._running.get(row.id)) is not None:
             cancel()
+        elif asked:  # its process may be gone, and its agent still at work
+            self._adopt_soon(row.id)
         self._poke(row.conversation)
         return asked
 
@@ -309,31 +308,31 @@ class Engine:
         if row is not None:
             await run_sync(take_out, store, row, _key_of(self.workspace, queued.conversation), failure)
 
-    async def _adopt(self, queued: QueuedRow) -> None:
+    def _adopt_soon(self, run: str) -> None:
+        task = asyncio.create_task(self._adopt(run), name=f"adopt {run}")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _adopt(self, run: str) -> None:
         """Follow a run that another process began to its end; settle it if that process is gone."""
         store = self.workspace.store
-        row = await run_sync(store.turn, queued.id)
+        row = await run_sync(store.turn, run)
         if row is None or row.state not in BEGUN or row.host != self.workspace.host.name:
             return
         if await run_sync(liveness_of, store, row, self.workspace.host) == "alive":
             return  # somebody drives it
+        if row.id in self._running:
+            return
         cancel = self._running[row.id] = Cancel()
         callbacks = Callbacks(partial(self._watch, row.id), Replies(None), cancel, Guarded("on_notice", None))
         try:
-            prepared = await run_sync(self._observing, row)
+            prepared = await run_sync(observing, self.workspace, row)
             await known_run(prepared, store, row.id, callbacks, ADOPT_S)
         except (SegueError, OSError):
             pass  # the next run of the conversation settles it
         finally:
             self._left(row.id)
             self._poke(row.conversation)
-
-    def _observing(self, row: TurnRow) -> Prepared:
-        """What is needed to settle a turn that this process did not begin."""
-        key = _key_of(self.workspace, row.conversation)
-        account = row.account or "none"
-        ask = TurnRequest(conversation=key, prompt=" ", agent=row.voice.agent, account=account, cwd=row.cwd)
-        return prepare(ask, self.workspace.env, self.workspace.store, Path(row.cwd))
 
 
 def _may_be_asked(ask: TurnRequest) -> bool:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import msgspec
+from anyio.to_thread import run_sync
 
 from segue.app.questions import read_question
 from segue.app.ready_turn import Options, ready_retry, ready_turn
@@ -16,21 +17,26 @@ from segue.app.workspace import Workspace
 from segue.core.errors import Gone, Misuse, NotFound
 from segue.core.events import Event
 from segue.core.outcome import Failure
-from segue.core.turn import Turn
+from segue.core.turn import State, Turn
+from segue.runner.attempt import Cancel, Guarded, Replies
 from segue.store.records import BEGUN, QueuedRow, TurnRow
 from segue.turns.follow import follow
+from segue.turns.known_run import known_run
+from segue.turns.live_turn import Callbacks
 from segue.turns.liveness import liveness_of
 from segue.turns.message import enqueue
 from segue.turns.observer import Observer
-from segue.turns.prepare import Prepared
+from segue.turns.prepare import Prepared, prepare
 from segue.turns.queued_run import take_out
-from segue.turns.request import QueuedRequest, utf8
+from segue.turns.request import QueuedRequest, TurnRequest, utf8
 
 if TYPE_CHECKING:
     from segue.core.attachments import Attachment
 
 NOT_STARTED = "it was taken out of the queue before it began"
 NOT_WAITING = "the run {} does not wait any more"
+SETTLE_S = 60.0
+"""How long a cancelled agent may take to end."""
 
 
 def show_run(workspace: Workspace, run: str) -> RunShown:
@@ -97,6 +103,27 @@ def cancel_run(workspace: Workspace, run: str) -> bool:
     if take_out(workspace.store, row, _key_of(workspace, row.conversation), failure):
         return True
     return asked
+
+
+async def settle_lost(workspace: Workspace, run: str) -> State | None:
+    """Settle a run whose process is gone; if it was cancelled, its agent is ended first. Returns its state;
+    None: it was deleted."""
+    store = workspace.store
+    row = await run_sync(store.turn, run)
+    if row is None or row.state not in BEGUN or row.host != workspace.host.name:
+        return row.state if row is not None else None
+    if await run_sync(liveness_of, store, row, workspace.host) == "alive":
+        return row.state
+    prepared = await run_sync(observing, workspace, row)
+    callbacks = Callbacks(None, Replies(None), Cancel(), Guarded("on_notice", None))
+    return (await known_run(prepared, store, run, callbacks, SETTLE_S)).state
+
+
+def observing(workspace: Workspace, row: TurnRow) -> Prepared:
+    """What is needed to settle a turn that this process did not begin."""
+    key, account = _key_of(workspace, row.conversation), row.account or "none"
+    ask = TurnRequest(conversation=key, prompt=" ", agent=row.voice.agent, account=account, cwd=row.cwd)
+    return prepare(ask, workspace.env, workspace.store, Path(row.cwd))
 
 
 def unfinished(workspace: Workspace, name: str) -> list[str]:

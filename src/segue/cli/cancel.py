@@ -14,16 +14,22 @@ from segue.cli.render.output import say
 def command(name: str) -> int:
     """Cancel a run by its id, or all runs of a conversation: what runs is ended, what waits is withdrawn.
 
-    It does not matter which process runs it. The process that waits for it exits with 130.
+    It does not matter which process runs it. The process that waits for it exits with 130. If that process is
+    gone and the agent still works, the agent is ended here.
     """
-    from segue.app.runs import cancel_run, unfinished
+    from functools import partial
+
+    import anyio
+
+    from segue.app.runs import cancel_run, settle_lost, unfinished
 
     with open_here() as workspace:
         runs = unfinished(workspace, name)
-        ended = [run for run in runs if cancel_run(workspace, run)]
-    if not ended:
+        asked = [run for run in runs if cancel_run(workspace, run)]
+        states = [anyio.run(partial(settle_lost, workspace, run)) for run in asked]
+    if not asked:
         say(f"segue: nothing runs or waits in {name}", err=True)
         return 1
-    for run in ended:
-        say(f"Cancelled {run}.", err=True)
+    for run, state in zip(asked, states, strict=True):
+        say(f"{run} had finished already." if state == "done" else f"Cancelled {run}.", err=True)
     return 0

@@ -15,9 +15,24 @@ from segue.core.ids import conversation_key
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from segue.app.ready_turn import Options
+    from segue.cli.render.screen import Screen
+
+
+class Lost:
+    """A turn whose daemon went away."""
+
+    def __init__(self, run: str, screen: Screen | None, events: int, signals: Callable[[], int]) -> None:
+        self.run = run
+        self.screen = screen
+        """Where it was shown."""
+        self.events = events
+        """How many of its events were shown."""
+        self.signals = signals
+        """How often it was cancelled here until now."""
 
 
 def run_turn(key: str, text: str | None, given: dict[str, Any], native: tuple[str, ...]) -> int:
@@ -52,19 +67,19 @@ def run_live(
     ``text`` None: retry the user message ``message`` (None: the last one).
     """
     shown = {"as_json": as_json, "events": events, "quiet": quiet}
-    code, known = _remote(key, text, options, message, use_stdin, **shown) if daemon else (None, None)
+    code, lost = _remote(key, text, options, message, use_stdin, **shown) if daemon else (None, None)
     if code is not None:
         return code
     from segue.cli.turn_live import run_here
 
-    return run_here(key, text, options, message=message, use_stdin=use_stdin, known=known, **shown)
+    return run_here(key, text, options, message=message, use_stdin=use_stdin, lost=lost, **shown)
 
 
 def _remote(
     key: str, text: str | None, options: Options, message: str | None, use_stdin: bool, **shown: bool
-) -> tuple[int | None, str | None]:
-    """The exit code, if a daemon ran the turn; and the run's id, if a daemon went away that may have begun
-    it."""
+) -> tuple[int | None, Lost | None]:
+    """The exit code, if a daemon ran the turn; and what is known of it, if a daemon went away that may have
+    begun it."""
     daemon = find_daemon(os.environ)
     if daemon is None:
         return None, None
@@ -76,7 +91,8 @@ def _remote(
 
     events, quiet = shown["events"], shown["quiet"]
     call = remote_call(key, text, options, message=message, events=events, quiet=quiet, stdin=use_stdin)
+    turn = RemoteTurn(daemon, call, **shown)
     try:
-        return RemoteTurn(daemon, call, **shown).run(), None
+        return turn.run(), None
     except DaemonLost:
-        return None, str(call["run"])
+        return None, Lost(str(call["run"]), turn.screen, turn.shown, lambda: turn.signals)

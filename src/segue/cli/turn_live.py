@@ -22,6 +22,8 @@ from segue.system.loop import Begun, begin, run_sync
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
+    from segue.cli.turn import Lost
+
 TICK_S = 0.2
 CANCELLED = 130
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -37,11 +39,11 @@ def run_here(
     events: bool,
     quiet: bool,
     use_stdin: bool = True,
-    known: str | None = None,
+    lost: Lost | None = None,
 ) -> int:
     """Run the turn in this process and print it. Returns the exit code.
 
-    ``text`` None: retry the user message ``message`` (None: the last one). ``known``: a run that a daemon may
+    ``text`` None: retry the user message ``message`` (None: the last one). ``lost``: a run that a daemon may
     have begun before it went away; if it did, that run is followed to its end.
     """
     workspace = open_here()
@@ -51,19 +53,20 @@ def run_here(
             ready = ready_retry(workspace, key, message, options, answers=answers)
         else:
             ready = ready_turn(workspace, key, text, options, answers=answers, repeatable=True)
-        if known is not None:
-            ready = ready.begun_elsewhere(known)
-        return _run(ready, as_json=as_json or events, events=events, quiet=quiet)
+        if lost is not None:
+            ready = ready.begun_elsewhere(lost.run)
+        return _run(ready, lost, as_json=as_json or events, events=events, quiet=quiet)
     finally:
         workspace.leave()
 
 
-def _run(ready: ReadyTurn, *, as_json: bool, events: bool, quiet: bool) -> int:
+def _run(ready: ReadyTurn, lost: Lost | None, *, as_json: bool, events: bool, quiet: bool) -> int:
     title = f"{ready.agent} · {ready.key}"
-    screen = screens.open_screen(title, quiet=quiet, answer_on_stdout=not as_json)
-    for notice in ready.mentions:
+    before = lost.screen if lost is not None else None
+    screen = before or screens.open_screen(title, quiet=quiet, answer_on_stdout=not as_json)
+    for notice in ready.mentions if before is None else ():
         screen.note(f"segue: {notice}")
-    live = TurnOnScreen(ready, screen, events)
+    live = TurnOnScreen(ready, screen, events, lost)
     turn = live.run()
     number = ready.number_of(turn) if turn.failure is not None else None
     facts = Facts(ready.label, ready.model_from, ready.directory, number)
@@ -79,12 +82,16 @@ def _code(turn: Turn, stopped: bool) -> int:
 class TurnOnScreen:
     """The turn while it runs. The first Ctrl-C (or TERM, or HUP) cancels it, the second kills it."""
 
-    def __init__(self, ready: ReadyTurn, screen: Screen, print_events: bool) -> None:
+    def __init__(
+        self, ready: ReadyTurn, screen: Screen, print_events: bool, lost: Lost | None = None
+    ) -> None:
         self._ready, self._screen = ready, screen
         self._cancel = Cancel()
         self._printer = Printer(self._cancel) if print_events else None
         self._answer = _question_form(screen) if ready.answers else None
         self._tasks: TaskGroup | None = None
+        self._lost, self._seen = lost, lost.events if lost is not None else 0
+        """How many of its events were shown before."""
         self._signalled = self._noted = False
 
     @property
@@ -94,6 +101,8 @@ class TurnOnScreen:
     def run(self) -> Turn:
         """Run it to its end. The event loop starts when the agent does."""
         handlers = {number: signal.signal(number, self._on_signal) for number in SIGNALS}  # for now
+        for _ in range(self._lost.signals() if self._lost is not None else 0):
+            self._on_signal()
         running = self._ready.run(
             on_event=self._on_event,
             on_notice=lambda text: self._screen.note(f"segue: {text}"),
@@ -129,6 +138,9 @@ class TurnOnScreen:
         return outcome
 
     def _on_event(self, event: ev.Event) -> None:
+        if self._seen:
+            self._seen -= 1
+            return
         if isinstance(event, ev.Session) and self._tasks is not None:  # the mode is decided by now
             self._tasks.start_soon(_show_mode, self._screen, self._ready)
         if self._answer is None or not isinstance(event, ev.Question):  # otherwise the form shows it

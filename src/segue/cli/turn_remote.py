@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sys
+import time
 from collections.abc import Mapping
 
 from segue.cli.caller import can_answer
 from segue.cli.render.output import escaped_json, print_line
-from segue.client import Daemon, DaemonLost
+from segue.client import Daemon, DaemonLost, find_daemon
 from segue.core.errors import SegueError
 from segue.system import clock
 
@@ -18,9 +20,13 @@ if TYPE_CHECKING:
     from typing import Any
 
     from segue.cli.render.remote_screen import RemoteScreen
+    from segue.cli.render.screen import Screen
 
 CANCELLED = 130
 ELSEWHERE = "elsewhere"
+ANOTHER_S = 5.0
+"""How long is waited for another daemon after one went away."""
+POLL_S = 0.05
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -42,7 +48,11 @@ class RemoteTurn:
         self._as_json, self._quiet = as_json or events, quiet
         self._events = events
         self._screen: RemoteScreen | None = None
-        self._signalled = 0
+        self.signals = 0
+        """How often it was cancelled here."""
+        self.shown = 0
+        """How many of its events were shown."""
+        self._noted = False
         self._exit, self._number = 1, None
         self._ready: dict[str, Any] = {}
 
@@ -56,14 +66,35 @@ class RemoteTurn:
             raise DaemonLost(bool(self._ready))
         except _Elsewhere:
             return None
+        except DaemonLost as lost:
+            if lost.begun:
+                self._await_another()
+            raise
         except BrokenPipeError:  # the reader has gone: nobody wants the rest
             self._on_signal()
             raise
         finally:
-            if self._screen is not None:
-                self._screen.close()
-            for number, handler in handlers.items():
-                signal.signal(number, handler)
+            if not isinstance(sys.exception(), DaemonLost):  # then this process goes on with it
+                if self._screen is not None:
+                    self._screen.close()
+                for number, handler in handlers.items():
+                    signal.signal(number, handler)
+
+    @property
+    def screen(self) -> Screen | None:
+        """Where it was shown, for whoever goes on showing it."""
+        return self._screen.behind if self._screen is not None else None
+
+    def _await_another(self) -> None:
+        """The daemon went away: give another one a moment to follow the turn. If there is none, or the turn
+        is cancelled, this process does."""
+        until, mine = time.monotonic() + ANOTHER_S, self._daemon.told["pid"]
+        while time.monotonic() < until and not self.signals:
+            found = find_daemon(os.environ)
+            if isinstance(found, Daemon) and (found.told["pid"] != mine or found.answers()):
+                return
+            self._tick()
+            time.sleep(POLL_S)
 
     def _take(self, line: bytes) -> int | None:
         if line.startswith(b'{"schema"'):
@@ -76,6 +107,7 @@ class RemoteTurn:
             case "notice":
                 self._note(f"segue: {frame['text']}")
             case "event":
+                self.shown += 1
                 self._show(line)
             case "ended":
                 self._exit, self._number = frame["exit"], frame.get("number")
@@ -104,20 +136,24 @@ class RemoteTurn:
         if self._screen is not None:
             self._screen.note(text)
 
-    def _tick(self) -> None:
-        if self._signalled == 1:
-            self._signalled += 1
+    def _note_cancelling(self) -> None:
+        if self.signals and not self._noted:
+            self._noted = True
             self._note("Cancelling… (press Ctrl-C again to kill it)")
+
+    def _tick(self) -> None:
+        self._note_cancelling()
         if self._screen is not None:
             self._screen.tick()
 
     def _on_signal(self, *_: object) -> None:
-        self._signalled = self._signalled or 1
+        self.signals += 1
         self._daemon.post(f"/api/v1/runs/{self._call['run']}/cancel")
 
     def _end(self, line: bytes) -> int:
         """Print the result, as ``turn_live`` does."""
-        code = CANCELLED if self._signalled and self._exit == 75 else self._exit
+        self._note_cancelling()
+        code = CANCELLED if self.signals and self._exit == 75 else self._exit
         if self._as_json and self._quiet and code == 0:
             print_line(escaped_json(line))
             return code

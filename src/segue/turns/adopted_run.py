@@ -92,13 +92,17 @@ class AdoptedRun(FollowedRun):
         return "cancelled" if waits else None
 
 
-async def gone(run_dirs: Iterable[Path], given_up: Callable[[], bool]) -> bool:
+async def gone(
+    run_dirs: Iterable[Path], given_up: Callable[[], bool], cancel_asked: Callable[[], bool]
+) -> bool:
     """Wait until attempts that cannot be read are gone; False if the caller gave up before."""
     for run_dir in run_dirs:
         while processes.attempt_lives(run_dir):
             if given_up():
                 return False
             if not await _cleared(run_dir):
+                if await run_sync(cancel_asked):
+                    await _end(processes.groups_of(run_dir), LIMITS.grace_s)
                 await anyio.sleep(PAUSE_S)
     return True
 

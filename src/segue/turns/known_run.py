@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from contextlib import aclosing, suppress
+from pathlib import Path
 
 import anyio
 import msgspec
@@ -15,8 +17,9 @@ from segue.runner.attempt import Cancel, Guarded
 from segue.store.leases import LeaseBusy, hold, lease_name
 from segue.store.records import QUEUED, TurnRow
 from segue.store.store import Store
+from segue.system.groups import ProcessGroup
 from segue.system.loop import run_sync
-from segue.system.processes import this_process
+from segue.system.processes import groups_of, is_near, this_process
 from segue.turns.follow import follow, reported
 from segue.turns.live_turn import Callbacks
 from segue.turns.liveness import liveness_of
@@ -27,13 +30,16 @@ from segue.turns.recovery import recover
 from segue.turns.report import TurnFacts, build_turn
 
 WATCH_S = 0.5
-"""How often to check whether the run's process is alive, and whether it was cancelled."""
+"""How often to check whether the run's process is alive."""
+LISTEN_S = 0.1
+"""How often to check whether it was cancelled here."""
 
 
 async def known_run(prepared: Prepared, store: Store, run: str, callbacks: Callbacks, wait_s: float) -> Turn:
     """The same run, never a second one. Its events are passed on while it runs.
 
-    Cancelling it here asks the process that runs it to end it. If that process died, the run is settled.
+    Cancelling it here asks the process that runs it to end it. If that process died, the run is settled, and
+    its agent ended if it still works.
     """
     until = time.monotonic() + wait_s
     while True:
@@ -63,7 +69,8 @@ async def _followed(
     failure: Exception | None = None
     audience = Guarded("on_event", callbacks.listener)
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(_watch, prepared, store, row, callbacks.cancel, until, tasks.cancel_scope)
+        tasks.start_soon(_watch, prepared, store, row, until, tasks.cancel_scope)
+        tasks.start_soon(_pass_on, prepared, store, row, callbacks.cancel)
         try:
             async with aclosing(follow(store, row.id, Observer.of(prepared))) as run:
                 async for each in run:
@@ -80,21 +87,36 @@ async def _followed(
 
 
 async def _watch(
-    prepared: Prepared, store: Store, row: TurnRow, cancel: Cancel, until: float, scope: anyio.CancelScope
+    prepared: Prepared, store: Store, row: TurnRow, until: float, scope: anyio.CancelScope
 ) -> None:
-    """Pass a cancellation on; stop following the run when its process is gone or the time is over."""
-    asked, alive = False, True
+    """Stop following the run when its process is gone or the time is over."""
+    alive = True
     while alive and time.monotonic() < until:
         with suppress(SegueError):  # the store may be away
-            if cancel.asked and not asked:
-                asked = await run_sync(store.ask_cancel, row.id)
             alive = await run_sync(liveness_of, store, row, prepared.host) == "alive"
         await anyio.sleep(WATCH_S)
     scope.cancel()
 
 
 async def _settle(prepared: Prepared, store: Store, row: TurnRow, callbacks: Callbacks, until: float) -> None:
-    """Settle a run whose process is gone, as the next turn of the conversation would."""
+    """Settle a run whose process is gone, as the next turn of the conversation would. An agent that still
+    works is followed to its end; cancelling ends it, a second time at once."""
+    failure: Exception | None = None
+    patient = msgspec.structs.replace(callbacks, cancel=Cancel())  # cancelling ends the run, not the wait
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(_pass_on, prepared, store, row, callbacks.cancel)
+        try:
+            await _recovered(prepared, store, row, patient, until)
+        except Exception as error:
+            failure = error  # raised below: the task group would wrap it
+        tasks.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
+
+
+async def _recovered(
+    prepared: Prepared, store: Store, row: TurnRow, callbacks: Callbacks, until: float
+) -> None:
     async with hold(
         store,
         lease_name(row.conversation),
@@ -102,7 +124,7 @@ async def _settle(prepared: Prepared, store: Store, row: TurnRow, callbacks: Cal
         locks=prepared.segue_home.locks,
         until=until,
         on_wait=lambda holder: callbacks.notice(f"waiting for another turn ({holder})"),
-        given_up=lambda: callbacks.cancel.asked > 0,
+        given_up=lambda: False,
         on_loss=lambda: None,
     ) as lease:
         audience = Guarded("on_event", callbacks.listener)
@@ -111,6 +133,27 @@ async def _settle(prepared: Prepared, store: Store, row: TurnRow, callbacks: Cal
         if now is not None and now.state == "queued" and now.via != QUEUED:
             never = msgspec.structs.replace(now, state="withdrawn")
             await run_sync(withdraw, store, reported(never, prepared.ask.conversation))
+
+
+async def _pass_on(prepared: Prepared, store: Store, row: TurnRow, cancel: Cancel) -> None:
+    """Record that the run was cancelled, for whoever runs it; kill its agent the second time."""
+    asked = 0
+    while asked < 2:
+        if cancel.asked > asked:
+            with suppress(SegueError):  # the store may be away
+                if asked == 0:
+                    await run_sync(store.ask_cancel, row.id)
+                else:
+                    await run_sync(_kill, prepared, store, row)
+                asked += 1
+        await anyio.sleep(LISTEN_S)
+
+
+def _kill(prepared: Prepared, store: Store, row: TurnRow) -> None:
+    if is_near(row.owner, prepared.host):
+        for attempt in store.attempts(row.id):
+            for group in groups_of(Path(attempt.run_dir)):
+                ProcessGroup(group).signal(signal.SIGKILL)
 
 
 def _is_back(store: Store, run: str) -> bool:

@@ -131,7 +131,7 @@ class _Recovery:
 
     async def _unread(self, agent: Agent | None) -> None:
         """Settle a turn whose stream cannot be read, once its processes are gone."""
-        if not await gone(self.left.run_dirs, self.given_up):
+        if not await gone(self.left.run_dirs, self.given_up, self.left.cancel_asked):
             raise LeaseBusy(ORPHANED)
         if not await run_sync(self.left.conclude, agent):
             raise LeaseBusy(OVERTAKEN)

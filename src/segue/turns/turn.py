@@ -75,7 +75,8 @@ async def run(
         from segue.turns.known_run import known_run
 
         await in_loop()
-        return await known_run(prepared, store, known.run, callbacks(), _wait_s(prepared))
+        wait_s = math.inf if may_be_begun else _wait_s(prepared)
+        return await known_run(prepared, store, known.run, callbacks(), wait_s)
     return await retries.retry_while_temporary(
         first, default if wanted is None else wanted, retry, given_up=lambda: cancel.asked > 0, notice=notice
     )

@@ -27,7 +27,7 @@ class RemoteScreen:
         self._daemon, self._run, key = daemon, ready["run"], call["key"]
         self._answers = bool(call["answers"])
         title = f"{ready['agent']} · {key}"
-        self._screen = screens.open_screen(title, quiet=quiet, answer_on_stdout=not as_json)
+        self.behind = self._screen = screens.open_screen(title, quiet=quiet, answer_on_stdout=not as_json)
         self._full = False
 
     @property
