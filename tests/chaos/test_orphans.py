@@ -127,6 +127,31 @@ def test_ctrl_c_gives_up_the_second_turn_only(scene: Scene) -> None:
     assert scene.quiet()
 
 
+@pytest.mark.parametrize("damage", [None, "a torn plan"])
+def test_cancel_ends_it_and_settles_its_turn(scene: Scene, damage: str | None) -> None:
+    orphan(scene)
+    plan = scene.run_dirs[-1] / "plan.json"
+    if damage is not None:
+        plan.write_bytes(plan.read_bytes()[:200])
+    cancelled = scene.segue("cancel", "t")
+    assert (cancelled.code, cancelled.stderr.startswith("Cancelled ")) == (0, True)
+    assert scene.quiet()
+    (first,) = scene.log()
+    assert (first["state"], first["failure"]["kind"]) == ("cancelled", "cancelled")
+    assert scene.segue("cancel", "t").code == 1
+    assert scene.run("what numbers?").turn["text"] == "1"
+    assert scene.effects == ["one"]
+
+
+def test_what_had_finished_is_not_cancelled_any_more(scene: Scene) -> None:
+    pid = orphan(scene)
+    scene.open_gate()
+    until(lambda: pid not in scene.agents(), "it has ended")
+    assert "had finished already" in scene.segue("cancel", "t").stderr
+    assert scene.said()[-1] == ("assistant", "answer-1")
+    assert scene.quiet()
+
+
 def test_waiting_for_it_is_bounded(scene: Scene) -> None:
     pid = orphan(scene, "wait for me [[hang]]")
     done = scene.start("second", "--wait", "1").end()

@@ -23,6 +23,7 @@ from segue.store.records import (
     AttemptRow,
     Claim,
     Conversation,
+    KnownRun,
     LineageRow,
     NotWaiting,
     Receipt,
@@ -57,9 +58,11 @@ class Turns(History, Leases, Receipts):
         """Store the user's message, without a place yet, and its turn, before anything else happens.
 
         The conversation is created by first use of its key. Returns it as stored: another process may have
-        created it first. Raises ``KnownRun`` if the receipt's key already has a run.
+        created it first. Raises ``KnownRun`` if the receipt's key already has a run, or if the turn itself
+        is stored already.
         """
         with self._db.writing():
+            self._refuse_known(turn)
             stored = self._create_or_find(conversation)
             turn = msgspec.structs.replace(turn, conversation=stored.id, message=message.id)
             self._touch(stored.id, turn.started_ms)
@@ -74,6 +77,7 @@ class Turns(History, Leases, Receipts):
     def add_retry(self, turn: TurnRow, receipt: Receipt | None = None) -> None:
         """Store a turn for an existing message. Raises ``KnownRun`` as ``receive`` does."""
         with self._db.writing():
+            self._refuse_known(turn)
             self._touch(turn.conversation, turn.started_ms)
             self._find_receipt(turn, receipt)
             self._insert_turn(turn)
@@ -132,6 +136,11 @@ class Turns(History, Leases, Receipts):
     def started(self, turn_id: str, mode: Mode, predicted_usd: float | None = None) -> None:
         """Record the mode, once it is decided."""
         self._db.run(_SQL.start, id=turn_id, mode=mode, predicted_usd=predicted_usd)
+
+    def _refuse_known(self, turn: TurnRow) -> None:
+        """A command line and the daemon that it called may both have the same turn."""
+        if self._db.one(_SQL.by_id, id=turn.id) is not None:
+            raise KnownRun(turn.id)
 
     def turn(self, turn_id: str) -> TurnRow | None:
         row = self._db.one(_SQL.by_id, id=turn_id)

@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from segue.agents.base import Agent
-from segue.core.outcome import Failure
+from segue.core.outcome import DOUBT, Failure
 from segue.runner.attempt import Listener
 from segue.store.leases import OVERTAKEN, Lease, LeaseBusy, hold
 from segue.store.records import BEGUN
@@ -133,5 +133,7 @@ class _Recovery:
         """Settle a turn whose stream cannot be read, once its processes are gone."""
         if not await gone(self.left.run_dirs, self.given_up, self.left.cancel_asked):
             raise LeaseBusy(ORPHANED)
+        if self.left.why is None and await run_sync(self.left.cancel_asked):
+            self.left.why = Failure("cancelled", f"the turn was cancelled; {DOUBT}")
         if not await run_sync(self.left.conclude, agent):
             raise LeaseBusy(OVERTAKEN)

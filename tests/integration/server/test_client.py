@@ -17,7 +17,7 @@ import pytest
 
 from segue.system import processes, sockets
 from tests.integration.conftest import Program
-from tests.integration.server.conftest import WAIT_S, Daemon, finish
+from tests.integration.server.conftest import WAIT_S, Daemon, finish, start
 from tests.integration.server.streams import streams
 from tests.integration.server.test_remote import wait_for_run
 from tests.integration.server.test_runs import finished
@@ -173,3 +173,31 @@ def _connected(pid: int) -> bool:
     """Whether the process waits at a socket."""
     files = Path(f"/proc/{pid}/fd")
     return any("socket:" in os.readlink(file) for file in files.iterdir() if file.name not in "012")
+
+
+@pytest.mark.parametrize("how", ["segue cancel", "the API"])
+def test_a_run_whose_own_process_was_killed_is_cancelled(daemon: Daemon, client: Any, how: str) -> None:
+    beside = client("[[hang]]", "--agent", "rehearsal", "--no-daemon")
+    run = wait_for_run(daemon, "k")
+    beside.kill()
+    beside.wait(WAIT_S)
+    if how == "segue cancel":
+        assert daemon.segue("cancel", run).code == 0
+    else:
+        assert daemon.ask("POST", f"/api/v1/runs/{run}/cancel").status == 200
+    assert finished(daemon, run)["state"] == "cancelled"
+    assert daemon.segue("run", "k", "hi").code == 0
+
+
+def test_a_run_that_the_next_daemon_has_adopted_is_cancelled(daemon: Daemon, client: Any) -> None:
+    vanished = client("[[hang]]", "--agent", "rehearsal")
+    run = wait_for_run(daemon, "k")
+    vanished.kill()
+    daemon.end(signal.SIGKILL)
+    again = start(daemon.segue)
+    try:
+        eventually(lambda: again.ask("GET", "/api/v1/status").json["runs"].get("running"))
+        assert again.ask("POST", f"/api/v1/runs/{run}/cancel").status == 200
+        assert finished(again, run)["state"] == "cancelled"
+    finally:
+        finish(again.process)

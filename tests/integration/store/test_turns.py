@@ -22,6 +22,18 @@ def test_a_message_is_kept_before_it_has_its_place(store: Store, talk: Talk) -> 
     assert store.unsettled(talk.id) == store.unplaced(talk.id) == [row]
 
 
+def test_a_turn_is_stored_once_whoever_comes_first(store: Store, talk: Talk) -> None:
+    said, row = talk.receive("hello")
+    conversation = store.conversation_by_id(talk.id)
+    assert conversation is not None
+    with pytest.raises(KnownRun, match=row.id):
+        store.receive(conversation, message(), "hello again", row)
+    with pytest.raises(KnownRun, match=row.id):
+        store.add_retry(row)
+    assert store.unplaced(talk.id) == [row]
+    assert store.texts([said.id]) == {said.id: "hello"}
+
+
 def test_a_turn_gets_its_place_then_runs(store: Store, talk: Talk) -> None:
     said, row = talk.receive("hello")
     store.place(row.id)
