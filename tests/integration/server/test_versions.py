@@ -52,7 +52,7 @@ def schema(segue: Program) -> int:
 
 
 def test_a_daemon_of_another_protocol_is_not_used(segue: Program, tmp_path: Path) -> None:
-    changes = {name: ("PROTOCOL = 1", "PROTOCOL = 2") for name in ("client.py", "server/presence.py")}
+    changes = dict.fromkeys(("client.py", "server/presence.py"), ("PROTOCOL = 1", "PROTOCOL = 2"))
     other = start(other_version(segue, tmp_path / "other", changes))
     try:
         ran = segue("run", "k", "hi", "--agent", "rehearsal")
