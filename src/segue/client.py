@@ -20,10 +20,11 @@ if TYPE_CHECKING:
     from typing import Any
 
 PROTOCOL = 1
+OFF = ("off", "0", "false", "no")
 CONNECT_S = 5.0
 TICK_S = 0.2
 LONGEST = 103
-"""Bytes of a path in a socket's address, on every system. With a longer one, the daemon is not used."""
+"""Bytes of a path in a socket's address, on every system."""
 
 
 class DaemonLost(Exception):  # noqa: N818 - it is an answer, not an error
@@ -78,7 +79,7 @@ class Daemon:
         connected = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             connected.settimeout(CONNECT_S)
-            connected.connect(self._path)
+            _connect(connected, self._path)
             if _peer(connected) not in (None, os.getuid(), 0):
                 raise PermissionError("another user listens at the daemon's socket")
             head = (
@@ -94,20 +95,27 @@ class Daemon:
 
 def find_daemon(env: Mapping[str, str]) -> Daemon | str | None:
     """The daemon of this home, if it may be used; a text says why it may not; None: there is none."""
-    if env.get("SEGUE_DAEMON", "").lower() in ("off", "0", "false", "no"):
+    if env.get("SEGUE_DAEMON", "").lower() in OFF:
         return None
     root = home_root(env)
-    path = f"{root}/daemon.sock"
     try:
         with open(f"{root}/daemon.json", "rb") as file:
             told = json.loads(file.read())
-        if not isinstance(told, dict) or len(os.fsencode(path)) > LONGEST or not _lives(told, os.stat(root)):
-            return None
+        home = os.stat(root)
     except (OSError, ValueError):
+        return None
+    if not isinstance(told, dict) or told.get("home") != f"{home.st_dev}:{home.st_ino}":
+        return None
+    if told.get("boot_id") != _boot_id():
+        return None
+    if (told.get("uid"), told.get("pid_ns"), told.get("mnt_ns")) != (os.getuid(), _link("pid"), _link("mnt")):
+        who = "runs elsewhere, as another user or in another container"
+        return f"the daemon {who}; running this without it" if _is_locked(root) else None
+    if not _lives(told):
         return None
     if told.get("protocol") != PROTOCOL:
         return f"the daemon ({told.get('version')}) speaks another protocol; running this without it"
-    return Daemon(path, told)
+    return Daemon(f"{root}/daemon.sock", told)
 
 
 def home_root(env: Mapping[str, str]) -> str:
@@ -121,20 +129,46 @@ def home_root(env: Mapping[str, str]) -> str:
     return f"{data if data.startswith('/') else f'{home}/.local/share'}/segue"
 
 
-def _lives(told: Mapping[str, Any], home: os.stat_result) -> bool:
-    """Whether its process runs here: on this machine, since the same boot, and among the same processes and
-    mounts. A file that says anything else is left over, or was made elsewhere, or for another home."""
-    if told.get("uid") != os.getuid() or told.get("boot_id") != _boot_id():
-        return False
-    if told.get("home") != f"{home.st_dev}:{home.st_ino}":
-        return False
-    if told.get("pid_ns") != _link("pid") or told.get("mnt_ns") != _link("mnt"):
-        return False
+def _lives(told: Mapping[str, Any]) -> bool:
     try:
         os.kill(int(told["pid"]), 0)
     except (OSError, KeyError, TypeError, ValueError):
         return False
     return True
+
+
+def _is_locked(root: str) -> bool:
+    """Whether a daemon holds its lock: one that cannot be seen from here may still live."""
+    import fcntl
+
+    try:
+        with open(f"{root}/daemon.lock", "rb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def _connect(connected: socket.socket, path: str) -> None:
+    """Connect, also if the path is too long for an address: then through its open directory or a link."""
+    if len(os.fsencode(path)) <= LONGEST:
+        connected.connect(path)
+        return
+    folder, name = os.path.split(path)
+    if os.path.isdir("/proc/self/fd"):
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            connected.connect(f"/proc/self/fd/{handle}/{name}")
+        finally:
+            os.close(handle)
+        return
+    from tempfile import TemporaryDirectory
+
+    with TemporaryDirectory(prefix="segue-", dir="/tmp") as made:
+        os.symlink(os.path.abspath(folder), f"{made}/d", target_is_directory=True)
+        connected.connect(f"{made}/d/{name}")
 
 
 def _boot_id() -> str | None:

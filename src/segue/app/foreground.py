@@ -19,7 +19,9 @@ from segue.app.workspace import Workspace
 from segue.config.load import load
 from segue.core import events as ev
 from segue.core.errors import SegueError
+from segue.core.request import Inherited
 from segue.core.turn import Turn, exit_code
+from segue.runner.child import can_have
 from segue.store.store import Store
 
 
@@ -35,6 +37,7 @@ class ForegroundCall(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     options: dict[str, Any]
     cwd: str
     env: dict[str, str]
+    inherited: Inherited | None = None
     answers: bool = False
     events: bool = False
     """Tell every event. Otherwise only questions."""
@@ -88,6 +91,9 @@ Tell = Callable[[AnyFrame], None]
 
 async def run_foreground(workspace: Workspace, engine: Engine, call: ForegroundCall, tell: Tell) -> None:
     """Run the turn to its end, telling what happens. It continues if nobody listens any more."""
+    if call.inherited is not None and not can_have(call.inherited):
+        tell(Refused("the daemon has lower resource limits", ELSEWHERE, 1))
+        return
     try:
         ready = await run_sync(_ready, workspace.store, call)
         if ready is None:
@@ -116,7 +122,8 @@ def _ready(store: Store, call: ForegroundCall) -> ReadyTurn | None:
         ready = ready_retry(workspace, call.key, call.message, options, answers=call.answers)
     else:
         ready = ready_turn(workspace, call.key, call.text, options, answers=call.answers, repeatable=True)
-    prepared = msgspec.structs.replace(ready.prepared, run=call.run)
+    ask = msgspec.structs.replace(ready.prepared.ask, inherited=call.inherited)
+    prepared = msgspec.structs.replace(ready.prepared, run=call.run, ask=ask)
     return ReadyTurn(workspace, prepared, ready.retry_message)
 
 

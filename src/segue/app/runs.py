@@ -17,6 +17,7 @@ from segue.app.workspace import Workspace
 from segue.core.errors import Gone, Misuse, NotFound
 from segue.core.events import Event
 from segue.core.outcome import Failure
+from segue.core.request import Inherited
 from segue.core.turn import State, Turn
 from segue.runner.attempt import Cancel, Guarded, Replies
 from segue.store.records import BEGUN, QueuedRow, TurnRow
@@ -153,10 +154,19 @@ def followed(workspace: Workspace, run: str) -> AsyncGenerator[Event | Turn, Non
 
 
 def enqueue_order(
-    workspace: Workspace, key: str, order: RunOrder, options: Options | None = None
+    workspace: Workspace,
+    key: str,
+    order: RunOrder,
+    options: Options | None = None,
+    inherited: Inherited | None = None,
 ) -> RunShown:
-    """Queue a run without driving it: a daemon does that. ``options``: in addition to those of the order."""
+    """Queue a run without driving it: a daemon does that. ``options``: in addition to those of the order.
+
+    ``inherited``: what the agent gets from the caller's process."""
     prepared, retried = prepare_order(workspace, key, order, None, None, options)
+    prepared = msgspec.structs.replace(
+        prepared, ask=msgspec.structs.replace(prepared.ask, inherited=inherited)
+    )
     row = enqueue(prepared, workspace.store, retried, order.not_before)
     return show_run(workspace, row.id)
 

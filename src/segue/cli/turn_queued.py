@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from segue.cli.caller import open_here
+from segue.cli.caller import inherited, open_here
 from segue.cli.render.output import answer, say, say_json
 
 if TYPE_CHECKING:
@@ -20,10 +20,12 @@ def queue_turn(
     from segue.app.runs import enqueue_order
     from segue.cli.moments import parse_moment
     from segue.client import Daemon, find_daemon
+    from segue.core.request import Inherited
 
     not_before = parse_moment(at) if at is not None else None
     with open_here() as workspace:
-        run = enqueue_order(workspace, key, RunOrder(message=text, not_before=not_before), options)
+        order = RunOrder(message=text, not_before=not_before)
+        run = enqueue_order(workspace, key, order, options, Inherited(**inherited()))
     if as_json or events:
         say_json(run)
     else:

@@ -9,8 +9,8 @@ import sys
 import time
 from collections.abc import Mapping
 
-from segue.cli.caller import can_answer
-from segue.cli.render.output import escaped_json, print_line
+from segue.cli.caller import can_answer, inherited
+from segue.cli.render.output import escaped_json, print_line, say
 from segue.client import Daemon, DaemonLost, find_daemon
 from segue.core.errors import SegueError
 from segue.system import clock
@@ -64,7 +64,9 @@ class RemoteTurn:
                 if (code := self._take(line)) is not None:
                     return code
             raise DaemonLost(bool(self._ready))
-        except _Elsewhere:
+        except _Elsewhere as elsewhere:
+            if not self._quiet:
+                say(f"segue: {elsewhere}; running this without it", err=True)
             return None
         except DaemonLost as lost:
             if lost.begun:
@@ -113,7 +115,7 @@ class RemoteTurn:
                 self._exit, self._number = frame["exit"], frame.get("number")
             case "refused":
                 if frame["code"] == ELSEWHERE:
-                    raise _Elsewhere
+                    raise _Elsewhere(frame["message"])
                 raise Refused(frame)
         return None
 
@@ -185,6 +187,7 @@ def remote_call(
         "options": {name: value for name, value in options.items() if value is not None},
         "cwd": os.getcwd(),
         "env": dict(os.environ),
+        "inherited": inherited(),
         "answers": stdin and not quiet and can_answer(),
         "events": events or not quiet,
     }

@@ -149,6 +149,14 @@ class RunPlace(msgspec.Struct, frozen=True):
     started_ms: int = 0
 
 
+class Inherited(msgspec.Struct, frozen=True):
+    """What a process has from its caller besides directory and environment, if another process starts it."""
+
+    umask: int
+    limits: dict[str, tuple[int, int]] = {}
+    """Soft and hard limits by their names, such as ``RLIMIT_NOFILE``."""
+
+
 class Command(msgspec.Struct, frozen=True, kw_only=True):
     """What to start. ``files`` are written first; with ``hold_stdin``, ``stdin`` stays open until the end."""
 

@@ -159,6 +159,7 @@ async def launch(live: LiveTurn, plan: Plan, command: Command, locks: tuple[int,
         limits=Limits(time_s=plan.time_s),
         redactor=live.redactor,
         claims=locks,
+        inherited=prepared.ask.inherited,
     )
     at_work = False
 

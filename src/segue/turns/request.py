@@ -15,7 +15,7 @@ from segue.config.schema import Config
 from segue.core.errors import Misuse
 from segue.core.ids import conversation_key
 from segue.core.model import Attached
-from segue.core.request import Capabilities, Posture, Questions, Request, Runtime, refuse_owned
+from segue.core.request import Capabilities, Inherited, Posture, Questions, Request, Runtime, refuse_owned
 
 if TYPE_CHECKING:
     from segue.core.attachments import Attachment
@@ -49,6 +49,8 @@ class TurnRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """The caller's directory."""
     environment: tuple[str, ...] = ()
     """The names of the variables in the caller's environment."""
+    inherited: Inherited | None = None
+    """The caller's umask and limits, if another process starts the agent; None: those of that process."""
     cwd: str | None = None
     """None: the conversation's directory, which must contain the caller's."""
     agent: str | None = None
@@ -156,7 +158,7 @@ def body_of(request: TurnRequest, message: str | None) -> str:
     from hashlib import sha256  # most runs have no key
 
     asked = msgspec.structs.replace(
-        request, key=None, here="", environment=(), via="", answers=False, wait_s=None
+        request, key=None, here="", environment=(), inherited=None, via="", answers=False, wait_s=None
     )
     return sha256(msgspec.json.encode((asked, message))).hexdigest()
 

@@ -163,7 +163,10 @@ def test_a_home_with_a_long_path(segue: Program, tmp_path: Path) -> None:
     segue.env["SEGUE_HOME"] = str(segue.home)
     daemon = start(segue)
     assert daemon.ask_local("GET", "/api/v1/health").status == 200
+    ran = segue("run", "k", "hi", "--agent", "rehearsal")
+    assert (ran.code, ran.stdout) == (0, "Understood.\n")
     assert segue("stop").code == 0
+    assert "local/turns" in daemon.log()
     finish(daemon.process)
 
 

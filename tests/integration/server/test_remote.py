@@ -151,6 +151,22 @@ def test_a_daemon_of_another_protocol_is_not_used(daemon: Daemon) -> None:
     assert "local/turns" not in requests(daemon)
 
 
+def test_a_daemon_of_another_container_is_not_used(daemon: Daemon) -> None:
+    file = daemon.home / "daemon.json"
+    file.write_text(file.read_text().replace('"pid_ns":"pid:[', '"pid_ns":"pid:[9'))
+    ran = daemon.segue("run", "k", "hi", "--agent", "rehearsal")
+    assert (ran.code, ran.stderr.splitlines()[0].endswith("; running this without it")) == (0, True)
+    assert "container" in ran.stderr
+    daemon.end(signal.SIGKILL)  # what is left of it says nothing
+    assert "container" not in daemon.segue("run", "k", "hi").stderr
+
+
+def test_a_daemon_of_another_store_is_not_used(daemon: Daemon) -> None:
+    ran = daemon.segue("run", "k", "hi", SEGUE_STORE_URL="postgresql://nobody@127.0.0.1:9/none")
+    assert ran.stderr.splitlines()[0] == "segue: the daemon uses another store; running this without it"
+    assert ran.code == 75
+
+
 def test_the_client_loads_almost_nothing() -> None:
     code = "import segue.cli.main, segue.cli.turn, segue.cli.turn_remote, sys; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
