@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 PROTOCOL = 1
 OFF = ("off", "0", "false", "no")
+AUTO = "auto"
 CONNECT_S = 5.0
 TICK_S = 0.2
 LONGEST = 103
@@ -106,7 +107,7 @@ def find_daemon(env: Mapping[str, str]) -> Daemon | str | None:
         return None
     if not isinstance(told, dict) or told.get("home") != f"{home.st_dev}:{home.st_ino}":
         return None
-    if told.get("boot_id") != _boot_id():
+    if (boot := _boot_id()) is not None and told.get("boot_id") != boot:
         return None
     if (told.get("uid"), told.get("pid_ns"), told.get("mnt_ns")) != (os.getuid(), _link("pid"), _link("mnt")):
         who = "runs elsewhere, as another user or in another container"
@@ -116,6 +117,28 @@ def find_daemon(env: Mapping[str, str]) -> Daemon | str | None:
     if told.get("protocol") != PROTOCOL:
         return f"the daemon ({told.get('version')}) speaks another protocol; running this without it"
     return Daemon(f"{root}/daemon.sock", told)
+
+
+def may_start(env: Mapping[str, str]) -> bool:
+    """Whether a daemon may be wanted, if none runs: this is cheap, and the configuration decides."""
+    word = env.get("SEGUE_DAEMON", "").lower()
+    if word in OFF:
+        return False
+    if word == AUTO or "SEGUE_DAEMON_START" in env:
+        return True
+    try:
+        with open(config_file(env), "rb") as file:
+            return b"daemon" in file.read()
+    except OSError:
+        return False
+
+
+def config_file(env: Mapping[str, str]) -> str:
+    """The user's configuration, as ``config/home.py`` finds it."""
+    if env.get("SEGUE_HOME") or sys.platform == "darwin":
+        return f"{home_root(env)}/config.toml"
+    named = env.get("XDG_CONFIG_HOME", "")
+    return f"{named if named.startswith('/') else env.get('HOME', '') + '/.config'}/segue/config.toml"
 
 
 def home_root(env: Mapping[str, str]) -> str:

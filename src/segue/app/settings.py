@@ -11,7 +11,7 @@ from typing import Literal
 import msgspec
 
 from segue.app.workspace import Workspace
-from segue.config.schema import Account, Config, Defaults, Keep, Limits, Recap, Retention
+from segue.config.schema import Account, Config, Daemon, Defaults, Keep, Limits, Recap, Retention
 from segue.core.situation import Policy
 from segue.core.usage import Price
 
@@ -56,6 +56,7 @@ class SettingsShown(msgspec.Struct, frozen=True, kw_only=True):
     retention: Retention
     limits: Limits
     keep: Keep
+    daemon: Daemon
     defaults: Defaults
     accounts: tuple[AccountShown, ...]
     agents: tuple[AgentSetting, ...]
@@ -77,6 +78,7 @@ def settings(workspace: Workspace) -> SettingsShown:
         retention=config.retention,
         limits=config.limits,
         keep=config.keep,
+        daemon=config.daemon,
         defaults=config.defaults,
         accounts=tuple(accounts(workspace)),
         agents=tuple(_agents(config)),

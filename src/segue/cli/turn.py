@@ -10,7 +10,7 @@ import os
 from segue.cli.caller import gather_prompt
 from segue.cli.render.output import say
 from segue.cli.turn_options import turn_options
-from segue.client import DaemonLost, find_daemon
+from segue.client import DaemonLost, find_daemon, may_start
 from segue.core.ids import conversation_key
 
 TYPE_CHECKING = False
@@ -81,6 +81,10 @@ def _remote(
     """The exit code, if a daemon ran the turn; and what is known of it, if a daemon went away that may have
     begun it."""
     daemon = find_daemon(os.environ)
+    if daemon is None and may_start(os.environ):
+        from segue.cli.daemon_start import daemon_if_wanted
+
+        daemon = daemon_if_wanted(quiet=shown["quiet"])
     if daemon is None:
         return None, None
     if isinstance(daemon, str):

@@ -19,7 +19,7 @@ def queue_turn(
     from segue.app.run_shapes import RunOrder
     from segue.app.runs import enqueue_order
     from segue.cli.moments import parse_moment
-    from segue.client import Daemon, find_daemon
+    from segue.client import Daemon, find_daemon, may_start
     from segue.core.request import Inherited
 
     not_before = parse_moment(at) if at is not None else None
@@ -30,6 +30,11 @@ def queue_turn(
         say_json(run)
     else:
         answer(run.run + "\n")
-    if not quiet and not isinstance(find_daemon(os.environ), Daemon):
+    daemon = find_daemon(os.environ)
+    if daemon is None and may_start(os.environ):
+        from segue.cli.daemon_start import daemon_if_wanted
+
+        daemon = daemon_if_wanted(quiet=quiet, otherwise="")
+    if not quiet and not isinstance(daemon, Daemon):
         say(f"segue: no daemon runs; start one with segue serve, or use: segue queue run {key}", err=True)
     return 0

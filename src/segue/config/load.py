@@ -154,6 +154,13 @@ def own_tables(env: Mapping[str, str]) -> dict[str, dict[str, Any]]:
     return tables.values
 
 
+def own_config(env: Mapping[str, str]) -> Config:
+    """What the user sets in the file and by variables, without any project."""
+    tables = _file(home_of(env))
+    _add_variables(tables, env)
+    return build(tables, env, project=None, notices=())
+
+
 def _file(home: Home) -> Tables:
     tables = Tables()
     if (user := read_file(home.config_file)) is not None:

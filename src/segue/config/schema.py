@@ -52,6 +52,17 @@ class Keep(msgspec.Struct, frozen=True, kw_only=True):
     """A copy that no conversation continues is dropped this long after its last use."""
 
 
+class Daemon(msgspec.Struct, frozen=True, kw_only=True):
+    """How the daemon is started. A project's file has no say in this."""
+
+    start: Literal["never", "auto"] = "never"
+    """``auto``: the first command that can use it starts it."""
+    port: Annotated[int, Meta(ge=0, le=65535)] = 0
+    """0: a free one."""
+    idle_exit: Seconds | None = None
+    """End after this many seconds without use. None: never."""
+
+
 class Store(msgspec.Struct, frozen=True, kw_only=True):
     """Where conversations are kept."""
 
@@ -115,6 +126,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     retention: Retention = Retention()
     limits: Limits = Limits()
     keep: Keep = Keep()
+    daemon: Daemon = Daemon()
     store: Store = Store()
     defaults: Defaults = Defaults()
     accounts: dict[str, Account] = {}
@@ -143,6 +155,7 @@ FLAT: dict[str, type[msgspec.Struct]] = {
     "retention": Retention,
     "limits": Limits,
     "keep": Keep,
+    "daemon": Daemon,
     "store": Store,
     "defaults": Defaults,
 }

@@ -44,7 +44,7 @@ _SWITCH = {
 def read_variables(env: Mapping[str, str], known: Mapping[str, Iterable[str]]) -> Iterator[Source]:
     """One source per variable. ``known``: the entries in the files, per section."""
     for name in sorted(env):
-        if name.startswith(PREFIX) and env[name]:
+        if name.startswith(PREFIX) and env[name] and name not in OTHERS:
             section, _, rest = name.removeprefix(PREFIX).lower().partition("_")
             if section in FLAT or section in NAMED:
                 yield Source(name, {section: _table(name, env[name], section, rest, known.get(section, ()))})

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from segue.client import home_root
+from segue.client import config_file, home_root
 from segue.config.home import home_of
 from tests.integration.conftest import Program, Result
 from tests.integration.server.conftest import WAIT_S, Daemon
@@ -183,10 +183,12 @@ def test_the_client_loads_almost_nothing() -> None:
         {"HOME": "/h", "SEGUE_HOME": "~/z"},
         {"HOME": "/h", "XDG_DATA_HOME": "/data"},
         {"HOME": "/h", "XDG_DATA_HOME": "relative"},
+        {"HOME": "/h", "XDG_CONFIG_HOME": "/conf"},
     ],
 )
 def test_the_client_finds_the_same_home(env: dict[str, str]) -> None:
     assert home_root(env) == str(home_of(env).root)
+    assert config_file(env) == str(home_of(env).config_file)
 
 
 def test_eight_at_once_in_one_conversation(daemon: Daemon) -> None:
