@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncGenerator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -14,7 +15,7 @@ from segue.app.questions import read_question
 from segue.app.ready_turn import Options, ready_retry, ready_turn
 from segue.app.run_shapes import AttachmentOrder, RunOrder, RunShown
 from segue.app.workspace import Workspace
-from segue.core.errors import Gone, Misuse, NotFound
+from segue.core.errors import Gone, Misuse, NotFound, SegueError
 from segue.core.events import Event
 from segue.core.outcome import Failure
 from segue.core.request import Inherited
@@ -138,6 +139,14 @@ def unfinished(workspace: Workspace, name: str) -> list[str]:
 def open_questions(workspace: Workspace) -> list[RunShown]:
     """The runs that wait for an answer."""
     return [show_run(workspace, row.id) for row in workspace.store.begun() if row.question is not None]
+
+
+def mark_read(workspace: Workspace, run: str) -> None:
+    """Record that somebody has seen the answer of a run, unless the store is unavailable."""
+    with suppress(SegueError):
+        row = workspace.store.turn(run)
+        if row is not None:
+            workspace.store.reading.mark_read(row.conversation)
 
 
 def is_alive(workspace: Workspace, run: str) -> bool:

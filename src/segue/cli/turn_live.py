@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 from collections.abc import AsyncIterator
 from contextlib import closing
 from typing import TYPE_CHECKING
@@ -70,7 +71,12 @@ def _run(ready: ReadyTurn, lost: Lost | None, *, as_json: bool, events: bool, qu
     turn = live.run()
     number = ready.number_of(turn) if turn.failure is not None else None
     facts = Facts(ready.label, ready.model_from, ready.directory, number)
-    return print_result(turn, facts, screen, _code(turn, live.cancelled), as_json=as_json)
+    code = print_result(turn, facts, screen, _code(turn, live.cancelled), as_json=as_json)
+    if sys.stdout.isatty():
+        from segue.app.runs import mark_read
+
+        mark_read(ready.workspace, turn.run)
+    return code
 
 
 def _code(turn: Turn, stopped: bool) -> int:

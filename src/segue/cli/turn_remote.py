@@ -158,10 +158,21 @@ class RemoteTurn:
         code = CANCELLED if self.signals and self._exit == 75 else self._exit
         if self._as_json and self._quiet and code == 0:
             print_line(escaped_json(line))
-            return code
-        from segue.cli.render.remote_screen import print_remote
+        else:
+            from segue.cli.render.remote_screen import print_remote
 
-        return print_remote(line, self._ready, self._number, self._screen, code, as_json=self._as_json)
+            ready, screen = self._ready, self._screen
+            code = print_remote(line, ready, self._number, screen, code, as_json=self._as_json)
+        if sys.stdout.isatty():
+            self._mark_read(line)
+        return code
+
+    def _mark_read(self, line: bytes) -> None:
+        """The user has seen the answer."""
+        from urllib.parse import quote
+
+        key = quote(json.loads(line)["conversation"], safe="")
+        self._daemon.post(f"/api/v1/conversations/{key}/read")
 
 
 class _Elsewhere(Exception):  # noqa: N818 - it is an answer, not an error

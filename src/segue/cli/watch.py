@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 import click
@@ -25,7 +26,7 @@ def command(name: str, as_json: bool) -> int:
     """
     import anyio
 
-    from segue.app.runs import is_alive, unfinished
+    from segue.app.runs import is_alive, mark_read, unfinished
     from segue.core.turn import exit_code
 
     with open_here() as workspace:
@@ -37,6 +38,8 @@ def command(name: str, as_json: bool) -> int:
             say("segue: the process that ran it is gone; the next segue run records what it did", err=True)
             return 1
         turn = anyio.run(_watch, workspace, runs[0], as_json)
+        if turn is not None and sys.stdout.isatty():
+            mark_read(workspace, turn.run)
     return exit_code(turn) if turn is not None else 1
 
 

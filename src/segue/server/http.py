@@ -13,6 +13,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from segue.server.access import LOCAL
+from segue.server.log import LOG
 from segue.system.sockets import peer_uid
 
 if TYPE_CHECKING:
@@ -113,4 +114,19 @@ class _Uvicorn(uvicorn.Server):
         for server in self.servers:
             server.close()
         await self._drain()
+        await self._hang_up()
         await super().shutdown(sockets)
+
+    async def _hang_up(self) -> None:
+        """Let answers be completed for a moment, then close what is still open. A task whose connection is
+        closed ends by itself."""
+        state, limit_s = self.server_state, self.config.timeout_graceful_shutdown or 0
+        for connection in list(state.connections):
+            connection.shutdown()
+        if state.tasks:
+            _, unfinished = await asyncio.wait(list(state.tasks), timeout=limit_s)
+            if unfinished:
+                LOG.info("closing %d unfinished answer%s", len(unfinished), "s"[: len(unfinished) - 1])
+                for connection in list(state.connections):
+                    connection.transport.close()
+                await asyncio.wait(unfinished, timeout=limit_s)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import signal
+from pathlib import Path
 
 import msgspec
 import pytest
 
-from tests.integration.server.conftest import WAIT_S, Daemon, finish
+from tests.integration.conftest import Program
+from tests.integration.server.conftest import WAIT_S, Daemon, finish, start
 from tests.integration.server.streams import Stream, streams
+from tests.integration.server.test_remote import wait_for_run
+from tests.integration.server.test_versions import other_version
 
 __all__ = ["streams"]
 
@@ -45,6 +49,26 @@ def test_a_stream_of_everything_is_completed(daemon: Daemon) -> None:
     assert daemon.end() == 0
     stream.wait_over()
     assert "error" not in daemon.log()
+
+
+def test_a_turn_that_takes_too_long_goes_on_without_the_daemon(segue: Program, tmp_path: Path) -> None:
+    hasty = other_version(
+        segue, tmp_path / "hasty", {"server/daemon.py": ("DRAIN_S = 30.0", "DRAIN_S = 0.5")}
+    )
+    daemon = start(hasty)
+    waiting = segue.start("run", KEY, "[[slow 6 60]][[say finished in time]]", "--agent", "rehearsal")
+    try:
+        wait_for_run(daemon, KEY)
+        assert daemon.end() == 0
+        log = daemon.log()
+        out, errors = waiting.communicate(timeout=WAIT_S)
+        assert (waiting.returncode, out) == (0, b"finished in time\n"), errors
+        assert "closing 1 unfinished answer\n" in log
+        assert log.endswith("stopped; unfinished turns go on without a daemon\n")
+        assert "error" not in log
+    finally:
+        finish(daemon.process)
+        finish(waiting)
 
 
 def test_while_it_ends_it_says_so(daemon: Daemon) -> None:
