@@ -5,10 +5,14 @@ from __future__ import annotations
 import os
 import random
 import signal
+from collections.abc import Iterator
+from pathlib import Path
 from types import FrameType
 
 import pytest
 from hypothesis import core
+
+from tests.undertaker import start_undertaker
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -54,6 +58,17 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     terminalreporter.write_line(
         f"seed of the random tests: {os.environ['SEGUE_TEST_SEED']} (again with --seed)"
     )
+
+
+@pytest.fixture(scope="session", autouse=True)
+def undertaker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """No daemon outlives the tests, even if they are killed."""
+    if not Path("/proc/self/environ").exists():
+        yield
+        return
+    waiting = start_undertaker(tmp_path_factory.getbasetemp())
+    yield
+    waiting.communicate()
 
 
 @pytest.fixture

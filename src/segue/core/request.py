@@ -165,6 +165,8 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     stdin: bytes = b""
     hold_stdin: bool = False
     env: dict[str, str] = {}
+    inherited: Inherited | None = None
+    """None: what it has from the process that starts it."""
     files: dict[Path, str] = {}
     offers: tuple[str, ...] = ()
     """In words: everything in the request that changes the tools that the model is shown. As long as it

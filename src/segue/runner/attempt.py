@@ -20,7 +20,7 @@ from segue.core import events as ev
 from segue.core.events import Permission, Question
 from segue.core.outcome import Outcome, nothing_known
 from segue.core.redact import Redactor, StreamRedactor
-from segue.core.request import Command, Inherited, Request, RunPlace, Runtime
+from segue.core.request import Command, Request, RunPlace, Runtime
 from segue.core.stream import Oversize, TurnState
 from segue.core.usage import Totals, Usage
 from segue.runner.launch import Running, launch
@@ -58,8 +58,6 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     redactor: Redactor = Redactor(())
     claims: tuple[int, ...] = ()
     """Open files whose locks the CLI also holds while it lives."""
-    inherited: Inherited | None = None
-    """What the CLI has from its caller; None: from this process."""
 
 
 async def attempt(
@@ -76,12 +74,7 @@ async def attempt(
     env = {**task.env, **command.env, "PWD": str(command.cwd)}
     async with (
         launch(
-            command,
-            env=env,
-            run_dir=task.place.run_dir,
-            limits=task.limits,
-            claims=task.claims,
-            inherited=task.inherited,
+            command, env=env, run_dir=task.place.run_dir, limits=task.limits, claims=task.claims
         ) as running,
         Answering(task.agent, running, answer or Replies(None)) as answering,
     ):

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
 
     from segue.core.outcome import Exit
-    from segue.core.request import Command, Inherited
+    from segue.core.request import Command
 
 __all__ = ["Limits", "Oversize", "Running", "launch"]
 DEFAULTS = Limits()
@@ -53,13 +53,11 @@ async def launch(
     run_dir: Path,
     limits: Limits = DEFAULTS,
     claims: Sequence[int] = (),
-    inherited: Inherited | None = None,
 ) -> AsyncIterator[Running]:
     """Start ``command`` in the environment ``env`` plus its own, with its output in ``run_dir``.
 
     However the block is left, no process of the group outlives it. Raises ``NotInstalled`` or ``Misuse`` if
-    it cannot be started. ``claims``: open files whose locks the process also holds. ``inherited``: what it
-    has from its caller; None: from this process.
+    it cannot be started. ``claims``: open files whose locks the process also holds.
     """
     failure: Exception | None = None
     run_mark = process_mark(run_dir)
@@ -68,7 +66,7 @@ async def launch(
         growth = FileWatch(capture.stdout, capture.stderr)
         stdin = stack.enter_context(closing(Stdin()))
         full_env = {**env, **command.env, MARK: run_mark}
-        process, unsent = await _start(command, full_env, run_dir, stdin, capture, claims, inherited)
+        process, unsent = await _start(command, full_env, run_dir, stdin, capture, claims)
         life = Supervisor(process, capture, limits, run_mark)
         running = Running(process.pid, life, capture, stdin, limits)
         async with anyio.create_task_group() as tasks:
@@ -181,7 +179,6 @@ async def _start(
     stdin: Stdin,
     capture: Capture,
     claims: Sequence[int],
-    inherited: Inherited | None,
 ) -> tuple[Child, memoryview]:
     """Start the process and record it; return in the event loop, where it can be supervised.
 
@@ -189,7 +186,7 @@ async def _start(
     while the loop starts, the process has it.
     """
     try:
-        process = spawn(command, env, stdin, capture, claims, inherited)
+        process = spawn(command, env, stdin, capture, claims)
     except SegueError:
         capture.discard()
         raise
@@ -206,12 +203,7 @@ async def _start(
 
 
 def spawn(
-    command: Command,
-    env: Mapping[str, str],
-    stdin: Stdin,
-    capture: Capture,
-    claims: Sequence[int] = (),
-    inherited: Inherited | None = None,
+    command: Command, env: Mapping[str, str], stdin: Stdin, capture: Capture, claims: Sequence[int] = ()
 ) -> Child:
     """Start the process. No ``preexec_fn``: that would make every start thirty times slower.
 
@@ -224,10 +216,10 @@ def spawn(
     with suppress(OSError):  # some file systems have no locks
         fcntl.flock(stdout, fcntl.LOCK_EX | fcntl.LOCK_NB)
     start = subprocess.Popen
-    if inherited is not None:
+    if command.inherited is not None:
         from segue.runner.child import start_child
 
-        start = partial(start_child, inherited=inherited)  # type: ignore[assignment]
+        start = partial(start_child, inherited=command.inherited)  # type: ignore[assignment]
     try:
         process = start(
             command.argv,

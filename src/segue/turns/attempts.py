@@ -154,12 +154,11 @@ async def launch(live: LiveTurn, plan: Plan, command: Command, locks: tuple[int,
         place=RunPlace(plan.run_dir, plan.home, plan.started_ms),
         env=env if plan.home == prepared.home else {**env, **prepared.agent.home_env(plan.home)},
         home=plan.home,
-        command=command,
+        command=msgspec.structs.replace(command, inherited=prepared.ask.inherited),
         base=plan.base,
         limits=Limits(time_s=plan.time_s),
         redactor=live.redactor,
         claims=locks,
-        inherited=prepared.ask.inherited,
     )
     at_work = False
 

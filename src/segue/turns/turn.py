@@ -75,8 +75,7 @@ async def run(
         from segue.turns.known_run import known_run
 
         await in_loop()
-        wait_s = math.inf if may_be_begun else _wait_s(prepared)
-        return await known_run(prepared, store, known.run, callbacks(), wait_s)
+        return await known_run(prepared, store, known.run, callbacks(), _wait_s(prepared, may_be_begun))
     return await retries.retry_while_temporary(
         first, default if wanted is None else wanted, retry, given_up=lambda: cancel.asked > 0, notice=notice
     )
@@ -289,7 +288,10 @@ def _failure(error: BaseException) -> Failure:
     return Failure("cancelled", "the turn was cancelled")
 
 
-def _wait_s(prepared: Prepared) -> float:
+def _wait_s(prepared: Prepared, endless: bool = False) -> float:
+    """``endless``: for a run that is this call's own."""
+    if endless:
+        return math.inf
     for wanted in (prepared.ask.wait_s, prepared.config.defaults.wait):
         if wanted is not None:
             return wanted

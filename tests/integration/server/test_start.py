@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from segue.system import processes
 from tests.integration.conftest import Program
 from tests.integration.server.conftest import WAIT_S
 from tests.integration.server.test_lifecycle import background, told
+from tests.undertaker import start_undertaker
 
 __all__ = ["background"]
 
@@ -84,3 +86,11 @@ def test_a_wrong_value_is_one_line(segue: Program, text: str) -> None:
     refused = segue("serve")
     assert (refused.code, len(refused.stderr.splitlines())) == (2, 1)
     assert "config.toml:2" in refused.stderr
+
+
+def test_no_daemon_outlives_the_tests(segue: Program, tmp_path: Path) -> None:
+    assert segue("serve", "--background").code == 0
+    pid = told(segue.home)["pid"]
+    waiting = start_undertaker(tmp_path)
+    waiting.communicate(timeout=WAIT_S)
+    assert pid not in processes.groups([pid])
