@@ -40,6 +40,14 @@ class Call(NamedTuple):
 Handler = Callable[[Call], Awaitable[Any]]
 
 
+class Header(msgspec.Struct, frozen=True):
+    """A header that a route reads."""
+
+    name: str
+    description: str
+    max_length: int | None = None
+
+
 class Endpoint(msgspec.Struct, frozen=True):
     """One method of one path."""
 
@@ -61,6 +69,9 @@ class Endpoint(msgspec.Struct, frozen=True):
     """The type of what is answered, for an answer that is not JSON; several with ``, `` between them."""
     open: bool = False
     """It is answered without a token."""
+    headers: tuple[Header, ...] = ()
+    local: bool = False
+    """It is answered over the Unix socket only, and belongs to the command line."""
 
     @property
     def success(self) -> int:

@@ -10,7 +10,7 @@ import msgspec
 
 from segue import __version__
 from segue.server import problems
-from segue.server.endpoint import Endpoint
+from segue.server.endpoint import Endpoint, Header
 
 REF = "#/components/schemas/{name}"
 BY_STATUS: dict[int, list[str]] = {}
@@ -29,7 +29,8 @@ INFO = {
 
 @cache
 def document(endpoints: tuple[Endpoint, ...], url: str) -> bytes:
-    """The document as JSON."""
+    """The document as JSON. What only the command line uses is left out."""
+    endpoints = tuple(each for each in endpoints if not each.local)
     types = _types(endpoints)
     schemas, components = msgspec.json.schema_components(types, ref_template=REF)
     schema_of = dict(zip(map(repr, types), schemas, strict=True))
@@ -71,7 +72,11 @@ def _operation(endpoint: Endpoint, schema_of: Mapping[str, Any]) -> dict[str, An
         "summary": endpoint.summary,
         "operationId": operation_id(endpoint),
         "tags": [_tag(endpoint)],
-        "parameters": [*map(_path_parameter, endpoint.parameters), *_query_parameters(endpoint)],
+        "parameters": [
+            *map(_path_parameter, endpoint.parameters),
+            *_query_parameters(endpoint),
+            *map(_header_parameter, endpoint.headers),
+        ],
         "responses": _responses(endpoint, schema_of),
     }
     if endpoint.calls:
@@ -109,6 +114,19 @@ def _problem(status: int) -> dict[str, Any]:
 def _path_parameter(name: str) -> dict[str, Any]:
     schema = {"type": "string", "minLength": 1}
     return {"name": name, "in": "path", "required": True, "schema": schema}
+
+
+def _header_parameter(header: Header) -> dict[str, Any]:
+    schema: dict[str, Any] = {"type": "string", "minLength": 1}
+    if header.max_length is not None:
+        schema["maxLength"] = header.max_length
+    return {
+        "name": header.name,
+        "in": "header",
+        "required": False,
+        "description": header.description,
+        "schema": schema,
+    }
 
 
 def _query_parameters(endpoint: Endpoint) -> list[dict[str, Any]]:

@@ -57,5 +57,6 @@ ENDPOINTS = (
         body=ForegroundCall,
         max_body=CALL_BYTES,
         media=MEDIA,
+        local=True,
     ),
 )

@@ -8,7 +8,7 @@ import msgspec
 
 from segue.app.run_shapes import RunOrder, RunShown, ToolAnswer
 from segue.core.errors import Misuse
-from segue.server.endpoint import Call, Endpoint
+from segue.server.endpoint import Call, Endpoint, Header
 from segue.server.events import HEARTBEAT_S, MEDIA, stream_of
 from segue.server.problems import Refused
 
@@ -17,6 +17,16 @@ MESSAGE_BYTES = 16 << 20
 """The largest body with a message: more than any agent accepts."""
 ORDER_BYTES = 48 << 20
 """The largest body with a message and attachments, which have 4 bytes for each 3."""
+KEY_LENGTH = 200
+KEY = Header(
+    "Idempotency-Key",
+    "A name for the request. The same name again in this conversation is the same run, for 30 days.",
+    KEY_LENGTH,
+)
+LAST_ID = Header(
+    "Last-Event-ID",
+    "The id of the last event that was received. What came after it is sent first. Browsers send it.",
+)
 
 
 class Queued(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -45,8 +55,8 @@ class Since(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 async def _submit(call: Call) -> RunShown:
     key = call.headers.get("idempotency-key")
-    if key is not None and not (0 < len(key) <= 200 and key.isprintable()):
-        raise Misuse("Idempotency-Key takes a name on one line (at most 200 characters)")
+    if key is not None and not (0 < len(key) <= KEY_LENGTH and key.isprintable()):
+        raise Misuse(f"{KEY.name} takes a name on one line (at most {KEY_LENGTH} characters)")
     order: RunOrder = call.body
     if not call.local and any(each.path is not None for each in order.attachments):
         raise Refused("forbidden", "a path is accepted over the Unix socket only; send the file as data")
@@ -109,6 +119,7 @@ ENDPOINTS = (
         body=RunOrder,
         status=202,
         max_body=ORDER_BYTES,
+        headers=(KEY,),
     ),
     Endpoint("GET", RUN, ("Segue.runs.show",), _show, "A run as it is now.", returns=RunShown),
     Endpoint(
@@ -120,6 +131,7 @@ ENDPOINTS = (
         query=Since,
         returns=str,
         media=MEDIA,
+        headers=(LAST_ID,),
     ),
     Endpoint(
         "GET",
@@ -130,6 +142,7 @@ ENDPOINTS = (
         query=Since,
         returns=str,
         media=MEDIA,
+        headers=(LAST_ID,),
     ),
     Endpoint("POST", f"{RUN}/cancel", ("Segue.runs.cancel",), _cancel, "End a run.", returns=RunShown),
     Endpoint("POST", f"{RUN}/now", ("Segue.runs.now",), _now, "Start a parked run now.", returns=RunShown),

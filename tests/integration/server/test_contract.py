@@ -30,7 +30,22 @@ FIXTURES = Path(__file__).parents[2] / "fixtures/api"
 V1 = "/api/v1"
 KEY = f"{V1}/conversations/team%2Fnumbers"
 ASKING = f"{V1}/conversations/asking"
-CONFIG = '[defaults]\nagent = "rehearsal"\n[accounts.work]\nagent = "rehearsal"\nenv = { SOME_TOKEN = "s" }\n'
+CONFIG = '''
+[defaults]
+agent = "rehearsal"
+
+[accounts.work]
+agent = "rehearsal"
+env = { SOME_TOKEN = "s" }
+
+[agents.noting]
+command = ["/bin/sh", "-c", """cat > /dev/null; echo '{"note": "busy"}'; echo '{"text": "Done."}'"""]
+stdin = "prompt"
+output = "jsonl"
+text = { path = "$.text" }
+error = { path = "$.note" }
+'''
+"""An account, and an agent that gives notice of something."""
 ELSEWHERE = {"POST /api/v1/local/turns", "GET /api/v1/events", "GET /api/v1/runs/{run}/events"}
 """Routes without a file of their own: one is private to the command line, the streams are the ``event-*``."""
 NOTE = {"name": "note.json", "data": "eyJub3RlIjogMX0="}
@@ -158,7 +173,8 @@ def play(scene: Scene) -> None:
     scene.ask("health", "GET", f"{V1}/health")
     created = {"key": "team/numbers", "agent": "rehearsal", "title": "Numbers"}
     scene.ask("conversation-created", "POST", f"{V1}/conversations", created)
-    for part in (_first_turn, _states, _question, _texts, _reading, _changes, _sessions, _setup, _problems):
+    parts = (_first_turn, _states, _question, _texts, _reading, _changes, _sessions, _setup)
+    for part in (*parts, _oddities, _problems):
         part(scene)
 
 
@@ -221,6 +237,18 @@ def _question(scene: Scene) -> None:
     scene.ask("problem-conflict", "POST", f"{V1}/runs/{run}/tool-result", answer)
     scene.everything.wait(lambda got: settled(got, run))
     scene.event("event-question", run, "event", "question")
+
+
+def _oddities(scene: Scene) -> None:
+    """Events that most runs do not have, each in a conversation of its own."""
+    for type_, message, agent in (
+        ("retry", "[[error 503 times 1]]", "rehearsal"),
+        ("unknown", "[[malformed]]", "rehearsal"),
+        ("notice", "hi", "noting"),
+    ):
+        run = scene.run(message, f"{V1}/conversations/{type_}", agent=agent)
+        scene.everything.wait(lambda got, run=run: settled(got, run))  # type: ignore[misc]
+        scene.event(f"event-{type_}", run, "event", type_)
 
 
 def _texts(scene: Scene) -> None:

@@ -1,7 +1,6 @@
 """Every route with generated requests: what the OpenAPI document promises is what the daemon does.
 
-Left out are the streams, which do not end (``/events``, ``/runs/{run}/events``), and ``/local/turns``, which
-is answered over the Unix socket alone. Two checks are left out. ``positive_data_acceptance``: what fits the
+Left out are the streams, which do not end (``/events``, ``/runs/{run}/events``). Two checks are left out. ``positive_data_acceptance``: what fits the
 types may still be refused, such as the key of a conversation that is there already. ``ignored_auth``: it
 sends wrong tokens until it is answered with 429; ``test_security.py`` asserts what happens without a token.
 """
@@ -26,7 +25,7 @@ from tests.integration.server.conftest import WAIT_S
 SEED = 20_261_117
 EXAMPLES, MANY = 10, 50
 """How many requests a route gets, and with ``--soak``."""
-STREAMS = ("/api/v1/events", "/api/v1/runs/{run}/events", "/api/v1/local/turns")
+STREAMS = ("/api/v1/events", "/api/v1/runs/{run}/events")
 LEFT_OUT = ("positive_data_acceptance", "ignored_auth")
 KEY = "known"
 

@@ -18,7 +18,9 @@ from segue.server.endpoint import Endpoint, Table
 from segue.server.openapi import document, operation_id
 from segue.server.problems import STATUS
 
-API = tuple(each for each in endpoints() if each.path.startswith("/api/v1/"))
+V1 = tuple(each for each in endpoints() if each.path.startswith("/api/v1/"))
+API = tuple(each for each in V1 if not each.local)
+"""Without what the command line keeps to itself."""
 INNER = {"finish", "workspace", "service"}
 """For extensions and tests; a server must not offer it."""
 
@@ -57,7 +59,7 @@ def test_every_public_method_has_a_route() -> None:
 
 @pytest.fixture(scope="module")
 def made() -> dict[str, Any]:
-    decoded: dict[str, Any] = msgspec.json.decode(document(API, "http://127.0.0.1:4242"))
+    decoded: dict[str, Any] = msgspec.json.decode(document(V1, "http://127.0.0.1:4242"))
     return decoded
 
 
@@ -65,6 +67,8 @@ def test_the_document_has_every_route(made: dict[str, Any]) -> None:
     assert made["openapi"] == "3.1.0"
     told = {(method.upper(), path) for path, methods in made["paths"].items() for method in methods}
     assert told == {(each.method, each.path) for each in API}
+    assert [each.path for each in V1 if each.local] == ["/api/v1/local/turns"]
+    assert "ForegroundCall" not in made["components"]["schemas"]
 
 
 def test_all_references_lead_somewhere(made: dict[str, Any]) -> None:
@@ -93,6 +97,21 @@ def test_every_operation_tells_its_answer_and_its_problems(made: dict[str, Any])
 def test_a_query_is_told_parameter_by_parameter(made: dict[str, Any]) -> None:
     told = made["paths"]["/api/v1/sessions/{agent}/{id}/events"]["get"]["parameters"]
     assert [each["name"] for each in told] == ["agent", "id", "anchor_to_latest", "beforeId", "size"]
+
+
+def test_headers_are_told(made: dict[str, Any]) -> None:
+    told = {
+        (method, path): each["name"]
+        for path, methods in made["paths"].items()
+        for method, operation in methods.items()
+        for each in operation["parameters"]
+        if each["in"] == "header"
+    }
+    assert told == {
+        ("post", "/api/v1/conversations/{key}/runs"): "Idempotency-Key",
+        ("get", "/api/v1/runs/{run}/events"): "Last-Event-ID",
+        ("get", "/api/v1/events"): "Last-Event-ID",
+    }
 
 
 @pytest.mark.parametrize("each", endpoints(), ids=operation_id)
