@@ -1,8 +1,9 @@
 """Every route with generated requests: what the OpenAPI document promises is what the daemon does.
 
-Left out are the streams, which do not end (``/events``, ``/runs/{run}/events``). Two checks are left out. ``positive_data_acceptance``: what fits the
-types may still be refused, such as the key of a conversation that is there already. ``ignored_auth``: it
-sends wrong tokens until it is answered with 429; ``test_security.py`` asserts what happens without a token.
+Left out are the streams, which do not end (``/events``, ``/runs/{run}/events``), and two checks.
+``positive_data_acceptance``: what fits the types may still be refused, such as the key of a conversation that
+is there already. ``ignored_auth``: it sends wrong tokens until it is answered with 429; ``test_security.py``
+asserts what happens without a token.
 """
 
 from __future__ import annotations
