@@ -7,6 +7,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -93,7 +94,8 @@ def test_killed_at_each_stage(scene: Scene, daemons: Daemons, seed: int, soak: b
         queued = range(n + 1, n + 1 + QUEUED)
         run = submit(daemons.now, KEY, prompt(n))["run"]
         runs = [run, *(submit(daemons.now, KEY, f"remember number {each}")["run"] for each in queued)]
-        until(lambda m=moment, r=run, n=n: MOMENTS[m](scene, r, n) or over(scene, r), moment, pause_s=0.001)
+        reached = partial(MOMENTS[moment], scene, run, n)
+        until(lambda: reached() or over(scene, run), moment, pause_s=0.001)  # noqa: B023 - called here
         time.sleep(dice.choice((0, 0, 0.005, 0.02)))
         strike(scene, daemons, struck, run)
         if struck != "the agent":
@@ -126,8 +128,10 @@ def is_as_if_nothing_had_happened(
 ) -> None:
     """The queue has gone on; whatever the struck turn did, it did once, and it is known how it ended."""
     first, *others = (finished(daemon, run) for run in runs)
-    assert [each["state"] for each in others] == ["done"] * QUEUED, what
-    assert first["state"] in ("done", "failed"), what
+    states = [each["state"] for each in (first, *others)]
+    # Late, it may have been the next one's agent that was killed.
+    assert sorted(states[:2]) in (["done", "done"], ["done", "failed"]), what
+    assert states[2:] == ["done"] * (QUEUED - 1), what
     assert scene.effects.count(str(n)) <= 1, what
     if struck == "the daemon" and str(n) in scene.effects:
         assert (first["state"], first["turn"]["text"]) == ("done", f"answer-{n}"), what

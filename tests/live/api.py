@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from tests.live.talk import Talk
+from tests.live.talk import SEGUE, Talk
 
 WAIT_S = 90.0
 
@@ -64,8 +65,17 @@ class Api:
 
 @contextmanager
 def serving(talk: Talk) -> Iterator[Api]:
-    """A daemon in the talk's home. It is ended at the end."""
-    process = talk.start("serve")
+    """A daemon in the talk's home. It is ended at the end. It logs to a file: nobody would read a pipe."""
+    with (talk.place / "serve.log").open("wb") as log:
+        process = subprocess.Popen(
+            [*SEGUE, "serve"],
+            cwd=talk.cwd,
+            env=talk.env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            start_new_session=True,
+        )
     try:
         assert process.stdout is not None
         first = process.stdout.readline().decode()

@@ -29,7 +29,8 @@ def answer(api: Api, run: str, question: str, **given: Any) -> int:
 @pytest.mark.parametrize("talk", CLAUDE, indirect=True, ids=lambda each: each[0])
 def test_a_question_is_answered_exactly_once_on_a_fresh_and_on_a_resumed_turn(api: Api) -> None:
     for mode in ("fresh", "resume"):
-        ask = "[[ask Which colour? | red | blue]][[result]]"
+        ask = f"u-{mode} [[ask Which colour? | red | blue]][[result]]"
+        before = len(api.talk.model.requests)
         run = api.submit(ask, cwd=str(api.talk.cwd), answers=True)
         waiting = api.until(run, lambda shown: shown["state"] == "needs_you")
         question = waiting["question"]
@@ -43,6 +44,11 @@ def test_a_question_is_answered_exactly_once_on_a_fresh_and_on_a_resumed_turn(ap
         assert (done["turn"]["mode"], done["state"], done["question"]) == (mode, "done", None)
         assert "blue" in done["turn"]["text"]
         assert answer(api, run, question["id"], **given) == 410
+        sent = [request for request in api.talk.model.requests[before:] if not request.side]
+        bodies = [msgspec.json.encode(request.body).decode() for request in sent]
+        assert "tool_result" in bodies[-1].split(f"u-{mode}")[1]
+        assert [body.count("u-fresh") for body in bodies] == [1] * len(bodies)
+        assert done["turn"]["sent"]["bytes"] == len(ask)
 
 
 @pytest.mark.parametrize("talk", CLAUDE, indirect=True, ids=lambda each: each[0])

@@ -1,7 +1,7 @@
 """``segue run`` with any options: through the daemon and without it, everything that is printed is the same.
 
-Only ids, times and the way to the agent differ. What is not compared: the queue, which only a daemon runs, and
-questions, which are off.
+Only ids, times and the way to the agent differ. The queue is not compared, because only a daemon runs it, and
+questions are off.
 """
 
 from __future__ import annotations
@@ -23,7 +23,13 @@ EXAMPLES, MANY = 12, 150
 """How many conversations are compared, and with ``--soak``."""
 CONFIG = '[defaults]\nagent = "rehearsal"\nquestions = "off"\n[limits]\non_limit = "fail"\n'
 MESSAGES = (
-    *("remember number 456", "what number?", "hello", "[[shell echo hi]][[result]]", "[[think hm]][[say ok]]"),
+    *(
+        "remember number 456",
+        "what number?",
+        "hello",
+        "[[shell echo hi]][[result]]",
+        "[[think hm]][[say ok]]",
+    ),
     *("[[error 503 times 1]]", "[[error 400]]", "[[error 429]]", "[[empty]]", "[[malformed]]", "[[drop]]"),
     *("[[write a.txt text]][[say written]]", "[[context-full]]", ""),
 )
@@ -122,7 +128,6 @@ def compare(daemon: Daemon) -> Callable[[list[Call]], None]:
             words = (call.message, *call.options)
             here = daemon.segue("run", f"here{n}", *words, stdin=call.stdin, SEGUE_DAEMON="off")
             there = daemon.segue("run", f"there{n}", *words, stdin=call.stdin)
-            import sys; print("RAN", words, here.code, file=sys.stderr)
             assert printed(there, f"there{n}") == printed(here, f"here{n}")
 
     return check

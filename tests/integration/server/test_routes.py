@@ -159,4 +159,5 @@ def test_the_document_is_served(daemon: Daemon) -> None:
     told = daemon.ask("GET", "/api/openapi.json").json
     assert told["servers"] == [{"url": daemon.url}]
     assert f"{LIST}/{{key}}/log" in told["paths"]
+    assert "/api/v1/local/turns" not in told["paths"]
     assert daemon.ask("HEAD", "/api/openapi.json").body == b""
