@@ -48,7 +48,7 @@ def test_a_question_is_answered_exactly_once_on_a_fresh_and_on_a_resumed_turn(ap
         bodies = [msgspec.json.encode(request.body).decode() for request in sent]
         assert "tool_result" in bodies[-1].split(f"u-{mode}")[1]
         assert [body.count("u-fresh") for body in bodies] == [1] * len(bodies)
-        assert done["turn"]["sent"]["bytes"] == len(ask)
+        assert done["turn"]["sent"]["text_messages"] == 1
 
 
 @pytest.mark.parametrize("talk", CLAUDE, indirect=True, ids=lambda each: each[0])

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.integration.conftest import Program
+from tests.integration.conftest import Program, Result
 from tests.integration.server.conftest import WAIT_S, Daemon, finish, start
 
 
@@ -76,6 +76,7 @@ def test_a_stale_file_whose_port_somebody_else_has_is_not_believed(daemon: Daemo
         assert daemon.segue("status").code == 1
         assert daemon.segue("status", "--link").code == 1
         assert daemon.segue("stop").code == 0
+        assert daemon.segue("run", "k", "hi", "--agent", "rehearsal", "-q") == Result(0, "Understood.\n", "")
         with pytest.raises(TimeoutError):
             stranger.accept()
 
@@ -86,6 +87,7 @@ def test_a_file_with_the_pid_of_another_process_is_not_believed(daemon: Daemon) 
     (daemon.home / "daemon.json").write_bytes(msgspec.json.encode(file))
     assert daemon.segue("stop").stderr == "No daemon is running.\n"
     assert daemon.segue("status").code == 1
+    assert daemon.segue("run", "k", "hi", "--agent", "rehearsal", "-q") == Result(0, "Understood.\n", "")
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"pid": "x"}'])
