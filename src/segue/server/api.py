@@ -14,7 +14,6 @@ import msgspec
 from starlette.applications import Starlette
 from starlette.datastructures import MutableHeaders
 from starlette.responses import Response
-from starlette.routing import Mount
 
 from segue.server import log, problems
 from segue.server.access import LOCAL, SECURITY_HEADERS, Access
@@ -51,7 +50,10 @@ def endpoints() -> tuple[Endpoint, ...]:
 
 def make_app(segue: Segue, access: Access, state: Mapping[str, Any] | None = None) -> Starlette:
     """The application. ``state``: what handlers find in ``Call.state``. ``segue`` is opened by the caller."""
-    return Starlette(routes=[Mount("/", app=Api(segue, access, {"access": access, **(state or {})}))])
+    app = Starlette()
+    # Not as a route: no pattern of Starlette's matches a path with a line break in it.
+    app.router.default = Api(segue, access, {"access": access, **(state or {})})
+    return app
 
 
 class Api:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 from urllib.parse import quote
 
 import msgspec
@@ -197,7 +197,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         ("Segue.conversations.attachment",),
         attachment,
         "An attachment of one of its messages",
-        returns=bytes,
+        returns=Any,
         media=", ".join((*IMAGES, OTHER)),
     ),
     Endpoint(

@@ -23,6 +23,11 @@ def talked(daemon: Daemon) -> Daemon:
     return daemon
 
 
+def test_a_key_with_a_line_break_is_answered_as_any_other(daemon: Daemon) -> None:
+    answer = daemon.ask("GET", "/api/v1/conversations/a%0Ab/log")
+    assert (answer.status, answer.kind) in ((404, "not_found"), (422, "misuse"))
+
+
 def test_a_key_with_a_slash(talked: Daemon) -> None:
     (listed,) = talked.ask("GET", LIST).json
     assert (listed["key"], listed["messages"]) == (KEY, 4)

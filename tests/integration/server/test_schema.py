@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from hashlib import sha256
 from typing import Any, NamedTuple
 
 import msgspec
@@ -28,7 +29,7 @@ EXAMPLES, MANY = 10, 50
 """How many requests a route gets, and with ``--soak``."""
 STREAMS = ("/api/v1/events", "/api/v1/runs/{run}/events")
 LEFT_OUT = ("positive_data_acceptance", "ignored_auth")
-KEY = "known"
+KEY, NOTE = "known", b"a note"
 
 
 class Served(NamedTuple):
@@ -43,7 +44,8 @@ def talked(segue: Program) -> Iterator[Served]:
     """A daemon with one conversation, and without any agent of this machine."""
     segue.env["PATH"] = os.defpath
     segue.config('[defaults]\nagent = "rehearsal"\n')
-    turn = segue("run", KEY, "remember number 456", "--json").turn
+    (segue.cwd / "note.txt").write_bytes(NOTE)
+    turn = segue("run", KEY, "remember number 456", "--attach", "note.txt", "--json").turn
     assert segue("serve", "--background").code == 0  # its log is a file: there are thousands of lines
     told = msgspec.json.decode((segue.home / "daemon.json").read_bytes())
     token = (segue.home / "token").read_text().strip()
@@ -56,6 +58,7 @@ def test_generated_requests_find_nothing(talked: Served, soak: bool) -> None:
     schema: Any = schemathesis.openapi.from_url(f"{talked.url}/api/openapi.json", headers=headers)
     excluded = [check for check in CHECKS.get_all() if check.__name__ in LEFT_OUT]
     known = {"key": KEY, "message": "#1", "run": talked.run, "agent": "rehearsal", "id": talked.session}
+    known["attachment"] = sha256(NOTE).hexdigest()
 
     def try_out(case: Any) -> None:
         if case.operation.method != "delete" and case.meta.generation.mode == GenerationMode.POSITIVE:

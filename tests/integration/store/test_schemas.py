@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from pathlib import Path
 
@@ -38,7 +39,7 @@ def restore(where: Where, fixture: Path, upto: Path) -> None:
         connection.execute("SET search_path TO segue; SET session_replication_role TO replica")
         for statement in statements(script):
             if statement.startswith("INSERT") and "segue_migrations" not in statement:
-                connection.execute(statement.encode())
+                connection.execute(re.sub(r"\bX'([0-9A-F]*)'", r"'\\x\1'", statement).encode())
 
 
 def statements(script: str) -> list[str]:

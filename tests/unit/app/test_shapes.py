@@ -14,14 +14,15 @@ from segue.core.turn import Turn
 from segue.turns.why import Why
 
 KEYS = {
-    shapes.LogMessage: "id n from agent role account text revision edited created blank run mode state status"
-    " recovery model usage cost_usd cost_estimated saved_usd sent failure",
+    shapes.LogMessage: "id n from agent role account text attachments revision edited created blank run mode"
+    " state status recovery model usage cost_usd cost_estimated saved_usd sent failure",
     shapes.ConversationShown: "key title agents agent account model role cwd messages state status recovery"
     " created last_used tokens cost_usd cost_estimated saved_usd forked_from starred unread",
     shapes.AgentShown: "agent label path version distribution capabilities accounts problem",
     shapes.SetupFinding: "check level what fix",
     shapes.ErrorShown: "schema error",
     shapes.ErrorDetail: "code message",
+    conversation_shapes.AttachmentData: "id name media_type data",
     conversation_shapes.MessagePage: "messages first_id has_more rewrites size",
     conversation_shapes.ConversationHit: "key title where message from agent snippet created",
     conversation_shapes.MessageVersion: "message revision text run created current",

@@ -91,6 +91,7 @@ FACTS = AgentFacts(
         'tools set to permission = "always" in Vibe\'s own config.toml also run without --permission',
         "in a directory not trusted in Vibe, its AGENTS.md and .vibe/ are not read; trust the directory once"
         " in Vibe, or add: -- --trust",
+        "with -p, Vibe takes no attachments: @image.png in a message stays a name",
         "Vibe 3 continues a session with the model that it started with, whatever --model says later",
     ),
     rank=4,
