@@ -31,6 +31,8 @@ from segue.turns.report import TurnFacts, build_turn
 
 WATCH_S = 0.5
 """How often to check whether the run's process is alive."""
+LEASE_S = 2.0
+"""How long to wait for the conversation's lease before looking at the run again."""
 LISTEN_S = 0.1
 """How often to check whether it was cancelled here."""
 
@@ -55,8 +57,10 @@ async def known_run(prepared: Prepared, store: Store, run: str, callbacks: Callb
                     return _still_running(prepared, row, "it waits in the queue again")
             elif (turn := await _followed(prepared, store, row, callbacks, until)) is not None:
                 return turn
-        except LeaseBusy as busy:
-            return _still_running(prepared, row, str(busy))
+        except LeaseBusy as busy:  # another turn may have settled it
+            if time.monotonic() >= until:
+                return _still_running(prepared, row, str(busy))
+            await anyio.sleep(WATCH_S)
         if time.monotonic() >= until:
             return _still_running(prepared, row, "the run of this key is still running")
 
@@ -122,7 +126,7 @@ async def _recovered(
         lease_name(row.conversation),
         owner=this_process(prepared.host),
         locks=prepared.segue_home.locks,
-        until=until,
+        until=min(until, time.monotonic() + LEASE_S),
         on_wait=lambda holder: callbacks.notice(f"waiting for another turn ({holder})"),
         given_up=lambda: False,
         on_loss=lambda: None,
