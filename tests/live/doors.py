@@ -12,7 +12,7 @@ import msgspec
 from tests.live.api import Api
 from tests.live.talk import Said, Talk
 
-TURN = "/api/v1/conversations/t"
+CONVERSATION = "/api/v1/conversations/t"
 
 
 class Door(Protocol):
@@ -78,16 +78,18 @@ class OverHttp:
         return self._run({"retry_of": message, "cut": True})
 
     def edit(self, message: str, text: str) -> None:
-        status, told = self.api.ask("PATCH", f"{TURN}/messages/{quote(message, safe='')}", {"text": text})
+        status, told = self.api.ask(
+            "PATCH", f"{CONVERSATION}/messages/{quote(message, safe='')}", {"text": text}
+        )
         assert status == 200, told
 
     def truncate(self, message: str) -> None:
-        status, told = self.api.ask("DELETE", f"{TURN}/messages/{quote(message, safe='')}")
+        status, told = self.api.ask("DELETE", f"{CONVERSATION}/messages/{quote(message, safe='')}")
         assert status == 200, told
 
     def _run(self, order: dict[str, Any]) -> Said:
         before = len(self.talk.model.requests)
-        status, run = self.api.ask("POST", f"{TURN}/runs", order)
+        status, run = self.api.ask("POST", f"{CONVERSATION}/runs", order)
         assert status == 202, run
         turn = self.api.finished(run["run"])["turn"]
         assert turn["status"] == "ok", turn

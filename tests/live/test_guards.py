@@ -39,10 +39,10 @@ OWN = Way("daemon", "own", "claude")
 OTHER_WAY_ROUND = {Way("daemon", "all", "codex"), Way("daemon", "own", "codex")}
 
 
-def ways(*more: Way, agents: tuple[str, ...] = tuple(PAIRS)) -> pytest.MarkDecorator:
+def ways(*more: Way) -> pytest.MarkDecorator:
     """The usual ways, and ``more``; all the others with ``--soak``."""
     params = []
-    for way in map(Way._make, product(("program", "daemon"), ("all", "own"), agents)):
+    for way in map(Way._make, product(("program", "daemon"), ("all", "own"), PAIRS)):
         marks = [] if way in {*USUAL, *more} else [pytest.mark.soak]
         params.append(pytest.param(way, id="-".join(way), marks=marks))
     return pytest.mark.parametrize("scene", params, indirect=True)
@@ -57,8 +57,8 @@ class Scene(NamedTuple):
     own: bool
     """An agent knows only what follows the last answer of another one."""
 
-    def run(self, text: str, **more: object) -> Said:
-        return self.door.run(text, **{"agent": self.agent, **more})  # type: ignore[arg-type]
+    def run(self, text: str, *, cwd: Path | None = None, fresh_session: bool = False) -> Said:
+        return self.door.run(text, agent=self.agent, cwd=cwd, fresh_session=fresh_session)
 
     def run_other(self, text: str) -> Said:
         return self.door.run(text, agent=self.other)
