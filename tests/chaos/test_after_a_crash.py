@@ -195,7 +195,7 @@ def test_one_that_waited_is_withdrawn(scene: Scene) -> None:
     second.kill()
     waited = next(row for row in asked(scene, "log", KEY) if row["text"] == "second")
     assert (waited["state"], waited["recovery"]) == ("withdrawn", None)
-    assert "refused: its process ended while it waited" in told(scene, "log", KEY)
+    assert "not sent: its process ended while it waited" in told(scene, "log", KEY)
     (listed,) = asked(scene, "ls")
     assert (listed["state"], listed["recovery"]) == ("running", None), "the other one does run"
     scene.open_gate()

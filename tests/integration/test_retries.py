@@ -70,7 +70,7 @@ def test_a_message_that_was_refused_as_busy_is_told_to_nobody(talk: Talk) -> Non
     )
     line = next(line for line in talk("log").stdout.splitlines() if "remember number 2" in line)
     assert line.startswith("– ")
-    assert "✗ refused: t is busy" in talk("log").stdout
+    assert "✗ not sent: t is busy" in talk("log").stdout
     assert "number 2" not in talk("export").stdout
     assert "number 2" not in talk("export", "--json").stdout
 

@@ -129,7 +129,8 @@ def last(workspace: Workspace, key: str, *, wait: bool = False) -> LastAnswer:
     runs = [turn for turn in store.turns(conversation.id) if _counts(turn, present)]
     answers = [row for row in rows if row.sender == "assistant"]
     newest = runs[-1] if runs else None
-    told = newest.told if newest is not None else None
+    over = newest is not None and status_of(newest.state) is not None
+    told = newest.told if newest is not None and over else None
     return LastAnswer(
         text=answers[-1].text if answers else None,
         told=_told(answers[-1]) if answers else None,

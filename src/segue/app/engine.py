@@ -14,18 +14,18 @@ from typing import Any
 
 from anyio.to_thread import run_sync
 
+from segue.app.driven_run import DrivenRun, Watcher
 from segue.app.questions import Questions
 from segue.app.ready_turn import Listener, NoticeListener, ReadyTurn
 from segue.app.runs import cancel_run, observing
 from segue.app.store_changes import StoreChanges
 from segue.app.workspace import Workspace
-from segue.core import events as ev
 from segue.core.errors import SegueError, StoreAway
 from segue.core.outcome import Failure
-from segue.core.turn import Turn
+from segue.core.turn import Turn, status_of
 from segue.runner.attempt import Cancel, Guarded, Replies
 from segue.store.records import BEGUN, QUEUED, KnownRun, QueuedRow, TurnRow
-from segue.system import clock
+from segue.store.waiting_turn import shows_waiting
 from segue.system.processes import this_process
 from segue.turns import turn as turns
 from segue.turns.changes import forked_if_busy
@@ -33,12 +33,11 @@ from segue.turns.known_run import known_run
 from segue.turns.live_turn import Callbacks
 from segue.turns.liveness import liveness_of
 from segue.turns.message import enqueue
+from segue.turns.parked_run import left_s_of
 from segue.turns.prepare import Prepared
-from segue.turns.queued_run import park_at_limit, reopen, take_out
+from segue.turns.queued_run import reopen, take_out
 from segue.turns.request import TurnRequest
 
-Watcher = Callable[[str, ev.Event | None], None]
-"""Is called with the run and each of its events, as they come; with None when it has ended."""
 ADOPT_S = 24 * 3600.0
 """How long an adopted run is followed."""
 AWAY_PAUSE_S = 1.0
@@ -64,7 +63,9 @@ class Engine:
         self._woken: dict[str, asyncio.Event] = {}
         self._running: dict[str, Cancel] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
-        """Runs that somebody waits for, or that were adopted."""
+        """Runs that were adopted."""
+        self._waited: dict[asyncio.Task[Turn], DrivenRun] = {}
+        """Runs that somebody waits for."""
         self._environments: dict[str, Mapping[str, str]] = {}
         self.waiting = 0
         """How many runs waited when the queue was last looked at."""
@@ -114,24 +115,21 @@ class Engine:
         self, ready: ReadyTurn, *, on_event: Listener | None = None, on_notice: NoticeListener | None = None
     ) -> Turn:
         """Run a turn that somebody waits for. It goes on if nobody does any more."""
-        run, cancel = ready.prepared.run, Cancel()
-
-        def watched(event: ev.Event) -> None:
-            self._watch(run, event)
-            if on_event is not None:
-                on_event(event)
+        driven = DrivenRun(ready.prepared.run, self._running, self.questions, self._watch, on_event)
 
         async def take() -> Turn:
-            self._running[run] = cancel
-            try:
-                answer = self.questions.asker(run) if ready.answers else None
-                return await ready.run(on_event=watched, on_notice=on_notice, answer=answer, cancel=cancel)
-            finally:
-                self._left(run)
+            with driven:
+                return await ready.run(
+                    on_event=driven.heard,
+                    on_notice=on_notice,
+                    answer=driven.ask if ready.answers else None,
+                    cancel=driven.cancel,
+                    on_run=driven.retried_as,
+                )
 
-        task = asyncio.create_task(take(), name=f"run {run}")
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task = asyncio.create_task(take(), name=f"run {driven.run}")
+        self._waited[task] = driven
+        task.add_done_callback(lambda _: self._waited.pop(task))
         return await asyncio.shield(task)
 
     async def cancel(self, row: TurnRow) -> bool:
@@ -148,10 +146,13 @@ class Engine:
         return asked
 
     async def wake(self, queued: QueuedRow) -> bool:
-        """Start a parked run now. False: it is not parked."""
+        """Start a parked run now; if a failed run holds up its line, the line goes on. False: neither."""
+        gone_on = queued.held_by is not None and await run_sync(
+            self.workspace.store.let_go, queued.conversation
+        )
         woken = await run_sync(self.workspace.store.wake, queued)
         self._poke(queued.conversation)
-        return woken
+        return woken or gone_on
 
     async def drain(self, limit_s: float) -> None:
         """Start nothing more, and wait until what runs has ended. What still runs then is left to the next
@@ -162,7 +163,8 @@ class Engine:
             woken.set()
         if self._looker is not None:
             self._looker.cancel()
-        busy = [task for task in (*self._lines.values(), *self._tasks) if not task.done()]
+        tasks = (*self._lines.values(), *self._tasks, *self._waited)
+        busy = [task for task in tasks if not task.done()]
         if busy:
             await asyncio.wait(busy, timeout=limit_s)
 
@@ -175,7 +177,11 @@ class Engine:
         await self.drain(CLOSE_S)
 
     async def _let_wait(self) -> None:
-        """Queued runs that wait for another turn stay in the queue, for the next engine."""
+        """Queued runs that wait for another turn stay in the queue, for the next engine; parked ones, too."""
+        for task, driven in list(self._waited.items()):
+            row = await run_sync(self.workspace.store.turn, driven.run)
+            if row is not None and row.state == "parked":
+                task.cancel()
         for run in list(self._running):
             row = await run_sync(self.workspace.store.turn, run)
             line = self._lines.get(row.conversation) if row is not None else None
@@ -183,10 +189,23 @@ class Engine:
                 line.cancel()
                 await asyncio.wait([line])
 
-    async def drain_line(self, conversation: str) -> None:
-        """Run what waits in one conversation, until nothing is left."""
-        self._poke(conversation)
-        await self._lines[conversation]
+    async def drain_line(self, conversation: str, told: Callable[[str], None]) -> None:
+        """Run what waits in one conversation, until nothing is left or a failure holds up the rest.
+
+        ``told``: is called with each run that this process has run to its end."""
+        await run_sync(self.workspace.store.let_go, conversation)
+        line = self._lines[conversation] = asyncio.create_task(self._drain_line(conversation, told))
+        await line
+
+    async def _drain_line(self, conversation: str, told: Callable[[str], None]) -> None:
+        woken = self._woken.setdefault(conversation, asyncio.Event())
+        while not self._draining:
+            woken.clear()
+            line = await run_sync(self.workspace.store.line, conversation)
+            if not line or line[0].held_by is not None or line[0].host != self.workspace.host.name:
+                return
+            if await self._next(line[0], woken):
+                told(line[0].id)
 
     async def _look(self) -> None:
         """Look for runs that other processes have queued, whenever the store has changed."""
@@ -252,61 +271,67 @@ class Engine:
             except StoreAway:
                 await asyncio.sleep(AWAY_PAUSE_S)
 
-    async def _next(self, first: QueuedRow, woken: asyncio.Event) -> None:
-        if first.state == "parked":
+    async def _next(self, first: QueuedRow, woken: asyncio.Event) -> bool:
+        """Run it, if its time has come. Returns whether it did."""
+        if first.held_by is not None:
+            await _pause(woken, FAR_S)
+        elif first.id in self._running or await run_sync(
+            shows_waiting, self.workspace.store, first.id, self.workspace.host
+        ):  # a process waits for it at a limit, and continues it itself
+            await _pause(woken, LOOK_S)
+        elif first.state == "parked":
             await self._sleep(first, woken)
         else:
-            await self._run(first)
+            return await self._run(first)
+        return False
 
     async def _sleep(self, parked: QueuedRow, woken: asyncio.Event) -> None:
-        left_s = ((parked.not_before_ms or 0) - clock.now_ms()) / 1000
-        if left_s <= 0:
+        left_s = await run_sync(left_s_of, self.workspace.store, parked, self.workspace.host)
+        if left_s > 0:
+            await _pause(woken, min(left_s, FAR_S))
+        else:
             await run_sync(self.workspace.store.wake, parked)
-            return
-        with suppress(TimeoutError):
-            await asyncio.wait_for(woken.wait(), min(left_s, FAR_S))
 
-    async def _run(self, queued: QueuedRow) -> None:
-        store, cancel = self.workspace.store, Cancel()
-        env = self._environments.pop(queued.id, self.workspace.env)
+    async def _run(self, queued: QueuedRow) -> bool:
+        """Run it to its end. False: it is parked, or another process has begun it."""
+        store, driven = self.workspace.store, DrivenRun(queued.id, self._running, self.questions, self._watch)
+        env = self._environments.get(queued.id, self.workspace.env)
         try:
             ready = await run_sync(reopen, store, queued, env)
         except StoreAway:
             raise  # it waits on
         except (SegueError, OSError) as error:
             await self._refuse(queued, Failure("crashed", str(error)))
-            return
-        self._running[queued.id] = cancel
+            return True
         try:
-            turn = await turns.run(
-                ready.prepared,
-                store,
-                on_event=partial(self._watch, queued.id),
-                answer=self.questions.asker(queued.id) if _may_be_asked(ready.prepared.ask) else None,
-                cancel=cancel,
-                retry_message=ready.retry,
-                accepted=ready.row,
-            )
-            if not cancel.asked:
-                await run_sync(park_at_limit, ready.prepared, store, turn)
+            with driven:
+                turn = await turns.run(
+                    ready.prepared,
+                    store,
+                    on_event=driven.heard,
+                    answer=driven.ask if _may_be_asked(ready.prepared.ask) else None,
+                    cancel=driven.cancel,
+                    retry_message=ready.retry,
+                    accepted=ready.row,
+                    on_run=driven.retried_as,
+                )
+            if turn.state != "parked":
+                self._environments.pop(queued.id, None)
+            return status_of(turn.state) is not None
         except StoreAway:
             raise
         except (SegueError, OSError) as error:
             await self._refuse(queued, Failure("crashed", str(error)))
-        finally:
-            self._left(queued.id)
-
-    def _left(self, run: str) -> None:
-        self._running.pop(run, None)
-        self.questions.forget(run)
-        self._watch(run, None)
+            return True
 
     async def _refuse(self, queued: QueuedRow, failure: Failure) -> None:
         """It cannot be started: it is withdrawn, with the reason."""
         store = self.workspace.store
-        row = await run_sync(store.turn, queued.id)
+        self._environments.pop(queued.id, None)
+        row, key = await run_sync(store.turn, queued.id), _key_of(self.workspace, queued.conversation)
+        hold = self.workspace.config.queue.on_failure == "hold"
         if row is not None:
-            await run_sync(take_out, store, row, _key_of(self.workspace, queued.conversation), failure)
+            await run_sync(partial(take_out, store, row, key, failure, hold=hold))
 
     def _adopt_soon(self, run: str) -> None:
         task = asyncio.create_task(self._adopt(run), name=f"adopt {run}")
@@ -323,16 +348,17 @@ class Engine:
             return  # somebody drives it
         if row.id in self._running:
             return
-        cancel = self._running[row.id] = Cancel()
-        callbacks = Callbacks(partial(self._watch, row.id), Replies(None), cancel, Guarded("on_notice", None))
-        try:
+        driven = DrivenRun(row.id, self._running, self.questions, self._watch)
+        callbacks = Callbacks(driven.heard, Replies(None), driven.cancel, Guarded("on_notice", None))
+        with driven, suppress(SegueError, OSError):  # otherwise the next run of the conversation settles it
             prepared = await run_sync(observing, self.workspace, row)
             await known_run(prepared, store, row.id, callbacks, ADOPT_S)
-        except (SegueError, OSError):
-            pass  # the next run of the conversation settles it
-        finally:
-            self._left(row.id)
-            self._poke(row.conversation)
+        self._poke(row.conversation)
+
+
+async def _pause(woken: asyncio.Event, longest_s: float) -> None:
+    with suppress(TimeoutError):
+        await asyncio.wait_for(woken.wait(), longest_s)
 
 
 def _may_be_asked(ask: TurnRequest) -> bool:

@@ -96,6 +96,7 @@ class ReadyTurn:
         on_notice: NoticeListener | None = None,
         answer: Answerer | None = None,
         cancel: Cancel | None = None,
+        on_run: Callable[[str], None] | None = None,
     ) -> Turn:
         return await run(
             self.prepared,
@@ -106,6 +107,7 @@ class ReadyTurn:
             cancel=cancel,
             retry_message=self.retry_message,
             may_be_begun=self._may_be_begun,
+            on_run=on_run,
         )
 
     def why(self, new_bytes: int) -> Why:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from anyio.to_thread import run_sync
 
 from segue.app.engine import Engine
 from segue.app.foreground import ForegroundCall, Tell, run_foreground
+from segue.app.run_shapes import RunShown
+from segue.app.runs import show_run
 from segue.app.store_changes import StoreChanges
 from segue.app.subscriptions import Subscriptions
 from segue.app.workspace import Workspace
@@ -24,10 +28,11 @@ class RunService:
         """Adopt what a killed process left running, and continue all queues."""
         await self.engine.start()
 
-    async def drain(self, key: str) -> None:
-        """Run what waits in a conversation now, one after the other, without a daemon."""
+    async def drain(self, key: str, told: Callable[[RunShown], None]) -> None:
+        """Run what waits in a conversation now, one after the other, without a daemon. ``told``: is called
+        with each run that has ended."""
         conversation = await run_sync(self._workspace.conversation, key)
-        await self.engine.drain_line(conversation.id)
+        await self.engine.drain_line(conversation.id, lambda run: told(show_run(self._workspace, run)))
 
     async def foreground(self, call: ForegroundCall, tell: Tell) -> None:
         """Run a turn for a command line that waits for it."""

@@ -24,6 +24,8 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     questions: Questions | None = None
     timeout: float | None = None
     retries: int | None = None
+    park: bool | float | None = None
+    """At a limit whose end is known: wait for it (true), at most so many seconds, or fail (false)."""
     fail_on_denied: bool = False
     save: bool = True
 
@@ -95,6 +97,7 @@ class RunShown(msgspec.Struct, frozen=True, kw_only=True):
     place: int | None
     """Its place in the conversation's line while it waits; 1 is next."""
     not_before: int | None
+    """Until when it is parked."""
     question: OpenQuestion | None
     cancel_asked: bool
     retry_of: str | None
@@ -102,6 +105,8 @@ class RunShown(msgspec.Struct, frozen=True, kw_only=True):
     ended: int | None
     turn: Turn | None
     """The result, once it is settled."""
+    held_by: str | None
+    """The run whose failure holds it up, until somebody lets it go on."""
 
 
 class ToolAnswer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):

@@ -19,7 +19,7 @@ from segue.core.errors import Gone, Misuse, NotFound, SegueError
 from segue.core.events import Event
 from segue.core.outcome import Failure
 from segue.core.request import Inherited
-from segue.core.turn import State, Turn
+from segue.core.turn import State, Turn, status_of
 from segue.runner.attempt import Cancel, Guarded, Replies
 from segue.store.records import BEGUN, QueuedRow, TurnRow
 from segue.turns.follow import follow
@@ -250,12 +250,13 @@ def _shown(workspace: Workspace, row: TurnRow, queued: QueuedRow) -> RunShown:
         state=row.state,
         place=_place(workspace, queued),
         not_before=queued.not_before_ms,
+        held_by=queued.held_by,
         question=read_question(queued.question),
         cancel_asked=queued.cancel_asked_ms is not None,
         retry_of=row.retry_of,
         created=row.started_ms,
         ended=row.ended_ms,
-        turn=row.told,
+        turn=row.told if status_of(row.state) is not None else None,
     )
 
 

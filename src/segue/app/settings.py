@@ -11,7 +11,7 @@ from typing import Literal
 import msgspec
 
 from segue.app.workspace import Workspace
-from segue.config.schema import Account, Config, Daemon, Defaults, Keep, Limits, Recap, Retention
+from segue.config.schema import Account, Config, Daemon, Defaults, Keep, Limits, Queue, Recap, Retention
 from segue.core.situation import Policy
 from segue.core.usage import Price
 
@@ -63,6 +63,7 @@ class SettingsShown(msgspec.Struct, frozen=True, kw_only=True):
     prices: dict[str, Price]
     notices: tuple[str, ...]
     """What was ignored, and why."""
+    queue: Queue
 
 
 def settings(workspace: Workspace) -> SettingsShown:
@@ -79,6 +80,7 @@ def settings(workspace: Workspace) -> SettingsShown:
         limits=config.limits,
         keep=config.keep,
         daemon=config.daemon,
+        queue=config.queue,
         defaults=config.defaults,
         accounts=tuple(accounts(workspace)),
         agents=tuple(_agents(config)),

@@ -87,6 +87,6 @@ def _row(each: ConversationShown, now: int) -> Row:
 def _mark(each: ConversationShown) -> str:
     if each.recovery == "recover":
         return "↻"
-    if each.state in ("running", "queued"):
+    if each.state != "idle":
         return "…"
     return "✗" if each.status in ("failed", "cancelled") else ""

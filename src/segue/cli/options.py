@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import click
 
 from segue.cli.caller import open_here
-from segue.cli.turn_options import MOST, NONE, Option, split_native
+from segue.cli.turn_options import ANY, MOST, NONE, Option, duration_s, split_native, without_gaps
 
 NATIVE = "segue.native"
 F = TypeVar("F", bound=Callable[..., Any])
@@ -36,12 +36,26 @@ class Budget(Amount):
         return value if value == NONE else super().convert(value, param, ctx)
 
 
+class Park(click.ParamType[Any]):
+    """A duration, or nothing."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value == ANY or isinstance(value, bool):
+            return True
+        try:
+            return duration_s(str(value))
+        except ValueError:
+            self.fail(f"{value} is not a duration; use seconds, or 30m, 5h, 2d", param, ctx)
+
+
 class TurnCommand(click.Command):
     """What follows ``--`` belongs to the agent's CLI, and is removed before our own options are parsed."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         own, ctx.meta[NATIVE] = split_native(args)
-        return super().parse_args(ctx, own)
+        return super().parse_args(ctx, without_gaps(own))
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
         return [*super().collect_usage_pieces(ctx), "[-- AGENT_ARGS...]"]
@@ -110,6 +124,8 @@ def _type(option: Option) -> click.ParamType[Any] | None:
             return Amount(min=option.least, min_open=option.above)
         case "budget":
             return Budget(min=option.least, min_open=option.above)
+        case "park":
+            return Park()
         case "path":
             return click.Path()
         case _:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from segue.cli.caller import open_here
 from segue.cli.options import complete_keys
 from segue.cli.render.output import say, say_json
+
+if TYPE_CHECKING:
+    from segue.app.run_shapes import RunShown
 
 
 class QueueGroup(click.Group):
@@ -83,28 +88,53 @@ def rm(run: str) -> None:
 
 @command.command("run", short_help="Run what waits, without a daemon.")
 @click.argument("key", shell_complete=complete_keys)
-def run(key: str) -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON list of the runs.")
+def run(key: str, as_json: bool) -> int:
     """Run what waits in the conversation KEY now, in this process, one after the other.
 
-    Use this if no daemon runs. Parked runs are waited for.
+    Use this if no daemon runs, or if a failed run holds up the others ([queue] on_failure = "hold"). Parked
+    runs are waited for. Prints each run when it has ended. The exit code is that of the first that failed.
     """
     import os
     from pathlib import Path
 
     import anyio
 
-    async def drain() -> None:
+    from segue.core.turn import exit_code
+
+    ended: list[RunShown] = []
+
+    def told(each: RunShown) -> None:
+        ended.append(each)
+        if not as_json:
+            say(_line(each, _came_of(each)))
+
+    async def drain() -> list[RunShown]:
         from segue.app.segue import Segue
 
         async with Segue(env=os.environ, cwd=Path.cwd()) as segue:
-            await segue.service.drain(key)
+            await segue.service.drain(key, told)
+            return [each for each in await segue.runs.queue(key) if each.held_by is not None]
 
-    anyio.run(drain)
+    held = anyio.run(drain)
+    if as_json:
+        say_json(ended)
+    if held:
+        rest = "1 run waits" if len(held) == 1 else f"{len(held)} runs wait"
+        say(f"segue: {rest} because {held[0].held_by} failed; go on with: segue queue run {key}", err=True)
+    codes = (exit_code(each.turn) for each in ended if each.turn is not None)
+    return next(filter(None, codes), 0)
+
+
+def _came_of(run: RunShown) -> str:
+    """The answer of a run, or why there is none."""
+    if run.turn is None:
+        return ""
+    return run.turn.text if run.turn.failure is None else run.turn.failure.message
 
 
 def _list(key: str | None, as_json: bool) -> None:
     from segue.app.runs import queue
-    from segue.cli.render import words
 
     with open_here() as workspace:
         waiting = queue(workspace, key)
@@ -115,6 +145,17 @@ def _list(key: str | None, as_json: bool) -> None:
     if not waiting:
         say("Nothing waits.", err=True)
     for each in waiting:
-        when = f" until {words.moment(each.not_before)}" if each.not_before is not None else ""
-        text = words.one_line(texts.get(each.message, ""))[:60]
-        say(f"{each.run}  {each.conversation}  {each.place}  {each.agent}  {each.state}{when}  {text}")
+        say(_line(each, texts.get(each.message, "")))
+
+
+def _line(run: RunShown, text: str) -> str:
+    """A run on one line. ``text``: its message, or what came of it."""
+    from segue.cli.render import words
+
+    state: str = run.state
+    if run.not_before is not None:
+        state += f" until {words.moment(run.not_before)}"
+    if run.held_by is not None:
+        state += f" (held up: {run.held_by} failed)"
+    place = [str(run.place)] if run.place is not None else []
+    return "  ".join((run.run, run.conversation, *place, run.agent, state, words.one_line(text)[:60]))

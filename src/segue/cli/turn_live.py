@@ -111,7 +111,7 @@ class TurnOnScreen:
             self._on_signal()
         running = self._ready.run(
             on_event=self._on_event,
-            on_notice=lambda text: self._screen.note(f"segue: {text}"),
+            on_notice=self._on_notice,
             answer=self._answer,
             cancel=self._cancel,
         )
@@ -153,6 +153,9 @@ class TurnOnScreen:
             self._screen.event(event)
         if self._printer is not None:
             self._printer(event)
+
+    def _on_notice(self, text: str) -> None:
+        screens.show_notice(self._screen, f"{self._ready.agent} · {self._ready.key}", text)
 
     def _on_signal(self, *_: object) -> None:
         """Nothing is printed here: the signal may have interrupted something that prints."""

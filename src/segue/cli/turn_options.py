@@ -19,12 +19,15 @@ if TYPE_CHECKING:
     from segue.app.ready_turn import Options
 
     Number = TypeVar("Number", int, float)
-    Kind = Literal["text", "path", "flag", "count", "amount", "budget", "choice"]
+    Kind = Literal["text", "path", "flag", "count", "amount", "budget", "choice", "park"]
     RunCall = tuple[str, str | None, dict[str, Any], tuple[str, ...]]
 
 MOST = 1e12
 """The largest number accepted as days, seconds, megabytes or money. Larger ones could overflow."""
 NONE = "none"
+PARK, ANY = "--park", "any"
+"""``--park`` without a value: however long it takes."""
+UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 POSTURES = ("default", "read", "edit", "full")
 QUESTIONS = ("auto", "on", "off")
 """The values of ``core.request``, which takes longer to load."""
@@ -133,6 +136,12 @@ RUNNING = (
         "count",
         "N",
     ),
+    Option(
+        "--park",
+        "At a usage limit, wait until it ends and continue; at most MAX: seconds, or 30m, 5h, 2d.",
+        "park",
+        "[MAX]",
+    ),
     Option("--fail-on-denied", "Fail (exit 1) if the agent was refused a tool.", "flag"),
     Option("--fork", "If another turn is running, continue in a fork (KEY~2).", "flag"),
     Option(
@@ -175,7 +184,7 @@ def run_call(args: Sequence[str], env: Mapping[str, str]) -> RunCall | None:
     if not args or args[0] != "run" or "_SEGUE_COMPLETE" in env:
         return None
     own, native = split_native(args[1:])
-    parsed = _parsed(own)
+    parsed = _parsed(without_gaps(own))
     if parsed is None:
         return None
     words, options = parsed
@@ -191,6 +200,31 @@ def split_native(args: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
         return own, ()
     at = own.index("--")
     return own[:at], tuple(own[at + 1 :])
+
+
+def without_gaps(args: Sequence[str]) -> list[str]:
+    """The arguments with a value for every ``--park``: what follows it is one only if it is a duration."""
+    own: list[str] = []
+    for at, word in enumerate(args):
+        alone = word == PARK and not (at + 1 < len(args) and _is_duration(args[at + 1]))
+        own.append(f"{PARK}={ANY}" if alone else word)
+    return own
+
+
+def duration_s(text: str) -> float:
+    """``90``, ``30m``, ``5h`` or ``2d`` in seconds. Raises ``ValueError``."""
+    unit = UNITS.get(text[-1:])
+    number = float(text[:-1]) * unit if unit is not None else float(text)
+    if not isfinite(number) or not 0 < number <= MOST:
+        raise ValueError(text)
+    return number
+
+
+def _is_duration(text: str) -> bool:
+    try:
+        return duration_s(text) > 0
+    except ValueError:
+        return False
 
 
 def _parsed(args: list[str]) -> tuple[list[str], dict[str, Any]] | None:
@@ -238,6 +272,8 @@ def converted(option: Option, value: str) -> Any:
             return _amount(option, value)
         case "budget":
             return value if value == NONE else _amount(option, value)
+        case "park":
+            return True if value == ANY else duration_s(value)
         case _:
             if not value:
                 raise ValueError(value)

@@ -107,7 +107,7 @@ class RemoteTurn:
                 self._ready = frame
                 self._open_screen()
             case "notice":
-                self._note(f"segue: {frame['text']}")
+                self._tell(frame["text"])
             case "event":
                 self.shown += 1
                 self._show(line)
@@ -137,6 +137,10 @@ class RemoteTurn:
     def _note(self, text: str) -> None:
         if self._screen is not None:
             self._screen.note(text)
+
+    def _tell(self, notice: str) -> None:
+        if self._screen is not None:
+            self._screen.notice(notice)
 
     def _note_cancelling(self) -> None:
         if self.signals and not self._noted:

@@ -118,6 +118,13 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
                 raise ValueError(f"env.{name} cannot contain a NUL character")
 
 
+class Queue(msgspec.Struct, frozen=True, kw_only=True):
+    """The runs of a conversation that wait."""
+
+    on_failure: Literal["go_on", "hold"] = "go_on"
+    """After a run that failed or was cancelled. ``hold``: what waits stays there until somebody says so."""
+
+
 class Config(msgspec.Struct, frozen=True, kw_only=True):
     """The whole configuration, files and variables together."""
 
@@ -127,6 +134,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     limits: Limits = Limits()
     keep: Keep = Keep()
     daemon: Daemon = Daemon()
+    queue: Queue = Queue()
     store: Store = Store()
     defaults: Defaults = Defaults()
     accounts: dict[str, Account] = {}
@@ -156,6 +164,7 @@ FLAT: dict[str, type[msgspec.Struct]] = {
     "limits": Limits,
     "keep": Keep,
     "daemon": Daemon,
+    "queue": Queue,
     "store": Store,
     "defaults": Defaults,
 }

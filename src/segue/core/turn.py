@@ -149,6 +149,10 @@ def status_of(state: State) -> Status | None:
     return known.get(state)
 
 
+PARKED = "parked until"
+"""How the notice begins that tells until when a run is parked."""
+
+
 def next_command(
     key: str, message: str | None, failure: Failure | None, tools: bool, cwd: str | None = None
 ) -> str | None:

@@ -145,7 +145,14 @@ ENDPOINTS = (
         headers=(LAST_ID,),
     ),
     Endpoint("POST", f"{RUN}/cancel", ("Segue.runs.cancel",), _cancel, "End a run.", returns=RunShown),
-    Endpoint("POST", f"{RUN}/now", ("Segue.runs.now",), _now, "Start a parked run now.", returns=RunShown),
+    Endpoint(
+        "POST",
+        f"{RUN}/now",
+        ("Segue.runs.now",),
+        _now,
+        "Start a parked run now, or let a line go on that a failed run holds up.",
+        returns=RunShown,
+    ),
     Endpoint(
         "POST",
         f"{RUN}/tool-result",

@@ -173,6 +173,10 @@ class Messages(Section):
         """Place it after all others, if it has no place yet."""
         self._db.run(_SQL.place, id=message_id)
 
+    def _unplace_message(self, message_id: str) -> None:
+        """It is not part of the conversation until its run wakes."""
+        self._db.run(_SQL.unplace, id=message_id)
+
     def _rewrite_unplaced(self, message_id: str, given: str) -> None:
         """Another text for a message that no agent has seen yet."""
         text = storable(given)

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from typing import Literal
 
 from segue.core.model import Message, NewAttachment, Owner
-from segue.store.database import Queries, from_json, to_json
-from segue.store.records import Conversation, QueuedRow, Receipt, TurnRow
-from segue.store.turns import NOBODY, Settling
+from segue.store.database import Queries, to_json
+from segue.store.records import QUEUED, Conversation, QueuedRow, Receipt, Settlement, TurnRow
+from segue.store.turns import Settling, turn_of
 
 _SQL = Queries("queue")
 
@@ -60,24 +60,37 @@ class Queue(Settling):
         )
         return [QueuedRow(*row) for row in rows]
 
-    def ahead(self, run: str) -> list[Owner]:
-        """The owners of the queued runs that can start before this one. Behind a parked run, none can."""
-        owners = []
-        for state, owner in self._db.all(_SQL.ahead, run=run):
-            if state == "parked":
-                break
-            owners.append(from_json(owner, Owner) or NOBODY)
-        return owners
+    def ahead(self, run: str) -> list[TurnRow]:
+        """The runs that can start before this one, queued or waited for. Behind a parked or held one, only
+        those can that somebody waits for."""
+        rows, stopped = [], False
+        for *row, held_by in self._db.all(_SQL.ahead, run=run):
+            each = turn_of(tuple(row))
+            stopped = stopped or each.state == "parked" or held_by is not None
+            if each.state == "queued" and not (stopped and each.via == QUEUED):
+                rows.append(each)
+        return rows
+
+    def limited(self, run: str) -> list[TurnRow]:
+        """The other unsettled runs that met a limit of the same agent and account, the oldest first."""
+        return [turn_of(row) for row in self._db.all(_SQL.limited, id=run)]
+
+    def let_go(self, conversation: str) -> bool:
+        """What a failed run holds up goes on. False: nothing was held up."""
+        return self._db.run(_SQL.let_go, conversation=conversation) > 0
 
     def begun(self) -> list[QueuedRow]:
         """The runs of all conversations that have begun and are not settled."""
         return [QueuedRow(*row) for row in self._db.all(_SQL.begun)]
 
     def reorder(self, runs: Sequence[str]) -> None:
-        """Give these runs of one line new places, in this order."""
-        places = [{"id": run, "place": n} for n, run in enumerate(runs, 1)]
-        places.sort(key=lambda row: str(row["id"]))  # two that do this at once lock the rows in one order
-        self._db.many(_SQL.give_place, places)
+        """These runs of one line exchange their places, so that they stand in this order."""
+        with self._db.writing():
+            now = {run: row for run in runs if (row := self.queued(run)) is not None}
+            places = sorted(row.place or 0 for row in now.values())
+            moved = [{"id": run, "place": n} for run, n in zip(now, places, strict=True)]
+            moved.sort(key=lambda row: str(row["id"]))  # two that do this at once lock the rows in one order
+            self._db.many(_SQL.give_place, moved)
 
     def change_queued(self, row: QueuedRow, text: str, request: str) -> bool:
         """Another text for a run that waits. False: it has begun."""
@@ -91,11 +104,13 @@ class Queue(Settling):
         """From now on this process drives it. False: it waits no longer."""
         return self._db.run(_SQL.own, id=run, owner=to_json(owner)) == 1
 
-    def wake(self, row: QueuedRow) -> bool:
-        """Put a parked run back in line. False: it is not parked any more, or until another time."""
+    def wake(self, row: QueuedRow, via: str | None = None) -> bool:
+        """Put a parked run back in line. False: it is not parked any more, or until another time.
+
+        ``via``: a process waits for it, and runs it. Unless that is ``QUEUED``, it leaves the queue."""
         if row.not_before_ms is None:
             return False
-        return self._db.run(_SQL.wake, id=row.id, not_before_ms=row.not_before_ms) == 1
+        return self._db.run(_SQL.wake, id=row.id, not_before_ms=row.not_before_ms, via=via) == 1
 
     def back_in_line(self, run: str) -> bool:
         """A run whose process died before an attempt was planned waits again. False: an attempt was."""
@@ -108,6 +123,20 @@ class Queue(Settling):
     def answered(self, run: str, question: str) -> bool:
         """The question has its answer. False: it had one already, or the run is over."""
         return self._db.run(_SQL.answered, id=run, question=question) == 1
+
+    def _settle_line(self, settlement: Settlement) -> None:
+        """Park the run, or tell the runs behind it how it ended."""
+        turn, parking = settlement.turn, settlement.parking
+        if parking is not None:
+            until_ms = parking.until_ms
+            self._db.run(_SQL.park, id=turn.id, request=parking.request, not_before_ms=until_ms)
+            self._db.run(_SQL.put_off, id=turn.id, until_ms=until_ms)
+            if parking.leaves:
+                self._unplace_message(turn.message)
+        elif settlement.hold and turn.state != "done":
+            self._db.run(_SQL.hold, conversation=turn.conversation, run=turn.id)
+        elif turn.state == "done" and turn.retry_of is not None:
+            self._db.run(_SQL.put_right, conversation=turn.conversation, run=turn.retry_of)
 
     def _enqueue(self, run: str, request: str, not_before_ms: int | None) -> None:
         state: Literal["queued", "parked"] = "queued" if not_before_ms is None else "parked"

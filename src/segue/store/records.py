@@ -230,11 +230,25 @@ class Claim(msgspec.Struct, frozen=True):
     generation: int
 
 
+class Parking(msgspec.Struct, frozen=True, kw_only=True):
+    """A run that met a limit waits for its end instead of failing."""
+
+    until_ms: int
+    request: str
+    """What was asked for, as JSON."""
+    leaves: bool
+    """Nothing was done for the message: it is not part of the conversation until the run wakes."""
+
+
 class Settlement(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that the end of a turn changes; what is left out stays as it was."""
 
     turn: TurnRow
-    """In its final state."""
+    """In its final state, or parked."""
+    parking: Parking | None = None
+    """Set if it is parked."""
+    hold: bool = False
+    """If it failed, the runs that wait in the conversation's line stay there."""
     lease: Claim | None = None
     """The lease under which it is settled; None for a turn that never had one."""
     answer: tuple[Message, str] | None = None
@@ -309,6 +323,8 @@ class QueuedRow(msgspec.Struct, frozen=True):
     cancel_asked_ms: int | None
     host: str
     """The host that accepted it, and runs it."""
+    held_by: str | None
+    """The run whose failure holds it up."""
 
 
 class FeedRow(msgspec.Struct, frozen=True):

@@ -273,6 +273,7 @@ class Settling(Turns):
             if not self._db.run(_SQL.settle, **_final(settlement)):
                 return False
             self._db.run(_SQL.planned_no_more, turn=turn.id)
+            self._settle_line(settlement)
             self._settle_answer(settlement, now_ms)
             self._settle_session(settlement, now_ms)
             for row in settlement.lineage:
@@ -284,6 +285,10 @@ class Settling(Turns):
                 remembered = msgspec.structs.asdict(settlement.remember)
                 self._db.run(_CONVERSATIONS.remember, id=turn.conversation, **remembered)
         return True
+
+    def _settle_line(self, settlement: Settlement) -> None:
+        """What the end of the turn means for the queue."""
+        raise NotImplementedError
 
     def _settle_answer(self, settlement: Settlement, now_ms: int) -> None:
         if settlement.answer is None:

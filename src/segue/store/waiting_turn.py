@@ -44,6 +44,15 @@ class WaitingTurn:
                 self._store.release_lease(self._claim)
 
 
+def shows_waiting(store: Store, run: str, host: Host) -> bool:
+    """Whether a living process shows that it waits with this run."""
+    sign = store.lease(lease_rows.waiting(run))
+    if sign is None:
+        return False
+    alive = processes.owner_lives(sign.owner, host, sign.silent_ms)
+    return alive if alive is not None else sign.silent_ms < lease_rows.DEAD_S * 1000
+
+
 def is_waiting(store: Store, run: TurnRow, host: Host) -> bool:
     """Whether a process still waits to begin this run."""
     sign = store.lease(lease_rows.waiting(run.id))

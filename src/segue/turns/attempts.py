@@ -115,7 +115,7 @@ async def try_once(live: LiveTurn, decided: Decided, seq: int) -> tuple[Decided,
         from segue.turns.settlement import FinishedAttempt, interpret
 
         outcome = advised(priced(outcome, plan, prepared.config.prices), prepared)
-        if seq == 1 and _in_doubt(decided, plan, outcome):
+        if seq == live.attempts + 1 and _in_doubt(decided, plan, outcome):
             outcome = left_alone(outcome)
         kept = decided.gathered.kept if plan.kept_rows else ()
         result = await run_sync(interpret, prepared.agent, plan, outcome, kept)

@@ -20,22 +20,24 @@ from segue.core.model import Pin
 from segue.core.outcome import DOUBT, Exit, Failure, Kind, Outcome
 from segue.core.redact import Redactor
 from segue.core.request import RunPlace
-from segue.core.turn import Saved
+from segue.core.turn import Saved, Turn
 from segue.core.view import mark_parts
 from segue.runner.attempt import marked
-from segue.store.records import AttemptRow, Claim, TurnRow
+from segue.store.records import AttemptRow, Claim, Parking, TurnRow
 from segue.store.store import Store
 from segue.system import clock
 from segue.system.processes import is_near
 from segue.turns import run_dir as plans
 from segue.turns.adopted_run import AdoptedRun
 from segue.turns.observer import Observer
-from segue.turns.report import NEVER, priced, refused, report
+from segue.turns.report import NEVER, added_up, priced, refused, report
 from segue.turns.result import Result
 from segue.turns.run_dir import Plan
 from segue.turns.settlement import FinishedAttempt, abandon, commit, interpret, note_end
 
 KILLED = -9
+PLANNED_NO_MORE = b"{}"
+"""What is left of the plan of an attempt once the run was parked."""
 LATER = "recorded by a later run, because Segue could not record it at the time"
 LOST = "Segue was killed while it ran, and its run directory is lost"
 Conclusion = list[tuple[AttemptRow, Plan]]
@@ -64,7 +66,10 @@ class KilledTurn:
     ) -> None:
         self.row, self.store, self.here, self.claim, self.why = row, store, here, claim, why
         self.is_near = is_near(row.owner, here.host)
-        self.attempts = store.attempts(row.id)
+        attempts = store.attempts(row.id)
+        # Those from before it was parked are settled.
+        self.attempts = [each for each in attempts if each.task != PLANNED_NO_MORE] if row.told else attempts
+        self._hold = here.config.queue.on_failure == "hold"
 
     @property
     def run_dirs(self) -> list[Path]:
@@ -115,7 +120,18 @@ class KilledTurn:
             retry_of=self.row.retry_of,
         )
         note_end(self.store, last)
-        return commit(self.store, self.row, attempts, turn, self.claim)
+        turn = added_up(self.row.told, turn)
+        parking = self._parking(last, turn)
+        turn = msgspec.structs.replace(turn, state="parked") if parking is not None else turn
+        return commit(self.store, self.row, attempts, turn, self.claim, parking=parking, hold=self._hold)
+
+    def _parking(self, last: FinishedAttempt, turn: Turn) -> Parking | None:
+        """How it is parked, if it met a limit; None: it is over."""
+        if turn.failure is None or turn.failure.kind != "rate_limited":
+            return None
+        from segue.turns.parked_run import later_parking
+
+        return later_parking(self.store, self.row, last, turn, self.here.config)
 
     def _last(self, agent: Agent, plan: Plan, outcome: Outcome, seen: Traces | None) -> FinishedAttempt:
         standing = {message.id for message in self.store.messages(plan.conversation)}
@@ -133,7 +149,7 @@ class KilledTurn:
         seen, silent = traces(self.store, self.row.id), self._silent()
         if not self._may_have_run(seen):
             failure = self.why or Failure("killed", silent or NEVER)
-            return abandon(self.store, self.row, self.here.key, failure, self.claim)
+            return abandon(self.store, self.row, self.here.key, failure, self.claim, hold=self._hold)
         failure = self.why or Failure("killed", f"{silent or LOST}; {DOUBT}")
         planned = [
             (attempt, plan) for attempt in self.attempts if (plan := plans.recalled_plan(attempt.task))
@@ -163,7 +179,8 @@ class KilledTurn:
         if pin is not None:
             pin = doubted(pin, failure, seen)
             pin = msgspec.structs.replace(pin, end=None) if self.is_near else pin
-        return abandon(self.store, self.row, self.here.key, failure, self.claim, seen.calls or None, pin)
+        key, calls = self.here.key, seen.calls or None
+        return abandon(self.store, self.row, key, failure, self.claim, calls, pin, hold=self._hold)
 
     def _pin(self) -> Pin | None:
         """The pin that it may have continued: that of the login of its message."""

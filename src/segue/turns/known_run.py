@@ -161,9 +161,9 @@ def _kill(prepared: Prepared, store: Store, row: TurnRow) -> None:
 
 
 def _is_back(store: Store, run: str) -> bool:
-    """Whether a queued run never got to work, and waits for its turn again."""
+    """Whether a queued run never got to work, or met a limit, and waits again."""
     row = store.turn(run)
-    return row is not None and row.state == "queued" and row.via == QUEUED
+    return row is not None and row.state in ("queued", "parked") and row.via == QUEUED
 
 
 def _still_running(prepared: Prepared, row: TurnRow, why: str) -> Turn:

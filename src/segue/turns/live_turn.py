@@ -25,6 +25,21 @@ class Callbacks(msgspec.Struct, frozen=True):
     notice: Guarded[str]
 
 
+class Before(msgspec.Struct, frozen=True):
+    """How many attempts and events a run had before it was parked."""
+
+    attempts: int = 0
+    events: int = 0
+
+
+NOTHING = Before()
+
+
+def before_parking(store: Store, row: TurnRow) -> Before:
+    events = max((seq for seq, _, _ in store.events(row.id)), default=0)
+    return Before(len(store.attempts(row.id)), events)
+
+
 class LiveTurn:
     """The state of a running turn, under the conversation's lease."""
 
@@ -36,12 +51,14 @@ class LiveTurn:
         lease: Lease,
         callbacks: Callbacks,
         began_ns: int,
+        before: Before = NOTHING,
     ) -> None:
         self.prepared, self.store, self.row, self.lease = prepared, store, row, lease
         self.callbacks, self._began_ns = callbacks, began_ns
         self.redactor = Redactor(prepared.child.secrets)
         self.audience = Guarded("on_event", callbacks.listener)
-        self.recorder = Recorder(store, row.id, self.audience)
+        self.attempts = before.attempts
+        self.recorder = Recorder(store, row.id, self.audience, before.events)
         self.outage = StoreOutage(callbacks.notice, callbacks.cancel)
         """Runs writes to the store, and waits while the store is away."""
         self.notices: list[str] = [*prepared.mentions]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 
+from segue.core.errors import Misuse
 from segue.core.model import Message
 from segue.core.turn import Turn
 from segue.core.view import risen
@@ -15,6 +18,10 @@ from segue.system.processes import this_process
 from segue.turns import retries
 from segue.turns.prepare import Prepared
 from segue.turns.request import NONE, QueuedRequest, TurnRequest, body_of
+
+
+class WentOn(Misuse):
+    """Others spoke while the run was parked, so it cannot continue where it was."""
 
 
 class Retry(msgspec.Struct, frozen=True):
@@ -60,7 +67,7 @@ def enqueue(
     message = _message(prepared, retry_message or clock.new_id(now_ms))
     receipt = _receipt(prepared.ask, retry)
     row = msgspec.structs.replace(_turn_row(prepared, message, now_ms, keyed=True), via=QUEUED)
-    request = msgspec.json.encode(QueuedRequest(ask=_fixed(prepared), retry=retry_message)).decode()
+    request = stored_request(prepared, retry_message)
     if retry_message is not None:
         runs = store.runs_of([retry_message]).get(retry_message)
         row = msgspec.structs.replace(row, retry_of=runs[-1].id if runs else None)
@@ -78,6 +85,11 @@ def enqueue(
         files=prepared.files,
     )
     return msgspec.structs.replace(row, conversation=stored.id)
+
+
+def stored_request(prepared: Prepared, retry: str | None) -> str:
+    """What is stored with a run that waits, as JSON. ``retry``: the message to retry, if it is no new one."""
+    return msgspec.json.encode(QueuedRequest(ask=_fixed(prepared), retry=retry)).decode()
 
 
 def _fixed(prepared: Prepared) -> TurnRequest:
@@ -121,26 +133,50 @@ def place(prepared: Prepared, store: Store, row: TurnRow, lease: Claim, retry: R
             raise LeaseBusy(OVERTAKEN)
         if retry.same_text is not None and retries.still_last(store, retry.same_text):
             row, message = store.merge(row, retry.same_text), retry.same_text.message
+        if row.told is not None:
+            _check_still_last(store, row)
         if message is not None:
             from segue.turns.changes import check_retry
 
             check_retry(store, prepared.conversation.id, message, prepared.ask.cut)
         store.place(row.id, _dead(prepared, store, row))
+        if row.told is not None and row.message not in {each.id for each in store.messages(row.conversation)}:
+            raise WentOn("its message was dropped while it was parked")
         if message is not None:
             _drop_after(prepared, store, row, message)
     return row
 
 
-def withdraw(store: Store, turn: Turn) -> None:
-    """The turn never began: its message is kept, but no agent sees it until it is retried.
+def _check_still_last(store: Store, row: TurnRow) -> None:
+    """A run that was parked after its tools had run continues only where it was."""
+    messages = [each.id for each in store.messages(row.conversation)]
+    if row.message in messages[:-1]:
+        number = messages.index(row.message) + 1
+        raise WentOn(f"the conversation went on while #{number} was parked; retry it with --cut")
 
-    A turn that had begun is left as it is: the next turn settles it.
+
+def withdraw(store: Store, turn: Turn, *, hold: bool = False) -> Turn:
+    """The turn never began: its message is kept, but no agent sees it until it is retried. Returns the turn
+    as it is stored: one that was parked after its tools had run is not withdrawn, but ends.
+
+    A turn that had begun is left as it is: the next turn settles it. ``hold``: as in ``Settlement``.
     """
     row = store.turn(turn.run)
-    if row is not None and row.state in ("queued", "parked"):
-        ended_ms = row.started_ms + turn.duration_ms
-        withdrawn = msgspec.structs.replace(row, state="withdrawn", told=turn, ended_ms=ended_ms)
-        store.settle(Settlement(turn=withdrawn))
+    if row is None or row.state not in ("queued", "parked"):
+        return turn
+    ended = msgspec.structs.replace(turn, state="withdrawn", status="failed")
+    if row.told is not None:
+        from segue.turns.report import added_up
+
+        ended = added_up(row.told, ended)
+        if ended.tools_run != 0:
+            by_user = turn.failure is not None and turn.failure.kind == "cancelled"
+            how: Literal["cancelled", "failed"] = "cancelled" if by_user else "failed"
+            ended = msgspec.structs.replace(ended, state=how, status=how)
+    ended_ms = row.started_ms + turn.duration_ms if row.told is None else clock.now_ms()
+    settled = msgspec.structs.replace(row, state=ended.state, told=ended, ended_ms=ended_ms)
+    store.settle(Settlement(turn=settled, hold=hold))
+    return ended
 
 
 def _turn_row(prepared: Prepared, message: Message, now_ms: int, *, keyed: bool) -> TurnRow:

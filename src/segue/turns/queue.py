@@ -1,11 +1,12 @@
-"""The queue as a turn sees it that somebody waits for: queued runs that stand before it come first."""
+"""The queue as a turn sees it that is about to begin: what came before it comes first."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from segue.store.records import TurnRow
+from segue.store.records import QUEUED, TurnRow
 from segue.store.store import Store
+from segue.store.waiting_turn import is_waiting
 from segue.system.processes import owner_lives
 from segue.turns.prepare import Prepared
 
@@ -14,7 +15,8 @@ JUST_NOW_MS = 60_000
 
 
 class Queue:
-    """Whether a turn has to wait for queued runs. Without a daemon nobody runs them: it goes ahead."""
+    """Whether a turn has to wait for others that came before it. Without a daemon nobody runs what is queued:
+    it goes ahead."""
 
     def __init__(self, prepared: Prepared, store: Store, row: TurnRow, notice: Callable[[str], None]) -> None:
         self._prepared, self._store, self._row, self._notice = prepared, store, row, notice
@@ -22,15 +24,18 @@ class Queue:
 
     def first(self) -> str | None:
         """Who comes first; None: nobody."""
-        owners = self._store.ahead(self._row.id)
-        if not owners:
+        rows, host = self._store.ahead(self._row.id), self._prepared.host
+        if any(row.via != QUEUED and is_waiting(self._store, row, host) for row in rows):
+            return "a message that came before it"
+        queued = [row for row in rows if row.via == QUEUED]
+        if not queued or self._row.via == QUEUED:  # whoever drives the queue keeps its order
             return None
-        count = f"{len(owners)} queued message{'s' if len(owners) > 1 else ''}"
-        if any(owner_lives(owner, self._prepared.host, JUST_NOW_MS) for owner in owners):
+        count = f"{len(queued)} queued message{'s' if len(queued) > 1 else ''}"
+        if any(owner_lives(row.owner, host, JUST_NOW_MS) for row in queued):
             return f"{count} before it"
         if not self._told:
             self._told = True
-            wait = "wait" if len(owners) > 1 else "waits"
+            wait = "wait" if len(queued) > 1 else "waits"
             key = self._prepared.ask.conversation
             self._notice(f"{count} of {key} {wait} for a daemon; start one with: segue serve")
         return None

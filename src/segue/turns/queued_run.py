@@ -9,13 +9,11 @@ import msgspec
 
 from segue.core.errors import Broken
 from segue.core.outcome import Failure
-from segue.core.turn import Turn
 from segue.store.records import QUEUED, QueuedRow, TurnRow
 from segue.store.store import Store
-from segue.system import clock
 from segue.system.processes import this_process
-from segue.turns.message import enqueue, withdraw
-from segue.turns.prepare import Prepared, prepare, prepare_retry
+from segue.turns.message import withdraw
+from segue.turns.prepare import Prepared, prepare
 from segue.turns.report import report_row
 from segue.turns.request import QueuedRequest
 
@@ -56,31 +54,12 @@ def back_in_line(store: Store, row: TurnRow) -> bool:
     return queued is not None and queued.claims < MOST_CLAIMS and store.back_in_line(row.id)
 
 
-def take_out(store: Store, row: TurnRow, key: str, failure: Failure) -> bool:
-    """Withdraw a run that waits. False: it has begun."""
+def take_out(store: Store, row: TurnRow, key: str, failure: Failure, *, hold: bool = False) -> bool:
+    """Withdraw a run that waits; one that was parked after its tools had run is ended. False: it has begun.
+
+    ``hold``: as in ``Settlement``."""
     if row.state not in ("queued", "parked"):
         return False
     never = msgspec.structs.replace(row, state="withdrawn")
-    withdraw(store, report_row(never, key, failure))
+    withdraw(store, report_row(never, key, failure), hold=hold)
     return True
-
-
-def park_at_limit(prepared: Prepared, store: Store, turn: Turn) -> str | None:
-    """If a queued run met a limit that ends at a known time, and did nothing: queue its message again, before
-    all others, for that time. Returns the new run."""
-    failure = turn.failure
-    if failure is None or failure.kind != "rate_limited" or prepared.config.limits.on_limit == "fail":
-        return None
-    if (
-        turn.tools_run != 0
-        or failure.until is None
-        or failure.until <= clock.now_ms()
-        or turn.message is None
-    ):
-        return None
-    again = prepare_retry(prepared, store, turn)
-    again = msgspec.structs.replace(again, ask=msgspec.structs.replace(again.ask, key=None))
-    row = enqueue(again, store, turn.message, failure.until)
-    others = [each.id for each in store.line(row.conversation) if each.id != row.id]
-    store.reorder([row.id, *others])
-    return row.id

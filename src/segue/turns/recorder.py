@@ -39,14 +39,15 @@ Row = tuple[int, int, str]
 class Recorder:
     """Records events and passes them on. Call ``finish`` at the end, and ``give_up`` if that fails."""
 
-    def __init__(self, store: Store, turn: str, listener: Listener | None) -> None:
+    def __init__(self, store: Store, turn: str, listener: Listener | None, after: int = 0) -> None:
+        """``after``: the number of the last event from before the run was parked."""
         self._store, self._turn, self._listener = store, turn, listener
         self.trouble: Exception | None = None
         """Why the last write failed; None if it succeeded."""
         self._changed = threading.Condition()
         self._rows: deque[Row] = deque()
         self._size = 0
-        self._seq = 0
+        self._seq = after
         self._left_out = 0
         self._urgent = self._over = False
         self._thread: threading.Thread | None = None

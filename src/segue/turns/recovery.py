@@ -90,7 +90,10 @@ class _Recovery:
     async def _read(self, made: Conclusion, agent: Agent) -> None:
         attempt, last = made[-1]
         redactor = self.left.redactor(last, agent)
-        recorder = Recorder(self.left.store, self.left.row.id, self._listener)
+        store, row, since_ms = self.left.store, self.left.row, made[0][0].started_ms
+        events = await run_sync(store.events, row.id) if row.told is not None else []
+        before = max((seq for seq, ms, _ in events if ms < since_ms), default=0)
+        recorder = Recorder(store, row.id, self._listener, before)
         for _, plan in made:
             orphan = AdoptedRun(plan, agent, redactor, recorder, self.left.cancel_asked)
             async with self._one_writer(plan):

@@ -12,12 +12,13 @@ import msgspec
 from segue.core.errors import Broken
 from segue.core.turn import FailureShown, Saved, Turn
 from segue.store.leases import OVERTAKEN
+from segue.store.records import Parking
 from segue.store.store import FORGET_AT_ONCE
 from segue.system import clock
 from segue.system.loop import run_sync
 from segue.turns import forecast, run_dir, session_copies
 from segue.turns.live_turn import LiveTurn
-from segue.turns.report import Made, failed_if_denied, refused, report
+from segue.turns.report import Made, added_up, failed_if_denied, refused, report
 from segue.turns.result import paid_again
 from segue.turns.settlement import FinishedAttempt, commit
 from segue.turns.store_outage import StoreStillAway
@@ -44,8 +45,11 @@ async def settle(live: LiveTurn, attempts: Sequence[FinishedAttempt]) -> Turn:
         live.say(trouble)
     for notice in refused([each.outcome for each in attempts]):
         live.say(notice)
-    turn = _turn(live, attempts)
-    if not await live.outage(partial(_pin, live, attempts, turn)):
+    turn = added_up(live.row.told, _turn(live, attempts))
+    parking = await live.outage(partial(_parking, live, last, turn))
+    if parking is not None:
+        turn = msgspec.structs.replace(turn, state="parked", next=None)
+    if not await live.outage(partial(_pin, live, attempts, turn, parking)):
         why = FailureShown("cancelled", None, f"this turn is over: {OVERTAKEN}", False)
         turn = msgspec.structs.replace(turn, state="cancelled", status="cancelled", failure=why, text="")
     await run_sync(_clear_up, live, attempts)
@@ -93,9 +97,21 @@ def _keep_copy(live: LiveTurn, last: FinishedAttempt) -> str | None:
     return session_copies.keep_copy(live.prepared, live.store, last.plan, native_id)
 
 
-def _pin(live: LiveTurn, attempts: Sequence[FinishedAttempt], turn: Turn) -> bool:
+def _parking(live: LiveTurn, last: FinishedAttempt, turn: Turn) -> Parking | None:
+    """How the run is parked; None: it is over."""
+    if turn.failure is None or turn.failure.kind != "rate_limited":
+        return None
+    from segue.turns.parked_run import parking_of
+
+    return parking_of(live, last, turn)
+
+
+def _pin(
+    live: LiveTurn, attempts: Sequence[FinishedAttempt], turn: Turn, parking: Parking | None = None
+) -> bool:
     """Store the turn. False: another process has taken it over and settled it."""
-    if commit(live.store, live.row, attempts, turn, live.lease.claim):
+    hold = live.prepared.config.queue.on_failure == "hold"
+    if commit(live.store, live.row, attempts, turn, live.lease.claim, parking=parking, hold=hold):
         return True
     # The connection may have been lost just after everything was written.
     row = live.store.turn(live.row.id)

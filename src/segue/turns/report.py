@@ -180,6 +180,26 @@ def report(
     )
 
 
+def added_up(earlier: Turn | None, later: Turn) -> Turn:
+    """One report of a run that was parked in between: what it did and cost before counts, too."""
+    if earlier is None:
+        return later
+    known = earlier.tools_run is not None and later.tools_run is not None
+    denied = [each for each in (earlier.tools_denied, later.tools_denied) if each is not None]
+    return msgspec.structs.replace(
+        later,
+        session_id=later.session_id or earlier.session_id,
+        usage=earlier.usage + later.usage,
+        cost_usd=_sum((earlier.cost_usd, later.cost_usd)),
+        cost_estimated=earlier.cost_estimated or later.cost_estimated,
+        model_turns=(earlier.model_turns or 0) + later.model_turns if later.model_turns is not None else None,
+        tools_run=(earlier.tools_run or 0) + (later.tools_run or 0) if known else None,
+        tools_denied=sum(denied, DeniedTools()) if len(denied) == 2 else None,
+        attempts=(*earlier.attempts, *later.attempts),
+        duration_ms=earlier.duration_ms + later.duration_ms,
+    )
+
+
 def report_withdrawn(prepared: Prepared, failure: Failure, duration_ms: int, row: TurnRow | None) -> Turn:
     """The report of a turn that never began. ``row``: its stored row, if there is one."""
     facts = TurnFacts.of_prepared(prepared, row)

@@ -69,6 +69,9 @@ class TurnRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """For a retry: what was said after the message can be dropped."""
     retries: int | None = None
     """How often to retry after a temporary failure."""
+    park: bool | float | None = None
+    """At a limit whose end is known, wait for it: however long it takes, or at most so many seconds. None: a
+    queued run waits if the configuration says so, others do not."""
     fail_on_denied: bool = False
     """The turn fails if a tool call is refused."""
     fork: bool = False
@@ -117,6 +120,7 @@ class Options(TypedDict, total=False):
     new: bool
     cut: bool
     retries: int | None
+    park: bool | float | None
     fail_on_denied: bool
     fork: bool
     wait: float | None
@@ -269,6 +273,8 @@ def _check_options(options: Options) -> None:
             raise Misuse(f"{name} takes a number of at least {least}, not {value!r:.60}")
     _check_number("wait", options.get("wait"), least=0)
     _check_number("timeout", options.get("timeout"))
+    if not isinstance(park := options.get("park"), bool):
+        _check_number("park", park)
     if (budget := options.get("budget")) != NONE:
         _check_number("budget", budget)
     for name in LISTS & given.keys():

@@ -8,7 +8,7 @@ import anyio
 import msgspec
 
 from segue.core.errors import Misuse, StoreAway
-from segue.core.turn import Turn
+from segue.core.turn import Turn, status_of
 from segue.store.database import storable
 from segue.store.records import TurnRow
 from segue.store.store import Store
@@ -48,7 +48,7 @@ def still_last(store: Store, run: TurnRow) -> bool:
     A message that was dropped or edited in the meantime is not the same message.
     """
     runs = store.runs_of([run.message])[run.message]
-    if runs[0].via != "run" or runs[-1].id != run.id or not all(map(_did_nothing, runs)):
+    if runs[0].via != "run" or runs[-1].id != run.id or not all(map(did_nothing, runs)):
         return False
     later = (each for each in store.turns(run.conversation, RECENT) if each.state != "withdrawn")
     if any(_settled_after(each, run) for each in later if each.id != run.id and each.state != "queued"):
@@ -61,14 +61,17 @@ def still_last(store: Store, run: TurnRow) -> bool:
 
 
 def _is_temporary(run: TurnRow) -> bool:
-    """Whether the run did nothing, and a retry may succeed."""
-    if run.state == "withdrawn" or not _did_nothing(run):
+    """Whether the run is over and did nothing, and a retry may succeed."""
+    if status_of(run.state) is None:
+        return False
+    if run.state == "withdrawn" or not did_nothing(run):
         return run.state == "withdrawn"
     failure = run.told.failure if run.told is not None else None
     return run.state == "cancelled" or (failure is not None and failure.retryable)
 
 
-def _did_nothing(run: TurnRow) -> bool:
+def did_nothing(run: TurnRow) -> bool:
+    """Whether no tool has run in it."""
     return run.state == "withdrawn" or (run.told is not None and run.told.tools_run == 0)
 
 
@@ -82,7 +85,7 @@ def pause_s(turn: Turn, retried: int, now_ms: int, chance: float) -> float | Non
     ``retried``: the number of retries so far. ``chance``: from 0 to 1, to spread clients that fail together.
     """
     failure = turn.failure
-    if failure is None or not failure.retryable or turn.tools_run is None:
+    if failure is None or not failure.retryable or turn.tools_run is None or status_of(turn.state) is None:
         return None
     if failure.until is not None and failure.until > now_ms:
         return (failure.until - now_ms) / 1000 + chance * LATE_S

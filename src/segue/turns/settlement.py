@@ -14,12 +14,14 @@ from segue.agents.base import Agent, StoredSession
 from segue.core.model import Held, Pin
 from segue.core.outcome import Failure, Outcome
 from segue.core.turn import LineageKind, Mode, Turn
-from segue.store.records import Claim, LineageRow, Remembered, SessionRow, Settlement, TurnRow
+from segue.store.records import Claim, LineageRow, Parking, Remembered, SessionRow, Settlement, TurnRow
 from segue.store.store import Store
 from segue.system import clock
-from segue.turns.report import TurnFacts, build_turn
+from segue.turns.report import TurnFacts, added_up, build_turn
 from segue.turns.result import Result, result_of
 from segue.turns.run_dir import Plan
+
+STRAYED = "it did not continue from the place it was told to"
 
 
 class FinishedAttempt(msgspec.Struct, frozen=True):
@@ -71,26 +73,33 @@ def note_end(store: Store, attempt: FinishedAttempt) -> None:
 
 
 def commit(
-    store: Store, row: TurnRow, attempts: Sequence[FinishedAttempt], turn: Turn, lease: Claim | None
+    store: Store,
+    row: TurnRow,
+    attempts: Sequence[FinishedAttempt],
+    turn: Turn,
+    lease: Claim | None,
+    *,
+    parking: Parking | None = None,
+    hold: bool = False,
 ) -> bool:
-    """Store the turn as its last attempt left it.
+    """Store the turn as its last attempt left it. ``parking``, ``hold``: as in ``Settlement``.
 
     False: another process took the conversation over and settles the turn; nothing was written.
     """
     last, now_ms = attempts[-1], clock.now_ms()
     plan, outcome, result = last.plan, last.outcome, last.result
     session = _session(plan, outcome, result, now_ms)
-    # If this attempt does not change the pin, the change by the earlier attempt applies.
-    pin = result.pin or (attempts[0].result.pin if len(attempts) > 1 else None)
+    pin = result.pin or attempts[0].result.pin  # an earlier attempt may have changed it
     if pin is not None and session is not None:
         pin = msgspec.structs.replace(pin, session=session.id)
     answer, ended = result.answer, _ended(row, turn, now_ms)
     if result.switch_off is not None:
-        why = "it did not continue from the place it was told to"
-        store.switch_off(plan.runtime.identity, result.switch_off, why, now_ms)
+        store.switch_off(plan.runtime.identity, result.switch_off, STRAYED, now_ms)
     return store.settle(
         Settlement(
             turn=msgspec.structs.replace(ended, mode=plan.mode, answer=answer.id if answer else None),
+            parking=parking,
+            hold=hold,
             lease=lease,
             answer=(answer, outcome.text) if answer is not None else None,
             session=session,
@@ -113,16 +122,19 @@ def abandon(
     lease: Claim | None,
     calls: int | None = 0,
     pin: Pin | None = None,
+    *,
+    hold: bool = False,
 ) -> bool:
     """Settle a turn without a known result: its message stays, and is sent with the next turn.
 
-    ``calls``: the known tool calls; None: unknown. ``pin``: the new pin, if it changes. False: another
-    process settles it.
+    ``calls``: the known tool calls; None: unknown. ``pin``: the new pin, if it changes. ``hold``: as in
+    ``Settlement``. False: another process settles it.
     """
     now_ms = clock.now_ms()
     outcome = Outcome(failure=failure, tools_run=calls, tools_denied=None)
     turn = build_turn(TurnFacts.of_row(row, key), outcome, duration_ms=now_ms - row.started_ms)
-    return store.settle(Settlement(turn=_ended(row, turn, now_ms), lease=lease, pin=pin))
+    ended = _ended(row, added_up(row.told, turn), now_ms)
+    return store.settle(Settlement(turn=ended, hold=hold, lease=lease, pin=pin))
 
 
 def _ended(row: TurnRow, turn: Turn, now_ms: int) -> TurnRow:

@@ -14,6 +14,8 @@ from contextlib import AbstractAsyncContextManager, suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from segue.core.errors import Misuse, NotInstalled
 from segue.core.outcome import Failure
 from segue.core.turn import Turn
@@ -25,8 +27,8 @@ from segue.store.waiting_turn import WaitingTurn
 from segue.system.loop import failures, in_loop, run_sync, shield
 from segue.turns import retries
 from segue.turns.attempts import decide, restore, step_down, stepped_words, try_once
-from segue.turns.live_turn import Callbacks, LiveTurn
-from segue.turns.message import Retry, place, receive, update_login, withdraw
+from segue.turns.live_turn import NOTHING, Callbacks, LiveTurn, before_parking
+from segue.turns.message import Retry, WentOn, place, receive, update_login, withdraw
 from segue.turns.prepare import Prepared, as_of_now, prepare_retry
 from segue.turns.queue import Queue
 from segue.turns.store_outage import StoreStillAway
@@ -50,38 +52,79 @@ async def run(
     retry_message: str | None = None,
     accepted: TurnRow | None = None,
     may_be_begun: bool = False,
+    on_run: Callable[[str], None] | None = None,
 ) -> Turn:
     """Run the turn, and retry it as often as requested while its failure looks temporary.
 
     ``retry_message``: the message to retry, instead of a new one. ``accepted``: the run, if it waited in the
-    queue. ``may_be_begun``: another process may have stored a run with this id, and died."""
+    queue. ``may_be_begun``: another process may have stored a run with this id, and died. ``on_run``: gets
+    the id of each retry before its events."""
     cancel, notice = cancel or Cancel(), Guarded("on_notice", on_notice)
 
     def callbacks() -> Callbacks:
         return Callbacks(on_event, Replies(answer), cancel, notice)
 
     async def retry(failed: Turn) -> Turn:
-        return await _retry(prepared, store, callbacks(), failed)
+        turn = await _retry(prepared, store, callbacks(), failed, on_run)
+        return turn if accepted else await _after_limits(prepared, store, turn, callbacks)
 
     wanted, default = prepared.ask.retries, prepared.config.defaults.retries
     try:
         if may_be_begun:
             await run_sync(_refuse_known, prepared, store)
         if accepted is None:
-            first = await take(prepared, store, callbacks(), retry_message)
+            begun = await take(prepared, store, callbacks(), retry_message)
+            first = await _after_limits(prepared, store, begun, callbacks)
         else:
             first = await _take_queued(prepared, store, accepted, callbacks(), retry_message)
     except KnownRun as known:
-        from segue.turns.known_run import known_run
-
-        await in_loop()
-        return await known_run(prepared, store, known.run, callbacks(), _wait_s(prepared, may_be_begun))
+        return await _known(prepared, store, known.run, callbacks, ours=may_be_begun)
     return await retries.retry_while_temporary(
         first, default if wanted is None else wanted, retry, given_up=lambda: cancel.asked > 0, notice=notice
     )
 
 
-async def _retry(prepared: Prepared, store: Store, callbacks: Callbacks, failed: Turn) -> Turn:
+async def _known(
+    prepared: Prepared, store: Store, run: str, callbacks: Callable[[], Callbacks], *, ours: bool
+) -> Turn:
+    """The turn of a run that is stored already. ``ours``: if it is parked, this process waits with it."""
+    from segue.turns.known_run import known_run
+
+    await in_loop()
+    row = await run_sync(store.turn, run)
+    if ours and row is not None and row.state == "parked" and row.told is not None:
+        return await _after_limits(prepared, store, row.told, callbacks)
+    return await known_run(prepared, store, run, callbacks(), _wait_s(prepared, ours))
+
+
+async def _after_limits(
+    prepared: Prepared, store: Store, turn: Turn, callbacks: Callable[[], Callbacks]
+) -> Turn:
+    """The turn; if it is parked, it is waited for, and continues."""
+    while turn.state == "parked":
+        from segue.turns.parked_run import wait_parked
+
+        await in_loop()
+        run = turn.run
+        again = msgspec.structs.replace(await run_sync(prepare_retry, prepared, store, turn), run=run)
+        woken = await wait_parked(again, store, run, callbacks())
+        if isinstance(woken, Turn):
+            return woken
+        if woken is None:
+            from segue.turns.known_run import known_run
+
+            return await known_run(again, store, run, callbacks(), math.inf)
+        turn = await _take_queued(again, store, woken, callbacks(), None)
+    return turn
+
+
+async def _retry(
+    prepared: Prepared,
+    store: Store,
+    callbacks: Callbacks,
+    failed: Turn,
+    on_run: Callable[[str], None] | None = None,
+) -> Turn:
     """Another run of the message of a turn that failed."""
     from segue.turns.changes import check_retry
 
@@ -89,6 +132,8 @@ async def _retry(prepared: Prepared, store: Store, callbacks: Callbacks, failed:
     if failed.message is not None:  # checked before a run is stored: the failure stays the last result
         cut = next_run.ask.cut
         await run_sync(check_retry, store, next_run.conversation.id, failed.message, cut)
+    if on_run is not None:
+        on_run(next_run.run)
     return await take(next_run, store, callbacks, failed.message, failed_run=failed.run)
 
 
@@ -130,8 +175,7 @@ async def take(
         return await run_sync(_as_stored, prepared, store)
     except LeaseBusy as busy:
         turn = never_began(NOT_BEGUN if callbacks.cancel.asked else Failure("session_busy", str(busy)))
-        await run_sync(withdraw, store, turn)
-        return turn
+        return await run_sync(withdraw, store, turn)
     except BaseException as error:
         with suppress(Exception):
             withdraw(store, never_began(_failure(error)))
@@ -144,14 +188,16 @@ async def _take_queued(
     """One run that waited in the queue, to its end. If this process is interrupted first, it waits on."""
     began_ns = time.monotonic_ns()
     try:
-        return await _in_turn(prepared, store, row, callbacks, Retry(retry_message), began_ns)
+        retry = Retry(retry_message if row.told is None else None)  # one that was parked goes on
+        return await _in_turn(prepared, store, row, callbacks, retry, began_ns)
     except NotWaiting:
         return await run_sync(_as_stored, prepared, store)
     except LeaseBusy as busy:
         failure = NOT_BEGUN if callbacks.cancel.asked else Failure("session_busy", str(busy))
-        turn = _never_began(prepared, failure, began_ns, row)
-        await run_sync(withdraw, store, turn)
-        return turn
+        return await run_sync(withdraw, store, _never_began(prepared, failure, began_ns, row))
+    except WentOn as error:
+        failure = Failure("rate_limited", str(error))
+        return await run_sync(withdraw, store, _never_began(prepared, failure, began_ns, row))
 
 
 def _as_stored(prepared: Prepared, store: Store) -> Turn:
@@ -179,7 +225,9 @@ async def _in_turn(
         await _recover(prepared, store, lease, row.id, callbacks, until)
         try:
             prepared, row = await _begin(prepared, store, row, lease, callbacks, retry)
-            return await answer_message(LiveTurn(prepared, store, row, lease, callbacks, began_ns))
+            before = await run_sync(before_parking, store, row) if row.told is not None else NOTHING
+            live = LiveTurn(prepared, store, row, lease, callbacks, began_ns, before)
+            return await answer_message(live)
         except failures() as error:
             # No process of the attempt is alive any more, but the next turn must know what the attempt did.
             with suppress(Exception), shield():
@@ -194,13 +242,13 @@ async def answer_message(live: LiveTurn) -> Turn:
     attempts: list[FinishedAttempt] = []
     try:
         decided = await restore(live, await run_sync(decide, live.prepared, live.store))
-        decided, first = await try_once(live, decided, 1)
+        decided, first = await try_once(live, decided, live.attempts + 1)
         attempts.append(first)
         await _note_end(live, first)
         if first.lower is not None and first.outcome.failure is not None and not live.cancelled:
             live.say(stepped_words(live.prepared.agent.facts.label, first.outcome.failure, first.lower))
             decided = await live.outage(partial(step_down, live.prepared, live.store, decided, first))
-            decided, second = await try_once(live, decided, 2)
+            decided, second = await try_once(live, decided, live.attempts + 2)
             attempts.append(second)
             await _note_end(live, second)
         from segue.turns.reply import settle  # loaded while the agent works
@@ -236,7 +284,7 @@ def _lease(
         on_loss=cancel,
         on_beat=partial(_heed_cancel, store, row.id, cancel),
         waiting=WaitingTurn(store, row.id, row.owner),
-        behind=None if row.via == QUEUED else Queue(prepared, store, row, notice).first,
+        behind=Queue(prepared, store, row, notice).first,
     )
 
 
@@ -274,7 +322,7 @@ async def _begin(
 
         await in_loop()
         callbacks.notice(await run_sync(adopt_session, prepared, store, prepared.adopted))
-    if received.mark != prepared.mark and retry.message is None:
+    if received.mark != prepared.mark and (retry.message is None or row.told is not None):
         await run_sync(update_login, prepared, store, row)
     return prepared, await run_sync(place, prepared, store, row, lease.claim, retry)
 

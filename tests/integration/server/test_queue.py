@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.integration.conftest import Program
 from tests.integration.server.conftest import WAIT_S, Daemon, finish, start
-from tests.integration.server.streams import Stream, settled, streams
+from tests.integration.server.streams import Sent, Stream, settled, streams
 from tests.integration.server.test_remote import wait_for_run
 from tests.integration.server.test_runs import RUNS, finished, show, submit
 
@@ -55,10 +55,15 @@ def test_two_that_drive_one_queue_run_each_message_once(daemon: Daemon) -> None:
 
 
 def test_a_keyed_run_is_parked_at_a_limit_too(daemon: Daemon) -> None:
-    failed = finished(daemon, submit(daemon, "k", "[[error 429 retry-after 60]]", "once")["run"])
-    assert failed["state"] == "failed"
-    (parked,) = daemon.ask("GET", "/api/v1/queue?conversation=k").json
-    assert (parked["state"], parked["retry_of"]) == ("parked", failed["run"])
+    run = submit(daemon, "k", "[[error 429 retry-after 600]]", "once")["run"]
+    Stream(daemon, f"/api/v1/runs/{run}/events").wait(lambda got: _state(got) == "parked")
+    assert submit(daemon, "k", "[[error 429 retry-after 600]]", "once")["run"] == run
+
+
+def _state(got: list[Sent]) -> str | None:
+    """The last state of the run."""
+    states = [each.data["run"]["state"] for each in got if each.kind == "run"]
+    return states[-1] if states else None
 
 
 def test_an_idle_daemon_stays_while_something_waits(segue: Program) -> None:

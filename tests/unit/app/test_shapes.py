@@ -33,7 +33,7 @@ KEYS = {
     settings.AccountShown: "name agent home env pass_env",
     settings.AgentSetting: "agent program declared",
     settings.SettingsShown: "schema home config_file project store host continuity recap retention limits"
-    " keep daemon defaults accounts agents prices notices",
+    " keep daemon queue defaults accounts agents prices notices",
     session_shapes.CheckReport: "schema session agent sound load findings",
     session_shapes.RepairReport: "schema agent session path done size size_before rehearsed why_not findings"
     " conversation stays",

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from segue.cli.render import words
-from segue.cli.render.screen import Lines, Live, plain_line
+from segue.cli.render.screen import Lines, Live, plain_line, show_notice
 from segue.cli.render.table import columns, cut, wrap_rows
 from segue.core import events as ev
 
@@ -47,6 +47,15 @@ def test_a_very_long_line_does_not_block(text: str) -> None:
     assert "".join(wrap_rows(text, 80)) == text
     cut(text, 50_000)
     assert time.monotonic() - began < 1
+
+
+def test_the_status_line_says_until_when_a_run_is_parked() -> None:
+    out = io.StringIO()
+    live = Live(out, "agent · key", answer_here=False)
+    show_notice(live, "agent · key", "parked until 15:20: a usage limit was reached")
+    assert "segue: parked until 15:20: a usage limit was reached\n" in out.getvalue()
+    live.tick()
+    assert "● agent · key · parked until 15:20  " in out.getvalue()
 
 
 EVIL = "\x1b]0;owned\x07\x1b[2Jx\x9b5A\x08\r\x07"

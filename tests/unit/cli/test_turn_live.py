@@ -98,6 +98,8 @@ class InterruptedScreen(Notes):
 
 
 class NoticedTurn(SignalledTurn):
+    agent = key = "t"
+
     async def run(self, *, cancel: Cancel, on_notice: Callable[[str], None] = print, **more: Any) -> Turn:
         on_notice("a notice")
         return await super().run(cancel=cancel, **more)

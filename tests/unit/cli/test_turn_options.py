@@ -19,7 +19,7 @@ from segue.cli.turn_options import POSTURES, QUESTIONS, RUN, Option, run_call
 from segue.core.request import Posture, Questions
 
 VALUES = st.sampled_from(
-    ["claude", "none", "0", "1", "7", "0.5", "-1", "inf", "1e13", "full", "on", "", "--json"]
+    ["claude", "none", "0", "1", "7", "0.5", "-1", "inf", "1e13", "5h", "full", "on", "", "--json"]
 )
 WORDS = st.sampled_from(["key", "hello you", "-", "a=b", "=", "é"])
 
@@ -43,6 +43,8 @@ def command_lines(draw: st.DrawFn) -> list[str]:
     for option in draw(st.lists(st.sampled_from(RUN), max_size=5)):
         if option.kind == "flag":
             args.append(draw(st.sampled_from([option.flag, option.short or option.flag])))
+        elif option.kind == "park" and draw(st.booleans()):
+            args.append(option.flag)
         elif draw(st.booleans()):
             args.append(f"{option.flag}={draw(VALUES)}")
         else:
@@ -68,7 +70,7 @@ def valid(option: Option) -> list[str]:
             return [option.flag]
         case "choice":
             return [option.flag, option.choices[-1]]
-        case "count" | "amount" | "budget":
+        case "count" | "amount" | "budget" | "park":
             return [option.flag, "3"]
         case _:
             return [option.flag, "x"]
@@ -92,6 +94,26 @@ def test_every_option_is_understood(option: Option) -> None:
 )
 def test_click_sees_everything_else(args: list[str]) -> None:
     assert run_call(args, {}) is None
+
+
+@pytest.mark.parametrize(
+    ("args", "park", "text"),
+    [
+        *(
+            (["--park", "hi"], True, "hi"),
+            (["hi", "--park"], True, "hi"),
+            (["--park", "5h", "hi"], 18_000, "hi"),
+        ),
+        *((["hi", "--park=90"], 90, "hi"), (["--park", "--json", "hi"], True, "hi"), (["hi"], None, "hi")),
+    ],
+)
+def test_what_follows_park_is_its_value_only_if_it_is_a_duration(
+    args: list[str], park: object, text: str
+) -> None:
+    ours = run_call(["run", "k", *args], {})
+    assert ours is not None
+    assert (ours.options["park"], ours.text) == (park, text)
+    assert ours == by_click(["k", *args])
 
 
 def test_completion_is_clicks() -> None:

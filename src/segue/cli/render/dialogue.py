@@ -21,10 +21,12 @@ TEXT_ROOM = 24
 """If the text would get less room than this, the age is left out, and then the tokens."""
 
 
-SHOWN = {"queued": "waiting", "running": "running"}
+SHOWN = {"queued": "waiting", "running": "running", "needs_you": "asks you", "parked": "parked"}
 ADOPTED = "Segue was killed, but the agent is still running: the next segue run follows it to its end"
 LATER = "not recorded yet: the next segue run does that"
-DIED = "refused: its process ended while it waited"
+NEVER = "not sent"
+"""How the reason begins why no agent sees a message."""
+DIED = f"{NEVER}: its process ended while it waited"
 NOTED_ROOM = 12
 """A note is left out if the text would get less room than this."""
 
@@ -190,7 +192,9 @@ def _unanswered(message: LogMessage, turn: Turn | None) -> str | None:
     if turn is None or turn.failure is None:
         return DIED if withdrawn and turn is None else None
     why = words.failure(turn, message.agent) if turn.failure.kind != "cancelled" else "cancelled"
-    why = f"refused: {why}" if withdrawn else why
+    if message.state in SHOWN:  # it met a limit, and goes on
+        return f"{why}{_done(turn, why)}" if message.state == "parked" else None
+    why = f"{NEVER}: {why}" if withdrawn else why
     return why + _done(turn, why)
 
 

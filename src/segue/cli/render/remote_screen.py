@@ -26,8 +26,9 @@ class RemoteScreen:
     ) -> None:
         self._daemon, self._run, key = daemon, ready["run"], call["key"]
         self._answers = bool(call["answers"])
-        title = f"{ready['agent']} · {key}"
-        self.behind = self._screen = screens.open_screen(title, quiet=quiet, answer_on_stdout=not as_json)
+        self._title = f"{ready['agent']} · {key}"
+        self._screen = screens.open_screen(self._title, quiet=quiet, answer_on_stdout=not as_json)
+        self.behind = self._screen
         self._full = False
 
     @property
@@ -37,6 +38,7 @@ class RemoteScreen:
 
     def event(self, line: bytes, *, printed: bool) -> None:
         event = msgspec.json.decode(line, type=Happened).event
+        self._screen.set_title(self._title)
         if self._answers and isinstance(event, ev.Question | ev.Permission):
             threading.Thread(target=self._ask, args=(event,), daemon=True).start()
         else:
@@ -56,6 +58,9 @@ class RemoteScreen:
         else:
             body |= {"answers": given.answers} if given.allow else {"allow": False, "content": given.message}
         self._daemon.post(f"/api/v1/runs/{self._run}/tool-result", body)
+
+    def notice(self, text: str) -> None:
+        screens.show_notice(self._screen, self._title, text)
 
     def note(self, text: str) -> None:
         self._screen.note(text)

@@ -14,6 +14,7 @@ from segue.cli.render.output import DIM, PLAIN, Canvas, harmless, say
 from segue.cli.render.table import columns, fitted, joined, wrap_rows
 from segue.core import events as ev
 from segue.core.stream import TurnState
+from segue.core.turn import PARKED
 from segue.core.usage import tokens_in_words
 
 PENDING_SHOWN = 4
@@ -90,6 +91,13 @@ class Lines:
     def pause(self) -> None: ...
     def unpause(self) -> None: ...
     def close(self) -> None: ...
+
+
+def show_notice(screen: Screen, title: str, text: str) -> None:
+    """Print a notice. While the turn is parked, the status line says until when."""
+    screen.note(f"segue: {text}")
+    if text.startswith(PARKED):
+        screen.set_title(f"{title} · {text.partition(': ')[0]}")
 
 
 def plain_line(event: ev.Event) -> str:

@@ -13,6 +13,10 @@ SET place = (
 )
 WHERE id = :id AND place IS NULL;
 
+-- name: unplace(id)!
+-- It leaves the conversation until its run wakes.
+UPDATE messages SET place = NULL WHERE id = :id;
+
 -- name: address(id, facts)^
 UPDATE messages SET facts = :facts WHERE id = :id RETURNING conversation;
 

@@ -9,7 +9,8 @@ VALUES
 
 -- name: begin(id)!
 -- One that only stood still for long may have been taken for dead and withdrawn: it begins all the same.
-UPDATE turns SET state = 'running' WHERE id = :id AND (state = 'queued' OR (state = 'withdrawn' AND told IS NULL));
+UPDATE turns SET state = 'running'
+WHERE id = :id AND held_by IS NULL AND (state = 'queued' OR (state = 'withdrawn' AND told IS NULL));
 
 -- name: start(id, mode, predicted_usd)!
 UPDATE turns SET state = 'running', mode = :mode, predicted_usd = :predicted_usd

@@ -1,0 +1,308 @@
+"""Parked at a limit: one run that waits for the limit's end and continues, whoever waits for it."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sqlite3
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+import pytest
+
+from segue import Misuse, Segue
+from tests.integration.conftest import Program
+from tests.integration.server.conftest import WAIT_S, Daemon, finish, start
+from tests.integration.server.streams import Stream, said, settled, streams
+from tests.integration.server.test_runs import finished, show, submit
+from tests.integration.talk import AGENT, rehearsing
+
+__all__ = ["streams"]
+
+LIMIT = "[[error 429 retry-after 600]]"
+TOOL = "[[shell echo x >> made]]"
+
+
+class Limited:
+    """The rehearsal agent, at a limit as long as ``limit`` exists. ``calls``: when it was started."""
+
+    def __init__(self, segue: Program, config: str = "", how: str = LIMIT) -> None:
+        self.segue, around = segue, segue.home.parent
+        self.limit, self._calls, script = around / "limit", around / "calls", around / "agent.sh"
+        agent = " ".join(f'"{part}"' for part in AGENT)
+        script.write_text(
+            f'case "$*" in *--version*|*--help*) exec {agent} "$@";; esac\n'
+            f"echo x >> {self._calls}\n"
+            f'if [ -e {self.limit} ]; then sed -u \'s/"text":"[^"]*/&{how}/\' | {agent} "$@"; '
+            f'else exec {agent} "$@"; fi\n'
+        )
+        self.talk = rehearsing(segue, f'[agents.rehearsal]\ncommand = ["sh", "{script}"]\n{config}')
+        self.limit.touch()
+
+    @property
+    def calls(self) -> int:
+        return len(self._calls.read_bytes().split()) if self._calls.exists() else 0
+
+    def queue(self) -> list[dict[str, Any]]:
+        shown: list[dict[str, Any]] = msgspec.json.decode(self.segue("queue", "--json").stdout)
+        return shown
+
+    def over(self, *, ended: bool = True) -> None:
+        """The time until which runs are parked has come. ``ended``: the limit is over, too."""
+        if ended:
+            self.limit.unlink(missing_ok=True)
+        with sqlite3.connect(self.segue.home / "segue.db", timeout=WAIT_S) as file:
+            file.execute("UPDATE turns SET not_before_ms = started_ms WHERE state = 'parked'")
+        file.close()
+
+    def parked(self) -> dict[str, Any]:
+        """The one run that waits, once it is parked."""
+        until(lambda: [each["state"] for each in self.queue()] == ["parked"])
+        return self.queue()[0]
+
+
+def until(ready: Callable[[], object]) -> None:
+    """Wait until it is so."""
+    end = time.monotonic() + WAIT_S
+    while not ready():
+        assert time.monotonic() < end, "it never came"
+        time.sleep(0.05)
+
+
+@pytest.fixture
+def limited(segue: Program) -> Limited:
+    return Limited(segue)
+
+
+@pytest.fixture
+def served(limited: Limited) -> Iterator[tuple[Limited, Daemon]]:
+    daemon = start(limited.segue)
+    yield limited, daemon
+    finish(daemon.process)
+
+
+def told(process: subprocess.Popen[bytes]) -> tuple[int, dict[str, Any], str]:
+    out, errors = process.communicate(timeout=WAIT_S)
+    return process.returncode, msgspec.json.decode(out.splitlines()[-1]), errors.decode()
+
+
+def test_a_foreground_run_waits_for_the_end_of_the_limit(limited: Limited) -> None:
+    process = limited.segue.start("run", "t", "remember number 7", "--park", "--json")
+    parked = limited.parked()
+    (row,) = limited.talk.log()
+    assert (row["n"], row["state"], row["run"]) == (None, "parked", parked["run"])
+    assert "parked" in limited.talk("log").stdout
+    limited.over()
+    code, turn, errors = told(process)
+    assert (code, turn["text"], turn["run"]) == (0, "Noted: 7.", parked["run"])
+    assert (turn["retry_of"], turn["earlier"]) == (None, [])
+    assert [each["outcome"] for each in turn["attempts"]] == ["rate_limited", "ok"]
+    assert "segue: parked until " in errors
+    assert limited.talk.texts() == ["remember number 7", "Noted: 7."]
+    assert limited.calls == 2
+
+
+def test_a_limit_that_ends_too_late_fails(limited: Limited) -> None:
+    late = limited.talk.run("hi", "--park", "60", code=75)
+    assert (late.turn["state"], late.turn["failure"]["kind"]) == ("failed", "rate_limited")
+    assert limited.queue() == []
+
+
+@pytest.mark.parametrize(
+    ("text", "state", "numbers"), [("hi", "withdrawn", [None]), (TOOL, "cancelled", [1])]
+)
+@pytest.mark.parametrize("with_daemon", [False, True])
+def test_ctrl_c_cancels_a_parked_run(
+    limited: Limited, text: str, state: str, numbers: list[int | None], with_daemon: bool
+) -> None:
+    daemon = start(limited.segue) if with_daemon else None
+    try:
+        options = ("--permission", "full", "--park", "1h", "--json")
+        process = limited.segue.start("run", "t", f"{text}{LIMIT}", *options)
+        limited.parked()
+        process.send_signal(signal.SIGINT)
+        code, turn, _ = told(process)
+    finally:
+        if daemon is not None:
+            finish(daemon.process)
+    assert (code, turn["state"], turn["failure"]["kind"]) == (130, state, "cancelled")
+    assert limited.queue() == []
+    assert [each["n"] for each in limited.talk.log()] == numbers
+
+
+def test_after_its_tools_ran_a_parked_run_goes_on_in_its_session(limited: Limited) -> None:
+    limited.limit.unlink()
+    options = ("--permission", "full", "--park", "--json")
+    process = limited.segue.start("run", "t", f"{TOOL}{LIMIT}", *options)
+    limited.parked()
+    assert [(each["n"], each["state"]) for each in limited.talk.log()] == [(1, "parked")]
+    limited.over()
+    code, turn, _ = told(process)
+    assert (code, turn["state"], turn["mode"], turn["tools_run"]) == (0, "done", "resume", 1)
+    assert (limited.segue.cwd / "made").read_text() == "x\n"
+    session = (limited.talk.sessions / f"{turn['session_id']}.jsonl").read_text()
+    assert session.count(TOOL) == 1
+    assert "Your last turn was interrupted after 1 tool call" in session
+    assert limited.talk.texts() == [f"{TOOL}{LIMIT}", turn["text"]]
+
+
+def test_what_was_said_meanwhile_keeps_a_run_from_going_on(limited: Limited) -> None:
+    limited.limit.unlink()
+    process = limited.segue.start("run", "t", f"{TOOL}{LIMIT}", "--permission", "full", "--park", "--json")
+    limited.parked()
+    limited.talk.run("remember number 3")
+    limited.over()
+    code, turn, _ = told(process)
+    assert (code, turn["state"], turn["tools_run"]) == (75, "failed", 1)
+    assert "the conversation went on while #1 was parked" in turn["failure"]["message"]
+
+
+def test_one_run_is_seen_from_running_to_parked_to_done(served: tuple[Limited, Daemon]) -> None:
+    limited, daemon = served
+    everything = Stream(daemon, "/api/v1/events")
+    run = submit(daemon, "t", "remember number 7")["run"]
+    watching = limited.segue.start("watch", run)
+    until(lambda: show(daemon, run)["state"] == "parked")
+    parked = show(daemon, run)
+    assert (parked["turn"], parked["not_before"] > 0) == (None, True)
+    behind = submit(daemon, "t", "what number?")["run"]
+    limited.over()
+    assert finished(daemon, behind)["turn"]["text"] == "7"
+    done = show(daemon, run)
+    assert (done["state"], done["turn"]["text"], done["not_before"]) == ("done", "Noted: 7.", None)
+    got = everything.wait(lambda got: settled(got, run))
+    states = [
+        each.data["run"]["state"] for each in got if each.kind == "run" and each.data["run"]["run"] == run
+    ]
+    seen = [state for at, state in enumerate(states) if at == 0 or states[at - 1] != state]
+    assert [state for state in seen if state != "queued"] == ["running", "parked", "running", "done"]
+    assert said(got, run) == "Noted: 7."
+    out, _ = watching.communicate(timeout=WAIT_S)
+    assert (watching.returncode, out) == (0, b"Noted: 7.\n")
+
+
+def test_a_parked_run_wakes_once_after_the_daemon_was_killed(limited: Limited) -> None:
+    daemon = start(limited.segue)
+    run = submit(daemon, "t", "remember number 7")["run"]
+    until(lambda: show(daemon, run)["state"] == "parked")
+    finish(daemon.process)
+    limited.over()
+    daemon = start(limited.segue)
+    try:
+        done = finished(daemon, run)
+    finally:
+        finish(daemon.process)
+    assert (done["state"], done["turn"]["text"], limited.calls) == ("done", "Noted: 7.", 2)
+    assert limited.talk.texts() == ["remember number 7", "Noted: 7."]
+
+
+def test_a_run_that_meets_a_limit_while_no_daemon_runs_is_parked_by_the_next(limited: Limited) -> None:
+    limited.limit.unlink()
+    daemon = start(limited.segue)
+    gate = limited.segue.home.parent / "gate"
+    wait = f"[[shell until [ -e {gate} ]; do sleep 0.1; done]]{LIMIT}"
+    run = submit(daemon, "t", wait, options={"permission": "full"})["run"]
+    until(lambda: show(daemon, run)["mode"] is not None)
+    finish(daemon.process)
+    gate.touch()
+    daemon = start(limited.segue)
+    try:
+        until(lambda: show(daemon, run)["state"] == "parked")
+        limited.over()
+        done = finished(daemon, run)
+    finally:
+        finish(daemon.process)
+    assert (done["state"], done["turn"]["mode"], done["turn"]["tools_run"]) == ("done", "resume", 1)
+    assert [each["outcome"] for each in done["turn"]["attempts"]] == ["rate_limited", "ok"]
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_client_at_a_limit_outlives_its_daemon(limited: Limited, killed: bool) -> None:
+    daemon = start(limited.segue)
+    client = limited.segue.start("run", "t", "remember number 7", "--park", "--json")
+    run = limited.parked()["run"]
+    if killed:
+        finish(daemon.process)
+    else:
+        assert daemon.end() == 0
+        finish(daemon.process)
+    limited.over()
+    code, turn, _ = told(client)
+    assert (code, turn["run"], turn["text"]) == (0, run, "Noted: 7.")
+    assert limited.talk.texts() == ["remember number 7", "Noted: 7."]
+
+
+def test_a_run_whose_waiter_was_killed_stays_in_the_queue(limited: Limited) -> None:
+    process = limited.segue.start("run", "t", "remember number 7", "--park", "--json")
+    run = limited.parked()["run"]
+    finish(process)
+    limited.over()
+    ran = limited.segue("queue", "run", "t")
+    assert (ran.code, ran.stdout) == (0, f"{run}  t  rehearsal  done  Noted: 7.\n")
+
+
+def test_the_oldest_run_tries_first(served: tuple[Limited, Daemon]) -> None:
+    limited, daemon = served
+    runs = [submit(daemon, f"k{n}", "remember number 7")["run"] for n in range(4)]
+    until(lambda: [show(daemon, run)["state"] for run in runs] == ["parked"] * 4)
+    first = show(daemon, runs[0])["not_before"]
+    limited.over(ended=False)
+    until(lambda: (show(daemon, runs[0])["not_before"] or 0) > first)
+    assert limited.calls == 5  # only the oldest has tried again
+    assert len({show(daemon, run)["not_before"] for run in runs}) == 1
+    limited.over()
+    assert [finished(daemon, run)["state"] for run in runs] == ["done"] * 4
+    assert limited.calls == 9
+
+
+def test_parking_and_retries_together(limited: Limited) -> None:
+    process = limited.segue.start("run", "t", "remember number 7", "--park", "--retries", "2", "--json")
+    limited.parked()
+    limited.over()
+    code, turn, _ = told(process)
+    assert (code, turn["earlier"], len(turn["attempts"])) == (0, [], 2)
+
+
+def test_a_retry_waits_at_a_limit_too(limited: Limited) -> None:
+    limited.talk.run("remember number 7", code=75)
+    process = limited.segue.start("retry", "t", "--park", "5h", "--json")
+    limited.parked()
+    limited.over()
+    code, turn, _ = told(process)
+    assert (code, turn["text"]) == (0, "Noted: 7.")
+    assert limited.talk.texts() == ["remember number 7", "Noted: 7."]
+
+
+def test_the_library_waits_too(limited: Limited) -> None:
+    async def work() -> None:
+        async with Segue(home=limited.segue.home, env=limited.segue.env, cwd=limited.segue.cwd) as door:
+            with pytest.raises(Misuse, match="park takes a number above 0"):
+                await door.run("t", "hi", park=-1)
+            running = asyncio.create_task(door.run("t", "remember number 7", park=3_600))
+            await asyncio.to_thread(limited.parked)
+            limited.over()
+            assert (await running).text == "Noted: 7."
+
+    asyncio.run(asyncio.wait_for(work(), WAIT_S * 2))
+
+
+def test_over_the_api_a_run_can_be_told_to_fail(served: tuple[Limited, Daemon]) -> None:
+    _, daemon = served
+    for key, park in (("a", False), ("b", 60)):
+        run = submit(daemon, key, "hi", options={"park": park})["run"]
+        assert finished(daemon, run)["turn"]["failure"]["kind"] == "rate_limited"
+    run = submit(daemon, "t", "hi", options={"park": 3_600})["run"]
+    until(lambda: show(daemon, run)["state"] == "parked")
+
+
+@pytest.mark.parametrize("words", [["--park", "soon"], ["--park=soon"], ["--park=0"], ["--park=-1"]])
+def test_a_duration_is_checked(segue: Program, words: list[str]) -> None:
+    ran = segue("run", "t", "hi", "--agent", "rehearsal", *words)
+    if words == ["--park", "soon"]:  # it is not a duration, so it is one argument too many
+        assert "unexpected extra argument" in ran.stderr
+    else:
+        assert "is not a duration" in ran.stderr
+    assert ran.code == 2
