@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from segue.app.settings import AccountShown, AgentSetting, SettingsShown
     from segue.app.shapes import (
         AgentShown,
+        AllowedToolShown,
         ConversationShown,
         LastAnswer,
         LogMessage,
@@ -147,6 +148,7 @@ _HOMES = {
     ),
     "segue.app.shapes": (
         "AgentShown",
+        "AllowedToolShown",
         "ConversationShown",
         "LastAnswer",
         "LogMessage",
@@ -236,6 +238,7 @@ __all__ = [
     "AccountShown",
     "AgentSetting",
     "AgentShown",
+    "AllowedToolShown",
     "Answer",
     "Attached",
     "Attachment",

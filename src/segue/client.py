@@ -75,6 +75,17 @@ class Daemon:
         except (OSError, IndexError, ValueError):
             return None
 
+    def get(self, path: str) -> bytes | None:
+        """The body of an answer; None: there is none."""
+        try:
+            with closing(self._send("GET", path, b"")) as connected:
+                connected.settimeout(CONNECT_S)
+                told = b"".join(iter(lambda: connected.recv(65_536), b""))
+        except OSError:
+            return None
+        head, _, body = told.partition(b"\r\n\r\n")
+        return body if b" 200 " in head[:16] else None
+
     def _send(self, method: str, path: str, body: bytes) -> socket.socket:
         """Send a request. With HTTP/1.0 the end of the answer is the end of the connection."""
         connected = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

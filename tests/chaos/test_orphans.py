@@ -108,8 +108,8 @@ def test_it_is_ended_when_it_asks_and_nobody_can_answer(scene: Scene) -> None:
     assert READING in done.stderr
     assert pid not in scene.agents()
     first = scene.log()[0]
-    assert (first["status"], first["failure"]["kind"]) == ("cancelled", "cancelled")
-    assert "nobody was there to answer" in first["failure"]["message"]
+    assert (first["status"], first["failure"]["kind"]) == ("failed", "killed")
+    assert "waited for an answer" in first["failure"]["message"]
 
 
 def test_ctrl_c_gives_up_the_second_turn_only(scene: Scene) -> None:

@@ -122,7 +122,7 @@ def test_export_import_and_rm(talk: Talk) -> None:
 
 def test_the_library_takes_paths_and_bytes(talk: Talk) -> None:
     with SyncSegue(home=talk.segue.home, env=talk.segue.env, cwd=talk.segue.cwd) as door:
-        given = [Path("1.png"), Attachment("../2.png", png(2))]
+        given: list[Path | Attachment] = [Path("1.png"), Attachment("../2.png", png(2))]
         turn = door.run("t", "look", attachments=given)
         assert turn.failure is None
         shown = door.log("t")[0].attachments

@@ -24,6 +24,7 @@ class Api:
     talk: Talk
     port: int
     token: str
+    process: subprocess.Popen[bytes]
 
     def ask(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=WAIT_S)
@@ -81,7 +82,7 @@ def serving(talk: Talk) -> Iterator[Api]:
         first = process.stdout.readline().decode()
         assert first.startswith("Listening on"), first
         token = (talk.place / "segue" / "token").read_text().strip()
-        yield Api(talk, int(first.split()[2].rpartition(":")[2]), token)
+        yield Api(talk, int(first.split()[2].rpartition(":")[2]), token, process)
     finally:
         process.terminate()
         try:

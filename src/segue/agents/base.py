@@ -226,6 +226,8 @@ class Answer(msgspec.Struct, frozen=True):
     allow: bool
     message: str = ""
     answers: dict[str, str] = {}
+    always: bool = False
+    """The tool is allowed from now on, in this conversation."""
 
 
 class Ended(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,12 +6,12 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Literal, cast
 
-from segue.app.shapes import ConversationShown, Dialogue, LastAnswer, LogMessage
+from segue.app.shapes import AllowedToolShown, ConversationShown, Dialogue, LastAnswer, LogMessage
 from segue.app.workspace import Workspace
 from segue.core.errors import StoreAway
 from segue.core.turn import Turn, status_of
 from segue.core.view import has_walls
-from segue.store.records import LogRow, Summary, TurnRow
+from segue.store.records import AllowedTool, LogRow, Summary, TurnRow
 
 UNFINISHED = ("needs_you", "running", "parked", "queued")
 POLL_S = 0.2
@@ -81,10 +81,13 @@ def ls(workspace: Workspace) -> list[ConversationShown]:
     """All conversations, most recently used first."""
     from segue.turns.projection import list_projected
 
-    return [conversation_of(each) for each in list_projected(workspace.store, workspace.env, workspace.cwd)]
+    allowed = workspace.store.allowed_tools()
+    summaries = list_projected(workspace.store, workspace.env, workspace.cwd)
+    return [conversation_of(each, allowed) for each in summaries]
 
 
-def conversation_of(each: Summary) -> ConversationShown:
+def conversation_of(each: Summary, allowed: Sequence[AllowedTool] = ()) -> ConversationShown:
+    """``allowed``: the tools that were allowed for good, also those of other conversations."""
     state = each.state if each.state in UNFINISHED else "idle"
     return ConversationShown(
         key=each.conversation.key,
@@ -108,6 +111,11 @@ def conversation_of(each: Summary) -> ConversationShown:
         forked_from=each.conversation.forked_from,
         starred=each.starred,
         unread=each.unread,
+        allowed_tools=tuple(
+            AllowedToolShown(agent=tool.agent, role=tool.role or None, tool=tool.tool)
+            for tool in allowed
+            if tool.conversation == each.conversation.id
+        ),
     )
 
 

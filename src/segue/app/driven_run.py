@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from segue.app.questions import Questions
-from segue.app.ready_turn import Answer, Cancel, Listener
+from segue.app.ready_turn import Cancel, Listener
 from segue.core import events as ev
 
 Watcher = Callable[[str, ev.Event | None], None]
@@ -19,12 +18,11 @@ class DrivenRun:
         self,
         run: str,
         running: dict[str, Cancel],
-        questions: Questions,
         watch: Watcher,
         listener: Listener | None = None,
     ) -> None:
         self.run, self.cancel = run, Cancel()
-        self._running, self._questions, self._watch, self._listener = running, questions, watch, listener
+        self._running, self._watch, self._listener = running, watch, listener
 
     def __enter__(self) -> None:
         self._running[self.run] = self.cancel
@@ -43,10 +41,6 @@ class DrivenRun:
         if self._listener is not None:
             self._listener(event)
 
-    async def ask(self, event: ev.Question | ev.Permission) -> Answer:
-        return await self._questions.asker(self.run)(event)
-
     def _left(self) -> None:
         self._running.pop(self.run, None)
-        self._questions.forget(self.run)
         self._watch(self.run, None)

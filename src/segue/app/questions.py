@@ -1,135 +1,153 @@
 """Open questions: what agents ask the user, and the answers, each given exactly once.
 
-An open question is part of the run's state, so that a client that comes later sees it, too.
+A question is stored with its run, so that everybody who sees the run can answer it, whichever process runs
+it. If the run ended without an answer, the question has lapsed: the answer is sent as the next message.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, cast
 
-import anyio
 import msgspec
-from anyio.to_thread import run_sync
 
 from segue.agents.base import Answer
-from segue.app.ready_turn import NOBODY
+from segue.app.ready_turn import NOBODY, Options, ready_turn
 from segue.app.run_shapes import OpenQuestion, ToolAnswer
+from segue.app.workspace import Workspace
 from segue.core.errors import Conflict, Gone, Misuse, NotFound
-from segue.core.events import Permission, Question
-from segue.store.store import Store
-from segue.system import clock
+from segue.core.question import question_names
+from segue.store.records import BEGUN, QuestionRow, TurnRow
+from segue.turns.liveness import liveness_of
+from segue.turns.message import enqueue
+from segue.turns.request import NONE
 
 ALLOWED, DENIED = Answer(True), Answer(False, "the user does not allow it.")
+ANSWERED = "this question has been answered"
 
 
-class Questions:
-    """The open questions of the runs of this process."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self._open: dict[str, tuple[str, asyncio.Future[Answer]]] = {}
-        self._one: dict[str, asyncio.Lock] = {}
-        self._asked: dict[str, set[str]] = {}
-        """The ids of all questions of a run, until it has ended."""
-
-    def asker(self, run: str) -> Callable[[Question | Permission], Awaitable[Answer]]:
-        """Answers the questions of a run, one at a time, with what ``answer`` is called with."""
-
-        async def ask(event: Question | Permission) -> Answer:
-            async with self._one.setdefault(run, asyncio.Lock()):
-                return await self._ask(run, event)
-
-        return ask
-
-    async def _ask(self, run: str, event: Question | Permission) -> Answer:
-        question = msgspec.json.encode(_open_question(event)).decode()
-        waiting: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        self._open[run] = (question, waiting)
-        self._asked.setdefault(run, set()).update(filter(None, (event.id, event.tool_id)))
-        try:
-            await run_sync(self._store.ask, run, question)
-            return await waiting
-        finally:
-            del self._open[run]
-            with anyio.CancelScope(shield=True):  # nobody answered in time: the run goes on
-                await run_sync(self._store.answered, run, question)
-
-    async def answer(self, run: str, given: ToolAnswer) -> None:
-        """Answer the open question of a run.
-
-        Raises ``NotFound`` if nothing with that id was asked, ``Conflict`` if it has its answer, ``Gone`` if
-        the run is over.
-        """
-        row = await run_sync(self._store.queued, run)
-        if row is None:
-            raise NotFound(f"there is no run {run}")
-        if row.state not in ("running", "needs_you"):
-            raise Gone(f"the run {run} is {row.state}; its questions cannot be answered any more")
-        asked = msgspec.json.decode(row.question, type=OpenQuestion) if row.question else None
-        if asked is None or given.tool_use_id not in (asked.id, asked.tool_use_id):
-            if given.tool_use_id in self._asked.get(run, ()):
-                raise Conflict("this question has been answered")
-            raise NotFound(f"the run {run} has not asked {given.tool_use_id}")
-        question, waiting = self._open.get(run, ("", None))
-        if waiting is None:
-            raise Conflict("another process runs this turn; answer the question there")
-        answer = _answer(asked, given)
-        if waiting.done() or not await run_sync(self._store.answered, run, question):
-            raise Conflict("this question has been answered")
-        if not waiting.done():
-            waiting.set_result(answer)
-
-    def forget(self, run: str) -> None:
-        """The run has ended."""
-        self._asked.pop(run, None)
-        self._one.pop(run, None)
-
-
-def read_question(json: str | None) -> OpenQuestion | None:
-    """The open question that is stored with a run."""
-    return None if json is None else msgspec.json.decode(json, type=OpenQuestion)
-
-
-def _open_question(event: Question | Permission) -> OpenQuestion:
-    if isinstance(event, Question):
-        return OpenQuestion(
-            id=event.id,
-            kind="question",
-            tool_use_id=event.tool_id,
-            questions=event.questions,
-            asked=clock.now_ms(),
-        )
-    return OpenQuestion(
-        id=event.id,
-        kind="permission",
-        tool_use_id=event.tool_id,
-        tool=event.tool,
-        input=event.input,
-        asked=clock.now_ms(),
+def questions_of(workspace: Workspace, row: TurnRow) -> tuple[OpenQuestion, ...]:
+    """What can be answered in a run, in the order in which it was asked."""
+    asked = [each for each in workspace.store.questions(row.id) if each.state in ("open", "lapsed")]
+    if not asked:
+        return ()
+    gone = _is_gone(workspace, row)
+    return tuple(
+        msgspec.structs.replace(_read(each), lapsed=each.state == "lapsed" or gone) for each in asked
     )
+
+
+def continued_by(workspace: Workspace, run: str) -> str | None:
+    """The run whose message answers a lapsed question of this one."""
+    return next((each.next for each in workspace.store.questions(run) if each.next is not None), None)
+
+
+def answer(workspace: Workspace, run: str, given: ToolAnswer) -> str | None:
+    """Answer a question of a run. Returns the new run that the answer is sent with, if the question lapsed.
+
+    Raises ``NotFound`` if nothing with that id was asked, ``Conflict`` if it has its answer, ``Gone`` if it
+    cannot be answered any more.
+    """
+    store = workspace.store
+    row = store.turn(run)
+    if row is None:
+        raise NotFound(f"there is no run {run}")
+    asked = _named(store.questions(run), given.tool_use_id, run)
+    if asked.state in ("answered", "told"):
+        over = row.state not in BEGUN and asked.next is None
+        raise Gone(_over(row)) if over else Conflict(ANSWERED)
+    if asked.state == "over":
+        raise Gone(_over(row))
+    question = _read(asked)
+    if question.kind == "environment":
+        raise Misuse("set the variables that it names, and start the run again: segue answer RUN")
+    told = _answer(question, given)
+    if asked.state == "lapsed" or _is_gone(workspace, row):
+        return _carried(workspace, row, asked, told)
+    if not store.answer(run, asked.id, msgspec.json.encode(told).decode()):
+        raise Conflict(ANSWERED)
+    return None
+
+
+def _over(row: TurnRow) -> str:
+    return f"the run {row.id} is {row.state}; its questions cannot be answered any more"
+
+
+def _is_gone(workspace: Workspace, row: TurnRow) -> bool:
+    """Whether the process that asked is gone: nobody would pass the answer on."""
+    return row.state in BEGUN and liveness_of(workspace.store, row, workspace.host) != "alive"
+
+
+def _read(row: QuestionRow) -> OpenQuestion:
+    return msgspec.json.decode(row.question, type=OpenQuestion)
+
+
+def _named(rows: Sequence[QuestionRow], name: str, run: str) -> QuestionRow:
+    """The question of that id; the agent's own id of the tool call works as well."""
+    for row in rows:
+        if name in (row.id, _read(row).id, _read(row).tool_use_id):
+            return row
+    raise NotFound(f"the run {run} has not asked {name}")
+
+
+def _carried(workspace: Workspace, row: TurnRow, asked: QuestionRow, told: Answer) -> str | None:
+    """Send the answer to a lapsed question as the next message, before all that waits. Returns its run."""
+    store, question = workspace.store, _read(asked)
+    if question.kind == "question" and not told.allow:
+        if not store.drop_lapsed(row.id, asked.id) and not store.answer(row.id, asked.id, None):
+            raise Conflict(ANSWERED)
+        return None
+    known = store.conversation_by_id(row.conversation)
+    if known is None:
+        raise NotFound("the conversation was deleted")
+    options = {
+        "agent": row.voice.agent,
+        "account": row.account or NONE,
+        "model": row.model or NONE,
+        "role": row.voice.role or NONE,
+        "cwd": row.cwd,
+    }
+    there = Workspace(workspace.env, Path(row.cwd), store)
+    text = message_of(question, told)
+    prepared = ready_turn(there, known.key, text, cast("Options", options), answers=True).prepared
+    answered = msgspec.structs.replace(asked, answer=msgspec.json.encode(told).decode())
+    new = enqueue(prepared, store, answers=answered)
+    if told.always and question.tool is not None:
+        store.allow_tool(row.conversation, row.voice, question.tool)
+    store.reorder([new.id, *(each.id for each in store.line(row.conversation) if each.id != new.id)])
+    return new.id
+
+
+def message_of(question: OpenQuestion, told: Answer) -> str:
+    """The answer to a lapsed question as a message to the agent."""
+    if question.kind == "permission":
+        wanted = f"to use {question.tool}: {msgspec.json.encode(question.input).decode()}"
+        if told.allow:
+            return f"You were interrupted while you waited for permission {wanted}\nIt is allowed now. Go on."
+        return f"You were interrupted while you waited for permission {wanted}\nIt is refused: {told.message}"
+    lines = [f"{name}\n{text}" if name else text for name, text in told.answers.items()]
+    return "\n\n".join(["You were interrupted while you waited for my answer. This is it:", *lines])
 
 
 def _answer(asked: OpenQuestion, given: ToolAnswer) -> Answer:
     if asked.kind == "permission":
-        if given.allow is None:
-            raise Misuse("a permission takes allow: true or false")
-        return ALLOWED if given.allow else Answer(False, given.content or DENIED.message)
+        if given.allow is None and not given.always:
+            raise Misuse("a permission takes allow: true or false, or always: true")
+        if given.always and given.allow is False:
+            raise Misuse("a permission takes allow: false or always: true, not both")
+        if given.allow is False:
+            return Answer(False, given.content or DENIED.message)
+        return Answer(True, always=True) if given.always else ALLOWED
+    if given.always:
+        raise Misuse("always is for a permission; a question takes answers, or content")
     if given.allow is False:
         return Answer(False, given.content or NOBODY.message)
     if given.answers is not None:
         return Answer(True, answers={name: _text(value) for name, value in given.answers.items()})
     if given.content is not None:
-        return Answer(True, answers=dict.fromkeys(_names(asked.questions), given.content))
+        return Answer(True, answers=dict.fromkeys(question_names(asked.questions), given.content))
     raise Misuse("a question takes answers, or content")
-
-
-def _names(questions: Any) -> list[str]:
-    """The questions that were asked, if they are in the known format."""
-    if not isinstance(questions, list):
-        return [""]
-    return [str(each.get("question", "")) for each in questions if isinstance(each, dict)] or [""]
 
 
 def _text(value: Any) -> str:

@@ -6,8 +6,22 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from segue.core.question import OpenQuestion
 from segue.core.request import Posture, Questions
 from segue.core.turn import Mode, State, Turn
+
+__all__ = [
+    "Changed",
+    "Delta",
+    "FeedEvent",
+    "FeedKind",
+    "Hello",
+    "OpenQuestion",
+    "RunOptions",
+    "RunOrder",
+    "RunShown",
+    "ToolAnswer",
+]
 
 LATEST_MS = 2**53 - 1
 FeedKind = Literal["conversation", "removed", "message", "run", "event"]
@@ -66,20 +80,6 @@ class RunOrder(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     options: RunOptions = RunOptions()
 
 
-class OpenQuestion(msgspec.Struct, frozen=True, kw_only=True):
-    """What the agent asks, and nobody has answered yet."""
-
-    id: str
-    kind: Literal["question", "permission"]
-    tool_use_id: str | None = None
-    questions: Any = None
-    """Of a question: what the agent's tool was called with."""
-    tool: str | None = None
-    """Of a permission: the tool that wants to run."""
-    input: Any = None
-    asked: int
-
-
 class RunShown(msgspec.Struct, frozen=True, kw_only=True):
     """A run: one turn, seen from outside. Times are milliseconds since 1970."""
 
@@ -99,6 +99,11 @@ class RunShown(msgspec.Struct, frozen=True, kw_only=True):
     not_before: int | None
     """Until when it is parked."""
     question: OpenQuestion | None
+    """The first of ``questions``."""
+    questions: tuple[OpenQuestion, ...]
+    """What can be answered now."""
+    continued_by: str | None
+    """The run that the answer to its lapsed question was sent with."""
     cancel_asked: bool
     retry_of: str | None
     created: int
@@ -111,12 +116,14 @@ class RunShown(msgspec.Struct, frozen=True, kw_only=True):
 
 class ToolAnswer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """The answer to an open question: ``answers`` by question, or ``content`` as text. To a permission:
-    whether it is allowed. ``allow`` false: the question is not answered, and ``content`` says why."""
+    whether it is allowed. ``allow`` false: the question is not answered, and ``content`` says why.
+    ``always``: the tool is allowed from now on, in this conversation."""
 
     tool_use_id: str
     answers: dict[str, Any] | None = None
     content: str | None = None
     allow: bool | None = None
+    always: bool = False
 
 
 class Delta(msgspec.Struct, frozen=True):

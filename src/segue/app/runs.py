@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 import msgspec
 from anyio.to_thread import run_sync
 
-from segue.app.questions import read_question
+from segue.app.questions import continued_by, questions_of
 from segue.app.ready_turn import Options, ready_retry, ready_turn
 from segue.app.run_shapes import AttachmentOrder, RunOrder, RunShown
 from segue.app.workspace import Workspace
@@ -137,8 +137,13 @@ def unfinished(workspace: Workspace, name: str) -> list[str]:
 
 
 def open_questions(workspace: Workspace) -> list[RunShown]:
-    """The runs that wait for an answer."""
-    return [show_run(workspace, row.id) for row in workspace.store.begun() if row.question is not None]
+    """The runs that wait for an answer, also those that ended without one."""
+    return [show_run(workspace, run) for run in dict.fromkeys(row.run for row in workspace.store.asked())]
+
+
+def count_questions(workspace: Workspace) -> int:
+    """How many questions can be answered."""
+    return len(workspace.store.asked())
 
 
 def mark_read(workspace: Workspace, run: str) -> None:
@@ -237,6 +242,8 @@ def _attachment(order: AttachmentOrder) -> str | Attachment:
 
 
 def _shown(workspace: Workspace, row: TurnRow, queued: QueuedRow) -> RunShown:
+    questions = questions_of(workspace, row)
+    held = row.state == "parked" and bool(questions)
     return RunShown(
         run=row.id,
         conversation=_key_of(workspace, row.conversation),
@@ -247,11 +254,13 @@ def _shown(workspace: Workspace, row: TurnRow, queued: QueuedRow) -> RunShown:
         role=row.voice.role or None,
         cwd=row.cwd,
         mode=row.mode,
-        state=row.state,
+        state="needs_you" if held else row.state,
         place=_place(workspace, queued),
         not_before=queued.not_before_ms,
         held_by=queued.held_by,
-        question=read_question(queued.question),
+        question=questions[0] if questions else None,
+        questions=questions,
+        continued_by=continued_by(workspace, row.id),
         cancel_asked=queued.cancel_asked_ms is not None,
         retry_of=row.retry_of,
         created=row.started_ms,

@@ -88,6 +88,11 @@ class Conversations:
         """Record that somebody has seen its newest answer."""
         await run_sync(lambda: self._workspace.store.reading.mark_read(self._conversation(key).id))
 
+    async def disallow(self, key: str, tool: str) -> ConversationShown:
+        """Take back that a tool may always be used: the agents ask for permission again."""
+        await run_sync(disallow, self._workspace, key, tool)
+        return await self.show(key)
+
     async def messages(self, key: str, *, before: str | None = None, limit: int = 100) -> MessagePage:
         """The newest messages, or those before the message ``before`` (a page's ``first_id``).
 
@@ -160,7 +165,12 @@ def show(workspace: Workspace, key: str) -> ConversationShown:
     summary = summary_projected(workspace.store, conversation, workspace.env, workspace.cwd)
     if summary is None:
         raise NotFound(f"{key} was deleted in the meantime")
-    return conversation_of(summary)
+    return conversation_of(summary, workspace.store.allowed_tools(conversation.id))
+
+
+def disallow(workspace: Workspace, key: str, tool: str) -> None:
+    if not workspace.store.disallow_tool(workspace.conversation(key).id, tool):
+        raise NotFound(f"{tool} was not allowed for good in {key}")
 
 
 def give_title(workspace: Workspace, key: str, title: str) -> None:

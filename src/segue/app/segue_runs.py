@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from anyio.to_thread import run_sync
 
-from segue.app import runs
+from segue.app import questions, runs
 from segue.app.run_shapes import RunOrder, RunShown, ToolAnswer
 from segue.app.subscriptions import FeedItem
 from segue.core.errors import Gone, NotFound
@@ -88,8 +88,13 @@ class Runs:
         return await self.show(run)
 
     async def answer(self, run: str, given: ToolAnswer) -> RunShown:
-        """Answer the open question of a run, exactly once."""
-        await self._segue.service.engine.questions.answer(run, given)
+        """Answer a question of a run, exactly once, whichever process runs it.
+
+        If the question has lapsed, the answer is sent as the next message: ``continued_by`` is its run.
+        """
+        new = await run_sync(questions.answer, self._segue.workspace, run, given)
+        if new is not None:
+            await self._segue.service.engine.accept(new)
         return await self.show(run)
 
     def watch(self, run: str | None = None, after: str | None = None) -> AsyncGenerator[FeedItem]:

@@ -66,6 +66,14 @@ class Dialogue(msgspec.Struct, frozen=True, kw_only=True):
         return self.turns.get(message.run) if message.run is not None else None
 
 
+class AllowedToolShown(msgspec.Struct, frozen=True, kw_only=True):
+    """A tool that an agent may use in a conversation: the user answered "always" when it asked."""
+
+    agent: str
+    role: str | None
+    tool: str
+
+
 class ConversationShown(msgspec.Struct, frozen=True, kw_only=True):
     """One conversation of ``segue ls``. Times are milliseconds since 1970."""
 
@@ -93,6 +101,8 @@ class ConversationShown(msgspec.Struct, frozen=True, kw_only=True):
     starred: bool = False
     unread: bool = False
     """It has an answer that nobody has looked at."""
+    allowed_tools: tuple[AllowedToolShown, ...] = ()
+    """What was allowed for good when an agent asked for permission."""
 
 
 class LastAnswer(msgspec.Struct, frozen=True, kw_only=True):

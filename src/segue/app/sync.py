@@ -98,6 +98,7 @@ class SyncConversations(Blocking[Conversations]):
     rename = blocking(Conversations.rename)
     star = blocking(Conversations.star)
     mark_read = blocking(Conversations.mark_read)
+    disallow = blocking(Conversations.disallow)
     messages = blocking(Conversations.messages)
     search = blocking(Conversations.search)
     attachment = blocking(Conversations.attachment)

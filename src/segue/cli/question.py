@@ -19,6 +19,7 @@ from segue.cli.render.screen import Screen
 from segue.core.events import Permission, Question
 
 LINE_BYTES = 65_536
+DENIED = "the user does not allow it."
 
 
 class Option(msgspec.Struct, frozen=True):
@@ -45,24 +46,63 @@ class QuestionForm:
         return anyio.Lock()  # made when it is needed: it loads asyncio
 
     async def __call__(self, event: Question | Permission) -> Answer:
-        if isinstance(event, Permission):
-            return REFUSED
-        asked = read_questions(event.questions)
-        if not asked:
-            return NOBODY
         async with self._one:
             self._screen.pause()
             # What was typed before the question was shown is not an answer to it.
             termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
             try:
-                answers = {
-                    each.question: await _answered(each, n, len(asked)) for n, each in enumerate(asked, 1)
-                }
+                return await _asked(event)
             except EOFError:
-                return NOBODY
+                return NOBODY if isinstance(event, Question) else REFUSED
+            except anyio.get_cancelled_exc_class():
+                say(
+                    "\n  it is not asked any more: somebody else has answered, or the turn has ended",
+                    err=True,
+                )
+                raise
             finally:
                 self._screen.unpause()
-        return Answer(True, answers=answers)
+
+
+async def _asked(event: Question | Permission) -> Answer:
+    if isinstance(event, Permission):
+        return await _permitted(event)
+    asked = read_questions(event.questions)
+    if not asked:
+        return NOBODY
+    answers = {each.question: await _answered(each, n, len(asked)) for n, each in enumerate(asked, 1)}
+    return Answer(True, answers=answers)
+
+
+async def _permitted(event: Permission) -> Answer:
+    for line in permission_lines(event):
+        say(line, err=True)
+    while True:
+        say("> ", err=True, end="")
+        answer = permission_of(await _line())
+        if answer is not None:
+            return answer
+        say("  enter y, a or n", err=True)
+
+
+def permission_lines(event: Permission) -> Iterator[str]:
+    """What the agent wants to do, and how to answer."""
+    yield f"? May it use {words.tool(event.tool, event.input)}?"
+    yield "  y  yes, this time"
+    yield f"  a  always: {harmless(event.tool)} needs no permission in this conversation any more"
+    yield "  n  no; a reason can follow"
+
+
+def permission_of(line: str) -> Answer | None:
+    """The answer in a line of input; None if it is not a valid one."""
+    word, _, reason = line.strip().partition(" ")
+    if word.lower() in ("y", "yes"):
+        return Answer(True)
+    if word.lower() in ("a", "always"):
+        return Answer(True, always=True)
+    if word.lower() in ("n", "no"):
+        return Answer(False, reason.strip() or DENIED)
+    return None
 
 
 def read_questions(given: Any) -> list[Asked]:

@@ -9,6 +9,7 @@ import click
 from segue.cli.caller import open_here
 from segue.cli.options import complete_keys
 from segue.cli.render.output import say, say_json
+from segue.core.errors import Misuse
 
 if TYPE_CHECKING:
     from segue.app.run_shapes import RunShown
@@ -114,7 +115,12 @@ def run(key: str, as_json: bool) -> int:
 
         async with Segue(env=os.environ, cwd=Path.cwd()) as segue:
             await segue.service.drain(key, told)
-            return [each for each in await segue.runs.queue(key) if each.held_by is not None]
+            left = await segue.runs.queue(key)
+            for each in left:
+                if each.question is not None and each.question.variables:
+                    names = ", ".join(each.question.variables)
+                    raise Misuse(f"the run {each.run} needs {names}, which is not set here")
+            return [each for each in left if each.held_by is not None]
 
     held = anyio.run(drain)
     if as_json:

@@ -64,6 +64,8 @@ def lines(status: DaemonStatus, now_ms: int) -> Iterator[str]:
         f"{count} {state.replace('_', ' ')}" for state, count in sorted(status.runs.items()) if count
     )
     yield f"runs: {runs or 'none'}"
+    if status.questions:
+        yield f"questions: {status.questions} (segue answer lists them)"
     if status.version != __version__:
         yield f"This is segue {__version__}: restart the daemon with segue stop and segue serve --background."
 

@@ -149,7 +149,7 @@ class TurnOnScreen:
             return
         if isinstance(event, ev.Session) and self._tasks is not None:  # the mode is decided by now
             self._tasks.start_soon(_show_mode, self._screen, self._ready)
-        if self._answer is None or not isinstance(event, ev.Question):  # otherwise the form shows it
+        if self._answer is None or not isinstance(event, ev.Question | ev.Permission):  # the form shows it
             self._screen.event(event)
         if self._printer is not None:
             self._printer(event)

@@ -96,6 +96,8 @@ class Defaults(msgspec.Struct, frozen=True, kw_only=True):
     max_turns: Positive | None = None
     budget: Dollars | None = None
     questions: Questions = "auto"
+    question_timeout: Seconds = 1800
+    """How long a question waits for its answer; then the agent is told that nobody answered."""
 
 
 class Account(msgspec.Struct, frozen=True, kw_only=True):

@@ -184,6 +184,8 @@ def outcome(now: Situation) -> Check:
         calls = count_in_words(last.tools_run, "tool call")
         done = f"the last turn was interrupted after {calls}; the session contains them"
         return _ok("outcome", done)
+    if last.kind == "killed" and now.pin.asked:
+        return _ok("outcome", "the last turn was interrupted while it waited for an answer")
     why = f"the last attempt was interrupted ({last.kind}) before it did anything"
     return _fail("outcome", ("resume",), why)
 

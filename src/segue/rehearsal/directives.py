@@ -6,6 +6,7 @@
     [[shell COMMAND]]                call the shell tool that the request declares
     [[read FILE]]  [[write FILE TEXT]]
     [[ask QUESTION | A | B]]         ask the user, by a tool if one is declared, else as text
+    [[together N]]                   make the next N tool calls in one answer
     [[result]]                       say what the last tool of this turn returned
     [[recall PATTERN]]               say a regular expression's last match in the history before this turn
     [[slow SECONDS [PIECES]]]        spread what follows over this time
@@ -69,6 +70,10 @@ class Recall(Struct, frozen=True):
     pattern: str
 
 
+class Together(Struct, frozen=True):
+    calls: int
+
+
 class Slow(Struct, frozen=True):
     seconds: float
     pieces: int = 10
@@ -103,6 +108,7 @@ Directive = (
     | Result
     | Recall
     | Slow
+    | Together
     | Empty
     | ContextFull
     | Error
@@ -203,6 +209,7 @@ _READERS: dict[str, Callable[[str], Directive]] = {
     "result": lambda _: Result(),
     "recall": _recall,
     "slow": _slow,
+    "together": lambda calls: Together(int(calls)),
     "huge": lambda size: Say(_filler(int(size))),
     "empty": lambda _: Empty(),
     "context-full": lambda how: ContextFull(how == "stream"),

@@ -17,7 +17,7 @@ from segue.rehearsal.types import Action, Ask, Call, Fault, Hang, Part, Reply, T
 from segue.rehearsal.wire.common import compact
 
 _CUT_OFF = "This answer is going to be cut off before it comes to its"
-Move = Part | d.Slow | d.Empty | d.ContextFull | d.Error | d.Broken
+Move = Part | d.Slow | d.Together | d.Empty | d.ContextFull | d.Error | d.Broken
 
 
 class Scene(Struct, frozen=True):
@@ -86,13 +86,18 @@ def _move(directive: d.Directive, ask: Ask, turn: CurrentTurn) -> Move:
 
 
 def _group(moves: list[Move], done: int) -> list[Move]:
-    """The moves of this answer: those after the calls already made, up to and including the next call."""
+    """The moves of this answer: those after the calls already made, up to and including the next call, or as
+    many calls as are made together."""
     group: list[Move] = []
+    calls = 1
     for move in moves:
         is_call = isinstance(move, Call)
-        if done == 0:
+        if isinstance(move, d.Together):
+            calls = move.calls if done == 0 else calls
+        elif done == 0:
             group.append(move)
-            if is_call:
+            calls -= is_call
+            if is_call and calls <= 0:
                 break
         elif is_call:
             done -= 1

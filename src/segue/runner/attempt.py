@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 import anyio
 import msgspec
@@ -36,8 +36,21 @@ if TYPE_CHECKING:
 Listener = Callable[[ev.Event], None]
 T = TypeVar("T")
 Answerer = Callable[[Question | Permission], Awaitable[Answer]]
-PATIENCE_S = 30 * 60.0
-"""How long a question waits for its answer; then the agent is told that nobody can answer."""
+
+
+class Asking(Protocol):
+    """Asks others together with the caller."""
+
+    @property
+    def patience_s(self) -> float:
+        """How long a question waits for its answer."""
+
+    async def ask(self, event: Question | Permission, answerer: Answerer | None) -> Answer: ...
+
+    async def sent(self, event: Question | Permission) -> None:
+        """The agent has been sent the answer."""
+
+
 NOBODY = Answer(False, "nobody can answer now. Decide for yourself, and say what you assumed.")
 REFUSED = Answer(False, "this run may not use the tool. Go on without it, and say what is missing.")
 
@@ -261,18 +274,24 @@ class Replies(Guard):
     def __init__(self, answerer: Answerer | None) -> None:
         super().__init__("answer")
         self._answerer = answerer
+        self.others: Asking | None = None
 
     async def reply(self, agent: Agent, event: Question | Permission) -> bytes:
         """The line that is sent back to the agent."""
         answer = NOBODY if isinstance(event, Question) else REFUSED
-        if self._answerer is None or self.failed is not None:
-            return agent.reply(event, answer)
+        answerer = self._answerer if self.failed is None else None
         try:
-            with anyio.move_on_after(PATIENCE_S):
-                return agent.reply(event, await self._answerer(event))
+            if self.others is not None:
+                return agent.reply(event, await self.others.ask(event, answerer))
+            if answerer is not None:
+                return agent.reply(event, await answerer(event))
         except Exception as error:
             self.note(error)
         return agent.reply(event, answer)
+
+    async def sent(self, event: Question | Permission) -> None:
+        if self.others is not None:
+            await self.others.sent(event)
 
 
 class Answering:
@@ -285,6 +304,7 @@ class Answering:
         self._agent, self._running, self._asked = agent, running, asked
         self._failure: Exception | None = None
         self._tasks: TaskGroup
+        self._open = 0
 
     async def __aenter__(self) -> Answering:
         self._tasks = anyio.create_task_group()
@@ -300,11 +320,18 @@ class Answering:
             raise self._failure
 
     def take(self, event: Question | Permission) -> None:
+        if self._asked.others is not None:
+            self._running.keep_stdin(self._asked.others.patience_s)
+        self._open += 1
         self._tasks.start_soon(self._answer, event)
 
     async def _answer(self, event: Question | Permission) -> None:
         try:
             await self._running.send(await self._asked.reply(self._agent, event))
+            await self._asked.sent(event)
+            self._open -= 1
+            if not self._open:
+                self._running.release_stdin()
         except Exception as failure:  # our own: otherwise the agent would wait forever
             self._failure = failure
             self._running.cancel()

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import os
 import signal
 import subprocess
 from contextlib import ExitStack, asynccontextmanager, closing, suppress
@@ -68,7 +69,7 @@ async def launch(
         full_env = {**env, **command.env, MARK: run_mark}
         process, unsent = await _start(command, full_env, run_dir, stdin, capture, claims)
         life = Supervisor(process, capture, limits, run_mark)
-        running = Running(process.pid, life, capture, stdin, limits)
+        running = Running(process.pid, life, capture, stdin, limits, run_mark)
         async with anyio.create_task_group() as tasks:
             helpers = (
                 partial(running._feed, unsent, command.hold_stdin),
@@ -91,8 +92,10 @@ async def launch(
 class Running:
     """A process started by ``launch``."""
 
-    def __init__(self, pid: int, life: Supervisor, capture: Capture, stdin: Stdin, limits: Limits) -> None:
-        self.pid = pid
+    def __init__(
+        self, pid: int, life: Supervisor, capture: Capture, stdin: Stdin, limits: Limits, mark: str = ""
+    ) -> None:
+        self.pid, self._mark = pid, mark
         self._life, self._capture, self._stdin = life, capture, stdin
         self._limits = limits
         self._framer = LineSplitter(limits.line_cap)
@@ -134,6 +137,14 @@ class Running:
         """Write a line to its stdin, after everything sent before. Dropped if it no longer reads."""
         await self._fed.wait()
         await self._stdin.write(line if line.endswith(b"\n") else line + b"\n")
+
+    def keep_stdin(self, most_s: float) -> None:
+        """It waits for an answer: if we are killed, its input does not end before ``most_s``."""
+        self._stdin.keep_open(self.pid, most_s, {MARK: self._mark, "PATH": os.defpath})
+
+    def release_stdin(self) -> None:
+        """It does not wait any more."""
+        self._stdin.keep_no_longer()
 
     async def close_stdin(self) -> None:
         """End its input, once everything that was sent is written."""

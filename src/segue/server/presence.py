@@ -54,6 +54,8 @@ class DaemonStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Bytes it has in memory; None: the system does not tell."""
     runs: dict[str, int]
     """How many runs there are in each state that is not an end."""
+    questions: int
+    """How many questions can be answered."""
 
 
 class LoginLink(msgspec.Struct, frozen=True, kw_only=True):

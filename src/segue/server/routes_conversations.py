@@ -98,6 +98,10 @@ async def change(call: Call) -> ConversationShown:
     return await conversations.show(key)
 
 
+async def disallow(call: Call) -> ConversationShown:
+    return await call.segue.conversations.disallow(call.path["key"], call.path["tool"])
+
+
 async def mark_read(call: Call) -> None:
     await call.segue.conversations.mark_read(call.path["key"])
 
@@ -174,6 +178,14 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         "Give a conversation a title or a star",
         returns=ConversationShown,
         body=ChangeBody,
+    ),
+    Endpoint(
+        "DELETE",
+        f"{ONE}/allowed-tools/{{tool}}",
+        ("Segue.conversations.disallow",),
+        disallow,
+        "Take back that a tool may always be used",
+        returns=ConversationShown,
     ),
     Endpoint(
         "POST",

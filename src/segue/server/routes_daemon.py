@@ -9,9 +9,11 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, cast
 
 import msgspec
+from anyio.to_thread import run_sync
 from starlette.responses import RedirectResponse, Response
 
 from segue import __version__
+from segue.app.runs import count_questions
 from segue.server.endpoint import Call, Endpoint
 from segue.server.presence import (
     CAPABILITIES,
@@ -59,6 +61,7 @@ async def status(call: Call) -> DaemonStatus:
         started=call.state.get("started", 0),
         memory=resident_bytes(os.getpid()),
         runs=runs,
+        questions=await run_sync(count_questions, call.segue.workspace),
     )
 
 

@@ -25,6 +25,7 @@ _ATTACHMENTS = Queries("attachments")
 _SQL = Queries("messages")
 _HISTORY = Queries("history")
 _SESSIONS = Queries("sessions")
+_QUESTIONS = Queries("questions")
 _CONVERSATIONS = Queries("conversations")
 _TURNS = Queries("turns")
 _EVENTS = Queries("events")
@@ -132,6 +133,7 @@ class Forks(Conversations):
                 self._db.run(
                     _CONVERSATIONS.grant, conversation=new.id, agent=agent, role=role, granted=granted
                 )
+            self._db.run(_QUESTIONS.fork_allowed, old=conversation.id, new=new.id)
             self._fork_failures(conversation, new, renamed, ids)
             for row in self._db.all(_SESSIONS.pins, conversation=conversation.id):
                 self._fork_pin(pin_of(row), conversation.key, new, renamed, ids)

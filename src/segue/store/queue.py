@@ -11,13 +11,14 @@ from typing import Literal
 
 from segue.core.model import Message, NewAttachment, Owner
 from segue.store.database import Queries, to_json
-from segue.store.records import QUEUED, Conversation, QueuedRow, Receipt, Settlement, TurnRow
-from segue.store.turns import Settling, turn_of
+from segue.store.questions import Questions
+from segue.store.records import QUEUED, Conversation, QuestionRow, QueuedRow, Receipt, Settlement, TurnRow
+from segue.store.turns import turn_of
 
 _SQL = Queries("queue")
 
 
-class Queue(Settling):
+class Queue(Questions):
     """Every change of state is made only if the state is still what the caller knows."""
 
     def enqueue(
@@ -31,9 +32,15 @@ class Queue(Settling):
         receipt: Receipt | None = None,
         not_before_ms: int | None = None,
         files: Sequence[NewAttachment] = (),
+        answers: QuestionRow | None = None,
     ) -> Conversation:
-        """Store a message and its run, at the end of the conversation's line. As ``receive``."""
+        """Store a message and its run, at the end of the conversation's line. As ``receive``.
+
+        ``answers``: the question that the message answers, with the answer. ``Conflict``: it has one.
+        """
         with self._db.writing():
+            if answers is not None:
+                self._carry(answers, turn.id)
             stored = self.receive(conversation, message, text, turn, receipt, files)
             self._enqueue(turn.id, request, not_before_ms)
         return stored
@@ -109,20 +116,28 @@ class Queue(Settling):
 
         ``via``: a process waits for it, and runs it. Unless that is ``QUEUED``, it leaves the queue."""
         if row.not_before_ms is None:
-            return False
+            return self._stop_waiting(row.id)
         return self._db.run(_SQL.wake, id=row.id, not_before_ms=row.not_before_ms, via=via) == 1
 
     def back_in_line(self, run: str) -> bool:
         """A run whose process died before an attempt was planned waits again. False: an attempt was."""
         return self._db.run(_SQL.back, id=run) == 1
 
-    def ask(self, run: str, question: str) -> bool:
-        """The run waits for the user. ``question``: JSON."""
-        return self._db.run(_SQL.ask, id=run, question=question) == 1
+    def wait_for_user(self, row: QueuedRow, name: str, question: str) -> bool:
+        """The first run of a line cannot start before the user has done something. ``question``: JSON."""
+        with self._db.writing():
+            if not self._db.run(_SQL.wait_for_user, id=row.id):
+                return False
+            self._ask(row.id, name, question)
+        return True
 
-    def answered(self, run: str, question: str) -> bool:
-        """The question has its answer. False: it had one already, or the run is over."""
-        return self._db.run(_SQL.answered, id=run, question=question) == 1
+    def _stop_waiting(self, run: str) -> bool:
+        """Try again to start a run that needed something."""
+        with self._db.writing():
+            if not self._db.run(_SQL.stop_waiting, id=run):
+                return False
+            self._close_questions(run)
+        return True
 
     def _settle_line(self, settlement: Settlement) -> None:
         """Park the run, or tell the runs behind it how it ended."""

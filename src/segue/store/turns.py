@@ -115,6 +115,7 @@ class Turns(History, Leases, Receipts):
             for each in gone:
                 self._drop_lease(waiting(each))
             self._place_message(turn.message)
+            self._db.run(_SQL.go_on, conversation=turn.conversation)
 
     def merge(self, turn: TurnRow, earlier: TurnRow) -> TurnRow:
         """Make the turn a retry of an earlier one with the same text: its own message is removed."""
@@ -274,6 +275,7 @@ class Settling(Turns):
                 return False
             self._db.run(_SQL.planned_no_more, turn=turn.id)
             self._settle_line(settlement)
+            self._db.run(_SQL.lapse, run=turn.id, state=turn.state)
             self._settle_answer(settlement, now_ms)
             self._settle_session(settlement, now_ms)
             for row in settlement.lineage:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -20,13 +21,17 @@ import anyio
 from segue.core.errors import Broken
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
+    from subprocess import Popen
 
 
 CHUNK = 256 * 1024
 CREATE = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL
 STDERR_MAX = 8 * 1024 * 1024
 STDERR_TAIL = 64 * 1024
+_KEEPER = 'n=$2; while [ "$n" -gt 0 ] && kill -0 "$1"; do n=$((n - 1)); sleep 1; done'
+"""Keeps its stdout open while a process lives, at most for so many seconds."""
 
 
 class Capture:
@@ -120,6 +125,7 @@ class Stdin:
         self._open = True
         self._held = True
         self._waits = False
+        self._keeper: Popen[bytes] | None = None
 
     @cached_property
     def _turn(self) -> anyio.Lock:
@@ -155,6 +161,33 @@ class Stdin:
                 except BrokenPipeError:
                     self.close()
 
+    def keep_open(self, pid: int, most_s: float, env: Mapping[str, str]) -> None:
+        """From now on the input does not end if we are killed: only with the process, or after ``most_s``.
+
+        A process that waits for an answer would take the end of its input for one. ``env``: the keeper's.
+        """
+        import subprocess
+
+        if self._keeper is not None or not self._open:
+            return
+        with contextlib.suppress(OSError):
+            self._keeper = subprocess.Popen(
+                ["/bin/sh", "-c", _KEEPER, "keeper", str(pid), str(int(most_s) + 1)],
+                stdin=subprocess.DEVNULL,
+                stdout=self._fd,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+                env=dict(env),
+            )
+
+    def keep_no_longer(self) -> None:
+        """The process waits for nothing any more."""
+        keeper, self._keeper = self._keeper, None
+        if keeper is not None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(keeper.pid, signal.SIGKILL)
+            keeper.wait()
+
     async def finish(self) -> None:
         """End the input, after what is being written."""
         async with self._turn:
@@ -162,6 +195,7 @@ class Stdin:
 
     def close(self) -> None:
         """End the input now. A writer that still waits gives up."""
+        self.keep_no_longer()
         if self._open:
             self._open = False
             if self._waits:

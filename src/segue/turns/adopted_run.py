@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import closing
 from pathlib import Path
 
@@ -32,7 +32,8 @@ LIMITS = Limits()
 class AdoptedRun(FollowedRun):
     """An attempt that may still run. ``ended_by`` is set if we ended it.
 
-    ``cancel_asked``: whether the turn was asked to end.
+    ``cancel_asked``: whether the turn was asked to end. ``answered``: the ids of the questions whose answers
+    it was sent.
     """
 
     def __init__(
@@ -42,8 +43,10 @@ class AdoptedRun(FollowedRun):
         redactor: Redactor,
         listen: Callable[[ev.Event], None] | None = None,
         cancel_asked: Callable[[], bool] = lambda: False,
+        answered: Collection[str] = (),
     ) -> None:
         super().__init__(plan, agent, redactor, listen)
+        self._answered = answered
         self.ended_by: EndedBy | None = None
         self.cancelled = False
         """It was asked to end."""
@@ -88,8 +91,12 @@ class AdoptedRun(FollowedRun):
             return "timeout"
         if self.bytes_read > LIMITS.output_bytes:
             return "flood"
-        waits = self.asked_at is not None and time.monotonic() - self.asked_at > ASKED_S
-        return "cancelled" if waits else None
+        return "cancelled" if self.waits and time.monotonic() - self.asked_at > ASKED_S else None
+
+    @property
+    def waits(self) -> list[ev.Question | ev.Permission]:
+        """What it waits for an answer to."""
+        return [each for each in self.asked if each.id not in self._answered]
 
 
 async def gone(

@@ -169,6 +169,7 @@ async def launch(live: LiveTurn, plan: Plan, command: Command, locks: tuple[int,
             threading.Thread(target=_load_the_rest, args=(prepared,), daemon=True).start()
         live.recorder(event)
 
+    callbacks.answerer.others = live
     return await attempt(task, on_event=stream, answer=callbacks.answerer, cancel=callbacks.cancel)
 
 

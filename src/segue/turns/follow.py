@@ -57,8 +57,10 @@ class FollowedRun:
         self._framer = LineSplitter()
         self._file: BinaryIO | None = None
         self.bytes_read = offset
-        self.asked_at: float | None = None
-        """When it asked a question, if that was its last event (monotonic)."""
+        self.asked: list[ev.Question | ev.Permission] = []
+        """What it has asked, as far as nothing shows that it was answered."""
+        self.asked_at = 0.0
+        """When something last happened while a question was open (monotonic)."""
         self.ended_at: float | None = None
         """When its final event was read (monotonic)."""
 
@@ -121,9 +123,18 @@ class FollowedRun:
     def _take(self, lines: list[StreamLine]) -> None:
         for line in lines:
             for event in self._fold.feed(line):
-                asks, now = isinstance(event, ev.Question | ev.Permission), time.monotonic()
-                self.asked_at = now if asks else None
+                now = time.monotonic()
+                self._note_asked(event)
+                self.asked_at = now
                 self.ended_at = now if isinstance(event, ev.End) else self.ended_at
+
+    def _note_asked(self, event: ev.Event) -> None:
+        if isinstance(event, ev.Question | ev.Permission):
+            self.asked.append(event)
+        elif isinstance(event, ev.ToolResult):  # other calls of the same reply may still wait
+            self.asked = [each for each in self.asked if each.tool_id not in (None, event.id)]
+        elif self.asked and isinstance(event, ev.Text | ev.TextDelta | ev.Thinking | ev.End):
+            self.asked.clear()
 
 
 class Pauses:

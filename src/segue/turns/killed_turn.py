@@ -7,6 +7,7 @@ to settle the turn, and to show what the next turn will do about it.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
 
@@ -15,9 +16,11 @@ import msgspec
 from segue.agents.base import Agent, Ended
 from segue.core import model
 from segue.core.errors import SegueError
+from segue.core.events import Permission, Question
 from segue.core.json_values import decode
 from segue.core.model import Pin
 from segue.core.outcome import DOUBT, Exit, Failure, Kind, Outcome
+from segue.core.question import open_question
 from segue.core.redact import Redactor
 from segue.core.request import RunPlace
 from segue.core.turn import Saved, Turn
@@ -38,6 +41,7 @@ from segue.turns.settlement import FinishedAttempt, abandon, commit, interpret, 
 KILLED = -9
 PLANNED_NO_MORE = b"{}"
 """What is left of the plan of an attempt once the run was parked."""
+WAITED = "Segue was killed while the agent waited for an answer; segue answer can still answer it"
 LATER = "recorded by a later run, because Segue could not record it at the time"
 LOST = "Segue was killed while it ran, and its run directory is lost"
 Conclusion = list[tuple[AttemptRow, Plan]]
@@ -91,6 +95,17 @@ class KilledTurn:
             return self.store.cancel_asked(self.row.id)
         except SegueError:
             return False
+
+    def answered(self) -> set[str]:
+        """The questions whose answers the agent was sent."""
+        rows = self.store.questions(self.row.id)
+        return {each.id for each in rows if each.state == "told" and each.next is None}
+
+    def keep_asked(self, asked: Sequence[Question | Permission]) -> None:
+        """Store what the agent still waits for, in case it was not stored before the kill."""
+        for event in asked:
+            text = msgspec.json.encode(open_question(event, clock.now_ms())).decode()
+            self.store.ask(self.row.id, event.id, text)
 
     def agent(self) -> Agent | None:
         return self.here.agent(self.row.voice.agent)
@@ -279,7 +294,8 @@ def _explained(outcome: Outcome, attempt: AttemptRow, orphan: AdoptedRun) -> Out
     if orphan.cancelled:
         failure = Failure("cancelled", "the turn was cancelled")
     elif orphan.ended_by == "cancelled":
-        failure = Failure("cancelled", "it asked a question when nobody was there to answer, and was stopped")
+        outcome = msgspec.structs.replace(outcome, asked=True)
+        failure = Failure("killed", WAITED)
     elif (before := _noted(attempt)) is not None and before.kind != failure.kind:
         failure = before
     return msgspec.structs.replace(outcome, failure=failure)

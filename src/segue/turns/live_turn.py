@@ -6,8 +6,10 @@ import time
 
 import msgspec
 
+from segue.agents.base import Answer
+from segue.core.events import Permission, Question
 from segue.core.redact import Redactor
-from segue.runner.attempt import Cancel, Guarded, Listener, Replies
+from segue.runner.attempt import Answerer, Cancel, Guarded, Listener, Replies
 from segue.store.leases import Lease
 from segue.store.records import TurnRow
 from segue.store.store import Store
@@ -62,6 +64,23 @@ class LiveTurn:
         self.outage = StoreOutage(callbacks.notice, callbacks.cancel)
         """Runs writes to the store, and waits while the store is away."""
         self.notices: list[str] = [*prepared.mentions]
+
+    @property
+    def patience_s(self) -> float:
+        """How long a question waits for its answer."""
+        return self.prepared.config.defaults.question_timeout
+
+    async def ask(self, event: Question | Permission, answerer: Answerer | None) -> Answer:
+        """Ask the caller, and everybody else who sees the run."""
+        from segue.turns.questions import ask  # most turns ask nothing
+
+        return await ask(self, event, answerer)
+
+    async def sent(self, event: Question | Permission) -> None:
+        """The agent has been sent the answer."""
+        from segue.turns.questions import sent
+
+        await sent(self, event)
 
     @property
     def cancelled(self) -> bool:

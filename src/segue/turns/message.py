@@ -11,7 +11,7 @@ from segue.core.model import Message
 from segue.core.turn import Turn
 from segue.core.view import risen
 from segue.store.leases import OVERTAKEN, LeaseBusy
-from segue.store.records import QUEUED, Claim, Conversation, Receipt, Settlement, TurnRow
+from segue.store.records import QUEUED, Claim, Conversation, QuestionRow, Receipt, Settlement, TurnRow
 from segue.store.store import Store
 from segue.system import clock
 from segue.system.processes import this_process
@@ -58,10 +58,15 @@ def receive(prepared: Prepared, store: Store, retry: Retry) -> tuple[Prepared, T
 
 
 def enqueue(
-    prepared: Prepared, store: Store, retry_message: str | None = None, not_before_ms: int | None = None
+    prepared: Prepared,
+    store: Store,
+    retry_message: str | None = None,
+    not_before_ms: int | None = None,
+    answers: QuestionRow | None = None,
 ) -> TurnRow:
     """Store the message and its run at the end of the conversation's line, with everything it needs to start
-    later. Raises ``KnownRun`` if the caller's key already has a run."""
+    later. ``answers``: the question that the message answers. Raises ``KnownRun`` if the caller's key already
+    has a run."""
     now_ms, retry = clock.now_ms(), Retry(retry_message)
     not_before_ms = None if not_before_ms is not None and not_before_ms <= now_ms else not_before_ms
     message = _message(prepared, retry_message or clock.new_id(now_ms))
@@ -83,6 +88,7 @@ def enqueue(
         receipt=receipt,
         not_before_ms=not_before_ms,
         files=prepared.files,
+        answers=answers,
     )
     return msgspec.structs.replace(row, conversation=stored.id)
 

@@ -34,14 +34,24 @@ class Granted(msgspec.Struct, frozen=True, kw_only=True):
     notices: tuple[str, ...]
 
 
-def grant_terms(ask: TurnRequest, before: Grant, defaults: Defaults, can: Capabilities, name: str) -> Granted:
-    """``before``: what the voice remembers; ``name``: the agent with its version, for messages."""
+def grant_terms(
+    ask: TurnRequest,
+    before: Grant,
+    defaults: Defaults,
+    can: Capabilities,
+    name: str,
+    always: tuple[str, ...] = (),
+) -> Granted:
+    """``before``: what the voice remembers; ``name``: the agent with its version, for messages. ``always``:
+    the tools that the user allowed for good when the agent asked."""
     grant = _wanted(ask, before)
     judge = _Judge(ask, can, name)
     deny = judge.tools("deny_tools", grant.deny_tools, defaults.deny_tools, can.deny_tools)
+    allow = judge.tools("allow_tools", grant.allow_tools, defaults.allow_tools, can.allow_tools)
+    kept = () if NONE in ask.allow_tools else judge.known(always)
     return Granted(
         permission=judge.permission(grant.permission, defaults.permission, deny, bool(grant.deny_tools)),
-        allow_tools=judge.tools("allow_tools", grant.allow_tools, defaults.allow_tools, can.allow_tools),
+        allow_tools=tuple(dict.fromkeys((*allow, *(tool for tool in kept if tool not in deny)))),
         deny_tools=() if judge.undeniable else deny,
         max_turns=judge.limit("max_turns", ask.max_turns, defaults.max_turns, can.max_turns),
         budget_usd=judge.limit("budget", grant.budget_usd, defaults.budget, can.budget),
@@ -49,7 +59,8 @@ def grant_terms(ask: TurnRequest, before: Grant, defaults: Defaults, can: Capabi
         remembered=tuple(
             field
             for field in Grant.__struct_fields__
-            if getattr(ask, field) in (None, ()) and getattr(grant, field) not in (None, ())
+            if getattr(ask, field) in (None, ())
+            and (getattr(grant, field) not in (None, ()) or (kept and field == "allow_tools"))
         ),
         notices=tuple(judge.notices),
     )
@@ -77,6 +88,13 @@ class _Judge:
         self.notices: list[str] = []
         self.undeniable = False
         """The default list of denied tools cannot be combined with the requested permission."""
+
+    def known(self, always: tuple[str, ...]) -> tuple[str, ...]:
+        """Those of the tools that the agent can be told. The others are allowed when it asks."""
+        table = self._can.tools
+        if not self._can.allow_tools:
+            return ()
+        return tuple(tool for tool in always if table is None or names.knows(table, tool))
 
     def tools(
         self, field: str, said: tuple[str, ...], default: tuple[str, ...], able: bool

@@ -17,7 +17,7 @@ from segue.config.schema import Account, Config
 from segue.core.environment import ChildEnvironment, child_environment
 from segue.core.errors import Misuse
 from segue.core.model import Host, NewAttachment, Voice
-from segue.core.request import Grant, Request, Runtime, Terms
+from segue.core.request import Request, Runtime, Terms
 from segue.core.turn import Turn
 from segue.core.view import UNKNOWN, account_mark
 from segue.store.records import Conversation
@@ -123,8 +123,8 @@ def prepare(
     child, home = _surroundings(agent, account, env)
     runtime = _probed(agent, config, child, segue_home)
     conversation = known or _conversation(ask.conversation)
-    before = store.grant(conversation.id, Voice(agent.facts.name, remembered.role))
-    granted = _granted(ask, before, config, agent, runtime)
+    voice = Voice(agent.facts.name, remembered.role)
+    granted = _granted(ask, store, conversation.id, voice, config, agent, runtime)
     return Prepared(
         run=clock.new_id(),
         ask=ask,
@@ -189,8 +189,8 @@ def as_of_now(prepared: Prepared, store: Store) -> Prepared:
     Called under the conversation's lease, so that they cannot change any more.
     """
     agent, runtime, config = prepared.agent, prepared.runtime, prepared.config
-    remembered_grant = store.grant(prepared.conversation.id, prepared.voice)
-    granted = _granted(prepared.ask, remembered_grant, config, agent, runtime)
+    conversation, voice = prepared.conversation.id, prepared.voice
+    granted = _granted(prepared.ask, store, conversation, voice, config, agent, runtime)
     login = _login(agent, prepared.home, prepared.child.env)
     if (granted, login) == (prepared.granted, prepared.login):
         return prepared
@@ -204,8 +204,18 @@ def _login(agent: Agent, home: Path, env: Mapping[str, str]) -> str:
     return seen or UNKNOWN
 
 
-def _granted(ask: TurnRequest, remembered: Grant, config: Config, agent: Agent, runtime: Runtime) -> Granted:
-    return grant_terms(ask, remembered, config.defaults, runtime.capabilities, name_of(agent, runtime))
+def _granted(
+    ask: TurnRequest,
+    store: Store,
+    conversation: str,
+    voice: Voice,
+    config: Config,
+    agent: Agent,
+    runtime: Runtime,
+) -> Granted:
+    before, always = store.grant(conversation, voice), store.always_allowed(conversation, voice)
+    name = name_of(agent, runtime)
+    return grant_terms(ask, before, config.defaults, runtime.capabilities, name, always)
 
 
 def _conversation(key: str) -> Conversation:

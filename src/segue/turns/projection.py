@@ -181,6 +181,9 @@ def _true(store: Store, summary: Summary, here: Observer) -> Summary:
     state = next((state for state in URGENT if state in states), None)
     if state is None:  # all of them are dead: what counts is the newest turn that had begun
         state = _newest_begun(seen, conversation.id, len(rows) + 1) or _newest_begun(seen, conversation.id)
+    asked = (seen.changed.get(each.run) for each in store.asked(conversation.id))
+    if any(row is None or row.state == "failed" for row in asked):
+        state = "needs_you"
     return msgspec.structs.replace(summary, state=state, recovery=first_recovery(now))
 
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
 from segue.core.errors import Broken
 from segue.core.outcome import Failure
+from segue.core.question import OpenQuestion
 from segue.store.records import QUEUED, QueuedRow, TurnRow
 from segue.store.store import Store
+from segue.system import clock
 from segue.system.processes import this_process
 from segue.turns.message import withdraw
 from segue.turns.prepare import Prepared, prepare
@@ -27,6 +29,8 @@ class ReadyRun(msgspec.Struct, frozen=True):
     prepared: Prepared
     row: TurnRow
     retry: str | None
+    missing: tuple[str, ...] = ()
+    """Variables that it was given when it was queued, that it needs, and that are not set here."""
 
 
 def reopen(store: Store, queued: QueuedRow, env: Mapping[str, str]) -> ReadyRun:
@@ -43,7 +47,29 @@ def reopen(store: Store, queued: QueuedRow, env: Mapping[str, str]) -> ReadyRun:
         msgspec.structs.replace(prepared, run=row.id),
         msgspec.structs.replace(row, owner=owner),
         request.retry,
+        _missing(request.ask.environment, prepared),
     )
+
+
+def _missing(given: Sequence[str], prepared: Prepared) -> tuple[str, ...]:
+    """The needed variables: those that the account passes on, and the one that names the agent's home."""
+    account = prepared.config.accounts.get(prepared.account) if prepared.account is not None else None
+    needed = set(account.pass_env) if account is not None else set()
+    if account is None or not account.home:
+        needed |= prepared.agent.home_env(prepared.home).keys()
+    return tuple(sorted((needed & set(given)) - prepared.child.env.keys()))
+
+
+def ask_for_variables(store: Store, queued: QueuedRow, missing: tuple[str, ...]) -> None:
+    """The run cannot start before these variables are set: it waits for the user."""
+    now_ms = clock.now_ms()
+    asked = OpenQuestion(id=clock.new_id(now_ms), kind="environment", variables=missing, asked=now_ms)
+    store.wait_for_user(queued, asked.id, msgspec.json.encode(asked).decode())
+
+
+def waits_for_user(queued: QueuedRow) -> bool:
+    """Whether the run waits for the user before it can start."""
+    return queued.state == "parked" and queued.not_before_ms is None
 
 
 def back_in_line(store: Store, row: TurnRow) -> bool:

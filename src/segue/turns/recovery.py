@@ -94,10 +94,13 @@ class _Recovery:
         events = await run_sync(store.events, row.id) if row.told is not None else []
         before = max((seq for seq, ms, _ in events if ms < since_ms), default=0)
         recorder = Recorder(store, row.id, self._listener, before)
+        answered = await run_sync(self.left.answered)
         for _, plan in made:
-            orphan = AdoptedRun(plan, agent, redactor, recorder, self.left.cancel_asked)
+            orphan = AdoptedRun(plan, agent, redactor, recorder, self.left.cancel_asked, answered)
             async with self._one_writer(plan):
                 await self._follow(orphan, agent)
+        if orphan.waits and not orphan.cancelled:
+            await run_sync(self.left.keep_asked, [redactor.event(each) for each in orphan.waits])
         await run_sync(recorder.finish, RECORD_S)
         recorder.give_up()
         outcome = self.left.outcome(attempt, agent, orphan, redactor)

@@ -54,7 +54,8 @@ def result_of(
     """``kept``: the deliveries that the plan keeps (empty if only the added ones matter). ``found``: the
     session on disk now. ``end``: the anchor at its end."""
     answer = _answer(plan, outcome, answer_id) if outcome.failure is None else None
-    if answer is None and (outcome.tools_run == 0 or not (known_format or _worth_keeping(plan, outcome))):
+    kept_anyway = outcome.tools_run != 0 or _waited(outcome)
+    if answer is None and not (kept_anyway and (known_format or _worth_keeping(plan, outcome))):
         return Result(pin=_marked(plan, outcome))
     native_id = outcome.session_id
     if native_id is None or (known_format and found is None) or not plan.request.save:
@@ -97,6 +98,11 @@ def paid_again(plan: Plan, outcome: Outcome) -> tuple[str, ...]:
 def moves(plan: Plan, native_id: str | None) -> bool:
     """Whether the pin points to another native session than before."""
     return plan.pin is None or plan.mode != "resume" or plan.pin.native_id != native_id
+
+
+def _waited(outcome: Outcome) -> bool:
+    """Whether it was killed after it asked something: the answer has to find the question in the session."""
+    return outcome.asked and outcome.failure is not None and outcome.failure.kind == "killed"
 
 
 def _worth_keeping(plan: Plan, outcome: Outcome) -> bool:

@@ -31,6 +31,7 @@ from segue.turns.live_turn import NOTHING, Callbacks, LiveTurn, before_parking
 from segue.turns.message import Retry, WentOn, place, receive, update_login, withdraw
 from segue.turns.prepare import Prepared, as_of_now, prepare_retry
 from segue.turns.queue import Queue
+from segue.turns.request import NONE
 from segue.turns.store_outage import StoreStillAway
 
 if TYPE_CHECKING:
@@ -316,6 +317,8 @@ async def _begin(
     prepared: Prepared, store: Store, row: TurnRow, lease: Lease, callbacks: Callbacks, retry: Retry
 ) -> tuple[Prepared, TurnRow]:
     """Update what may have changed while the turn waited, and give its message its place."""
+    if NONE in prepared.ask.allow_tools:
+        await run_sync(store.disallow_all, prepared.conversation.id, prepared.voice)
     received, prepared = prepared, await run_sync(as_of_now, prepared, store)
     if prepared.adopted is not None:
         from segue.turns.adopt import adopt_session

@@ -237,6 +237,18 @@ def _question(scene: Scene) -> None:
     scene.ask("problem-conflict", "POST", f"{V1}/runs/{run}/tool-result", answer)
     scene.everything.wait(lambda got: settled(got, run))
     scene.event("event-question", run, "event", "question")
+    _permission(scene)
+
+
+def _permission(scene: Scene) -> None:
+    run = scene.run("[[shell true]][[say Done.]]", ASKING, answers=True)
+    scene.until(run, "needs_you")
+    shown = scene.ask("run-needs-permission", "GET", f"{V1}/runs/{run}")
+    answer = {"tool_use_id": shown["question"]["id"], "always": True}
+    assert scene.daemon.ask("POST", f"{V1}/runs/{run}/tool-result", answer).status == 200
+    scene.everything.wait(lambda got: settled(got, run))
+    scene.event("event-permission", run, "event", "permission")
+    scene.ask("tool-disallowed", "DELETE", f"{ASKING}/allowed-tools/shell")
 
 
 def _oddities(scene: Scene) -> None:

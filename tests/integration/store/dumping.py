@@ -57,6 +57,8 @@ def fill(store: Store) -> None:
     again = msgspec.structs.replace(keyed, id=new_id("t"), retry_of=keyed.id)
     store.add_retry(again, Receipt(key="step-1", body="digest"))
     store.ask_cancel(again.id)
+    store.ask(again.id, "question-1", '{"id":"question-1","kind":"question","asked":9}')
+    store.allow_tool(talk.id, CLAUDE, "Bash")
 
 
 def dump(path: Path) -> str:

@@ -112,7 +112,7 @@ def test_what_follows_park_is_its_value_only_if_it_is_a_duration(
 ) -> None:
     ours = run_call(["run", "k", *args], {})
     assert ours is not None
-    assert (ours.options["park"], ours.text) == (park, text)
+    assert (ours[2]["park"], ours[1]) == (park, text)
     assert ours == by_click(["k", *args])
 
 

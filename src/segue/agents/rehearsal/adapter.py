@@ -126,7 +126,8 @@ class Rehearsal:
         return stream.parse(line)
 
     def reply(self, event: Question | Permission, answer: Answer) -> bytes:
-        return msgspec.json.encode({"type": "answer", "id": event.id, **msgspec.to_builtins(answer)}) + b"\n"
+        told = {"allow": answer.allow, "message": answer.message, "answers": answer.answers}
+        return msgspec.json.encode({"type": "answer", "id": event.id, **told}) + b"\n"
 
     def evidence(self, request: Request, place: RunPlace, home: Path, reading: TurnState) -> Evidence:
         """Whether the announced session is on disk."""

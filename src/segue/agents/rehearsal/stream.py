@@ -76,6 +76,8 @@ def _event(record: _Record, line: bytes) -> ev.Event | None:
             return ev.ToolResult(*result)
         case "question":
             return ev.Question(record.id, record.questions)
+        case "permission":
+            return ev.Permission(record.id, record.name, record.input, record.id)
         case "usage":
             return ev.UsageReport(record.usage, record.model)
         case "retry":

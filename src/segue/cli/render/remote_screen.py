@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -16,6 +17,13 @@ from segue.cli.render.result import Facts, print_result, written
 from segue.client import Daemon
 from segue.core import events as ev
 from segue.core.turn import Turn
+
+if TYPE_CHECKING:
+    from segue.app.ready_turn import Answer
+    from segue.cli.question import QuestionForm
+
+LOOK_S = 1.0
+"""How often to look whether somebody else has answered."""
 
 
 class RemoteScreen:
@@ -30,6 +38,8 @@ class RemoteScreen:
         self._screen = screens.open_screen(self._title, quiet=quiet, answer_on_stdout=not as_json)
         self.behind = self._screen
         self._full = False
+        self._asked: SimpleQueue[ev.Question | ev.Permission] = SimpleQueue()
+        self._asker: threading.Thread | None = None
 
     @property
     def shown(self) -> bool:
@@ -40,24 +50,50 @@ class RemoteScreen:
         event = msgspec.json.decode(line, type=Happened).event
         self._screen.set_title(self._title)
         if self._answers and isinstance(event, ev.Question | ev.Permission):
-            threading.Thread(target=self._ask, args=(event,), daemon=True).start()
+            self._asked.put(event)
+            if self._asker is None:
+                self._asker = threading.Thread(target=self._ask_all, daemon=True)
+                self._asker.start()
         else:
             self._screen.event(event)
         if printed and not self._full:
             self._full = written(partial(say_json, event)) is not None
 
-    def _ask(self, event: ev.Question | ev.Permission) -> None:
+    def _ask_all(self) -> None:
+        """Ask one question after the other."""
         import anyio
 
         from segue.cli.question import QuestionForm
 
-        given = anyio.run(QuestionForm(self._screen), event)
-        body: dict[str, Any] = {"tool_use_id": event.id}
-        if isinstance(event, ev.Permission):
-            body |= {"allow": given.allow, "content": given.message}
-        else:
-            body |= {"answers": given.answers} if given.allow else {"allow": False, "content": given.message}
-        self._daemon.post(f"/api/v1/runs/{self._run}/tool-result", body)
+        form = QuestionForm(self._screen)
+        while True:
+            event = self._asked.get()
+            if (given := anyio.run(self._given, form, event)) is not None:
+                self._daemon.post(f"/api/v1/runs/{self._run}/tool-result", _body(event, given))
+
+    async def _given(self, form: QuestionForm, event: ev.Question | ev.Permission) -> Answer | None:
+        """What the user answers; None if somebody else was first, or the run has ended."""
+        import anyio
+
+        found: list[Answer] = []
+        async with anyio.create_task_group() as tasks:
+
+            async def ask() -> None:
+                found.append(await form(event))
+                tasks.cancel_scope.cancel()
+
+            tasks.start_soon(ask)
+            seen = False
+            while True:
+                await anyio.sleep(LOOK_S)
+                told = await anyio.to_thread.run_sync(self._daemon.get, f"/api/v1/runs/{self._run}")
+                run = msgspec.json.decode(told) if told else {}
+                stands = any(each["id"] == event.id for each in run.get("questions", ()))
+                if (seen and run and not stands) or run.get("turn") is not None:
+                    break
+                seen = seen or stands
+            tasks.cancel_scope.cancel()
+        return found[0] if found else None
 
     def notice(self, text: str) -> None:
         screens.show_notice(self._screen, self._title, text)
@@ -70,6 +106,15 @@ class RemoteScreen:
 
     def close(self) -> None:
         self._screen.close()
+
+
+def _body(event: ev.Question | ev.Permission, given: Answer) -> dict[str, Any]:
+    body: dict[str, Any] = {"tool_use_id": event.id}
+    if isinstance(event, ev.Question) and given.allow:
+        return body | {"answers": given.answers}
+    if given.always:
+        return body | {"always": True}
+    return body | {"allow": given.allow, "content": given.message}
 
 
 def print_remote(

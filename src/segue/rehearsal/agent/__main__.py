@@ -194,8 +194,14 @@ def _system(file: Path | None) -> str:
         sys.exit(_misuse(f"cannot read the system prompt: {error}"))
 
 
+_EARLY: dict[str, dict[str, Any]] = {}
+"""Answers that came before they were needed."""
+
+
 def _answer(call_id: str) -> dict[str, Any] | None:
     """The user's answer to a question; ``None`` if stdin ends first. Other lines are ignored."""
+    if call_id in _EARLY:
+        return _EARLY.pop(call_id)
     for line in iter(sys.stdin.buffer.readline, b""):
         try:
             answer = msgspec.json.decode(line, type=dict[str, Any])
@@ -203,6 +209,8 @@ def _answer(call_id: str) -> dict[str, Any] | None:
             continue
         if answer.get("type") == "answer" and answer.get("id") == call_id:
             return answer
+        if answer.get("type") == "answer":
+            _EARLY[str(answer.get("id"))] = answer
     return None
 
 

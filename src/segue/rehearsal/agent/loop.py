@@ -75,8 +75,10 @@ class AgentTurn:
             calls, answer = self._take(self._reply())
             if not calls:
                 return answer
-            for call in calls:
-                self._call(call)
+            named = [(f"call-{new_id()[:8]}", call) for call in calls]
+            asked = self._ask_permission(named)
+            for call_id, call in named:
+                self._call(call_id, call, call_id in asked)
         raise Stopped("timeout", f"stopped at the limit of {self._settings.max_turns} turns")
 
     def _reply(self) -> Reply:
@@ -139,17 +141,39 @@ class AgentTurn:
     def _count(self, usage: Usage) -> None:
         self._emit({"type": "usage", "model": self._settings.model, "usage": msgspec.to_builtins(usage)})
 
-    def _call(self, call: Call) -> None:
-        call_id = f"call-{new_id()[:8]}"
+    def _ask_permission(self, calls: Sequence[tuple[str, Call]]) -> set[str]:
+        """Ask for all calls of a reply at once, if somebody can answer. Returns those that were asked for."""
+        rules, asked = self._settings.rules, set()
+        for call_id, call in calls:
+            if self._answers is not None and rules.asks(call.tool.name):
+                asked.add(call_id)
+                self._emit(
+                    {"type": "permission", "id": call_id, "name": call.tool.name, "input": call.arguments}
+                )
+        return asked
+
+    def _call(self, call_id: str, call: Call, asked: bool = False) -> None:
         name, given = call.tool.name, call.arguments
         self._add("call", "assistant", msgspec.json.encode({"name": name, "input": given}).decode(), call_id)
         if name == tools.ASK.name and self._answers is not None and isinstance(given, dict):
             self._add("result", "user", self._question(call_id, given, self._answers), call_id)
             return
         self._emit({"type": "tool_call", "id": call_id, "name": name, "input": given})
-        done = tools.run_tool(name, given, self._settings.rules, self._settings.cwd)
+        done = self._run_asked(call_id, call) if asked else self._run_tool(call, self._settings.rules)
         self._add("result", "user", done.output, call_id)
         self._emit({"type": "tool_result", "id": call_id, "name": name, **msgspec.to_builtins(done)})
+
+    def _run_asked(self, call_id: str, call: Call) -> tools.Done:
+        """Run a call if the user allows it."""
+        answer = self._answers(call_id) if self._answers is not None else None
+        if answer is None or not answer.get("allow"):
+            why = "nobody answered" if answer is None else answer.get("message") or "no reason given"
+            return tools.Done(False, f"{call.tool.name} was refused: {why}", denied=True)
+        rules = self._settings.rules
+        return self._run_tool(call, msgspec.structs.replace(rules, allow=rules.allow | {call.tool.name}))
+
+    def _run_tool(self, call: Call, rules: tools.Rules) -> tools.Done:
+        return tools.run_tool(call.tool.name, call.arguments, rules, self._settings.cwd)
 
     def _question(self, call_id: str, given: dict[str, Any], answers: Answers) -> str:
         self._emit({"type": "question", "id": call_id, "questions": given.get("questions")})

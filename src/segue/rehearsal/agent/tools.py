@@ -88,6 +88,11 @@ class Rules(Struct, frozen=True):
             return False
         return tool in self.allow or tool in HARMLESS or self.permission in ("edit", "full")
 
+    def asks(self, tool: str) -> bool:
+        """Whether the user may allow it. With ``read``, nothing that is refused can be."""
+        known = tool in _FUNCTIONS and tool not in self.deny and self.permission == "default"
+        return known and not self.allows(tool)
+
 
 class Done(Struct, frozen=True):
     """How a call ended."""

@@ -74,7 +74,8 @@ FROM turns WHERE via <> 'fork' GROUP BY conversation;
 SELECT DISTINCT conversation FROM turns WHERE cost_estimated = 1;
 
 -- name: newest_states()
--- The most urgent state of what is not finished, else that of the newest turn that had begun.
+-- The most urgent state of what is not finished, else that of the newest turn that had begun. A question that can be
+-- answered needs the user, also if its run has ended.
 SELECT conversation, state
 FROM (
     SELECT conversation, state,
@@ -85,7 +86,12 @@ FROM (
                     ELSE 5 END,
                 started_ms DESC, id DESC
         ) AS back
-    FROM turns WHERE state <> 'withdrawn' AND via <> 'fork'
+    FROM (
+        SELECT id, conversation, started_ms, CASE WHEN id IN (
+            SELECT run FROM asked
+        ) THEN 'needs_you' ELSE state END AS state
+        FROM turns WHERE state <> 'withdrawn' AND via <> 'fork'
+    ) AS shown
 ) AS ranked
 WHERE back = 1;
 

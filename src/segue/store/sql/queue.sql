@@ -10,26 +10,26 @@ WHERE q.state IN ('queued', 'parked')
 ORDER BY q.place, q.started_ms, q.id;
 
 -- name: of(id)^
-SELECT id, conversation, message, state, request, place, not_before_ms, question, claims, started_ms, cancel_asked_ms, host, held_by
+SELECT id, conversation, message, state, request, place, not_before_ms, claims, started_ms, cancel_asked_ms, host, held_by
 FROM turns WHERE id = :id;
 
 -- name: line(conversation)
 -- The runs of a conversation that wait, in their order.
-SELECT id, conversation, message, state, request, place, not_before_ms, question, claims, started_ms, cancel_asked_ms, host, held_by
+SELECT id, conversation, message, state, request, place, not_before_ms, claims, started_ms, cancel_asked_ms, host, held_by
 FROM turns
 WHERE conversation = :conversation AND request IS NOT NULL AND state IN ('queued', 'parked')
 ORDER BY place, started_ms, id;
 
 -- name: lines()
 -- The same of all conversations.
-SELECT id, conversation, message, state, request, place, not_before_ms, question, claims, started_ms, cancel_asked_ms, host, held_by
+SELECT id, conversation, message, state, request, place, not_before_ms, claims, started_ms, cancel_asked_ms, host, held_by
 FROM turns
 WHERE request IS NOT NULL AND state IN ('queued', 'parked')
 ORDER BY conversation, place, started_ms, id;
 
 -- name: begun()
 -- The runs of all conversations that have begun and are not settled.
-SELECT id, conversation, message, state, request, place, not_before_ms, question, claims, started_ms, cancel_asked_ms, host, held_by
+SELECT id, conversation, message, state, request, place, not_before_ms, claims, started_ms, cancel_asked_ms, host, held_by
 FROM turns WHERE state IN ('running', 'needs_you')
 ORDER BY conversation, started_ms, id;
 
@@ -94,10 +94,9 @@ UPDATE turns SET state = 'queued', claims = claims + 1
 WHERE id = :id AND state = 'running' AND request IS NOT NULL
     AND NOT EXISTS (SELECT 1 FROM attempts AS a WHERE a.turn = turns.id AND a.task <> '{}');
 
--- name: ask(id, question)!
-UPDATE turns SET state = 'needs_you', question = :question WHERE id = :id AND state IN ('running', 'needs_you');
+-- name: wait_for_user(id)!
+-- It has to wait until somebody has given it what it needs.
+UPDATE turns SET state = 'parked', not_before_ms = NULL WHERE id = :id AND state = 'queued';
 
--- name: answered(id, question)!
--- Only once: whoever comes second finds another question, or none.
-UPDATE turns SET state = 'running', question = NULL
-WHERE id = :id AND state = 'needs_you' AND question = :question;
+-- name: stop_waiting(id)!
+UPDATE turns SET state = 'queued' WHERE id = :id AND state = 'parked' AND not_before_ms IS NULL;

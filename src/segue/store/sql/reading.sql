@@ -105,9 +105,15 @@ SELECT
 FROM turns WHERE conversation = :conversation AND via <> 'fork';
 
 -- name: state_of(conversation)^
--- The most urgent state of what is not finished, else that of the newest turn that had begun.
+-- The most urgent state of what is not finished, else that of the newest turn that had begun. A question that can be
+-- answered needs the user, also if its run has ended.
 SELECT state
-FROM turns WHERE conversation = :conversation AND state <> 'withdrawn' AND via <> 'fork'
+FROM (
+    SELECT id, started_ms, CASE WHEN id IN (
+        SELECT run FROM asked WHERE conversation = :conversation
+    ) THEN 'needs_you' ELSE state END AS state
+    FROM turns WHERE conversation = :conversation AND state <> 'withdrawn' AND via <> 'fork'
+) AS shown
 ORDER BY
     CASE state WHEN 'needs_you' THEN 1 WHEN 'running' THEN 2 WHEN 'parked' THEN 3 WHEN 'queued' THEN 4 ELSE 5 END,
     started_ms DESC, id DESC

@@ -25,6 +25,15 @@ SET answer = :answer, account = :account, model = :model, mode = :mode, state = 
     cost_estimated = :cost_estimated, saved_usd = :saved_usd, request = NULL, question = NULL
 WHERE id = :id AND state IN ('queued', 'running', 'needs_you', 'parked');
 
+-- name: lapse(run, state)!
+-- What a failed run has asked can still be answered by a message. An answer that did not reach the agent is asked again.
+UPDATE questions SET state = CASE CAST(:state AS TEXT) WHEN 'failed' THEN 'lapsed' ELSE 'over' END, answer = NULL
+WHERE run = :run AND state IN ('open', 'answered');
+
+-- name: go_on(conversation)!
+-- Something else is said: what was asked before is not answered any more.
+UPDATE questions SET state = 'over' WHERE conversation = :conversation AND state = 'lapsed';
+
 -- name: withdraw(id, conversation)!
 -- Its process died while it waited.
 UPDATE turns SET state = 'withdrawn', request = NULL
