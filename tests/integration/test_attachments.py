@@ -122,8 +122,7 @@ def test_export_import_and_rm(talk: Talk) -> None:
 
 def test_the_library_takes_paths_and_bytes(talk: Talk) -> None:
     with SyncSegue(home=talk.segue.home, env=talk.segue.env, cwd=talk.segue.cwd) as door:
-        given: list[Path | Attachment] = [Path("1.png"), Attachment("../2.png", png(2))]
-        turn = door.run("t", "look", attachments=given)
+        turn = door.run("t", "look", attachments=[Path("1.png"), Attachment("../2.png", png(2))])
         assert turn.failure is None
         shown = door.log("t")[0].attachments
         assert [(each.name, each.media_type, each.bytes) for each in shown] == [
