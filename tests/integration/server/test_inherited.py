@@ -26,10 +26,7 @@ def within(segue: Program, words: str) -> Program:
     return Program(segue.home, segue.cwd, segue.env, ["sh", "-c", f'{words}; exec "$@"', "sh", *SEGUE])
 
 
-@pytest.mark.parametrize(
-    "words", ["umask 027", "umask 077; ulimit -Sn 333; ulimit -Hn 444; ulimit -f 200000"]
-)
-def test_umask_and_limits_are_those_of_the_caller(daemon: Daemon, words: str) -> None:
+def test_umask_and_limits_are_those_of_the_caller(daemon: Daemon) -> None:
     own = Path(f"/proc/{daemon.process.pid}/limits").read_text()
     caller = within(daemon.segue, "umask 027; ulimit -Sn 333; ulimit -Hn 444; ulimit -f 200000")
     here = caller("run", "a", ASK, *ARGS, "--no-daemon")
