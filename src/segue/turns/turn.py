@@ -69,7 +69,6 @@ async def run(
         turn = await _retry(prepared, store, callbacks(), failed, on_run)
         return turn if accepted else await _after_limits(prepared, store, turn, callbacks)
 
-    wanted, default = prepared.ask.retries, prepared.config.defaults.retries
     try:
         if may_be_begun:
             await run_sync(_refuse_known, prepared, store)
@@ -81,7 +80,7 @@ async def run(
     except KnownRun as known:
         return await _known(prepared, store, known.run, callbacks, ours=may_be_begun)
     return await retries.retry_while_temporary(
-        first, default if wanted is None else wanted, retry, given_up=lambda: cancel.asked > 0, notice=notice
+        first, _retries(prepared), retry, given_up=lambda: cancel.asked > 0, notice=notice
     )
 
 
@@ -337,6 +336,11 @@ def _failure(error: BaseException) -> Failure:
     if isinstance(error, Exception):
         return Failure("crashed", str(error) or type(error).__name__)
     return Failure("cancelled", "the turn was cancelled")
+
+
+def _retries(prepared: Prepared) -> int:
+    wanted = prepared.ask.retries
+    return prepared.config.defaults.retries if wanted is None else wanted
 
 
 def _wait_s(prepared: Prepared, endless: bool = False) -> float:
