@@ -54,8 +54,7 @@ def result_of(
     """``kept``: the deliveries that the plan keeps (empty if only the added ones matter). ``found``: the
     session on disk now. ``end``: the anchor at its end."""
     answer = _answer(plan, outcome, answer_id) if outcome.failure is None else None
-    kept_anyway = outcome.tools_run != 0 or _waited(outcome)
-    if answer is None and not (kept_anyway and (known_format or _worth_keeping(plan, outcome))):
+    if answer is None and not ((known_format and _has_work(outcome)) or _worth_keeping(plan, outcome)):
         return Result(pin=_marked(plan, outcome))
     native_id = outcome.session_id
     if native_id is None or (known_format and found is None) or not plan.request.save:
@@ -100,9 +99,11 @@ def moves(plan: Plan, native_id: str | None) -> bool:
     return plan.pin is None or plan.mode != "resume" or plan.pin.native_id != native_id
 
 
-def _waited(outcome: Outcome) -> bool:
-    """Whether it was killed after it asked something: the answer has to find the question in the session."""
-    return outcome.asked and outcome.failure is not None and outcome.failure.kind == "killed"
+def _has_work(outcome: Outcome) -> bool:
+    """Whether a tool may have run, or it was killed after it asked something: the answer has to find the
+    question in the session."""
+    asked = outcome.asked and outcome.failure is not None and outcome.failure.kind == "killed"
+    return asked or outcome.tools_run != 0
 
 
 def _worth_keeping(plan: Plan, outcome: Outcome) -> bool:

@@ -30,7 +30,7 @@ ONLY_METHODS = {"stream", "workspace", "finish", "service", "usage", "settings",
 
 
 NAMES = """
-AccountShown AgentSetting AgentShown Answer Attached Attachment AttachmentData AttachmentOrder
+AccountShown AgentSetting AgentShown AllowedToolShown Answer Attached Attachment AttachmentData AttachmentOrder
 AttemptShown Broken Cancel Capabilities Changed Check
 CheckReport Compacted ConfigError Conflict Context ConversationHit ConversationShown Conversations
 CopyShown Decision Delta End Entry Event FailureShown FeedEvent FeedItem Finding Gone Heard Hello

@@ -17,7 +17,8 @@ KEYS = {
     shapes.LogMessage: "id n from agent role account text attachments revision edited created blank run mode"
     " state status recovery model usage cost_usd cost_estimated saved_usd sent failure",
     shapes.ConversationShown: "key title agents agent account model role cwd messages state status recovery"
-    " created last_used tokens cost_usd cost_estimated saved_usd forked_from starred unread",
+    " created last_used tokens cost_usd cost_estimated saved_usd forked_from starred unread allowed_tools",
+    shapes.AllowedToolShown: "agent role tool",
     shapes.AgentShown: "agent label path version distribution capabilities accounts problem",
     shapes.SetupFinding: "check level what fix",
     shapes.ErrorShown: "schema error",
