@@ -153,7 +153,10 @@ def test_what_is_always_allowed_is_not_asked_again_and_can_be_taken_back(daemon:
     gone = daemon.ask("DELETE", "/api/v1/conversations/k/allowed-tools/shell")
     assert (gone.status, gone.json["allowed_tools"]) == (200, [])
     assert daemon.ask("DELETE", "/api/v1/conversations/k/allowed-tools/shell").status == 404
-    asked(daemon, submit(daemon, "k", SHELL, answers=True)["run"])
+    last = submit(daemon, "k", SHELL, answers=True)["run"]
+    (question,) = asked(daemon, last)
+    assert answer(daemon, last, question["id"], allow=False) == 200
+    finished(daemon, last)
 
 
 def test_always_belongs_to_the_role_that_asked_and_goes_with_a_fork(daemon: Daemon) -> None:
