@@ -11,7 +11,8 @@ from segue.app.workspace import Workspace
 from segue.core.errors import StoreAway
 from segue.core.turn import Turn, status_of
 from segue.core.view import has_walls
-from segue.store.records import AllowedTool, LogRow, Summary, TurnRow
+from segue.store.questions import AllowedTool
+from segue.store.records import LogRow, Summary, TurnRow
 
 UNFINISHED = ("needs_you", "running", "parked", "queued")
 POLL_S = 0.2

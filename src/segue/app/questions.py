@@ -18,7 +18,8 @@ from segue.app.run_shapes import OpenQuestion, ToolAnswer
 from segue.app.workspace import Workspace
 from segue.core.errors import Conflict, Gone, Misuse, NotFound
 from segue.core.question import question_names
-from segue.store.records import BEGUN, QuestionRow, TurnRow
+from segue.store.questions import QuestionRow
+from segue.store.records import BEGUN, TurnRow
 from segue.turns.liveness import liveness_of
 from segue.turns.message import enqueue
 from segue.turns.request import NONE

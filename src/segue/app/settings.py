@@ -57,13 +57,13 @@ class SettingsShown(msgspec.Struct, frozen=True, kw_only=True):
     limits: Limits
     keep: Keep
     daemon: Daemon
+    queue: Queue
     defaults: Defaults
     accounts: tuple[AccountShown, ...]
     agents: tuple[AgentSetting, ...]
     prices: dict[str, Price]
     notices: tuple[str, ...]
     """What was ignored, and why."""
-    queue: Queue
 
 
 def settings(workspace: Workspace) -> SettingsShown:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from segue.config.declared import PLACEHOLDERS, DeclaredAgent
-from segue.config.explain import no_such, refused
 from segue.config.home import expand
 from segue.config.schema import FLAT, Account, Config, built_in_agents, is_name
 from segue.core.usage import Price
@@ -56,10 +55,14 @@ def _convert(tables: Tables, path: KeyPath, kind: type[S], table: dict[str, Any]
     title = f"[{'.'.join(path)}]"
     for key in table:
         if key not in kind.__struct_fields__:
+            from segue.config.explain import no_such  # only an error needs it
+
             raise tables.error((*path, key), f"{title} has {no_such('key', key, kind.__struct_fields__)}")
     try:
         return msgspec.convert(table, kind)
     except msgspec.ValidationError as error:
+        from segue.config.explain import refused
+
         key, why = refused(error, kind, table)
         place = (*path, key) if key else path
         raise tables.error(place, f"{title} {key} {why}" if key else f"{title} {why}") from None

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 from segue.config import trust
 from segue.config.build import build
-from segue.config.explain import no_such
 from segue.config.home import Home, home_of, user_home
 from segue.config.schema import FLAT, LOWER_ONLY, NAMED, PROJECT_KEYS
 from segue.config.source import Source, read_file
@@ -50,7 +49,7 @@ def restrict_project(source: Source, below: Mapping[str, Any]) -> tuple[dict[str
     notices: list[str] = []
     for section, table in source.tables.items():
         if section not in FLAT and section not in NAMED:
-            raise source.error((section,), f"has {no_such('section', section, (*FLAT, *NAMED))}")
+            raise _no_section(source, section)
         if not isinstance(table, dict) or section not in PROJECT_KEYS:
             notices.append(_left_out(source, (section,), f"[{section}]"))
             continue
@@ -85,6 +84,12 @@ def _left_out(source: Source, path: tuple[str, ...], what: str) -> str:
     return f"{source.where(path)}: {what} is ignored, because this directory is not trusted (segue trust)"
 
 
+def _no_section(source: Source, section: str) -> Exception:
+    from segue.config.explain import no_such  # only an error needs it
+
+    return source.error((section,), f"has {no_such('section', section, (*FLAT, *NAMED))}")
+
+
 class Tables:
     """``values`` by section (and entry) and key; a later source wins key by key."""
 
@@ -95,7 +100,7 @@ class Tables:
     def add(self, source: Source) -> None:
         for section, table in source.tables.items():
             if section not in FLAT and section not in NAMED:
-                raise source.error((section,), f"has {no_such('section', section, (*FLAT, *NAMED))}")
+                raise _no_section(source, section)
             _must_be_table(source, (section,), table)
             target = self.values.setdefault(section, {})
             self._origin.setdefault((section,), source)

@@ -6,14 +6,41 @@ another run can still answer it.
 
 from __future__ import annotations
 
+from typing import Literal
+
+import msgspec
+
 from segue.core.errors import Conflict
 from segue.core.model import Voice
 from segue.store.database import Queries
-from segue.store.records import AllowedTool, QuestionRow
-from segue.store.turns import Settling
+from segue.store.settlement import Settling
 from segue.system import clock
 
 _SQL = Queries("questions")
+
+
+class QuestionRow(msgspec.Struct, frozen=True):
+    """What an agent asked in a run, as JSON, and the answer, as JSON."""
+
+    run: str
+    id: str
+    conversation: str
+    question: str
+    state: Literal["open", "answered", "told", "lapsed", "over"]
+    """``answered``: the agent has not been told yet. ``lapsed``: the run ended without an answer."""
+    answer: str | None
+    next: str | None
+    """The run whose message answers it."""
+    asked_ms: int
+
+
+class AllowedTool(msgspec.Struct, frozen=True):
+    """A tool that a voice may use, because the user answered "always" when it asked."""
+
+    conversation: str
+    agent: str
+    role: str
+    tool: str
 
 
 class Questions(Settling):

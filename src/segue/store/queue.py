@@ -11,8 +11,8 @@ from typing import Literal
 
 from segue.core.model import Message, NewAttachment, Owner
 from segue.store.database import Queries, to_json
-from segue.store.questions import Questions
-from segue.store.records import QUEUED, Conversation, QuestionRow, QueuedRow, Receipt, Settlement, TurnRow
+from segue.store.questions import QuestionRow, Questions
+from segue.store.records import QUEUED, Conversation, QueuedRow, Receipt, Settlement, TurnRow
 from segue.store.turns import turn_of
 
 _SQL = Queries("queue")

@@ -325,30 +325,6 @@ class QueuedRow(msgspec.Struct, frozen=True):
     """The run whose failure holds it up."""
 
 
-class QuestionRow(msgspec.Struct, frozen=True):
-    """What an agent asked in a run, as JSON, and the answer, as JSON."""
-
-    run: str
-    id: str
-    conversation: str
-    question: str
-    state: Literal["open", "answered", "told", "lapsed", "over"]
-    """``answered``: the agent has not been told yet. ``lapsed``: the run ended without an answer."""
-    answer: str | None
-    next: str | None
-    """The run whose message answers it."""
-    asked_ms: int
-
-
-class AllowedTool(msgspec.Struct, frozen=True):
-    """A tool that a voice may use, because the user answered "always" when it asked."""
-
-    conversation: str
-    agent: str
-    role: str
-    tool: str
-
-
 class FeedRow(msgspec.Struct, frozen=True):
     """One change. ``item``: a message's id, an event's number, the key of a removed conversation."""
 

@@ -11,7 +11,8 @@ from segue.core.model import Message
 from segue.core.turn import Turn
 from segue.core.view import risen
 from segue.store.leases import OVERTAKEN, LeaseBusy
-from segue.store.records import QUEUED, Claim, Conversation, QuestionRow, Receipt, Settlement, TurnRow
+from segue.store.questions import QuestionRow
+from segue.store.records import QUEUED, Claim, Conversation, Receipt, Settlement, TurnRow
 from segue.store.store import Store
 from segue.system import clock
 from segue.system.processes import this_process

@@ -23,7 +23,7 @@ from segue.system import clock
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from segue.store.records import QuestionRow
+    from segue.store.questions import QuestionRow
     from segue.turns.live_turn import LiveTurn
 
 LOOK_S = 0.2

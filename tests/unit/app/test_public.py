@@ -30,8 +30,8 @@ ONLY_METHODS = {"stream", "workspace", "finish", "service", "usage", "settings",
 
 
 NAMES = """
-AccountShown AgentSetting AgentShown AllowedToolShown Answer Attached Attachment AttachmentData AttachmentOrder
-AttemptShown Broken Cancel Capabilities Changed Check
+AccountShown AgentSetting AgentShown AllowedToolShown Answer Attached Attachment AttachmentData
+AttachmentOrder AttemptShown Broken Cancel Capabilities Changed Check
 CheckReport Compacted ConfigError Conflict Context ConversationHit ConversationShown Conversations
 CopyShown Decision Delta End Entry Event FailureShown FeedEvent FeedItem Finding Gone Heard Hello
 Hit InUse LastAnswer Load LogMessage MessagePage MessageVersion Misuse NativeSessions NotFound
