@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
-from segue.core.errors import Broken
+from segue.core.errors import Broken, Misuse
 from segue.core.outcome import Failure
 from segue.core.question import OpenQuestion
 from segue.store.records import QUEUED, QueuedRow, TurnRow
@@ -56,7 +57,8 @@ def _missing(given: Sequence[str], prepared: Prepared) -> tuple[str, ...]:
     account = prepared.config.accounts.get(prepared.account) if prepared.account is not None else None
     needed = set(account.pass_env) if account is not None else set()
     if account is None or not account.home:
-        needed |= prepared.agent.home_env(prepared.home).keys()
+        with suppress(Misuse):  # a declared agent may have no such variable
+            needed |= prepared.agent.home_env(prepared.home).keys()
     return tuple(sorted((needed & set(given)) - prepared.child.env.keys()))
 
 

@@ -47,6 +47,8 @@ VALUES = {
     "retries": ("0", "1"),
     "wait": ("0", "30"),
     "timeout": ("60",),
+    "park": ("1", "5m"),
+    "attach": ("prompt.md",),
 }
 """Values for each option that takes one. A time limit is long: nothing may depend on it."""
 WRONG = {
@@ -59,6 +61,7 @@ WRONG = {
     "budget": "1",
     "system_prompt_file": "no-such-file",
     "timeout": "never",
+    "attach": "no-such-file",
 }
 FIXED = {NO_DAEMON.key, *(option.key for option in QUEUEING), "questions"}
 OPTIONS = [option for option in RUN if option.key not in FIXED]
