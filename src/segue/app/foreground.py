@@ -117,7 +117,8 @@ def _ready(store: Store, call: ForegroundCall) -> ReadyTurn | None:
     config = load(call.env, Path(call.cwd))
     if config.store.url != store.url:
         return None
-    workspace, options = Workspace(call.env, Path(call.cwd), store, config), cast("Options", call.options)
+    workspace = Workspace(call.env, Path(call.cwd), store, config, "daemon")
+    options = cast("Options", call.options)
     if call.text is None:
         ready = ready_retry(workspace, call.key, call.message, options, answers=call.answers)
     else:

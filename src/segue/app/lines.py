@@ -145,7 +145,7 @@ class Lines:
         store = self._workspace.store
         env = self._environments.get(queued.id, self._workspace.env)
         try:
-            ready = await run_sync(reopen, store, queued, env)
+            ready = await run_sync(reopen, store, queued, env, self._workspace.transport)
             if ready.missing:
                 await run_sync(ask_for_variables, store, queued, ready.missing)
                 return False

@@ -109,7 +109,7 @@ def _carried(workspace: Workspace, row: TurnRow, asked: QuestionRow, told: Answe
         "role": row.voice.role or NONE,
         "cwd": row.cwd,
     }
-    there = Workspace(workspace.env, Path(row.cwd), store)
+    there = Workspace(workspace.env, Path(row.cwd), store, transport=workspace.transport)
     text = message_of(question, told)
     prepared = ready_turn(there, known.key, text, cast("Options", options), answers=True).prepared
     answered = msgspec.structs.replace(asked, answer=msgspec.json.encode(told).decode())

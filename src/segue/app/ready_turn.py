@@ -182,4 +182,5 @@ def _prepared(workspace: Workspace, request: TurnRequest) -> Prepared:
     if request.system_prompt_file is not None:
         file = str(workspace.cwd / request.system_prompt_file)
         request = msgspec.structs.replace(request, system_prompt_file=file)
-    return prepare(request, workspace.env, workspace.store, workspace.cwd, workspace.config)
+    prepared = prepare(request, workspace.env, workspace.store, workspace.cwd, workspace.config)
+    return msgspec.structs.replace(prepared, transport=workspace.transport)

@@ -207,7 +207,8 @@ def _where(workspace: Workspace, key: str, order: RunOrder, env: Mapping[str, st
     known = workspace.store.conversation(key)
     named = known.cwd if known is not None and order.cwd is None and known.cwd else None
     here = Path(named) if named is not None and Path(named).is_dir() else workspace.cwd
-    return Workspace(workspace.env if env is None else env, here, workspace.store)
+    environment = workspace.env if env is None else env
+    return Workspace(environment, here, workspace.store, transport=workspace.transport)
 
 
 def _options(order: RunOrder, run_key: str | None) -> Options:

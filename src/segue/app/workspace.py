@@ -13,6 +13,7 @@ from segue.config.load import load
 from segue.config.schema import Config
 from segue.core.ids import conversation_key
 from segue.core.model import Host
+from segue.core.turn import Transport
 from segue.store.records import Conversation
 from segue.store.store import Store, open_store
 
@@ -21,11 +22,18 @@ class Workspace:
     """An open store, with the environment and directory of its caller.
 
     ``config``: the configuration, read once for a single command. None: it is read on each access, so that a
-    long-lived process sees changes.
+    long-lived process sees changes. ``transport``: which process runs its turns.
     """
 
-    def __init__(self, env: Mapping[str, str], cwd: Path, store: Store, config: Config | None = None) -> None:
-        self.env, self.cwd, self.store = env, cwd, store
+    def __init__(
+        self,
+        env: Mapping[str, str],
+        cwd: Path,
+        store: Store,
+        config: Config | None = None,
+        transport: Transport = "process",
+    ) -> None:
+        self.env, self.cwd, self.store, self.transport = env, cwd, store, transport
         self._config = config
 
     @property

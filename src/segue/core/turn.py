@@ -68,6 +68,9 @@ class Saved(msgspec.Struct, frozen=True):
     estimated: bool = True
 
 
+Transport = Literal["process", "daemon"]
+
+
 class Turn(msgspec.Struct, frozen=True, kw_only=True):
     """What was done for one user message, why, and what it cost. Unknown is ``None``, never 0."""
 
@@ -99,6 +102,8 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     """The runs of the same call that failed before this one."""
     next: str | None = None
     """The command that continues after a failure."""
+    transport: Transport = "process"
+    """Whether the caller's own process ran it, or the daemon."""
     usage: Usage
     cost_usd: float | None
     cost_estimated: bool

@@ -91,6 +91,7 @@ async def _serve(
     port = listening[0].getsockname()[1]
     access, started = Access(read_token(presence.token_of(home)), port), clock.now_ms()
     async with Segue(env=env, cwd=cwd) as segue:
+        segue.workspace.transport = "daemon"
         parts, ending = parts_of(segue), asyncio.Event()
         state: dict[str, Any] = {**parts, "parts": parts, "started": started, "tasks": set(), ENDING: ending}
         for part in parts.values():

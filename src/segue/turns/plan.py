@@ -103,6 +103,7 @@ class Planner:
             host=prepared.host.name,
             host_id=prepared.host.id,
             login=prepared.login,
+            transport=prepared.transport,
             started_ms=clock.now_ms(),
             time_s=prepared.ask.timeout_s or prepared.config.defaults.timeout,
             pin=msgspec.structs.replace(pin, held=()) if pin is not None else None,

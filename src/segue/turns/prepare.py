@@ -18,7 +18,7 @@ from segue.core.environment import ChildEnvironment, child_environment
 from segue.core.errors import Misuse
 from segue.core.model import Host, NewAttachment, Voice
 from segue.core.request import Request, Runtime, Terms
-from segue.core.turn import Turn
+from segue.core.turn import Transport, Turn
 from segue.core.view import UNKNOWN, account_mark
 from segue.store.records import Conversation
 from segue.store.store import Store
@@ -61,6 +61,8 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     """The caller is outside the turn's directory: a command that continues has to name it."""
     files: tuple[NewAttachment, ...] = ()
     """The attachments of a new message, to be stored with it."""
+    transport: Transport = "process"
+    """Which process runs it."""
 
     @property
     def voice(self) -> Voice:

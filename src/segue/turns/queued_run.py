@@ -11,6 +11,7 @@ import msgspec
 from segue.core.errors import Broken, Misuse
 from segue.core.outcome import Failure
 from segue.core.question import OpenQuestion
+from segue.core.turn import Transport
 from segue.store.records import QUEUED, QueuedRow, TurnRow
 from segue.store.store import Store
 from segue.system import clock
@@ -34,7 +35,9 @@ class ReadyRun(msgspec.Struct, frozen=True):
     """Variables that it was given when it was queued, that it needs, and that are not set here."""
 
 
-def reopen(store: Store, queued: QueuedRow, env: Mapping[str, str]) -> ReadyRun:
+def reopen(
+    store: Store, queued: QueuedRow, env: Mapping[str, str], transport: Transport = "process"
+) -> ReadyRun:
     """Make a queued run ready to start in this process. ``Misuse``: what it needs is gone by now."""
     row = store.turn(queued.id)
     if row is None or queued.request is None:
@@ -45,7 +48,7 @@ def reopen(store: Store, queued: QueuedRow, env: Mapping[str, str]) -> ReadyRun:
     if not store.drive(row.id, owner):
         raise Broken(f"the run {queued.id} is not in the queue any more")
     return ReadyRun(
-        msgspec.structs.replace(prepared, run=row.id),
+        msgspec.structs.replace(prepared, run=row.id, transport=transport),
         msgspec.structs.replace(row, owner=owner),
         request.retry,
         _missing(request.ask.environment, prepared),

@@ -18,6 +18,7 @@ from segue.core.turn import (
     Mode,
     Saved,
     Sent,
+    Transport,
     Turn,
     next_command,
     shown_failure,
@@ -53,6 +54,7 @@ class TurnFacts(msgspec.Struct, frozen=True, kw_only=True):
     sent: Sent = Sent()
     predicted_usd: float | None = None
     retry_of: str | None = None
+    transport: Transport = "process"
 
     @classmethod
     def of_plan(cls, plan: Plan, retry_of: str | None) -> TurnFacts:
@@ -71,6 +73,7 @@ class TurnFacts(msgspec.Struct, frozen=True, kw_only=True):
             sent=plan.sent,
             predicted_usd=plan.predicted_usd,
             retry_of=retry_of,
+            transport=plan.transport,
         )
 
     @classmethod
@@ -97,6 +100,7 @@ class TurnFacts(msgspec.Struct, frozen=True, kw_only=True):
             model=prepared.request.model,
             terms=prepared.terms(),
             retry_of=row.retry_of if row is not None else None,
+            transport=prepared.transport,
         )
 
 
@@ -151,6 +155,7 @@ def _bare_turn(facts: TurnFacts, outcome: Outcome, duration_ms: int) -> Turn:
         status=outcome.status,
         failure=shown_failure(outcome),
         retry_of=facts.retry_of,
+        transport=facts.transport,
         usage=Usage(),
         cost_usd=None,
         cost_estimated=False,

@@ -18,7 +18,7 @@ from segue.core.json_values import decode
 from segue.core.model import Host, Instructions, Message, Pin, Voice, Workdir
 from segue.core.redact import Redactor
 from segue.core.request import Grant, Request, Runtime, Terms
-from segue.core.turn import Check, Mode, Sent
+from segue.core.turn import Check, Mode, Sent, Transport
 from segue.core.usage import Totals
 from segue.store.leases import native_lease
 from segue.system import clock
@@ -47,6 +47,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """The user message it answers."""
     voice: Voice
     account: str
+    transport: Transport = "process"
     model: str | None
     mode: Mode
     checks: tuple[Check, ...]

@@ -19,7 +19,7 @@ from tests.integration.server.test_runs import finished, submit
 
 CHANGES = {
     *("run", "message", "session_id", "resumed_from", "duration_ms", "conversation", "next", "earlier"),
-    *("retry_of",),
+    *("retry_of", "transport"),
 }
 """What differs from run to run."""
 
@@ -52,6 +52,7 @@ def test_the_same_turn_gives_the_same_json(daemon: Daemon, args: tuple[str, ...]
     there = daemon.segue("run", "b", *args, "--agent", "rehearsal", "--json")
     assert there.code == here.code
     assert same(there.turn) == same(here.turn)
+    assert (here.turn["transport"], there.turn["transport"]) == ("process", "daemon")
     assert len(there.stderr.splitlines()) == len(here.stderr.splitlines())
     assert "local/turns" in requests(daemon)
 
