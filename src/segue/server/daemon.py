@@ -29,7 +29,7 @@ from segue.server.log import LOG, log_failure, start_log
 from segue.system import clock, sockets
 
 if TYPE_CHECKING:
-    from segue.server.lifecycle import Lifecycle
+    from segue.server.parts import Part
 
 DRAIN_S = 30.0
 """How long running turns may take to finish."""
@@ -86,7 +86,7 @@ async def _serve(
     from segue.server.access import Access, read_token
     from segue.server.api import ENDING, make_app
     from segue.server.http import Server
-    from segue.server.lifecycle import parts_of
+    from segue.server.parts import parts_of
 
     port = listening[0].getsockname()[1]
     access, started = Access(read_token(presence.token_of(home)), port), clock.now_ms()
@@ -124,11 +124,11 @@ def _leave(home: Home) -> NoReturn:
     os._exit(0)
 
 
-async def drain(parts: Mapping[str, Lifecycle], limit_s: float) -> None:
+async def drain(parts: Mapping[str, Part], limit_s: float) -> None:
     """End all parts. One that fails does not keep the others from ending."""
     LOG.info("stopping: unfinished runs have up to %d s", round(limit_s))
 
-    async def one(part: Lifecycle) -> None:
+    async def one(part: Part) -> None:
         try:
             async with asyncio.timeout(limit_s + 5):
                 await part.drain(limit_s)
@@ -215,7 +215,7 @@ def signals(stop: Callable[[], None], home: Home) -> Iterator[None]:
 
 
 @contextmanager
-def _idle_exit(server: Any, parts: Mapping[str, Lifecycle], after_s: float | None) -> Iterator[None]:
+def _idle_exit(server: Any, parts: Mapping[str, Part], after_s: float | None) -> Iterator[None]:
     """Stop the server when nobody has asked for anything and nothing has run for a while."""
 
     async def watch(limit_s: float) -> None:

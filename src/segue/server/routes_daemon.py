@@ -27,7 +27,7 @@ from segue.server.problems import Refused
 
 if TYPE_CHECKING:
     from segue.server.access import Access
-    from segue.server.lifecycle import Lifecycle
+    from segue.server.parts import Part
 
 HTML = "text/html; charset=utf-8"
 VENDOR: Mapping[str, str] = {"rapidoc-9.3.8.min.js": "text/javascript; charset=utf-8"}
@@ -50,7 +50,7 @@ async def health(call: Call) -> Health:
 
 async def status(call: Call) -> DaemonStatus:
     runs: dict[str, int] = {}
-    for part in cast("Mapping[str, Lifecycle]", call.state.get("parts", {})).values():
+    for part in cast("Mapping[str, Part]", call.state.get("parts", {})).values():
         for state, count in part.runs().items():
             runs[state] = runs.get(state, 0) + count
     return DaemonStatus(

@@ -1,4 +1,4 @@
-"""What lives as long as the daemon and is not a request, such as the engine that runs queued turns."""
+"""The parts of the daemon that are no requests and live as long as it does: the engine, and retention."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from segue.app.segue import Segue
 
 
-class Lifecycle(Protocol):
+class Part(Protocol):
     """A part of the daemon with a beginning and an end of its own."""
 
     async def start(self) -> None:
@@ -25,9 +25,26 @@ class Lifecycle(Protocol):
         """How many runs there are in each state that is not an end. The daemon is idle without any."""
 
 
-def parts_of(segue: Segue) -> dict[str, Lifecycle]:
+class EnginePart:
+    """Runs what is queued. What still runs when the time is over is left to the next daemon."""
+
+    def __init__(self, segue: Segue) -> None:
+        self._segue = segue
+
+    async def start(self) -> None:
+        await self._segue.service.start()
+
+    async def drain(self, limit_s: float) -> None:
+        await self._segue.service.engine.drain(limit_s)
+
+    def runs(self) -> Mapping[str, int]:
+        engine = self._segue.service.engine
+        counts = {"running": len(engine.running), "waiting": engine.waiting}
+        return {state: count for state, count in counts.items() if count}
+
+
+def parts_of(segue: Segue) -> dict[str, Part]:
     """The parts of a daemon, in the order in which they start. A handler finds them in ``Call.state``."""
-    from segue.server.engine_part import EnginePart
     from segue.server.retention import Retention
 
     return {"engine": EnginePart(segue), "retention": Retention(segue)}
