@@ -24,7 +24,7 @@ def test_the_objects(segue: Program) -> None:
     assert set(first) == {
         *("id", "n", "from", "agent", "role", "account", "text", "revision", "edited", "created", "blank"),
         *("run", "mode", "status", "model", "usage", "cost_usd", "cost_estimated", "saved_usd", "sent"),
-        *("state", "recovery", "failure"),
+        *("state", "recovery", "failure", "attachments"),
     }
     assert [row["n"] for row in talk.log()] == [1, 2, 3, 4, 5]
     assert (first["from"], first["agent"], first["role"], first["mode"]) == (
@@ -153,7 +153,7 @@ def test_three_hundred_conversations_are_a_list(segue: Program) -> None:
     assert set(rows[0]) == {
         *("key", "title", "agents", "agent", "account", "model", "role", "cwd", "messages", "status"),
         *("created", "last_used", "tokens", "cost_usd", "cost_estimated", "saved_usd", "forked_from"),
-        *("state", "recovery", "starred", "unread"),
+        *("state", "recovery", "starred", "unread", "allowed_tools"),
     }
     lines = segue("ls").stdout.splitlines()
     assert len(lines) == 301
