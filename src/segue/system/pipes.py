@@ -30,6 +30,7 @@ CHUNK = 256 * 1024
 CREATE = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL
 STDERR_MAX = 8 * 1024 * 1024
 STDERR_TAIL = 64 * 1024
+TAIL_READS = 5
 _KEEPER = 'n=$2; while [ "$n" -gt 0 ] && kill -0 "$1"; do n=$((n - 1)); sleep 1; done'
 """Keeps its stdout open while a process lives, at most for so many seconds."""
 
@@ -85,7 +86,11 @@ class Capture:
         if size <= STDERR_MAX:
             return
         with contextlib.suppress(OSError):
-            tail = os.pread(self._errors, STDERR_TAIL, size - STDERR_TAIL)
+            for _ in range(TAIL_READS):  # again, if more was written meanwhile
+                tail, before = os.pread(self._errors, STDERR_TAIL, size - STDERR_TAIL), size
+                size = os.fstat(self._errors).st_size
+                if size == before:
+                    break
             os.ftruncate(self._errors, 0)
             os.write(self._errors, tail)
 

@@ -9,6 +9,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -171,8 +172,10 @@ def test_a_run_that_never_arrived_is_run_by_the_client(daemon: Daemon, client: A
 
 def _connected(pid: int) -> bool:
     """Whether the process waits at a socket."""
-    files = Path(f"/proc/{pid}/fd")
-    return any("socket:" in os.readlink(file) for file in files.iterdir() if file.name not in "012")
+    with suppress(FileNotFoundError):  # one was closed meanwhile
+        files = Path(f"/proc/{pid}/fd").iterdir()
+        return any("socket:" in os.readlink(file) for file in files if file.name not in "012")
+    return False
 
 
 @pytest.mark.parametrize("how", ["segue cancel", "the API"])
