@@ -21,7 +21,7 @@ from segue.rehearsal.log import LoggedRequest
 from segue.rehearsal.server import LoopbackModel
 from segue.rehearsal.stage import stage
 from tests.clis import CLIS
-from tests.live.harness import clean_environment
+from tests.live.harness import SLOW, clean_environment
 
 AGENTS = {name: registry.get(name, Config()).rehearse for name in registry.BUILT_IN}
 
@@ -29,10 +29,15 @@ SLOWEST = {"vibe"}
 """It takes more than five seconds of processor time to start."""
 SEGUE = [sys.executable, "-m", "segue"]
 EVERY = [
-    pytest.param((agent, version), id=f"{agent}-{version}")
+    pytest.param(
+        (agent, version),
+        id=f"{agent}-{version}",
+        marks=[pytest.mark.soak] if version == cli.older and agent in SLOW else [],
+    )
     for agent, cli in CLIS.items()
     for version in cli.versions
 ]
+"""All of them, but the older ones of slow agents only with ``--soak``."""
 MOST = [
     pytest.param(
         (agent, version),

@@ -327,7 +327,7 @@ def test_a_compacted_session_is_cut_behind_and_before_its_summary(bench: Bench) 
 
 
 @live("claude", NEW)
-@pytest.mark.parametrize("upwards", [True, False])
+@pytest.mark.parametrize("upwards", [True, pytest.param(False, marks=pytest.mark.soak)])
 def test_one_version_cuts_what_the_other_wrote(bench: Bench, upwards: bool) -> None:
     first, then = (older(bench), bench) if upwards else (bench, older(bench))
     talk = Talk(first)

@@ -304,6 +304,7 @@ def killed_after_a_tool(bench: Bench, session: str, prompt: str) -> Ran:
     return ran
 
 
+@pytest.mark.soak
 @live("gemini")
 def test_a_turn_killed_after_a_tool_ran_can_be_gone_on_from_and_cut_away(bench: Bench) -> None:
     session, first = begin(bench, "ALPHA! [[say answer-1]]")

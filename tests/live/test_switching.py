@@ -101,9 +101,14 @@ def test_editing_the_first_message_replays_where_it_was_native_and_corrects_else
         ("claude", CLAUDE.newest, CLAUDE.older, "resume"),
         ("codex", CODEX.older, CODEX.newest, "resume"),
         ("codex", CODEX.newest, CODEX.older, "resume"),
-        ("gemini", clis.CLIS["gemini"].older, clis.CLIS["gemini"].newest, "resume"),
-        ("gemini", clis.CLIS["gemini"].newest, clis.CLIS["gemini"].older, "replay"),
-        ("vibe", clis.CLIS["vibe"].older, clis.CLIS["vibe"].newest, "resume"),
+        *(
+            pytest.param(agent, before, after, mode, marks=pytest.mark.soak)
+            for agent, before, after, mode in (
+                ("gemini", clis.CLIS["gemini"].older, clis.CLIS["gemini"].newest, "resume"),
+                ("gemini", clis.CLIS["gemini"].newest, clis.CLIS["gemini"].older, "replay"),
+                ("vibe", clis.CLIS["vibe"].older, clis.CLIS["vibe"].newest, "resume"),
+            )
+        ),
     ],
 )
 def test_an_update_between_two_turns(agent: str, before: str, after: str, mode: str, tmp_path: Path) -> None:

@@ -434,6 +434,7 @@ def test_a_cancelled_turn_leaves_nothing_running_and_its_tool_counts(bench: Benc
         assert ran.outcome.usage == accounted(ran)
 
 
+@pytest.mark.soak
 @live("vibe")
 def test_killed_in_mid_tool_it_resumes_at_once_and_the_tool_counts(bench: Bench) -> None:
     first = bench.attempt("remember number 456")

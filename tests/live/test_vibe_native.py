@@ -73,6 +73,7 @@ def break_it(bench: Bench, stored: StoredSession) -> None:
     messages.write_bytes(b"".join([*lines[:4], lines[0][:30]]))
 
 
+@pytest.mark.soak
 @live("vibe", NEW, OLD)
 def test_a_session_is_read_as_it_was_and_one_that_was_damaged_can_be_repaired(bench: Bench) -> None:
     first = bench.attempt("remember number 111")
