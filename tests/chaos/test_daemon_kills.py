@@ -141,6 +141,7 @@ def is_as_if_nothing_had_happened(
     assert said == [prompt(n), *(f"remember number {n + 1 + each}" for each in range(QUEUED))], what
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("killed", [False, True], ids=["calm", "killed"])
 def test_eight_at_once_over_http_are_eight_turns(scene: Scene, daemons: Daemons, killed: bool) -> None:
     """With ``killed``, the daemon is gone and back in the middle of it."""

@@ -44,6 +44,7 @@ def test_a_long_line_is_not_lost_at_the_edge(segue: Program) -> None:
     assert shown.replace(" ", "") == words.replace(" ", "")
 
 
+@pytest.mark.soak
 def test_ctrl_c_says_what_it_does(segue: Program, tmp_path: Path) -> None:
     mark = tmp_path / "running"
     prompt = f"[[shell touch {mark}; sleep 30]]"
