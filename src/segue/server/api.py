@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 ROUTES = (
     "routes_daemon",
+    "routes_page",
     "routes_core",
     "routes_conversations",
     "routes_sessions",

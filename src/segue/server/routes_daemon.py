@@ -74,10 +74,6 @@ async def login(call: Call) -> Response:
     return RedirectResponse("/", 303, headers={"set-cookie": cookie})
 
 
-async def root(call: Call) -> Response:
-    return RedirectResponse("/api/docs", 307)
-
-
 async def docs(call: Call) -> Response:
     page = _static("docs.html")
     return Response(page, media_type=HTML, headers={"content-security-policy": DOCS_POLICY})
@@ -137,7 +133,6 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         status=201,
     ),
     Endpoint("GET", "/login", (), login, "Log a browser in", query=LoginQuery, status=303, open=True),
-    Endpoint("GET", "/", (), root, "The web page", status=307),
     Endpoint("GET", "/api/docs", (), docs, "This documentation, to read", returns=str, media=HTML),
     Endpoint("GET", "/api/openapi.json", (), openapi, "The OpenAPI document", returns=dict),
     Endpoint("GET", "/api/static/vendor/{name}", (), vendored, "A file of the documentation", returns=bytes),

@@ -1,0 +1,245 @@
+// Where messages are written: to whom, where, and what sending will do and cost, before it is sent.
+import { html, signal, useEffect, useMemo, useRef } from "./lib.js";
+import { get, of, post } from "./api.js";
+import { agents, byUse, conversations, label, unfinished } from "./data.js";
+import { bytes, home, visible } from "./format.js";
+import { go } from "./route.js";
+import { t } from "./strings.js";
+import { Switch, attempt, tell } from "./parts.js";
+import { kept } from "./drafts.js";
+import { follow } from "./dialogue.js";
+import { PlanLine } from "./plan.js";
+import { Queue } from "./queue.js";
+
+/** @typedef {import("./api").Why} Why */
+/** @typedef {{name: string, data: string, bytes: number, image: HTMLCanvasElement | null}} File_ */
+/**
+ * @typedef {object} Draft
+ * @property {string} text
+ * @property {string} agent  empty: as before
+ * @property {string} account
+ * @property {string} model
+ * @property {string} role
+ * @property {string} cwd
+ * @property {string} permission
+ * @property {boolean} fresh
+ * @property {boolean} blank
+ */
+
+/** @type {Draft} */
+const EMPTY = { text: "", agent: "", account: "", model: "", role: "", cwd: "", permission: "", fresh: false, blank: false };
+const NEW = "";
+const PLAN_PAUSE_MS = 250;
+/** A longer text is planned by its beginning; only its size matters, and an address has an end. */
+const PLANNED = 4000;
+const MOST_FILES = 8;
+const LARGEST_FILE = 10 * 1024 * 1024;
+
+/** @param {{key_: string | null}} props  null: a conversation that does not exist yet */
+export function Composer({ key_ }) {
+  const name = `draft:${key_ ?? NEW}`;
+  const draft = useMemo(() => signal(/** @type {Draft} */ ({ ...EMPTY, ...kept.read(name, {}) })), [name]);
+  const files = useMemo(() => signal(/** @type {File_[]} */ ([])), [name]);
+  const newKey = useMemo(() => signal(""), [name]);
+  const plan = useMemo(() => signal(/** @type {Why | null} */ (null)), [name]);
+  const sending = useMemo(() => signal(false), [name]);
+  const change = (/** @type {Partial<Draft>} */ part) => {
+    draft.value = { ...draft.value, ...part };
+    kept.write(name, draft.value);
+  };
+  usePlan(key_, draft, plan);
+  const busy = key_ !== null && unfinished(key_).length > 0;
+  const { text } = draft.value;
+  const send = async () => {
+    if ((!text.trim() && !files.value.length) || sending.value) return;
+    sending.value = true;
+    const key = key_ ?? (newKey.value.trim() || suggested(text));
+    const sent = await attempt(() => post(of(key, "/runs"), order(draft.value, files.value)));
+    sending.value = false;
+    if (!sent) return;
+    change({ text: "", fresh: false, blank: false });
+    files.value = [];
+    if (key_ === null) go("conversations", key);
+    else follow();
+  };
+  const typed = (/** @type {KeyboardEvent} */ event) => {
+    if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+    event.preventDefault();
+    void send();
+  };
+  const target = draft.value.agent || (key_ && conversations.value.get(key_)?.agent) || plan.value?.agent || "";
+  return html`<form class="composer" onSubmit=${(/** @type {Event} */ event) => (event.preventDefault(), send())}
+      onDragOver=${(/** @type {Event} */ event) => event.preventDefault()}
+      onDrop=${(/** @type {DragEvent} */ event) => (event.preventDefault(), take(files, event.dataTransfer))}><div>
+    ${key_ === null ? null : html`<${Queue} key_=${key_} />`}
+    <${PlanLine} plan=${plan.value} draft=${draft.value} busy=${busy} key_=${key_} />
+    ${key_ === null ? html`<label class="newkey"><span>${t("new.key")}</span><input class="field" value=${newKey.value}
+      placeholder=${suggested(text)} onInput=${(/** @type {any} */ event) => (newKey.value = event.currentTarget.value)} /></label>` : null}
+    <div class="entry"><${Entry} value=${text} onInput=${(/** @type {string} */ value) => change({ text: value })} onKeyDown=${typed}
+        onPaste=${(/** @type {ClipboardEvent} */ event) => event.clipboardData?.files.length && (event.preventDefault(), take(files, event.clipboardData))}
+        label=${t("message.to", { agent: label(target) })} />
+      <${Files} files=${files} />
+      <div class="tray"><${Pickers} key_=${key_} draft=${draft.value} change=${change} plan=${plan.value} target=${target} files=${files} />
+        <span class="r"><${Switch} checked=${draft.value.fresh} onChange=${(/** @type {boolean} */ on) => change({ fresh: on, blank: false })}
+            title=${t("fresh.title")}>${t("fresh")}</${Switch}>
+          <button class="btn primary" type="submit" disabled=${sending.value || (!text.trim() && !files.value.length)}>
+            ${t(busy ? "queue" : "send")}</button></span></div></div></div></form>`;
+}
+
+/** @param {Draft} draft @param {File_[]} files */
+function order(draft, files) {
+  const { text, agent, account, model, role, cwd, permission, fresh, blank } = draft;
+  return {
+    message: text,
+    ...(agent && { agent }),
+    ...(account && { account }),
+    ...(model && { model }),
+    ...(role && { role }),
+    ...(cwd && { cwd }),
+    ...(fresh && { fresh_session: true }),
+    ...(blank && { blank: true }),
+    ...(files.length && { attachments: files.map(({ name, data }) => ({ name, data })) }),
+    ...(permission && { options: { permission } }),
+    answers: true,
+  };
+}
+
+/** A key from the first words.  @param {string} text */
+export function suggested(text) {
+  const words = text.toLowerCase().normalize("NFD").replace(/[\u0300-\u036f]/g, "").match(/[a-z0-9]+/g) ?? [];
+  const base = words.slice(0, 4).join("-").slice(0, 40) || "chat";
+  const taken = conversations.value;
+  for (let n = 1; ; n += 1) {
+    const key = n === 1 ? base : `${base}-${n}`;
+    if (!taken.has(key)) return key;
+  }
+}
+
+/**
+ * @param {string | null} key
+ * @param {import("./lib.js").Signal<Draft>} draft
+ * @param {import("./lib.js").Signal<Why | null>} plan
+ */
+function usePlan(key, draft, plan) {
+  const { agent, account, model, role, cwd, fresh, blank, permission, text } = draft.value;
+  const known = key === null ? undefined : conversations.value.get(key);
+  const size = Math.ceil(text.length / 200);
+  useEffect(() => {
+    const stop = new AbortController();
+    const timer = setTimeout(async () => {
+      try {
+        const query = { text: text.slice(0, PLANNED), agent, account, model, role, cwd, permission, fresh_session: fresh, blank };
+        plan.value = await get(of(key ?? suggested(text), "/plan"), query, stop.signal);
+      } catch (error) {
+        if (/** @type {Error} */ (error).name !== "AbortError") plan.value = null;
+      }
+    }, PLAN_PAUSE_MS);
+    return () => {
+      clearTimeout(timer);
+      stop.abort();
+    };
+  }, [key, agent, account, model, role, cwd, fresh, blank, permission, size, known?.last_used, known?.state, known?.messages]);
+}
+
+/** A field that grows with its text.
+ * @param {{value: string, onInput: (value: string) => void, onKeyDown: (event: KeyboardEvent) => void,
+ *   onPaste: (event: ClipboardEvent) => void, label: string}} props */
+function Entry({ value, onInput, onKeyDown, onPaste, label: name }) {
+  const ref = useRef(/** @type {HTMLTextAreaElement | null} */ (null));
+  useEffect(() => {
+    const node = ref.current;
+    if (!node) return;
+    node.style.height = "auto";
+    node.style.height = `${Math.min(node.scrollHeight + 2, innerHeight * 0.4)}px`;
+  }, [value]);
+  return html`<textarea id="entry" rows="2" ref=${ref} value=${value} aria-label=${name} placeholder=${name}
+    onInput=${(/** @type {any} */ event) => onInput(event.currentTarget.value)} onKeyDown=${onKeyDown} onPaste=${onPaste}></textarea>`;
+}
+
+/** @param {{key_: string | null, draft: Draft, change: (part: Partial<Draft>) => void, plan: Why | null, target: string,
+ *   files: import("./lib.js").Signal<File_[]>}} props */
+function Pickers({ key_, draft, change, plan, target, files }) {
+  const known = key_ === null ? undefined : conversations.value.get(key_);
+  const found = agents.value.find((each) => each.agent === target);
+  const usable = agents.value.filter((each) => each.problem === null || each.agent === target);
+  const directories = [...new Set(byUse.value.map((each) => each.cwd).filter(Boolean))].slice(0, 30);
+  const value = (/** @type {any} */ event) => event.currentTarget.value;
+  const list = `dirs-${key_ ?? "new"}`;
+  return html`
+    <label class="pick-l"><span>${t("pick.to")}</span><select class="pick" aria-label=${t("pick.agent")} value=${target}
+      onChange=${(/** @type {any} */ event) => change({ agent: value(event), account: "", model: "" })}>
+      ${usable.map((each) => html`<option key=${each.agent} value=${each.agent} selected=${each.agent === target}>${each.label}</option>`)}</select></label>
+    ${found?.accounts.length ? html`<label class="pick-l"><span>${t("pick.account")}</span><select class="pick" aria-label=${t("pick.account")}
+      onChange=${(/** @type {any} */ event) => change({ account: value(event) })}>
+      ${["", "none", ...found.accounts].map((each) => html`<option key=${each} value=${each} selected=${each === draft.account}>
+        ${each === "" ? (plan?.account ?? t("pick.none")) : each === "none" ? t("pick.none") : each}</option>`)}</select></label>` : null}
+    <details class="pick-more"><summary>${t("pick.more")}${summary(draft, known)}</summary><div class="more-in">
+      <label>${t("pick.model")}<input class="field" value=${draft.model} list="models" placeholder=${plan?.model ?? t("pick.default")}
+        onInput=${(/** @type {any} */ event) => change({ model: value(event) })} /></label>
+      <datalist id="models">${(found?.models ?? []).map((each) => html`<option key=${each} value=${each} />`)}</datalist>
+      <label>${t("pick.role")}<input class="field" value=${draft.role} placeholder=${plan?.role ?? t("pick.none")}
+        onInput=${(/** @type {any} */ event) => change({ role: value(event) })} /></label>
+      <label>${t("pick.cwd")}<input class="field mono" value=${draft.cwd} list=${list} placeholder=${plan?.cwd ?? known?.cwd ?? ""}
+        onInput=${(/** @type {any} */ event) => change({ cwd: value(event) })} /></label>
+      <datalist id=${list}>${directories.map((each) => html`<option key=${each} value=${each} />`)}</datalist>
+      <label>${t("pick.permission")}<select class="field" value=${draft.permission} onChange=${(/** @type {any} */ event) => change({ permission: value(event) })}>
+        ${["", "read", "edit", "full"].map((each) => html`<option key=${each} value=${each} selected=${each === draft.permission}>
+          ${each === "" ? t("permission.asbefore", { now: plan?.terms.permission ? t(`permission.${plan.terms.permission}`) : t("permission.own") }) : t(`permission.${each}`)}</option>`)}</select></label>
+      <label class="opt"><input type="checkbox" checked=${draft.blank} onChange=${(/** @type {any} */ event) => change({ blank: event.currentTarget.checked, fresh: false })} />
+        <span>${t("blank.label")} <small>${t("blank.help")}</small></span></label>
+      <label class="btn small attach">${t("attach")}<input type="file" multiple class="vh" onChange=${(/** @type {any} */ event) => take(files, event.currentTarget)} /></label>
+    </div></details>`;
+}
+
+/** @param {Draft} draft @param {import("./api").ConversationShown | undefined} known */
+function summary(draft, known) {
+  const parts = [draft.model, draft.role, draft.cwd && home(draft.cwd), draft.permission && t(`permission.${draft.permission}`), draft.blank && t("blank.label")].filter(Boolean);
+  const shown = parts.length ? parts : known?.cwd ? [home(known.cwd)] : [];
+  return shown.length ? html`<span class="chosen">${shown.join(" · ")}</span>` : null;
+}
+
+/** @param {{files: import("./lib.js").Signal<File_[]>}} props */
+function Files({ files }) {
+  if (!files.value.length) return null;
+  const drop = (/** @type {number} */ at) => (files.value = files.value.filter((_, place) => place !== at));
+  return html`<ul class="files">${files.value.map((each, at) => html`<li key=${at} class="file">
+    ${each.image ? html`<span class="thumb" ref=${(/** @type {any} */ node) => node && each.image && node.replaceChildren(each.image)}></span>` : null}
+    ${visible(each.name)} <span class="dim">${bytes(each.bytes)}</span>
+    <button type="button" class="btn quiet small" onClick=${() => drop(at)} aria-label=${t("attach.remove", { name: each.name })}>×</button></li>`)}</ul>`;
+}
+
+/** @param {import("./lib.js").Signal<File_[]>} files @param {{files: FileList | null} | null} given */
+async function take(files, given) {
+  for (const file of [...(given?.files ?? [])]) {
+    if (files.value.length >= MOST_FILES) return tell(t("attach.many", { count: MOST_FILES }), true);
+    if (file.size > LARGEST_FILE) {
+      tell(t("attach.large", { name: file.name, size: bytes(LARGEST_FILE) }), true);
+      continue;
+    }
+    const data = await encoded(file);
+    files.value = [...files.value, { name: file.name || "image.png", data, bytes: file.size, image: await thumbnail(file) }];
+  }
+  return undefined;
+}
+
+/** @param {Blob} file @returns {Promise<string>} base64 */
+async function encoded(file) {
+  const data = new Uint8Array(await file.arrayBuffer());
+  let text = "";
+  for (let at = 0; at < data.length; at += 0x8000) text += String.fromCharCode(...data.subarray(at, at + 0x8000));
+  return btoa(text);
+}
+
+/** A small picture of an image, drawn here: nothing is loaded.  @param {Blob} file */
+async function thumbnail(file) {
+  if (!file.type.startsWith("image/")) return null;
+  try {
+    const picture = await createImageBitmap(file, { resizeHeight: 48, resizeQuality: "medium" });
+    const canvas = document.createElement("canvas");
+    [canvas.width, canvas.height] = [picture.width, picture.height];
+    canvas.getContext("2d")?.drawImage(picture, 0, 0);
+    return canvas;
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,124 @@
+// The view of conversations: list, dialogue, composer, panel.
+import { html, useEffect, useState } from "./lib.js";
+import { get, of, patch, post, remove } from "./api.js";
+import { agents, conversations, loaded, needing } from "./data.js";
+import { home, money } from "./format.js";
+import { go, link } from "./route.js";
+import { t } from "./strings.js";
+import { Choice, Copy, Gauge, ask, attempt, tell } from "./parts.js";
+import { Composer } from "./composer.js";
+import { DialogueView, focused } from "./dialogue.js";
+import { List, listOpen } from "./list.js";
+import { Panel } from "./panel.js";
+import { panelOpen, selected } from "./turn.js";
+
+/** @param {{parts: string[]}} props */
+export function Conversations({ parts }) {
+  const [key = null, at] = parts;
+  useEffect(() => {
+    selected.value = null;
+    panelOpen.value = false;
+  }, [key]);
+  return html`<div class="cols ${key === null ? "two" : ""}"><${List} key_=${key} />
+    <main class="main" id="main">${key === null
+      ? html`<${NewConversation} />`
+      : html`<${TopBar} key=${key} key_=${key} /><${DialogueView} key=${`d-${key}`} key_=${key} at=${at} /><${Composer} key=${`c-${key}`} key_=${key} />`}</main>
+    ${key === null ? null : html`<${Panel} key_=${key} />`}</div>`;
+}
+
+/** @param {{key_: string}} props */
+function TopBar({ key_ }) {
+  const known = conversations.value.get(key_);
+  const [title, setTitle] = useState(/** @type {string | null} */ (null));
+  const save = () => attempt(async () => {
+    if (title !== null && title !== known?.title) await patch(of(key_), { title });
+    setTitle(null);
+  });
+  return html`<div class="bar-top">
+    <button type="button" class="btn quiet only-phone" onClick=${() => (listOpen.value = true)}>‹ ${t("all")} ${needing.value.length ? html`<b class="t-needs">${needing.value.length}</b>` : null}</button>
+    ${title === null
+      ? html`<div class="tt"><h1><button type="button" class="title" onClick=${() => setTitle(known?.title ?? "")} title=${t("rename")}>${known?.title || key_}</button></h1>
+          <span class="only-phone dim dots"><span>${key_}</span>${known?.cwd ? html`<span>${home(known.cwd)}</span>` : null}</span></div>`
+      : html`<input class="field" value=${title} aria-label=${t("rename")} ref=${(/** @type {any} */ node) => node?.focus()} onBlur=${save}
+          onInput=${(/** @type {any} */ event) => setTitle(event.currentTarget.value)}
+          onKeyDown=${(/** @type {KeyboardEvent} */ event) => (event.key === "Enter" ? save() : event.key === "Escape" ? (event.stopPropagation(), setTitle(null)) : null)} />`}
+    <${Copy} class="copy no-phone" text=${key_} label=${t("copy.key")}>${key_}</${Copy}>
+    ${known?.cwd ? html`<span class="dim no-phone" title=${known.cwd}>${home(known.cwd)}</span>` : null}
+    <span class="dim dots no-phone">${known?.cost_usd == null ? null : html`<span>${money(known.cost_usd, known.cost_estimated)}</span>`}
+      ${known?.saved_usd ? html`<span>${t("saved", { usd: money(known.saved_usd) })}</span>` : null}</span>
+    <span class="no-phone"><${Gauge} used=${known?.context?.used ?? null} window=${known?.context?.window ?? null} /></span>
+    <span class="r"><span class="no-phone"><${Choice} label=${t("detail")} value=${focused.value ? "focused" : "all"}
+        options=${[["focused", t("focused")], ["all", t("everything")]]} onChange=${(/** @type {string} */ value) => (focused.value = value === "focused")} /></span>
+      <${Menu} key_=${key_} />
+      <button type="button" class="btn quiet small" aria-pressed=${String(panelOpen.value)} onClick=${() => (panelOpen.value = !panelOpen.value)}>${t("why")}</button></span></div>`;
+}
+
+/** @param {{key_: string}} props */
+function Menu({ key_ }) {
+  const [open, setOpen] = useState(false);
+  const known = conversations.value.get(key_);
+  const act = (/** @type {() => unknown} */ what) => () => {
+    setOpen(false);
+    void attempt(async () => what());
+  };
+  return html`<details class="menu" open=${open} onToggle=${(/** @type {any} */ event) => setOpen(event.currentTarget.open)}>
+    <summary class="btn quiet small" aria-label=${t("menu")}>⋯</summary>
+    <div class="menu-in">
+      <button type="button" onClick=${act(() => patch(of(key_), { starred: !known?.starred }))}>${t(known?.starred ? "star.off" : "star.on")}</button>
+      <a href=${link("lineage", key_)}>${t("lineage")}</a>
+      <button type="button" onClick=${act(() => undo(key_))}>${t("undo")}</button>
+      <button type="button" onClick=${act(async () => go("conversations", (await post(of(key_, "/fork"), {})).key))}>${t("fork")}</button>
+      <button type="button" onClick=${act(() => terminal(key_))}>${t("terminal")}</button>
+      <button type="button" onClick=${act(() => save(key_, "markdown"))}>${t("export.markdown")}</button>
+      <button type="button" onClick=${act(() => save(key_, "json"))}>${t("export.json")}</button>
+      ${(known?.allowed_tools ?? []).map((each) => html`<button type="button" key=${`${each.agent}${each.tool}`} onClick=${act(() => remove(of(key_, `/allowed-tools/${encodeURIComponent(each.tool)}`)))}>${t("disallow", { tool: each.tool })}</button>`)}
+      <button type="button" class="danger" onClick=${act(() => forget(key_))}>${t("delete")}</button>
+    </div></details>`;
+}
+
+/** @param {string} key */
+async function undo(key) {
+  const { kind, restored } = await post(of(key, "/undo"));
+  tell(t("undo.done", { kind: t(`undo.${kind}`), count: restored }));
+}
+
+/** Copy the command that opens the newest native session in a terminal.  @param {string} key */
+async function terminal(key) {
+  const pins = await get(of(key, "/sessions"));
+  const command = pins.find((/** @type {any} */ each) => each.command)?.command;
+  if (!command) return tell(t("terminal.none"), true);
+  await navigator.clipboard.writeText(command);
+  return tell(t("terminal.copied", { command }));
+}
+
+/** @param {string} key @param {"json" | "markdown"} form */
+function save(key, form) {
+  const anchor = document.createElement("a");
+  anchor.href = `/api/v1${of(key, "/export")}?form=${form}`;
+  anchor.download = `${key.replace(/[^\w.-]+/g, "-")}.${form === "json" ? "json" : "md"}`;
+  anchor.click();
+}
+
+/** @param {string} key */
+function forget(key) {
+  ask({
+    title: t("delete.title", { key }), body: t("delete.body"), confirm: t("delete"), danger: true,
+    act: async () => {
+      await remove(of(key));
+      go("conversations");
+    },
+  });
+}
+
+function NewConversation() {
+  const empty = loaded.value && conversations.value.size === 0;
+  return html`<div class="dialogue"><div class="empty"><h1>${t(empty ? "empty.title" : "new.title")}</h1>
+      <p>${t(empty ? "empty.body" : "new.body")}</p>
+      ${empty ? html`<figure class="block"><figcaption><span class="cap">${t("empty.terminal")}</span><${Copy} text=${EXAMPLE} /></figcaption><pre dir="ltr"><code>${EXAMPLE}</code></pre></figure>` : null}
+      <p><a class="link" href=${link("sessions")}>${t("empty.sessions")}</a></p>
+      ${agents.value.length ? html`<table><thead><tr><th>${t("agent")}</th><th>${t("version")}</th><th>${t("agent.state")}</th></tr></thead><tbody>
+        ${agents.value.filter((each) => each.capabilities?.resume || each.problem).map((each) => html`<tr key=${each.agent}><td>${each.label}</td><td>${each.version ?? "–"}</td><td>${each.problem ?? t("agent.ready")}</td></tr>`)}</tbody></table>` : null}</div></div>
+    <${Composer} key="c-new" key_=${null} />`;
+}
+
+const EXAMPLE = 'segue run hello "remember the number 456"\nsegue run hello "what number?"';

@@ -1,0 +1,134 @@
+// What the page knows: conversations, unfinished runs, agents. Kept up to date by the feed.
+import { batch, computed, signal } from "./lib.js";
+import { get, of, post } from "./api.js";
+import { on } from "./feed.js";
+
+/** @typedef {import("./api").ConversationShown} Conversation */
+/** @typedef {import("./api").RunShown} Run */
+/** @typedef {import("./api").AgentShown} Agent */
+/** @typedef {{block: number, text: string}} Live the piece that a running turn is writing */
+
+const PAUSE_MS = 60;
+const UNFINISHED = ["queued", "running", "needs_you", "parked"];
+
+export const conversations = signal(/** @type {Map<string, Conversation>} */ (new Map()));
+export const loaded = signal(false);
+/** Runs that are not over, and those that ended while the page was open. */
+export const runs = signal(/** @type {Map<string, Run>} */ (new Map()));
+export const agents = signal(/** @type {Agent[]} */ ([]));
+/** Rises when something may have been missed: whoever shows fetched data fetches it again. */
+export const missed = signal(0);
+/** What is being written, by run. */
+export const live = signal(/** @type {Map<string, Live>} */ (new Map()));
+
+export const byUse = computed(() => [...conversations.value.values()].sort((a, b) => b.last_used - a.last_used));
+export const needing = computed(() => byUse.value.filter((each) => each.state === "needs_you"));
+export const running = computed(() => byUse.value.filter((each) => each.state === "running"));
+
+/** The runs of a conversation that are not over, in their order.  @param {string} key */
+export function unfinished(key) {
+  return [...runs.value.values()]
+    .filter((run) => run.conversation === key && (UNFINISHED.includes(run.state) || run.questions.length))
+    .sort((a, b) => (a.place ?? 0) - (b.place ?? 0) || a.created - b.created);
+}
+
+/** The name of an agent as people know it.  @param {string | null | undefined} name */
+export function label(name) {
+  return agents.value.find((each) => each.agent === name)?.label ?? name ?? "";
+}
+
+export async function load() {
+  const [listed, open, known] = await Promise.all([get("/conversations"), get("/runs"), get("/agents")]);
+  batch(() => {
+    conversations.value = new Map(listed.map((/** @type {Conversation} */ each) => [each.key, each]));
+    runs.value = new Map(open.map((/** @type {Run} */ each) => [each.run, each]));
+    agents.value = known;
+    loaded.value = true;
+  });
+}
+
+/** @type {Set<string>} */
+const changed = new Set();
+/** @type {ReturnType<typeof setTimeout> | undefined} */
+let soon;
+
+/** Fetch a conversation again, with others that change at the same time.  @param {string | null} key */
+function refresh(key) {
+  if (key === null) return;
+  changed.add(key);
+  soon ??= setTimeout(fetchChanged, PAUSE_MS);
+}
+
+async function fetchChanged() {
+  soon = undefined;
+  const keys = [...changed];
+  changed.clear();
+  if (keys.length > 20) {
+    await load().catch(() => undefined);
+    return;
+  }
+  const found = await Promise.all(keys.map((key) => get(of(key)).catch(() => null)));
+  const next = new Map(conversations.value);
+  keys.forEach((key, at) => {
+    if (found[at]) next.set(key, found[at]);
+    else next.delete(key);
+  });
+  conversations.value = next;
+}
+
+/** @param {Run} run */
+export function know(run) {
+  runs.value = new Map(runs.value).set(run.run, run);
+  if (!UNFINISHED.includes(run.state) && live.value.has(run.run)) {
+    const next = new Map(live.value);
+    next.delete(run.run);
+    live.value = next;
+  }
+}
+
+/** Where `offset` code points end in a text.  @param {string} text @param {number} offset */
+function place(text, offset) {
+  let at = 0;
+  for (let count = 0; count < offset && at < text.length; count += 1)
+    at += (text.codePointAt(at) ?? 0) > 0xffff ? 2 : 1;
+  return at;
+}
+
+/** @param {import("./api").Delta} delta */
+function write(delta) {
+  const before = live.value.get(delta.run);
+  const same = before !== undefined && before.block === delta.block;
+  if (before !== undefined && delta.block < before.block) return;
+  const text = (same ? before.text.slice(0, place(before.text, delta.offset)) : "") + delta.text;
+  live.value = new Map(live.value).set(delta.run, { block: delta.block, text });
+}
+
+export function follow() {
+  let first = true;
+  on("hello", (hello) => {
+    live.value = new Map();
+    hello.running.forEach(write);
+    if (first || hello.status === "gap") {
+      void load().catch(() => undefined);
+      if (!first) missed.value += 1;
+    }
+    first = false;
+  });
+  on("delta", write);
+  on("run", (change) => {
+    know(change.run);
+    refresh(change.conversation);
+  });
+  on("message", (change) => refresh(change.conversation));
+  on("conversation", (change) => refresh(change.conversation));
+  on("removed", (change) => {
+    const next = new Map(conversations.value);
+    next.delete(change.conversation);
+    conversations.value = next;
+  });
+}
+
+/** @param {string} key */
+export function markRead(key) {
+  if (conversations.peek().get(key)?.unread) void post(of(key, "/read")).catch(() => undefined);
+}

@@ -1,0 +1,8 @@
+// The libraries that the page uses, in one place. Everything else imports them from here.
+import { h, render, Fragment } from "./vendor/preact.js";
+import htm from "./vendor/htm.js";
+
+export { h, render, Fragment };
+export { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from "./vendor/preact-hooks.js";
+export { batch, computed, effect, signal, untracked } from "./vendor/signals.js";
+export const html = htm.bind(h);

@@ -1,0 +1,210 @@
+// One message of a dialogue: yours or an agent's, with its versions, what can be done with it, and its turn.
+import { html, useEffect, useMemo, useState } from "./lib.js";
+import { get, of, patch, post, remove, segment } from "./api.js";
+import { label } from "./data.js";
+import { bytes, clock, moment, visible, when } from "./format.js";
+import { go } from "./route.js";
+import { stepsOf } from "./steps.js";
+import { t } from "./strings.js";
+import { Markdown, Plain } from "./markdown.js";
+import { Copy, ask, attempt, tell } from "./parts.js";
+import { EndLine, LiveTurn, Steps, selected } from "./turn.js";
+import { kept } from "./drafts.js";
+
+/** @typedef {import("./api").LogMessage} Message */
+/** @typedef {import("./api").FeedEvent} FeedEvent */
+/** @typedef {import("./api").MessageVersion} Version */
+
+/** @param {{key_: string, message: Message, events: FeedEvent[] | undefined, leftOut: number, focused: boolean, last: boolean}} props */
+export function MessageView({ key_, message, events, leftOut, focused, last }) {
+  return message.from === "user"
+    ? html`<${Yours} key_=${key_} message=${message} events=${events} focused=${focused} last=${last} />`
+    : html`<${Answer} key_=${key_} message=${message} events=${events} leftOut=${leftOut} focused=${focused} />`;
+}
+
+/** The message that is being edited, by key. */
+const editing = new Map();
+
+/** @param {{key_: string, message: Message, events: FeedEvent[] | undefined, focused: boolean, last: boolean}} props */
+function Yours({ key_, message, events, focused, last }) {
+  const [edit, setEdit] = useState(() => editing.get(message.id) ?? false);
+  const [version, setVersion] = useState(/** @type {Version | null} */ (null));
+  useEffect(() => {
+    if (edit) editing.set(message.id, true);
+    else editing.delete(message.id);
+  }, [edit]);
+  if (message.state === "queued" || (message.state === "parked" && message.n === null)) return null;
+  const begun = message.state === "running" || message.state === "needs_you";
+  return html`<article class="msg you ${message.state === "withdrawn" ? "off" : ""}" id="m-${message.id}" tabindex="-1" data-id=${message.id}>
+      <div class="who"><span class="n">${message.n === null ? "" : `#${message.n}`}</span><b>${t("you")}</b>
+        <span>${t("to", { agent: label(message.agent) })}${message.role ? ` · ${message.role}` : ""}</span>
+        ${message.edited ? html`<span title=${moment(message.edited)}>${t("edited")}</span>` : null}
+        ${message.blank ? html`<span>${t("blank")}</span>` : null}
+        <${Versions} key_=${key_} message=${message} onShow=${setVersion} />
+        <span class="r"><${Actions} key_=${key_} message=${message} last=${last} onEdit=${() => setEdit(true)} />
+          <time title=${moment(message.created)}>${clockOrDay(message.created)}</time></span></div>
+      ${edit
+        ? html`<${Editor} key_=${key_} message=${message} onDone=${() => setEdit(false)} />`
+        : html`<${Plain} text=${version?.text ?? message.text} />`}
+      <${Attachments} key_=${key_} message=${message} />
+      ${begun ? null : html`<${Failure} key_=${key_} message=${message} />`}</article>
+    ${begun && message.run ? html`<${LiveTurn} run=${message.run} events=${events ?? NOTHING} focused=${focused} />` : null}`;
+}
+
+/** @type {FeedEvent[]} */
+const NOTHING = [];
+
+/** @param {number} ms */
+const clockOrDay = (ms) => (Date.now() - ms < 43_200_000 ? clock(ms) : when(ms));
+
+/** @param {{key_: string, message: Message, events: FeedEvent[] | undefined, leftOut: number, focused: boolean}} props */
+function Answer({ key_, message, events, leftOut, focused }) {
+  const [version, setVersion] = useState(/** @type {Version | null} */ (null));
+  const steps = useMemo(() => stepsOf(events ?? []), [events]);
+  const texts = steps.filter((each) => each.kind === "text");
+  const chosen = message.run !== null && selected.value === message.run;
+  return html`<article class="msg ${chosen ? `sel ${message.mode}` : ""}" id="m-${message.id}" tabindex="-1"
+      data-id=${message.id} data-run=${message.run} aria-current=${chosen ? "true" : undefined}>
+    <div class="who"><span class="n">${message.n === null ? "" : `#${message.n}`}</span><b>${label(message.agent)}</b>
+      ${message.role ? html`<span>${message.role}</span>` : null}
+      ${message.account ? html`<span>${message.account}</span>` : null}
+      ${message.model ? html`<span>${message.model}</span>` : null}
+      ${message.edited ? html`<span>${t("edited")}</span>` : null}
+      <${Versions} key_=${key_} message=${message} onShow=${setVersion} />
+      <span class="r"><${Actions} key_=${key_} message=${message} last=${false} />
+        <time title=${moment(message.created)}>${clockOrDay(message.created)}</time></span></div>
+    ${focused || version ? null : html`${leftOut ? html`<p class="boundary"><span>${t("events.left", { count: leftOut })}</span></p>` : null}
+      <${Steps} steps=${steps} run=${message.run ?? ""} except=${texts.at(-1)?.n ?? -1} />`}
+    <${Markdown} text=${version?.text ?? message.text} />
+    ${(message.notices ?? []).map((notice) => html`<p class="notice" key=${notice}>${visible(notice)}</p>`)}
+    <${EndLine} run=${message.run} mode=${message.mode} usage=${message.usage} cost=${message.cost_usd}
+      estimated=${message.cost_estimated} ms=${message.duration_ms} sent=${message.sent} />
+  </article>`;
+}
+
+/** ‹ 2/3 ›  @param {{key_: string, message: Message, onShow: (version: Version | null) => void}} props */
+function Versions({ key_, message, onShow }) {
+  const [versions, setVersions] = useState(/** @type {Version[] | null} */ (null));
+  const [at, setAt] = useState(-1);
+  const count = versions?.length ?? message.versions ?? 1;
+  useEffect(() => {
+    setVersions(null);
+    setAt(-1);
+    onShow(null);
+  }, [message.versions, message.revision]);
+  if (count < 2 || message.id === null) return null;
+  const current = versions ? versions.findIndex((each) => each.current) : count - 1;
+  const place = at < 0 ? current : at;
+  const show = async (/** @type {number} */ step) => {
+    const all = versions ?? /** @type {Version[]} */ (await attempt(() => get(of(key_, `/messages/${segment(message.id ?? "")}/siblings`))));
+    if (!all) return;
+    const from = at < 0 ? all.findIndex((each) => each.current) : at;
+    const next = Math.min(all.length - 1, Math.max(0, from + step));
+    setVersions(all);
+    setAt(next);
+    onShow(all[next]?.current ? null : (all[next] ?? null));
+  };
+  return html`<span class="sib" role="group" aria-label=${t("versions")}>
+    <button type="button" onClick=${() => show(-1)} disabled=${place <= 0} aria-label=${t("versions.before")}>‹</button>
+    <span>${place + 1}/${count}</span>
+    <button type="button" onClick=${() => show(1)} disabled=${place >= count - 1} aria-label=${t("versions.after")}>›</button></span>`;
+}
+
+/** @param {{key_: string, message: Message, last: boolean, onEdit?: () => void}} props */
+function Actions({ key_, message, last, onEdit }) {
+  if (message.id === null) return null;
+  const yours = message.from === "user";
+  return html`<span class="acts">
+    ${onEdit && message.n !== null ? html`<button type="button" class="btn quiet small" data-act="edit" onClick=${onEdit}>${t("edit")}</button>` : null}
+    ${yours ? html`<button type="button" class="btn quiet small" data-act="retry" onClick=${() => retry(key_, message, last)}>${t("retry")}</button>` : null}
+    ${message.n === null ? null : html`<button type="button" class="btn quiet small" onClick=${() => fork(key_, message)}>${t("fork")}</button>
+      <button type="button" class="btn quiet small" data-act="truncate" onClick=${() => truncate(key_, message)}>${t("truncate")}</button>`}
+    <${Copy} text=${message.text} label=${t("copy.message")} />
+    <${Copy} text=${message.id} label=${t("copy.id")}>${t("copy.id")}</${Copy}></span>`;
+}
+
+/** @param {string} key @param {Message} message @param {boolean} last nothing but its own answer follows */
+export function retry(key, message, last) {
+  const run = (/** @type {boolean} */ cut) =>
+    attempt(() => post(of(key, "/runs"), { retry_of: message.id, cut, answers: true }));
+  if (last) return run(true);
+  ask({ title: t("retry.title"), body: t("retry.body"), confirm: t("retry"), act: () => run(true) });
+  return undefined;
+}
+
+/** @param {string} key @param {Message} message */
+export function truncate(key, message) {
+  ask({
+    title: t("truncate.title", { n: message.n ?? "" }), body: t("truncate.body"), confirm: t("truncate"), danger: true,
+    act: async () => {
+      const { dropped } = await remove(of(key, `/messages/${segment(message.id ?? "")}`));
+      tell(t("truncate.done", { count: dropped }));
+    },
+  });
+}
+
+/** @param {string} key @param {Message} message */
+async function fork(key, message) {
+  const made = await attempt(() => post(of(key, "/fork"), { upto: message.id }));
+  if (made) go("conversations", /** @type {any} */ (made).key);
+}
+
+/** @param {{key_: string, message: Message, onDone: () => void}} props */
+function Editor({ key_, message, onDone }) {
+  const draft = `edit:${message.id}`;
+  const [text, setText] = useState(() => kept.read(draft, message.text));
+  const done = () => {
+    kept.remove(draft);
+    onDone();
+  };
+  const save = (/** @type {boolean} */ again) =>
+    attempt(async () => {
+      await patch(of(key_, `/messages/${segment(message.id ?? "")}`), { text, cut: again });
+      if (again) await post(of(key_, "/runs"), { retry_of: message.id, cut: true, answers: true });
+      done();
+    });
+  const type = (/** @type {any} */ event) => {
+    setText(event.currentTarget.value);
+    kept.write(draft, event.currentTarget.value);
+  };
+  const key = (/** @type {KeyboardEvent} */ event) => {
+    if (event.key === "Escape") done();
+    else if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) void save(true);
+    else return;
+    event.stopPropagation();
+  };
+  return html`<div class="editor"><textarea class="field" rows="3" value=${text} onInput=${type} onKeyDown=${key}
+      aria-label=${t("edit.label")} ref=${(/** @type {any} */ node) => node && !node.dataset.seen && ((node.dataset.seen = "1"), node.focus())}></textarea>
+    <div class="btns"><button type="button" class="btn primary" onClick=${() => save(true)}>${t("edit.again")}</button>
+      <button type="button" class="btn" onClick=${() => save(false)}>${t("edit.save")}</button>
+      <button type="button" class="btn quiet" onClick=${done}>${t("cancel")}</button>
+      <span class="hint">${t("edit.hint")}</span></div></div>`;
+}
+
+/** @param {{key_: string, message: Message}} props */
+function Attachments({ key_, message }) {
+  const files = message.attachments ?? [];
+  if (!files.length) return null;
+  return html`<div class="files">${files.map((each) => {
+    const path = `/api/v1${of(key_, `/attachments/${segment(each.id)}`)}`;
+    return each.media_type.startsWith("image/")
+      ? html`<a href=${path} target="_blank" rel="noreferrer" key=${each.id}><img src=${path} alt=${each.name} loading="lazy" /></a>`
+      : html`<a class="file" href=${path} download=${each.name} key=${each.id}>${visible(each.name)} <span class="dim">${bytes(each.bytes)}</span></a>`;
+  })}</div>`;
+}
+
+/** Why a message has no answer, what is safe, and what to do next.  @param {{key_: string, message: Message}} props */
+function Failure({ key_, message }) {
+  const { failure, state } = message;
+  if (state === "withdrawn")
+    return html`<div class="ask parked"><p class="lead">${t("withdrawn")}</p>${failure ? html`<p>${visible(failure.message)}</p>` : null}
+      <div class="btns"><button type="button" class="btn small" onClick=${() => retry(key_, message, true)}>${t("retry")}</button></div></div>`;
+  if (state === "parked")
+    return html`<div class="ask parked"><p class="lead">${t("parked.title")}</p>${failure ? html`<p>${visible(failure.message)}</p>` : null}</div>`;
+  if (!failure) return null;
+  return html`<div class="ask failed"><p class="lead">${t(`failure.${failure.kind}`)}</p>
+    <pre class="quote">${visible(failure.message)}</pre><p class="dim">${t("failure.safe")}</p>
+    <div class="btns"><button type="button" class="btn small" onClick=${() => retry(key_, message, true)}>${t("retry")}</button></div>
+    <${EndLine} run=${message.run} mode=${message.mode} usage=${message.usage} cost=${message.cost_usd}
+      estimated=${message.cost_estimated} ms=${message.duration_ms} sent=${message.sent} /></div>`;
+}

@@ -1,0 +1,36 @@
+// What sending will do and cost, in one line above the entry.
+import { html } from "./lib.js";
+import { label } from "./data.js";
+import { home, money, tokens } from "./format.js";
+import { t } from "./strings.js";
+import { Mode } from "./parts.js";
+import { select } from "./turn.js";
+
+/** @typedef {import("./api").Why} Why */
+
+const KEEPS = ["resume", "branch"];
+
+/** @param {{plan: Why | null, draft: import("./composer.js").Draft, busy: boolean, key_: string | null}} props */
+export function PlanLine({ plan, draft, busy, key_ }) {
+  if (plan === null) return html`<p class="plan" role="status">${t("plan.unknown")}</p>`;
+  const rung = plan.rungs.find((each) => each.mode === plan.mode);
+  const earlier = Math.max(0, plan.sends.text_messages - 1);
+  const kind = plan.mode === "resume" && earlier ? "catchup" : plan.mode === "fresh" && key_ === null ? "first" : plan.mode;
+  const said = t(`plan.${kind}`, { agent: label(plan.agent), count: earlier, cwd: home(plan.cwd) });
+  return html`<p class="plan" role="status"><${Mode} mode=${plan.mode} button=${true} onClick=${() => select(null)}
+      name=${t("plan.why")} /><span>${said}${busy ? t("plan.queued") : ""}${said.endsWith(".") ? "" : ":"}
+    ${rung?.new_tokens === null || rung === undefined ? null : html` <b>${t("plan.new", { count: tokens(rung.new_tokens) })}</b>`}
+    ${rung?.cached_tokens ? html`, ${t("plan.cached", { count: tokens(rung.cached_tokens) })}` : null}
+    ${rung?.usd === null || rung === undefined ? null : html`, <b>~${money(rung.usd)}</b>`}
+    ${reason(plan, draft)}</span></p>`;
+}
+
+/** Why it is dearer than it could be, and what to do about it.  @param {Why} plan @param {import("./composer.js").Draft} draft */
+function reason(plan, draft) {
+  if (KEEPS.includes(plan.mode) || draft.fresh || draft.blank) return null;
+  const barring = plan.checks.find((each) => each.verdict === "fail" && each.bars.includes("resume") && each.detail);
+  if (!barring) return null;
+  const cheaper = plan.rungs.find((each) => each.mode === "resume")?.usd ?? null;
+  const advice = barring.check === "workdir" && plan.session_cwd ? ` ${t("plan.cwd", { cwd: home(plan.session_cwd) })}` : "";
+  return html` <span class="because">${barring.detail}.${advice}${cheaper === null ? "" : ` ${t("plan.would", { usd: money(cheaper) })}`}</span>`;
+}

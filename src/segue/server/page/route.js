@@ -1,0 +1,41 @@
+// Where the user is: the part of the address after the #. Keys and ids are percent-encoded segments.
+import { signal } from "./lib.js";
+
+/** @typedef {{view: string, parts: string[]}} Route */
+
+export const VIEWS = ["conversations", "sessions", "usage", "setup"];
+
+/** @returns {Route} */
+function read() {
+  const parts = location.hash.replace(/^#\/?/, "").split("/").filter(Boolean).map(decode);
+  const view = parts.shift() ?? "conversations";
+  return VIEWS.includes(view) || view === "lineage" ? { view, parts } : { view: "conversations", parts: [] };
+}
+
+/** @param {string} part */
+function decode(part) {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+}
+
+export const route = signal(read());
+addEventListener("hashchange", () => {
+  route.value = read();
+});
+
+/** The address of a view.  @param {string} view @param {...string} parts */
+export const link = (view, ...parts) => `#/${[view, ...parts.map(encodeURIComponent)].join("/")}`;
+
+/** @param {string} view @param {...string} parts */
+export function go(view, ...parts) {
+  location.hash = link(view, ...parts);
+}
+
+/** Change the address without a step in the history.  @param {string} view @param {...string} parts */
+export function settle(view, ...parts) {
+  history.replaceState(null, "", link(view, ...parts));
+  route.value = read();
+}

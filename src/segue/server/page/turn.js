@@ -1,0 +1,171 @@
+// What an agent did and said in one turn: tool calls as folded lines, thoughts folded, texts as Markdown.
+import { html, signal, useEffect, useMemo, useState } from "./lib.js";
+import { get, post, segment } from "./api.js";
+import { label, live, runs } from "./data.js";
+import { clock, duration, line, money, tokens, visible } from "./format.js";
+import { argument, edits, isSubagent, patchOf, stepsOf } from "./steps.js";
+import { t } from "./strings.js";
+import { Amount, Diff, changed } from "./code.js";
+import { Markdown } from "./markdown.js";
+import { Mode, attempt } from "./parts.js";
+import { Question } from "./question.js";
+
+/** @typedef {import("./steps.js").Step} Step */
+/** @typedef {import("./steps.js").Tool} Tool */
+/** @typedef {import("./api").RunShown} Run */
+
+/** The time, second by second, while somebody looks at something that runs. */
+export const now = signal(Date.now());
+setInterval(() => {
+  if (document.visibilityState === "visible") now.value = Date.now();
+}, 1000);
+
+/** The turn whose ladder the panel shows. */
+export const selected = signal(/** @type {string | null} */ (null));
+export const panelOpen = signal(false);
+
+/** @param {string | null} run */
+export function select(run) {
+  selected.value = run;
+  panelOpen.value = true;
+}
+
+/** @param {{steps: Step[], run: string, except?: number}} props the text of the step ``except`` is shown elsewhere */
+export function Steps({ steps, run, except = -1 }) {
+  /** @type {unknown[]} */
+  const shown = [];
+  /** @type {Step[]} */
+  let group = [];
+  const flush = () => {
+    if (group.length)
+      shown.push(html`<div class="tools" key=${group[0]?.n}>${group.map((each) =>
+        each.kind === "tool" ? html`<${ToolLine} key=${each.n} tool=${each} run=${run} />` : html`<${Thought} key=${each.n} step=${each} />`,
+      )}</div>`);
+    group = [];
+  };
+  for (const step of steps) {
+    if (step.kind === "tool" || step.kind === "thinking") {
+      group.push(step);
+      continue;
+    }
+    flush();
+    if (step.kind === "note") shown.push(html`<${Note} key=${step.n} step=${step} />`);
+    else if (step.n !== except) shown.push(html`<${Markdown} key=${step.n} text=${step.text} />`);
+  }
+  flush();
+  return html`${shown}`;
+}
+
+/** @param {{step: any}} props */
+const Thought = ({ step }) => html`<details class="tool"><summary><b>${t("thinking")}</b>
+  <span class="arg">${line(step.text, 160)}</span><span class="res"></span></summary>
+  <div class="thought"><${Markdown} text=${step.text} /></div></details>`;
+
+/** @param {{step: any}} props */
+const Note = ({ step }) => html`<p class="boundary"><span>${
+  step.name === "notice" ? visible(step.text) : t(`note.${step.name}`, { text: visible(step.text) })
+}</span></p>`;
+
+/** @param {{tool: Tool, run: string}} props */
+function ToolLine({ tool, run }) {
+  const [open, setOpen] = useState(false);
+  const changes = useMemo(() => edits(tool.input), [tool.input]);
+  const amounts = useMemo(() => changes.map((each) => changed(each.before, each.after)), [changes]);
+  const { result } = tool;
+  const failed = result !== null && (!result.ok || result.denied);
+  return html`<details class="tool ${result ? "" : "live"}" open=${open}
+    onToggle=${(/** @type {any} */ event) => setOpen(event.currentTarget.open)}>
+    <summary><b>${visible(tool.name)}</b><span class="arg">${line(argument(tool.input), 300)}</span>
+      <span class="res"><${Amount} added=${sum(amounts, "added")} removed=${sum(amounts, "removed")} />
+        <${Ending} tool=${tool} failed=${failed} /></span></summary>
+    ${open ? html`<${ToolDetails} tool=${tool} run=${run} changes=${changes} />` : null}
+  </details>`;
+}
+
+/** @param {{added: number, removed: number}[]} amounts @param {"added" | "removed"} name */
+const sum = (amounts, name) => amounts.reduce((total, each) => total + each[name], 0);
+
+/** @param {{tool: Tool, failed: boolean}} props */
+function Ending({ tool, failed }) {
+  const { result } = tool;
+  if (result === null) return html`${t("tool.running")} ${duration(Math.max(0, now.value - tool.ms))}`;
+  const how = result.denied ? t("tool.denied") : result.exit !== null ? t("tool.exit", { code: result.exit }) : failed ? t("tool.failed") : "";
+  const took = duration(Math.max(0, result.ms - tool.ms));
+  return html`${how ? html`<span class=${failed || result.exit ? "bad" : ""}>${how}</span> · ` : null}${took}`;
+}
+
+/** The whole of a call: what was cut in the list is fetched when it is unfolded.
+ * @param {{tool: Tool, run: string, changes: ReturnType<typeof edits>}} props */
+function ToolDetails({ tool, run, changes }) {
+  const [input, setInput] = useState(tool.input);
+  const [output, setOutput] = useState(tool.result?.output ?? "");
+  const fetchWhole = async (/** @type {number} */ n) => (await get(`/runs/${segment(run)}/events/${n}`)).event;
+  useEffect(() => {
+    if (tool.cut) void attempt(async () => setInput((await fetchWhole(tool.n)).input));
+  }, []);
+  useEffect(() => {
+    const { result } = tool;
+    setOutput(result?.output ?? "");
+    if (result?.cut) void attempt(async () => setOutput((await fetchWhole(result.n)).output ?? ""));
+  }, [tool.result?.n]);
+  const patch = patchOf(input);
+  const whole = tool.cut ? edits(input) : changes;
+  return html`<div class="details">
+    ${patch ? html`<${Diff} path=${argument(input).split("\n")[0] ?? ""} patch=${patch} />` : null}
+    ${patch ? null : whole.map((each, at) => html`<${Diff} key=${at} ...${each} />`)}
+    ${patch || whole.length ? null : html`<pre tabindex="0" dir="ltr">${visible(shownInput(input))}</pre>`}
+    ${isSubagent(tool) && output ? html`<${Markdown} text=${output} />` : output ? html`<pre tabindex="0" dir="ltr">${visible(clipped(output))}</pre>` : null}
+  </div>`;
+}
+
+const MOST_OUTPUT = 200_000;
+/** @param {string} text */
+const clipped = (text) => (text.length > MOST_OUTPUT ? `${text.slice(0, MOST_OUTPUT)}…` : text);
+
+/** @param {any} input */
+function shownInput(input) {
+  if (typeof input !== "object" || input === null) return String(input ?? "");
+  const entries = Object.entries(input);
+  const only = entries.length === 1 ? entries[0]?.[1] : null;
+  return typeof only === "string" ? only : JSON.stringify(input, null, 2);
+}
+
+/** The line at the end of each turn.
+ * @param {{run: string | null, mode: string | null, usage: import("./api").Usage | null, cost: number | null,
+ *   estimated?: boolean | null, ms: number | null, sent?: import("./api").Sent | null, children?: unknown}} props */
+export function EndLine({ run, mode, usage, cost, estimated, ms, sent, children }) {
+  if (!mode) return html`<div class="end">${children}</div>`;
+  const fresh = usage === null || (usage.input === null && usage.cache_write === null) ? null : (usage.input ?? 0) + (usage.cache_write ?? 0);
+  return html`<div class="end"><${Mode} mode=${mode} button=${true} onClick=${() => run && select(run)}
+      name=${t("turn.why", { mode: t(`mode.${mode}`) })} />
+    ${fresh === null ? null : html`<span>${t("turn.new", { count: tokens(fresh) })}</span>`}
+    ${usage?.cache_read ? html`<span>${t("turn.cached", { count: tokens(usage.cache_read) })}</span>` : null}
+    ${cost === null ? null : html`<span>${money(cost, estimated)}</span>`}
+    ${ms === null ? null : html`<span>${duration(ms)}</span>`}
+    ${sent && sent.text_messages > 1 ? html`<span>${t(mode === "resume" || mode === "branch" ? "turn.catchup" : "turn.astext", { count: sent.text_messages - 1 })}</span>` : null}
+    ${children}</div>`;
+}
+
+/** A turn that has not ended.  @param {{run: string, events: import("./api").FeedEvent[], focused: boolean}} props */
+export function LiveTurn({ run: id, events, focused }) {
+  const run = runs.value.get(id);
+  const steps = useMemo(() => stepsOf(events), [events]);
+  const piece = live.value.get(id);
+  const settled = events.filter((/** @type {any} */ each) => each.event.type === "text").length;
+  const text = piece !== undefined && piece.block >= settled ? piece.text : "";
+  if (!run) return null;
+  const began = run.created;
+  return html`<article class="msg" data-run=${id} aria-busy="true"><div class="who"><b>${label(run.agent)}</b>
+      ${run.role ? html`<span>${run.role}</span>` : null} ${run.model ? html`<span>${run.model}</span>` : null}
+      <span class=${run.state === "needs_you" ? "t-needs" : "t-run"}>${t(run.cancel_asked ? "state.cancelling" : `state.${run.state}`)}</span>
+      <span class="r">${clock(began)}</span></div>
+    ${focused ? null : html`<${Steps} steps=${steps} run=${id} />`}
+    ${text ? html`<${Markdown} text=${text} live=${true} />` : null}
+    ${run.questions.map((question) => html`<${Question} key=${question.id} question=${question} run=${run} />`)}
+    <${EndLine} run=${id} mode=${run.mode} usage=${null} cost=${null} ms=${Math.max(0, now.value - began)}>
+      <span class="r"><button type="button" class="btn quiet small" onClick=${() => cancel(run)}>
+        ${t(run.cancel_asked ? "turn.kill" : "turn.stop")} <kbd>Esc</kbd></button></span></${EndLine}></article>`;
+}
+
+/** @param {Run} run */
+export const cancel = (run) => attempt(() => post(`/runs/${segment(run.run)}/cancel`));
