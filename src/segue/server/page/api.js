@@ -1,6 +1,6 @@
-// Requests to the daemon. The types are generated from its OpenAPI document (api.d.ts).
+// Requests to the daemon. The types are generated from its OpenAPI document (types.d.ts).
 
-/** @typedef {import("./api").Problem} ProblemShape */
+/** @typedef {import("./types").Problem} ProblemShape */
 
 /** An error that the daemon answered with, or that it could not be reached. */
 export class Problem extends Error {

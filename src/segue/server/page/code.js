@@ -1,10 +1,8 @@
 // Code with a button that copies it, and changes of files line by line.
-import { html, useLayoutEffect, useMemo, useRef } from "./lib.js";
+import { diffLines, highlighter, html, useLayoutEffect, useMemo, useRef } from "./lib.js";
 import { visible } from "./format.js";
 import { t } from "./strings.js";
 import { Copy } from "./parts.js";
-import highlighter from "./vendor/highlight.js";
-import { diffLines } from "./vendor/diff-line.js";
 
 const LANGUAGES = /** @type {Record<string, string>} */ ({
   sh: "bash", shell: "bash", zsh: "bash", console: "bash", py: "python", js: "javascript", jsx: "javascript",

@@ -11,7 +11,7 @@ import { follow } from "./dialogue.js";
 import { PlanLine } from "./plan.js";
 import { Queue } from "./queue.js";
 
-/** @typedef {import("./api").Why} Why */
+/** @typedef {import("./types").Why} Why */
 /** @typedef {{name: string, data: string, bytes: number, image: HTMLCanvasElement | null}} File_ */
 /**
  * @typedef {object} Draft
@@ -191,7 +191,7 @@ function Pickers({ key_, draft, change, plan, target, files }) {
     </div></details>`;
 }
 
-/** @param {Draft} draft @param {import("./api").ConversationShown | undefined} known */
+/** @param {Draft} draft @param {import("./types").ConversationShown | undefined} known */
 function summary(draft, known) {
   const parts = [draft.model, draft.role, draft.cwd && home(draft.cwd), draft.permission && t(`permission.${draft.permission}`), draft.blank && t("blank.label")].filter(Boolean);
   const shown = parts.length ? parts : known?.cwd ? [home(known.cwd)] : [];

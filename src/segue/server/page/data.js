@@ -3,9 +3,9 @@ import { batch, computed, signal } from "./lib.js";
 import { get, of, post } from "./api.js";
 import { on } from "./feed.js";
 
-/** @typedef {import("./api").ConversationShown} Conversation */
-/** @typedef {import("./api").RunShown} Run */
-/** @typedef {import("./api").AgentShown} Agent */
+/** @typedef {import("./types").ConversationShown} Conversation */
+/** @typedef {import("./types").RunShown} Run */
+/** @typedef {import("./types").AgentShown} Agent */
 /** @typedef {{block: number, text: string}} Live the piece that a running turn is writing */
 
 const PAUSE_MS = 60;
@@ -94,7 +94,7 @@ function place(text, offset) {
   return at;
 }
 
-/** @param {import("./api").Delta} delta */
+/** @param {import("./types").Delta} delta */
 function write(delta) {
   const before = live.value.get(delta.run);
   const same = before !== undefined && before.block === delta.block;

@@ -4,9 +4,9 @@ import { get, of } from "./api.js";
 import { on } from "./feed.js";
 import { missed, runs } from "./data.js";
 
-/** @typedef {import("./api").LogMessage} Message */
-/** @typedef {import("./api").MessagePage} MessagePage */
-/** @typedef {import("./api").FeedEvent} FeedEvent */
+/** @typedef {import("./types").LogMessage} Message */
+/** @typedef {import("./types").MessagePage} MessagePage */
+/** @typedef {import("./types").FeedEvent} FeedEvent */
 
 const PAGE = 40;
 const PAUSE_MS = 50;
@@ -47,7 +47,7 @@ export class Dialogue {
     for (const stop of this.stops) stop();
   }
 
-  /** The newest page, or the one around a message.  @param {string} [at] */
+  /** The newest page, or the one around a message.  @param {string} [at] @returns {Promise<void>} */
   async open(at) {
     try {
       const page = await this.fetch(at ? { at } : {});

@@ -7,7 +7,7 @@ import { kept } from "./drafts.js";
 import { MessageView } from "./message.js";
 import { LiveTurn } from "./turn.js";
 
-/** @typedef {import("./api").LogMessage} Message */
+/** @typedef {import("./types").LogMessage} Message */
 
 export const focused = signal(kept.read("focused", false));
 effect(() => kept.write("focused", focused.value));

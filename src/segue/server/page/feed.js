@@ -2,10 +2,10 @@
 import { signal } from "./lib.js";
 import { get } from "./api.js";
 
-/** @typedef {import("./api").Hello} Hello */
-/** @typedef {import("./api").Delta} Delta */
-/** @typedef {import("./api").FeedEvent} FeedEvent */
-/** @typedef {import("./api").Changed} Changed */
+/** @typedef {import("./types").Hello} Hello */
+/** @typedef {import("./types").Delta} Delta */
+/** @typedef {import("./types").FeedEvent} FeedEvent */
+/** @typedef {import("./types").Changed} Changed */
 /** @typedef {"connecting" | "live" | "lost" | "refused"} Connection */
 
 const KINDS = ["hello", "delta", "event", "run", "message", "conversation", "removed"];

@@ -11,7 +11,7 @@ import { Help, helpOpen } from "./help.js";
 import { Palette, paletteOpen } from "./palette.js";
 import { Conversations } from "./conversation.js";
 
-const today = signal(/** @type {import("./api").UsageSum | null} */ (null));
+const today = signal(/** @type {import("./types").UsageSum | null} */ (null));
 /** Views other than conversations are loaded when they are opened first.  @type {import("./lib.js").Signal<Record<string, any>>} */
 const views = signal({ conversations: Conversations });
 const LOADERS = /** @type {Record<string, () => Promise<any>>} */ ({

@@ -4,8 +4,8 @@ import { money, tokens } from "./format.js";
 import { t } from "./strings.js";
 import { Mode } from "./parts.js";
 
-/** @typedef {import("./api").RungShown} Rung */
-/** @typedef {import("./api").Check} Check */
+/** @typedef {import("./types").RungShown} Rung */
+/** @typedef {import("./types").Check} Check */
 
 const SIGNS = /** @type {Record<string, string>} */ ({ chosen: "✓", barred: "✗", impossible: "–", open: "·" });
 const SIDES = /** @type {Record<string, string>} */ ({ chosen: "on", barred: "no", impossible: "", open: "" });

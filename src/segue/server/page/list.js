@@ -7,8 +7,8 @@ import { go, link } from "./route.js";
 import { t } from "./strings.js";
 import { Agent, State, attempt } from "./parts.js";
 
-/** @typedef {import("./api").ConversationShown} Conversation */
-/** @typedef {import("./api").ConversationHit} Hit */
+/** @typedef {import("./types").ConversationShown} Conversation */
+/** @typedef {import("./types").ConversationHit} Hit */
 
 const SEARCH_PAUSE_MS = 180;
 const MOST_ROWS = 400;

@@ -1,10 +1,8 @@
 // Markdown of somebody else, as elements: parsed, sanitised, without anything that loads or runs.
-import { html, useLayoutEffect, useMemo, useRef, useState } from "./lib.js";
+import { DOMPurify, html, lexer, parser, useLayoutEffect, useMemo, useRef, useState } from "./lib.js";
 import { bytes, visible } from "./format.js";
 import { t } from "./strings.js";
 import { Code } from "./code.js";
-import { lexer, parser } from "./vendor/marked.js";
-import DOMPurify from "./vendor/dompurify.js";
 
 /** A longer text is shown in part at first. */
 const LONG = 60_000;

@@ -11,9 +11,9 @@ import { Copy, ask, attempt, tell } from "./parts.js";
 import { EndLine, LiveTurn, Steps, selected } from "./turn.js";
 import { kept } from "./drafts.js";
 
-/** @typedef {import("./api").LogMessage} Message */
-/** @typedef {import("./api").FeedEvent} FeedEvent */
-/** @typedef {import("./api").MessageVersion} Version */
+/** @typedef {import("./types").LogMessage} Message */
+/** @typedef {import("./types").FeedEvent} FeedEvent */
+/** @typedef {import("./types").MessageVersion} Version */
 
 /** @param {{key_: string, message: Message, events: FeedEvent[] | undefined, leftOut: number, focused: boolean, last: boolean}} props */
 export function MessageView({ key_, message, events, leftOut, focused, last }) {

@@ -6,7 +6,7 @@ import { t } from "./strings.js";
 import { Mode } from "./parts.js";
 import { select } from "./turn.js";
 
-/** @typedef {import("./api").Why} Why */
+/** @typedef {import("./types").Why} Why */
 
 const KEEPS = ["resume", "branch"];
 

@@ -8,8 +8,8 @@ import { Markdown } from "./markdown.js";
 import { attempt } from "./parts.js";
 import { kept } from "./drafts.js";
 
-/** @typedef {import("./api").RunShown} Run */
-/** @typedef {import("./api").OpenQuestion} OpenQuestion */
+/** @typedef {import("./types").RunShown} Run */
+/** @typedef {import("./types").OpenQuestion} OpenQuestion */
 /** @typedef {{question: string, header?: string, options?: {label: string, description?: string}[], multiSelect?: boolean}} Asked */
 
 /** @param {Run} run @param {Record<string, unknown>} answer */

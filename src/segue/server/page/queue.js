@@ -6,7 +6,7 @@ import { clock, line, visible, when } from "./format.js";
 import { t } from "./strings.js";
 import { attempt } from "./parts.js";
 
-/** @typedef {import("./api").RunShown} Run */
+/** @typedef {import("./types").RunShown} Run */
 
 /** @param {{key_: string}} props */
 export function Queue({ key_ }) {

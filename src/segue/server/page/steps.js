@@ -1,6 +1,6 @@
 // What an agent did in a turn, from the events of its run: texts, thoughts and tool calls in their order.
 
-/** @typedef {import("./api").FeedEvent} FeedEvent */
+/** @typedef {import("./types").FeedEvent} FeedEvent */
 /**
  * @typedef {{kind: "text", n: number, text: string}
  *   | {kind: "thinking", n: number, text: string}

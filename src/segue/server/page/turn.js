@@ -12,7 +12,7 @@ import { Question } from "./question.js";
 
 /** @typedef {import("./steps.js").Step} Step */
 /** @typedef {import("./steps.js").Tool} Tool */
-/** @typedef {import("./api").RunShown} Run */
+/** @typedef {import("./types").RunShown} Run */
 
 /** The time, second by second, while somebody looks at something that runs. */
 export const now = signal(Date.now());
@@ -131,8 +131,8 @@ function shownInput(input) {
 }
 
 /** The line at the end of each turn.
- * @param {{run: string | null, mode: string | null, usage: import("./api").Usage | null, cost: number | null,
- *   estimated?: boolean | null, ms: number | null, sent?: import("./api").Sent | null, children?: unknown}} props */
+ * @param {{run: string | null, mode: string | null, usage: import("./types").Usage | null, cost: number | null,
+ *   estimated?: boolean | null, ms: number | null, sent?: import("./types").Sent | null, children?: unknown}} props */
 export function EndLine({ run, mode, usage, cost, estimated, ms, sent, children }) {
   if (!mode) return html`<div class="end">${children}</div>`;
   const fresh = usage === null || (usage.input === null && usage.cache_write === null) ? null : (usage.input ?? 0) + (usage.cache_write ?? 0);
@@ -146,7 +146,7 @@ export function EndLine({ run, mode, usage, cost, estimated, ms, sent, children 
     ${children}</div>`;
 }
 
-/** A turn that has not ended.  @param {{run: string, events: import("./api").FeedEvent[], focused: boolean}} props */
+/** A turn that has not ended.  @param {{run: string, events: import("./types").FeedEvent[], focused: boolean}} props */
 export function LiveTurn({ run: id, events, focused }) {
   const run = runs.value.get(id);
   const steps = useMemo(() => stepsOf(events), [events]);

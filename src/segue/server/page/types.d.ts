@@ -1,0 +1,781 @@
+// The types of the API. Written by scripts/page_types.py from the OpenAPI document; do not edit.
+
+export interface AccountShown {
+  name: string;
+  agent: string;
+  home: string | null;
+  env: string[];
+  pass_env: string[];
+}
+
+export interface AgentSetting {
+  agent: string;
+  program: string;
+  declared: boolean;
+}
+
+export interface AgentShown {
+  agent: string;
+  label: string;
+  path: string | null;
+  version: string | null;
+  distribution: string | null;
+  capabilities: Capabilities | null;
+  accounts: string[];
+  problem: string | null;
+}
+
+export interface AllowedToolShown {
+  agent: string;
+  role: string | null;
+  tool: string;
+}
+
+export interface Attached {
+  name: string;
+  media_type: string;
+  bytes: number;
+  id: string;
+}
+
+export interface AttachmentOrder {
+  name: string | null;
+  media_type: string | null;
+  data: string | null;
+  path: string | null;
+}
+
+export interface AttemptShown {
+  mode: "branch" | "fresh" | "graft" | "recap" | "replay" | "resume";
+  session_id: string | null;
+  outcome: string;
+  usage: Usage;
+  cost_usd: number | null;
+}
+
+export interface Capabilities {
+  resume: boolean;
+  fork: boolean;
+  branch: boolean;
+  choose_id: boolean;
+  no_save: boolean;
+  questions: boolean;
+  system_prompt: "none" | "run" | "session";
+  usage_scope: "run" | "session";
+  cost_scope: "none" | "run" | "session";
+  cwd_scope: "any" | "same";
+  stdin: boolean;
+  prompt_limit: number | null;
+  prompt_unit: "bytes" | "characters";
+  max_turns: boolean;
+  budget: boolean;
+  allow_tools: boolean;
+  deny_tools: boolean;
+  deny_with_full: boolean;
+  tools: Tools | null;
+  postures: ("default" | "edit" | "full" | "read")[];
+  replays: boolean;
+  compacts: boolean;
+  denials: boolean;
+  id_on_disk_only: boolean;
+  attachments: string[];
+  keeps_attachments: boolean;
+}
+
+export interface ChangeBody {
+  title: string | null;
+  starred: boolean | null;
+}
+
+export interface Check {
+  check: string;
+  verdict: "fail" | "pass" | "skip";
+  bars: ("branch" | "fresh" | "graft" | "recap" | "replay" | "resume")[];
+  detail: string;
+}
+
+export interface CheckReport {
+  schema: number;
+  session: string;
+  agent: string;
+  sound: boolean;
+  load: Load;
+  findings: Finding[];
+}
+
+export interface Context {
+  used: number | null;
+  window: number | null;
+}
+
+export interface ConversationHit {
+  key: string;
+  title: string;
+  where: "message" | "title";
+  message: string | null;
+  from: "assistant" | "user" | null;
+  agent: string | null;
+  snippet: string;
+  created: number;
+}
+
+export interface ConversationShown {
+  key: string;
+  title: string;
+  agents: string[];
+  agent: string | null;
+  account: string | null;
+  model: string | null;
+  role: string | null;
+  cwd: string | null;
+  messages: number;
+  state: "idle" | "needs_you" | "parked" | "queued" | "running";
+  status: "cancelled" | "failed" | "ok" | null;
+  recovery: "adopt" | "recover" | null;
+  created: number;
+  last_used: number;
+  tokens: number | null;
+  cost_usd: number | null;
+  cost_estimated: boolean;
+  saved_usd: number | null;
+  forked_from: string | null;
+  starred: boolean;
+  unread: boolean;
+  allowed_tools: AllowedToolShown[];
+}
+
+export interface CopyShown {
+  id: string;
+  agent: string;
+  account: string | null;
+  conversation: string | null;
+  cwd: string;
+  host: string;
+  path: string | null;
+  present: boolean;
+  size: number;
+  kept_size: number;
+  kept: number;
+  last_used: number;
+}
+
+export interface CreateBody {
+  key: string;
+  agent: string | null;
+  account: string | null;
+  model: string | null;
+  role: string | null;
+  cwd: string | null;
+  title: string;
+}
+
+export interface Daemon {
+  start: "auto" | "never";
+  port: number;
+  idle_exit: number | null;
+}
+
+export interface DaemonStatus {
+  url: string;
+  pid: number;
+  version: string;
+  protocol: number;
+  started: number;
+  memory: number | null;
+  runs: Record<string, number>;
+  questions: number;
+}
+
+export interface Defaults {
+  agent: string | null;
+  account: string | null;
+  model: string | null;
+  permission: "default" | "edit" | "full" | "read";
+  instructions: string | null;
+  allow_tools: string[];
+  deny_tools: string[];
+  timeout: number | null;
+  wait: number | null;
+  retries: number;
+  directory: "here" | "remembered";
+  max_turns: number | null;
+  budget: number | null;
+  questions: "auto" | "off" | "on";
+  question_timeout: number;
+}
+
+export interface DeniedTools {
+  count: number;
+  names: string[];
+}
+
+export interface Dropped {
+  dropped: number;
+}
+
+export interface EditBody {
+  text: string;
+  cut: boolean;
+}
+
+export interface Entry {
+  id: string;
+  kind: "assistant" | "boundary" | "call" | "damaged" | "result" | "state" | "thinking" | "unknown" | "user";
+  text: string;
+  at_ms: number | null;
+  native: string;
+  parent: string | null;
+  tool: string;
+  input: any;
+  call: string;
+  failed: boolean;
+  side: boolean;
+  inserted: boolean;
+  label: string;
+  restored: boolean;
+  images: number[];
+  model: string | null;
+  tokens: number | null;
+  again: boolean;
+}
+
+export interface FailureShown {
+  kind: "auth" | "cancelled" | "context_exceeded" | "crashed" | "killed" | "model_error" | "network" | "not_installed" | "protocol" | "rate_limited" | "session_busy" | "session_rejected" | "timeout" | "tool_denied" | "unsettled" | "untrusted";
+  reason: "corrupt" | "expired" | "foreign_account" | "not_found" | "unknown" | "wrong_cwd" | null;
+  message: string;
+  retryable: boolean;
+  until: number | null;
+}
+
+export interface Finding {
+  check: string;
+  level: "error" | "ok" | "warning";
+  means: string;
+  do: string;
+  where: string[];
+}
+
+export interface ForkBody {
+  key: string | null;
+  upto: string | null;
+}
+
+export interface Health {
+  ok: boolean;
+  version: string;
+  protocol: number;
+  capabilities: string[];
+  pid: number;
+}
+
+export interface Hit {
+  agent: string;
+  account: string | null;
+  session: string;
+  path: string;
+  cwd: string | null;
+  place: string;
+  kind: "assistant" | "boundary" | "call" | "damaged" | "result" | "state" | "thinking" | "unknown" | "user";
+  at: number | null;
+  snippet: string;
+  highlights: [number, number][];
+  score: number;
+}
+
+export interface ImportBody {
+  export: Record<string, any>;
+  key: string | null;
+}
+
+export interface Keep {
+  enabled: boolean;
+  max_mb: number;
+  max_session_mb: number;
+  days: number;
+}
+
+export interface KeyShown {
+  key: string;
+}
+
+export interface LastShown {
+  text: string | null;
+  turn: Turn | null;
+  message: LogMessage | null;
+  failed: Turn | null;
+  agent: string | null;
+  running: boolean;
+}
+
+export interface Limits {
+  on_limit: "fail" | "park";
+}
+
+export interface Load {
+  tokens: number | null;
+  reserved: number;
+  window: number | null;
+  compacts: boolean | null;
+}
+
+export interface LogMessage {
+  id: string | null;
+  n: number | null;
+  from: "assistant" | "user";
+  agent: string;
+  role: string | null;
+  account: string | null;
+  text: string;
+  attachments: Attached[];
+  revision: number;
+  edited: number | null;
+  created: number;
+  blank: boolean;
+  run: string | null;
+  mode: "branch" | "fresh" | "graft" | "recap" | "replay" | "resume" | null;
+  state: "cancelled" | "done" | "failed" | "needs_you" | "parked" | "queued" | "running" | "withdrawn";
+  status: "cancelled" | "failed" | "ok" | null;
+  recovery: "adopt" | "recover" | null;
+  model: string | null;
+  usage: Usage | null;
+  cost_usd: number | null;
+  cost_estimated: boolean | null;
+  saved_usd: number | null;
+  sent: Sent | null;
+  failure: FailureShown | null;
+}
+
+export interface LoginLink {
+  url: string;
+}
+
+export interface MessagePage {
+  messages: LogMessage[];
+  first_id: string | null;
+  has_more: boolean;
+  rewrites: number;
+  size: number;
+}
+
+export interface MessageVersion {
+  message: string;
+  revision: number;
+  text: string;
+  run: string | null;
+  created: number;
+  current: boolean;
+}
+
+export interface NewPlace {
+  place: number;
+}
+
+export interface NewText {
+  text: string;
+}
+
+export interface OpenQuestion {
+  id: string;
+  kind: "environment" | "permission" | "question";
+  tool_use_id: string | null;
+  questions: any;
+  tool: string | null;
+  input: any;
+  variables: string[];
+  asked: number;
+  lapsed: boolean;
+}
+
+export interface Page {
+  firstId: string | null;
+  hasMore: boolean;
+  size: number;
+  events: Entry[];
+}
+
+export interface Policy {
+  enabled: boolean;
+  modes: ("branch" | "fresh" | "graft" | "recap" | "replay" | "resume")[];
+  graft: "account" | "any" | "off";
+  history: "all" | "own";
+  ttl_minutes: number;
+  context_threshold: number;
+  max_session_mb: number;
+  retire_after: number;
+  on_model_change: "replay" | "resume";
+}
+
+export interface Price {
+  input: number;
+  output: number;
+  cache_read: number | null;
+  cache_write: number | null;
+  dated: string;
+}
+
+export interface Problem {
+  type: "about:blank";
+  title: string;
+  status: number;
+  detail: string;
+  kind: "bad_request" | "conflict" | "conversation_busy" | "forbidden" | "gone" | "internal" | "method_not_allowed" | "misuse" | "not_found" | "rate_limited" | "too_large" | "unauthorized" | "unavailable" | "unsupported_media";
+  page?: any;
+}
+
+export interface PruneBody {
+  days: number | null;
+  larger_than: number | null;
+  agents: string[];
+  cwd: string | null;
+  keep_last: number;
+  all_sessions: boolean;
+  confirm: string | null;
+  dry_run: boolean;
+}
+
+export interface PruneReport {
+  schema: number;
+  deleted: boolean;
+  freed: number;
+  failed: number;
+  sessions: PrunedSession[];
+  homes: string[];
+}
+
+export interface PrunedSession {
+  id: string;
+  agent: string;
+  size: number;
+  last_used: number;
+  ours: boolean;
+  conversation: string | null;
+  path: string;
+  why: string;
+}
+
+export interface Queue {
+  on_failure: "go_on" | "hold";
+}
+
+export interface Recap {
+  max_bytes: number;
+}
+
+export interface RepairBody {
+  trim: boolean;
+  since: string | null;
+}
+
+export interface RepairReport {
+  schema: number;
+  agent: string;
+  session: string;
+  path: string;
+  done: string[];
+  size: number;
+  size_before: number;
+  rehearsed: boolean | null;
+  why_not: string;
+  findings: Finding[];
+  conversation: string | null;
+  stays: string | null;
+}
+
+export interface RestoreReport {
+  schema: number;
+  restored: RestoredSession[];
+}
+
+export interface RestoredSession {
+  id: string;
+  agent: string;
+  account: string | null;
+  conversation: string | null;
+  path: string;
+  files: number;
+  size: number;
+}
+
+export interface Retention {
+  days: number;
+}
+
+export interface RunOptions {
+  permission: "default" | "edit" | "full" | "read" | null;
+  allow_tools: string[];
+  deny_tools: string[];
+  max_turns: number | null;
+  budget: number | null;
+  questions: "auto" | "off" | "on" | null;
+  timeout: number | null;
+  retries: number | null;
+  park: boolean | number | null;
+  fail_on_denied: boolean;
+  save: boolean;
+}
+
+export interface RunOrder {
+  message: string;
+  agent: string | null;
+  account: string | null;
+  model: string | null;
+  role: string | null;
+  cwd: string | null;
+  fresh_session: boolean;
+  blank: boolean;
+  fork: boolean;
+  adopt: string | null;
+  retry_of: string | null;
+  cut: boolean;
+  not_before: number | null;
+  answers: boolean;
+  attachments: AttachmentOrder[];
+  options: RunOptions;
+}
+
+export interface RunShown {
+  run: string;
+  conversation: string;
+  message: string;
+  agent: string;
+  account: string | null;
+  model: string | null;
+  role: string | null;
+  cwd: string;
+  mode: "branch" | "fresh" | "graft" | "recap" | "replay" | "resume" | null;
+  state: "cancelled" | "done" | "failed" | "needs_you" | "parked" | "queued" | "running" | "withdrawn";
+  place: number | null;
+  not_before: number | null;
+  question: OpenQuestion | null;
+  questions: OpenQuestion[];
+  continued_by: string | null;
+  cancel_asked: boolean;
+  retry_of: string | null;
+  created: number;
+  ended: number | null;
+  turn: Turn | null;
+  held_by: string | null;
+}
+
+export interface RungShown {
+  mode: "branch" | "fresh" | "graft" | "recap" | "replay" | "resume";
+  state: string;
+  why: string;
+  new_tokens: number | null;
+  cached_tokens: number | null;
+  usd: number | null;
+}
+
+export interface Saved {
+  tokens: number | null;
+  usd: number | null;
+  against: "branch" | "fresh" | "graft" | "recap" | "replay" | "resume" | null;
+  estimated: boolean;
+}
+
+export interface Sends {
+  native_messages: number;
+  text_messages: number;
+  bytes: number;
+  tokens: number;
+  corrections: number;
+}
+
+export interface Sent {
+  native_messages: number;
+  text_messages: number;
+  bytes: number;
+}
+
+export interface SessionShown {
+  id: string;
+  agent: string;
+  account: string | null;
+  cwd: string | null;
+  title: string | null;
+  title_by: string | null;
+  first_prompt: string | null;
+  last_prompt: string | null;
+  messages: number | null;
+  messages_estimated: boolean;
+  size: number;
+  tokens: number | null;
+  cost_usd: number | null;
+  context: Context;
+  branch: string | null;
+  created: number | null;
+  last_used: number;
+  expires: number | null;
+  known: boolean;
+  conversation: string | null;
+  pinned: boolean;
+  ours: boolean;
+  tags: string[];
+  agent_name: string | null;
+  model: string | null;
+  version: string | null;
+  parent: string | null;
+  path: string;
+  trouble: string | null;
+}
+
+export interface SettingsShown {
+  schema: number;
+  home: string;
+  config_file: string;
+  project: string | null;
+  store: "postgresql" | "sqlite";
+  host: string;
+  continuity: Policy;
+  recap: Recap;
+  retention: Retention;
+  limits: Limits;
+  keep: Keep;
+  daemon: Daemon;
+  queue: Queue;
+  defaults: Defaults;
+  accounts: AccountShown[];
+  agents: AgentSetting[];
+  prices: Record<string, Price>;
+  notices: string[];
+}
+
+export interface SetupFinding {
+  check: string;
+  level: "bad" | "note" | "ok" | "warn";
+  what: string;
+  fix: string;
+}
+
+export interface Terms {
+  permission: "default" | "edit" | "full" | "read";
+  allow_tools: string[];
+  deny_tools: string[];
+  max_turns: number | null;
+  budget_usd: number | null;
+  questions: boolean | null;
+  remembered: string[];
+}
+
+export interface ToolAnswer {
+  tool_use_id: string;
+  answers: Record<string, any> | null;
+  content: string | null;
+  allow: boolean | null;
+  always: boolean;
+}
+
+export interface Tools {
+  names: string[];
+  narrowed: string[];
+  others: string;
+  elsewhere: Record<string, string>;
+}
+
+export interface Turn {
+  schema: number;
+  run: string;
+  conversation: string;
+  message: string | null;
+  agent: string;
+  account: string | null;
+  model: string | null;
+  role: string | null;
+  terms: Terms;
+  mode: "branch" | "fresh" | "graft" | "recap" | "replay" | "resume";
+  resumed: boolean;
+  why: Check[];
+  session_id: string | null;
+  resumed_from: string | null;
+  sent: Sent;
+  text: string;
+  state: "cancelled" | "done" | "failed" | "needs_you" | "parked" | "queued" | "running" | "withdrawn";
+  status: "cancelled" | "failed" | "ok";
+  failure: FailureShown | null;
+  retry_of: string | null;
+  earlier: string[];
+  next: string | null;
+  transport: "daemon" | "process";
+  usage: Usage;
+  cost_usd: number | null;
+  cost_estimated: boolean;
+  predicted_usd: number | null;
+  saved: Saved;
+  context: Context;
+  model_turns: number | null;
+  tools_run: number | null;
+  tools_denied: DeniedTools | null;
+  attempts: AttemptShown[];
+  notices: string[];
+  duration_ms: number;
+}
+
+export interface TurnLineage {
+  run: string;
+  message: string;
+  agent: string;
+  role: string | null;
+  mode: "branch" | "fresh" | "graft" | "recap" | "replay" | "resume" | null;
+  state: "cancelled" | "done" | "failed" | "needs_you" | "parked" | "queued" | "running" | "withdrawn";
+  created: number;
+  session: string | null;
+  parents: TurnParent[];
+}
+
+export interface TurnParent {
+  kind: "branch" | "escalation" | "fork" | "graft" | "resume" | "retry" | "review" | "step_down" | "switch";
+  run: string | null;
+  conversation: string | null;
+  session: string | null;
+}
+
+export interface Undone {
+  kind: "edit" | "retry" | "truncate";
+  restored: number;
+}
+
+export interface Usage {
+  input: number | null;
+  cache_read: number | null;
+  cache_write: number | null;
+  output: number | null;
+}
+
+export interface UsageStatistics {
+  schema: number;
+  by: "agent" | "conversation" | "day" | "mode";
+  since: number | null;
+  sums: UsageSum[];
+  total: UsageSum;
+}
+
+export interface UsageSum {
+  name: string;
+  turns: number;
+  usage: Usage;
+  cost_usd: number | null;
+  cost_estimated: boolean;
+  saved_usd: number | null;
+}
+
+export interface Why {
+  schema: number;
+  conversation: string;
+  agent: string;
+  account: string | null;
+  model: string | null;
+  role: string | null;
+  terms: Terms;
+  mode: "branch" | "fresh" | "graft" | "recap" | "replay" | "resume";
+  sends: Sends;
+  rungs: RungShown[];
+  checks: Check[];
+  epoch: number;
+  cwd: string;
+  session_id: string | null;
+  session_cwd: string | null;
+  context_window: number | null;
+  recovery: "adopt" | "recover" | null;
+  first: string[];
+  notices: string[];
+}
