@@ -92,7 +92,7 @@ if TYPE_CHECKING:
     from segue.core.model import Attached
     from segue.core.request import Capabilities, Terms
     from segue.core.transcript import Entry
-    from segue.core.turn import AttemptShown, Check, FailureShown, Saved, Sent, Turn
+    from segue.core.turn import AttemptShown, Check, FailureShown, RungShown, Saved, Sent, Turn
     from segue.core.usage import Context, Usage
     from segue.runner.attempt import Cancel
     from segue.sessions.check import Finding
@@ -102,7 +102,7 @@ if TYPE_CHECKING:
     from segue.sessions.search.search import Hit
     from segue.sessions.summary import SessionShown
     from segue.turns.request import Options
-    from segue.turns.why import RungShown, Sends, Why
+    from segue.turns.why import Sends, Why
 
 __version__ = "0.1.0"
 
@@ -207,6 +207,7 @@ _HOMES = {
         "AttemptShown",
         "Check",
         "FailureShown",
+        "RungShown",
         "Saved",
         "Sent",
         "Turn",
@@ -227,7 +228,6 @@ _HOMES = {
     "segue.sessions.summary": ("SessionShown",),
     "segue.turns.request": ("Options",),
     "segue.turns.why": (
-        "RungShown",
         "Sends",
         "Why",
     ),
