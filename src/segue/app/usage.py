@@ -12,7 +12,7 @@ from segue.app.native import since_ms
 from segue.app.workspace import Workspace
 from segue.core.errors import Misuse
 from segue.core.usage import Grouping, Usage
-from segue.store.reading import QUARTER_MS, SpentRow
+from segue.store.usage_sums import QUARTER_MS, SpentRow
 from segue.system import clock
 
 

@@ -6,9 +6,9 @@ import pytest
 
 from segue.core.errors import NotFound
 from segue.core.usage import Grouping, Usage
-from segue.store.reading import QUARTER_MS
 from segue.store.records import Conversation, LogRow
 from segue.store.store import Store
+from segue.store.usage_sums import QUARTER_MS
 from tests.integration.store.talking import CODEX, Talk, new_id, turn_row
 
 
