@@ -1,21 +1,26 @@
 -- name: waiting()
--- Per conversation: how many runs wait, and until when the first parked one does.
+-- Per conversation: how many runs wait, and until when the first parked one does. (The index of what is not settled is
+-- used if its condition is repeated.)
 SELECT t.conversation, COUNT(*), (
     SELECT p.not_before_ms FROM turns AS p
-    WHERE p.conversation = t.conversation AND p.state = 'parked' AND p.not_before_ms IS NOT NULL
+    WHERE p.conversation = t.conversation AND p.state IN ('queued', 'running', 'needs_you', 'parked')
+        AND p.state = 'parked' AND p.not_before_ms IS NOT NULL
     ORDER BY p.place, p.started_ms, p.id LIMIT 1
 )
-FROM turns AS t WHERE t.state IN ('queued', 'parked') AND t.request IS NOT NULL
+FROM turns AS t
+WHERE t.state IN ('queued', 'running', 'needs_you', 'parked') AND t.state IN ('queued', 'parked') AND t.request IS NOT NULL
 GROUP BY t.conversation;
 
 -- name: waiting_in(conversation)
 SELECT t.conversation, COUNT(*), (
     SELECT p.not_before_ms FROM turns AS p
-    WHERE p.conversation = t.conversation AND p.state = 'parked' AND p.not_before_ms IS NOT NULL
+    WHERE p.conversation = t.conversation AND p.state IN ('queued', 'running', 'needs_you', 'parked')
+        AND p.state = 'parked' AND p.not_before_ms IS NOT NULL
     ORDER BY p.place, p.started_ms, p.id LIMIT 1
 )
 FROM turns AS t
-WHERE t.conversation = :conversation AND t.state IN ('queued', 'parked') AND t.request IS NOT NULL
+WHERE t.conversation = :conversation AND t.state IN ('queued', 'running', 'needs_you', 'parked')
+    AND t.state IN ('queued', 'parked') AND t.request IS NOT NULL
 GROUP BY t.conversation;
 
 -- name: newest()
