@@ -15,8 +15,11 @@ if TYPE_CHECKING:
     from segue.app.conversation_shapes import (
         AttachmentData,
         ConversationHit,
+        ConversationLineage,
+        ConversationSession,
         MessagePage,
         MessageVersion,
+        TurnChild,
         TurnLineage,
         TurnParent,
     )
@@ -56,7 +59,7 @@ if TYPE_CHECKING:
     )
     from segue.app.subscriptions import FeedItem
     from segue.app.sync import SyncConversations, SyncNativeSessions, SyncRuns, SyncSegue
-    from segue.app.usage import UsageStatistics, UsageSum
+    from segue.app.usage import UnpaidTurn, UsageStatistics, UsageSum
     from segue.core.attachments import Attachment
     from segue.core.errors import (
         Broken,
@@ -92,7 +95,7 @@ if TYPE_CHECKING:
     from segue.core.model import Attached
     from segue.core.request import Capabilities, Terms
     from segue.core.transcript import Entry
-    from segue.core.turn import AttemptShown, Check, FailureShown, Saved, Sent, Turn
+    from segue.core.turn import AttemptShown, Check, FailureShown, RungShown, Saved, Sent, Turn
     from segue.core.usage import Context, Usage
     from segue.runner.attempt import Cancel
     from segue.sessions.check import Finding
@@ -102,7 +105,7 @@ if TYPE_CHECKING:
     from segue.sessions.search.search import Hit
     from segue.sessions.summary import SessionShown
     from segue.turns.request import Options
-    from segue.turns.why import RungShown, Sends, Why
+    from segue.turns.why import Sends, Why
 
 __version__ = "0.1.0"
 
@@ -111,8 +114,11 @@ _HOMES = {
     "segue.app.conversation_shapes": (
         "AttachmentData",
         "ConversationHit",
+        "ConversationLineage",
+        "ConversationSession",
         "MessagePage",
         "MessageVersion",
+        "TurnChild",
         "TurnLineage",
         "TurnParent",
     ),
@@ -141,11 +147,7 @@ _HOMES = {
         "RestoreReport",
         "RestoredSession",
     ),
-    "segue.app.settings": (
-        "AccountShown",
-        "AgentSetting",
-        "SettingsShown",
-    ),
+    "segue.app.settings": ("AccountShown", "AgentSetting", "SettingsShown"),
     "segue.app.shapes": (
         "AgentShown",
         "AllowedToolShown",
@@ -161,10 +163,7 @@ _HOMES = {
         "SyncNativeSessions",
         "SyncSegue",
     ),
-    "segue.app.usage": (
-        "UsageStatistics",
-        "UsageSum",
-    ),
+    "segue.app.usage": ("UnpaidTurn", "UsageStatistics", "UsageSum"),
     "segue.core.attachments": ("Attachment",),
     "segue.core.errors": (
         "Broken",
@@ -198,39 +197,27 @@ _HOMES = {
     ),
     "segue.core.ladder": ("Decision",),
     "segue.core.model": ("Attached",),
-    "segue.core.request": (
-        "Capabilities",
-        "Terms",
-    ),
+    "segue.core.request": ("Capabilities", "Terms"),
     "segue.core.transcript": ("Entry",),
     "segue.core.turn": (
         "AttemptShown",
         "Check",
         "FailureShown",
+        "RungShown",
         "Saved",
         "Sent",
         "Turn",
     ),
-    "segue.core.usage": (
-        "Context",
-        "Usage",
-    ),
+    "segue.core.usage": ("Context", "Usage"),
     "segue.runner.attempt": ("Cancel",),
     "segue.sessions.check": ("Finding",),
     "segue.sessions.copies.restore": ("CopyShown",),
-    "segue.sessions.counts": (
-        "Load",
-        "Tally",
-    ),
+    "segue.sessions.counts": ("Load", "Tally"),
     "segue.sessions.reading": ("Page",),
     "segue.sessions.search.search": ("Hit",),
     "segue.sessions.summary": ("SessionShown",),
     "segue.turns.request": ("Options",),
-    "segue.turns.why": (
-        "RungShown",
-        "Sends",
-        "Why",
-    ),
+    "segue.turns.why": ("Sends", "Why"),
 }
 """The public names of each module."""
 
@@ -256,6 +243,8 @@ __all__ = [
     "Conflict",
     "Context",
     "ConversationHit",
+    "ConversationLineage",
+    "ConversationSession",
     "ConversationShown",
     "Conversations",
     "CopyShown",
@@ -322,10 +311,12 @@ __all__ = [
     "ToolCall",
     "ToolResult",
     "Turn",
+    "TurnChild",
     "TurnLineage",
     "TurnParent",
     "Undone",
     "Unknown",
+    "UnpaidTurn",
     "Usage",
     "UsageReport",
     "UsageStatistics",

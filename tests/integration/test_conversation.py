@@ -128,6 +128,10 @@ def test_a_full_context_steps_down_and_says_so(talk: Talk) -> None:
     assert full.turn["notices"] == [
         "The session no longer fit Rehearsal's window; sent the conversation as text instead."
     ]
+    rungs = {each["mode"]: (each["state"], each["why"]) for each in full.turn["rungs"]}
+    assert rungs["replay"] == ("chosen", ""), "the mode that ran last"
+    assert rungs["resume"] == ("barred", full.turn["failure"]["message"])
+    assert [state for state, _ in rungs.values()].count("chosen") == 1
     after = talk.run("what number?")
     assert (after.mode, after.text) == ("branch", "1")
     assert "poisoned" in after.failed()

@@ -13,8 +13,10 @@ from segue import LogMessage, Misuse, NotFound, Segue, SettingsShown
 from segue.app.usage import usage
 from segue.app.workspace import open_workspace
 from segue.config.schema import FLAT
+from segue.core.turn import Saved
+from segue.store.records import Settlement
 from tests.integration.conftest import Program
-from tests.integration.store.talking import Talk
+from tests.integration.store.talking import Talk, told
 from tests.integration.test_library import play
 
 
@@ -122,13 +124,87 @@ def test_lineage_names_what_each_turn_came_from(segue: Program) -> None:
         first = await door.run("t", "remember number 1")
         second = await door.run("t", "what number?")
         third = await door.retry("t")
-        turns = await door.conversations.lineage("t")
+        turns = (await door.conversations.lineage("t")).turns
         assert [turn.run for turn in turns] == [first.run, second.run, third.run]
         assert turns[0].parents == ()
         (resumed,) = turns[1].parents
         assert (resumed.kind, resumed.run, resumed.conversation) == ("resume", first.run, "t")
         assert resumed.session == first.session_id
         assert ("retry", second.run) in [(parent.kind, parent.run) for parent in turns[2].parents]
+
+    play(segue, work)
+
+
+def test_messages_tell_what_their_turns_did(segue: Program) -> None:
+    async def work(door: Segue) -> None:
+        turn = await door.run("t", "[[shell true]][[say Done.]]", permission="full")
+        failed = await door.run("t", "[[error 400]]")
+        asked, answer, unanswered = await door.log("t")
+        assert (asked.duration_ms, asked.context, asked.notices, asked.versions) == (None, None, (), 1)
+        for ran, said in ((turn, answer), (failed, unanswered)):
+            assert (said.duration_ms, said.tools_run) == (ran.duration_ms, ran.tools_run)
+            assert (said.notices, said.predicted_usd) == (ran.notices, ran.predicted_usd)
+        assert (answer.tools_run, answer.context) == (1, turn.context)
+
+    play(segue, work)
+
+
+def test_long_texts_in_events_are_cut(segue: Program) -> None:
+    async def work(door: Segue) -> None:
+        run = (await door.run("t", "hello")).run
+        store, output = door.workspace.store, "x" * 5_000
+        event = {"type": "tool-result", "id": "1", "ok": True, "output": output, "more": [output, "y"]}
+        store.record(run, [(1000, 1, msgspec.json.encode(event).decode())])
+        store.record(run, [(1001 + n, 1, '{"type":"thinking","text":"y"}') for n in range(500)])
+        page = await door.conversations.messages("t", events=True)
+        assert page.events is not None
+        assert page.events_left_out is not None
+        assert (len(page.events[run]), page.events_left_out[run] > 100) == (400, True)
+        assert page.events[run][-1].n == 1500
+        whole = await door.runs.event(run, 1000)
+        assert (msgspec.json.decode(whole.event), whole.cut) == (event, False)
+
+        other = (await door.run("t", "hello")).run
+        store.record(other, [(1000, 1, msgspec.json.encode(event).decode())])
+        page = await door.conversations.messages("t", events=True, limit=1)
+        assert page.events is not None
+        *short, last = page.events[other]
+        cut = msgspec.json.decode(last.event)
+        assert (last.cut, [len(each) for each in (cut["output"], *cut["more"])]) == (True, [4_000, 4_000, 1])
+        assert not any(each.cut for each in short)
+        with pytest.raises(NotFound):
+            await door.runs.event(other, 2000)
+
+    play(segue, work)
+
+
+def test_what_did_not_pay_is_told_with_the_reason(segue: Program) -> None:
+    async def work(door: Segue) -> None:
+        talk = Talk(door.workspace.store)
+        for saved, notices in (
+            (-0.25, ()),
+            (-0.0001, ()),
+            (0.5, ("more tools: the prompt cache could not be used, so 9 tokens were paid",)),
+        ):
+            _, row = talk.receive("go on")
+            talk.store.place(row.id)
+            ran = msgspec.structs.replace(
+                told(row, "ok", mode="resume"), saved=Saved(usd=saved), notices=notices, agent_version="2.1"
+            )
+            ended = msgspec.structs.replace(row, state="done", mode="resume", told=ran, ended_ms=5000)
+            assert talk.store.settle(Settlement(turn=ended))
+        found = await door.unpaid()
+        assert [each.reason for each in found] == [
+            "more tools: the prompt cache could not be used, so 9 tokens were paid",
+            "it cost a little more than sending everything as text",
+            "it cost about $0.250 more than sending everything as text",
+        ]
+        assert {(each.conversation, each.agent, each.agent_version, each.mode) for each in found} == {
+            ("talk", "claude", "2.1", "resume")
+        }
+        assert len(await door.unpaid(limit=1)) == 1
+        with pytest.raises(Misuse):
+            await door.unpaid(limit=0)
 
     play(segue, work)
 

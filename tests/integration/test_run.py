@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from segue import __version__
 from tests.integration.conftest import Program
 
 AGENT = ("--agent", "rehearsal")
@@ -32,6 +33,8 @@ def test_json_prints_one_object_with_the_whole_turn(segue: Program) -> None:
     assert set(turn["usage"]) == {"input", "cache_read", "cache_write", "output"}
     assert turn["sent"] == {"native_messages": 0, "text_messages": 1, "bytes": len("remember number 456")}
     assert [attempt["outcome"] for attempt in turn["attempts"]] == ["ok"]
+    assert turn["agent_version"] == __version__, "the rehearsal agent comes with Segue"
+    assert [rung["state"] for rung in turn["rungs"]] == ["barred"] * 2 + ["impossible"] * 3 + ["chosen"]
     assert {
         "run",
         "agent",

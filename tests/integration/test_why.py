@@ -75,6 +75,7 @@ def test_it_says_what_run_then_does(talk: Talk) -> None:
     assert foreseen["sends"]["bytes"] == turn["sent"]["bytes"]
     for name in ("verdict", "bars", "detail"):
         assert [each[name] for each in foreseen["checks"]] == [each[name] for each in turn["why"]]
+    assert foreseen["rungs"] == turn["rungs"]
 
 
 CHANGES: dict[str, tuple[tuple[str, ...], tuple[str, ...], str]] = {
@@ -97,6 +98,9 @@ def test_it_foresees_what_a_change_makes_of_the_next_turn(talk: Talk, change: st
     foreseen = talk.why("what numbers?", *options)
     turn = talk.run("what numbers?", *options).turn
     assert foreseen["mode"] == turn["mode"] == mode
+    assert [(each["mode"], each["state"]) for each in foreseen["rungs"]] == [
+        (each["mode"], each["state"]) for each in turn["rungs"]
+    ]
     assert foreseen["sends"]["native_messages"] == turn["sent"]["native_messages"]
     assert foreseen["sends"]["text_messages"] == turn["sent"]["text_messages"]
     failed = [each for each in foreseen["checks"] if each["verdict"] == "fail"]

@@ -206,6 +206,8 @@ class AgentFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Variables that every start of the program gets."""
     probes: tuple[tuple[str, ...], ...] = ()
     """Arguments whose output shows version and capabilities, e.g. ``("--version",), ("--help",)``."""
+    resume_args: tuple[str, ...] = ()
+    """Arguments that open a session in a terminal, with ``{session}`` for its id; empty: it cannot."""
     owned_args: frozenset[str] = frozenset()
     """Native options that Segue sets itself and therefore refuses from the caller."""
     login_check: tuple[str, ...] = ()

@@ -9,9 +9,11 @@ from typing import Literal
 
 import msgspec
 
+from segue.app.run_shapes import FeedEvent
 from segue.app.shapes import LogMessage
 from segue.core.model import Sender
 from segue.core.turn import LineageKind, Mode, State
+from segue.core.usage import Context
 
 
 class AttachmentData(msgspec.Struct, frozen=True):
@@ -36,6 +38,14 @@ class MessagePage(msgspec.Struct, frozen=True, kw_only=True):
     """Rises when messages were dropped or came back. Pages with another number do not fit together."""
     size: int
     """How many messages the conversation has."""
+    last_id: str | None = None
+    """The message to name for the page after; null: there is none."""
+    has_newer: bool = False
+    """There are newer messages."""
+    events: dict[str, tuple[FeedEvent, ...]] | None = None
+    """The events of the messages' runs, by run, without those about usage; null: not asked for."""
+    events_left_out: dict[str, int] | None = None
+    """By run: how many of its first events are left out, because there are too many."""
 
 
 class ConversationHit(msgspec.Struct, frozen=True, kw_only=True, rename={"sender": "from"}):
@@ -96,3 +106,57 @@ class TurnLineage(msgspec.Struct, frozen=True, kw_only=True):
     session: str | None
     """The native session that it wrote, if it came from another turn or session."""
     parents: tuple[TurnParent, ...]
+    n: int | None = None
+    """The number of its user message, as in ``#n``; null: that is not part of the conversation (yet)."""
+    model: str | None = None
+    account: str | None = None
+    cost_usd: float | None = None
+    cost_estimated: bool = False
+    duration_ms: int | None = None
+    retry_of: str | None = None
+    """The earlier run of the same message."""
+    stands: bool = False
+    """Its answer is part of the conversation now."""
+
+
+class TurnChild(msgspec.Struct, frozen=True, kw_only=True):
+    """Another conversation that came out of this one."""
+
+    kind: Literal["fork", "adopt"]
+    """``adopt``: it took over a native session of this one."""
+    run: str | None
+    """Its first run that continued a session of this one; null: there is none yet."""
+    conversation: str
+    """Its key."""
+    parent: str | None = None
+    """The run of this conversation that it begins after; null: unknown."""
+
+
+class ConversationLineage(msgspec.Struct, frozen=True, kw_only=True):
+    """What the turns of a conversation came from, and what came out of it."""
+
+    turns: tuple[TurnLineage, ...]
+    """Oldest first."""
+    children: tuple[TurnChild, ...]
+
+
+class ConversationSession(msgspec.Struct, frozen=True, kw_only=True):
+    """A native session that the next turn of an agent in a role would continue."""
+
+    agent: str
+    role: str | None
+    account: str | None
+    session: str
+    """The agent's own id of it."""
+    cwd: str
+    home: str
+    path: str | None
+    """Null: it is not on this machine."""
+    size: int | None
+    context: Context
+    """What its last request sent, and the window."""
+    last_used: int | None
+    expires: int | None
+    """When the agent's own clean-up will delete it."""
+    command: str | None
+    """The line that opens it in a terminal; null: there is no way."""

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
-from typing import Literal, cast
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Literal, cast
+
+import msgspec
 
 from segue.app.shapes import AllowedToolShown, ConversationShown, Dialogue, LastAnswer, LogMessage
 from segue.app.workspace import Workspace
 from segue.core.errors import StoreAway
 from segue.core.turn import Turn, status_of
+from segue.core.usage import Context
 from segue.core.view import has_walls
-from segue.store.questions import AllowedTool
+from segue.store.questions import AllowedTool, QuestionRow
 from segue.store.records import LogRow, Summary, TurnRow
+
+if TYPE_CHECKING:
+    from segue.store.conditions import Condition
 
 UNFINISHED = ("needs_you", "running", "parked", "queued")
 POLL_S = 0.2
@@ -30,26 +37,32 @@ def log(workspace: Workspace, key: str) -> Dialogue:
     store = workspace.projected(conversation)
     turns = store.turns(conversation.id)
     rows = store.log(conversation.id, withdrawn=True)
-    return dialogue_of(conversation.key, rows, turns, conversation.forked_from)
+    versions = store.reading.version_counts(rows)
+    return dialogue_of(conversation.key, rows, turns, conversation.forked_from, versions)
 
 
 def dialogue_of(
-    key: str, rows: Sequence[LogRow], turns: Iterable[TurnRow], forked_from: str | None = None
+    key: str,
+    rows: Sequence[LogRow],
+    turns: Iterable[TurnRow],
+    forked_from: str | None = None,
+    versions: Mapping[str, int] = MappingProxyType({}),
 ) -> Dialogue:
-    """A conversation as ``segue log`` shows it, from the rows of the store."""
+    """A conversation as ``segue log`` shows it, from the rows of the store. ``versions``: of each message."""
     shown = [row.turn for row in rows if row.turn is not None]
     marks = (mark for row in rows for mark in row.under)
     return Dialogue(
         key=key,
         forked_from=forked_from,
-        messages=tuple(map(message_of, rows)),
+        messages=tuple(message_of(row, versions.get(row.id, 1)) for row in rows),
         turns={turn.id: turn.told for turn in (*turns, *shown) if turn.told is not None},
         walled=len({row.account for row in rows}) > 1 or has_walls(marks),
     )
 
 
-def message_of(row: LogRow) -> LogMessage:
+def message_of(row: LogRow, versions: int = 1) -> LogMessage:
     turn = row.turn.told if row.turn is not None else None
+    context = turn.context if turn is not None else Context()
     return LogMessage(
         id=row.id if row.n or row.sender == "user" else None,
         n=row.n or None,
@@ -75,6 +88,12 @@ def message_of(row: LogRow) -> LogMessage:
         saved_usd=turn.saved.usd if turn is not None else None,
         sent=turn.sent if turn is not None else None,
         failure=turn.failure if turn is not None else None,
+        duration_ms=turn.duration_ms if turn is not None else None,
+        tools_run=turn.tools_run if turn is not None else None,
+        notices=turn.notices if turn is not None else (),
+        context=context if context != Context() else None,
+        predicted_usd=row.turn.predicted_usd if row.turn is not None else None,
+        versions=versions,
     )
 
 
@@ -83,13 +102,17 @@ def ls(workspace: Workspace) -> list[ConversationShown]:
     from segue.turns.projection import list_projected
 
     allowed = workspace.store.allowed_tools()
+    conditions = workspace.store.reading.conditions()
     summaries = list_projected(workspace.store, workspace.env, workspace.cwd)
-    return [conversation_of(each, allowed) for each in summaries]
+    return [conversation_of(each, allowed, conditions.get(each.conversation.id)) for each in summaries]
 
 
-def conversation_of(each: Summary, allowed: Sequence[AllowedTool] = ()) -> ConversationShown:
+def conversation_of(
+    each: Summary, allowed: Sequence[AllowedTool] = (), condition: Condition | None = None
+) -> ConversationShown:
     """``allowed``: the tools that were allowed for good, also those of other conversations."""
     state = each.state if each.state in UNFINISHED else "idle"
+    failure = condition.failure if condition is not None else None
     return ConversationShown(
         key=each.conversation.key,
         title=each.title,
@@ -117,7 +140,18 @@ def conversation_of(each: Summary, allowed: Sequence[AllowedTool] = ()) -> Conve
             for tool in allowed
             if tool.conversation == each.conversation.id
         ),
+        asks=_asks(condition.asked) if condition is not None and condition.asked is not None else None,
+        until=condition.until_ms if condition is not None else None,
+        failure=each.told.failure if each.told is not None else failure,
+        context=condition.context if condition is not None else None,
+        queued=condition.queued if condition is not None else 0,
     )
+
+
+def _asks(asked: QuestionRow) -> str:
+    from segue.core.question import OpenQuestion, question_words
+
+    return question_words(msgspec.json.decode(asked.question, type=OpenQuestion))
 
 
 def keys(workspace: Workspace) -> list[str]:
@@ -142,7 +176,7 @@ def last(workspace: Workspace, key: str, *, wait: bool = False) -> LastAnswer:
     told = newest.told if newest is not None and over else None
     return LastAnswer(
         text=answers[-1].text if answers else None,
-        told=_told(answers[-1]) if answers else None,
+        told=_told(workspace, answers[-1]) if answers else None,
         failed=told if told is not None and told.failure is not None else None,
         agent=newest.voice.agent if newest is not None else None,
         running=newest is not None and told is None,
@@ -169,10 +203,12 @@ def _counts(turn: TurnRow, present: set[str]) -> bool:
     return turn.state == "queued" or (turn.state != "withdrawn" and turn.message in present)
 
 
-def _told(answer: LogRow) -> Turn | LogMessage:
+def _told(workspace: Workspace, answer: LogRow) -> Turn | LogMessage:
     """The turn that gave an answer; for an imported answer, its message in the log."""
     turn = answer.turn
-    return turn.told if turn is not None and turn.told is not None else message_of(answer)
+    if turn is not None and turn.told is not None:
+        return turn.told
+    return message_of(answer, workspace.store.reading.version_counts([answer])[answer.id])
 
 
 def export(workspace: Workspace, key: str, form: Literal["json", "markdown"] = "json") -> str:

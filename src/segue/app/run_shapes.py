@@ -153,6 +153,8 @@ class FeedEvent(msgspec.Struct, frozen=True, kw_only=True):
     n: int
     ms: int
     event: msgspec.Raw
+    cut: bool = False
+    """Long texts in it are cut."""
 
 
 class Changed(msgspec.Struct, frozen=True, kw_only=True):

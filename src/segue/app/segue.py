@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from segue.app.segue_runs import Runs
     from segue.app.segue_sessions import NativeSessions
     from segue.app.settings import AccountShown, SettingsShown
-    from segue.app.usage import UsageStatistics
+    from segue.app.usage import UnpaidTurn, UsageStatistics
     from segue.core.usage import Grouping
     from segue.turns.why import Why
 
@@ -278,11 +278,20 @@ class Segue:
 
         return await run_sync(lambda: list(examine(self._env, self._cwd)))
 
-    async def usage(self, *, since: str | None = None, by: Grouping = "day") -> UsageStatistics:
-        """What all turns used, cost and saved. ``since``: ``7d``, ``12h``, or a date."""
+    async def usage(
+        self, *, since: str | None = None, by: Grouping = "day", split: Grouping | None = None
+    ) -> UsageStatistics:
+        """What all turns used, cost and saved. ``since``: ``7d``, ``12h``, or a date. ``split``: a second
+        grouping, for the ``parts`` of each sum."""
         from segue.app.usage import usage
 
-        return await run_sync(partial(usage, self.workspace, since=since, by=by))
+        return await run_sync(partial(usage, self.workspace, since=since, by=by, split=split))
+
+    async def unpaid(self, *, since: str | None = None, limit: int = 100) -> list[UnpaidTurn]:
+        """The turns for which continuing a session did not pay, newest first."""
+        from segue.app.usage import unpaid
+
+        return await run_sync(partial(unpaid, self.workspace, since=since, limit=limit))
 
     async def settings(self) -> SettingsShown:
         """The configuration as it is in effect, without anything secret."""

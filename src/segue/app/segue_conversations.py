@@ -3,38 +3,34 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from anyio.to_thread import run_sync
 
+from segue.app import conversation_pages as pages
 from segue.app.conversation_shapes import (
     AttachmentData,
     ConversationHit,
+    ConversationLineage,
+    ConversationSession,
     MessagePage,
     MessageVersion,
-    TurnLineage,
-    TurnParent,
 )
-from segue.app.conversations import conversation_of, message_of
+from segue.app.conversations import conversation_of
 from segue.app.shapes import ConversationShown
 from segue.app.workspace import Workspace
 from segue.core.errors import Misuse, NotFound
 from segue.core.ids import conversation_key
-from segue.store.reading import FoundRow
-from segue.store.records import Conversation, Descent, TurnRow
+from segue.store.records import Conversation
 from segue.system import clock
 from segue.turns.request import NONE, Options, request_from_options, utf8
 
 if TYPE_CHECKING:
     from segue.app.segue import Segue
 
-LONGEST_PAGE = 1_000
 LONGEST_TITLE = 200
-AROUND = 60
-"""How many characters a snippet shows before and after what was found."""
 
 
 class Conversations:
@@ -93,31 +89,62 @@ class Conversations:
         await run_sync(disallow, self._workspace, key, tool)
         return await self.show(key)
 
-    async def messages(self, key: str, *, before: str | None = None, limit: int = 100) -> MessagePage:
-        """The newest messages, or those before the message ``before`` (a page's ``first_id``).
+    async def messages(
+        self,
+        key: str,
+        *,
+        before: str | None = None,
+        at: str | None = None,
+        after: str | None = None,
+        limit: int = 100,
+        events: bool = False,
+    ) -> MessagePage:
+        """The newest messages; those before the message ``before`` (a page's ``first_id``); those after the
+        message ``after`` (a page's ``last_id``); or those around the message ``at``.
 
-        They are those of ``log``. ``NotFound`` if ``before`` was dropped: start with the newest page again.
+        They are those of ``log``. ``NotFound`` if the named message was dropped: start with the newest page
+        again. ``events``: also the events of their runs. Long texts in them are cut; ``runs.event`` returns
+        one whole.
         """
-        return await run_sync(partial(messages, self._workspace, key, before=before, limit=limit))
+        return await run_sync(
+            partial(
+                pages.messages,
+                self._workspace,
+                key,
+                before=before,
+                at=at,
+                after=after,
+                limit=limit,
+                events=events,
+            )
+        )
 
     async def search(self, text: str, *, limit: int = 20) -> list[ConversationHit]:
         """Conversations whose title or key contains the text, then messages that do; the newest first.
 
         Upper and lower case are alike.
         """
-        return await run_sync(partial(search, self._workspace, text, limit=limit))
+        return await run_sync(partial(pages.search, self._workspace, text, limit=limit))
 
     async def attachment(self, key: str, attachment: str) -> AttachmentData:
         """One attachment of its messages, by its id, with its bytes."""
-        return await run_sync(attachment_data, self._workspace, key, attachment)
+        return await run_sync(pages.attachment_data, self._workspace, key, attachment)
 
     async def siblings(self, key: str, message: str) -> list[MessageVersion]:
         """The versions of a message, oldest first: its wordings; of an answer, the answers of all runs."""
-        return await run_sync(siblings, self._workspace, key, message)
+        return await run_sync(pages.siblings, self._workspace, key, message)
 
-    async def lineage(self, key: str) -> list[TurnLineage]:
-        """All turns, oldest first, and what each came from."""
+    async def lineage(self, key: str) -> ConversationLineage:
+        """All turns, oldest first, and what each came from; and the conversations that came out of it."""
+        from segue.app.lineage import lineage
+
         return await run_sync(lineage, self._workspace, key)
+
+    async def sessions(self, key: str) -> list[ConversationSession]:
+        """The native sessions that its next turns would continue, and how to open each in a terminal."""
+        from segue.app.conversation_sessions import sessions
+
+        return await run_sync(sessions, self._workspace, key)
 
     @property
     def _workspace(self) -> Workspace:
@@ -165,7 +192,9 @@ def show(workspace: Workspace, key: str) -> ConversationShown:
     summary = summary_projected(workspace.store, conversation, workspace.env, workspace.cwd)
     if summary is None:
         raise NotFound(f"{key} was deleted in the meantime")
-    return conversation_of(summary, workspace.store.allowed_tools(conversation.id))
+    allowed = workspace.store.allowed_tools(conversation.id)
+    condition = workspace.store.reading.conditions(conversation.id).get(conversation.id)
+    return conversation_of(summary, allowed, condition)
 
 
 def disallow(workspace: Workspace, key: str, tool: str) -> None:
@@ -175,142 +204,6 @@ def disallow(workspace: Workspace, key: str, tool: str) -> None:
 
 def give_title(workspace: Workspace, key: str, title: str) -> None:
     workspace.store.reading.give_title(workspace.conversation(key).id, _title(title))
-
-
-def messages(workspace: Workspace, key: str, *, before: str | None, limit: int) -> MessagePage:
-    from segue.turns.projection import ProjectedStore
-
-    conversation = workspace.conversation(key)
-    page = workspace.store.reading.page(conversation.id, before, _count(limit))
-    store = workspace.projected(conversation)
-    rows = store.completed(conversation.id, page.rows) if isinstance(store, ProjectedStore) else page.rows
-    return MessagePage(
-        messages=tuple(map(message_of, rows)),
-        first_id=page.first,
-        has_more=page.has_more,
-        rewrites=page.rewrites,
-        size=page.size,
-    )
-
-
-def search(workspace: Workspace, text: str, *, limit: int) -> list[ConversationHit]:
-    wanted = text.strip()
-    if not wanted:
-        raise Misuse("nothing to search for: the text is empty")
-    return [_hit(each, wanted) for each in workspace.store.reading.search(wanted, _count(limit))]
-
-
-def attachment_data(workspace: Workspace, key: str, attachment: str) -> AttachmentData:
-    store = workspace.store
-    found = store.attachment_in(workspace.conversation(key).id, attachment)
-    data = store.attachment_data(attachment) if found is not None else None
-    if found is None or data is None:
-        raise NotFound(f'{key} has no attachment "{attachment[:80]}"')
-    return AttachmentData(found.id, found.name, found.media_type, data)
-
-
-def siblings(workspace: Workspace, key: str, message: str) -> list[MessageVersion]:
-    from segue.turns.changes import find_message
-
-    conversation, store = workspace.conversation(key), workspace.store
-    named = find_message(store, conversation, message)
-    if named.sender == "user":
-        return _wordings(workspace, named.id)
-    turn = store.reading.answered_by([named.id]).get(named.id)
-    runs = store.runs_of([turn.message])[turn.message] if turn is not None else []
-    given: dict[str, str | None] = {named.id: None}
-    given |= {run.answer: run.id for run in runs if run.answer is not None}
-    return [
-        MessageVersion(
-            message=each.message,
-            revision=each.revision,
-            text=each.text,
-            run=given[each.message],
-            created=each.ms,
-            current=each.stands,
-        )
-        for each in store.reading.versions(list(given))
-    ]
-
-
-def _wordings(workspace: Workspace, message: str) -> list[MessageVersion]:
-    runs = workspace.store.runs_of([message]).get(message, [])
-    found = workspace.store.reading.versions([message])
-    ends = [each.ms for each in found[1:]]
-    return [
-        MessageVersion(
-            message=message,
-            revision=each.revision,
-            text=each.text,
-            run=_last_between(runs, each.ms, until),
-            created=each.ms,
-            current=each.stands,
-        )
-        for each, until in zip(found, [*ends, None], strict=True)
-    ]
-
-
-def _last_between(runs: Sequence[TurnRow], since: int, until: int | None) -> str | None:
-    """The last run that began with the wording of that time."""
-    begun = [run.id for run in runs if since <= run.started_ms and (until is None or run.started_ms < until)]
-    return begun[-1] if begun else None
-
-
-def lineage(workspace: Workspace, key: str) -> list[TurnLineage]:
-    conversation, store = workspace.conversation(key), workspace.store
-    parents: dict[str, list[Descent]] = {}
-    for each in store.descents(conversation.id):
-        parents.setdefault(each.run, []).append(each)
-    return [
-        TurnLineage(
-            run=run.id,
-            message=run.message,
-            agent=run.voice.agent,
-            role=run.voice.role or None,
-            mode=run.mode,
-            state=run.state,
-            created=run.ms,
-            session=next((each.session for each in parents.get(run.id, ()) if each.session), None),
-            parents=tuple(map(_parent, parents.get(run.id, ()))),
-        )
-        for run in store.reading.runs(conversation.id)
-    ]
-
-
-def _parent(descent: Descent) -> TurnParent:
-    return TurnParent(
-        kind=descent.kind,
-        run=descent.parent,
-        conversation=descent.parent_key,
-        session=descent.parent_session,
-    )
-
-
-def _hit(found: FoundRow, wanted: str) -> ConversationHit:
-    return ConversationHit(
-        key=found.key,
-        title=found.title,
-        where="title" if found.message is None else "message",
-        message=found.message,
-        sender=found.sender,
-        agent=found.agent,
-        snippet=snippet(found.text, wanted),
-        created=found.ms,
-    )
-
-
-def snippet(text: str, wanted: str) -> str:
-    """The first place where it stands, with what is around it, on one line."""
-    at = max(0, text.lower().find(wanted.lower()))
-    start, end = max(0, at - AROUND), min(len(text), at + len(wanted) + AROUND)
-    line = " ".join(text[start:end].split())
-    return f"{'…' if start else ''}{line}{'…' if end < len(text) else ''}"
-
-
-def _count(limit: int) -> int:
-    if not 1 <= limit <= LONGEST_PAGE:
-        raise Misuse(f"the limit must be between 1 and {LONGEST_PAGE:,}, not {limit}")
-    return limit
 
 
 def _title(text: str) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from anyio.to_thread import run_sync
 
 from segue.app import questions, runs
-from segue.app.run_shapes import RunOrder, RunShown, ToolAnswer
+from segue.app.run_shapes import FeedEvent, RunOrder, RunShown, ToolAnswer
 from segue.app.subscriptions import FeedItem
 from segue.core.errors import Gone, NotFound
 from segue.core.ids import conversation_key
@@ -53,6 +53,12 @@ class Runs:
     async def show(self, run: str) -> RunShown:
         """The run as it is now."""
         return await run_sync(runs.show_run, self._segue.workspace, run)
+
+    async def event(self, run: str, n: int) -> FeedEvent:
+        """One event of a run, whole: the ``n``-th."""
+        from segue.app.conversation_pages import event
+
+        return await run_sync(event, self._segue.workspace, run, n)
 
     async def queue(self, key: str | None = None) -> list[RunShown]:
         """The runs that wait, in their order; of one conversation, or of all."""

@@ -15,7 +15,7 @@ from segue.core.model import Attached, Sender
 from segue.core.outcome import Status
 from segue.core.request import Capabilities
 from segue.core.turn import FailureShown, Mode, Recovery, Sent, State, Turn
-from segue.core.usage import Usage
+from segue.core.usage import Context, Usage
 
 Level = Literal["ok", "note", "warn", "bad"]
 
@@ -49,6 +49,16 @@ class LogMessage(msgspec.Struct, frozen=True, kw_only=True, rename={"sender": "f
     saved_usd: float | None
     sent: Sent | None
     failure: FailureShown | None
+    duration_ms: int | None = None
+    tools_run: int | None = None
+    notices: tuple[str, ...] = ()
+    """What the turn's caller was told about it, in words."""
+    context: Context | None = None
+    """How full the model's window was."""
+    predicted_usd: float | None = None
+    """What the turn was expected to cost, before it ran."""
+    versions: int = 1
+    """How many versions it has: wordings, or the answers of all runs."""
 
 
 class Dialogue(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,6 +113,16 @@ class ConversationShown(msgspec.Struct, frozen=True, kw_only=True):
     """It has an answer that nobody has looked at."""
     allowed_tools: tuple[AllowedToolShown, ...] = ()
     """What was allowed for good when an agent asked for permission."""
+    asks: str | None = None
+    """The first open question, in words."""
+    until: int | None = None
+    """Until when its first parked run waits."""
+    failure: FailureShown | None = None
+    """Why its newest turn failed; null: it did not."""
+    context: Context | None = None
+    """How full the model's window was in the newest turn for which this is known."""
+    queued: int = 0
+    """How many runs wait."""
 
 
 class LastAnswer(msgspec.Struct, frozen=True, kw_only=True):

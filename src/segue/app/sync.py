@@ -104,6 +104,7 @@ class SyncConversations(Blocking[Conversations]):
     attachment = blocking(Conversations.attachment)
     siblings = blocking(Conversations.siblings)
     lineage = blocking(Conversations.lineage)
+    sessions = blocking(Conversations.sessions)
 
 
 class SyncRuns(Blocking[Runs]):
@@ -111,6 +112,7 @@ class SyncRuns(Blocking[Runs]):
 
     submit = blocking(Runs.submit)
     show = blocking(Runs.show)
+    event = blocking(Runs.event)
     queue = blocking(Runs.queue)
     edit = blocking(Runs.edit)
     move = blocking(Runs.move)
@@ -221,6 +223,7 @@ class SyncSegue(Blocking[Segue]):
     agents = blocking(Segue.agents)
     doctor = blocking(Segue.doctor)
     usage = blocking(Segue.usage)
+    unpaid = blocking(Segue.unpaid)
     settings = blocking(Segue.settings)
     accounts = blocking(Segue.accounts)
 

@@ -48,6 +48,15 @@ def open_question(event: Question | Permission, now_ms: int) -> OpenQuestion:
     )
 
 
+def question_words(asked: OpenQuestion) -> str:
+    """What is asked, in words."""
+    if asked.kind == "permission":
+        return f"wants to use {asked.tool}"
+    if asked.kind == "environment":
+        return f"needs {', '.join(asked.variables)}"
+    return next(filter(None, question_names(asked.questions)), "has a question")
+
+
 def question_names(questions: Any) -> list[str]:
     """The texts of the questions that were asked, if they are in the known format."""
     if not isinstance(questions, list):

@@ -34,6 +34,18 @@ class Check(msgspec.Struct, frozen=True):
     detail: str = ""
 
 
+class RungShown(msgspec.Struct, frozen=True):
+    """One rung of the ladder: what rules it out, or what it would cost."""
+
+    mode: Mode
+    state: str
+    """``chosen``, ``open``, ``barred`` (a check rules it out, or the agent refused it) or ``impossible``."""
+    why: str = ""
+    new_tokens: int | None = None
+    cached_tokens: int | None = None
+    usd: float | None = None
+
+
 class Sent(msgspec.Struct, frozen=True):
     """What the agent was given: messages its session held, messages as text, and the size of the text."""
 
@@ -120,6 +132,10 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     notices: tuple[str, ...] = ()
     """What the caller should know about the turn, in words."""
     duration_ms: int
+    rungs: tuple[RungShown, ...] = ()
+    """The ladder as it was when the last attempt was decided on; empty: it is not known."""
+    agent_version: str | None = None
+    """The version of the CLI that ran it."""
 
     def to_dict(self) -> dict[str, Any]:
         """The object that ``segue run --json`` prints, as plain values."""

@@ -12,7 +12,7 @@ from typing import Literal
 
 import msgspec
 
-Grouping = Literal["day", "agent", "mode", "conversation"]
+Grouping = Literal["day", "agent", "mode", "conversation", "version"]
 """What usage is added up by."""
 
 

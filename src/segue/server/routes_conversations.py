@@ -11,12 +11,14 @@ from starlette.responses import Response
 from segue import (
     AccountShown,
     ConversationHit,
+    ConversationLineage,
+    ConversationSession,
     ConversationShown,
     MessagePage,
     MessageVersion,
     Misuse,
     SettingsShown,
-    TurnLineage,
+    UnpaidTurn,
     UsageStatistics,
 )
 from segue.core.request import IMAGES
@@ -50,10 +52,18 @@ class ChangeBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class PageQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """The page before the message ``before`` (a page's ``first_id``); without it, the newest."""
+    """Without ``before``, ``at`` and ``after``: the newest page. At most one of them can be given.
+
+    ``before``: the page before this message (a page's ``first_id``). ``after``: the page after this message
+    (a page's ``last_id``). ``at``: the page with this message in its middle. ``events``: with the events of
+    the messages' runs.
+    """
 
     before: Text | None = None
+    at: Text | None = None
+    after: Text | None = None
     limit: Limit = 100
+    events: bool = False
 
 
 class SearchQuery(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,10 +74,18 @@ class SearchQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UsageQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """``since``: ``7d``, ``12h``, or a date."""
+    """``since``: ``7d``, ``12h``, or a date. ``split``: a second grouping, for the ``parts`` of each sum."""
 
     since: Text | None = None
     by: Grouping = "day"
+    split: Grouping | None = None
+
+
+class UnpaidQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """``since``: ``7d``, ``12h``, or a date."""
+
+    since: Text | None = None
+    limit: Limit = 100
 
 
 async def create(call: Call) -> ConversationShown:
@@ -108,7 +126,14 @@ async def mark_read(call: Call) -> None:
 
 async def messages(call: Call) -> MessagePage:
     asked: PageQuery = call.query
-    return await call.segue.conversations.messages(call.path["key"], before=asked.before, limit=asked.limit)
+    return await call.segue.conversations.messages(
+        call.path["key"],
+        before=asked.before,
+        at=asked.at,
+        after=asked.after,
+        limit=asked.limit,
+        events=asked.events,
+    )
 
 
 async def search(call: Call) -> list[ConversationHit]:
@@ -135,12 +160,21 @@ async def siblings(call: Call) -> list[MessageVersion]:
     return await call.segue.conversations.siblings(call.path["key"], call.path["message"])
 
 
-async def lineage(call: Call) -> list[TurnLineage]:
+async def lineage(call: Call) -> ConversationLineage:
     return await call.segue.conversations.lineage(call.path["key"])
 
 
+async def sessions(call: Call) -> list[ConversationSession]:
+    return await call.segue.conversations.sessions(call.path["key"])
+
+
 async def usage(call: Call) -> UsageStatistics:
-    return await call.segue.usage(since=call.query.since, by=call.query.by)
+    asked: UsageQuery = call.query
+    return await call.segue.usage(since=asked.since, by=asked.by, split=asked.split)
+
+
+async def unpaid(call: Call) -> list[UnpaidTurn]:
+    return await call.segue.unpaid(since=call.query.since, limit=call.query.limit)
 
 
 async def settings(call: Call) -> SettingsShown:
@@ -199,7 +233,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         f"{ONE}/messages",
         ("Segue.conversations.messages",),
         messages,
-        "A page of messages, the newest page first",
+        "A page of messages: the newest, or around a message",
         returns=MessagePage,
         query=PageQuery,
     ),
@@ -225,8 +259,16 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         f"{ONE}/lineage",
         ("Segue.conversations.lineage",),
         lineage,
-        "All turns, and what each came from",
-        returns=list[TurnLineage],
+        "All turns, what each came from, and what came out of the conversation",
+        returns=ConversationLineage,
+    ),
+    Endpoint(
+        "GET",
+        f"{ONE}/sessions",
+        ("Segue.conversations.sessions",),
+        sessions,
+        "The native sessions that its next turns would continue",
+        returns=list[ConversationSession],
     ),
     Endpoint(
         "GET",
@@ -242,9 +284,18 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         "/api/v1/usage",
         ("Segue.usage",),
         usage,
-        "What turns used, cost and saved, by day, agent, mode or conversation",
+        "What turns used, cost and saved, by day, agent, version, mode or conversation",
         returns=UsageStatistics,
         query=UsageQuery,
+    ),
+    Endpoint(
+        "GET",
+        "/api/v1/usage/unpaid",
+        ("Segue.unpaid",),
+        unpaid,
+        "The turns for which continuing a session did not pay",
+        returns=list[UnpaidTurn],
+        query=UnpaidQuery,
     ),
     Endpoint(
         "GET",

@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 import msgspec
 
-from segue.app.run_shapes import RunOrder, RunShown, ToolAnswer
-from segue.core.errors import Misuse
+from segue.app.run_shapes import FeedEvent, RunOrder, RunShown, ToolAnswer
+from segue.core.errors import Misuse, NotFound
 from segue.server.endpoint import Call, Endpoint, Header
 from segue.server.events import HEARTBEAT_S, MEDIA, stream_of
 from segue.server.problems import Refused
@@ -65,6 +65,13 @@ async def _submit(call: Call) -> RunShown:
 
 async def _show(call: Call) -> RunShown:
     return await call.segue.runs.show(call.path["run"])
+
+
+async def _event(call: Call) -> FeedEvent:
+    number = call.path["n"]
+    if not (number.isascii() and number.isdecimal() and len(number) <= 9):
+        raise NotFound(f"an event has a number, not {number!r:.40}")
+    return await call.segue.runs.event(call.path["run"], int(number))
 
 
 async def _queue(call: Call) -> list[RunShown]:
@@ -132,6 +139,14 @@ ENDPOINTS = (
         returns=str,
         media=MEDIA,
         headers=(LAST_ID,),
+    ),
+    Endpoint(
+        "GET",
+        f"{RUN}/events/{{n}}",
+        ("Segue.runs.event",),
+        _event,
+        "One event of a run, whole.",
+        returns=FeedEvent,
     ),
     Endpoint(
         "GET",

@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -19,6 +20,9 @@ from segue.sessions.agent_homes import AgentHome, agent_homes
 from segue.sessions.listing import Listed, count_exactly, in_directory, list_sessions
 from segue.store.records import SessionRow
 from segue.store.store import Store
+
+if TYPE_CHECKING:
+    from segue.sessions.resume_command import ResumeCommands
 
 LEAST = 4
 """How many characters of an id must be given."""
@@ -88,6 +92,13 @@ class SessionCatalog:
                 return index.counts()
         except (SegueError, sqlite3.Error):
             return {}
+
+    @cached_property
+    def commands(self) -> ResumeCommands:
+        """The lines that open sessions in a terminal."""
+        from segue.sessions.resume_command import ResumeCommands
+
+        return ResumeCommands(self.env, self.config)
 
     @cached_property
     def _kept(self) -> set[tuple[str, str]]:

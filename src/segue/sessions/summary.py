@@ -51,6 +51,8 @@ class SessionShown(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     trouble: str | None
     """What could not be read."""
+    command: str | None = None
+    """The line that opens it in a terminal; None: there is no way."""
 
 
 def shown_session(each: Listed, catalog: SessionCatalog) -> SessionShown:
@@ -87,6 +89,7 @@ def shown_session(each: Listed, catalog: SessionCatalog) -> SessionShown:
         parent=brief.parent,
         path=each.stored.file,
         trouble=brief.trouble,
+        command=catalog.commands.line(each.place.agent, each.place.home, each.id, brief.cwd),
     )
 
 

@@ -52,12 +52,11 @@ class Conversations(Copies):
             states = {row[0]: row[1] for row in self._db.all(_SQL.newest_states)}
             unfinished = {row[0] for row in self._db.all(_SQL.unfinished)}
             titles = self._beginnings()
-            estimated = {row[0] for row in self._db.all(_SQL.estimated)}
             marks = {row[0]: row[1:] for row in self._db.all(_READING.marks)}
         summaries = []
         for conversation in found.values():
             count, agents = counts.get(conversation.id, (0, ()))
-            *tokens, cost, saved, used_ms, answered_ms = spent.get(conversation.id, (None,) * 8)
+            *tokens, cost, estimated, saved, used_ms, answered_ms = spent.get(conversation.id, (None,) * 9)
             starred, read_ms = marks[conversation.id]
             summaries.append(
                 Summary(
@@ -68,7 +67,7 @@ class Conversations(Copies):
                     last_used_ms=conversation.created_ms if used_ms is None else used_ms,
                     usage=Usage(*tokens),
                     cost_usd=cost,
-                    cost_estimated=conversation.id in estimated,
+                    cost_estimated=bool(estimated),
                     saved_usd=saved,
                     state=states.get(conversation.id),
                     unfinished=conversation.id in unfinished,

@@ -6,40 +6,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 import msgspec
 
-from segue.core.errors import NotFound
 from segue.core.model import Sender, Voice
 from segue.core.turn import Mode, State
-from segue.core.usage import Grouping, Usage
+from segue.core.usage import Usage
+from segue.store.conditions import Conditions
 from segue.store.conversations import TITLE_LENGTH
-from segue.store.database import Queries, Row
+from segue.store.database import Queries, Row, from_json
 from segue.store.messages import read_facts
-from segue.store.records import Conversation, LogRow, Summary, TurnRow
-from segue.store.store import NO_PLACE, by_time, log_row, with_attachments
-from segue.store.turns import Turns, turn_of
+from segue.store.pages import Pages
+from segue.store.records import Conversation, Summary
+from segue.store.usage_sums import UsageSums
 
 _SQL = Queries("reading")
 _MESSAGES = Queries("messages")
-_END = 2**62
-"""After every place."""
-QUARTER_MS = 15 * 60_000
-"""The offset of every time zone is a multiple of this."""
-
-
-class PageRows(msgspec.Struct, frozen=True, kw_only=True):
-    """Some messages in a row, oldest first."""
-
-    rows: list[LogRow]
-    """Those without a place stand where they were said; they do not count for the page's size."""
-    first: str | None
-    """The first message with a place: the one to name for the page before."""
-    has_more: bool
-    size: int
-    """How many messages with a place the conversation has."""
-    rewrites: int
-    """Rises when messages were dropped or came back: pages that were read before no longer fit."""
+_HISTORY = Queries("history")
 
 
 class FoundRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,55 +49,46 @@ class VersionRow(msgspec.Struct, frozen=True):
 
 
 class RunRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A turn without its report."""
+    """A turn with a few facts of its report."""
 
     id: str
     message: str
+    n: int | None
+    """The number of its message; None: that does not stand."""
     voice: Voice
+    account: str
+    model: str | None
     mode: Mode | None
     state: State
+    retry_of: str | None
+    cost_usd: float | None
+    cost_estimated: bool
+    duration_ms: int | None
+    stands: bool
+    """Its answer stands."""
     ms: int
 
 
-class SpentRow(msgspec.Struct, frozen=True, kw_only=True):
-    """What some turns used and cost together. ``name``: what they have in common; of a day, the number of a
-    quarter of an hour since 1970."""
+class _Told(msgspec.Struct, frozen=True):
+    """What is needed of a turn's report. The rest is not decoded."""
 
-    name: str
-    turns: int
-    usage: Usage
-    cost_usd: float | None
-    cost_estimated: bool
-    saved_usd: float | None
+    model: str | None = None
+    duration_ms: int | None = None
 
 
-class Reading(Turns):
+class ChildRow(msgspec.Struct, frozen=True):
+    """A conversation that came out of another one."""
+
+    kind: Literal["fork", "adopt"]
+    key: str
+    run: str | None
+    """Its first turn that continued a session of the other."""
+    parent: str | None
+    """The turn of the other that it begins after; None: unknown."""
+
+
+class Reading(Pages, UsageSums, Conditions):
     """Made by ``Store.reading``."""
-
-    def page(self, conversation_id: str, before: str | None, limit: int) -> PageRows:
-        """The newest messages, or those before the message ``before``; ``NotFound`` if that does not stand.
-
-        Nothing but the page is read, however long the conversation is.
-        """
-        with self._db.reading():
-            end, end_ms = (_END, _END) if before is None else self._place_of(conversation_id, before)
-            found = self._db.all(_SQL.page, conversation=conversation_id, before=end, count=limit)
-            found.reverse()
-            counts = self._db.one(_SQL.counts, conversation=conversation_id, before=end)
-            size, below = counts if counts is not None else (0, 0)
-            turns = self._turns_shown([row[0] for row in found])
-            numbers = range(below - len(found) + 1, below + 1)
-            rows = [log_row(n, row[:7], turns.get(row[0])) for n, row in zip(numbers, found, strict=True)]
-            has_more = below > len(found)
-            start = found[0][7] if found and has_more else None
-            unplaced = self._unplaced_between(conversation_id, start, end, end_ms)
-            return PageRows(
-                rows=with_attachments(self, by_time(rows, unplaced)),
-                first=rows[0].id if rows else None,
-                has_more=has_more,
-                size=size,
-                rewrites=self._cuts(conversation_id),
-            )
 
     def summary(self, conversation: Conversation) -> Summary | None:
         """One conversation of the list, without reading the others; None if it is gone."""
@@ -144,11 +119,6 @@ class Reading(Turns):
             unread=answered_ms is not None and (marks[1] is None or answered_ms > marks[1]),
         )
 
-    def answered_by(self, answers: Sequence[str]) -> dict[str, TurnRow]:
-        """The turns that gave these answers."""
-        found = map(turn_of, self._db.among(_SQL.of_answers, answers))
-        return {turn.answer: turn for turn in found if turn.answer is not None}
-
     def versions(self, messages: Sequence[str]) -> list[VersionRow]:
         """All wordings of these messages, oldest first; also of those that were dropped."""
         found = {row[:2]: row for row in self._db.among(_SQL.versions, messages)}.values()
@@ -168,28 +138,23 @@ class Reading(Turns):
 
     def runs(self, conversation_id: str) -> list[RunRow]:
         """All turns, oldest first."""
-        return [
-            RunRow(id=run, message=message, voice=Voice(agent, role), mode=mode, state=state, ms=ms)
-            for run, message, agent, role, mode, state, ms in self._db.all(
-                _SQL.runs, conversation=conversation_id
-            )
-        ]
+        with self._db.reading():
+            found = self._db.all(_SQL.runs, conversation=conversation_id)
+            standing = self._db.all(_MESSAGES.standing, conversation=conversation_id)
+        numbers = {row[0]: n for n, row in enumerate(standing, 1)}
+        return [_run(row, numbers) for row in found]
 
-    def spent(self, by: Grouping, since_ms: int) -> list[SpentRow]:
-        """The sums of the turns since then, in no order."""
-        return [
-            SpentRow(
-                name=str(name or ""),
-                turns=turns,
-                usage=Usage(*tokens),
-                cost_usd=cost,
-                cost_estimated=bool(estimated),
-                saved_usd=saved,
+    def children(self, conversation: Conversation) -> list[ChildRow]:
+        """The conversations that came out of this one, oldest first."""
+        of = {"conversation": conversation.id}
+        with self._db.reading():
+            forks = self._db.all(
+                _HISTORY.forks, key=conversation.key, created_ms=conversation.created_ms, **of
             )
-            for name, turns, *tokens, cost, estimated, saved in self._db.all(
-                _SQL.usage, grouped=by, since_ms=since_ms, quarter_ms=QUARTER_MS
-            )
-        ]
+            adoptions = self._db.all(_HISTORY.adoptions, **of)
+        children = {key: ChildRow("adopt", key, run, None) for key, run in adoptions}
+        children |= {key: ChildRow("fork", key, run, parent) for key, run, parent in forks}
+        return list(children.values())
 
     def star(self, conversation_id: str, starred: bool) -> None:
         self._db.run(_SQL.star, id=conversation_id, starred=int(starred))
@@ -201,57 +166,26 @@ class Reading(Turns):
         """Record that somebody has seen the newest answer."""
         self._db.run(_SQL.mark_read, id=conversation_id)
 
-    def _place_of(self, conversation_id: str, message_id: str) -> tuple[int, int]:
-        """Its place, and when it was said."""
-        row = self._db.one(_SQL.place_of, id=message_id, conversation=conversation_id)
-        if row is None:
-            raise NotFound(f'the conversation has no message "{message_id}" any more; read the newest page')
-        return row[0], row[1]
 
-    def _cuts(self, conversation_id: str) -> int:
-        row = self._db.one(_SQL.cuts, id=conversation_id)
-        return 0 if row is None else int(row[0])
-
-    def _turns_shown(self, messages: Sequence[str]) -> dict[str, TurnRow]:
-        """By message: the turn that gave it, or the newest one if it has no answer that stands."""
-        shown = self.answered_by(messages)
-        settled = {*shown, *(turn.message for turn in shown.values())}
-        runs = self.runs_of([message for message in messages if message not in settled])
-        answers = [turn.answer for turns in runs.values() for turn in turns if turn.answer is not None]
-        standing = {row[0] for row in self._db.among(_SQL.standing_among, answers)}
-        unanswered = {
-            message: turns[-1]
-            for message, turns in runs.items()
-            if not any(turn.answer in standing for turn in turns)
-        }
-        return unanswered | shown
-
-    def _unplaced_between(
-        self, conversation_id: str, start: int | None, end: int, end_ms: int
-    ) -> list[LogRow]:
-        """The messages without a place that were said between two places; ``start`` None: from the beginning.
-
-        ``end_ms``: when the message at ``end`` was said.
-
-        Each belongs to exactly one page, because the time from which a page shows them never rises from a
-        page to the one before it.
-        """
-        rows = [
-            row for row in self._db.all(_MESSAGES.withdrawn, conversation=conversation_id) if row[4] < end_ms
-        ]
-        if not rows:
-            return []
-        since = self._said_from(conversation_id, start) if start is not None else None
-        until = self._said_from(conversation_id, end)
-        shown = [
-            row for row in rows if (since is None or row[4] >= since) and (until is None or row[4] < until)
-        ]
-        runs = self.runs_of([row[0] for row in shown])
-        return [log_row(NO_PLACE, row, runs[row[0]][-1] if row[0] in runs else None) for row in shown]
-
-    def _said_from(self, conversation_id: str, place: int) -> int | None:
-        row = self._db.one(_SQL.said_from, conversation=conversation_id, place=place)
-        return None if row is None else row[0]
+def _run(row: Row, numbers: dict[str, int]) -> RunRow:
+    run, message, answer, agent, role, account, model, mode, state, retry_of, cost, estimated, text, ms = row
+    told = from_json(text, _Told) or _Told()
+    return RunRow(
+        id=run,
+        message=message,
+        n=numbers.get(message),
+        voice=Voice(agent, role),
+        account=account,
+        model=told.model or model,
+        mode=mode,
+        state=state,
+        retry_of=retry_of,
+        cost_usd=cost,
+        cost_estimated=bool(estimated),
+        duration_ms=told.duration_ms,
+        stands=answer in numbers,
+        ms=ms,
+    )
 
 
 def _escaped(text: str) -> str:

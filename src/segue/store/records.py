@@ -66,6 +66,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     starred: bool = False
     unread: bool = False
     """Nobody has looked at it since its newest answer."""
+    told: Turn | None = None
+    """What will be recorded of a turn that a killed Segue left; set by ``turns/projection.py`` only."""
 
     @property
     def tokens(self) -> int | None:

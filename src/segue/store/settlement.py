@@ -79,6 +79,7 @@ def _final(settlement: Settlement) -> dict[str, Any]:
         "told": None if turn.told is None else to_json(_told(turn.told, settlement)),
         "ended_ms": turn.ended_ms,
         "predicted_usd": turn.predicted_usd,
+        "agent_version": None if turn.told is None else turn.told.agent_version,
         **_spent(turn.told),
     }
 

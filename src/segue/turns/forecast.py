@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from segue.core.forecast import Outlook, expected
+from segue.core.forecast import Outlook, expected, predict
 from segue.core.forecast import saved as saved_against
+from segue.core.ladder import Decision
 from segue.core.outcome import Outcome
 from segue.core.prices import price_for
-from segue.core.situation import FRAME_BYTES, tokens_of
-from segue.core.turn import Mode, Saved, Turn
+from segue.core.situation import FRAME_BYTES, RUNGS, tokens_of
+from segue.core.turn import Mode, RungShown, Saved, Turn
 from segue.core.usage import Price
 from segue.turns.prepare import Prepared
 from segue.turns.run_dir import Plan
@@ -41,6 +42,26 @@ def forecast(gathered: Gathered, prepared: Prepared) -> Outlook:
         requests=max(1, expected((turn.model_turns for turn in turns), 1)),
         price=price_for(model, prepared.config.prices) if model else None,
     )
+
+
+def shown_rungs(
+    decision: Decision, chosen: Mode, outlook: Outlook, refused: str | None = None
+) -> tuple[RungShown, ...]:
+    """The ladder with the cost of each mode.
+
+    ``refused``: why the attempt before this one failed. That is then what rules out the modes above.
+    """
+    costs = {each.mode: each for each in predict(outlook)}
+    shown = []
+    for rung in decision.rungs:
+        state, why, cost = rung.state, rung.why, costs.get(rung.mode)
+        if rung.mode == chosen:
+            state = "chosen"
+        elif refused and state != "impossible" and RUNGS.index(rung.mode) < RUNGS.index(chosen):
+            state, why = "barred", refused
+        figures = (cost.new_tokens, cost.cached_tokens, cost.usd) if cost is not None else ()
+        shown.append(RungShown(rung.mode, state, why, *figures))
+    return tuple(shown)
 
 
 def _idle_ms(gathered: Gathered) -> int | None:

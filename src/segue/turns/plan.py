@@ -7,12 +7,11 @@ from pathlib import Path
 import msgspec
 
 from segue.agents.base import CutRequest
-from segue.core.forecast import predict
 from segue.core.ladder import Decision
 from segue.core.model import Attached
 from segue.core.request import Command, Request, RunPlace, Start
 from segue.core.situation import tokens_of
-from segue.core.turn import Mode, Sent
+from segue.core.turn import Mode, RungShown, Sent
 from segue.core.usage import Totals
 from segue.store.store import Store
 from segue.system import clock
@@ -62,7 +61,9 @@ class Planner:
         if composed.attachments:
             request = self._with_copies(request, composed.attachments, seq)
         cut, native = self.situation.cut, mode in NATIVE
-        bare = self._bare(mode, seq, home, request)
+        bare = self._bare(
+            mode, seq, home, request, forecast.shown_rungs(self.decision, mode, self.outlook, refused)
+        )
         place = RunPlace(bare.run_dir, home, bare.started_ms)
         command = prepared.agent.command(request, prepared.runtime, place)
         plan = msgspec.structs.replace(
@@ -79,7 +80,7 @@ class Planner:
         )
         return plan, command
 
-    def _bare(self, mode: Mode, seq: int, home: Path, request: Request) -> Plan:
+    def _bare(self, mode: Mode, seq: int, home: Path, request: Request, rungs: tuple[RungShown, ...]) -> Plan:
         """The plan without what is carried: who runs where, for whom, and at what cost."""
         prepared, outlook, pin = self.prepared, self.outlook, self.gathered.pin
         return Plan(
@@ -115,7 +116,8 @@ class Planner:
             replay_tokens=tokens_of(self.situation.view_bytes),
             overhead=outlook.habits.overhead if outlook.overhead is None else outlook.overhead,
             overhead_warm=outlook.overhead_warm,
-            predicted_usd=next((each.usd for each in predict(outlook) if each.mode == mode), None),
+            predicted_usd=next((rung.usd for rung in rungs if rung.mode == mode), None),
+            rungs=rungs,
         )
 
     def _with_copies(self, request: Request, attachments: tuple[Attached, ...], seq: int) -> Request:

@@ -184,7 +184,8 @@ def _true(store: Store, summary: Summary, here: Observer) -> Summary:
     asked = (seen.changed.get(each.run) for each in store.asked(conversation.id))
     if any(row is None or row.state == "failed" for row in asked):
         state = "needs_you"
-    return msgspec.structs.replace(summary, state=state, recovery=first_recovery(now))
+    told = next((row.told for row in reversed(now) if row.recovery == "recover"), None)
+    return msgspec.structs.replace(summary, state=state, recovery=first_recovery(now), told=told)
 
 
 def _newest_begun(store: Store, conversation_id: str, among: int | None = None) -> State | None:

@@ -16,6 +16,7 @@ from segue.core.turn import (
     AttemptShown,
     Check,
     Mode,
+    RungShown,
     Saved,
     Sent,
     Transport,
@@ -55,6 +56,9 @@ class TurnFacts(msgspec.Struct, frozen=True, kw_only=True):
     predicted_usd: float | None = None
     retry_of: str | None = None
     transport: Transport = "process"
+    rungs: tuple[RungShown, ...] = ()
+    version: str | None = None
+    """Of the CLI that ran it."""
 
     @classmethod
     def of_plan(cls, plan: Plan, retry_of: str | None) -> TurnFacts:
@@ -74,6 +78,8 @@ class TurnFacts(msgspec.Struct, frozen=True, kw_only=True):
             predicted_usd=plan.predicted_usd,
             retry_of=retry_of,
             transport=plan.transport,
+            rungs=plan.rungs,
+            version=plan.runtime.version,
         )
 
     @classmethod
@@ -165,6 +171,8 @@ def _bare_turn(facts: TurnFacts, outcome: Outcome, duration_ms: int) -> Turn:
         tools_run=outcome.tools_run,
         attempts=(),
         duration_ms=duration_ms,
+        rungs=facts.rungs,
+        agent_version=facts.version,
     )
 
 

@@ -22,6 +22,10 @@ COUNTED = frozenset({"session_rejected", "crashed", "protocol"})
 """Failures of a resume that say something about the session. Limits, logins and networks do not."""
 
 
+UNCACHED = "the prompt cache could not be used"
+"""What the notice of ``paid_again`` says."""
+
+
 class Result(msgspec.Struct, frozen=True, kw_only=True):
     """What is stored of an attempt. ``pin`` None: the pin stays as it is."""
 
@@ -90,7 +94,7 @@ def paid_again(plan: Plan, outcome: Outcome) -> tuple[str, ...]:
     paid = (usage.input or 0) + (usage.cache_write or 0)
     if not paid or paid < (held / 2 if held else usage.cache_read or 0):
         return ()
-    again = f"the prompt cache could not be used, so {paid:,} tokens were paid"
+    again = f"{UNCACHED}, so {paid:,} tokens were paid"
     return (f"{changed(before, plan.offers)}: {again}",)
 
 

@@ -18,7 +18,7 @@ from segue.core.json_values import decode
 from segue.core.model import Host, Instructions, Message, Pin, Voice, Workdir
 from segue.core.redact import Redactor
 from segue.core.request import Grant, Request, Runtime, Terms
-from segue.core.turn import Check, Mode, Sent, Transport
+from segue.core.turn import Check, Mode, RungShown, Sent, Transport
 from segue.core.usage import Totals
 from segue.store.leases import native_lease
 from segue.system import clock
@@ -91,6 +91,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """The estimated tokens of a new session before its first message."""
     overhead_warm: bool = False
     predicted_usd: float | None = None
+    rungs: tuple[RungShown, ...] = ()
 
 
 def write_plan(plan: Plan) -> None:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import msgspec
 
-from segue.core.forecast import Predicted, predict
-from segue.core.ladder import Rung, decide
+from segue.core.ladder import decide
 from segue.core.model import Message
 from segue.core.outcome import CUT_SHORT
 from segue.core.request import Terms
 from segue.core.situation import tokens_of
-from segue.core.turn import Check, Mode, Recovery
+from segue.core.turn import Check, Mode, Recovery, RungShown
 from segue.store.leases import judge, lease_name
 from segue.store.records import TurnRow
 from segue.store.store import Store
@@ -19,18 +18,6 @@ from segue.turns import forecast, projection
 from segue.turns.observer import Observer
 from segue.turns.prepare import Prepared
 from segue.turns.situation import Gathered, continued_request, gather
-
-
-class RungShown(msgspec.Struct, frozen=True):
-    """One rung of the ladder: what rules it out, or what it would cost."""
-
-    mode: Mode
-    state: str
-    """``chosen``, ``open``, ``barred`` (a check rules it out) or ``impossible``."""
-    why: str = ""
-    new_tokens: int | None = None
-    cached_tokens: int | None = None
-    usd: float | None = None
 
 
 class Sends(msgspec.Struct, frozen=True):
@@ -91,7 +78,6 @@ def why(prepared: Prepared, store: Store, new_bytes: int) -> Why:
         gathered = _undisturbed(gathered)
     pin, decision = gathered.pin, decide(gathered.situation)
     outlook = forecast.forecast(gathered, prepared)
-    costs = {each.mode: each for each in predict(outlook)}
     return Why(
         conversation=prepared.conversation.key,
         agent=prepared.agent.facts.name,
@@ -105,7 +91,7 @@ def why(prepared: Prepared, store: Store, new_bytes: int) -> Why:
         ),
         mode=decision.mode,
         sends=_sends(decision.mode, gathered, outlook.text_bytes[decision.mode]),
-        rungs=tuple(_shown(rung, decision.mode, costs.get(rung.mode)) for rung in decision.rungs),
+        rungs=forecast.shown_rungs(decision, decision.mode, outlook),
         checks=decision.checks,
         epoch=gathered.epoch,
         cwd=gathered.situation.workdir.path,
@@ -158,13 +144,6 @@ def _sends(mode: Mode, gathered: Gathered, size: int) -> Sends:
     if mode in ("resume", "branch"):
         return Sends(cut.kept, len(cut.text), size, tokens_of(size), len(cut.corrections))
     return Sends(0, 1 if mode == "fresh" else len(view), size, tokens_of(size))
-
-
-def _shown(rung: Rung, chosen: Mode, cost: Predicted | None) -> RungShown:
-    state = "chosen" if rung.mode == chosen else rung.state
-    if cost is None:
-        return RungShown(rung.mode, state, rung.why)
-    return RungShown(rung.mode, state, rung.why, cost.new_tokens, cost.cached_tokens, cost.usd)
 
 
 def _busy(prepared: Prepared, store: Store, recovery: Recovery | None) -> str | None:

@@ -55,7 +55,7 @@ NEVER = {"internal", "unavailable"}
 
 MOMENT = 1_700_000_000_000
 MEASURED = {"duration_ms", "pid", "memory", "seq", "kept_size", "size_before", "bytes"}
-FIXED = {"version": "1.2.3", "host": "host", "feed": "feed", "session": "0123abcd"}
+FIXED = {"version": "1.2.3", "agent_version": "1.2.3", "host": "host", "feed": "feed", "session": "0123abcd"}
 """Texts that differ from machine to machine or from run to run. A session that is no id is a short hash."""
 ID = re.compile(
     r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
@@ -191,6 +191,7 @@ def _first_turn(scene: Scene) -> None:
     scene.event("event-delta", run, "delta")
     scene.event("event-conversation", None, "conversation")
     scene.ask("run-done", "GET", f"{V1}/runs/{run}")
+    scene.ask("run-event", "GET", f"{V1}/runs/{run}/events/1")
     last = next(each for each in reversed(scene.everything.got) if _state(each, run) == "done")
     scene.keep("event-run", vars_of(last))
 
@@ -213,6 +214,7 @@ def _states(scene: Scene) -> None:
     scene.daemon.ask("DELETE", f"{V1}/queue/{third}")
     parked = scene.run("later", not_before=int(time.time() * 1000) + 3_600_000)
     scene.ask("run-parked", "GET", f"{V1}/runs/{parked}")
+    scene.ask("conversation-waiting", "GET", KEY)
     scene.ask("run-cancelling", "POST", f"{V1}/runs/{hanging}/cancel")
     scene.until(hanging, "cancelled")
     scene.ask("run-cancelled", "GET", f"{V1}/runs/{hanging}")
@@ -230,6 +232,7 @@ def _question(scene: Scene) -> None:
     run = scene.run("[[ask Which colour? | red | blue]][[slow 2 1]][[say Blue.]]", ASKING, answers=True)
     scene.until(run, "needs_you")
     shown = scene.ask("run-needs-you", "GET", f"{V1}/runs/{run}")
+    scene.ask("conversation-asking", "GET", ASKING)
     answer = {"tool_use_id": shown["question"]["id"], "answers": {"Which colour?": "blue"}}
     wrong = {"tool_use_id": "nothing", "content": "blue"}
     scene.ask("problem-not-asked", "POST", f"{V1}/runs/{run}/tool-result", wrong)
@@ -280,7 +283,10 @@ def _reading(scene: Scene) -> None:
     scene.ask("conversation", "GET", KEY)
     scene.ask("conversation-changed", "PATCH", KEY, {"title": "Some numbers", "starred": True})
     scene.ask("conversation-read", "POST", f"{KEY}/read")
-    scene.ask("messages", "GET", f"{KEY}/messages?limit=2")
+    first = scene.ask("messages", "GET", f"{KEY}/messages?limit=2")["first_id"]
+    scene.ask("messages-around", "GET", f"{KEY}/messages?at={first}&limit=2&events=true")
+    scene.ask("messages-after", "GET", f"{KEY}/messages?after={first}&limit=1")
+    scene.ask("conversation-sessions", "GET", f"{KEY}/sessions")
     scene.ask("log", "GET", f"{KEY}/log")
     scene.ask("plan", "GET", f"{KEY}/plan")
     scene.ask("last", "GET", f"{KEY}/last")
@@ -289,7 +295,8 @@ def _reading(scene: Scene) -> None:
     scene.ask("attachment", "GET", f"{KEY}/attachments/{file}")
     scene.ask("siblings", "GET", f"{KEY}/messages/%231/siblings")
     scene.ask("search", "GET", f"{V1}/search?text=number%204")
-    scene.ask("usage", "GET", f"{V1}/usage?by=agent")
+    scene.ask("usage", "GET", f"{V1}/usage?by=agent&split=mode")
+    scene.ask("usage-unpaid", "GET", f"{V1}/usage/unpaid")
     exported = scene.ask("export", "GET", f"{KEY}/export?form=json")
     scene.ask("imported", "POST", f"{V1}/conversations/import", {"export": exported, "key": "copy"})
 
@@ -302,6 +309,7 @@ def _changes(scene: Scene) -> None:
     scene.keep("event-message", vars_of(told))
     scene.ask("undone", "POST", f"{KEY}/undo")
     scene.ask("forked", "POST", f"{KEY}/fork", {"key": "fork"})
+    scene.ask("lineage-children", "GET", f"{KEY}/lineage")
     scene.ask("messages-dropped", "DELETE", f"{V1}/conversations/fork/messages/%231")
     scene.ask("conversation-removed", "DELETE", f"{V1}/conversations/fork")
     scene.everything.wait(lambda got: any(each.kind == "removed" for each in got))

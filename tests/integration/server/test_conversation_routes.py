@@ -38,6 +38,55 @@ def test_messages_come_page_by_page(talked: Daemon) -> None:
     assert talked.ask("GET", f"{ONE}/messages").json["rewrites"] == 1
 
 
+def test_pages_around_a_message_and_after_it(talked: Daemon) -> None:
+    log = talked.ask("GET", f"{ONE}/log").json
+    ids = [each["id"] for each in log]
+    page = talked.ask("GET", f"{ONE}/messages?limit=3&at={ids[2]}").json
+    assert ([each["n"] for each in page["messages"]], page["events"]) == ([2, 3, 4], None)
+    assert (page["last_id"], page["has_more"], page["has_newer"]) == (ids[3], True, True)
+    assert talked.ask("GET", f"{ONE}/messages?limit=3&at=%233").json == page
+    newer = talked.ask("GET", f"{ONE}/messages?after={page['last_id']}").json
+    assert (newer["messages"], newer["has_newer"]) == (log[4:], False)
+    assert talked.ask("GET", f"{ONE}/messages?at={ids[2]}&after={ids[2]}").kind == "misuse"
+    assert talked.ask("GET", f"{ONE}/messages?at=nothing").kind == "not_found"
+
+
+def test_events_come_with_their_messages(talked: Daemon) -> None:
+    ran = talked.segue("run", KEY, "[[shell echo hi]][[say Done.]]", "--permission", "full", "--json").turn
+    page = talked.ask("GET", f"{ONE}/messages?limit=2&events=true").json
+    told = page["events"][ran["run"]]
+    assert (list(page["events"]), page["events_left_out"]) == ([ran["run"]], {})
+    kinds = [each["event"]["type"] for each in told]
+    assert {"session", "tool-call", "tool-result", "end"} <= set(kinds)
+    assert "usage" not in kinds
+    numbers = [each["n"] for each in told]
+    assert numbers == sorted(numbers)
+    path = f"/api/v1/runs/{ran['run']}/events"
+    assert talked.ask("GET", f"{path}/{numbers[0]}").json == told[0]
+    for wrong in ("9999", "x", "-1"):
+        assert talked.ask("GET", f"{path}/{wrong}").kind == "not_found"
+
+
+def test_what_a_conversation_has_in_the_list(talked: Daemon) -> None:
+    (shown,) = talked.ask("GET", LIST).json
+    assert (shown["asks"], shown["until"], shown["failure"], shown["queued"]) == (None, None, None, 0)
+    assert shown["context"]["used"] > 0
+    assert talked.segue("run", KEY, "[[error 400]]").code == 1
+    (failed,) = talked.ask("GET", LIST).json
+    assert (failed["failure"]["kind"], failed["context"]) == ("model_error", shown["context"])
+    assert failed == talked.ask("GET", ONE).json
+
+
+def test_the_sessions_of_a_conversation(talked: Daemon) -> None:
+    (session,) = talked.ask("GET", f"{ONE}/sessions").json
+    (listed,) = talked.ask("GET", "/api/v1/sessions?everywhere=true").json
+    for name in ("agent", "path", "size", "cwd", "expires", "command"):
+        assert session[name] == listed[name]
+    assert (session["session"], session["role"], session["command"]) == (listed["id"], None, None)
+    assert session["context"]["used"] > 0
+    assert session["path"].startswith(session["home"])
+
+
 def test_a_conversation_is_marked(talked: Daemon) -> None:
     shown = talked.ask("GET", ONE).json
     assert (shown["key"], shown["starred"], shown["unread"]) == (KEY, False, True)
@@ -61,8 +110,17 @@ def test_versions_and_lineage(talked: Daemon) -> None:
         ("Noted: 4.", True),
     ]
     lineage = talked.ask("GET", f"{ONE}/lineage").json
-    assert [each["run"] for each in lineage[2:]] == [each["run"] for each in answers]
-    assert "retry" in [parent["kind"] for parent in lineage[3]["parents"]]
+    turns = lineage["turns"]
+    assert [each["run"] for each in turns[2:]] == [each["run"] for each in answers]
+    assert "retry" in [parent["kind"] for parent in turns[3]["parents"]]
+    assert [(each["n"], each["stands"]) for each in turns] == [(1, True), (3, True), (5, False), (5, True)]
+    assert [each["retry_of"] for each in turns] == [None, None, None, turns[2]["run"]]
+    assert lineage["children"] == []
+    fork = talked.ask("POST", f"{ONE}/fork", {"upto": "#4"}).json["key"]
+    (child,) = talked.ask("GET", f"{ONE}/lineage").json["children"]
+    assert child == {"kind": "fork", "run": None, "conversation": fork, "parent": turns[1]["run"]}
+    log = talked.ask("GET", f"{ONE}/log").json
+    assert [each["versions"] for each in log] == [1, 1, 1, 1, 2, 2]
 
 
 def test_search_and_usage(talked: Daemon) -> None:
@@ -73,6 +131,13 @@ def test_search_and_usage(talked: Daemon) -> None:
         found = talked.ask("GET", f"/api/v1/usage?by={by}&since=1d").json
         assert [(each["name"], each["turns"]) for each in found["sums"]] == [(name, 3)]
     assert talked.ask("GET", "/api/v1/usage").json["total"]["turns"] == 3
+    split = talked.ask("GET", "/api/v1/usage?by=version&split=mode").json
+    (version,) = split["sums"]
+    assert (version["name"].split()[0], version["resumed"], split["split"]) == ("rehearsal", 2, "mode")
+    assert len(version["name"].split()) == 2
+    assert {each["name"]: each["turns"] for each in version["parts"]} == {"fresh": 1, "resume": 2}
+    assert talked.ask("GET", "/api/v1/usage?by=mode&split=mode").kind == "misuse"
+    assert isinstance(talked.ask("GET", "/api/v1/usage/unpaid?since=1d&limit=5").json, list)
 
 
 def test_settings_and_accounts_have_names_only(daemon: Daemon) -> None:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from segue.core.errors import NotFound
+from segue.core.model import Voice
+from segue.core.turn import Saved
 from segue.core.usage import Grouping, Usage
-from segue.store.reading import QUARTER_MS
-from segue.store.records import Conversation, LogRow
+from segue.store.forks import Adoption
+from segue.store.reading import ChildRow
+from segue.store.records import Conversation, LogRow, Settlement
 from segue.store.store import Store
-from tests.integration.store.talking import CODEX, Talk, new_id, turn_row
+from segue.store.usage_sums import QUARTER_MS
+from tests.integration.store.talking import CODEX, Talk, new_id, pin_to, session_row, told, turn_row
 
 
 def pages(store: Store, conversation: str, limit: int) -> list[list[LogRow]]:
@@ -186,6 +191,7 @@ def test_runs_are_listed_without_their_reports(store: Store, talk: Talk) -> None
         ("mode", {"fresh": 3}),
         ("conversation", {"talk": 2, "other": 1}),
         ("day", {"0": 2, "4": 1}),
+        ("version", {"claude": 2, "codex": 1}),
     ],
 )
 def test_what_was_spent_is_added_up(store: Store, by: Grouping, names: dict[str, int]) -> None:
@@ -281,3 +287,83 @@ def test_one_conversation_is_summed_up_as_in_the_list(store: Store, talk: Talk) 
     agree()
     store.remove(talk.id)
     assert store.reading.summary(source) is None
+
+
+def test_what_was_spent_can_be_split_and_compared_with_what_was_predicted(store: Store, talk: Talk) -> None:
+    talk.say("one")
+    talk.say("two", voice=CODEX)
+    resumed = continued(store, talk, "claude", saved=0.5)
+    Talk(store, "other").say("three")
+    found = {(row.name, row.part): row for row in store.reading.spent("agent", 0, "conversation")}
+    assert {key: (row.turns, row.resumed) for key, row in found.items()} == {
+        ("claude", "talk"): (2, 1),
+        ("codex", "talk"): (1, 0),
+        ("claude", "other"): (1, 0),
+    }
+    assert resumed in [run.id for run in store.reading.runs(talk.id)]
+    (both,) = (row for row in store.reading.spent("mode", 0) if row.name == "fresh")
+    assert (both.turns, both.part, both.predicted_usd, both.predicted_cost_usd) == (3, "", 0.375, 0.75)
+    (none,) = (row for row in store.reading.spent("mode", 0) if row.name == "resume")
+    assert (none.predicted_usd, none.predicted_cost_usd, none.cost_usd) == (None, None, 0.25)
+    days = {(row.name, row.part) for row in store.reading.spent("mode", 0, "day")}
+    assert days == {("fresh", "0"), ("resume", "0")}
+
+
+def continued(
+    store: Store, talk: Talk, agent: str, *, saved: float | None, notices: tuple[str, ...] = ()
+) -> str:
+    """A turn that resumed a session."""
+    _, row = talk.receive("go on", Voice(agent))
+    store.place(row.id)
+    ran = msgspec.structs.replace(told(row, "ok", mode="resume"), saved=Saved(usd=saved), notices=notices)
+    ended = msgspec.structs.replace(row, state="done", mode="resume", told=ran, ended_ms=talk.now_ms + 5)
+    assert store.settle(Settlement(turn=ended))
+    return row.id
+
+
+def test_what_did_not_pay_is_found(store: Store, talk: Talk) -> None:
+    talk.say("one")
+    dear = continued(store, talk, "claude", saved=-0.25)
+    continued(store, talk, "claude", saved=0.25)
+    continued(store, talk, "claude", saved=None)
+    cold = continued(store, talk, "codex", saved=0.1, notices=("tools changed: no cache, so 9 were paid",))
+    found = store.reading.unpaid(0, "no cache", 10)
+    assert [(row.turn.id, row.key) for row in found] == [(cold, "talk"), (dear, "talk")]
+    assert [row.turn.id for row in store.reading.unpaid(0, "no cache", 1)] == [cold]
+    assert store.reading.unpaid(10**12, "no cache", 10) == []
+
+
+def test_runs_say_where_their_answers_are(store: Store, talk: Talk) -> None:
+    talk.say("one", "1")
+    talk.say("two", None)
+    talk.say("three", "3")
+    store.truncate(talk.id, talk.ids[-2:], 5000)
+    talk.receive("waits")
+    found = store.reading.runs(talk.id)
+    assert [(run.n, run.stands, run.duration_ms) for run in found] == [
+        (1, True, 5),
+        (3, False, 5),
+        (None, False, 5),
+        (None, False, None),
+    ]
+    assert [(run.cost_usd, run.model, run.account) for run in found[:1]] == [(0.25, "large", "work")]
+
+
+def test_children_are_forks_and_adoptions(store: Store, talk: Talk) -> None:
+    session = talk.pinned("one", "1")
+    turn = store.turns(talk.id)[-1]
+    source = store.conversation("talk")
+    assert source is not None
+    assert store.reading.children(source) == []
+    store.fork(source, "copy", None, 9000, new_id)
+    other = Talk(store, "other")
+    other.say("hello")
+    taken = session_row(other.id, native_id=session.native_id, how="adopt", created_ms=9500)
+    store.adopt(other.id, Adoption(said=[], session=taken, pin=pin_to(taken), held=()), 9500)
+    assert store.reading.children(source) == [
+        ChildRow("adopt", "other", None, None),
+        ChildRow("fork", "copy", None, turn.id),
+    ]
+    again = store.conversation("other")
+    assert again is not None
+    assert store.reading.children(again) == []

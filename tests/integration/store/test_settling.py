@@ -5,10 +5,11 @@ import pytest
 
 from segue.core.errors import Broken, Misuse
 from segue.core.model import Ended, Held, Host, Instructions
+from segue.core.turn import RungShown
 from segue.core.usage import Context, Totals, Usage
 from segue.store.records import LineageRow, Settlement
 from segue.store.store import Store
-from tests.integration.store.talking import CLAUDE, CODEX, Talk, message, pin_to, session_row
+from tests.integration.store.talking import CLAUDE, CODEX, Talk, message, pin_to, session_row, told
 
 
 def test_an_answer_stands_after_all_others(store: Store, talk: Talk) -> None:
@@ -25,6 +26,20 @@ def test_a_failed_turn_leaves_its_message_alone(store: Store, talk: Talk) -> Non
     assert talk.texts == ["hello", "still there?", "yes"]
     assert [t.state for t in store.turns(talk.id)] == ["failed", "done"]
     assert store.unsettled(talk.id) == []
+
+
+def test_the_version_of_the_cli_stays_with_the_turn(store: Store, talk: Talk) -> None:
+    _, row = talk.receive("hello")
+    store.place(row.id)
+    ladder = (RungShown("resume", "barred", "no session"), RungShown("fresh", "chosen", "", 10, 20, 0.5))
+    ran = msgspec.structs.replace(told(row, "hi"), rungs=ladder, agent_version="2.1.3")
+    final = msgspec.structs.replace(row, conversation=talk.id, state="done", told=ran, ended_ms=2000)
+    assert store.settle(Settlement(turn=final))
+    kept = store.turn(row.id)
+    assert kept is not None
+    assert kept.told is not None
+    assert (kept.told.rungs, kept.told.agent_version) == (ladder, "2.1.3")
+    assert [each.name for each in store.reading.spent("version", 0)] == ["claude 2.1.3"]
 
 
 def test_a_turn_is_settled_once(store: Store, talk: Talk) -> None:

@@ -25,22 +25,23 @@ ONLY_COMMANDS = {
 }
 """Commands about the command line itself, and those whose methods are in a section."""
 SECTIONS = {"sessions", "conversations", "runs"}
-ONLY_METHODS = {"stream", "workspace", "finish", "service", "usage", "settings", "accounts"}
+ONLY_METHODS = {"stream", "workspace", "finish", "service", "usage", "unpaid", "settings", "accounts"}
 """What the API and the page show."""
 
 
 NAMES = """
 AccountShown AgentSetting AgentShown AllowedToolShown Answer Attached Attachment AttachmentData
 AttachmentOrder AttemptShown Broken Cancel Capabilities Changed Check
-CheckReport Compacted ConfigError Conflict Context ConversationHit ConversationShown Conversations
+CheckReport Compacted ConfigError Conflict Context ConversationHit ConversationLineage
+ConversationSession ConversationShown Conversations
 CopyShown Decision Delta End Entry Event FailureShown FeedEvent FeedItem Finding Gone Heard Hello
 Hit InUse LastAnswer Load LogMessage MessagePage MessageVersion Misuse NativeSessions NotFound
 NotInstalled Notice OpenQuestion Options Page Permission PruneReport PrunedSession Question
 RepairReport RestoreReport RestoredSession Retry RunOptions RunOrder RunShown RungShown Runs Saved
 Segue SegueError Sends Sent Session SessionShown SettingsShown SetupFinding StoreAway
 SyncConversations SyncNativeSessions SyncRuns SyncSegue Tally Terms Text TextDelta Thinking
-ToolAnswer ToolCall ToolResult Turn TurnLineage TurnParent Undone Unknown Usage UsageReport
-UsageStatistics UsageSum Why __version__
+ToolAnswer ToolCall ToolResult Turn TurnChild TurnLineage TurnParent Undone Unknown UnpaidTurn Usage
+UsageReport UsageStatistics UsageSum Why __version__
 """
 
 

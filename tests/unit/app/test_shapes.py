@@ -15,22 +15,33 @@ from segue.turns.why import Why
 
 KEYS = {
     shapes.LogMessage: "id n from agent role account text attachments revision edited created blank run mode"
-    " state status recovery model usage cost_usd cost_estimated saved_usd sent failure",
+    " state status recovery model usage cost_usd cost_estimated saved_usd sent failure"
+    " duration_ms tools_run notices context predicted_usd versions",
     shapes.ConversationShown: "key title agents agent account model role cwd messages state status recovery"
-    " created last_used tokens cost_usd cost_estimated saved_usd forked_from starred unread allowed_tools",
+    " created last_used tokens cost_usd cost_estimated saved_usd forked_from starred unread allowed_tools"
+    " asks until failure context queued",
     shapes.AllowedToolShown: "agent role tool",
     shapes.AgentShown: "agent label path version distribution capabilities accounts problem",
     shapes.SetupFinding: "check level what fix",
     shapes.ErrorShown: "schema error",
     shapes.ErrorDetail: "code message",
     conversation_shapes.AttachmentData: "id name media_type data",
-    conversation_shapes.MessagePage: "messages first_id has_more rewrites size",
+    conversation_shapes.MessagePage: "messages first_id has_more rewrites size last_id has_newer events"
+    " events_left_out",
     conversation_shapes.ConversationHit: "key title where message from agent snippet created",
     conversation_shapes.MessageVersion: "message revision text run created current",
     conversation_shapes.TurnParent: "kind run conversation session",
-    conversation_shapes.TurnLineage: "run message agent role mode state created session parents",
-    usage.UsageSum: "name turns usage cost_usd cost_estimated saved_usd",
-    usage.UsageStatistics: "schema by since sums total",
+    conversation_shapes.TurnLineage: "run message agent role mode state created session parents n model"
+    " account cost_usd cost_estimated duration_ms retry_of stands",
+    conversation_shapes.TurnChild: "kind run conversation parent",
+    conversation_shapes.ConversationLineage: "turns children",
+    conversation_shapes.ConversationSession: "agent role account session cwd home path size context last_used"
+    " expires command",
+    usage.UsageSum: "name turns usage cost_usd cost_estimated saved_usd predicted_usd predicted_cost_usd"
+    " resumed parts",
+    usage.UsageStatistics: "schema by since sums total split",
+    usage.UnpaidTurn: "run conversation message agent agent_version model mode created cost_usd saved_usd"
+    " usage reason",
     settings.AccountShown: "name agent home env pass_env",
     settings.AgentSetting: "agent program declared",
     settings.SettingsShown: "schema home config_file project store host continuity recap retention limits"

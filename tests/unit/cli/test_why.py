@@ -10,8 +10,8 @@ from segue.cli.render import why as reasons
 from segue.cli.render.output import BOLD, harmless
 from segue.cli.render.why import advice
 from segue.core.checks import CHECKS, FAILED_PROMPT, OTHER_ACCOUNT
-from segue.core.turn import Check
-from segue.turns.why import RungShown, Sends, Why
+from segue.core.turn import Check, RungShown
+from segue.turns.why import Sends, Why
 
 NAMES = [check.__name__ for check in CHECKS]
 ALL = ("resume", "branch", "graft", "replay", "recap", "fresh")

@@ -32,6 +32,13 @@ def test_a_row_alone_makes_a_turn() -> None:
     assert (turn.attempts, turn.cost_usd, turn.resumed, turn.duration_ms) == ((), None, False, 5)
 
 
+def test_a_turn_of_an_earlier_version_has_no_ladder() -> None:
+    turn = report_row(ROW, "k")
+    assert (turn.rungs, turn.agent_version) == ((), None)
+    old = {name: value for name, value in turn.to_dict().items() if name not in ("rungs", "agent_version")}
+    assert msgspec.convert(old, Turn) == turn
+
+
 def test_a_settled_run_that_nobody_reported_is_told_as_withdrawn() -> None:
     turn = report_row(msgspec.structs.replace(ROW, state="withdrawn"), "k")
     assert isinstance(turn, Turn)

@@ -52,6 +52,7 @@ FACTS = AgentFacts(
     name="claude",
     label="Claude",
     programs=("claude", "openclaude"),
+    resume_args=("--resume", "{session}"),
     install="npm install -g @anthropic-ai/claude-code",
     keys=("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"),
     probes=(("--version",), ("--help",)),

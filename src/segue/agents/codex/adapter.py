@@ -77,6 +77,7 @@ FACTS = AgentFacts(
     name="codex",
     label="Codex",
     programs=("codex",),
+    resume_args=("resume", "{session}"),
     install="npm install -g @openai/codex",
     keys=("OPENAI_API_KEY", "CODEX_API_KEY"),
     probes=(("--version",), ("exec", "--help")),

@@ -64,6 +64,7 @@ FACTS = AgentFacts(
     name="gemini",
     label="Gemini",
     programs=("gemini",),
+    resume_args=("--resume", "{session}"),
     install="npm install -g @google/gemini-cli",
     keys=("GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_CLOUD_API_KEY"),
     probes=(("--version",), ("--help",)),

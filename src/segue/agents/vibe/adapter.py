@@ -67,6 +67,7 @@ FACTS = AgentFacts(
     name="vibe",
     label="Vibe",
     programs=("vibe",),
+    resume_args=("--resume", "{session}"),
     install="uv tool install mistral-vibe",
     keys=("MISTRAL_API_KEY",),
     probes=(("--version",), ("--help",)),

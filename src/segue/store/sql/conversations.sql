@@ -65,13 +65,9 @@ SELECT
     conversation,
     CAST(SUM(input) AS BIGINT), CAST(SUM(cache_read) AS BIGINT),
     CAST(SUM(cache_write) AS BIGINT), CAST(SUM(output) AS BIGINT),
-    SUM(cost_usd), SUM(saved_usd), MAX(COALESCE(ended_ms, started_ms)),
+    SUM(cost_usd), MAX(cost_estimated), SUM(saved_usd), MAX(COALESCE(ended_ms, started_ms)),
     MAX(CASE WHEN state = 'done' THEN ended_ms END)
 FROM turns WHERE via <> 'fork' GROUP BY conversation;
-
--- name: estimated()
--- Conversations of whose cost a part is estimated.
-SELECT DISTINCT conversation FROM turns WHERE cost_estimated = 1;
 
 -- name: newest_states()
 -- The most urgent state of what is not finished, else that of the newest turn that had begun. A question that can be

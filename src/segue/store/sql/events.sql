@@ -6,6 +6,15 @@ ON CONFLICT (turn, seq) DO NOTHING;
 -- name: after(turn, seq)
 SELECT seq, ms, event FROM events WHERE turn = :turn AND seq > :seq ORDER BY seq;
 
+-- name: one(turn, seq)^
+SELECT ms, event FROM events WHERE turn = :turn AND seq = :seq;
+
+-- name: last_of(ids)
+-- The events of these turns without those about usage, each with its place from the end, and how many there are.
+SELECT turn, seq, ms, event,
+    ROW_NUMBER() OVER (PARTITION BY turn ORDER BY seq DESC), COUNT(*) OVER (PARTITION BY turn)
+FROM events WHERE turn IN (:ids) AND substr(event, 1, 15) <> '{"type":"usage"';
+
 -- name: of_tools(ids)
 -- What the tools did in the turns that gave these answers.
 SELECT t.answer, e.event

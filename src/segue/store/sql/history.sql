@@ -30,6 +30,33 @@ LEFT JOIN sessions AS o ON o.id = l.parent_session
 WHERE t.conversation = :conversation
 ORDER BY l.ms, l.child, l.kind;
 
+-- name: forks(conversation, key, created_ms)
+-- The forks of a conversation: the key of each, its first turn that went on in a shared session, and the turn that it
+-- begins after. An older conversation of the same key had forks of its own.
+SELECT c.key, (
+    SELECT l.child FROM lineage AS l JOIN turns AS t ON t.id = l.child
+    WHERE t.conversation = c.id AND l.kind = 'fork' ORDER BY l.ms, l.child LIMIT 1
+), (
+    SELECT t.id FROM turns AS t
+    WHERE t.conversation = :conversation AND (t.answer = c.forked_at OR t.message = c.forked_at)
+    ORDER BY t.started_ms DESC, t.id DESC LIMIT 1
+)
+FROM conversations AS c WHERE c.forked_from = :key AND c.created_ms >= :created_ms
+ORDER BY c.created_ms, c.id;
+
+-- name: adoptions(conversation)
+-- The other conversations that took over a session of this one, and the first turn of each that went on in it.
+SELECT c.key, (
+    SELECT l.child FROM lineage AS l WHERE l.parent_session = s.id ORDER BY l.ms, l.child LIMIT 1
+)
+FROM sessions AS s JOIN conversations AS c ON c.id = s.conversation
+WHERE s.how = 'adopt' AND s.conversation <> :conversation AND EXISTS (
+    SELECT 1 FROM sessions AS o
+    WHERE o.native_id = s.native_id AND o.agent = s.agent AND o.conversation = :conversation
+        AND o.created_ms < s.created_ms
+)
+ORDER BY s.created_ms, s.id;
+
 -- name: left_by(session, seq, run)^
 -- The turn that a session holds a message of: its answer, or what was asked in one that was interrupted.
 SELECT t.id

@@ -14,6 +14,20 @@ ORDER BY m.place DESC;
 SELECT COUNT(*), COUNT(CASE WHEN place < :before THEN 1 END)
 FROM messages WHERE conversation = :conversation AND removed_ms IS NULL AND place IS NOT NULL;
 
+-- name: beyond(conversation, place, skip)^
+-- The message that comes after a place and so many others.
+SELECT place, created_ms FROM messages
+WHERE conversation = :conversation AND removed_ms IS NULL AND place > :place
+ORDER BY place LIMIT 1 OFFSET :skip;
+
+-- name: answers_to(ids)
+-- The answers that were ever given to these messages.
+SELECT message, answer FROM turns WHERE message IN (:ids) AND answer IS NOT NULL;
+
+-- name: wordings(ids)
+-- How many wordings these messages have.
+SELECT message, COUNT(*) FROM revisions WHERE message IN (:ids) GROUP BY message;
+
 -- name: place_of(id, conversation)^
 SELECT place, created_ms FROM messages
 WHERE id = :id AND conversation = :conversation AND removed_ms IS NULL AND place IS NOT NULL;
@@ -55,25 +69,44 @@ WHERE folded(title) LIKE :pattern ESCAPE '!' OR folded(key) LIKE :pattern ESCAPE
 ORDER BY updated_ms DESC, id DESC LIMIT :count;
 
 -- name: runs(conversation)
-SELECT id, message, agent, role, mode, state, started_ms
+SELECT id, message, answer, agent, role, account, model, mode, state, retry_of, cost_usd, cost_estimated, told, started_ms
 FROM turns WHERE conversation = :conversation AND via <> 'fork'
 ORDER BY started_ms, id;
 
--- name: usage(grouped, since_ms, quarter_ms)
+-- name: usage(grouped, parted, since_ms, quarter_ms)
 -- Sums of the turns that have begun and ended. By day: of each quarter of an hour, which belongs to one day everywhere.
 SELECT
     CASE CAST(:grouped AS TEXT)
         WHEN 'agent' THEN t.agent
         WHEN 'mode' THEN t.mode
         WHEN 'conversation' THEN c.key
+        WHEN 'version' THEN CASE WHEN t.agent_version IS NULL THEN t.agent ELSE t.agent || ' ' || t.agent_version END
         ELSE CAST(t.started_ms / :quarter_ms AS TEXT) END AS name,
-    COUNT(*),
+    CASE CAST(:parted AS TEXT)
+        WHEN 'agent' THEN t.agent
+        WHEN 'mode' THEN t.mode
+        WHEN 'conversation' THEN c.key
+        WHEN 'version' THEN CASE WHEN t.agent_version IS NULL THEN t.agent ELSE t.agent || ' ' || t.agent_version END
+        WHEN 'day' THEN CAST(t.started_ms / :quarter_ms AS TEXT)
+        ELSE '' END AS part,
+    COUNT(*), COUNT(CASE WHEN t.mode IN ('resume', 'branch') THEN 1 END),
     CAST(SUM(t.input) AS BIGINT), CAST(SUM(t.cache_read) AS BIGINT),
     CAST(SUM(t.cache_write) AS BIGINT), CAST(SUM(t.output) AS BIGINT),
-    SUM(t.cost_usd), MAX(t.cost_estimated), SUM(t.saved_usd)
+    SUM(t.cost_usd), MAX(t.cost_estimated), SUM(t.saved_usd),
+    SUM(CASE WHEN t.cost_usd IS NOT NULL THEN t.predicted_usd END),
+    SUM(CASE WHEN t.predicted_usd IS NOT NULL THEN t.cost_usd END)
 FROM turns AS t JOIN conversations AS c ON c.id = t.conversation
 WHERE t.started_ms >= :since_ms AND t.state IN ('done', 'failed', 'cancelled') AND t.via <> 'fork'
-GROUP BY 1;
+GROUP BY 1, 2;
+
+-- name: unpaid(since_ms, notice, count)
+-- Turns that continued a session and cost more than they saved, or were given a notice with these words.
+SELECT t.id, t.conversation, t.message, t.answer, t.agent, t.role, t.account, t.model, t.cwd, t.host, t.mode, t.state,
+    t.told, t.owner, t.started_ms, t.ended_ms, t.predicted_usd, t.retry_of, t.via, c.key
+FROM turns AS t JOIN conversations AS c ON c.id = t.conversation
+WHERE t.started_ms >= :since_ms AND t.mode IN ('resume', 'branch') AND t.via <> 'fork'
+    AND t.state IN ('done', 'failed', 'cancelled') AND (t.saved_usd < 0 OR t.told LIKE :notice)
+ORDER BY t.started_ms DESC, t.id DESC LIMIT :count;
 
 -- name: cuts(id)^
 SELECT cuts FROM conversations WHERE id = :id;

@@ -16,13 +16,14 @@ WHERE id = :id AND held_by IS NULL AND (state = 'queued' OR (state = 'withdrawn'
 UPDATE turns SET state = 'running', mode = :mode, predicted_usd = :predicted_usd
 WHERE id = :id AND state IN ('queued', 'running');
 
--- name: settle(id, answer, account, model, mode, state, told, ended_ms, predicted_usd, input, cache_read, cache_write, output, cost_usd, cost_estimated, saved_usd)!
+-- name: settle(id, answer, account, model, mode, state, told, ended_ms, predicted_usd, input, cache_read, cache_write, output, cost_usd, cost_estimated, saved_usd, agent_version)!
 -- A turn is settled once: the second writer finds nothing to change.
 UPDATE turns
 SET answer = :answer, account = :account, model = :model, mode = :mode, state = :state, told = :told,
     ended_ms = :ended_ms, predicted_usd = :predicted_usd, input = :input, cache_read = :cache_read,
     cache_write = :cache_write, output = :output, cost_usd = :cost_usd,
-    cost_estimated = :cost_estimated, saved_usd = :saved_usd, request = NULL, question = NULL
+    cost_estimated = :cost_estimated, saved_usd = :saved_usd, agent_version = :agent_version, request = NULL,
+    question = NULL
 WHERE id = :id AND state IN ('queued', 'running', 'needs_you', 'parked');
 
 -- name: lapse(run, state)!
