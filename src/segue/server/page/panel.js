@@ -15,7 +15,7 @@ import { panelOpen, selected } from "./turn.js";
 
 const turn = signal(/** @type {Turn | null} */ (null));
 const plan = signal(/** @type {Why | null} */ (null));
-const sessions = signal(/** @type {import("./types").PinnedSession[]} */ ([]));
+const sessions = signal(/** @type {import("./types").ConversationSession[]} */ ([]));
 
 /** @param {{key_: string}} props */
 export function Panel({ key_ }) {
@@ -85,7 +85,7 @@ function Past({ turn: past }) {
 
 const back = () => html`<p class="why"><button type="button" class="btn small" onClick=${() => (selected.value = null)}>${t("ladder.back")}</button></p>`;
 
-/** @param {{session: import("./types").PinnedSession}} props */
+/** @param {{session: import("./types").ConversationSession}} props */
 function Session({ session }) {
   return html`<section class="sec"><h2>${t("session")} <span class="r">${label(session.agent)}${session.role ? ` · ${session.role}` : ""}</span></h2>
     <dl class="kv"><dt>${t("session.id")}</dt><dd><a class="link mono" href=${link("sessions", session.agent, session.session)}>${session.session.slice(0, 8)}…</a></dd>

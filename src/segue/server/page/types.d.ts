@@ -119,6 +119,26 @@ export interface ConversationHit {
   created: number;
 }
 
+export interface ConversationLineage {
+  turns: TurnLineage[];
+  children: TurnChild[];
+}
+
+export interface ConversationSession {
+  agent: string;
+  role: string | null;
+  account: string | null;
+  session: string;
+  cwd: string;
+  home: string;
+  path: string | null;
+  size: number | null;
+  context: Context;
+  last_used: number | null;
+  expires: number | null;
+  command: string | null;
+}
+
 export interface ConversationShown {
   key: string;
   title: string;
@@ -142,6 +162,11 @@ export interface ConversationShown {
   starred: boolean;
   unread: boolean;
   allowed_tools: AllowedToolShown[];
+  asks: string | null;
+  until: number | null;
+  failure: FailureShown | null;
+  context: Context | null;
+  queued: number;
 }
 
 export interface CopyShown {
@@ -247,6 +272,14 @@ export interface FailureShown {
   until: number | null;
 }
 
+export interface FeedEvent {
+  run: string;
+  n: number;
+  ms: number;
+  event: any;
+  cut: boolean;
+}
+
 export interface Finding {
   check: string;
   level: "error" | "ok" | "warning";
@@ -343,6 +376,12 @@ export interface LogMessage {
   saved_usd: number | null;
   sent: Sent | null;
   failure: FailureShown | null;
+  duration_ms: number | null;
+  tools_run: number | null;
+  notices: string[];
+  context: Context | null;
+  predicted_usd: number | null;
+  versions: number;
 }
 
 export interface LoginLink {
@@ -355,6 +394,10 @@ export interface MessagePage {
   has_more: boolean;
   rewrites: number;
   size: number;
+  last_id: string | null;
+  has_newer: boolean;
+  events: Record<string, FeedEvent[]> | null;
+  events_left_out: Record<string, number> | null;
 }
 
 export interface MessageVersion {
@@ -617,6 +660,7 @@ export interface SessionShown {
   parent: string | null;
   path: string;
   trouble: string | null;
+  command: string | null;
 }
 
 export interface SettingsShown {
@@ -708,6 +752,15 @@ export interface Turn {
   attempts: AttemptShown[];
   notices: string[];
   duration_ms: number;
+  rungs: RungShown[];
+  agent_version: string | null;
+}
+
+export interface TurnChild {
+  kind: "adopt" | "fork";
+  run: string | null;
+  conversation: string;
+  parent: string | null;
 }
 
 export interface TurnLineage {
@@ -720,6 +773,14 @@ export interface TurnLineage {
   created: number;
   session: string | null;
   parents: TurnParent[];
+  n: number | null;
+  model: string | null;
+  account: string | null;
+  cost_usd: number | null;
+  cost_estimated: boolean;
+  duration_ms: number | null;
+  retry_of: string | null;
+  stands: boolean;
 }
 
 export interface TurnParent {
@@ -734,6 +795,21 @@ export interface Undone {
   restored: number;
 }
 
+export interface UnpaidTurn {
+  run: string;
+  conversation: string;
+  message: string;
+  agent: string;
+  agent_version: string | null;
+  model: string | null;
+  mode: "branch" | "fresh" | "graft" | "recap" | "replay" | "resume" | null;
+  created: number;
+  cost_usd: number | null;
+  saved_usd: number | null;
+  usage: Usage;
+  reason: string;
+}
+
 export interface Usage {
   input: number | null;
   cache_read: number | null;
@@ -743,10 +819,11 @@ export interface Usage {
 
 export interface UsageStatistics {
   schema: number;
-  by: "agent" | "conversation" | "day" | "mode";
+  by: "agent" | "conversation" | "day" | "mode" | "version";
   since: number | null;
   sums: UsageSum[];
   total: UsageSum;
+  split: "agent" | "conversation" | "day" | "mode" | "version" | null;
 }
 
 export interface UsageSum {
@@ -756,6 +833,10 @@ export interface UsageSum {
   cost_usd: number | null;
   cost_estimated: boolean;
   saved_usd: number | null;
+  predicted_usd: number | null;
+  predicted_cost_usd: number | null;
+  resumed: number;
+  parts: UsageSum[];
 }
 
 export interface Why {
