@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         RepairReport,
         RestoredSession,
         RestoreReport,
+        SessionInfo,
     )
     from segue.app.settings import AccountShown, AgentSetting, SettingsShown
     from segue.app.shapes import (
@@ -140,6 +141,7 @@ _HOMES = {
         "RepairReport",
         "RestoreReport",
         "RestoredSession",
+        "SessionInfo",
     ),
     "segue.app.settings": (
         "AccountShown",
@@ -305,6 +307,7 @@ __all__ = [
     "Sends",
     "Sent",
     "Session",
+    "SessionInfo",
     "SessionShown",
     "SettingsShown",
     "SetupFinding",
