@@ -175,6 +175,16 @@ class Reading(Turns):
             )
         ]
 
+    def runs_in(
+        self, states: Sequence[str], conversation_id: str | None, limit: int
+    ) -> list[tuple[str, int]]:
+        """The newest runs in each of these states, and when each was accepted; of a conversation, or of
+        all."""
+        named = {"conversation": conversation_id or "", "count": limit}
+        return [
+            (row[0], row[1]) for state in states for row in self._db.all(_SQL.runs_in, state=state, **named)
+        ]
+
     def spent(self, by: Grouping, since_ms: int) -> list[SpentRow]:
         """The sums of the turns since then, in no order."""
         return [
