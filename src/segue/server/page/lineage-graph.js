@@ -6,7 +6,8 @@
  *   where the picture goes on: another conversation, or a native session that began elsewhere */
 /** @typedef {{id: string, turn: Turn | null, end: End | null, from: string | null, edge: Edge, lane: number}} Row */
 /** @typedef {"native" | "text" | "none"} Edge ``none``: nothing is known to be carried, it only stands below */
-/** @typedef {{from: number, to: number, a: number, b: number, dash: boolean}} Line rows and lanes of its ends */
+/** @typedef {{from: number, to: number, a: number, b: number, dash: boolean, late: boolean}} Line rows and lanes of its ends;
+ *   ``late``: it follows the lane it comes from, and leaves it just before its end */
 /** @typedef {{rows: Row[], lines: Line[], lanes: number}} Graph */
 /** @typedef {{turns: number, stand: number, cost: number | null, estimated: boolean, unpriced: number, ms: number | null}} Sum */
 /** @typedef {{id: string, session: string | null, agent: string, role: string | null, account: string | null, turns: Turn[],
@@ -103,15 +104,17 @@ function straight(rows, places) {
   return new Map([...best].map(([from, { id }]) => [from, id]));
 }
 
-/** Give each run of rows a lane that is free from where it leaves its origin to its end.
- * @param {Row[]} rows @param {Map<string, number>} places */
+/** Give each line of rows a lane that is free from where it leaves its origin to its end. Tells the rows that leave the
+ * lane of their origin late: as long as nothing else stands in it, one line is enough for both.
+ * @param {Row[]} rows @param {Map<string, number>} places @returns {Set<string>} */
 function arrange(rows, places) {
   const next = straight(rows, places);
+  const late = new Set(rows.filter((row) => row.from !== null && (places.get(next.get(row.from) ?? "") ?? -1) > (places.get(row.id) ?? 0)).map((row) => row.id));
   const inner = new Set(next.values());
   /** @type {number[]} the last row that each lane is taken for */
   const taken = [];
   const heads = rows.filter((row) => !inner.has(row.id));
-  const begin = (/** @type {Row} */ row) => (row.from === null ? (places.get(row.id) ?? 0) : (places.get(row.from) ?? 0) + 1);
+  const begin = (/** @type {Row} */ row) => (row.from === null || late.has(row.id) ? (places.get(row.id) ?? 0) : (places.get(row.from) ?? 0) + 1);
   for (const head of heads.sort((a, b) => begin(a) - begin(b))) {
     const line = [head];
     for (let id = next.get(head.id); id !== undefined; id = next.get(id)) line.push(/** @type {Row} */ (rows[places.get(id) ?? 0]));
@@ -122,19 +125,20 @@ function arrange(rows, places) {
     for (const row of line) row.lane = lane;
   }
   for (const row of rows) row.lane = Math.min(row.lane, MOST_LANES - 1);
+  return late;
 }
 
 /** @param {Lineage} lineage @param {string} key @param {string | null} [forked] @returns {Graph} */
 export function graph(lineage, key, forked = null) {
   const rows = rowsOf(lineage, key, forked);
   const places = new Map(rows.map((row, at) => [row.id, at]));
-  arrange(rows, places);
+  const late = arrange(rows, places);
   /** @type {Line[]} */
   const lines = [];
   rows.forEach((row, to) => {
     const from = row.from === null ? undefined : places.get(row.from);
     if (from === undefined || row.edge === "none") return;
-    lines.push({ from, to, a: rows[from]?.lane ?? 0, b: row.lane, dash: row.edge === "text" });
+    lines.push({ from, to, a: rows[from]?.lane ?? 0, b: row.lane, dash: row.edge === "text", late: late.has(row.id) });
   });
   return { rows, lines, lanes: 1 + rows.reduce((most, row) => Math.max(most, row.lane), 0) };
 }

@@ -39,7 +39,7 @@ export function LineageView({ parts }) {
   }, [key]);
   const chosen = lineage?.turns.find((each) => each.run === selected.value) ?? null;
   const all = sum(lineage?.turns ?? []);
-  return html`<div class="cols ${chosen ? "wide-right" : "whole"}"><main class="page" id="main" tabindex="-1"><div class="in">
+  return html`<div class="cols wide-right"><main class="page" id="main" tabindex="-1"><div class="in">
       <div class="ptitle"><h1>${t("lineage")}</h1><a class="link" href=${link("conversations", key)} title=${t("lineage.back")}>${line(known?.title || key, 80)}</a>
         <span class="r"><${Choice} label=${t("lineage.shape")} value=${shape.value} options=${[["picture", t("lineage.picture")], ["chains", t("lineage.chains")]]}
           onChange=${(/** @type {string} */ value) => (shape.value = value)} /></span></div>
@@ -49,7 +49,7 @@ export function LineageView({ parts }) {
       ${lineage === null || whole === null ? html`<p class="dim">${t("lineage.soon")}</p>`
         : !whole.rows.length ? html`<div class="empty"><p>${t("lineage.empty")}</p><p><a class="link" href=${link("conversations", key)}>${t("lineage.back")}</a></p></div>`
         : shape.value === "picture" ? html`<${Legend} /><${Rows} graph=${whole} />` : html`<${Chains} chains=${list} />`}
-    </div></main>${chosen ? html`<${Details} key=${chosen.run} turn=${chosen} key_=${key} />` : null}</div>`;
+    </div></main>${chosen ? html`<${Details} key=${chosen.run} turn=${chosen} key_=${key} />` : html`<${Hint} />`}</div>`;
 }
 
 const Legend = () => html`<ul class="lin-legend dim">
@@ -98,7 +98,8 @@ function Rows({ graph: whole }) {
     setFocus(next);
     reveal(box.current, next);
   };
-  return html`<div class="lin large" ref=${box} onKeyDown=${key}><${Picture} graph=${whole} first=${first} last=${last} sizes=${LARGE} />
+  return html`<div class="lin large" ref=${box} onKeyDown=${key}><div class="drawn" ref=${(/** @type {HTMLElement | null} */ node) => node && (node.style.paddingTop = `${first * LARGE.row}px`)}>
+      <${Picture} graph=${whole} first=${first} last=${last} sizes=${LARGE} /></div>
     <ul aria-label=${t("lineage.picture")}><${Gap} rows=${first} />
       ${whole.rows.slice(first, last + 1).map((row, at) => html`<${Large} key=${row.id} row=${row} at=${first + at} count=${count}
         stop=${first + at === stop} take=${focus === first + at} onTake=${() => setFocus(first + at)} />`)}
@@ -152,7 +153,7 @@ function Total({ list }) {
 function OneChain({ chain }) {
   const [whole, setWhole] = useState(false);
   const hidden = whole ? 0 : Math.max(0, chain.turns.length - MOST_LINKS);
-  return html`<section class="chain"><h2><${Agent} agent=${chain.agent} label=${label(chain.agent)} />${label(chain.agent)}${chain.role ? html` <span>${line(chain.role, 40)}</span>` : null}
+  return html`<section class="chain"><h2><${Agent} agent=${line(chain.agent, 40)} label=${line(label(chain.agent), 40)} />${line(label(chain.agent), 40)}${chain.role ? html` <span>${line(chain.role, 40)}</span>` : null}
       ${chain.session ? html`<a class="link mono" href=${link("sessions", chain.agent, chain.session)} title=${visible(chain.session)}>${chain.session.slice(0, 8)}…</a>` : null}
       ${chain.account ? html`<span class="dim">${line(chain.account, 40)}</span>` : null}<${Begun} chain=${chain} /></h2>
     <ol>${hidden ? html`<li class="more"><button type="button" class="btn small" onClick=${() => setWhole(true)}>${plural("lineage.earlier", hidden)}</button></li>` : null}
@@ -180,6 +181,9 @@ function Link({ turn }) {
     <span class="cond ${turn.state === "failed" ? "t-failed" : turn.state === "running" ? "t-run" : ""}">${turn.retry_of ? `${t("lineage.retry")}, ` : ""}${turn.state === "done" && !turn.stands ? t("lineage.aside") : t(`state.${turn.state}`)}</span>
     <span class="num took">${duration(turn.duration_ms)}</span><span class="num cost">${money(turn.cost_usd, turn.cost_estimated)}</span></button></li>`;
 }
+
+/** The place of the details stays, so that nothing moves when a turn is chosen. */
+const Hint = () => html`<aside class="side r sheet" aria-label=${t("turn")}><section class="sec"><p class="why">${t("lineage.choose")}</p></section></aside>`;
 
 /** Why a turn did what it did, and what came of it, also of one that was set aside.
  * @param {{turn: Turn, key_: string}} props */
@@ -209,7 +213,7 @@ function Details({ turn, key_ }) {
           <${Copy} class="btn small" text=${turn.run}>${t("copy.id")}</${Copy}>
           <button type="button" class="btn quiet small" onClick=${() => (selected.value = null)}>${t("close")}</button></p></section>
       ${past && past.attempts.length > 1 ? html`<section class="sec"><h2>${t("lineage.steps")}</h2><ol class="lin-steps">${past.attempts.map((each, at) => html`<li key=${at}><${Mode} mode=${each.mode} />
-        <span class=${each.outcome === "ok" ? "" : "t-failed"}>${line(each.outcome, 60)}</span><span class="r">${money(each.cost_usd)}</span></li>`)}</ol></section>` : null}
+        <span class=${each.outcome === "ok" ? "" : "t-failed"}>${t(each.outcome === "ok" ? "lineage.step.ok" : `failure.${each.outcome}`)}</span><span class="r">${money(each.cost_usd)}</span></li>`)}</ol></section>` : null}
       ${past ? html`<section class="sec"><h2>${t("ladder.past", { mode: t(`mode.${past.mode}`) })} <span class="r">${t("ladder.price")}</span></h2>
           ${past.rungs.length ? html`<${Ladder} rungs=${past.rungs} />` : html`<p class="why">${t("ladder.none")}</p>`}
           ${past.notices.map((each) => html`<p class="why" key=${each}>${visible(each)}</p>`)}</section><${Checks} checks=${past.why} />`

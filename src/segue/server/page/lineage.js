@@ -2,10 +2,11 @@
 import { html, signal, useEffect, useMemo } from "./lib.js";
 import { get, of } from "./api.js";
 import { conversations, label } from "./data.js";
+import { connection } from "./feed.js";
 import { duration, line, moment, money, plural, visible } from "./format.js";
 import { link } from "./route.js";
 import { t } from "./strings.js";
-import { Mode } from "./parts.js";
+import { Mode, tell } from "./parts.js";
 import { aside, graph, sum } from "./lineage-graph.js";
 import { select, selected } from "./turn.js";
 
@@ -29,10 +30,12 @@ export function useLineage(key, changed) {
     void get(of(key, "/lineage"), {}, stop.signal)
       .then((lineage) => (found.value = { key, lineage }))
       .catch((error) => {
-        if (error.name !== "AbortError" && error.status === 404) found.value = { key, lineage: NOTHING };
+        if (!error.status) return; // Not reached: it is fetched again as soon as the daemon is back.
+        found.value = { key, lineage: NOTHING };
+        if (error.status !== 404) tell(error.message, true);
       });
     return () => stop.abort();
-  }, [key, changed]);
+  }, [key, changed, connection.value === "live"]);
   return found.value?.key === key ? found.value.lineage : null;
 }
 
@@ -45,7 +48,7 @@ export function LineageList({ key_, changed }) {
   const first = Math.max(0, whole.rows.length - MOST_ROWS);
   return html`<section class="sec"><h2><a class="link" href=${link("lineage", key_)}>${t("lineage")}</a> <span class="r">${totals(sum(lineage.turns)).join(", ")}</span></h2>
     ${first ? html`<p class="why lin-more"><a class="link" href=${link("lineage", key_)}>${plural("lineage.earlier", first)}</a></p>` : null}
-    <div class="lin"><${Picture} graph=${whole} first=${first} last=${whole.rows.length - 1} sizes=${SMALL} top=${first} />
+    <div class="lin"><${Picture} graph=${whole} first=${first} last=${whole.rows.length - 1} sizes=${SMALL} />
       <ul>${whole.rows.slice(first).map((row) => html`<${Small} key=${row.id} row=${row} />`)}</ul></div></section>`;
 }
 
@@ -92,19 +95,20 @@ export function EndLink({ end }) {
   return html`<a class="link" href=${link("sessions", end.agent ?? "", end.session ?? "")}>${t("lineage.from.session", { session: `${(end.session ?? "").slice(0, 8)}…` })}</a>`;
 }
 
-/** The edges and nodes of some rows. ``top``: the row at the upper edge.
- * @param {{graph: Graph, first: number, last: number, sizes: Sizes, top?: number, on?: string | null}} props */
-export function Picture({ graph: whole, first, last, sizes, top = 0, on = selected.value }) {
+/** The edges and nodes of some rows. It is as high as these rows.
+ * @param {{graph: Graph, first: number, last: number, sizes: Sizes}} props */
+export function Picture({ graph: whole, first, last, sizes }) {
+  const on = selected.value;
   const { row, step, left, r } = sizes;
   const x = (/** @type {number} */ lane) => left + lane * step;
-  const y = (/** @type {number} */ at) => (at - top) * row + row / 2;
+  const y = (/** @type {number} */ at) => (at - first) * row + row / 2;
   const width = 2 * left + (whole.lanes - 1) * step;
-  const height = (whole.rows.length - top) * row;
+  const height = (last - first + 1) * row;
   const path = (/** @type {import("./lineage-graph.js").Line} */ each) => {
     const [start, end] = [y(each.from), y(each.to)];
     if (each.a === each.b) return `M${x(each.a)} ${start}V${end}`;
-    const bend = start + row * 0.9;
-    return `M${x(each.a)} ${start}C${x(each.a)} ${start + row * 0.6} ${x(each.b)} ${start + row * 0.3} ${x(each.b)} ${bend}V${end}`;
+    const leaves = each.late ? end - row : start;
+    return `M${x(each.a)} ${start}V${leaves}C${x(each.a)} ${leaves + row * 0.6} ${x(each.b)} ${leaves + row * 0.3} ${x(each.b)} ${leaves + row * 0.9}V${end}`;
   };
   return html`<svg class="picture" width=${width} height=${height} viewBox="0 0 ${width} ${height}" aria-hidden="true">
     ${whole.lines.filter((each) => each.to >= first && each.from <= last).map((each) => html`<path key=${`${each.from}-${each.to}`} class="edge ${each.dash ? "dash" : ""}" d=${path(each)} />`)}
