@@ -128,6 +128,21 @@ def test_rows_lanes_and_edges(page: Page) -> None:
     }
 
 
+def test_what_waits_stands_below_its_agent(page: Page) -> None:
+    waits = {"mode": None, "stands": False}
+    more = {
+        **STORY,
+        "turns": [
+            *STORY["turns"],
+            turn("z1", state="queued", **waits),
+            turn("z2", state="withdrawn", **waits),
+        ],
+    }
+    found = module(page, "lineage-graph.js", "graph", more, "c", None)
+    assert [row["lane"] for row in found["rows"][-2:]] == [0, 0]
+    assert max(line["to"] for line in found["lines"]) == len(found["rows"]) - 3  # nothing is carried yet
+
+
 def test_where_it_came_from_is_an_end(page: Page) -> None:
     forked = lineage(turn("r1", parents=[came("fork", "p9", "s9", "parent")]), turn("r2", mode="replay"))
     rows = module(page, "lineage-graph.js", "graph", forked, "c", "parent")["rows"]

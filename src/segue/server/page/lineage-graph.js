@@ -60,7 +60,9 @@ function origin(turns, at, known, key, forked) {
     if (said !== null) return inside(said, "text");
     return forked ? outside({ conversation: forked }, "text") : inside(null, "none");
   }
-  return inside(turn.mode === null ? own : null, "none");
+  // It waits, or never began: it stands below the last turn of its agent, whatever became of that.
+  const last = turn.mode === null ? turns.slice(0, at).findLast((each) => voice(each) === voice(turn)) : undefined;
+  return inside(last?.run ?? null, "none");
 }
 
 /** @param {Lineage} lineage @param {string} key @param {string | null} forked the conversation that this one was forked from */
