@@ -208,7 +208,12 @@ def test_a_reload_in_mid_stream_loses_and_doubles_nothing(page: Page, daemon: Da
 
 def test_a_run_in_a_terminal_appears_live(page: Page, daemon: Daemon) -> None:
     process = daemon.segue.start(
-        "run", "shell/talk", "[[slow 4 40]] [[say from the terminal it came]]", "--agent", "rehearsal", "--no-daemon"
+        "run",
+        "shell/talk",
+        "[[slow 4 40]] [[say from the terminal it came]]",
+        "--agent",
+        "rehearsal",
+        "--no-daemon",
     )
     row = page.locator(".row", has_text="shell/talk")
     expect(row).to_be_visible()
