@@ -2,7 +2,7 @@
 import { html, useEffect, useState } from "./lib.js";
 import { get, of, patch, post, remove } from "./api.js";
 import { agents, conversations, loaded, needing } from "./data.js";
-import { home, money } from "./format.js";
+import { home, line, money } from "./format.js";
 import { go, link } from "./route.js";
 import { t } from "./strings.js";
 import { Choice, Copy, Gauge, ask, attempt, tell } from "./parts.js";
@@ -37,7 +37,7 @@ function TopBar({ key_ }) {
   return html`<div class="bar-top">
     <button type="button" class="btn quiet only-phone" onClick=${() => (listOpen.value = true)}>‹ ${t("all")} ${needing.value.length ? html`<b class="t-needs">${needing.value.length}</b>` : null}</button>
     ${title === null
-      ? html`<div class="tt"><h1><button type="button" class="title" onClick=${() => setTitle(known?.title ?? "")} title=${t("rename")}>${known?.title || key_}</button></h1>
+      ? html`<div class="tt"><h1><button type="button" class="title" onClick=${() => setTitle(known?.title ?? "")} title=${t("rename")}>${line(known?.title || key_, 120)}</button></h1>
           <span class="only-phone dim dots"><span>${key_}</span>${known?.cwd ? html`<span>${home(known.cwd)}</span>` : null}</span></div>`
       : html`<input class="field" value=${title} aria-label=${t("rename")} ref=${(/** @type {any} */ node) => node?.focus()} onBlur=${save}
           onInput=${(/** @type {any} */ event) => setTitle(event.currentTarget.value)}

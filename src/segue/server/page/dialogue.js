@@ -160,23 +160,24 @@ function useFollowing(scroller, dialogue, atEnd, at) {
     const node = scroller.current;
     const pages = node?.firstElementChild;
     if (!node || !pages) return undefined;
-    let [top, height, own] = [node.scrollTop, node.scrollHeight, false];
+    let [top, height, first] = [node.scrollTop, node.scrollHeight, ""];
     const settle = () => {
-      own = true;
       node.scrollTop = node.scrollHeight;
     };
+    // Only the reader leaves the end, by scrolling up. What grows meanwhile does not count.
     const scrolled = () => {
-      if (own) own = false;
-      else atEnd.value = node.scrollHeight - node.scrollTop - node.clientHeight < NEAR_PX && !dialogue.newer.peek();
+      const near = node.scrollHeight - node.scrollTop - node.clientHeight < NEAR_PX;
+      if (near && !dialogue.newer.peek()) atEnd.value = true;
+      else if (node.scrollTop < top - 1) atEnd.value = false;
       if (atEnd.peek()) markRead(dialogue.key);
       top = node.scrollTop;
     };
-    // Older messages came in front while the reader was at the very top, where the browser does not compensate.
+    // Older messages may come in front while the reader is at the very top, where the browser does not compensate.
     const grown = () => {
+      const oldest = dialogue.messages.peek()[0]?.id ?? "";
       if (atEnd.peek()) settle();
-      else if (top < 1 && node.scrollTop < 1 && node.scrollHeight > height && dialogue.messages.peek().length)
-        node.scrollTop = node.scrollHeight - height;
-      height = node.scrollHeight;
+      else if (top < 1 && node.scrollTop < 1 && first && oldest !== first) node.scrollTop = node.scrollHeight - height;
+      [height, first] = [node.scrollHeight, oldest];
     };
     const watch = new ResizeObserver(grown);
     watch.observe(pages);
