@@ -84,7 +84,9 @@ async function fetchChanged() {
 /** @param {Run} run */
 export function know(run) {
   runs.value = new Map(runs.value).set(run.run, run);
-  if (!UNFINISHED.includes(run.state) && live.value.has(run.run)) {
+  if (UNFINISHED.includes(run.state)) return;
+  written.delete(run.run);
+  if (live.value.has(run.run)) {
     const next = new Map(live.value);
     next.delete(run.run);
     live.value = next;
