@@ -101,6 +101,6 @@ class Runs:
         return await self.show(run)
 
     def watch(self, run: str | None = None, after: str | None = None) -> AsyncGenerator[FeedItem]:
-        """What changes from now on, or since the event with the id ``after``; of one run until it is settled,
-        or everything. The first item says whether anything was missed."""
+        """What changes from now on, or since the event with the id ``after``: everything, or what belongs to
+        one run, from its beginning until it is settled. The first item says whether anything was missed."""
         return self._segue.service.subscriptions.subscribe(after, run)
