@@ -143,6 +143,11 @@ def open_questions(workspace: Workspace) -> list[RunShown]:
     return [show_run(workspace, run) for run in dict.fromkeys(row.run for row in workspace.store.asked())]
 
 
+def count_runs(workspace: Workspace) -> dict[str, int]:
+    """How many runs there are in each state that is not an end, whichever process runs them."""
+    return workspace.store.count_unfinished()
+
+
 def count_questions(workspace: Workspace) -> int:
     """How many questions can be answered."""
     return len(workspace.store.asked())

@@ -22,7 +22,8 @@ class Part(Protocol):
         """
 
     def runs(self) -> Mapping[str, int]:
-        """How many runs there are in each state that is not an end. The daemon is idle without any."""
+        """How many runs this process has: those that it runs, and those that wait for it. The daemon is idle
+        without any."""
 
 
 class EnginePart:
