@@ -69,6 +69,10 @@ async def login(call: Call) -> Response:
     return RedirectResponse("/", 303, headers={"set-cookie": cookie})
 
 
+async def login_seen(call: Call) -> None:
+    """Whoever only looks at a link, such as a preview, does not use it up."""
+
+
 async def root(call: Call) -> Response:
     return RedirectResponse("/api/docs", 307)
 
@@ -132,6 +136,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         status=201,
     ),
     Endpoint("GET", "/login", (), login, "Log a browser in", query=LoginQuery, status=303, open=True),
+    Endpoint("HEAD", "/login", (), login_seen, "Look at a link", query=LoginQuery, open=True),
     Endpoint("GET", "/", (), root, "The web page", status=307),
     Endpoint("GET", "/api/docs", (), docs, "This documentation, to read", returns=str, media=HTML),
     Endpoint("GET", "/api/openapi.json", (), openapi, "The OpenAPI document", returns=dict),
