@@ -84,7 +84,7 @@ async def _serve(
 ) -> None:
     from segue.app.segue import Segue
     from segue.server.access import Access, read_token
-    from segue.server.api import ENDING, make_app
+    from segue.server.api import ANSWERED, ENDING, make_app
     from segue.server.http import Server
     from segue.server.parts import parts_of
 
@@ -92,8 +92,9 @@ async def _serve(
     access, started = Access(read_token(presence.token_of(home)), port), clock.now_ms()
     async with Segue(env=env, cwd=cwd) as segue:
         segue.workspace.transport = "daemon"
-        parts, ending = parts_of(segue), asyncio.Event()
-        state: dict[str, Any] = {**parts, "parts": parts, "started": started, "tasks": set(), ENDING: ending}
+        events = {ENDING: asyncio.Event(), ANSWERED: asyncio.Event()}
+        parts = parts_of(segue, events[ANSWERED])
+        state: dict[str, Any] = {**parts, **events, "started": started, "tasks": set()}
         for part in parts.values():
             await part.start()
         told = presence.this_daemon(home, access.url, segue.workspace.config.store.url, started, os.getpid())
@@ -106,7 +107,7 @@ async def _serve(
         async def ends() -> None:
             presence.tell(home, msgspec.structs.replace(told, stopping=True))
             await drain(parts, DRAIN_S)
-            ending.set()
+            events[ENDING].set()
 
         server = Server(make_app(segue, access, state), listens, ends, CLOSE_S)
         with signals(server.stop, home), _idle_exit(server, parts, options.idle_exit_s):
