@@ -10,7 +10,7 @@ import { Composer } from "./composer.js";
 import { DialogueView, focused } from "./dialogue.js";
 import { List, listOpen } from "./list.js";
 import { Panel } from "./panel.js";
-import { panelOpen, selected } from "./turn.js";
+import { isWide, panelFolded, panelOpen, selected, showPanel } from "./turn.js";
 
 /** @param {{parts: string[]}} props */
 export function Conversations({ parts }) {
@@ -19,7 +19,7 @@ export function Conversations({ parts }) {
     selected.value = null;
     panelOpen.value = false;
   }, [key]);
-  return html`<div class="cols ${key === null ? "two" : ""}"><${List} key_=${key} />
+  return html`<div class="cols ${key === null || panelFolded.value ? "two" : ""}"><${List} key_=${key} />
     <main class="main" id="main">${key === null
       ? html`<${NewConversation} />`
       : html`<${TopBar} key=${key} key_=${key} /><${DialogueView} key=${`d-${key}`} key_=${key} at=${at} /><${Composer} key=${`c-${key}`} key_=${key} />`}</main>
@@ -50,7 +50,7 @@ function TopBar({ key_ }) {
     <span class="r"><span class="no-phone"><${Choice} label=${t("detail")} value=${focused.value ? "focused" : "all"}
         options=${[["focused", t("focused")], ["all", t("everything")]]} onChange=${(/** @type {string} */ value) => (focused.value = value === "focused")} /></span>
       <${Menu} key_=${key_} />
-      <button type="button" class="btn quiet small" aria-pressed=${String(panelOpen.value)} onClick=${() => (panelOpen.value = !panelOpen.value)}>${t("why")}</button></span></div>`;
+      <button type="button" class="btn quiet small" aria-pressed=${String(isWide() ? !panelFolded.value : panelOpen.value)} onClick=${() => showPanel(isWide() ? panelFolded.value : !panelOpen.value)}>${t("why")}</button></span></div>`;
 }
 
 /** @param {{key_: string}} props */

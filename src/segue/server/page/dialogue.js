@@ -101,11 +101,21 @@ function Chunk({ chunk, dialogue, scroller }) {
   const messages = chunk.messages;
   const newest = dialogue.messages.value.at(-1);
   return html`<div class="chunk" ref=${ref}>${near.value
-    ? messages.map((message) => html`<${MessageView} key=${message.id ?? message.run} key_=${dialogue.key} message=${message}
+    ? messages.map((message) => html`<${Boundary} key=${`b-${message.id ?? message.run}`} all=${dialogue.messages.value} message=${message} />
+        <${MessageView} key=${message.id ?? message.run} key_=${dialogue.key} message=${message}
         events=${message.run ? dialogue.events.value.get(message.run) : undefined}
         leftOut=${message.run ? (dialogue.leftOut.value.get(message.run) ?? 0) : 0} focused=${focused.value}
         last=${message === newest || isLastOfYours(dialogue.messages.value, message)} />`)
     : null}</div>`;
+}
+
+/** Where another account takes over, a line says so: it does not know what was said before.
+ * @param {{all: Message[], message: Message}} props */
+function Boundary({ all, message }) {
+  const before = all[all.indexOf(message) - 1];
+  if (!before || before.agent !== message.agent || before.account === message.account) return null;
+  const name = (/** @type {string | null} */ account) => account ?? t("account.none");
+  return html`<p class="boundary"><span>${t("account.changed", { from: name(before.account), to: name(message.account) })}</span></p>`;
 }
 
 /** Nothing but its own answer follows.  @param {Message[]} messages @param {Message} message */

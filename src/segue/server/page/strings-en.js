@@ -179,6 +179,8 @@ export default {
   "failure.budget": "The budget is used up",
   "failure.suspended": "Waits for you",
   "failure.safe": "Nothing was lost: the message is kept.",
+  "account.none": "no account",
+  "account.changed": "Account changed: {from} → {to}",
   // turn
   "turn": "Turn",
   "turn.run": "run",

@@ -179,6 +179,8 @@ export default {
   "failure.budget": "El presupuesto se agotó",
   "failure.suspended": "Te espera",
   "failure.safe": "No se perdió nada: el mensaje se conserva.",
+  "account.none": "sin cuenta",
+  "account.changed": "Cambio de cuenta: {from} → {to}",
   // turn
   "turn": "Turno",
   "turn.run": "turno",

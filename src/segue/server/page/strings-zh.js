@@ -179,6 +179,8 @@ export default {
   "failure.budget": "预算已用完",
   "failure.suspended": "等你处理",
   "failure.safe": "没有丢失任何内容：消息已保留。",
+  "account.none": "无账户",
+  "account.changed": "账户已更换：{from} → {to}",
   // turn
   "turn": "轮次",
   "turn.run": "运行",
