@@ -69,6 +69,7 @@ DYNAMIC: dict[str, set[str]] = {
     "setup.level.*.one": {"bad", "warn", "ok"},
     "setup.level.*.many": {"bad", "warn", "ok"},
     "setup.notify.*": {"granted", "denied", "missing"},
+    "plan.*": {*get_args(Mode), "first", "catchup", "catchup.one", "replay.one"},
     "lineage.begun.*": set(get_args(Mode)) - {"fresh"},
     "set.*": {"files", "programs", *(each.partition(".")[0] for each in _settings())},
     "set.*.*": _settings(),
@@ -270,6 +271,15 @@ def used() -> dict[str, set[str]]:
     return found
 
 
+def _expanded(pattern: str) -> Iterator[str]:
+    """The names that a pattern stands for."""
+    for value in DYNAMIC.get(pattern, ()):
+        name = pattern
+        for part in value.split(".") if pattern.count("*") > 1 else (value,):
+            name = name.replace("*", part, 1)
+        yield name
+
+
 def _fits(pattern: str) -> re.Pattern[str]:
     return re.compile(
         "".join(r"[\w-]+" if part == "*" else re.escape(part) for part in re.split(r"(\*)", pattern))
@@ -335,12 +345,7 @@ def test_every_name_that_is_put_together_exists() -> None:
             if not any(_fits(pattern).fullmatch(name) for name in english):
                 missing.append(pattern)
             continue
-        for value in DYNAMIC[pattern]:
-            name = pattern
-            for part in value.split(".") if pattern.count("*") > 1 else (value,):
-                name = name.replace("*", part, 1)
-            if name not in english:
-                missing.append(name)
+        missing += [name for name in _expanded(pattern) if name not in english]
     assert missing == []
 
 
@@ -351,6 +356,7 @@ def test_what_is_known_about_names_is_still_true() -> None:
 
 def test_no_name_is_unused() -> None:
     names = used()
+    names |= {name: set() for pattern in DYNAMIC for name in _expanded(pattern)}
     patterns = [_fits(each) for each in names if "*" in each]
     unused = [
         name

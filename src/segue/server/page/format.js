@@ -102,3 +102,6 @@ export function line(text, most = 200) {
   const short = visible(text.slice(0, 4 * most)).replace(/\s+/g, " ").trim();
   return short.length > most ? `${short.slice(0, most - 1)}…` : short;
 }
+
+/** @param {string} text @param {number} count */
+export const plural = (text, count) => t(count === 1 ? `${text}.one` : `${text}.many`, { count });
