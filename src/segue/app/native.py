@@ -23,12 +23,15 @@ from segue.system import clock
 
 if TYPE_CHECKING:
     from segue.app.ready_turn import Options
+    from segue.app.session_shapes import SessionInfo
     from segue.config.schema import Config
     from segue.sessions.reading import Page
     from segue.sessions.search.index import Index
     from segue.sessions.search.search import Hit
 
 MB = 1024 * 1024
+AT_ONCE, PART = MB, MB // 4
+"""Sessions up to this size are counted as a whole while somebody waits; of others, so much at each end."""
 SHORT = 8
 """An id is shortened to this many characters, or to as many as make it unique."""
 _AGO = re.compile(r"(\d{1,6})\s*(min|h|d|w)")
@@ -112,23 +115,40 @@ class OpenSession:
         *,
         before: str | None = None,
         at: str | None = None,
+        after: str | None = None,
         size: int = 100,
         wanted: Callable[[Entry], bool] | None = None,
     ) -> Page:
-        """The newest page, the one before an event, or the one that ends with an event."""
-        from segue.sessions.reading import all_entries, newest_page, page_around
+        """The newest page, the one before an event, the one that ends with an event, or the one after it."""
+        from segue.sessions.reading import all_entries, newest_page, page_after, page_around
 
+        if sum(each is not None for each in (before, at, after)) > 1:
+            raise Misuse("name one event: before, at or after")
         reader, stored = self.listed.place.archive, self.listed.stored
         if at is not None:
             return page_around(reader, stored, at, size)
+        if after is not None:
+            return page_after(reader, stored, after, size)
         return newest_page(reader, stored, before_id=before, size=size, wanted=wanted or all_entries)
 
     def entries(self) -> Iterator[Entry]:
         return entries_of(self.listed.place.archive, self.listed.stored)
 
-    def tally(self, entries: Iterable[Entry], *, whole: bool) -> Tally:
-        """What a resume would restore of these entries, and what it would not."""
-        return tally_of(entries, whole)
+    def tally(self, largest: int) -> Tally:
+        """What a resume would restore, and what it would not. Of a session that has more bytes, only the
+        beginning and the end are counted."""
+        from segue.sessions.reading import both_ends
+
+        if self.size <= largest:
+            return tally_of(self.entries())
+        return tally_of(both_ends(self.listed.place.archive, self.listed.stored, PART), whole=False)
+
+    def info(self) -> SessionInfo:
+        """The session as in the list, and what a resume would do; at once, however large it is."""
+        from segue.app.session_shapes import SessionInfo
+
+        shown = msgspec.structs.asdict(self.shown)
+        return SessionInfo(**shown, load=self.load, counts=self.tally(AT_ONCE))
 
     def side_chains(self) -> list[tuple[str, Iterator[Entry]]]:
         """What subagents did, if the CLI stores that in separate files: id and entries of each."""

@@ -80,6 +80,7 @@ class SyncNativeSessions(Blocking[NativeSessions]):
     """See ``NativeSessions``; the methods are the same."""
 
     ls = blocking(NativeSessions.ls)
+    info = blocking(NativeSessions.info)
     show = blocking(NativeSessions.show)
     search = blocking(NativeSessions.search)
     check = blocking(NativeSessions.check)

@@ -6,7 +6,17 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from segue import CheckReport, CopyShown, Hit, Page, PruneReport, RepairReport, RestoreReport, SessionShown
+from segue import (
+    CheckReport,
+    CopyShown,
+    Hit,
+    Page,
+    PruneReport,
+    RepairReport,
+    RestoreReport,
+    SessionInfo,
+    SessionShown,
+)
 from segue.core.errors import NotFound
 from segue.server.endpoint import Call, Endpoint
 from segue.server.problems import Refused
@@ -26,11 +36,16 @@ class ListQuery(msgspec.Struct, frozen=True, kw_only=True):
     limit: Count | None = None
 
 
-class EventsQuery(msgspec.Struct, frozen=True, kw_only=True, rename={"before_id": "beforeId"}):
-    """``beforeId``: the ``firstId`` of a page, for the page before it. Without: the newest page."""
+class EventsQuery(
+    msgspec.Struct, frozen=True, kw_only=True, rename={"before_id": "beforeId", "after_id": "afterId"}
+):
+    """``beforeId``: the ``firstId`` of a page, for the page before it. ``afterId``: the ``lastId`` of a page,
+    for the page after it. ``at``: the event that the page ends with. Without: the newest page."""
 
     anchor_to_latest: bool = False
     before_id: str | None = None
+    after_id: str | None = None
+    at: str | None = None
     size: Count = 100
 
 
@@ -77,14 +92,21 @@ async def ls(call: Call) -> list[SessionShown]:
     )
 
 
+async def info(call: Call) -> SessionInfo:
+    return await call.segue.sessions.info(_name(call))
+
+
 async def events(call: Call) -> Page:
     asked: EventsQuery = call.query
-    if asked.before_id is not None and asked.anchor_to_latest:
-        raise Refused("misuse", "give beforeId or anchor_to_latest, not both")
+    named = [each for each in (asked.before_id, asked.after_id, asked.at) if each is not None]
+    if len(named) + asked.anchor_to_latest > 1:
+        raise Refused("misuse", "give one of beforeId, afterId, at and anchor_to_latest")
     try:
-        return await call.segue.sessions.show(_name(call), before=asked.before_id, size=asked.size)
+        return await call.segue.sessions.show(
+            _name(call), before=asked.before_id, at=asked.at, after=asked.after_id, size=asked.size
+        )
     except NotFound as error:
-        if asked.before_id is None:
+        if not named:
             raise
         page = await call.segue.sessions.show(_name(call), size=asked.size)
         raise Refused("gone", error.message, page=page) from None
@@ -171,10 +193,18 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     ),
     Endpoint(
         "GET",
+        ONE,
+        ("Segue.sessions.info",),
+        info,
+        "One session, and what a resume would load and restore",
+        returns=SessionInfo,
+    ),
+    Endpoint(
+        "GET",
         f"{ONE}/events",
         ("Segue.sessions.show",),
         events,
-        "A page of a session's events, newest first",
+        "A page of a session's events: the newest, or one before, at or after an event",
         returns=Page,
         query=EventsQuery,
     ),

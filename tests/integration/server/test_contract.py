@@ -320,7 +320,10 @@ def _sessions(scene: Scene) -> None:
     base = f"{V1}/sessions"
     listed = scene.ask("sessions", "GET", f"{base}?everywhere=true")
     one = f"{base}/rehearsal/{listed[-1]['id']}"
-    scene.ask("session-events", "GET", f"{one}/events?anchor_to_latest=true")
+    scene.ask("session", "GET", one)
+    newest = scene.ask("session-events", "GET", f"{one}/events?anchor_to_latest=true&size=2")
+    scene.ask("session-events-at", "GET", f"{one}/events?at={newest['firstId']}&size=1")
+    scene.ask("session-events-after", "GET", f"{one}/events?afterId={newest['firstId']}&size=1")
     scene.ask("session-check", "GET", f"{one}/check")
     scene.ask("session-repaired", "POST", f"{one}/repair", {})
     scene.ask("session-gone", "GET", f"{one}/events?beforeId=nothing")
