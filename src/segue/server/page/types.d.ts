@@ -434,6 +434,8 @@ export interface Page {
   hasMore: boolean;
   size: number;
   events: Entry[];
+  lastId: string | null;
+  hasNewer: boolean;
 }
 
 export interface Policy {
@@ -630,6 +632,41 @@ export interface Sent {
   bytes: number;
 }
 
+export interface SessionInfo {
+  id: string;
+  agent: string;
+  account: string | null;
+  cwd: string | null;
+  title: string | null;
+  title_by: string | null;
+  first_prompt: string | null;
+  last_prompt: string | null;
+  messages: number | null;
+  messages_estimated: boolean;
+  size: number;
+  tokens: number | null;
+  cost_usd: number | null;
+  context: Context;
+  branch: string | null;
+  created: number | null;
+  last_used: number;
+  expires: number | null;
+  known: boolean;
+  conversation: string | null;
+  pinned: boolean;
+  ours: boolean;
+  tags: string[];
+  agent_name: string | null;
+  model: string | null;
+  version: string | null;
+  parent: string | null;
+  path: string;
+  trouble: string | null;
+  command: string | null;
+  load: Load;
+  counts: Tally;
+}
+
 export interface SessionShown {
   id: string;
   agent: string;
@@ -689,6 +726,17 @@ export interface SetupFinding {
   level: "bad" | "note" | "ok" | "warn";
   what: string;
   fix: string;
+}
+
+export interface Tally {
+  messages: number;
+  calls: number;
+  side: number;
+  boundaries: number;
+  damaged: number;
+  restored: Record<string, number>;
+  left: Record<string, number>;
+  whole: boolean;
 }
 
 export interface Terms {
