@@ -20,6 +20,7 @@ from segue.sessions.counts import Load, Tally, context_load, tally_of
 from segue.sessions.listing import Listed
 from segue.sessions.summary import SessionShown, shown_session, title_of
 from segue.system import clock
+from segue.turns.request import QueuedRequest
 
 if TYPE_CHECKING:
     from segue.app.ready_turn import Options
@@ -290,7 +291,7 @@ def continuation(
     catalog = catalog_of(workspace, options.get("cwd") or None)
     listed = catalog.find(session) if session is not None else catalog.newest()
     known = catalog.known(listed.place.agent, listed.id)
-    owner = known.conversation if known.pinned else None
+    owner = known.conversation if known.pinned else _adopting(workspace, listed)
     if owner is not None and key not in (None, owner):
         raise Misuse(f"the session belongs to the conversation {owner}: leave out --key, or fork {owner}")
     facts = facts_of(catalog, listed)
@@ -301,6 +302,18 @@ def continuation(
         options["account"] = options.get("account") or known.row.account or None
         options["cwd"] = options.get("cwd") or listed.brief.cwd
     return Continuation(owner or key or _free_key(workspace, listed), options, owner is None)
+
+
+def _adopting(workspace: Workspace, listed: Listed) -> str | None:
+    """The conversation of an unfinished run that adopts the session."""
+    store, name = workspace.store, f"{listed.place.agent}:{listed.id}"
+    for row in (*store.line(), *store.begun()):
+        if row.request is not None and name in row.request:
+            request = msgspec.json.decode(row.request, type=QueuedRequest)
+            found = store.conversation_by_id(row.conversation) if request.ask.adopt == name else None
+            if found is not None:
+                return found.key
+    return None
 
 
 def _free_key(workspace: Workspace, listed: Listed) -> str:

@@ -93,9 +93,7 @@ def _compressed(name: str) -> bytes | None:
 @cache
 def _index() -> bytes:
     text = files("segue.server").joinpath("page", "index.html").read_text("utf-8").replace("BUILD", _build())
-    links = (
-        f'<link rel="modulepreload" href="/page/{_build()}/{name}">' for name in modules_from("main.js")
-    )
+    links = (f'<link rel="modulepreload" href="/page/{_build()}/{name}">' for name in modules_from("main.js"))
     return gzip.compress(text.replace("PRELOADS", "\n".join(links)).encode(), 9, mtime=0)
 
 

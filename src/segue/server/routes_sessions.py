@@ -17,9 +17,11 @@ from segue import (
     SessionInfo,
     SessionShown,
 )
+from segue.app.run_shapes import LATEST_MS, AttachmentOrder, RunOptions, RunOrder, RunShown
 from segue.core.errors import NotFound
 from segue.server.endpoint import Call, Endpoint
 from segue.server.problems import Refused
+from segue.server.routes_runs import ORDER_BYTES, refuse_paths
 
 SESSIONS = "/api/v1/sessions"
 ONE = f"{SESSIONS}/{{agent}}/{{id}}"
@@ -81,6 +83,28 @@ class PruneBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     dry_run: bool = True
 
 
+class ContinueBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A message to a session. ``key``: the conversation's, if the session does not belong to one yet.
+    The rest as for any run."""
+
+    message: Annotated[str, msgspec.Meta(min_length=1)]
+    key: Annotated[str, msgspec.Meta(min_length=1)] | None = None
+    account: str | None = None
+    model: str | None = None
+    role: str | None = None
+    cwd: str | None = None
+    not_before: Annotated[int, msgspec.Meta(ge=0, le=LATEST_MS)] | None = None
+    answers: bool = False
+    attachments: tuple[AttachmentOrder, ...] = ()
+    options: RunOptions = RunOptions()
+
+    @property
+    def order(self) -> RunOrder:
+        fields = msgspec.structs.asdict(self)
+        del fields["key"]
+        return RunOrder(**fields)
+
+
 def _name(call: Call) -> str:
     return f"{call.path['agent']}:{call.path['id']}"
 
@@ -131,6 +155,12 @@ async def check(call: Call) -> CheckReport:
 
 async def repair(call: Call) -> RepairReport:
     return await call.segue.sessions.repair(_name(call), trim=call.body.trim, since=call.body.since)
+
+
+async def continue_(call: Call) -> RunShown:
+    asked: ContinueBody = call.body
+    refuse_paths(call, asked.attachments)
+    return await call.segue.runs.continue_session(_name(call), asked.order, key=asked.key)
 
 
 async def restore(call: Call) -> RestoreReport:
@@ -224,6 +254,17 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         "Write a repaired copy beside a session",
         returns=RepairReport,
         body=RepairBody,
+    ),
+    Endpoint(
+        "POST",
+        f"{ONE}/continue",
+        ("Segue.runs.continue_session", "Segue.sessions.continue_"),
+        continue_,
+        "Queue a run that continues a session, in its conversation or in a new one",
+        returns=RunShown,
+        body=ContinueBody,
+        status=202,
+        max_body=ORDER_BYTES,
     ),
     Endpoint(
         "POST",

@@ -44,7 +44,8 @@ def find_adoptable(
     home = home_of(env)
     host = this_host(config.store.host, home)
     rows = [row for row in store.sessions() if host.has(row)]
-    session = find_session(agent_homes(env, config, home, rows), ask.adopt, ask.account)
+    account = None if ask.account == NONE else ask.account
+    session = find_session(agent_homes(env, config, home, rows), ask.adopt, account)
     if ask.agent not in (None, session.place.agent):
         raise Misuse(f"the session {session.id} belongs to {session.place.agent}, not to {ask.agent}")
     if session.stored.size > config.continuity.max_session_mb << 20:

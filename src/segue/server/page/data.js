@@ -38,13 +38,18 @@ export function label(name) {
 }
 
 export async function load() {
-  const [listed, open, known] = await Promise.all([get("/conversations"), get("/runs"), get("/agents")]);
+  void loadAgents();
+  const [listed, open] = await Promise.all([get("/conversations"), get("/runs")]);
   batch(() => {
     conversations.value = new Map(listed.map((/** @type {Conversation} */ each) => [each.key, each]));
     runs.value = new Map(open.map((/** @type {Run} */ each) => [each.run, each]));
-    agents.value = known;
     loaded.value = true;
   });
+}
+
+/** It takes longer: each program is asked for its version. Nothing else waits for it. */
+async function loadAgents() {
+  agents.value = await get("/agents").catch(() => agents.peek());
 }
 
 /** @type {Set<string>} */
