@@ -70,7 +70,7 @@ export function Prune({ onClose }) {
     <footer>${sure && report ? html`<span role="alert">${t("prune.sure")}</span>` : null}<span class="r">
       <button type="button" class="btn" onClick=${sure ? () => setSure(false) : onClose}>${t("cancel")}</button>
       ${sure ? html`<button type="button" class="btn danger" disabled=${busy} onClick=${prune}>${t("prune.yes", { count })}</button>`
-        : html`<button type="button" class="btn" disabled=${!count || problem !== ""} onClick=${() => setSure(true)}>${t("prune.delete", { size: bytes(report?.freed ?? null) })}…</button>`}</span></footer></${Dialog}>`;
+        : html`<button type="button" class="btn" disabled=${!count || problem !== ""} onClick=${() => setSure(true)}>${count ? t("prune.delete", { size: bytes(report?.freed) }) : t("delete")}…</button>`}</span></footer></${Dialog}>`;
 }
 
 /** @param {{report: PruneReport}} props */

@@ -81,7 +81,7 @@ function Resume({ info }) {
   const back = [plural("sessions.messages.n", counts.messages), plural("transcript.tools", counts.calls), ...labels(counts.restored)];
   const left = [...labels(counts.left), ...(counts.side ? [t("sessions.side", { count: counts.side })] : []), t("sessions.screen")];
   const share = loads.tokens !== null && loads.window ? ` (${percent(loads.tokens / loads.window)})` : "";
-  return html`<dt>${t("sessions.loads")}</dt><dd class="wrap">${loads.tokens === null ? t("sessions.loads.unknown") : t("sessions.loads.of", { tokens: tokens(loads.tokens), window: tokens(loads.window) })}${share}
+  return html`<dt>${t("sessions.loads")}</dt><dd class="wrap">${loads.tokens === null ? t("sessions.loads.unknown") : t("sessions.loads.of", { tokens: tokens(loads.tokens), window: tokens(loads.window), share })}
       ${loads.compacts ? html` <b class="t-failed">${t("sessions.compacts")}</b>` : loads.compacts === false ? html` <span class="dim">${t("sessions.compacts.not")}</span>` : null}</dd>
     <dt>${t("sessions.restores")}</dt><dd class="wrap">${back.join(", ")}${counts.damaged ? html` <b class="t-failed">${plural("sessions.damaged", counts.damaged)}</b>` : null}
       ${counts.whole ? null : html` <span class="dim">${t("sessions.partly")}</span>`}</dd>

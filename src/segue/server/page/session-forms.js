@@ -44,7 +44,7 @@ export function ContinueForm({ session, onClose }) {
     ${owner ? html`<p class="why">${t("sessions.continue.there", { key: line(owner, 80) })}</p>`
       : html`<label class="newkey"><span>${t("new.key")}</span><input class="field" value=${key} placeholder=${`${session.agent}-${session.id.slice(0, 8)}`} onInput=${(/** @type {any} */ event) => setKey(event.currentTarget.value)} /></label>
         <p class="why">${t("sessions.continue.new")}</p>`}
-    <div class="btns"><button type="submit" class="btn primary" disabled=${busy || !message.trim()}>${t("send")} <kbd>Enter</kbd></button>
+    <div class="btns"><button type="submit" class="btn primary" disabled=${busy || !message.trim()}>${t("send")}</button>
       <button type="button" class="btn quiet" onClick=${onClose}>${t("cancel")}</button></div></form>`;
 }
 
@@ -53,7 +53,7 @@ export function CheckResult({ report, busy, onRepair }) {
   if (busy || report === null) return html`<p class="why" role="status">${busy ? t("sessions.checking") : ""}</p>`;
   const wrong = report.findings.filter((each) => each.level !== "ok");
   const fine = report.findings.filter((each) => each.level === "ok");
-  return html`<div class="findings" role="status"><p><b class=${report.sound ? "t-sound" : "t-failed"}>${t(report.sound ? "sessions.sound" : "sessions.unsound")}</b>
+  return html`<div class="findings" role="status"><p><b class=${report.sound ? "t-sound" : "t-failed"}>${t(report.sound ? "sessions.sound" : "sessions.unsound")}</b>${" "}
       ${t("sessions.passed", { count: fine.length, all: report.findings.length })}</p>
     <${Findings} agent=${report.agent} session=${report.session} findings=${wrong} />
     ${report.sound ? null : html`<div class="btns"><button type="button" class="btn small" onClick=${onRepair}>${t("sessions.repair")}…</button></div>`}</div>`;
@@ -85,7 +85,7 @@ export function RepairForm({ session }) {
 /** @param {{session: Session, report: RepairReport}} props */
 function Repaired({ session, report }) {
   if (report.session === session.id) return html`<p class="why" role="status">${t("sessions.repair.none")}</p>`;
-  return html`<div class="findings" role="status"><p><b>${t("sessions.repair.done")}</b> <a class="link mono" href=${link("sessions", report.agent, report.session)}>${report.session.slice(0, 8)}…</a>
+  return html`<div class="findings" role="status"><p><b>${t("sessions.repair.done")}</b> <a class="link mono" href=${link("sessions", report.agent, report.session)}>${report.session.slice(0, 8)}…</a>${" · "}
       ${bytes(report.size_before)} → ${bytes(report.size)}</p>
     <ul class="done">${report.done.map((each) => html`<li key=${each}>${line(each, 300)}</li>`)}
       <li>${report.rehearsed ? t("sessions.rehearsed") : report.rehearsed === false ? html`<b class="t-failed">${t("sessions.rehearsed.not")}</b>` : visible(report.why_not)}</li>

@@ -14,6 +14,7 @@ import { found, hitsOf, inOrder, isRunning, listed, sizeLimit, sort, state } fro
 /** Rows come and go in steps, so that scrolling does not draw with every pixel. */
 const STEP = 8;
 const USUAL_ROW_PX = 47;
+const BEFORE = 14;
 const DAY_MS = 86_400_000;
 const SOON_DAYS = 3;
 
@@ -105,7 +106,7 @@ export function Table({ name }) {
   useEffect(() => {
     if (ref.current) ref.current.scrollTop = 0;
   }, [found.value?.text, sort.value]);
-  const gap = (/** @type {number} */ count) => html`<tr class="gap" aria-hidden="true"><td colspan="9" ref=${(/** @type {any} */ node) => node && (node.style.height = `${count * rowHeight.value}px`)}></td></tr>`;
+  const gap = (/** @type {number} */ count) => html`<tr class="gap" aria-hidden="true"><td ref=${(/** @type {any} */ node) => node && (node.style.height = `${count * rowHeight.value}px`)}></td></tr>`;
   return html`<div class="page" tabindex="0" role="region" aria-label=${t("sessions")} aria-busy=${String(state.value === "loading")} ref=${ref}>
     <table class="ses" aria-rowcount=${shown.length + 1}><thead><tr aria-rowindex="1"><th><span class="vh">${t("agent")}</span></th>
       ${COLUMNS.map(([column, right, down]) => html`<${Head} key=${column} column=${column} right=${right} down=${down} />`)}</tr></thead>
@@ -139,7 +140,7 @@ function Line({ row, at, open }) {
     <td class="ti"><span class="n1"><a href=${address} class=${row.title ? "" : "dim"} onFocus=${() => (cursor.value = row.name)}>${title}</a>
         ${isRunning(row) ? html`<${State} state="running" />` : null}
         ${row.conversation ? html`<span class="mono">${line(row.conversation, 60)}</span>` : null}<${Flag} row=${row} /></span>
-      <span class="n2">${hit ? html`<${Snippet} hit=${hit} />${hits && hits.length > 1 ? html` <span class="more">${t("sessions.more", { count: hits.length - 1 })}</span>` : null}` : line(row.about, 200)}</span></td>
+      <span class="n2">${hit ? html`<${Snippet} hit=${hit} />${hits && hits.length > 1 ? html` <span class="more">${t("sessions.more", { count: hits.length - 1 })}</span>` : null}` : line(row.about, 200) || html`<span class="mono">${row.id.slice(0, 8)}</span> ${line(row.model, 40)}`}</span></td>
     <td class="dir" title=${line(row.cwd, 500)}>${line(home(row.cwd), 120) || "–"}</td>
     <td class="nw c-used" title=${moment(row.used)}>${when(row.used)}</td>
     <td class="num c-messages">${row.messages === null ? "–" : `${row.estimated ? "~" : ""}${new Intl.NumberFormat(language.value).format(row.messages)}`}</td>
@@ -177,9 +178,12 @@ function day(ms) {
 /** A match with its words marked. The places are code points.  @param {{hit: Hit}} props */
 export function Snippet({ hit }) {
   const signs = [...hit.snippet];
+  const first = hit.highlights[0]?.[0] ?? 0;
   /** @type {unknown[]} */
   const parts = [];
-  let at = 0;
+  // The column is narrow: the first word must be in sight.
+  let at = first > 2 * BEFORE ? first - BEFORE : 0;
+  if (at) parts.push("…");
   for (const [begin, end] of hit.highlights) {
     if (begin < at) continue;
     parts.push(clean(signs.slice(at, begin)), html`<mark>${clean(signs.slice(begin, end))}</mark>`);

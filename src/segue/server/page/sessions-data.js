@@ -9,7 +9,7 @@ import { kept } from "./drafts.js";
 /** @typedef {import("./types").Hit} Hit */
 /**
  * A line of the table. ``gone``: the session is no longer there, only its copy.
- * @typedef {{name: string, agent: string, id: string, title: string, about: string, cwd: string, used: number,
+ * @typedef {{name: string, agent: string, id: string, title: string, about: string, model: string, cwd: string, used: number,
  *   messages: number | null, estimated: boolean, size: number, context: number | null, tokens: Session["context"] | null,
  *   cost: number | null, expires: number | null, kept: boolean, gone: boolean, conversation: string | null,
  *   pinned: boolean, trouble: string | null}} Row
@@ -92,7 +92,7 @@ function rowOf(each, isKept) {
   const { used, window } = each.context;
   return {
     name: nameOf(each.agent, each.id), agent: each.agent, id: each.id, title: each.title ?? "",
-    about: (each.last_prompt !== each.title && each.last_prompt) || "", cwd: each.cwd ?? "", used: each.last_used,
+    about: (each.last_prompt !== each.title && each.last_prompt) || "", model: each.model ?? "", cwd: each.cwd ?? "", used: each.last_used,
     messages: each.messages, estimated: each.messages_estimated, size: each.size,
     context: used !== null && window ? used / window : null, tokens: each.context, cost: each.cost_usd, expires: each.expires,
     kept: isKept, gone: false, conversation: each.conversation, pinned: each.pinned, trouble: each.trouble,
@@ -101,7 +101,7 @@ function rowOf(each, isKept) {
 
 /** @param {CopyShown} copy @returns {Row} */
 const goneRow = (copy) => ({
-  name: nameOf(copy.agent, copy.id), agent: copy.agent, id: copy.id, title: "", about: "", cwd: copy.cwd, used: copy.last_used,
+  name: nameOf(copy.agent, copy.id), agent: copy.agent, id: copy.id, title: "", about: "", model: "", cwd: copy.cwd, used: copy.last_used,
   messages: null, estimated: false, size: copy.size, context: null, tokens: null, cost: null, expires: null, kept: true, gone: true,
   conversation: copy.conversation, pinned: false, trouble: null,
 });

@@ -357,7 +357,7 @@ export default {
   "sessions.less": "Fewer details",
   "sessions.copy.path": "Copy the path",
   "sessions.loads": "a resume loads",
-  "sessions.loads.of": "about {tokens} of {window} tokens",
+  "sessions.loads.of": "about {tokens} of {window} tokens{share}.",
   "sessions.loads.unknown": "The session does not say how much.",
   "sessions.compacts": "The CLI would compact at once.",
   "sessions.compacts.not": "It would not be compacted.",

@@ -36,7 +36,7 @@ export function TranscriptView({ agent, id, event, conversation, used }) {
     seen.current = atEnd ? null : (firstSeen(scroller.current)?.dataset.id ?? null);
     return new Transcript(agent, id, only);
   }, [agent, id, only]);
-  const place = usePlace(scroller, transcript, atEnd, setAtEnd);
+  const place = usePlace(scroller, transcript, event, atEnd, setAtEnd);
   useEffect(() => {
     const at = seen.current ?? event;
     seen.current = null;
@@ -65,8 +65,8 @@ export function TranscriptView({ agent, id, event, conversation, used }) {
 
 /** Keep the reader where he is while pages come and go; at the end, keep him there.
  * @param {import("./lib.js").Ref<HTMLElement | null>} scroller @param {Transcript} transcript
- * @param {boolean} atEnd @param {(at: boolean) => void} setAtEnd */
-function usePlace(scroller, transcript, atEnd, setAtEnd) {
+ * @param {string | null} event @param {boolean} atEnd @param {(at: boolean) => void} setAtEnd */
+function usePlace(scroller, transcript, event, atEnd, setAtEnd) {
   const now = useMemo(() => ({ atEnd, top: 0, held: /** @type {{id: string, top: number} | null} */ (null) }), []);
   now.atEnd = atEnd;
   const settle = () => {
@@ -114,8 +114,9 @@ function usePlace(scroller, transcript, atEnd, setAtEnd) {
     if (!node) return;
     if (transcript.pending) {
       transcript.pending = false;
-      show(node, transcript.at ?? "");
+      show(node, transcript.at ?? "", transcript.at === event);
       now.top = node.scrollTop;
+      setAtEnd((now.atEnd = !transcript.newer.peek() && node.scrollHeight - node.scrollTop - node.clientHeight < NEAR_PX));
     } else if (now.atEnd) settle();
     else if (held) {
       const same = find(node, held.id);
@@ -138,13 +139,14 @@ function firstSeen(node) {
 }
 
 /** Bring the event that was jumped to to the middle, with the words that were looked for marked.
- * @param {HTMLElement} node @param {string} id */
-function show(node, id) {
+ * @param {HTMLElement} node @param {string} id @param {boolean} found */
+function show(node, id, found) {
   const target = find(node, id);
   if (!target) return;
   const box = node.getBoundingClientRect();
   const at = target.getBoundingClientRect();
   node.scrollTop += at.top - box.top - Math.max(24, (box.height - at.height) / 2);
+  if (!found) return;
   node.querySelector(".found")?.classList.remove("found");
   target.classList.add("found");
   markWords(target, wanted.peek());

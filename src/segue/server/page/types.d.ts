@@ -108,6 +108,19 @@ export interface Context {
   window: number | null;
 }
 
+export interface ContinueBody {
+  message: string;
+  key: string | null;
+  account: string | null;
+  model: string | null;
+  role: string | null;
+  cwd: string | null;
+  not_before: number | null;
+  answers: boolean;
+  attachments: AttachmentOrder[];
+  options: RunOptions;
+}
+
 export interface ConversationHit {
   key: string;
   title: string;
@@ -550,7 +563,7 @@ export interface RunOptions {
   allow_tools: string[];
   deny_tools: string[];
   max_turns: number | null;
-  budget: number | null;
+  budget: number | "none" | null;
   questions: "auto" | "off" | "on" | null;
   timeout: number | null;
   retries: number | null;
@@ -600,6 +613,9 @@ export interface RunShown {
   ended: number | null;
   turn: Turn | null;
   held_by: string | null;
+  text: string;
+  attachments: Attached[];
+  options: RunOptions | null;
 }
 
 export interface RungShown {
