@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import time
 import uuid
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-
-START_MS = 1_760_000_000_000
 
 
 def rehearsal_folder(home: Path) -> Path:
@@ -19,8 +18,8 @@ def rehearsal_folder(home: Path) -> Path:
     return folder
 
 
-def message(number: int, role: str, text: str) -> str:
-    """One line of the rehearsal agent."""
+def message(number: int, role: str, text: str, at: float | None = None) -> str:
+    """One line of the rehearsal agent. ``at``: when, in seconds; else now."""
     return json.dumps(
         {
             "type": "message",
@@ -28,7 +27,7 @@ def message(number: int, role: str, text: str) -> str:
             "kind": "text",
             "role": role,
             "text": text,
-            "time_ms": START_MS + 1000 * number,
+            "time_ms": int(1000 * (time.time() if at is None else at)),
         }
     )
 
@@ -41,16 +40,16 @@ def rehearsal(
     session: str | None = None,
     used: float | None = None,
 ) -> Path:
-    """A session with these prompts and answers in turn. ``used``: when it was written, in seconds."""
+    """A session with these prompts and answers in turn. ``used``: when, in seconds; else now."""
+    used = time.time() if used is None else used
     name = session or str(uuid.uuid4())
     path = rehearsal_folder(home) / f"{name}.jsonl"
-    header = {"type": "session", "id": name, "cwd": cwd, "model": "rehearsal-1", "created_ms": START_MS}
+    header = {"type": "session", "id": name, "cwd": cwd, "model": "rehearsal-1", "created_ms": int(1000 * used)}
     with path.open("w") as file:
         file.write(json.dumps(header) + "\n")
         for number, text in enumerate(texts):
-            file.write(message(number, "assistant" if number % 2 else "user", text) + "\n")
-    if used is not None:
-        os.utime(path, (used, used))
+            file.write(message(number, "assistant" if number % 2 else "user", text, used) + "\n")
+    os.utime(path, (used, used))
     return path
 
 
@@ -59,7 +58,7 @@ class Claude:
 
     def __init__(self, home: Path, *, cwd: str = "/home/anna/app") -> None:
         self.id = str(uuid.uuid4())
-        self._cwd, self._parent, self._ms = cwd, None, START_MS
+        self._cwd, self._parent, self._ms = cwd, None, int(1000 * time.time()) - 60_000
         folder = home / ".claude/projects" / cwd.replace("/", "-")
         folder.mkdir(parents=True, exist_ok=True)
         self.path = folder / f"{self.id}.jsonl"

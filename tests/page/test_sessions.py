@@ -110,13 +110,17 @@ def test_five_thousand_sessions_scroll_with_few_rows_in_the_page(
     expect(page.locator("tr.r").last).to_have_attribute("aria-rowindex", "5001")
     assert titles(page)[-1] == "question 4999"
     assert rows(page).count() < 80
-    slowest = page.evaluate(
-        """async () => { const node = document.querySelector('.main .page'); const times = []; let last = performance.now();
-        for (let at = 0; at < 60; at += 1) { node.scrollTop = (at * 7919) % node.scrollHeight;
-          await new Promise(requestAnimationFrame); times.push(performance.now() - last); last = performance.now(); }
-        return times.sort((a, b) => a - b)[54]; }"""
+    # Wherever one goes, there are rows.
+    blank = page.evaluate(
+        """async () => { const node = document.querySelector('.main .page'); let blank = 0;
+        for (let at = 0; at < 40; at += 1) { node.scrollTop = (at * 79190) % node.scrollHeight;
+          await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+          const box = node.getBoundingClientRect();
+          const hit = document.elementFromPoint(box.left + 200, box.top + box.height / 2);
+          if (!hit?.closest('tr.r')) blank += 1; }
+        return blank; }"""
     )
-    assert slowest < 250, f"nine of ten frames within {slowest} ms"
+    assert blank == 0
 
 
 def test_a_search_shows_marked_words_and_jumps_to_the_message(
@@ -205,7 +209,7 @@ def test_a_session_begun_elsewhere_is_continued_here(page: Page, daemon: Daemon,
     page.reload()
     panel(page).get_by_role("button", name="Continue here").click()
     expect(page.get_by_label("What the agent should do next")).to_have_value("what number?")
-    page.get_by_label("Key").fill("taken/over")
+    page.get_by_role("textbox", name="Key").fill("taken/over")
     page.get_by_label("What the agent should do next").press("Enter")
     expect(page).to_have_url(re.compile(r"#/conversations/taken%2Fover"))
     expect(page.locator(".msg[data-run]:not([aria-busy])").last).to_contain_text("777")
@@ -219,7 +223,7 @@ def test_a_session_of_a_conversation_is_continued_there(page: Page, daemon: Daem
     rows(page).locator("a").click()
     panel(page).get_by_role("button", name="Continue here").click()
     expect(panel(page)).to_contain_text("Continues in the conversation talk")
-    expect(page.get_by_label("Key")).to_have_count(0)
+    expect(page.get_by_role("textbox", name="Key")).to_have_count(0)
     page.get_by_label("What the agent should do next").fill("what number?")
     panel(page).get_by_role("button", name="Send").click()
     expect(page.locator(".msg[data-run]:not([aria-busy])").last).to_contain_text("456")
@@ -403,7 +407,7 @@ def test_a_large_session_is_read_in_both_directions_with_a_small_page(
     began = time.monotonic()
     transcript = page.locator(".prev")
     for _ in range(40):
-        top = transcript.evaluate("node => (node.scrollTop = Math.max(1, node.scrollTop - 4000), node.scrollTop)")
+        top = transcript.evaluate("node => (node.scrollTop = Math.max(1, node.scrollTop - 15000), node.scrollTop)")
         page.wait_for_timeout(60)
         first = entries(page).first.inner_text()
         seen.add(int(first.split("message ")[1].split()[0]))
@@ -415,7 +419,7 @@ def test_a_large_session_is_read_in_both_directions_with_a_small_page(
     # And down again, over pages that had gone.
     lowest = entries(page).first.get_attribute("data-id")
     for _ in range(80):
-        transcript.evaluate("node => node.scrollTop += 4000")
+        transcript.evaluate("node => node.scrollTop += 15000")
         page.wait_for_timeout(60)
         if last.count():
             break

@@ -33,7 +33,9 @@ function Open({ agent, id, event }) {
   const [info, setInfo] = useState(/** @type {Info | null} */ (null));
   const [problem, setProblem] = useState("");
   const changed = `${listed?.size} ${listed?.last_used} ${listed?.conversation}`;
+  const gone = copy !== undefined && !copy.present && !listed;
   useEffect(() => {
+    if (gone) return undefined;
     const stop = new AbortController();
     get(pathOf(agent, id), {}, stop.signal).then(
       (told) => {
@@ -43,7 +45,7 @@ function Open({ agent, id, event }) {
       (error) => !stop.signal.aborted && setProblem(error.message),
     );
     return () => stop.abort();
-  }, [changed]);
+  }, [changed, gone]);
   const shown = info ?? listed ?? null;
   const title = line(shown?.title ?? "", 160) || t(shown ? "sessions.untitled" : copy ? "sessions.gone" : "session");
   return html`<aside class="side r sheet open" aria-label=${t("session")}>

@@ -1,9 +1,9 @@
 // The table of sessions. Only the rows near the screen are in the page, so that thousands scroll smoothly.
 import { computed, html, signal, useEffect, useLayoutEffect, useMemo, useRef } from "./lib.js";
 import { label } from "./data.js";
-import { bytes, home, line, moment, money, when } from "./format.js";
+import { bytes, day, home, line, moment, money, number, when } from "./format.js";
 import { link } from "./route.js";
-import { language, t } from "./strings.js";
+import { t } from "./strings.js";
 import { Agent, Gauge, State } from "./parts.js";
 import { found, hitsOf, inOrder, isRunning, listed, sizeLimit, sort, state } from "./sessions-data.js";
 
@@ -143,7 +143,7 @@ function Line({ row, at, open }) {
       <span class="n2">${hit ? html`<${Snippet} hit=${hit} />${hits && hits.length > 1 ? html` <span class="more">${t("sessions.more", { count: hits.length - 1 })}</span>` : null}` : line(row.about, 200) || html`<span class="mono">${row.id.slice(0, 8)}</span> ${line(row.model, 40)}`}</span></td>
     <td class="dir" title=${line(row.cwd, 500)}>${line(home(row.cwd), 120) || "–"}</td>
     <td class="nw c-used" title=${moment(row.used)}>${when(row.used)}</td>
-    <td class="num c-messages">${row.messages === null ? "–" : `${row.estimated ? "~" : ""}${new Intl.NumberFormat(language.value).format(row.messages)}`}</td>
+    <td class="num c-messages">${row.messages === null ? "–" : `${row.estimated ? "~" : ""}${number(row.messages)}`}</td>
     <td class="num c-size ${sizeLimit.value !== null && row.size > sizeLimit.value ? "t-failed" : ""}">${bytes(row.size)}</td>
     <td class="c-context">${row.tokens?.used != null && row.tokens.window ? html`<${Gauge} used=${row.tokens.used} window=${row.tokens.window} />` : "–"}</td>
     <td class="num c-cost">${money(row.cost)}</td>
@@ -167,12 +167,6 @@ function Expiry({ row }) {
   return days < SOON_DAYS
     ? html`<span class="t-needs" title=${about}>${days < 1 ? t("sessions.today") : t("sessions.days", { count: days })}</span>`
     : html`<span title=${about}>${day(row.expires)}</span>`;
-}
-
-/** @param {number} ms */
-function day(ms) {
-  const year = new Date(ms).getFullYear() === new Date().getFullYear() ? undefined : "numeric";
-  return new Intl.DateTimeFormat(language.value, { day: "numeric", month: "short", year }).format(ms);
 }
 
 /** A match with its words marked. The places are code points.  @param {{hit: Hit}} props */

@@ -3,10 +3,10 @@ import { html, signal, useEffect } from "./lib.js";
 import { get } from "./api.js";
 import { label, missed } from "./data.js";
 import { on } from "./feed.js";
-import { bytes, home, line, plural } from "./format.js";
+import { bytes, home, line, number, plural } from "./format.js";
 import { viewKeys } from "./keys.js";
 import { go } from "./route.js";
-import { language, t } from "./strings.js";
+import { t } from "./strings.js";
 import { Choice } from "./parts.js";
 import { Prune } from "./prune.js";
 import { Details, checking } from "./session-details.js";
@@ -143,13 +143,10 @@ function status() {
   if (searching.value === "search" && found.value === null) return t("sessions.searching");
   const all = whole.value ? rows.value.length : null;
   if (found.value === null)
-    return agent.value || cwd.value ? t("sessions.some", { count: number(listed.value.length), all: all === null ? "–" : number(all) }) : "";
-  const counted = t("sessions.some", { count: number(listed.value.length), all: all === null ? "–" : number(all) });
+    return agent.value || cwd.value ? t("sessions.some", { count: number(listed.value.length), all: number(all) }) : "";
+  const counted = t("sessions.some", { count: number(listed.value.length), all: number(all) });
   return searching.value === "index" ? `${counted} · ${t("sessions.indexing")}` : counted;
 }
-
-/** @param {number} count */
-const number = (count) => new Intl.NumberFormat(language.value).format(count);
 
 function Foot() {
   const size = rows.value.reduce((sum, each) => sum + (each.gone ? 0 : each.size), 0);
