@@ -44,7 +44,13 @@ def rehearsal(
     used = time.time() if used is None else used
     name = session or str(uuid.uuid4())
     path = rehearsal_folder(home) / f"{name}.jsonl"
-    header = {"type": "session", "id": name, "cwd": cwd, "model": "rehearsal-1", "created_ms": int(1000 * used)}
+    header = {
+        "type": "session",
+        "id": name,
+        "cwd": cwd,
+        "model": "rehearsal-1",
+        "created_ms": int(1000 * used),
+    }
     with path.open("w") as file:
         file.write(json.dumps(header) + "\n")
         for number, text in enumerate(texts):

@@ -4,6 +4,7 @@ done with a session."""
 from __future__ import annotations
 
 import json
+import os
 import re
 import time
 import uuid
@@ -123,11 +124,11 @@ def test_five_thousand_sessions_scroll_with_few_rows_in_the_page(
     assert blank == 0
 
 
-def test_a_search_shows_marked_words_and_jumps_to_the_message(
-    page: Page, daemon: Daemon, home: Path
-) -> None:
+def test_a_search_shows_marked_words_and_jumps_to_the_message(page: Page, daemon: Daemon, home: Path) -> None:
     filler = [f"filler number {number} " * 20 for number in range(300)]
-    rehearsal(home, (*filler[:200], "where is the purple walrus hiding?", *filler[200:]), used=time.time() - 600)
+    rehearsal(
+        home, (*filler[:200], "where is the purple walrus hiding?", *filler[200:]), used=time.time() - 600
+    )
     rehearsal(home, ("something else", "entirely"))
     visit(page, daemon)
     page.keyboard.press("/")
@@ -298,8 +299,6 @@ def test_prune_lists_what_would_go_and_deletes_after_a_confirmation(
         assert daemon.segue("run", key, f"remember number 456 for {key}").code == 0
     assert daemon.segue("rm", "one", "--yes").code == 0
     old = time.time() - 30 * DAY_S
-    import os
-
     for file in rehearsal_folder(home).glob("*.jsonl"):
         os.utime(file, (old, old))
         text = file.read_text()
@@ -369,9 +368,12 @@ def test_the_transcript_folds_what_is_not_said(page: Page, daemon: Daemon, home:
     expect(side.get_by_text("The subagent says this.")).to_have_count(0)
     side.locator("summary").first.click()
     expect(side.get_by_text("The subagent says this.")).to_be_visible()
+    expect(side.locator(".who b")).to_have_text(["To the subagent", "Subagent"])
     picture(page, "sessions-transcript")
     page.reload()
-    expect(panel(page).get_by_role("button", name="All", exact=True)).to_have_attribute("aria-pressed", "true")
+    expect(panel(page).get_by_role("button", name="All", exact=True)).to_have_attribute(
+        "aria-pressed", "true"
+    )
 
 
 def large(home: Path) -> tuple[Path, int]:
@@ -396,23 +398,27 @@ def test_a_large_session_is_read_in_both_directions_with_a_small_page(
     page: Page, daemon: Daemon, home: Path
 ) -> None:
     path, count = large(home)
+    small = rehearsal(home, (f"small {number} " + "and so on " * 200 for number in range(100)))
     visit(page, daemon)
     began = time.monotonic()
-    rows(page).locator("a").click()
+    rows(page).locator(f'a[href*="{small.stem}"]').click()
+    expect(entries(page).filter(has_text="small 99 ")).to_be_in_viewport()
+    usual = time.monotonic() - began
+    began = time.monotonic()
+    rows(page).locator(f'a[href*="{path.stem}"]').click()
     last = entries(page).filter(has_text=f"message {count - 1} ")
     expect(last).to_be_in_viewport()
     opened = time.monotonic() - began
     expect(panel(page).locator(".kv")).to_contain_text("Counted at its beginning and end only")
+    assert opened < 5 * usual + 1, "it takes as long as a small one"
     before, seen = nodes(page), {count - 1}
-    began = time.monotonic()
     transcript = page.locator(".prev")
     for _ in range(40):
-        top = transcript.evaluate("node => (node.scrollTop = Math.max(1, node.scrollTop - 15000), node.scrollTop)")
+        transcript.evaluate("node => (node.scrollTop = Math.max(1, node.scrollTop - 15000))")
         page.wait_for_timeout(60)
         first = entries(page).first.inner_text()
         seen.add(int(first.split("message ")[1].split()[0]))
-    went = time.monotonic() - began
-    assert min(seen) < count - 300, f"five pages up: {min(seen)} of {count}, at {top}"
+    assert min(seen) < count - 300, f"five pages up: {min(seen)} of {count}"
     assert entries(page).count() <= 330
     assert nodes(page) < before + 6000
     expect(page.get_by_role("button", name="Latest")).to_be_visible()
@@ -426,8 +432,9 @@ def test_a_large_session_is_read_in_both_directions_with_a_small_page(
     expect(last).to_have_count(1)
     assert page.locator(f'[data-id="{lowest}"]').count() == 0
     assert entries(page).count() <= 330
-    assert opened < 10 and went < 30, (opened, went)
-    page.evaluate("location.hash = location.hash + '/' + document.querySelector('.prev [data-id]').dataset.id")
+    page.evaluate(
+        "location.hash = location.hash + '/' + document.querySelector('.prev [data-id]').dataset.id"
+    )
     expect(page.locator(".prev .found")).to_be_visible()
     page.get_by_role("button", name="Latest").click()
     expect(last).to_be_in_viewport()
@@ -435,7 +442,9 @@ def test_a_large_session_is_read_in_both_directions_with_a_small_page(
 
 
 def test_the_place_stays_while_older_pages_arrive(page: Page, daemon: Daemon, home: Path) -> None:
-    path = rehearsal(home, (f"message {number} " + "word " * 60 for number in range(600)), used=time.time() - 3600)
+    path = rehearsal(
+        home, (f"message {number} " + "word " * 60 for number in range(600)), used=time.time() - 3600
+    )
     visit(page, daemon, "rehearsal", path.stem)
     expect(entries(page).filter(has_text="message 599 ")).to_be_in_viewport()
     page.wait_for_timeout(500)
@@ -472,7 +481,9 @@ def test_the_end_is_followed_while_the_session_grows(page: Page, daemon: Daemon,
 
 
 def test_a_rewritten_session_is_read_anew(page: Page, daemon: Daemon, home: Path) -> None:
-    path = rehearsal(home, (f"message {number} " + "word " * 60 for number in range(400)), used=time.time() - 3600)
+    path = rehearsal(
+        home, (f"message {number} " + "word " * 60 for number in range(400)), used=time.time() - 3600
+    )
     visit(page, daemon, "rehearsal", path.stem)
     expect(entries(page).filter(has_text="message 399 ")).to_be_in_viewport()
     rehearsal(home, ("all is different", "yes"), session=path.stem)
@@ -510,13 +521,17 @@ def test_the_keyboard_moves_opens_checks_and_closes(page: Page, daemon: Daemon, 
 
 
 def test_hostile_texts_do_nothing(page: Page, daemon: Daemon, home: Path) -> None:
-    bad = '<img src=x onerror="window.pwned=1"><script>window.pwned=1</script> [x](javascript:window.pwned=1) '
+    bad = (
+        '<img src=x onerror="window.pwned=1"><script>window.pwned=1</script> [x](javascript:window.pwned=1) '
+    )
     tricks = f"{bad}\x1b[31mred\x1b]0;title\x07 \u202etxt.exe\u2066 "
     claude = Claude(home, cwd="/home/anna/<b>app\u202e")
     claude.says(f"{tricks} needle")
     claude.answers({"type": "thinking", "thinking": tricks, "signature": "x"})
     claude.calls("Ba<b>sh\u202e", {"command": tricks, "description": bad}, tricks + "y" * 5_000_000)
-    claude.calls("Edit", {"file_path": bad, "old_string": "a" * 5_000_000, "new_string": "b" * 5_000_000}, "ok")
+    claude.calls(
+        "Edit", {"file_path": bad, "old_string": "a" * 5_000_000, "new_string": "b" * 5_000_000}, "ok"
+    )
     claude.writes(tricks + "z" * 5_000_000)
     claude.record("user", message={"role": "user", "content": tricks}, isCompactSummary=True)
     claude.record("ai-title", aiTitle=tricks)

@@ -98,11 +98,11 @@ export function Table({ name }) {
     const at = name === null ? -1 : listed.peek().findIndex((each) => each.name === name);
     if (at >= 0 && state.value === "ready") reveal(at);
   }, [name, state.value]);
+  useLayoutEffect(focusPending);
   useLayoutEffect(() => {
     const height = /** @type {HTMLElement | null} */ (ref.current?.querySelector("tr.r"))?.offsetHeight;
     if (height) rowHeight.value = height;
-    focusPending();
-  });
+  }, [rows.length > 0]);
   useEffect(() => {
     if (ref.current) ref.current.scrollTop = 0;
   }, [found.value?.text, sort.value]);

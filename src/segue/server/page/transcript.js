@@ -241,13 +241,13 @@ function blocksOf(page, links, only) {
   return blocks;
 }
 
-/** @param {{page: Page, links: Links, agent: string, focused: boolean}} props */
+/** @param {{page: Page, links: Links, agent: string | null, focused: boolean}} props the agent is null in a subagent's chain */
 function PageView({ page, links, agent, focused: only }) {
   const blocks = useMemo(() => blocksOf(page, links, only), [page, links, only]);
   return html`${blocks.map((block) => {
     if ("entries" in block) {
       const { kind, entries } = block;
-      if (kind === "side") return html`<${Side} key=${entries[0]?.id} entries=${entries} agent=${agent} links=${links} />`;
+      if (kind === "side") return html`<${Side} key=${entries[0]?.id} entries=${entries} links=${links} />`;
       return html`<div class="m" key=${entries[0]?.id}><${Work} entries=${entries} links=${links} /></div>`;
     }
     const { kind, entry } = block;
@@ -257,9 +257,9 @@ function PageView({ page, links, agent, focused: only }) {
   })}`;
 }
 
-/** @param {{entry: Entry, agent: string, tools?: number}} props */
+/** @param {{entry: Entry, agent: string | null, tools?: number}} props */
 const Said = ({ entry, agent, tools }) => html`<article class="m ${entry.kind === "user" ? "u" : ""}" data-id=${entry.id} tabindex="-1">
-  <div class="who"><b>${entry.kind === "user" ? t("you") : label(agent)}</b>${tools ? html`<span>${plural("transcript.tools", tools)}</span>` : null}
+  <div class="who"><b>${agent === null ? t(entry.kind === "user" ? "transcript.side.to" : "transcript.side") : entry.kind === "user" ? t("you") : label(agent)}</b>${tools ? html`<span>${plural("transcript.tools", tools)}</span>` : null}
     ${entry.images.length ? html`<span title=${bytes(entry.images.reduce((sum, size) => sum + size, 0))}>${plural("transcript.images", entry.images.length)}</span>` : null}
     <${At} ms=${entry.at_ms} /></div>
   ${entry.kind === "user" ? html`<${Plain} text=${entry.text} />` : html`<${Markdown} text=${entry.text} />`}</article>`;
@@ -338,8 +338,8 @@ function Notes({ entries, links }) {
     <div class="details">${entries.map((each) => html`<pre key=${each.id} tabindex="0">${line(each.label || each.kind, 60)}${each.text ? `: ${visible(clipped(each.text))}` : ""}</pre>`)}</div></${Folded}>`;
 }
 
-/** What a subagent did, folded.  @param {{entries: Entry[], agent: string, links: Links}} props */
-function Side({ entries, agent, links }) {
+/** What a subagent did, folded.  @param {{entries: Entry[], links: Links}} props */
+function Side({ entries, links }) {
   const here = entries.some((each) => each.id === links.target);
   const [open, setOpen] = useState(here);
   const first = entries.find((each) => each.text.trim());
@@ -348,7 +348,7 @@ function Side({ entries, agent, links }) {
   const page = useMemo(() => ({ key: 0, first: null, last: null, entries: shown, lines: shown.length }), [own]);
   return html`<div class="m" data-id=${entries[0]?.id}><details class="tools tool" open=${open} onToggle=${(/** @type {any} */ event) => setOpen(event.currentTarget.open)}>
     <summary><b>${t("transcript.side")}</b><span class="arg">${line(first?.text ?? "", 200)}</span><span class="res">${plural("transcript.entries", entries.length)}</span></summary>
-    ${open ? html`<div class="chain"><${PageView} page=${page} links=${links} agent=${agent} focused=${false} />
+    ${open ? html`<div class="chain"><${PageView} page=${page} links=${links} agent=${null} focused=${false} />
       ${own.length > shown.length ? html`<p class="earlier">${t("events.left", { count: own.length - shown.length })}</p>` : null}</div>` : null}</details></div>`;
 }
 
