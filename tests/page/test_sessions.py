@@ -241,7 +241,7 @@ def test_a_damaged_session_is_checked_and_repaired(page: Page, daemon: Daemon, h
     visit(page, daemon, "claude", claude.id)
     expect(page.locator(".prev .damaged")).to_contain_text("Unreadable:")
     panel(page).get_by_role("button", name="Check").click()
-    result = panel(page).locator(".findings")
+    result = panel(page).locator(".ses-findings")
     expect(result).to_contain_text("A resume would fail or go wrong.")
     expect(result.locator("li.error").first).to_contain_text("To do: write a repaired copy")
     result.locator("li.error a").first.click()
@@ -257,7 +257,7 @@ def test_a_damaged_session_is_checked_and_repaired(page: Page, daemon: Daemon, h
     expect(page.locator(".prev .damaged")).to_have_count(0)
     expect(rows(page)).to_have_count(2)
     panel(page).get_by_role("button", name="Check").click()
-    expect(panel(page).locator(".findings")).to_contain_text("A resume would work.")
+    expect(panel(page).locator(".ses-findings")).to_contain_text("A resume would work.")
 
 
 def test_a_sound_session_has_nothing_to_repair_but_can_be_trimmed(
@@ -273,7 +273,7 @@ def test_a_sound_session_has_nothing_to_repair_but_can_be_trimmed(
     expect(panel(page)).to_contain_text("There is nothing to repair.")
     page.get_by_label("Without tool output and images").check()
     panel(page).get_by_role("button", name="Write a repaired copy").click()
-    expect(panel(page).locator(".findings")).to_contain_text("The repaired copy is")
+    expect(panel(page).locator(".ses-findings")).to_contain_text("The repaired copy is")
 
 
 def test_a_session_that_is_gone_is_restored_from_its_copy(page: Page, daemon: Daemon, home: Path) -> None:
@@ -509,7 +509,7 @@ def test_the_keyboard_moves_opens_checks_and_closes(page: Page, daemon: Daemon, 
     page.keyboard.press("Enter")
     expect(entries(page).first).to_contain_text("question 59")
     page.keyboard.press("c")
-    expect(panel(page).locator(".findings")).to_contain_text("checks pass")
+    expect(panel(page).locator(".ses-findings")).to_contain_text("checks pass")
     page.keyboard.press("Escape")
     expect(page).to_have_url(f"{daemon.url}/#/sessions")
     expect(panel(page)).to_contain_text("Choose a session")
