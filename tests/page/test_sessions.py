@@ -1,5 +1,5 @@
-"""Native sessions on the page: the table, search, what a resume would do, transcripts of any size, and what can
-be done with a session."""
+"""Native sessions on the page: the table, search, what a resume would do, transcripts of any size, and what
+can be done with a session."""
 
 from __future__ import annotations
 
@@ -578,6 +578,15 @@ def test_on_a_phone_the_session_is_a_sheet(page: Page, daemon: Daemon, home: Pat
     picture(page, "sessions-phone")
     panel(page).get_by_role("button", name="Close").click()
     expect(panel(page)).to_be_hidden()
+
+
+def test_a_session_that_does_not_exist_is_said_to_be_missing(page: Page, daemon: Daemon, home: Path) -> None:
+    rehearsal(home, TEXTS)
+    page.expected_errors = ("404", "422")  # type: ignore[attr-defined]
+    visit(page, daemon, "rehearsal", str(uuid.uuid4()))
+    expect(panel(page).locator(".why")).to_contain_text("no session")
+    expect(page.locator(".prev")).to_have_count(0)
+    expect(rows(page)).to_have_count(1)
 
 
 def test_without_sessions_the_view_says_what_to_do(page: Page, daemon: Daemon) -> None:
