@@ -1,4 +1,4 @@
-"""The page in a real Chromium, served by a real daemon in a home of its own. Nothing but loopback is reachable."""
+"""The page in a real Chromium, served by a real daemon in a home of its own, with loopback alone."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, Playwright, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, Playwright, expect, sync_playwright
 
 from tests import isolation
 from tests.integration.conftest import Program, segue
@@ -26,6 +26,7 @@ ARGUMENTS = (
     "--force-color-profile=srgb",
     "--font-render-hinting=none",
 )
+expect.set_options(timeout=WAIT_MS)
 
 
 @pytest.fixture(scope="session")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import suppress
+from hashlib import sha256
 from pathlib import Path
 from typing import get_args
 
@@ -21,7 +22,8 @@ from segue.core.outcome import Failure
 from segue.core.request import Inherited
 from segue.core.turn import State, Turn, status_of
 from segue.runner.attempt import Cancel, Guarded, Replies
-from segue.store.records import BEGUN, QueuedRow, TurnRow
+from segue.store.records import BEGUN, QueuedRow, Receipt, TurnRow
+from segue.system import clock
 from segue.turns.follow import follow
 from segue.turns.known_run import known_run
 from segue.turns.live_turn import Callbacks
@@ -165,6 +167,11 @@ def open_questions(workspace: Workspace) -> list[RunShown]:
     return [show_run(workspace, run) for run in dict.fromkeys(row.run for row in workspace.store.asked())]
 
 
+def count_runs(workspace: Workspace) -> dict[str, int]:
+    """How many runs there are in each state that is not an end, whichever process runs them."""
+    return workspace.store.count_unfinished()
+
+
 def count_questions(workspace: Workspace) -> int:
     """How many questions can be answered."""
     return len(workspace.store.asked())
@@ -207,6 +214,20 @@ def enqueue_order(
     )
     row = enqueue(prepared, workspace.store, retried, order.not_before)
     return show_run(workspace, row.id)
+
+
+def digest_of(order: RunOrder) -> str:
+    """What was ordered, as it was ordered: the same later, too, whatever has changed since."""
+    return sha256(msgspec.json.encode(order)).hexdigest()
+
+
+def run_of_key(workspace: Workspace, key: str, run_key: str, body: str) -> str | None:
+    """The run that was ordered under this key before. Raises ``Misuse`` if something else was."""
+    conversation = workspace.store.conversation(key)
+    if conversation is None:
+        return None
+    receipt = Receipt(key=run_key, body=body)
+    return workspace.store.run_of_key(conversation.id, receipt, clock.now_ms())
 
 
 def _shown(workspace: Workspace, row: TurnRow, queued: QueuedRow) -> RunShown:

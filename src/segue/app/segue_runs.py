@@ -42,12 +42,15 @@ class Runs:
         ``env``: the environment that the agent gets instead of this ``Segue``'s. It is not stored: if this
         process dies before the run starts, the next one gives it its own.
         """
-        workspace = self._segue.workspace
-        prepared, retried = await run_sync(
-            run_orders.prepare_order, workspace, conversation_key(key), order, run_key, env
-        )
+        workspace, key, body = self._segue.workspace, conversation_key(key), None
+        if run_key is not None:
+            body = await run_sync(runs.digest_of, order)
+            known = await run_sync(runs.run_of_key, workspace, key, run_key, body)
+            if known is not None:  # what it needed may be gone by now: it is not checked again
+                return await self.show(known)
+        prepared, retried = await run_sync(run_orders.prepare_order, workspace, key, order, run_key, env)
         run = await self._segue.service.engine.submit(
-            prepared, retry_message=retried, not_before_ms=order.not_before, env=env
+            prepared, retry_message=retried, not_before_ms=order.not_before, env=env, body=body
         )
         return await self.show(run)
 
@@ -129,6 +132,6 @@ class Runs:
         return await self.show(run)
 
     def watch(self, run: str | None = None, after: str | None = None) -> AsyncGenerator[FeedItem]:
-        """What changes from now on, or since the event with the id ``after``; of one run until it is settled,
-        or everything. The first item says whether anything was missed."""
+        """What changes from now on, or since the event with the id ``after``: everything, or what belongs to
+        one run, from its beginning until it is settled. The first item says whether anything was missed."""
         return self._segue.service.subscriptions.subscribe(after, run)

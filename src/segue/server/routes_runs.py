@@ -11,13 +11,11 @@ from segue.app.run_shapes import AttachmentOrder, FeedEvent, RunOrder, RunShown,
 from segue.app.runs import MOST
 from segue.core.errors import Misuse, NotFound
 from segue.core.turn import State
-from segue.server.endpoint import Call, Endpoint, Header
+from segue.server.endpoint import MESSAGE_BYTES, Call, Endpoint, Header
 from segue.server.events import HEARTBEAT_S, MEDIA, stream_of
 from segue.server.problems import Refused
 
 RUN = "/api/v1/runs/{run}"
-MESSAGE_BYTES = 16 << 20
-"""The largest body with a message: more than any agent accepts."""
 ORDER_BYTES = 48 << 20
 """The largest body with a message and attachments, which have 4 bytes for each 3."""
 KEY_LENGTH = 200

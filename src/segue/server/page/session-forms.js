@@ -53,7 +53,7 @@ export function CheckResult({ report, busy, onRepair }) {
   if (busy || report === null) return html`<p class="why" role="status">${busy ? t("sessions.checking") : ""}</p>`;
   const wrong = report.findings.filter((each) => each.level !== "ok");
   const fine = report.findings.filter((each) => each.level === "ok");
-  return html`<div class="findings" role="status"><p><b class=${report.sound ? "t-sound" : "t-failed"}>${t(report.sound ? "sessions.sound" : "sessions.unsound")}</b>${" "}
+  return html`<div class="ses-findings" role="status"><p><b class=${report.sound ? "t-sound" : "t-failed"}>${t(report.sound ? "sessions.sound" : "sessions.unsound")}</b>${" "}
       ${t("sessions.passed", { count: fine.length, all: report.findings.length })}</p>
     <${Findings} agent=${report.agent} session=${report.session} findings=${wrong} />
     ${report.sound ? null : html`<div class="btns"><button type="button" class="btn small" onClick=${onRepair}>${t("sessions.repair")}…</button></div>`}</div>`;
@@ -85,7 +85,7 @@ export function RepairForm({ session }) {
 /** @param {{session: Session, report: RepairReport}} props */
 function Repaired({ session, report }) {
   if (report.session === session.id) return html`<p class="why" role="status">${t("sessions.repair.none")}</p>`;
-  return html`<div class="findings" role="status"><p><b>${t("sessions.repair.done")}</b> <a class="link mono" href=${link("sessions", report.agent, report.session)}>${report.session.slice(0, 8)}…</a>${" · "}
+  return html`<div class="ses-findings" role="status"><p><b>${t("sessions.repair.done")}</b> <a class="link mono" href=${link("sessions", report.agent, report.session)}>${report.session.slice(0, 8)}…</a>${" · "}
       ${bytes(report.size_before)} → ${bytes(report.size)}</p>
     <ul class="done">${report.done.map((each) => html`<li key=${each}>${line(each, 300)}</li>`)}
       <li>${report.rehearsed ? t("sessions.rehearsed") : report.rehearsed === false ? html`<b class="t-failed">${t("sessions.rehearsed.not")}</b>` : visible(report.why_not)}</li>

@@ -348,7 +348,7 @@ function Side({ entries, links }) {
   const page = useMemo(() => ({ key: 0, first: null, last: null, entries: shown, lines: shown.length }), [own]);
   return html`<div class="m" data-id=${entries[0]?.id}><details class="tools tool" open=${open} onToggle=${(/** @type {any} */ event) => setOpen(event.currentTarget.open)}>
     <summary><b>${t("transcript.side")}</b><span class="arg">${line(first?.text ?? "", 200)}</span><span class="res">${plural("transcript.entries", entries.length)}</span></summary>
-    ${open ? html`<div class="chain"><${PageView} page=${page} links=${links} agent=${null} focused=${false} />
+    ${open ? html`<div class="sub-chain"><${PageView} page=${page} links=${links} agent=${null} focused=${false} />
       ${own.length > shown.length ? html`<p class="earlier">${t("events.left", { count: own.length - shown.length })}</p>` : null}</div>` : null}</details></div>`;
 }
 
