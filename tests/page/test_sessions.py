@@ -1,5 +1,5 @@
-"""Native sessions on the page: the table, search, what a resume would do, transcripts of any size, and what can be
-done with a session."""
+"""Native sessions on the page: the table, search, what a resume would do, transcripts of any size, and what
+can be done with a session."""
 
 from __future__ import annotations
 
@@ -451,15 +451,17 @@ def test_the_place_stays_while_older_pages_arrive(page: Page, daemon: Daemon, ho
     moved = page.evaluate(
         """async () => { const node = document.querySelector('.prev'); node.scrollTop = 900;
         const edge = node.getBoundingClientRect().top;
-        const mark = [...node.querySelectorAll('[data-id]')].find((each) => each.getBoundingClientRect().top > edge);
+        const all = [...node.querySelectorAll('[data-id]')];
+        const mark = all.find((each) => each.getBoundingClientRect().top > edge);
         const at = mark.getBoundingClientRect().top; const first = node.querySelector('[data-id]').dataset.id;
         for (let tries = 0; tries < 100 && node.querySelector('[data-id]').dataset.id === first; tries += 1)
           await new Promise((done) => setTimeout(done, 50));
         await new Promise((done) => setTimeout(done, 300));
-        return [mark.isConnected, mark.getBoundingClientRect().top - at, node.querySelector('[data-id]').dataset.id !== first]; }"""
+        const older = node.querySelector('[data-id]').dataset.id !== first;
+        return mark.isConnected && older ? mark.getBoundingClientRect().top - at : null; }"""
     )
-    assert moved[0] and moved[2]
-    assert abs(moved[1]) < 3, moved
+    assert moved is not None
+    assert abs(moved) < 3
 
 
 def test_the_end_is_followed_while_the_session_grows(page: Page, daemon: Daemon, home: Path) -> None:
@@ -548,7 +550,9 @@ def test_hostile_texts_do_nothing(page: Page, daemon: Daemon, home: Path) -> Non
     panel(page).get_by_role("button", name="All details").click()
     page.wait_for_timeout(500)
     shown = page.locator("#page").inner_text()
-    assert "\u202e" not in shown and "\x1b" not in shown and "‹U+202E›" in shown and "␛" in shown
+    assert not {"\u202e", "\u2066", "\x1b", "\x07"} & set(shown)
+    assert "‹U+202E›" in shown
+    assert "␛" in shown
     assert page.evaluate("window.pwned") is None
     assert page.locator("#page img, #page script, #page b b").count() == 0
     assert page.locator('#page a[href^="javascript"]').count() == 0
@@ -568,11 +572,21 @@ def test_on_a_phone_the_session_is_a_sheet(page: Page, daemon: Daemon, home: Pat
     expect(panel(page)).to_be_visible()
     expect(page).to_have_url(re.compile(path.stem))
     box = panel(page).bounding_box()
-    assert box is not None and box["width"] == 390
+    assert box is not None
+    assert box["width"] == 390
     expect(entries(page).last).to_be_in_viewport()
     picture(page, "sessions-phone")
     panel(page).get_by_role("button", name="Close").click()
     expect(panel(page)).to_be_hidden()
+
+
+def test_a_session_that_does_not_exist_is_said_to_be_missing(page: Page, daemon: Daemon, home: Path) -> None:
+    rehearsal(home, TEXTS)
+    page.expected_errors = ("404", "422")  # type: ignore[attr-defined]
+    visit(page, daemon, "rehearsal", str(uuid.uuid4()))
+    expect(panel(page).locator(".why")).to_contain_text("no session")
+    expect(page.locator(".prev")).to_have_count(0)
+    expect(rows(page)).to_have_count(1)
 
 
 def test_without_sessions_the_view_says_what_to_do(page: Page, daemon: Daemon) -> None:

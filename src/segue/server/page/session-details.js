@@ -15,8 +15,10 @@ import { TranscriptView } from "./transcript.js";
 
 /** The session that a key asked to check. */
 export const checking = signal(/** @type {string | null} */ (null));
-/** Labels that mean something to the reader; others are counted. */
-const TELLING = new Set(["git snapshot", "project instructions", "file history", "task", "worktree", "title", "tag", "agent name", "title by the model", "summary"]);
+/** What the reader knows by name; the CLI's other notes are counted. Spaces of the label are hyphens here. */
+const TELLING = new Set([
+  "git-snapshot", "project-instructions", "file-history", "task", "worktree", "title", "tag", "agent-name", "title-by-the-model", "summary",
+]);
 
 /** @param {{agent: string | null, id: string | null, event: string | null}} props */
 export function Details({ agent, id, event }) {
@@ -92,9 +94,10 @@ function Resume({ info }) {
 
 /** @param {Record<string, number>} counts */
 function labels(counts) {
-  const named = Object.entries(counts).filter(([name]) => TELLING.has(name));
-  const rest = Object.entries(counts).reduce((sum, [name, count]) => sum + (TELLING.has(name) ? 0 : count), 0);
-  return [...named.map(([name, count]) => `${line(name, 60)} (${count})`), ...(rest ? [plural("transcript.notes", rest)] : [])];
+  const all = Object.entries(counts).map(([label_, count]) => ({ name: label_.replaceAll(" ", "-"), count }));
+  const rest = all.reduce((sum, { name, count }) => sum + (TELLING.has(name) ? 0 : count), 0);
+  const named = all.filter(({ name }) => TELLING.has(name)).map(({ name, count }) => `${t(`sessions.label.${name}`)} (${count})`);
+  return rest ? [...named, plural("transcript.notes", rest)] : named;
 }
 
 /** @param {{session: import("./types").SessionShown, kept: boolean, name: string}} props */
