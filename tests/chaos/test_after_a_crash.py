@@ -38,7 +38,8 @@ def states(scene: Scene) -> set[tuple[str, str | None]]:
     (listed,) = asked(scene, "ls")
     logged = next(row for row in reversed(asked(scene, "log", KEY)) if row["run"] is not None)
     assert listed["state"] == (logged["state"] if logged["status"] is None else "idle")
-    assert (listed["status"], listed["recovery"]) == (logged["status"], logged["recovery"])
+    for name in ("status", "recovery", "failure"):
+        assert listed[name] == logged[name]
     assert lasting(paged(scene)) == lasting(asked(scene, "log", KEY))
     return {(logged["state"], logged["recovery"])}
 
@@ -58,8 +59,15 @@ def paged(scene: Scene) -> list[Any]:
 
 
 def lasting(rows: list[Any]) -> list[Any]:
-    """Without the time of an answer that is not recorded yet: it is always now."""
-    return [{**row, "created": row["created"] if row["id"] is not None else None} for row in rows]
+    """Without the times of what is not recorded yet: they are always now."""
+    return [
+        {
+            **row,
+            "created": row["created"] if row["id"] is not None else None,
+            "duration_ms": row["duration_ms"] if row["recovery"] is None else None,
+        }
+        for row in rows
+    ]
 
 
 def working(scene: Scene, text: str = WORK) -> Started:

@@ -24,7 +24,8 @@ def test_the_objects(segue: Program) -> None:
     assert set(first) == {
         *("id", "n", "from", "agent", "role", "account", "text", "revision", "edited", "created", "blank"),
         *("run", "mode", "status", "model", "usage", "cost_usd", "cost_estimated", "saved_usd", "sent"),
-        *("state", "recovery", "failure", "attachments"),
+        *("state", "recovery", "failure", "attachments", "duration_ms", "tools_run", "notices", "context"),
+        *("predicted_usd", "versions"),
     }
     assert [row["n"] for row in talk.log()] == [1, 2, 3, 4, 5]
     assert (first["from"], first["agent"], first["role"], first["mode"]) == (
@@ -153,7 +154,8 @@ def test_three_hundred_conversations_are_a_list(segue: Program) -> None:
     assert set(rows[0]) == {
         *("key", "title", "agents", "agent", "account", "model", "role", "cwd", "messages", "status"),
         *("created", "last_used", "tokens", "cost_usd", "cost_estimated", "saved_usd", "forked_from"),
-        *("state", "recovery", "starred", "unread", "allowed_tools"),
+        *("state", "recovery", "starred", "unread", "allowed_tools", "asks", "until", "failure", "context"),
+        "queued",
     }
     lines = segue("ls").stdout.splitlines()
     assert len(lines) == 301
