@@ -12,7 +12,7 @@ from segue.app.runs import MOST
 from segue.core.errors import Misuse
 from segue.core.turn import State
 from segue.server.endpoint import Call, Endpoint, Header
-from segue.server.events import HEARTBEAT_S, MEDIA, stream_of
+from segue.server.events import HEARTBEAT_S, MEDIA, STREAM, stream_of
 from segue.server.problems import Refused
 
 RUN = "/api/v1/runs/{run}"
@@ -162,6 +162,7 @@ ENDPOINTS = (
         returns=str,
         media=MEDIA,
         headers=(LAST_ID,),
+        stream=STREAM,
     ),
     Endpoint(
         "GET",
@@ -173,6 +174,7 @@ ENDPOINTS = (
         returns=str,
         media=MEDIA,
         headers=(LAST_ID,),
+        stream=STREAM,
     ),
     Endpoint("POST", f"{RUN}/cancel", ("Segue.runs.cancel",), _cancel, "End a run.", returns=RunShown),
     Endpoint(
