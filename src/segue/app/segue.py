@@ -30,6 +30,7 @@ from segue.app.ready_turn import (
     NoticeListener,
     Options,
     ReadyTurn,
+    plan,
     ready_retry,
     ready_turn,
 )
@@ -199,10 +200,13 @@ class Segue:
         ready = await run_sync(partial(ready_retry, self.workspace, key, message, options, answers=answers))
         return await self.finish(ready, on_event=on_event, on_notice=on_notice, answer=answer, cancel=cancel)
 
-    async def why(self, key: str, text: str = "", **options: Unpack[Options]) -> Why:
-        """What ``run`` would do, why, and what each mode would cost. Nothing is run."""
-        ready = await run_sync(partial(self._ready, key, text or " ", options, may_be_empty=True))
-        return await run_sync(ready.why, len(text.encode()))
+    async def why(
+        self, key: str, text: str = "", *, retry_of: str | None = None, **options: Unpack[Options]
+    ) -> Why:
+        """What ``run`` would do, why, and what each mode would cost. Nothing is run.
+
+        ``retry_of``: what ``retry`` of this message would do, instead of a new one."""
+        return await run_sync(partial(plan, self.workspace, key, text, options, retry_of=retry_of))
 
     async def log(self, key: str) -> list[LogMessage]:
         """Every message, in order, with the turn that answered it.
