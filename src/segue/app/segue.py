@@ -216,9 +216,10 @@ class Segue:
         """
         return list((await run_sync(conversations.log, self.workspace, key)).messages)
 
-    async def ls(self) -> list[ConversationShown]:
-        """All conversations, most recently used first."""
-        return await run_sync(conversations.ls, self.workspace)
+    async def ls(self, *, limit: int | None = None, before: str | None = None) -> list[ConversationShown]:
+        """Conversations, most recently used first: all, or at most ``limit``. ``before``: those after one
+        that was listed, named by ``f"{it.last_used}:{it.key}"``."""
+        return await run_sync(partial(conversations.ls, self.workspace, limit=limit, before=before))
 
     async def last(self, key: str, *, wait: bool = False) -> LastAnswer:
         """The last answer. ``wait``: first wait until no turn runs or is queued."""
@@ -271,10 +272,11 @@ class Segue:
                 await run_sync(self._store.remove, conversation.id)
 
     async def agents(self) -> list[AgentShown]:
-        """The agents: where each was found, its version, what it can do, and its accounts."""
-        from segue.app.agents import survey
+        """The agents: where each was found, its version, what it can do, its accounts, and the models that
+        were used lately."""
+        from segue.app.agents import survey, with_models
 
-        return await run_sync(survey, self._env, self._cwd)
+        return await run_sync(lambda: with_models(survey(self._env, self._cwd), self.workspace))
 
     async def doctor(self) -> list[SetupFinding]:
         """What is right and wrong with the set-up."""

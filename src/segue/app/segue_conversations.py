@@ -23,7 +23,6 @@ from segue.app.shapes import ConversationShown
 from segue.app.workspace import Workspace
 from segue.core.errors import Misuse, NotFound
 from segue.core.ids import conversation_key
-from segue.store.reading import FoundRow
 from segue.store.records import Conversation, Descent, TurnRow
 from segue.system import clock
 from segue.turns.request import NONE, Options, request_from_options, utf8
@@ -33,8 +32,6 @@ if TYPE_CHECKING:
 
 LONGEST_PAGE = 1_000
 LONGEST_TITLE = 200
-AROUND = 60
-"""How many characters a snippet shows before and after what was found."""
 
 
 class Conversations:
@@ -100,12 +97,18 @@ class Conversations:
         """
         return await run_sync(partial(messages, self._workspace, key, before=before, limit=limit))
 
-    async def search(self, text: str, *, limit: int = 20) -> list[ConversationHit]:
+    async def search(
+        self, text: str, *, agent: str | None = None, since: str | None = None, limit: int = 20
+    ) -> list[ConversationHit]:
         """Conversations whose title or key contains the text, then messages that do; the newest first.
 
-        Upper and lower case are alike.
+        Upper and lower case are alike. ``agent``: only what was said to or by it. ``since``: ``7d``, ``12h``,
+        or a date.
         """
-        return await run_sync(partial(search, self._workspace, text, limit=limit))
+        from segue.app.conversation_search import search
+
+        wanted = partial(search, self._workspace, text, agent=agent, since=since, limit=_count(limit))
+        return await run_sync(wanted)
 
     async def attachment(self, key: str, attachment: str) -> AttachmentData:
         """One attachment of its messages, by its id, with its bytes."""
@@ -193,13 +196,6 @@ def messages(workspace: Workspace, key: str, *, before: str | None, limit: int) 
     )
 
 
-def search(workspace: Workspace, text: str, *, limit: int) -> list[ConversationHit]:
-    wanted = text.strip()
-    if not wanted:
-        raise Misuse("nothing to search for: the text is empty")
-    return [_hit(each, wanted) for each in workspace.store.reading.search(wanted, _count(limit))]
-
-
 def attachment_data(workspace: Workspace, key: str, attachment: str) -> AttachmentData:
     store = workspace.store
     found = store.attachment_in(workspace.conversation(key).id, attachment)
@@ -284,27 +280,6 @@ def _parent(descent: Descent) -> TurnParent:
         conversation=descent.parent_key,
         session=descent.parent_session,
     )
-
-
-def _hit(found: FoundRow, wanted: str) -> ConversationHit:
-    return ConversationHit(
-        key=found.key,
-        title=found.title,
-        where="title" if found.message is None else "message",
-        message=found.message,
-        sender=found.sender,
-        agent=found.agent,
-        snippet=snippet(found.text, wanted),
-        created=found.ms,
-    )
-
-
-def snippet(text: str, wanted: str) -> str:
-    """The first place where it stands, with what is around it, on one line."""
-    at = max(0, text.lower().find(wanted.lower()))
-    start, end = max(0, at - AROUND), min(len(text), at + len(wanted) + AROUND)
-    line = " ".join(text[start:end].split())
-    return f"{'…' if start else ''}{line}{'…' if end < len(text) else ''}"
 
 
 def _count(limit: int) -> int:

@@ -72,6 +72,8 @@ class Endpoint(msgspec.Struct, frozen=True):
     headers: tuple[Header, ...] = ()
     local: bool = False
     """It is answered over the Unix socket only, and belongs to the command line."""
+    large: bool = False
+    """The answer may be large: it is encoded in a thread, piece by piece, and sent as it is made."""
     stream: tuple[tuple[str, Any], ...] = ()
     """The server-sent events that it answers with: the name of each, and the type of its data."""
 

@@ -57,9 +57,11 @@ class PageQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SearchQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """The words as they stand; upper and lower case are alike."""
+    """The words as they stand; upper and lower case are alike. ``since``: ``7d``, ``12h``, or a date."""
 
     text: Text
+    agent: Text | None = None
+    since: Text | None = None
     limit: Limit = 20
 
 
@@ -112,7 +114,10 @@ async def messages(call: Call) -> MessagePage:
 
 
 async def search(call: Call) -> list[ConversationHit]:
-    return await call.segue.conversations.search(call.query.text, limit=call.query.limit)
+    asked: SearchQuery = call.query
+    return await call.segue.conversations.search(
+        asked.text, agent=asked.agent, since=asked.since, limit=asked.limit
+    )
 
 
 async def attachment(call: Call) -> Response:
@@ -227,13 +232,14 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         lineage,
         "All turns, and what each came from",
         returns=list[TurnLineage],
+        large=True,
     ),
     Endpoint(
         "GET",
         "/api/v1/search",
         ("Segue.conversations.search",),
         search,
-        "Conversations and messages that contain a text",
+        "Conversations and messages that contain a text; of an agent, since a time",
         returns=list[ConversationHit],
         query=SearchQuery,
     ),
@@ -245,6 +251,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         "What turns used, cost and saved, by day, agent, mode or conversation",
         returns=UsageStatistics,
         query=UsageQuery,
+        large=True,
     ),
     Endpoint(
         "GET",

@@ -23,6 +23,13 @@ EXPORTS = {"json": "application/json", "markdown": "text/markdown; charset=utf-8
 Text = Annotated[str, msgspec.Meta(min_length=1)]
 
 
+class ListQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """``before``: ``LAST_USED:KEY`` of the last one of a page, for the page after it. No limit: all."""
+
+    limit: Annotated[int, msgspec.Meta(ge=1, le=1000)] | None = None
+    before: Text | None = None
+
+
 class PlanQuery(msgspec.Struct, frozen=True, kw_only=True):
     """The turn to plan. What is left out is taken as ``run`` would take it. ``retry_of``: a retry of that
     message, instead of ``text``."""
@@ -120,7 +127,7 @@ class KeyShown(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def ls(call: Call) -> list[ConversationShown]:
-    return await call.segue.ls()
+    return await call.segue.ls(limit=call.query.limit, before=call.query.before)
 
 
 async def log(call: Call) -> list[LogMessage]:
@@ -201,8 +208,10 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         CONVERSATIONS,
         ("Segue.ls",),
         ls,
-        "All conversations, most recently used first",
+        "Conversations, most recently used first",
         returns=list[ConversationShown],
+        query=ListQuery,
+        large=True,
     ),
     Endpoint(
         "POST",
@@ -223,13 +232,14 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         log,
         "Every message, with the turn that answered it",
         returns=list[LogMessage],
+        large=True,
     ),
     Endpoint(
         "GET",
         f"{ONE}/plan",
         ("Segue.why",),
         plan,
-        "What the next turn would do, why, and at what cost",
+        "What the next turn, or a retry, would do, why, and at what cost",
         returns=Why,
         query=PlanQuery,
     ),
@@ -286,7 +296,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         "/api/v1/agents",
         ("Segue.agents",),
         agents,
-        "The agents, what they can do, and their accounts",
+        "The agents, what they can do, their accounts, and the models used lately",
         returns=list[AgentShown],
     ),
     Endpoint(

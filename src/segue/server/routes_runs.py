@@ -150,6 +150,7 @@ ENDPOINTS = (
         "The runs that wait, run, or have an open question; or those in given states. Newest first.",
         returns=list[RunShown],
         query=Listed,
+        large=True,
     ),
     Endpoint("GET", RUN, ("Segue.runs.show",), _show, "A run as it is now.", returns=RunShown),
     Endpoint(
