@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sqlite3
+import time
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +108,65 @@ def test_it_foresees_what_a_change_makes_of_the_next_turn(talk: Talk, change: st
     assert foreseen["sends"]["text_messages"] == turn["sent"]["text_messages"]
     failed = [each for each in foreseen["checks"] if each["verdict"] == "fail"]
     assert all(each["detail"] for each in failed)
+
+
+RETRIES: dict[str, tuple[tuple[str, ...], str]] = {
+    "the last": (("#3",), "branch"),
+    "the first, with what follows": (("#1", "--cut"), "fresh"),
+    "by another agent": (("#3", "--agent", "other"), "replay"),
+    "in a fresh session": (("#3", "--fresh-session"), "replay"),
+}
+
+
+@pytest.mark.parametrize("retry", RETRIES)
+def test_it_foresees_what_a_retry_does(talk: Talk, retry: str) -> None:
+    (message, *options), mode = RETRIES[retry]
+    before = everything(talk.segue.home)
+    foreseen = msgspec.json.decode(talk("why", "--retry", message, *options, "--json").stdout)
+    assert everything(talk.segue.home) == before
+    turn = msgspec.json.decode(talk("retry", message, *options, "--json").stdout)
+    assert foreseen["mode"] == turn["mode"] == mode
+    assert foreseen["sends"]["native_messages"] == turn["sent"]["native_messages"]
+    assert foreseen["sends"]["text_messages"] == turn["sent"]["text_messages"]
+    for name in ("check", "verdict", "bars", "detail"):
+        assert [each[name] for each in foreseen["checks"]] == [each[name] for each in turn["why"]]
+
+
+def test_a_retry_that_is_refused_is_not_planned(talk: Talk) -> None:
+    assert "would be dropped" in talk("why", "--retry", "#1", code=2).stderr
+    assert "leave out the text" in talk("why", "some text", "--retry", "#3", code=2).stderr
+
+
+def test_it_foresees_what_an_adopted_session_is_good_for(talk: Talk) -> None:
+    (known,) = talk.sessions.glob("*.jsonl")
+    other = "abcdef12-0000-4000-8000-000000000003"
+    known.with_name(f"{other}.jsonl").write_text(known.read_text().replace(known.stem, other))
+    before = everything(talk.segue.home)
+    planned = talk.segue("why", "mine", "what number?", "--adopt", other, "--json")
+    foreseen = msgspec.json.decode(planned.stdout)
+    assert everything(talk.segue.home) == before
+    turn = talk.segue("run", "mine", "what number?", "--adopt", other, "--json").turn
+    assert foreseen["mode"] == turn["mode"] == "resume"
+    assert foreseen["session_id"] == turn["session_id"] == other
+    assert foreseen["sends"]["native_messages"] == turn["sent"]["native_messages"] == 4
+
+
+def test_it_foresees_what_a_fork_does_while_a_turn_runs(talk: Talk) -> None:
+    running = talk.segue.start("run", "t", "[[slow 20]][[say so]]")
+    try:
+        until = time.monotonic() + 30
+        while "another turn is running" not in talk("why").stdout and time.monotonic() < until:
+            time.sleep(0.1)
+        foreseen = talk.why("what numbers?", "--fork")
+        assert len(msgspec.json.decode(talk.segue("ls", "--json").stdout)) == 1
+        turn = talk.run("what numbers?", "--fork").turn
+    finally:
+        os.killpg(running.pid, signal.SIGINT)
+        running.communicate(timeout=30)
+    assert foreseen["conversation"] == turn["conversation"] == "t~2"
+    assert foreseen["mode"] == turn["mode"] == "branch"
+    assert foreseen["sends"]["native_messages"] == turn["sent"]["native_messages"] == 4
+    assert foreseen["checks"][CHECKS.index("busy")]["verdict"] == "pass"
 
 
 def everything(home: Path) -> list[str]:

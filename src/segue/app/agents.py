@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from segue.agents import probe, registry
 from segue.agents.base import Agent
@@ -17,6 +20,9 @@ from segue.core.environment import child_environment
 from segue.core.errors import SegueError
 from segue.core.request import Runtime
 
+if TYPE_CHECKING:
+    from segue.app.workspace import Workspace
+
 AT_ONCE = 8
 
 
@@ -26,6 +32,12 @@ def survey(env: Mapping[str, str], cwd: Path) -> list[AgentShown]:
     cache = probe_cache(env)
     with ThreadPoolExecutor(AT_ONCE) as pool:
         return list(pool.map(lambda name: _look(name, config, cache, env), registry.imported(config)))
+
+
+def with_models(agents: Iterable[AgentShown], workspace: Workspace) -> list[AgentShown]:
+    """The same, with the models that stored turns asked for and used."""
+    seen = workspace.store.reading.models()
+    return [msgspec.structs.replace(each, models=seen.get(each.agent, ())) for each in agents]
 
 
 def agent_names(env: Mapping[str, str], cwd: Path) -> tuple[str, ...]:

@@ -7,12 +7,11 @@ from typing import Any
 
 import msgspec
 
-from segue.app.conversation_shapes import AttachmentData, ConversationHit, MessagePage, MessageVersion
+from segue.app.conversation_shapes import AttachmentData, MessagePage, MessageVersion
 from segue.app.conversations import message_of
 from segue.app.run_shapes import FeedEvent
 from segue.app.workspace import Workspace
 from segue.core.errors import Misuse, NotFound
-from segue.store.reading import FoundRow
 from segue.store.records import Conversation, LogRow, TurnRow
 
 LONGEST_PAGE = 1_000
@@ -40,7 +39,7 @@ def messages(
         raise Misuse("give one of before, at and after")
     conversation, reading = workspace.conversation(key), workspace.store.reading
     named = _named(workspace, conversation, at)
-    page = reading.page(conversation.id, before, _count(limit), at=named, after=after)
+    page = reading.page(conversation.id, before, count(limit), at=named, after=after)
     store = workspace.projected(conversation)
     rows = store.completed(conversation.id, page.rows) if isinstance(store, ProjectedStore) else page.rows
     versions = reading.version_counts(rows)
@@ -106,13 +105,6 @@ def _cut(value: Any) -> Any:
     return [_cut(each) for each in value] if isinstance(value, list) else value
 
 
-def search(workspace: Workspace, text: str, *, limit: int) -> list[ConversationHit]:
-    wanted = text.strip()
-    if not wanted:
-        raise Misuse("nothing to search for: the text is empty")
-    return [_hit(each, wanted) for each in workspace.store.reading.search(wanted, _count(limit))]
-
-
 def attachment_data(workspace: Workspace, key: str, attachment: str) -> AttachmentData:
     store = workspace.store
     found = store.attachment_in(workspace.conversation(key).id, attachment)
@@ -169,28 +161,7 @@ def _last_between(runs: Sequence[TurnRow], since: int, until: int | None) -> str
     return begun[-1] if begun else None
 
 
-def _hit(found: FoundRow, wanted: str) -> ConversationHit:
-    return ConversationHit(
-        key=found.key,
-        title=found.title,
-        where="title" if found.message is None else "message",
-        message=found.message,
-        sender=found.sender,
-        agent=found.agent,
-        snippet=snippet(found.text, wanted),
-        created=found.ms,
-    )
-
-
-def snippet(text: str, wanted: str) -> str:
-    """The first place where it stands, with what is around it, on one line."""
-    at = max(0, text.lower().find(wanted.lower()))
-    start, end = max(0, at - AROUND), min(len(text), at + len(wanted) + AROUND)
-    line = " ".join(text[start:end].split())
-    return f"{'…' if start else ''}{line}{'…' if end < len(text) else ''}"
-
-
-def _count(limit: int) -> int:
+def count(limit: int) -> int:
     if not 1 <= limit <= LONGEST_PAGE:
         raise Misuse(f"the limit must be between 1 and {LONGEST_PAGE:,}, not {limit}")
     return limit

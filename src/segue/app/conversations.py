@@ -11,7 +11,7 @@ import msgspec
 
 from segue.app.shapes import AllowedToolShown, ConversationShown, Dialogue, LastAnswer, LogMessage
 from segue.app.workspace import Workspace
-from segue.core.errors import StoreAway
+from segue.core.errors import Misuse, StoreAway
 from segue.core.turn import Turn, status_of
 from segue.core.usage import Context
 from segue.core.view import has_walls
@@ -97,14 +97,46 @@ def message_of(row: LogRow, versions: int = 1) -> LogMessage:
     )
 
 
-def ls(workspace: Workspace) -> list[ConversationShown]:
-    """All conversations, most recently used first."""
+def ls(
+    workspace: Workspace, *, limit: int | None = None, before: str | None = None
+) -> list[ConversationShown]:
+    """Conversations, most recently used first: all, or at most ``limit``. ``before``: only those after one
+    that was listed, ``LAST_USED:KEY``."""
     from segue.turns.projection import list_projected
 
     allowed = workspace.store.allowed_tools()
     conditions = workspace.store.reading.conditions()
-    summaries = list_projected(workspace.store, workspace.env, workspace.cwd)
+    if limit is None and before is None:
+        summaries = list_projected(workspace.store, workspace.env, workspace.cwd)
+    else:
+        summaries = _page(workspace, limit, before)
     return [conversation_of(each, allowed, conditions.get(each.conversation.id)) for each in summaries]
+
+
+def _page(workspace: Workspace, limit: int | None, before: str | None) -> list[Summary]:
+    """Without reading the others."""
+    from segue.turns.projection import summary_projected
+
+    if limit is not None and limit < 1:
+        raise Misuse(f"the limit must be at least 1, not {limit}")
+    store, used_ms, last = workspace.store, None, ""
+    if before is not None:
+        used_ms, key = cursor_of(before)
+        known = store.conversation(key)
+        last = known.id if known is not None else ""
+    found = map(store.conversation_by_id, store.reading.last_used(used_ms, last, limit))
+    pages = (
+        summary_projected(store, each, workspace.env, workspace.cwd) for each in found if each is not None
+    )
+    return [each for each in pages if each is not None]
+
+
+def cursor_of(before: str) -> tuple[int, str]:
+    """When it was last used, and its name: what a list was read up to."""
+    used, _, name = before.partition(":")
+    if not used.isdecimal() or len(used) > 18:
+        raise Misuse(f"before takes LAST_USED:NAME of one that was listed, not {before!r:.60}")
+    return int(used), name
 
 
 def conversation_of(

@@ -75,11 +75,29 @@ def ls(
     agents: Sequence[str] = (),
     cwd: str | Path | None = None,
     limit: int | None = None,
+    before: str | None = None,
 ) -> SessionList:
     catalog = catalog_of(workspace, cwd)
     refuse_unknown_agents(agents, catalog.config)
-    listed = catalog.exact(catalog.sessions(everywhere, agents)[:limit])
+    found = catalog.sessions(everywhere, agents)
+    if before is not None:
+        found = _after(found, before)
+    listed = catalog.exact(found[:limit])
     return SessionList(catalog, [shown_session(each, catalog) for each in listed])
+
+
+def _after(sessions: list[Listed], before: str) -> list[Listed]:
+    """Those that a list has after the place ``LAST_USED:ID``."""
+    from segue.app.conversations import cursor_of
+
+    used_ms, last = cursor_of(before)
+    same = [each.id for each in sessions if each.last_used_ms == used_ms]
+    seen = same[: same.index(last) + 1] if last in same else same
+    return [
+        each
+        for each in sessions
+        if each.last_used_ms < used_ms or (each.last_used_ms == used_ms and each.id not in seen)
+    ]
 
 
 class OpenSession:

@@ -29,6 +29,7 @@ __all__ = [
     "NoticeListener",
     "Options",
     "ReadyTurn",
+    "plan",
     "ready_retry",
     "ready_turn",
 ]
@@ -114,7 +115,7 @@ class ReadyTurn:
         """What the turn would do, and why. ``new_bytes``: the size of the message."""
         from segue.turns.why import why
 
-        return why(self.prepared, self.workspace.store, new_bytes)
+        return why(self.prepared, self.workspace.store, new_bytes, self.retry_message)
 
     def mode(self) -> Mode | None:
         """The turn's mode; None if it is not decided yet, or if the store is unavailable."""
@@ -176,6 +177,30 @@ def ready_retry(
     attached = store.attachments([message.id]).get(message.id, ())
     request = msgspec.structs.replace(request, attachments=attached)
     return ReadyTurn(workspace, _prepared(workspace, request), message.id)
+
+
+def plan(
+    workspace: Workspace,
+    key: str,
+    text: str,
+    options: Options,
+    *,
+    retry_of: str | None = None,
+    answers: bool = False,
+    mention: NoticeListener | None = None,
+) -> Why:
+    """What a turn would do, and why. ``retry_of``: a retry of that message. ``mention``: is called with what
+    has no effect in the configuration."""
+    if retry_of is not None and text:
+        raise Misuse("a retry sends the message as it is; leave out the text")
+    if retry_of is not None:
+        ready = ready_retry(workspace, key, retry_of, options, answers=answers)
+    else:
+        ready = ready_turn(workspace, key, text or " ", options, answers=answers, may_be_empty=True)
+    if mention is not None:
+        for each in ready.mentions:
+            mention(each)
+    return ready.why(len(text.encode()))
 
 
 def _prepared(workspace: Workspace, request: TurnRequest) -> Prepared:

@@ -30,6 +30,7 @@ from segue.app.ready_turn import (
     NoticeListener,
     Options,
     ReadyTurn,
+    plan,
     ready_retry,
     ready_turn,
 )
@@ -199,10 +200,13 @@ class Segue:
         ready = await run_sync(partial(ready_retry, self.workspace, key, message, options, answers=answers))
         return await self.finish(ready, on_event=on_event, on_notice=on_notice, answer=answer, cancel=cancel)
 
-    async def why(self, key: str, text: str = "", **options: Unpack[Options]) -> Why:
-        """What ``run`` would do, why, and what each mode would cost. Nothing is run."""
-        ready = await run_sync(partial(self._ready, key, text or " ", options, may_be_empty=True))
-        return await run_sync(ready.why, len(text.encode()))
+    async def why(
+        self, key: str, text: str = "", *, retry_of: str | None = None, **options: Unpack[Options]
+    ) -> Why:
+        """What ``run`` would do, why, and what each mode would cost. Nothing is run.
+
+        ``retry_of``: what ``retry`` of this message would do, instead of a new one."""
+        return await run_sync(partial(plan, self.workspace, key, text, options, retry_of=retry_of))
 
     async def log(self, key: str) -> list[LogMessage]:
         """Every message, in order, with the turn that answered it.
@@ -212,9 +216,10 @@ class Segue:
         """
         return list((await run_sync(conversations.log, self.workspace, key)).messages)
 
-    async def ls(self) -> list[ConversationShown]:
-        """All conversations, most recently used first."""
-        return await run_sync(conversations.ls, self.workspace)
+    async def ls(self, *, limit: int | None = None, before: str | None = None) -> list[ConversationShown]:
+        """Conversations, most recently used first: all, or at most ``limit``. ``before``: those after one
+        that was listed, named by ``f"{it.last_used}:{it.key}"``."""
+        return await run_sync(partial(conversations.ls, self.workspace, limit=limit, before=before))
 
     async def last(self, key: str, *, wait: bool = False) -> LastAnswer:
         """The last answer. ``wait``: first wait until no turn runs or is queued."""
@@ -267,10 +272,11 @@ class Segue:
                 await run_sync(self._store.remove, conversation.id)
 
     async def agents(self) -> list[AgentShown]:
-        """The agents: where each was found, its version, what it can do, and its accounts."""
-        from segue.app.agents import survey
+        """The agents: where each was found, its version, what it can do, its accounts, and the models that
+        were used lately."""
+        from segue.app.agents import survey, with_models
 
-        return await run_sync(survey, self._env, self._cwd)
+        return await run_sync(lambda: with_models(survey(self._env, self._cwd), self.workspace))
 
     async def doctor(self) -> list[SetupFinding]:
         """What is right and wrong with the set-up."""

@@ -119,12 +119,18 @@ class Conversations:
             )
         )
 
-    async def search(self, text: str, *, limit: int = 20) -> list[ConversationHit]:
+    async def search(
+        self, text: str, *, agent: str | None = None, since: str | None = None, limit: int = 20
+    ) -> list[ConversationHit]:
         """Conversations whose title or key contains the text, then messages that do; the newest first.
 
-        Upper and lower case are alike.
+        Upper and lower case are alike. ``agent``: only what was said to or by it. ``since``: ``7d``, ``12h``,
+        or a date.
         """
-        return await run_sync(partial(pages.search, self._workspace, text, limit=limit))
+        from segue.app.conversation_search import search
+
+        wanted = partial(search, self._workspace, text, agent=agent, since=since, limit=pages.count(limit))
+        return await run_sync(wanted)
 
     async def attachment(self, key: str, attachment: str) -> AttachmentData:
         """One attachment of its messages, by its id, with its bytes."""

@@ -37,12 +37,12 @@ class NativeSessions:
         agents: Sequence[str] = (),
         cwd: str | Path | None = None,
         limit: int | None = None,
+        before: str | None = None,
     ) -> list[SessionShown]:
-        """The sessions of one directory, or of all; most recently used first."""
-        listed = await run_sync(
-            partial(native.ls, self._workspace, everywhere=everywhere, agents=agents, cwd=cwd, limit=limit)
-        )
-        return listed.sessions
+        """The sessions of one directory, or of all; most recently used first. ``before``: those after one
+        that was listed, named by ``f"{it.last_used}:{it.id}"``."""
+        wanted = partial(native.ls, everywhere=everywhere, agents=agents, cwd=cwd, limit=limit, before=before)
+        return (await run_sync(wanted, self._workspace)).sessions
 
     async def info(self, session: str) -> SessionInfo:
         """One session as in ``ls``, and what a resume would load and restore. Of a large one, only the

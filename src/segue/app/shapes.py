@@ -170,6 +170,8 @@ class AgentShown(msgspec.Struct, frozen=True):
     capabilities: Capabilities | None
     accounts: tuple[str, ...]
     problem: str | None = None
+    models: tuple[str, ...] | None = None
+    """The models that turns asked for and used lately, the newest first; null: the store is unavailable."""
 
 
 class SetupFinding(msgspec.Struct, frozen=True):

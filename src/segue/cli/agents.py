@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,10 +26,14 @@ NARROWEST = 20
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON array.")
 def command(as_json: bool) -> None:
     """List the agents: where each was found, its version, what it can do, and its accounts."""
-    from segue.app.agents import survey
+    from segue.app.agents import survey, with_models
+    from segue.cli.caller import open_here
+    from segue.core.errors import SegueError
 
     agents = survey(os.environ, Path.cwd())
     if as_json:
+        with suppress(SegueError, OSError), open_here() as workspace:  # without it, the rest is still known
+            agents = with_models(agents, workspace)
         say_json(agents)
     else:
         for line in lines(agents, width_of(sys.stdout)):

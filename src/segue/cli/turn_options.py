@@ -156,8 +156,9 @@ QUEUEING = (
     Option("--queue", "Add it to the conversation's queue and return; a daemon runs it.", "flag"),
     Option("--at", "The same, but do not start it before this time: +30m, 18:30, or a date.", metavar="TIME"),
 )
+ADOPT = Option("--adopt", "Import one of the agent's own sessions, and continue it.", metavar="SESSION")
 MESSAGE = (
-    Option("--adopt", "Import one of the agent's own sessions, and continue it.", metavar="SESSION"),
+    ADOPT,
     Option("--new", "Send a new message even if the same text has just failed.", "flag"),
     Option(
         "--attach",

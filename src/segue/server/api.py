@@ -18,6 +18,7 @@ from starlette.responses import Response
 from segue.server import log, problems
 from segue.server.access import LOCAL, SECURITY_HEADERS, Access
 from segue.server.endpoint import Call, Endpoint, Found, Table
+from segue.server.large_answer import large_answer
 from segue.server.problems import Refused
 
 if TYPE_CHECKING:
@@ -127,6 +128,8 @@ class Api:
             return result
         if endpoint.returns is None:
             return Response(status_code=endpoint.success)
+        if endpoint.large:
+            return await large_answer(result, endpoint.success, JSON)
         return Response(msgspec.json.encode(result), endpoint.success, media_type=JSON)
 
 

@@ -74,6 +74,10 @@ class Endpoint(msgspec.Struct, frozen=True):
     headers: tuple[Header, ...] = ()
     local: bool = False
     """It belongs to the command line: over TCP it is refused before its body is read."""
+    large: bool = False
+    """The answer may be large: it is encoded in a thread, piece by piece, and sent as it is made."""
+    stream: tuple[tuple[str, Any], ...] = ()
+    """The server-sent events that it answers with: the name of each, and the type of its data."""
 
     @property
     def success(self) -> int:

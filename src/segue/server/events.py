@@ -8,12 +8,23 @@ from contextlib import aclosing
 import msgspec
 from starlette.responses import StreamingResponse
 
+from segue.app.run_shapes import Changed, Delta, FeedEvent, Hello
 from segue.app.subscriptions import FeedItem
 
 HEARTBEAT_S = 15.0
 """How long nothing is sent before a comment says that the connection is alive. It has no id."""
 HEADERS = {"cache-control": "no-store", "x-accel-buffering": "no"}
 MEDIA = "text/event-stream"
+STREAM = (
+    ("hello", Hello),
+    ("delta", Delta),
+    ("event", FeedEvent),
+    ("run", Changed),
+    ("message", Changed),
+    ("conversation", Changed),
+    ("removed", Changed),
+)
+"""The events of a stream, and what each has as its data."""
 
 
 def stream_of(items: AsyncGenerator[FeedItem]) -> StreamingResponse:

@@ -9,6 +9,8 @@ from typing import Any
 import msgspec
 
 from segue import __version__
+from segue.app.run_shapes import FeedEvent
+from segue.core.events import AnyEvent
 from segue.server import problems
 from segue.server.endpoint import Endpoint, Header
 
@@ -34,6 +36,7 @@ def document(endpoints: tuple[Endpoint, ...], url: str) -> bytes:
     types = _types(endpoints)
     schemas, components = msgspec.json.schema_components(types, ref_template=REF)
     schema_of = dict(zip(map(repr, types), schemas, strict=True))
+    components[FeedEvent.__name__]["properties"]["event"] = schema_of[repr(AnyEvent)]  # it is sent undecoded
     paths: dict[str, dict[str, Any]] = {}
     for endpoint in endpoints:
         operation = _operation(endpoint, schema_of)
@@ -58,10 +61,10 @@ def document(endpoints: tuple[Endpoint, ...], url: str) -> bytes:
 
 
 def _types(endpoints: Iterable[Endpoint]) -> list[Any]:
-    """Every type of a body or an answer, once."""
-    found: dict[str, Any] = {repr(problems.Problem): problems.Problem}
+    """Every type of a body, an answer or a sent event, once."""
+    found: dict[str, Any] = {repr(each): each for each in (problems.Problem, FeedEvent, AnyEvent)}
     for endpoint in endpoints:
-        for kind in (endpoint.returns, endpoint.body):
+        for kind in (endpoint.returns, endpoint.body, *(kind for _, kind in endpoint.stream)):
             if kind is not None:
                 found[repr(kind)] = kind
     return list(found.values())
@@ -95,10 +98,34 @@ def _operation(endpoint: Endpoint, schema_of: Mapping[str, Any]) -> dict[str, An
 def _responses(endpoint: Endpoint, schema_of: Mapping[str, Any]) -> dict[str, Any]:
     answer: dict[str, Any] = {"description": endpoint.summary}
     if endpoint.returns is not None:
-        schema = schema_of[repr(endpoint.returns)]
+        schema = schema_of[repr(endpoint.returns)] if not endpoint.stream else _sent(endpoint, schema_of)
         answer["content"] = {media: {"schema": schema} for media in endpoint.media.split(", ")}
     refused = {str(status): {"$ref": f"#/components/responses/{status}"} for status in sorted(BY_STATUS)}
     return {str(endpoint.success): answer, **refused}
+
+
+def _sent(endpoint: Endpoint, schema_of: Mapping[str, Any]) -> dict[str, Any]:
+    """One event of a stream: its name, its id if it has one, and its data, which is JSON on one line."""
+    return {
+        "description": "One event of the stream",
+        "oneOf": [
+            {
+                "title": name,
+                "type": "object",
+                "properties": {
+                    "event": {"const": name},
+                    "id": {"type": "string"},
+                    "data": {
+                        "type": "string",
+                        "contentMediaType": "application/json",
+                        "contentSchema": schema_of[repr(kind)],
+                    },
+                },
+                "required": ["event", "data"],
+            }
+            for name, kind in endpoint.stream
+        ],
+    }
 
 
 def _problem(status: int) -> dict[str, Any]:

@@ -67,9 +67,11 @@ class PageQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SearchQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """The words as they stand; upper and lower case are alike."""
+    """The words as they stand; upper and lower case are alike. ``since``: ``7d``, ``12h``, or a date."""
 
     text: Text
+    agent: Text | None = None
+    since: Text | None = None
     limit: Limit = 20
 
 
@@ -137,7 +139,10 @@ async def messages(call: Call) -> MessagePage:
 
 
 async def search(call: Call) -> list[ConversationHit]:
-    return await call.segue.conversations.search(call.query.text, limit=call.query.limit)
+    asked: SearchQuery = call.query
+    return await call.segue.conversations.search(
+        asked.text, agent=asked.agent, since=asked.since, limit=asked.limit
+    )
 
 
 async def attachment(call: Call) -> Response:
@@ -261,6 +266,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         lineage,
         "All turns, what each came from, and what came out of the conversation",
         returns=ConversationLineage,
+        large=True,
     ),
     Endpoint(
         "GET",
@@ -275,7 +281,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         "/api/v1/search",
         ("Segue.conversations.search",),
         search,
-        "Conversations and messages that contain a text",
+        "Conversations and messages that contain a text; of an agent, since a time",
         returns=list[ConversationHit],
         query=SearchQuery,
     ),
@@ -287,6 +293,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         "What turns used, cost and saved, by day, agent, version, mode or conversation",
         returns=UsageStatistics,
         query=UsageQuery,
+        large=True,
     ),
     Endpoint(
         "GET",

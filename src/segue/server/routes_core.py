@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 import msgspec
 from starlette.responses import Response, StreamingResponse
 
-from segue import AgentShown, ConversationShown, LogMessage, SetupFinding, Turn, Undone, Why
-from segue.core.request import Posture
+from segue import AgentShown, ConversationShown, LogMessage, Options, SetupFinding, Turn, Undone, Why
+from segue.core.request import Posture, Questions
 from segue.server.endpoint import MESSAGE_BYTES, Call, Endpoint
 
 CONVERSATIONS = "/api/v1/conversations"
@@ -23,8 +23,16 @@ EXPORTS = {"json": "application/json", "markdown": "text/markdown; charset=utf-8
 Text = Annotated[str, msgspec.Meta(min_length=1)]
 
 
+class ListQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """``before``: ``LAST_USED:KEY`` of the last one of a page, for the page after it. No limit: all."""
+
+    limit: Annotated[int, msgspec.Meta(ge=1, le=1000)] | None = None
+    before: Text | None = None
+
+
 class PlanQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """The turn to plan. What is left out is taken as ``run`` would take it."""
+    """The turn to plan. What is left out is taken as ``run`` would take it. ``retry_of``: a retry of that
+    message, instead of ``text``."""
 
     text: str = ""
     agent: str | None = None
@@ -35,6 +43,25 @@ class PlanQuery(msgspec.Struct, frozen=True, kw_only=True):
     fresh_session: bool = False
     blank: bool = False
     permission: Posture | None = None
+    allow_tools: tuple[str, ...] = ()
+    deny_tools: tuple[str, ...] = ()
+    max_turns: int | None = None
+    budget: float | Literal["none"] | None = None
+    questions: Questions | None = None
+    fork: bool = False
+    adopt: str | None = None
+    retry_of: str | None = None
+    cut: bool = False
+
+    @property
+    def options(self) -> Options:
+        """As ``run`` takes them."""
+        given = {
+            name: value for name, value in msgspec.structs.asdict(self).items() if value not in (None, ())
+        }
+        for name in ("text", "retry_of"):
+            given.pop(name, None)
+        return cast("Options", given)
 
 
 class LastQuery(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,7 +127,7 @@ class KeyShown(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def ls(call: Call) -> list[ConversationShown]:
-    return await call.segue.ls()
+    return await call.segue.ls(limit=call.query.limit, before=call.query.before)
 
 
 async def log(call: Call) -> list[LogMessage]:
@@ -109,18 +136,7 @@ async def log(call: Call) -> list[LogMessage]:
 
 async def plan(call: Call) -> Why:
     asked: PlanQuery = call.query
-    return await call.segue.why(
-        call.path["key"],
-        asked.text,
-        agent=asked.agent,
-        account=asked.account,
-        model=asked.model,
-        role=asked.role,
-        cwd=asked.cwd,
-        fresh_session=asked.fresh_session,
-        blank=asked.blank,
-        permission=asked.permission,
-    )
+    return await call.segue.why(call.path["key"], asked.text, retry_of=asked.retry_of, **asked.options)
 
 
 async def last(call: Call) -> LastShown:
@@ -192,8 +208,10 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         CONVERSATIONS,
         ("Segue.ls",),
         ls,
-        "All conversations, most recently used first",
+        "Conversations, most recently used first",
         returns=list[ConversationShown],
+        query=ListQuery,
+        large=True,
     ),
     Endpoint(
         "POST",
@@ -214,13 +232,14 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         log,
         "Every message, with the turn that answered it",
         returns=list[LogMessage],
+        large=True,
     ),
     Endpoint(
         "GET",
         f"{ONE}/plan",
         ("Segue.why",),
         plan,
-        "What the next turn would do, why, and at what cost",
+        "What the next turn, or a retry, would do, why, and at what cost",
         returns=Why,
         query=PlanQuery,
     ),
@@ -278,7 +297,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         "/api/v1/agents",
         ("Segue.agents",),
         agents,
-        "The agents, what they can do, and their accounts",
+        "The agents, what they can do, their accounts, and the models used lately",
         returns=list[AgentShown],
     ),
     Endpoint(

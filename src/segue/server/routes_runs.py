@@ -12,7 +12,7 @@ from segue.app.runs import MOST
 from segue.core.errors import Misuse, NotFound
 from segue.core.turn import State
 from segue.server.endpoint import MESSAGE_BYTES, Call, Endpoint, Header
-from segue.server.events import HEARTBEAT_S, MEDIA, stream_of
+from segue.server.events import HEARTBEAT_S, MEDIA, STREAM, stream_of
 from segue.server.problems import Refused
 
 RUN = "/api/v1/runs/{run}"
@@ -155,6 +155,7 @@ ENDPOINTS = (
         "The runs that wait, run, or have an open question; or those in given states. Newest first.",
         returns=list[RunShown],
         query=Listed,
+        large=True,
     ),
     Endpoint("GET", RUN, ("Segue.runs.show",), _show, "A run as it is now.", returns=RunShown),
     Endpoint(
@@ -167,6 +168,7 @@ ENDPOINTS = (
         returns=str,
         media=MEDIA,
         headers=(LAST_ID,),
+        stream=STREAM,
     ),
     Endpoint(
         "GET",
@@ -186,6 +188,7 @@ ENDPOINTS = (
         returns=str,
         media=MEDIA,
         headers=(LAST_ID,),
+        stream=STREAM,
     ),
     Endpoint("POST", f"{RUN}/cancel", ("Segue.runs.cancel",), _cancel, "End a run.", returns=RunShown),
     Endpoint(

@@ -30,12 +30,14 @@ Amount = Annotated[float, msgspec.Meta(ge=0, le=1_000_000)]
 
 
 class ListQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """The sessions of one directory, or of all (``everywhere``)."""
+    """The sessions of one directory, or of all (``everywhere``). ``before``: ``LAST_USED:ID`` of the last one
+    of a page, for the page after it."""
 
     everywhere: bool = False
     agent: tuple[str, ...] = ()
     cwd: str | None = None
     limit: Count | None = None
+    before: Annotated[str, msgspec.Meta(min_length=1)] | None = None
 
 
 class EventsQuery(
@@ -112,7 +114,11 @@ def _name(call: Call) -> str:
 async def ls(call: Call) -> list[SessionShown]:
     asked: ListQuery = call.query
     return await call.segue.sessions.ls(
-        everywhere=asked.everywhere, agents=asked.agent, cwd=asked.cwd, limit=asked.limit
+        everywhere=asked.everywhere,
+        agents=asked.agent,
+        cwd=asked.cwd,
+        limit=asked.limit,
+        before=asked.before,
     )
 
 
@@ -194,6 +200,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         "The sessions of a directory, or all, newest first",
         returns=list[SessionShown],
         query=ListQuery,
+        large=True,
     ),
     Endpoint(
         "GET",
@@ -237,6 +244,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         "A page of a session's events: the newest, or one before, at or after an event",
         returns=Page,
         query=EventsQuery,
+        large=True,
     ),
     Endpoint(
         "GET",

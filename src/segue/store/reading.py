@@ -24,6 +24,10 @@ from segue.store.usage_sums import UsageSums
 _SQL = Queries("reading")
 _MESSAGES = Queries("messages")
 _HISTORY = Queries("history")
+_END = 2**62
+"""After every place."""
+_RECENT = 1_000
+"""How many turns are looked at for the models that were used."""
 
 
 class FoundRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -119,22 +123,47 @@ class Reading(Pages, UsageSums, Conditions):
             unread=answered_ms is not None and (marks[1] is None or answered_ms > marks[1]),
         )
 
+    def last_used(self, before_ms: int | None, before: str, limit: int | None) -> list[str]:
+        """The ids of the conversations, the last used first; of those used before that time, or at that time
+        and listed after the id ``before``."""
+        rows = self._db.all(
+            _SQL.last_used,
+            before_ms=_END if before_ms is None else before_ms,
+            before=before,
+            count=_END if limit is None else limit,
+        )
+        return [row[0] for row in rows]
+
     def versions(self, messages: Sequence[str]) -> list[VersionRow]:
         """All wordings of these messages, oldest first; also of those that were dropped."""
         found = {row[:2]: row for row in self._db.among(_SQL.versions, messages)}.values()
         rows = [VersionRow(message, n, text, ms, bool(stands)) for message, n, text, ms, stands in found]
         return sorted(rows, key=lambda each: (each.ms, each.message, each.revision))
 
-    def search(self, text: str, limit: int) -> list[FoundRow]:
-        """Conversations with this in their title or key, then messages that contain it; the newest first."""
-        pattern = f"%{_escaped(text.lower())}%"
+    def search(self, text: str, limit: int, agent: str = "", since_ms: int = 0) -> list[FoundRow]:
+        """Conversations with this in their title or key, then messages that contain it; the newest first.
+
+        ``agent``: only what was said to or by it. ``since_ms``: only what was said or used since then."""
+        wanted = {"pattern": f"%{_escaped(text.lower())}%", "since_ms": since_ms}
+        for name, sender in (("said", "assistant"), ("asked", "user")):
+            wanted[name] = f'["{sender}","{_escaped(agent)}",%' if agent else "%"  # how facts begin
         with self._db.reading():
-            titled = self._db.all(_SQL.titled, pattern=pattern, count=limit)
-            found = self._db.all(_SQL.found, pattern=pattern, count=limit - len(titled))
+            titled = self._db.all(_SQL.titled, agent=agent, count=limit, **wanted)
+            found = self._db.all(_SQL.found, count=limit - len(titled), **wanted)
         return [
             *(FoundRow(key=key, title=title, ms=ms, text=title or key) for key, title, ms in titled),
             *map(_found, found),
         ]
+
+    def models(self) -> dict[str, tuple[str, ...]]:
+        """By agent: the models that turns asked for and used lately, the newest first."""
+        found: dict[str, dict[str, None]] = {}
+        for agent, asked, told in self._db.all(_SQL.models, count=_RECENT):
+            used = from_json(told, _Told) if told is not None else None
+            for model in (asked, used.model if used is not None else None):
+                if model:
+                    found.setdefault(agent, {})[model] = None
+        return {agent: tuple(models) for agent, models in found.items()}
 
     def runs(self, conversation_id: str) -> list[RunRow]:
         """All turns, oldest first."""

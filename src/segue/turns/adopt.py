@@ -76,6 +76,14 @@ def find_adoptable(
 
 def adopt_session(prepared: Prepared, store: Store, session: Listed) -> str:
     """Import the session, under the conversation's lease. Returns what was done, in words."""
+    adoption = adoption_of(prepared, store, session)
+    store.adopt(prepared.conversation.id, adoption, clock.now_ms())
+    count = f"{len(adoption.said)} message" + ("" if len(adoption.said) == 1 else "s")
+    return f"adopted {count} of the {prepared.agent.facts.label} session {session.id}"
+
+
+def adoption_of(prepared: Prepared, store: Store, session: Listed) -> Adoption:
+    """What would be imported. Nothing is written."""
     _same_home(prepared, session)
     entries, end = _read(prepared, session)
     pin = store.pin(prepared.conversation.id, prepared.voice, prepared.account_name, prepared.login)
@@ -88,10 +96,7 @@ def adopt_session(prepared: Prepared, store: Store, session: Listed) -> str:
         taken = _Taken(prepared, store, list(session_dialogue(in_force(entries))), (), ())
         if not taken.rows:
             raise Misuse(_nothing(session))
-    now = clock.now_ms()
-    store.adopt(prepared.conversation.id, _adoption(prepared, session, pin, taken, end, now), now)
-    count = f"{len(taken.rows)} message" + ("" if len(taken.rows) == 1 else "s")
-    return f"adopted {count} of the {prepared.agent.facts.label} session {session.id}"
+    return _adoption(prepared, session, pin, taken, end, clock.now_ms())
 
 
 def _read(prepared: Prepared, session: Listed) -> tuple[list[Entry], str | None]:

@@ -90,7 +90,16 @@ def export_of(store: Store, conversation: Conversation) -> Export:
 
 
 def json(export: Export) -> str:
-    return msgspec.json.format(msgspec.json.encode(export), indent=2).decode() + "\n"
+    """As JSON, made message by message: nothing else in the process could run while all of it is encoded."""
+    if not export.messages:
+        return _pretty(export) + "\n"
+    begin = _pretty(msgspec.structs.replace(export, messages=())).removesuffix("[]\n}")
+    lines = ",\n".join("    " + _pretty(line).replace("\n", "\n    ") for line in export.messages)
+    return f"{begin}[\n{lines}\n  ]\n}}\n"
+
+
+def _pretty(value: Export | Line) -> str:
+    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
 
 
 def markdown(export: Export) -> str:

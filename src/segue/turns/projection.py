@@ -141,10 +141,16 @@ def summary_projected(
 
 
 def project(
-    store: Store, rows: Sequence[TurnRow], here: Observer, *, presume: bool = False
+    store: Store,
+    rows: Sequence[TurnRow],
+    here: Observer,
+    *,
+    presume: bool = False,
+    seen: ProjectedStore | None = None,
 ) -> ProjectedStore:
-    """``rows``: the unsettled turns. ``presume``: assume that those still running will succeed."""
-    seen = ProjectedStore(store)
+    """``rows``: the unsettled turns. ``presume``: assume that those still running will succeed. ``seen``: the
+    store to change."""
+    seen = seen or ProjectedStore(store)
     for row in rows:
         life = liveness_of(store, row, here.host)
         if row.state == "queued" and life == "dead":

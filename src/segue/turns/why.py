@@ -15,6 +15,7 @@ from segue.store.records import TurnRow
 from segue.store.store import Store
 from segue.system import processes
 from segue.turns import forecast, projection
+from segue.turns.foresight import ForeseenStore
 from segue.turns.observer import Observer
 from segue.turns.prepare import Prepared
 from segue.turns.situation import Gathered, continued_request, gather
@@ -65,21 +66,18 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
     """What was requested and would not apply, in words."""
 
 
-def why(prepared: Prepared, store: Store, new_bytes: int) -> Why:
-    """The decision for a turn that started now. ``new_bytes``: the size of its message."""
-    conversation = prepared.conversation.id
-    rows = store.unsettled(conversation)
-    then = projection.project(store, rows, Observer.of(prepared), presume=True) if rows else None
-    changed = [then.changed.get(row.id, row) for row in rows] if then is not None else []
-    recovery, new = projection.first_recovery(changed), _message(prepared, new_bytes)
-    busy = _busy(prepared, store, recovery)
-    gathered = gather(prepared, then or store, new=new, busy=busy)
-    if busy is not None:
+def why(prepared: Prepared, store: Store, new_bytes: int, retry: str | None = None) -> Why:
+    """The decision for a turn that started now. ``new_bytes``: the size of its message. ``retry``: the
+    message that it retries, if it is not a new one."""
+    begins = _beginning(prepared, store, retry)
+    new = _message(prepared, new_bytes) if retry is None else None
+    gathered = gather(prepared, begins.store, new=new, busy=begins.busy)
+    if begins.busy is not None:
         gathered = _undisturbed(gathered)
     pin, decision = gathered.pin, decide(gathered.situation)
     outlook = forecast.forecast(gathered, prepared)
     return Why(
-        conversation=prepared.conversation.key,
+        conversation=begins.key,
         agent=prepared.agent.facts.name,
         account=prepared.account,
         model=prepared.request.model,
@@ -98,10 +96,41 @@ def why(prepared: Prepared, store: Store, new_bytes: int) -> Why:
         session_id=pin.native_id if pin is not None else None,
         session_cwd=pin.workdir.path if pin is not None else None,
         context_window=gathered.situation.window,
-        recovery=recovery,
-        first=tuple(filter(None, map(_settles, changed))),
+        recovery=begins.recovery,
+        first=begins.first,
         notices=prepared.granted.notices,
     )
+
+
+class _Beginning(msgspec.Struct, frozen=True, kw_only=True):
+    """What a turn finds that started now, after what it does first."""
+
+    store: ForeseenStore
+    key: str
+    busy: str | None = None
+    recovery: Recovery | None = None
+    first: tuple[str, ...] = ()
+
+
+def _beginning(prepared: Prepared, store: Store, retry: str | None) -> _Beginning:
+    conversation = prepared.conversation
+    rows, then = store.unsettled(conversation.id), ForeseenStore(store, conversation)
+    projection.project(store, rows, Observer.of(prepared), presume=True, seen=then)
+    changed = [then.changed.get(row.id, row) for row in rows]
+    recovery = projection.first_recovery(changed)
+    busy = _busy(prepared, store, recovery)
+    first = tuple(filter(None, map(_settles, changed)))
+    begins = _Beginning(store=then, key=conversation.key, busy=busy, recovery=recovery, first=first)
+    if busy is not None and prepared.ask.fork:
+        begins = _Beginning(store=ForeseenStore(store, conversation), key=store.free_key(conversation.key))
+        begins.store.fork_messages()
+    if prepared.adopted is not None:
+        from segue.turns.adopt import adoption_of
+
+        begins.store.adopt_messages(adoption_of(prepared, begins.store, prepared.adopted))
+    if retry is not None:
+        begins.store.retry_message(retry, prepared)
+    return begins
 
 
 def _settles(row: TurnRow) -> str:

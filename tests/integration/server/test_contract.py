@@ -108,6 +108,7 @@ class Normal:
             text = text.replace(changing, fixed)
         text = re.sub(r"feed:\d+", "feed:1", text)
         text = re.sub(r"code=[\w-]+", "code=secret", text)
+        text = re.sub(r"=\d+\.\d+\b", "=1.0", text)
         text = re.sub(r"\b\d+(\.\d+)? KB", "1.0 KB", text)
         text = re.sub(r"process \d+ on [\w.-]+", "process 1 on host", text)
         return ID.sub(lambda found: self._ids.setdefault(found[0], f"id-{len(self._ids) + 1}"), text)

@@ -6,6 +6,7 @@ import time
 from typing import Any
 from urllib.parse import quote
 
+import msgspec
 import pytest
 
 from tests.integration.server.conftest import Daemon
@@ -18,11 +19,17 @@ __all__ = ["streams"]
 LIST = "/api/v1/conversations"
 KEY = "team/numbers"
 ONE = f"{LIST}/{quote(KEY, safe='')}"
+NOTING = """
+[agents.noting]
+command = ["/bin/sh", "-c", "cat > /dev/null; echo Number 2."]
+stdin = "prompt"
+"""
 
 
 @pytest.fixture
 def talked(daemon: Daemon) -> Daemon:
-    """A conversation of three turns; its key has a slash."""
+    """A conversation of three turns; its key has a slash. And an agent that only says one thing."""
+    daemon.segue.config(NOTING)
     made = daemon.ask("POST", LIST, {"key": KEY, "agent": "rehearsal", "title": "Numbers"})
     assert (made.status, made.json["title"], made.json["messages"]) == (201, "Numbers", 0)
     for number in (1, 2, 3):
@@ -144,6 +151,77 @@ def test_search_and_usage(talked: Daemon) -> None:
     assert {each["name"]: each["turns"] for each in version["parts"]} == {"fresh": 1, "resume": 2}
     assert talked.ask("GET", "/api/v1/usage?by=mode&split=mode").kind == "misuse"
     assert isinstance(talked.ask("GET", "/api/v1/usage/unpaid?since=1d&limit=5").json, list)
+
+
+def test_a_search_for_an_agent_and_a_time(talked: Daemon) -> None:
+    for words in ("hi", "hello"):
+        talked.segue("run", "other", f"{words} number 2", "--agent", "noting")
+    search = "/api/v1/search?text=number%202"
+    found = talked.ask("GET", search).json
+    assert {(hit["key"], hit["agent"]) for hit in found} == {(KEY, "rehearsal"), ("other", "noting")}
+    by_agent = talked.ask("GET", f"{search}&agent=noting").json
+    assert {hit["key"] for hit in by_agent} == {"other"}
+    assert {hit["from"] for hit in by_agent} == {"user", "assistant"}
+    titles = "/api/v1/search?text=numbers"
+    assert [hit["key"] for hit in talked.ask("GET", f"{titles}&agent=rehearsal").json] == [KEY]
+    assert talked.ask("GET", f"{titles}&agent=noting").json == []
+    assert talked.ask("GET", f"{search}&since=1d").json == found
+    for since in ("2999-01-01", "0min"):
+        assert talked.ask("GET", f"{search}&since={since}").json == []
+    assert talked.ask("GET", f"{search}&agent=nobody").kind == "misuse"
+    assert talked.ask("GET", f"{search}&since=soon").kind == "misuse"
+
+
+def test_conversations_are_listed_page_by_page(talked: Daemon) -> None:
+    for n in range(4):
+        assert talked.ask("POST", LIST, {"key": f"new-{n}"}).status == 201
+    talked.segue("run", "new-2", "hi", "--agent", "rehearsal")
+    every = talked.ask("GET", LIST).json
+    assert [each["key"] for each in every] == ["new-2", "new-3", "new-1", "new-0", KEY]
+    read: list[Any] = []
+    while page := talked.ask("GET", f"{LIST}?limit=2&{before(read)}".rstrip("&")).json:
+        read += page
+    assert read == every
+    assert talked.ask("GET", f"{LIST}?{before(every[:3])}").json == every[3:]
+    talked.segue("run", every[1]["key"], "hi", "--agent", "rehearsal")  # it moves to the top
+    assert talked.ask("GET", f"{LIST}?{before(every[:2])}").json == every[2:]
+    talked.ask("DELETE", f"{LIST}/{every[1]['key']}")
+    assert talked.ask("GET", f"{LIST}?{before(every[:2])}").json == every[2:]
+    for wrong in ("limit=0", "before=x", "before=", f"before={'9' * 30}:x"):
+        assert talked.ask("GET", f"{LIST}?{wrong}").kind == "misuse"
+
+
+def before(read: list[Any]) -> str:
+    """The parameter for what follows."""
+    return f"before={read[-1]['last_used']}:{quote(read[-1]['key'], safe='')}" if read else ""
+
+
+def test_sessions_are_listed_page_by_page(talked: Daemon) -> None:
+    for n in range(2):
+        talked.segue("run", f"new-{n}", "hi", "--agent", "rehearsal")
+    base = "/api/v1/sessions?everywhere=true"
+    every = talked.ask("GET", base).json
+    first = talked.ask("GET", f"{base}&limit=2").json
+    rest = talked.ask("GET", f"{base}&before={first[-1]['last_used']}:{first[-1]['id']}").json
+    assert (len(every), first + rest) == (3, every)
+    assert talked.ask("GET", f"{base}&before=yesterday").kind == "misuse"
+
+
+def test_a_long_log_is_sent_in_pieces(talked: Daemon) -> None:
+    talked.segue("run", KEY, "[[huge 2000000]]")
+    answer = talked.ask("GET", f"{ONE}/log")
+    assert (answer.headers.get("transfer-encoding"), len(answer.json)) == ("chunked", 8)
+    assert len(answer.json[-1]["text"]) >= 2_000_000
+    assert "content-length" in talked.ask("GET", f"{ONE}/lineage").headers
+
+
+def test_agents_tell_the_models_that_were_used(talked: Daemon) -> None:
+    talked.segue("run", KEY, "hi", "--model", "special")
+    talked.segue("run", KEY, "hi", "--model", "none")
+    (agent,) = [each for each in talked.ask("GET", "/api/v1/agents").json if each["agent"] == "rehearsal"]
+    assert agent["models"] == ["rehearsal-1", "special"]
+    told = msgspec.json.decode(talked.segue("agents", "--json").stdout)
+    assert {each["agent"]: each["models"] for each in told}["rehearsal"] == agent["models"]
 
 
 def test_settings_and_accounts_have_names_only(daemon: Daemon) -> None:

@@ -42,6 +42,19 @@ def test_the_plan_is_that_of_why(talked: Daemon) -> None:
     assert (plan["conversation"], plan["mode"]) == (KEY, "resume")
     fresh = talked.ask("GET", f"{ONE}/plan?text=hello&fresh_session=true").json
     assert fresh["mode"] != "resume"
+    retried = talked.ask("GET", f"{ONE}/plan?retry_of=%233").json
+    assert (retried["mode"], retried["sends"]["native_messages"]) == ("branch", 2)
+    assert talked.ask("GET", f"{ONE}/plan?retry_of=%231").kind == "misuse"
+    assert talked.ask("GET", f"{ONE}/plan?retry_of=%231&cut=true").json["mode"] == "fresh"
+    terms = "permission=full&allow_tools=read&allow_tools=write&deny_tools=shell&questions=on"
+    told = talked.ask("GET", f"{ONE}/plan?{terms}").json["terms"]
+    assert (told["permission"], told["allow_tools"]) == ("full", ["read", "write"])
+    assert told["deny_tools"] == ["shell"]
+    assert talked.ask("GET", f"{ONE}/plan?max_turns=3").json["terms"]["max_turns"] == 3
+    assert "does not support --budget" in talked.ask("GET", f"{ONE}/plan?budget=0.5").json["detail"]
+    assert talked.ask("GET", f"{ONE}/plan?budget=none&fork=true").json["terms"]["budget_usd"] is None
+    assert talked.ask("GET", f"{ONE}/plan?budget=much").kind == "misuse"
+    assert talked.ask("GET", f"{ONE}/plan?adopt=nothing-like-it").kind == "not_found"
 
 
 def test_last(talked: Daemon) -> None:

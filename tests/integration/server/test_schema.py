@@ -9,6 +9,8 @@ asserts what happens without a token.
 from __future__ import annotations
 
 import os
+import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from hashlib import sha256
 from typing import Any, NamedTuple
@@ -30,6 +32,15 @@ EXAMPLES, MANY = 10, 50
 STREAMS = ("/api/v1/events", "/api/v1/runs/{run}/events")
 LEFT_OUT = ("positive_data_acceptance", "ignored_auth")
 KEY, NOTE = "known", b"a note"
+WAITING = {
+    ("patch", "/api/v1/queue/{run}"),
+    ("post", "/api/v1/queue/{run}/move"),
+    ("delete", "/api/v1/queue/{run}"),
+    ("post", "/api/v1/runs/{run}/now"),
+}
+"""What can be done with a run that waits."""
+RUNNING = {("post", "/api/v1/runs/{run}/cancel")}
+"""What can be done with a run that runs."""
 
 
 class Served(NamedTuple):
@@ -37,6 +48,30 @@ class Served(NamedTuple):
     token: str
     run: str
     session: str
+
+    def ask(self, method: str, path: str, body: Any = None) -> Any:
+        told = urllib.request.Request(
+            f"{self.url}/api/v1{path}",
+            None if body is None else msgspec.json.encode(body),
+            {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"},
+            method=method,
+        )
+        with urllib.request.urlopen(told, timeout=WAIT_S) as answer:
+            return msgspec.json.decode(answer.read())
+
+    def waiting(self) -> str:
+        """A new run that waits."""
+        later = {"message": "later", "not_before": int(time.time() * 1000) + 3_600_000}
+        return str(self.ask("POST", "/conversations/waiting/runs", later)["run"])
+
+    def running(self) -> str:
+        """A new run that does not end by itself."""
+        run = str(self.ask("POST", "/conversations/running/runs", {"message": "[[hang]]"})["run"])
+        until = time.monotonic() + WAIT_S
+        while self.ask("GET", f"/runs/{run}")["state"] != "running":
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        return run
 
 
 @pytest.fixture
@@ -60,11 +95,20 @@ def test_generated_requests_find_nothing(talked: Served, soak: bool) -> None:
     known = {"key": KEY, "message": "#1", "run": talked.run, "agent": "rehearsal", "id": talked.session}
     known |= {"attachment": sha256(NOTE).hexdigest(), "n": "1"}
 
+    done: set[tuple[str, str]] = set()
+
     def try_out(case: Any) -> None:
-        if case.operation.method != "delete" and case.meta.generation.mode == GenerationMode.POSITIVE:
-            for name in case.path_parameters or ():
-                case.path_parameters[name] = known[name]
-        case.call_and_validate(headers=headers, timeout=WAIT_S, excluded_checks=excluded)
+        route = case.operation.method, case.operation.path
+        if case.meta.generation.mode == GenerationMode.POSITIVE:
+            if route in WAITING | RUNNING:
+                run = talked.waiting() if route in WAITING else talked.running()
+                case.path_parameters["run"] = run
+            elif case.operation.method != "delete":
+                for name in case.path_parameters or ():
+                    case.path_parameters[name] = known[name]
+        answer = case.call_and_validate(headers=headers, timeout=WAIT_S, excluded_checks=excluded)
+        if answer.status_code < 300:
+            done.add(route)
 
     found: list[str] = []
     for result in schema.get_all_operations():
@@ -75,6 +119,7 @@ def test_generated_requests_find_nothing(talked: Served, soak: bool) -> None:
             except (Exception, BaseExceptionGroup) as error:
                 found.append(f"{operation.method} {operation.path}: {error}")
     assert not found, "\n\n".join(found)
+    assert done >= WAITING | RUNNING, "nothing was tried out with a run that waits, or runs"
 
 
 def _examples(try_out: Callable[[Any], None], operation: Any, count: int) -> Callable[[], None]:

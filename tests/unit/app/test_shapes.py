@@ -21,7 +21,7 @@ KEYS = {
     " created last_used tokens cost_usd cost_estimated saved_usd forked_from starred unread allowed_tools"
     " asks until failure context queued",
     shapes.AllowedToolShown: "agent role tool",
-    shapes.AgentShown: "agent label path version distribution capabilities accounts problem",
+    shapes.AgentShown: "agent label path version distribution capabilities accounts problem models",
     shapes.SetupFinding: "check level what fix",
     shapes.ErrorShown: "schema error",
     shapes.ErrorDetail: "code message",

@@ -7,12 +7,14 @@ import re
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 import pytest
 
+from segue.app.run_shapes import FeedKind
 from segue.app.segue import Segue
+from segue.core.events import AnyEvent
 from segue.server.api import endpoints
 from segue.server.endpoint import Endpoint, Table
 from segue.server.openapi import document, operation_id
@@ -98,6 +100,33 @@ def test_a_query_is_told_parameter_by_parameter(made: dict[str, Any]) -> None:
     told = made["paths"]["/api/v1/sessions/{agent}/{id}/events"]["get"]["parameters"]
     names = ["agent", "id", "anchor_to_latest", "beforeId", "afterId", "at", "size"]
     assert [each["name"] for each in told] == names
+
+
+@pytest.mark.parametrize("path", ["/api/v1/events", "/api/v1/runs/{run}/events"])
+def test_a_stream_tells_the_types_of_its_events(made: dict[str, Any], path: str) -> None:
+    answer = made["paths"][path]["get"]["responses"]["200"]["content"]["text/event-stream"]["schema"]
+    told = {
+        each["properties"]["event"]["const"]: each["properties"]["data"]["contentSchema"]["$ref"]
+        for each in answer["oneOf"]
+    }
+    schemas = "#/components/schemas/"
+    changed = dict.fromkeys(("run", "message", "conversation", "removed"), f"{schemas}Changed")
+    assert told == {
+        "hello": f"{schemas}Hello",
+        "delta": f"{schemas}Delta",
+        "event": f"{schemas}FeedEvent",
+        **changed,
+    }
+    assert set(changed) == set(get_args(FeedKind)) - {"event"}
+
+
+def test_every_event_of_a_run_is_told(made: dict[str, Any]) -> None:
+    schemas = made["components"]["schemas"]
+    mapping = schemas["FeedEvent"]["properties"]["event"]["discriminator"]["mapping"]
+    assert mapping == {
+        kind.__struct_config__.tag: f"#/components/schemas/{kind.__name__}" for kind in get_args(AnyEvent)
+    }
+    assert {name.rpartition("/")[2] for name in mapping.values()} <= schemas.keys()
 
 
 def test_headers_are_told(made: dict[str, Any]) -> None:

@@ -23,6 +23,7 @@ export interface AgentShown {
   capabilities: Capabilities | null;
   accounts: string[];
   problem: string | null;
+  models: string[] | null;
 }
 
 export interface AllowedToolShown {
@@ -87,6 +88,13 @@ export interface ChangeBody {
   starred: boolean | null;
 }
 
+export interface Changed {
+  kind: "conversation" | "event" | "message" | "removed" | "run";
+  conversation: string | null;
+  message: string | null;
+  run: RunShown | null;
+}
+
 export interface Check {
   check: string;
   verdict: "fail" | "pass" | "skip";
@@ -101,6 +109,12 @@ export interface CheckReport {
   sound: boolean;
   load: Load;
   findings: Finding[];
+}
+
+export interface Compacted {
+  type: "compacted";
+  trigger: string | null;
+  tokens: number | null;
 }
 
 export interface Context {
@@ -242,6 +256,13 @@ export interface Defaults {
   question_timeout: number;
 }
 
+export interface Delta {
+  run: string;
+  block: number;
+  offset: number;
+  text: string;
+}
+
 export interface DeniedTools {
   count: number;
   names: string[];
@@ -254,6 +275,14 @@ export interface Dropped {
 export interface EditBody {
   text: string;
   cut: boolean;
+}
+
+export interface End {
+  type: "end";
+  ok: boolean;
+  text: string | null;
+  message: string;
+  raw: any;
 }
 
 export interface Entry {
@@ -289,7 +318,7 @@ export interface FeedEvent {
   run: string;
   n: number;
   ms: number;
-  event: any;
+  event: Session | Heard | Text | TextDelta | Thinking | ToolCall | ToolResult | Question | Permission | UsageReport | Retry | Compacted | Notice | End | Unknown;
   cut: boolean;
 }
 
@@ -312,6 +341,18 @@ export interface Health {
   protocol: number;
   capabilities: string[];
   pid: number;
+}
+
+export interface Heard {
+  type: "heard";
+  text: string;
+}
+
+export interface Hello {
+  status: "gap" | "ok";
+  feed: string;
+  seq: number;
+  running: Delta[];
 }
 
 export interface Hit {
@@ -430,6 +471,12 @@ export interface NewText {
   text: string;
 }
 
+export interface Notice {
+  type: "notice";
+  text: string;
+  until: number | null;
+}
+
 export interface OpenQuestion {
   id: string;
   kind: "environment" | "permission" | "question";
@@ -449,6 +496,14 @@ export interface Page {
   events: Entry[];
   lastId: string | null;
   hasNewer: boolean;
+}
+
+export interface Permission {
+  type: "permission";
+  id: string;
+  tool: string;
+  input: any;
+  tool_id: string | null;
 }
 
 export interface Policy {
@@ -511,6 +566,13 @@ export interface PrunedSession {
   why: string;
 }
 
+export interface Question {
+  type: "question";
+  id: string;
+  questions: any;
+  tool_id: string | null;
+}
+
 export interface Queue {
   on_failure: "go_on" | "hold";
 }
@@ -556,6 +618,14 @@ export interface RestoredSession {
 
 export interface Retention {
   days: number;
+}
+
+export interface Retry {
+  type: "retry";
+  attempt: number | null;
+  limit: number | null;
+  delay_ms: number | null;
+  message: string;
 }
 
 export interface RunOptions {
@@ -646,6 +716,13 @@ export interface Sent {
   native_messages: number;
   text_messages: number;
   bytes: number;
+}
+
+export interface Session {
+  type: "session";
+  id: string;
+  model: string | null;
+  cwd: string | null;
 }
 
 export interface SessionInfo {
@@ -765,12 +842,44 @@ export interface Terms {
   remembered: string[];
 }
 
+export interface Text {
+  type: "text";
+  text: string;
+}
+
+export interface TextDelta {
+  type: "text-delta";
+  text: string;
+}
+
+export interface Thinking {
+  type: "thinking";
+  text: string;
+}
+
 export interface ToolAnswer {
   tool_use_id: string;
   answers: Record<string, any> | null;
   content: string | null;
   allow: boolean | null;
   always: boolean;
+}
+
+export interface ToolCall {
+  type: "tool-call";
+  id: string;
+  name: string;
+  input: any;
+}
+
+export interface ToolResult {
+  type: "tool-result";
+  id: string;
+  ok: boolean;
+  output: string;
+  name: string | null;
+  exit_code: number | null;
+  denied: boolean;
 }
 
 export interface Tools {
@@ -859,6 +968,12 @@ export interface Undone {
   restored: number;
 }
 
+export interface Unknown {
+  type: "unknown";
+  line: string;
+  why: string;
+}
+
 export interface UnpaidTurn {
   run: string;
   conversation: string;
@@ -879,6 +994,15 @@ export interface Usage {
   cache_read: number | null;
   cache_write: number | null;
   output: number | null;
+}
+
+export interface UsageReport {
+  type: "usage";
+  usage: Usage;
+  model: string | null;
+  request: string | null;
+  side: boolean;
+  cost_usd: number | null;
 }
 
 export interface UsageStatistics {

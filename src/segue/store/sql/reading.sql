@@ -54,19 +54,35 @@ JOIN revisions AS r ON r.message = m.id
 WHERE m.id IN (:ids)
 ORDER BY r.created_ms, m.id, r.revision;
 
--- name: found(pattern, count)
--- The newest messages with these words, of those that stand.
+-- name: found(pattern, said, asked, since_ms, count)
+-- The newest messages with these words, of those that stand. ``said``, ``asked``: the facts of an agent's messages.
 SELECT c.key, c.title, m.id, m.facts, m.created_ms, r.text
 FROM messages AS m
 JOIN revisions AS r ON r.message = m.id AND r.revision = m.revision
 JOIN conversations AS c ON c.id = m.conversation
-WHERE m.removed_ms IS NULL AND m.place IS NOT NULL AND folded(r.text) LIKE :pattern ESCAPE '!'
+WHERE m.removed_ms IS NULL AND m.place IS NOT NULL AND m.created_ms >= :since_ms
+    AND (m.facts LIKE :said ESCAPE '!' OR m.facts LIKE :asked ESCAPE '!')
+    AND folded(r.text) LIKE :pattern ESCAPE '!'
 ORDER BY m.created_ms DESC, m.id DESC LIMIT :count;
 
--- name: titled(pattern, count)
-SELECT key, title, updated_ms FROM conversations
-WHERE folded(title) LIKE :pattern ESCAPE '!' OR folded(key) LIKE :pattern ESCAPE '!'
-ORDER BY updated_ms DESC, id DESC LIMIT :count;
+-- name: titled(pattern, agent, said, asked, since_ms, count)
+-- ``agent``: the conversation's own, or one that took part in it; empty: any.
+SELECT c.key, c.title, c.updated_ms FROM conversations AS c
+WHERE (folded(c.title) LIKE :pattern ESCAPE '!' OR folded(c.key) LIKE :pattern ESCAPE '!')
+    AND c.updated_ms >= :since_ms
+    AND (
+        CAST(:agent AS TEXT) = '' OR c.agent = :agent OR EXISTS (
+            SELECT 1 FROM messages AS m
+            WHERE m.conversation = c.id AND (m.facts LIKE :said ESCAPE '!' OR m.facts LIKE :asked ESCAPE '!')
+        )
+    )
+ORDER BY c.updated_ms DESC, c.id DESC LIMIT :count;
+
+-- name: models(count)
+-- The newest turns that were given a model, or told one.
+SELECT agent, model, told FROM turns
+WHERE model IS NOT NULL OR told IS NOT NULL
+ORDER BY started_ms DESC, id DESC LIMIT :count;
 
 -- name: runs(conversation)
 SELECT id, message, answer, agent, role, account, model, mode, state, retry_of, cost_usd, cost_estimated, told, started_ms
@@ -177,5 +193,15 @@ WHERE id = :id AND EXISTS (
 -- name: runs_in(state, conversation, count)
 -- The newest runs in a state; of one conversation, or of all (empty).
 SELECT id, started_ms FROM turns
-WHERE state = :state AND (:conversation = '' OR conversation = :conversation)
+WHERE state = :state AND (CAST(:conversation AS TEXT) = '' OR conversation = :conversation)
 ORDER BY started_ms DESC, id DESC LIMIT :count;
+
+-- name: last_used(before_ms, before, count)
+-- Conversations in the order of their last use, after a place in that order.
+SELECT id FROM (
+    SELECT c.id AS id, COALESCE(MAX(COALESCE(t.ended_ms, t.started_ms)), c.created_ms) AS used_ms
+    FROM conversations AS c LEFT JOIN turns AS t ON t.conversation = c.id AND t.via <> 'fork'
+    GROUP BY c.id, c.created_ms
+) AS u
+WHERE used_ms < :before_ms OR (used_ms = :before_ms AND id < :before)
+ORDER BY used_ms DESC, id DESC LIMIT :count;
