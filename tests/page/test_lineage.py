@@ -11,6 +11,7 @@ from playwright.sync_api import Page, Route, expect
 
 from tests.integration.server.conftest import Daemon
 from tests.page.conftest import picture
+from tests.page.tools import AXE
 
 HOSTILE = '<img src=x onerror="document.title=1">\x1b[31m\u202eevil'
 
@@ -69,6 +70,15 @@ def told(page: Page, of: dict[str, Any], key: str = "c") -> None:
 
 def open_(page: Page, daemon: Daemon, *parts: str) -> None:
     page.goto(f"{daemon.url}/#/" + "/".join(quote(part, safe="") for part in parts))
+
+
+def serious(page: Page) -> list[Any]:
+    """What axe-core finds in what is shown now."""
+    page.evaluate(AXE.read_text("utf-8"))
+    found = page.evaluate(
+        "axe.run(document, {runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa']})"
+    )
+    return [(each["id"], [node["html"][:200] for node in each["nodes"]][:3]) for each in found["violations"]]
 
 
 STORY = lineage(
@@ -250,7 +260,7 @@ def test_the_view_shows_every_turn_with_its_numbers(page: Page, daemon: Daemon, 
     expect(large.locator("li:not(.gap)")).to_have_count(9)
     first = large.locator("li").nth(0)
     expect(first).to_contain_text(
-        re.compile(r"#1\s*fresh\s*Rehearsal · coder\s*rehearsal-1.*s.*\$0\.000", re.S)
+        re.compile(r"#1\s*fresh\s*Rehearsal · coder\s*rehearsal-1.*s.*\$0\.00", re.S)
     )
     expect(large.locator("li.off", has_text="set aside")).to_have_count(1)  # the answer that was retried
     expect(large.locator(".cond.t-failed")).to_have_count(1)
@@ -415,3 +425,18 @@ def test_colours_follow_the_theme(page: Page, daemon: Daemon, story: str) -> Non
         page.locator("body").evaluate("node => getComputedStyle(node).backgroundColor") == "rgb(22, 23, 26)"
     )
     picture(page, "lineage-dark")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing(page: Page, daemon: Daemon, story: str, scheme: str) -> None:
+    page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+    open_(page, daemon, "lineage", story)
+    page.locator(".lin.large button").nth(3).click()  # what was set aside
+    expect(page.locator(".side.r")).to_contain_text("Why this turn was resume")
+    assert serious(page) == []
+    page.get_by_role("button", name="Chains").click()
+    assert serious(page) == []
+    page.set_viewport_size({"width": 390, "height": 844})
+    assert serious(page) == []
+    page.get_by_role("button", name="Picture").click()
+    assert serious(page) == []

@@ -12,6 +12,7 @@ from playwright.sync_api import Page, Route, expect
 from tests.integration.conftest import Program
 from tests.integration.server.conftest import Daemon, finish, start
 from tests.page.conftest import picture
+from tests.page.test_lineage import serious
 
 HOSTILE = '<img src=x onerror="document.title=1">\x1b[31m\u202eevil'
 CONFIG = """
@@ -273,3 +274,13 @@ def test_at_the_width_of_a_phone(configured: Page) -> None:
     picture(configured, "setup-phone")
     configured.locator("#settings").scroll_into_view_if_needed()
     picture(configured, "setup-phone-settings")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing(configured: Page, scheme: str) -> None:
+    configured.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+    expect(configured.locator("#accounts table")).to_be_visible()
+    configured.locator("main details").evaluate_all("all => all.forEach((each) => { each.open = true; })")
+    assert serious(configured) == []
+    configured.set_viewport_size({"width": 390, "height": 844})
+    assert serious(configured) == []

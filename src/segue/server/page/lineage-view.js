@@ -130,7 +130,7 @@ function Large({ row, at, count, stop, take, onTake }) {
   if (!turn) return html`<li class="end-row" ref=${ref} ...${place} onFocusIn=${onTake}><${EndLink} end=${row.end} /></li>`;
   const on = selected.value === turn.run;
   return html`<li class="${aside(turn) ? "off" : ""} ${on ? "on" : ""}" ref=${ref} ...${place}>
-    <button type="button" tabindex=${stop ? 0 : -1} aria-pressed=${String(on)} aria-label=${about(row)} onFocus=${onTake} onClick=${() => (on ? (selected.value = null) : select(turn.run))}>
+    <button type="button" tabindex=${stop ? 0 : -1} aria-pressed=${String(on)} title=${about(row)} onFocus=${onTake} onClick=${() => (on ? (selected.value = null) : select(turn.run))}>
       <${Place} turn=${turn} /><${Mode} mode=${turn.mode} /><span class="who-row">${who(turn)}</span>
       <span class="model">${turn.model ? line(turn.model, 40) : ""}</span><${Condition} turn=${turn} />
       <span class="num took">${duration(turn.duration_ms)}</span><span class="num cost">${money(turn.cost_usd, turn.cost_estimated)}</span>

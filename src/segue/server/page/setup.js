@@ -161,7 +161,7 @@ function DaemonFacts() {
   const open = Object.entries(now.runs).filter(([, count]) => count);
   return html`<section class="part" id="daemon"><h2>${t("setup.daemon")}</h2><dl class="kv facts">
       <dt>${t("setup.version")}</dt><dd>${now.version}</dd>
-      <dt>${t("setup.address")}</dt><dd><${Copy} class="copy" text=${now.url} label=${t("copy")}>${now.url}</${Copy}></dd>
+      <dt>${t("setup.address")}</dt><dd><${Copy} class="copy" text=${now.url}>${now.url}</${Copy}></dd>
       <dt>${t("setup.pid")}</dt><dd>${now.pid}</dd>
       <dt>${t("setup.since")}</dt><dd>${moment(now.started)}</dd>
       <dt>${t("setup.memory")}</dt><dd>${bytes(now.memory)}</dd>
