@@ -52,7 +52,7 @@ cache_read = 0.1
 cache_write = 1.25
 """
 
-REFRESH = '''from datetime import UTC, datetime
+REFRESH = """from datetime import UTC, datetime
 
 
 def refresh(token: str, now: datetime | None = None) -> Session:
@@ -60,17 +60,17 @@ def refresh(token: str, now: datetime | None = None) -> Session:
     if claims.exp + LEEWAY < (now or datetime.now(UTC)):
         raise TokenError("expired")
     return Session(claims.subject)
-'''
+"""
 FIXED = REFRESH.replace(
     "    if claims.exp",
     '    if revocations.contains(claims.jti):\n        raise TokenError("revoked")\n    if claims.exp',
 )
-TESTED = '''def test_expired_token_is_refused(clock):
+TESTED = """def test_expired_token_is_refused(clock):
     token = issue(ttl=60)
     clock.advance(61)
     with pytest.raises(TokenError, match="expired"):
         refresh(token)
-'''
+"""
 
 SCENARIO: dict[str, str] = {
     "Expired refresh tokens": "[[think The leeway is added on the wrong side. Let me see who calls refresh, and with which clock.]]"
@@ -88,7 +88,8 @@ SCENARIO: dict[str, str] = {
     "queue lag": "[[shell echo 'lag 41 s, 3 workers, 1 restarting']] [[say The lag began with the deployment of 14:02. Rolling it back takes about a minute.]]"
     " [[ask Roll back the deployment of 14:02? | Roll back now | Wait for the next check | Restart the worker only]]",
     "Add token refresh": "[[read refresh.py]] [[slow 900 3000]] [[say The client keeps the refresh token in memory and asks for a new access token one minute before the old one expires. "
-    + "That leaves room for a slow network, and nobody sees a login page in the middle of their work. " * 40 + "]]",
+    + "That leaves room for a slow network, and nobody sees a login page in the middle of their work. " * 40
+    + "]]",
     "start-up time": "[[error 429 retry-after 5400]]",
     "arm64": "[[shell python3 -c 'print(\"exec format error\"); raise SystemExit(126)']] [[error 401]]",
 }
@@ -131,17 +132,41 @@ def past(segue: Program) -> None:
     _history(segue)
     key = "fix-auth"
     context = (REFRESH * 90).encode()
-    _ran(segue("run", key, "Expired refresh tokens are accepted. Find out why, and fix it.", "--permission", "edit", stdin=context))
+    _ran(
+        segue(
+            "run",
+            key,
+            "Expired refresh tokens are accepted. Find out why, and fix it.",
+            "--permission",
+            "edit",
+            stdin=context,
+        )
+    )
     _ran(segue("run", key, "Also cover the refresh path with a test."))
     _ran(segue("run", key, "Review the change.", "--agent", "nimbus", "--role", "reviewer"))
     _ran(segue("run", key, "Make the leeway configurable.", "--agent", "rehearsal"))
-    _ran(segue("edit", key, "#7", "Make the leeway configurable per issuer. 30 seconds stays the default.", "--rerun"), (0, 2))
+    _ran(
+        segue(
+            "edit",
+            key,
+            "#7",
+            "Make the leeway configurable per issuer. 30 seconds stays the default.",
+            "--rerun",
+        ),
+        (0, 2),
+    )
     _ran(segue("run", "pr-481", "Why does CI skip the arm64 job?"), (0, 1, 75))
 
 
 def present(daemon: Daemon) -> None:
     """What is going on while the page is open: a question, a running turn with a queue, a limit."""
-    asks = _queue(daemon, "checkout-worker", message="checkout-worker: queue lag is above 30 s. What happened?", answers=True, options={"permission": "edit"})
+    asks = _queue(
+        daemon,
+        "checkout-worker",
+        message="checkout-worker: queue lag is above 30 s. What happened?",
+        answers=True,
+        options={"permission": "edit"},
+    )
     limited = _queue(daemon, "start-up", message="Cut the start-up time to 200 ms.", options={"park": True})
     running = _queue(daemon, "token-refresh", message="Add token refresh to the client.")
     _until(lambda: daemon.ask("GET", f"/api/v1/runs/{running}").json["state"] == "running")
@@ -192,7 +217,12 @@ def _history(segue: Program) -> None:
     chance = random.Random(46)
     with sqlite3.connect(segue.home / "segue.db") as store:
         store.row_factory = sqlite3.Row
-        rows = [dict(row) for row in store.execute("SELECT t.*, c.key AS key FROM turns t JOIN conversations c ON c.id = t.conversation")]
+        rows = [
+            dict(row)
+            for row in store.execute(
+                "SELECT t.*, c.key AS key FROM turns t JOIN conversations c ON c.id = t.conversation"
+            )
+        ]
         today = datetime.now().replace(hour=9, minute=0, second=0, microsecond=0)
         number = 0
         for ago in range(DAYS - 1, -1, -1):
@@ -207,7 +237,15 @@ def _history(segue: Program) -> None:
                 _earlier(store, dict(row), number, moment, chance, old=ago > 11)
 
 
-def _earlier(store: sqlite3.Connection, row: dict[str, Any], number: int, moment: datetime, chance: random.Random, *, old: bool) -> None:
+def _earlier(
+    store: sqlite3.Connection,
+    row: dict[str, Any],
+    number: int,
+    moment: datetime,
+    chance: random.Random,
+    *,
+    old: bool,
+) -> None:
     agent = row["agent"]
     mode = chance.choices(list(WEIGHTS), weights=list(WEIGHTS.values()))[0]
     fresh = int(chance.lognormvariate(9.2, 0.6) * DEARER[mode])
@@ -221,16 +259,34 @@ def _earlier(store: sqlite3.Connection, row: dict[str, Any], number: int, moment
     if saved is not None and number % 67 == 0:
         saved = -cost * chance.uniform(0.3, 0.8)
         if number % 2:
-            notices = [f"the model is another one than before: the prompt cache could not be used, so {fresh + read:,} tokens were paid"]
+            notices = [
+                f"the model is another one than before: the prompt cache could not be used, so {fresh + read:,} tokens were paid"
+            ]
     told = json.loads(row["told"])
     usage = {"input": fresh // 20, "cache_read": read, "cache_write": fresh - fresh // 20, "output": output}
     version = VERSIONS[agent][0 if old else 1]
-    told |= {"mode": mode, "usage": usage, "cost_usd": cost, "predicted_usd": predicted, "notices": notices, "agent_version": version}
+    told |= {
+        "mode": mode,
+        "usage": usage,
+        "cost_usd": cost,
+        "predicted_usd": predicted,
+        "notices": notices,
+        "agent_version": version,
+    }
     told["saved"] |= {"usd": saved}
     started = int(moment.timestamp() * 1000)
     row |= {
-        "id": f"00{number:024d}", "answer": None, "mode": mode, "told": json.dumps(told), "started_ms": started, "ended_ms": started + 40_000,
-        "predicted_usd": predicted, "cost_usd": cost, "saved_usd": saved, "agent_version": version, **usage,
+        "id": f"00{number:024d}",
+        "answer": None,
+        "mode": mode,
+        "told": json.dumps(told),
+        "started_ms": started,
+        "ended_ms": started + 40_000,
+        "predicted_usd": predicted,
+        "cost_usd": cost,
+        "saved_usd": saved,
+        "agent_version": version,
+        **usage,
     }
     del row["key"]
     names = ", ".join(row)

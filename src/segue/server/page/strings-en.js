@@ -355,6 +355,7 @@ export default {
   "usage.split.conversation": "Conversation",
   "usage.rest": "{count} others",
   "usage.nomode": "not started",
+  "usage.noturns": "no turns",
   "usage.table": "As a table",
   "usage.when": "When",
   "usage.total": "Total",

@@ -355,6 +355,7 @@ export default {
   "usage.split.conversation": "Conversación",
   "usage.rest": "{count} más",
   "usage.nomode": "sin empezar",
+  "usage.noturns": "ningún turno",
   "usage.table": "Como tabla",
   "usage.when": "Cuándo",
   "usage.total": "Total",

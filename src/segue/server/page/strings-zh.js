@@ -355,6 +355,7 @@ export default {
   "usage.split.conversation": "对话",
   "usage.rest": "其他 {count} 个",
   "usage.nomode": "未开始",
+  "usage.noturns": "没有轮次",
   "usage.table": "以表格显示",
   "usage.when": "时间",
   "usage.total": "合计",

@@ -9,7 +9,7 @@ import { language } from "./strings.js";
 /** @typedef {{period: string, split: string, measure: string}} Choices */
 /** @typedef {{period: string, days: Statistics, agents: Statistics, conversations: Statistics, modes: Statistics, versions: Statistics, unpaid: Unpaid[]}} Found */
 /** @typedef {{from: string, to: string, sums: Sum[]}} Span some days that are one bar */
-/** @typedef {{name: string, shade: string, values: (number | null)[], total: number | null}} Series */
+/** @typedef {{name: string, shade: string, values: (number | null)[], turns: number[], total: number | null}} Series */
 
 export const PERIODS = ["7", "30", "90", "all"];
 export const SPLITS = ["mode", "agent", "conversation"];
@@ -122,17 +122,19 @@ export function seriesOf({ days }, spans, measure) {
   const most = byMode || names.length <= MOST + 1 ? names.length : MOST;
   const rest = new Set(names.slice(most));
   const place = new Map(names.map((name, at) => [name, Math.min(at, most)]));
-  const rows = names.slice(0, most + (rest.size ? 1 : 0)).map(() => spans.map(() => /** @type {number | null} */ (null)));
+  const rows = names.slice(0, most + (rest.size ? 1 : 0)).map(() => ({ values: spans.map(() => /** @type {number | null} */ (null)), turns: spans.map(() => 0) }));
   parts.forEach((each, at) => {
     for (const part of each) {
       const row = rows[place.get(part.name) ?? 0];
-      if (row) row[at] = added([row[at] ?? null, amount(part, measure)]);
+      if (!row) continue;
+      row.values[at] = added([row.values[at] ?? null, amount(part, measure)]);
+      row.turns[at] = (row.turns[at] ?? 0) + part.turns;
     }
   });
-  return rows.map((values, at) => {
+  return rows.map(({ values, turns }, at) => {
     const name = at === most ? REST : (names[at] ?? "");
     const shade = byMode ? name || "nomode" : `shade-${Math.min(at, MOST)}`;
-    return { name, shade, values, total: added(values) };
+    return { name, shade, values, turns, total: added(values) };
   });
 }
 

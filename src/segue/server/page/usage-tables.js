@@ -118,7 +118,8 @@ export function UnpaidTable({ turns, resumed }) {
     cells: [
       html`<a class="to" href=${link("conversations", each.conversation, each.message)} rel="noreferrer"><span>${line(conversations.value.get(each.conversation)?.title || each.conversation, 60)}</span></a>`,
       html`<time title=${moment(each.created)}>${when(each.created)}</time>`,
-      html`${line(label(each.agent), 40)} <${Mode} mode=${each.mode} />`,
+      line(label(each.agent), 40),
+      html`<${Mode} mode=${each.mode} />`,
       money(each.cost_usd),
       money(each.saved_usd === null ? null : Math.max(0, -each.saved_usd)),
       line(each.reason, 400),
@@ -126,7 +127,7 @@ export function UnpaidTable({ turns, resumed }) {
   }));
   return html`<section class="part" data-table="unpaid"><h2>${t("usage.unpaid.title")}<span class="dim">${turns.length ? t("usage.unpaid.sum", { turns: plural("usage.unpaid.turns", turns.length), resumed, usd: money(lost) }) : ""}</span><span class="r">${t("usage.unpaid.note")}</span></h2>
     ${rows.length
-      ? html`<${Table} name=${t("usage.unpaid.title")} heads=${[[t("turn"), "name"], [t("usage.when"), "nw"], [t("usage.split.agent"), "nw"], [t("usage.measure.cost"), "num"], [t("usage.unpaid.lost"), "num"], [t("why"), "after"]]} rows=${rows} />`
+      ? html`<${Table} name=${t("usage.unpaid.title")} heads=${[[t("turn"), "name"], [t("usage.when"), "nw"], [t("usage.split.agent"), "nw"], [t("usage.split.mode"), "nw"], [t("usage.measure.cost"), "num"], [t("usage.unpaid.lost"), "num"], [t("why"), "after"]]} rows=${rows} />`
       : html`<p class="none">${t("usage.unpaid.none", { resumed })}</p>`}
     ${turns.length > FIRST ? html`<button type="button" class="btn quiet small more" aria-expanded=${String(all)} onClick=${() => setAll(!all)}>${all ? t("usage.fewer") : t("usage.more", { count: turns.length - FIRST })}</button>` : null}</section>`;
 }

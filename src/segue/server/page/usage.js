@@ -155,7 +155,7 @@ function OverTime({ shown, spans, step, choices, choose }) {
       <${Choice} label=${t("usage.measure")} value=${measure} onChange=${(/** @type {string} */ value) => choose({ measure: value })} options=${MEASURES.map((each) => [each, t(`usage.measure.${each}`)])} />
       <${Choice} label=${t("usage.split")} value=${choices.split} onChange=${(/** @type {string} */ value) => choose({ split: value })} options=${SPLITS.map((each) => [each, t(`usage.split.${each}`)])} /></span></h2>
     <div class="stack"><${Chart} kind="bars" label=${t("usage.chart", { title, range: range(shown), total: format(total) })} places=${places} series=${series} format=${tickOf(measure)} only=${only} onPoint=${setAt} />
-      <div class="key"><p class="key-head"><span>${point ? spanText(point, step) : t("usage.period.whole")}</span><b>${format(point ? sumAt(series, at ?? 0) : total)}</b></p>
+      <div class="key"><p class="key-head"><span>${point ? spanText(point, step) : t("usage.period.whole")}</span><b>${point && !point.sums.length ? t("usage.noturns") : format(point ? sumAt(series, at ?? 0) : total)}</b></p>
         <${Legend} split=${split} series=${series} names=${names} at=${point ? at : null} format=${format} only=${only} onOnly=${setPointed} /></div></div>
     <${AsTable} title=${title} spans=${spans} step=${step} series=${series} names=${names} format=${format} /></section>`;
 }
@@ -192,7 +192,7 @@ function Legend({ split, series, names, at, format, only, onOnly }) {
       return html`<li key=${each.name}><button type="button" aria-pressed=${String(only === each.name)} onClick=${() => onOnly(only === each.name ? null : each.name)}
           onPointerEnter=${(/** @type {PointerEvent} */ event) => event.pointerType === "mouse" && onOnly(each.name)} onPointerLeave=${(/** @type {PointerEvent} */ event) => event.pointerType === "mouse" && onOnly(null)}>
         <span class="n">${split === "mode" && each.name ? html`<${Mode} mode=${each.name} />` : html`<i class="swatch ${each.shade}" aria-hidden="true"></i>${names[place]}`}</span>
-        <span class="v">${format(values[place] ?? null)}</span><span class="s">${percent(share)}</span></button></li>`;
+        ${at === null || each.turns[at] ? html`<span class="v">${format(values[place] ?? null)}</span><span class="s">${percent(share)}</span>` : null}</button></li>`;
     })}</ol></div>`;
 }
 
@@ -201,7 +201,7 @@ function AsTable({ title, spans, step, series, names, format }) {
   const rows = spans.map((span, at) => ({ span, at })).filter(({ span }) => span.sums.length).reverse();
   return html`<details class="as-table"><summary>${t("usage.table")}</summary>
     <${Table} name=${title} heads=${[[t("usage.when")], [t("usage.figure.turns"), "num"], ...names.map((each) => [each, "num"]), [t("usage.total"), "num"]]}
-      rows=${rows.map(({ span, at }) => ({ id: span.from, cells: [spanText(span, step), span.sums.reduce((sum, each) => sum + each.turns, 0), ...series.map((each) => (span.sums.some((sum) => sum.parts.length) && each.values[at] !== null ? format(each.values[at] ?? null) : "")), format(sumAt(series, at))] }))} /></details>`;
+      rows=${rows.map(({ span, at }) => ({ id: span.from, cells: [spanText(span, step), span.sums.reduce((sum, each) => sum + each.turns, 0), ...series.map((each) => (each.turns[at] ? format(each.values[at] ?? null) : "")), format(sumAt(series, at))] }))} /></details>`;
 }
 
 /** @param {{shown: Found, spans: Span[], step: string}} props */
