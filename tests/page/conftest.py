@@ -74,10 +74,7 @@ def page(context: BrowserContext, daemon: Daemon) -> Iterator[Page]:
     wrong: list[str] = []
     opened.on("console", lambda line: wrong.append(line.text) if line.type == "error" else None)
     opened.on("pageerror", lambda error: wrong.append(str(error)))
-    opened.on(
-        "request",
-        lambda asked: None if asked.url.startswith((daemon.url, "data:")) else wrong.append(asked.url),
-    )
+    opened.on("request", lambda asked: None if asked.url.startswith((daemon.url, "data:")) else wrong.append(asked.url))
     opened.goto(daemon.link)
     yield opened
     expected = getattr(opened, "expected_errors", ())
