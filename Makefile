@@ -31,6 +31,7 @@ lint: dev
 
 types: dev
 	$(BIN)/mypy
+	$(BIN)/python -m tests.page.tools
 
 unit: dev
 	$(BIN)/python -m pytest tests/unit -q -n auto
@@ -48,7 +49,7 @@ clis: dev packages
 WORKERS := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 
 test: check clis  ## everything CI runs
-	$(BIN)/python -m pytest tests/integration tests/chaos tests/live -q -n $(WORKERS) --dist worksteal --durations=25
+	$(BIN)/python -m pytest tests/integration tests/chaos tests/page tests/live -q -n $(WORKERS) --dist worksteal --durations=25
 
 live: dev clis  ## the real CLIs only
 	$(BIN)/python -m pytest tests/live -q -n auto

@@ -7,7 +7,7 @@ from importlib import import_module
 
 from bench.measure import Row, show
 
-BENCHES = ("startup", "sessions", "turn", "parse", "deciding", "continuity", "tokens", "daemon")
+BENCHES = ("startup", "sessions", "turn", "parse", "deciding", "continuity", "tokens", "daemon", "page")
 
 
 def main() -> int:

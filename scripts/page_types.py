@@ -1,4 +1,4 @@
-"""Writes ``server/page/types.d.ts``: the types of the API for the page's JavaScript, from the OpenAPI document.
+"""Writes ``server/page/types.d.ts``: the types of the API for the page, from the OpenAPI document.
 
 Run it after a type of the API has changed. A test compares the file with what this would write.
 """
@@ -33,8 +33,9 @@ def _declared(name: str, schema: dict[str, Any]) -> str:
 
 def _object(schema: dict[str, Any], indent: str) -> str:
     required = set(schema.get("required", ()))
+    inner = f"{indent}  "
     lines = [
-        f"{indent}  {_named(name)}{'' if _is_sent(name, value, required) else '?'}: {_type(value, indent + '  ')};"
+        f"{inner}{_named(name)}{'' if _is_sent(name, value, required) else '?'}: {_type(value, inner)};"
         for name, value in schema["properties"].items()
     ]
     return "\n".join(["{", *lines, f"{indent}}}"])

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
         RepairReport,
         RestoredSession,
         RestoreReport,
+        SessionInfo,
     )
     from segue.app.settings import AccountShown, AgentSetting, SettingsShown
     from segue.app.shapes import (
@@ -146,6 +147,7 @@ _HOMES = {
         "RepairReport",
         "RestoreReport",
         "RestoredSession",
+        "SessionInfo",
     ),
     "segue.app.settings": ("AccountShown", "AgentSetting", "SettingsShown"),
     "segue.app.shapes": (
@@ -294,6 +296,7 @@ __all__ = [
     "Sends",
     "Sent",
     "Session",
+    "SessionInfo",
     "SessionShown",
     "SettingsShown",
     "SetupFinding",

@@ -1,4 +1,4 @@
-"""The page in a real Chromium, served by a real daemon in a home of its own. Nothing but loopback is reachable."""
+"""The page in a real Chromium, served by a real daemon in a home of its own, with loopback alone."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, Playwright, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, Playwright, expect, sync_playwright
 
 from tests import isolation
 from tests.integration.conftest import Program, segue
@@ -26,6 +26,7 @@ ARGUMENTS = (
     "--force-color-profile=srgb",
     "--font-render-hinting=none",
 )
+expect.set_options(timeout=WAIT_MS)
 
 
 @pytest.fixture(scope="session")
@@ -74,7 +75,10 @@ def page(context: BrowserContext, daemon: Daemon) -> Iterator[Page]:
     wrong: list[str] = []
     opened.on("console", lambda line: wrong.append(line.text) if line.type == "error" else None)
     opened.on("pageerror", lambda error: wrong.append(str(error)))
-    opened.on("request", lambda asked: None if asked.url.startswith((daemon.url, "data:")) else wrong.append(asked.url))
+    opened.on(
+        "request",
+        lambda asked: None if asked.url.startswith((daemon.url, "data:")) else wrong.append(asked.url),
+    )
     opened.goto(daemon.link)
     yield opened
     expected = getattr(opened, "expected_errors", ())

@@ -82,10 +82,12 @@ class Engine:
         retry_message: str | None = None,
         not_before_ms: int | None = None,
         env: Mapping[str, str] | None = None,
+        body: str | None = None,
     ) -> str:
         """Store a run, and return its id at once. The same key again returns the same run.
 
         ``env``: the environment that the agent gets; it is never stored, and lost if this process dies.
+        ``body``: the digest of what was ordered under its key.
         """
         store = self.workspace.store
         if prepared.ask.fork:
@@ -93,7 +95,7 @@ class Engine:
                 forked_if_busy, prepared, store, lambda _: None, retry_message
             )
         try:
-            row = await run_sync(enqueue, prepared, store, retry_message, not_before_ms)
+            row = await run_sync(enqueue, prepared, store, retry_message, not_before_ms, None, body)
         except KnownRun as known:
             return known.run
         if env is not None:

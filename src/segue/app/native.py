@@ -20,15 +20,19 @@ from segue.sessions.counts import Load, Tally, context_load, tally_of
 from segue.sessions.listing import Listed
 from segue.sessions.summary import SessionShown, shown_session, title_of
 from segue.system import clock
+from segue.turns.request import QueuedRequest
 
 if TYPE_CHECKING:
     from segue.app.ready_turn import Options
+    from segue.app.session_shapes import SessionInfo
     from segue.config.schema import Config
     from segue.sessions.reading import Page
     from segue.sessions.search.index import Index
     from segue.sessions.search.search import Hit
 
 MB = 1024 * 1024
+AT_ONCE, PART = MB, MB // 4
+"""Sessions up to this size are counted as a whole while somebody waits; of others, so much at each end."""
 SHORT = 8
 """An id is shortened to this many characters, or to as many as make it unique."""
 _AGO = re.compile(r"(\d{1,6})\s*(min|h|d|w)")
@@ -112,23 +116,40 @@ class OpenSession:
         *,
         before: str | None = None,
         at: str | None = None,
+        after: str | None = None,
         size: int = 100,
         wanted: Callable[[Entry], bool] | None = None,
     ) -> Page:
-        """The newest page, the one before an event, or the one that ends with an event."""
-        from segue.sessions.reading import all_entries, newest_page, page_around
+        """The newest page, the one before an event, the one that ends with an event, or the one after it."""
+        from segue.sessions.reading import all_entries, newest_page, page_after, page_around
 
+        if sum(each is not None for each in (before, at, after)) > 1:
+            raise Misuse("name one event: before, at or after")
         reader, stored = self.listed.place.archive, self.listed.stored
         if at is not None:
             return page_around(reader, stored, at, size)
+        if after is not None:
+            return page_after(reader, stored, after, size)
         return newest_page(reader, stored, before_id=before, size=size, wanted=wanted or all_entries)
 
     def entries(self) -> Iterator[Entry]:
         return entries_of(self.listed.place.archive, self.listed.stored)
 
-    def tally(self, entries: Iterable[Entry], *, whole: bool) -> Tally:
-        """What a resume would restore of these entries, and what it would not."""
-        return tally_of(entries, whole)
+    def tally(self, largest: int) -> Tally:
+        """What a resume would restore, and what it would not. Of a session that has more bytes, only the
+        beginning and the end are counted."""
+        from segue.sessions.reading import both_ends
+
+        if self.size <= largest:
+            return tally_of(self.entries())
+        return tally_of(both_ends(self.listed.place.archive, self.listed.stored, PART), whole=False)
+
+    def info(self) -> SessionInfo:
+        """The session as in the list, and what a resume would do; at once, however large it is."""
+        from segue.app.session_shapes import SessionInfo
+
+        shown = msgspec.structs.asdict(self.shown)
+        return SessionInfo(**shown, load=self.load, counts=self.tally(AT_ONCE))
 
     def side_chains(self) -> list[tuple[str, Iterator[Entry]]]:
         """What subagents did, if the CLI stores that in separate files: id and entries of each."""
@@ -270,7 +291,7 @@ def continuation(
     catalog = catalog_of(workspace, options.get("cwd") or None)
     listed = catalog.find(session) if session is not None else catalog.newest()
     known = catalog.known(listed.place.agent, listed.id)
-    owner = known.conversation if known.pinned else None
+    owner = known.conversation if known.pinned else _adopting(workspace, listed)
     if owner is not None and key not in (None, owner):
         raise Misuse(f"the session belongs to the conversation {owner}: leave out --key, or fork {owner}")
     facts = facts_of(catalog, listed)
@@ -281,6 +302,18 @@ def continuation(
         options["account"] = options.get("account") or known.row.account or None
         options["cwd"] = options.get("cwd") or listed.brief.cwd
     return Continuation(owner or key or _free_key(workspace, listed), options, owner is None)
+
+
+def _adopting(workspace: Workspace, listed: Listed) -> str | None:
+    """The conversation of an unfinished run that adopts the session."""
+    store, name = workspace.store, f"{listed.place.agent}:{listed.id}"
+    for row in (*store.line(), *store.begun()):
+        if row.request is not None and name in row.request:
+            request = msgspec.json.decode(row.request, type=QueuedRequest)
+            found = store.conversation_by_id(row.conversation) if request.ask.adopt == name else None
+            if found is not None:
+                return found.key
+    return None
 
 
 def _free_key(workspace: Workspace, listed: Listed) -> str:

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from segue.core.model import Attached
 from segue.core.question import OpenQuestion
 from segue.core.request import Posture, Questions
 from segue.core.turn import Mode, State, Turn
@@ -34,7 +35,8 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     allow_tools: tuple[str, ...] = ()
     deny_tools: tuple[str, ...] = ()
     max_turns: int | None = None
-    budget: float | None = None
+    budget: float | Literal["none"] | None = None
+    """In dollars; ``none``: no budget, although the conversation remembers one."""
     questions: Questions | None = None
     timeout: float | None = None
     retries: int | None = None
@@ -112,6 +114,11 @@ class RunShown(msgspec.Struct, frozen=True, kw_only=True):
     """The result, once it is settled."""
     held_by: str | None
     """The run whose failure holds it up, until somebody lets it go on."""
+    text: str
+    """The text of its message."""
+    attachments: tuple[Attached, ...]
+    options: RunOptions | None
+    """What it was queued with; null once it is settled, and for a run that somebody waits for."""
 
 
 class ToolAnswer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):

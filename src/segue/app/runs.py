@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import suppress
+from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import get_args
 
 import msgspec
 from anyio.to_thread import run_sync
 
 from segue.app.questions import continued_by, questions_of
-from segue.app.ready_turn import Options, ready_retry, ready_turn
-from segue.app.run_shapes import AttachmentOrder, RunOrder, RunShown
+from segue.app.ready_turn import Options
+from segue.app.run_orders import prepare_order
+from segue.app.run_shapes import RunOptions, RunOrder, RunShown
 from segue.app.workspace import Workspace
 from segue.core.errors import Gone, Misuse, NotFound, SegueError
 from segue.core.events import Event
@@ -21,7 +22,8 @@ from segue.core.outcome import Failure
 from segue.core.request import Inherited
 from segue.core.turn import State, Turn, status_of
 from segue.runner.attempt import Cancel, Guarded, Replies
-from segue.store.records import BEGUN, QueuedRow, TurnRow
+from segue.store.records import BEGUN, QueuedRow, Receipt, TurnRow
+from segue.system import clock
 from segue.turns.follow import follow
 from segue.turns.known_run import known_run
 from segue.turns.live_turn import Callbacks
@@ -32,21 +34,26 @@ from segue.turns.prepare import Prepared, prepare
 from segue.turns.queued_run import take_out
 from segue.turns.request import QueuedRequest, TurnRequest, utf8
 
-if TYPE_CHECKING:
-    from segue.core.attachments import Attachment
-
 NOT_STARTED = "it was taken out of the queue before it began"
 NOT_WAITING = "the run {} does not wait any more"
+MOST = 1_000
+"""The longest list of runs."""
+UNFINISHED: tuple[State, ...] = ("queued", "running", "needs_you", "parked")
 SETTLE_S = 60.0
 """How long a cancelled agent may take to end."""
 
 
 def show_run(workspace: Workspace, run: str) -> RunShown:
     """A run as it is now. Raises ``NotFound``."""
-    row, queued = workspace.store.turn(run), workspace.store.queued(run)
-    if row is None or queued is None:
+    shown = _if_there(workspace, run)
+    if shown is None:
         raise NotFound(f"there is no run {run}")
-    return _shown(workspace, row, queued)
+    return shown
+
+
+def _if_there(workspace: Workspace, run: str) -> RunShown | None:
+    row, queued = workspace.store.turn(run), workspace.store.queued(run)
+    return _shown(workspace, row, queued) if row is not None and queued is not None else None
 
 
 def queue(workspace: Workspace, key: str | None = None) -> list[RunShown]:
@@ -57,6 +64,25 @@ def queue(workspace: Workspace, key: str | None = None) -> list[RunShown]:
         for queued in workspace.store.line(conversation)
         if (row := workspace.store.turn(queued.id)) is not None
     ]
+
+
+def ls(
+    workspace: Workspace, states: Sequence[State] = (), key: str | None = None, limit: int = MOST
+) -> list[RunShown]:
+    """The runs in these states, the newest first; without states, those that are not over: they wait, run, or
+    have a question that can still be answered. Of one conversation, or of all."""
+    if not 1 <= limit <= MOST:
+        raise Misuse(f"the limit must be between 1 and {MOST:,}, not {limit}")
+    if unknown := set(states) - set(get_args(State)):
+        raise Misuse(f"there is no state {min(unknown)!r:.60}; known: {', '.join(get_args(State))}")
+    store, conversation = workspace.store, workspace.conversation(key).id if key is not None else None
+    stored = {*states, "parked"} if "needs_you" in states else {*(states or UNFINISHED)}
+    found = dict(store.reading.runs_in(sorted(stored), conversation, limit))
+    if not states:
+        found |= {row.run: row.asked_ms for row in store.asked(conversation)}
+    shown = [each for run in found if (each := _if_there(workspace, run)) is not None]
+    shown = [each for each in shown if not states or each.state in states]
+    return sorted(shown, key=lambda each: (each.created, each.run), reverse=True)[:limit]
 
 
 def edit_queued(workspace: Workspace, run: str, text: str) -> RunShown:
@@ -141,6 +167,11 @@ def open_questions(workspace: Workspace) -> list[RunShown]:
     return [show_run(workspace, run) for run in dict.fromkeys(row.run for row in workspace.store.asked())]
 
 
+def count_runs(workspace: Workspace) -> dict[str, int]:
+    """How many runs there are in each state that is not an end, whichever process runs them."""
+    return workspace.store.count_unfinished()
+
+
 def count_questions(workspace: Workspace) -> int:
     """How many questions can be answered."""
     return len(workspace.store.asked())
@@ -185,61 +216,18 @@ def enqueue_order(
     return show_run(workspace, row.id)
 
 
-def prepare_order(
-    workspace: Workspace,
-    key: str,
-    order: RunOrder,
-    run_key: str | None,
-    env: Mapping[str, str] | None,
-    more: Options | None = None,
-) -> tuple[Prepared, str | None]:
-    """What was ordered, checked; and the message to retry, if it is not a new one."""
-    workspace = _where(workspace, key, order, env)
-    options = cast("Options", {**_options(order, run_key), **(more or {})})
-    if order.retry_of is not None:
-        ready = ready_retry(workspace, key, order.retry_of, options, answers=order.answers)
-        return ready.prepared, ready.retry_message
-    return ready_turn(workspace, key, order.message, options, answers=order.answers).prepared, None
+def digest_of(order: RunOrder) -> str:
+    """What was ordered, as it was ordered: the same later, too, whatever has changed since."""
+    return sha256(msgspec.json.encode(order)).hexdigest()
 
 
-def _where(workspace: Workspace, key: str, order: RunOrder, env: Mapping[str, str] | None) -> Workspace:
-    """The caller's place. A client that names no directory is in the conversation's: it is nowhere else."""
-    known = workspace.store.conversation(key)
-    named = known.cwd if known is not None and order.cwd is None and known.cwd else None
-    here = Path(named) if named is not None and Path(named).is_dir() else workspace.cwd
-    environment = workspace.env if env is None else env
-    return Workspace(environment, here, workspace.store, transport=workspace.transport)
-
-
-def _options(order: RunOrder, run_key: str | None) -> Options:
-    """The options of the turn."""
-    named = ("agent", "account", "model", "role", "adopt", "cwd")
-    options: dict[str, object] = {name: getattr(order, name) for name in named if getattr(order, name)}
-    for name in ("fresh_session", "blank", "fork", "cut"):
-        options[name] = getattr(order, name)
-    options |= {
-        name: value
-        for name, value in msgspec.structs.asdict(order.options).items()
-        if value is not None and value != ()
-    }
-    if run_key is not None:
-        options["run_key"] = run_key
-    if order.attachments:
-        options["attachments"] = [_attachment(each) for each in order.attachments]
-    return cast("Options", options)
-
-
-def _attachment(order: AttachmentOrder) -> str | Attachment:
-    from segue.core.attachments import Attachment
-
-    if (order.data is None) == (order.path is None):
-        raise Misuse("an attachment has data, or a path")
-    if order.data is not None:
-        return Attachment(order.name or "attachment", order.data, order.media_type)
-    path = order.path or ""
-    if order.name is not None or order.media_type is not None or not os.path.isabs(path):
-        raise Misuse("the path of an attachment is absolute, and comes without a name and a type")
-    return path
+def run_of_key(workspace: Workspace, key: str, run_key: str, body: str) -> str | None:
+    """The run that was ordered under this key before. Raises ``Misuse`` if something else was."""
+    conversation = workspace.store.conversation(key)
+    if conversation is None:
+        return None
+    receipt = Receipt(key=run_key, body=body)
+    return workspace.store.run_of_key(conversation.id, receipt, clock.now_ms())
 
 
 def _shown(workspace: Workspace, row: TurnRow, queued: QueuedRow) -> RunShown:
@@ -267,6 +255,29 @@ def _shown(workspace: Workspace, row: TurnRow, queued: QueuedRow) -> RunShown:
         created=row.started_ms,
         ended=row.ended_ms,
         turn=row.told if status_of(row.state) is not None else None,
+        text=workspace.store.texts([row.message]).get(row.message, ""),
+        attachments=workspace.store.attachments([row.message]).get(row.message, ()),
+        options=_options(queued),
+    )
+
+
+def _options(queued: QueuedRow) -> RunOptions | None:
+    """The options that it was queued with; None: it is settled, or somebody waits for it."""
+    if queued.request is None:
+        return None
+    ask = msgspec.json.decode(queued.request, type=QueuedRequest).ask
+    return RunOptions(
+        permission=ask.permission,
+        allow_tools=ask.allow_tools,
+        deny_tools=ask.deny_tools,
+        max_turns=ask.max_turns,
+        budget=ask.budget_usd,
+        questions=ask.questions,
+        timeout=ask.timeout_s,
+        retries=ask.retries,
+        park=ask.park,
+        fail_on_denied=ask.fail_on_denied,
+        save=ask.save,
     )
 
 

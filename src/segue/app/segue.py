@@ -339,6 +339,7 @@ class Segue:
             host=workspace.host,
             locks=workspace.home.locks,
             wait_s=CHANGE_WAIT_S,
+            only_for_the_end=workspace.transport == "daemon",
         )
 
 

@@ -6,16 +6,17 @@ cancelled when its ``Segue`` is closed, as with ``Segue.run``.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from anyio.to_thread import run_sync
 
-from segue.app import questions, runs
+from segue.app import questions, run_orders, runs
 from segue.app.run_shapes import FeedEvent, RunOrder, RunShown, ToolAnswer
 from segue.app.subscriptions import FeedItem
 from segue.core.errors import Gone, NotFound
 from segue.core.ids import conversation_key
+from segue.core.turn import State
 
 if TYPE_CHECKING:
     from segue.app.segue import Segue
@@ -41,13 +42,33 @@ class Runs:
         ``env``: the environment that the agent gets instead of this ``Segue``'s. It is not stored: if this
         process dies before the run starts, the next one gives it its own.
         """
-        workspace = self._segue.workspace
-        prepared, retried = await run_sync(
-            runs.prepare_order, workspace, conversation_key(key), order, run_key, env
-        )
+        workspace, key, body = self._segue.workspace, conversation_key(key), None
+        if run_key is not None:
+            body = await run_sync(runs.digest_of, order)
+            known = await run_sync(runs.run_of_key, workspace, key, run_key, body)
+            if known is not None:  # what it needed may be gone by now: it is not checked again
+                return await self.show(known)
+        prepared, retried = await run_sync(run_orders.prepare_order, workspace, key, order, run_key, env)
         run = await self._segue.service.engine.submit(
-            prepared, retry_message=retried, not_before_ms=order.not_before, env=env
+            prepared, retry_message=retried, not_before_ms=order.not_before, env=env, body=body
         )
+        return await self.show(run)
+
+    async def continue_session(
+        self,
+        session: str | None,
+        order: RunOrder,
+        *,
+        key: str | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> RunShown:
+        """Queue a run that continues a native session, and return at once. As ``sessions.continue_``: None is
+        the newest one of the directory, and ``key`` is that of the conversation, if it is a new one."""
+        named = conversation_key(key) if key is not None else None
+        prepared = await run_sync(
+            run_orders.prepare_continuation, self._segue.workspace, session, named, order, env
+        )
+        run = await self._segue.service.engine.submit(prepared, not_before_ms=order.not_before, env=env)
         return await self.show(run)
 
     async def show(self, run: str) -> RunShown:
@@ -59,6 +80,13 @@ class Runs:
         from segue.app.conversation_pages import event
 
         return await run_sync(event, self._segue.workspace, run, n)
+
+    async def ls(
+        self, *, states: Sequence[State] = (), key: str | None = None, limit: int = runs.MOST
+    ) -> list[RunShown]:
+        """The runs in these states, the newest first, of one conversation or of all. Without states: what
+        waits or runs, and what has ended with a question that can still be answered."""
+        return await run_sync(runs.ls, self._segue.workspace, states, key, limit)
 
     async def queue(self, key: str | None = None) -> list[RunShown]:
         """The runs that wait, in their order; of one conversation, or of all."""
@@ -104,6 +132,6 @@ class Runs:
         return await self.show(run)
 
     def watch(self, run: str | None = None, after: str | None = None) -> AsyncGenerator[FeedItem]:
-        """What changes from now on, or since the event with the id ``after``; of one run until it is settled,
-        or everything. The first item says whether anything was missed."""
+        """What changes from now on, or since the event with the id ``after``: everything, or what belongs to
+        one run, from its beginning until it is settled. The first item says whether anything was missed."""
         return self._segue.service.subscriptions.subscribe(after, run)

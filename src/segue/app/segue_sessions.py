@@ -12,7 +12,7 @@ from anyio.to_thread import run_sync
 from segue.app import native, upkeep
 from segue.app.native import OpenSession
 from segue.app.ready_turn import Answerer, Cancel, Listener, NoticeListener, Options, ready_turn
-from segue.app.session_shapes import CheckReport, PruneReport, RepairReport, RestoreReport
+from segue.app.session_shapes import CheckReport, PruneReport, RepairReport, RestoreReport, SessionInfo
 from segue.app.workspace import Workspace
 from segue.core.turn import Turn
 from segue.sessions.copies.restore import CopyShown
@@ -44,13 +44,25 @@ class NativeSessions:
         )
         return listed.sessions
 
+    async def info(self, session: str) -> SessionInfo:
+        """One session as in ``ls``, and what a resume would load and restore. Of a large one, only the
+        beginning and the end are counted."""
+        opened = await self._find(session)
+        return await run_sync(opened.info)
+
     async def show(
-        self, session: str, *, before: str | None = None, at: str | None = None, size: int = 100
+        self,
+        session: str,
+        *,
+        before: str | None = None,
+        at: str | None = None,
+        after: str | None = None,
+        size: int = 100,
     ) -> Page:
         """The newest page, or the one before the event ``before`` (a page's ``first_id``), or the one that
-        ends with the event ``at``."""
+        ends with the event ``at``, or the one after the event ``after`` (a page's ``last_id``)."""
         opened = await self._find(session)
-        return await run_sync(partial(opened.page, before=before, at=at, size=size))
+        return await run_sync(partial(opened.page, before=before, at=at, after=after, size=size))
 
     async def search(
         self,

@@ -1,11 +1,23 @@
-"""The JSON objects that ``segue sessions check``, ``repair``, ``restore`` and ``prune`` print."""
+"""The JSON objects about one session, and those that ``segue sessions check``, ``repair``, ``restore`` and
+``prune`` print."""
 
 from __future__ import annotations
 
 import msgspec
 
 from segue.sessions.check import Finding
-from segue.sessions.counts import Load
+from segue.sessions.counts import Load, Tally
+from segue.sessions.summary import SessionShown
+
+
+class SessionInfo(SessionShown, frozen=True, kw_only=True):
+    """A session as in the list, and what a resume of it would do."""
+
+    load: Load
+    """What a resume would load, and whether the CLI would compact at once."""
+    counts: Tally
+    """What a resume would restore, and what not. ``whole`` false: the session is large, and only its
+    beginning and its end were counted."""
 
 
 class CheckReport(msgspec.Struct, frozen=True, kw_only=True):

@@ -75,6 +75,11 @@ class Subscriptions:
         self._poller: asyncio.Task[None] | None = None
         self._opening = asyncio.Lock()
 
+    @property
+    def count(self) -> int:
+        """How many subscribers there are."""
+        return len(self._queues)
+
     def watch(self, run: str, event: ev.Event | None) -> None:
         """An event of a run, as it comes; None: it has ended. Called in the event loop."""
         if event is None:
@@ -88,28 +93,52 @@ class Subscriptions:
         self, after: str | None = None, run: str | None = None, idle_s: float | None = None
     ) -> AsyncGenerator[FeedItem]:
         """What changes from now on, or since the event with the id ``after``. ``run``: only that run's
-        events, until it is settled. ``idle_s``: how long nothing happens before that is told."""
+        events, until it is settled, and without ``after`` from its beginning. ``idle_s``: how long nothing
+        happens before that is told."""
         queue: asyncio.Queue[FeedItem | None] = asyncio.Queue(ROOM)
         _, came = await run_sync(self._workspace.store.feed_bounds)
-        start = await self._open(queue, run)
         try:
+            start = await self._open(queue, run)
             since = await run_sync(self._since, after)
             yield FeedItem("hello", self._hello(since is None, start, self._so_far(run)))
-            over = await run_sync(self._settled, run) if run is not None else None
-            if over is not None:  # everything of it is in the store by now
-                _, start = await run_sync(self._workspace.store.feed_bounds)
-            first = came if since is None or after is None else since
-            async for item in self._replay(first, start, run):
-                yield item
-            if over is not None:
-                yield over
-                return
+            if run is not None:
+                first = came if since is None else 0 if after is None else since
+                async for item in self._of_run(run, first, start):
+                    yield item
+                    if _is_over(item):
+                        return
+            else:
+                async for item in self._replay(came if since is None or after is None else since, start):
+                    yield item
             async for item in self._live(queue, run, idle_s):
                 yield item
         finally:
             self._queues.pop(queue, None)
             if not self._queues:
                 self._rest()
+
+    async def _of_run(self, run: str, since: int, upto: int) -> AsyncGenerator[FeedItem]:
+        """What the store has of a run after that number; if it is over, everything, and that it is over last.
+        What is older than the feed comes first, without ids."""
+        over = await run_sync(self._settled, run)
+        if over is not None:  # everything of it is in the store by now
+            _, upto = await run_sync(self._workspace.store.feed_bounds)
+        if since == 0:
+            for item in await run_sync(self._older, run):
+                yield item
+        async for item in self._replay(since, upto, run):
+            yield item
+            if _is_over(item):
+                return
+        if over is not None:
+            yield over
+
+    def _older(self, run: str) -> list[FeedItem]:
+        """The events of a run that the feed has forgotten."""
+        return [
+            FeedItem("event", FeedEvent(run=run, n=n, ms=ms, event=msgspec.Raw(event.encode())), run=run)
+            for n, ms, event in self._workspace.store.events_before_feed(run)
+        ]
 
     async def _live(
         self, queue: asyncio.Queue[FeedItem | None], run: str | None, idle_s: float | None
@@ -124,7 +153,7 @@ class Subscriptions:
             if item is None:  # it was too slow
                 while not queue.empty():
                     queue.get_nowait()
-                yield FeedItem("hello", self._hello(True, self._seq))
+                yield FeedItem("hello", self._hello(True, self._seq, self._so_far(run)))
                 if run is not None and (over := await run_sync(self._settled, run)) is not None:
                     yield over
                     return
@@ -136,7 +165,7 @@ class Subscriptions:
     def _hello(self, missed: bool, seq: int, running: tuple[Delta, ...] = ()) -> Hello:
         return Hello(status="gap" if missed else "ok", feed=self._feed, seq=seq, running=running)
 
-    async def _replay(self, since: int, upto: int, run: str | None) -> AsyncGenerator[FeedItem]:
+    async def _replay(self, since: int, upto: int, run: str | None = None) -> AsyncGenerator[FeedItem]:
         while since < upto:
             rows = await run_sync(self._workspace.store.feed_after, since, PAGE, run)
             rows = [row for row in rows if row.seq <= upto]

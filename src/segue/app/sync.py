@@ -80,6 +80,7 @@ class SyncNativeSessions(Blocking[NativeSessions]):
     """See ``NativeSessions``; the methods are the same."""
 
     ls = blocking(NativeSessions.ls)
+    info = blocking(NativeSessions.info)
     show = blocking(NativeSessions.show)
     search = blocking(NativeSessions.search)
     check = blocking(NativeSessions.check)
@@ -111,8 +112,10 @@ class SyncRuns(Blocking[Runs]):
     """See ``Runs``; the methods are the same."""
 
     submit = blocking(Runs.submit)
+    continue_session = blocking(Runs.continue_session)
     show = blocking(Runs.show)
     event = blocking(Runs.event)
+    ls = blocking(Runs.ls)
     queue = blocking(Runs.queue)
     edit = blocking(Runs.edit)
     move = blocking(Runs.move)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from segue.core.errors import Broken
+from segue.server.logins import AGE_S, Logins
 from segue.server.problems import Refused
 from segue.system import clock
 from segue.system.files import write_new
@@ -25,7 +26,7 @@ LOCAL = "segue.local"
 TOKEN_BYTES, CODE_BYTES = 32, 16
 CODE_S = 300.0
 FAILURES, FAILURES_S = 10, 60.0
-MOST_CODES, MOST_COOKIES = 20, 100
+MOST_CODES = 20
 SECURITY_HEADERS: Mapping[str, str] = {
     "content-security-policy": (
         "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'; object-src 'none'"
@@ -55,14 +56,22 @@ def read_token(path: Path) -> str:
 class Access:
     """Decides about each request, before its body is read."""
 
-    def __init__(self, token: str, port: int, *, now_s: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        token: str,
+        port: int,
+        logins: Path | None = None,
+        *,
+        now_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """``logins``: the file of the browsers that are logged in; None: they are forgotten."""
         self._token, self._now_s = token.encode(), now_s
         self.url = f"http://127.0.0.1:{port}"
         self.cookie = f"segue_{port}"
         """Browsers send cookies to every port of a host; daemons of several homes must not share a name."""
         self._hosts = {f"{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]")}
         self._codes: dict[str, float] = {}
-        self._cookies: deque[bytes] = deque(maxlen=MOST_COOKIES)
+        self._logins = Logins(logins, port)
         self._failures: deque[float] = deque(maxlen=FAILURES)
 
     def check(self, scope: Mapping[str, Any], headers: Mapping[str, str], *, is_open: bool = False) -> None:
@@ -91,9 +100,7 @@ class Access:
             raise self._failed(
                 "this link was used before, or is too old; segue status --link makes a new one"
             )
-        value = clock.random_hex(TOKEN_BYTES)
-        self._cookies.append(value.encode())
-        return f"{self.cookie}={value}; Path=/; HttpOnly; SameSite=Strict"
+        return f"{self.cookie}={self._logins.add()}; Path=/; Max-Age={AGE_S}; HttpOnly; SameSite=Strict"
 
     def _check_origin(self, headers: Mapping[str, str]) -> None:
         host, origin = headers.get("host", "").lower(), headers.get("origin")
@@ -110,7 +117,7 @@ class Access:
         if scheme.lower() == "bearer" and _same(given.strip(), self._token):
             return True
         cookie = self._cookie(headers.get("cookie", ""))
-        return any(_same(cookie, known) for known in self._cookies)
+        return cookie != "" and self._logins.knows(cookie)
 
     def _cookie(self, header: str) -> str:
         for part in header.split(";"):

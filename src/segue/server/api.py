@@ -36,8 +36,14 @@ ROUTES = (
 )
 """The modules of this package that have ``ENDPOINTS``."""
 JSON, EVENTS = "application/json", "text/event-stream"
+CLOSE = {"connection": "close"}
+"""Sent if the body was not read."""
+NO_BODY_BYTES = 64
+"""The largest body where none is needed: room for an empty object."""
 ENDING = "ending"
 """In ``Call.state``: an event that is set when the daemon ends. Streams that never end are ended by it."""
+ANSWERED = "answered"
+"""In ``Call.state``: an event that is set after the first answer. That the daemon lives is no answer."""
 
 
 @cache
@@ -98,6 +104,8 @@ class Api:
             ms = round((time.monotonic() - began) * 1000)
             path = log.shown_path(raw_path, found if isinstance(found, Found) else None)
             log.log_request(scope["method"], path, status, ms)
+            if ANSWERED in self._state and path != log.QUIET:
+                self._state[ANSWERED].set()
 
     def _find(self, method: str, raw_path: str) -> Found | frozenset[str]:
         try:
@@ -108,10 +116,11 @@ class Api:
     async def _answer(
         self, found: Found, scope: Scope, headers: Mapping[str, str], receive: Receive
     ) -> Response:
-        endpoint = found.endpoint
+        endpoint, local = found.endpoint, bool(scope.get(LOCAL))
+        if endpoint.local and not local:
+            raise Refused("forbidden", "this is answered over the Unix socket only", headers=CLOSE)
         query = query_of(endpoint, scope["query_string"])
         body = await _body(endpoint, headers, receive)
-        local = bool(scope.get(LOCAL))
         call = Call(self._segue, found.path, query, body, headers, self._state, local)
         result = await endpoint.handler(call)
         if isinstance(result, Response):
@@ -188,14 +197,20 @@ def _lists(query: type[msgspec.Struct]) -> dict[str, bool]:
     return {field.encode_name: isinstance(field.type, many) for field in info.fields}
 
 
+class NoBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What may be sent where no body is needed: an empty object."""
+
+
 async def _body(endpoint: Endpoint, headers: Mapping[str, str], receive: Receive) -> Any:
-    data = await _read(receive, headers, endpoint.max_body if endpoint.body is not None else 0)
-    if endpoint.body is None:
+    limit = endpoint.max_body if endpoint.body is not None else NO_BODY_BYTES
+    data = await _read(receive, headers, limit)
+    if endpoint.body is None and not data:
         return None
     if data and headers.get("content-type", "").partition(";")[0].strip().lower() != JSON:
         raise Refused("unsupported_media", f"send the body as {JSON}")
     try:
-        return msgspec.json.decode(data or b"{}", type=endpoint.body)
+        decoded: Any = msgspec.json.decode(data or b"{}", type=endpoint.body or NoBody)
+        return decoded if endpoint.body is not None else None
     except msgspec.ValidationError as error:
         raise Refused("misuse", f"the body is wrong: {error}") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -204,8 +219,7 @@ async def _body(endpoint: Endpoint, headers: Mapping[str, str], receive: Receive
 
 async def _read(receive: Receive, headers: Mapping[str, str], limit: int) -> bytes:
     """The whole body, or ``Refused`` as soon as it is too large."""
-    close = {"connection": "close"}
-    too_large = Refused("too_large", f"the body may have at most {limit:,} bytes", headers=close)
+    too_large = Refused("too_large", f"the body may have at most {limit:,} bytes", headers=CLOSE)
     length = headers.get("content-length", "0")
     if length.isdecimal() and int(length) > limit:
         raise too_large

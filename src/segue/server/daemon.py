@@ -27,8 +27,10 @@ from segue.core.errors import InUse, Misuse
 from segue.server import presence
 from segue.server.log import LOG, log_failure, start_log
 from segue.system import clock, sockets
+from segue.system.files import write_whole
 
 if TYPE_CHECKING:
+    from segue.server.access import Access
     from segue.server.parts import Part
 
 DRAIN_S = 30.0
@@ -83,17 +85,16 @@ async def _serve(
     announce: Announce,
 ) -> None:
     from segue.app.segue import Segue
-    from segue.server.access import Access, read_token
-    from segue.server.api import ENDING, make_app
+    from segue.server.api import ANSWERED, ENDING, make_app
     from segue.server.http import Server
     from segue.server.parts import parts_of
 
-    port = listening[0].getsockname()[1]
-    access, started = Access(read_token(presence.token_of(home)), port), clock.now_ms()
+    access, started = _access(home, listening[0].getsockname()[1]), clock.now_ms()
     async with Segue(env=env, cwd=cwd) as segue:
         segue.workspace.transport = "daemon"
-        parts, ending = parts_of(segue), asyncio.Event()
-        state: dict[str, Any] = {**parts, "parts": parts, "started": started, "tasks": set(), ENDING: ending}
+        events = {ENDING: asyncio.Event(), ANSWERED: asyncio.Event()}
+        parts = parts_of(segue, events[ANSWERED])
+        state: dict[str, Any] = {**parts, **events, "started": started, "tasks": set()}
         for part in parts.values():
             await part.start()
         told = presence.this_daemon(home, access.url, segue.workspace.config.store.url, started, os.getpid())
@@ -106,7 +107,7 @@ async def _serve(
         async def ends() -> None:
             presence.tell(home, msgspec.structs.replace(told, stopping=True))
             await drain(parts, DRAIN_S)
-            ending.set()
+            events[ENDING].set()
 
         server = Server(make_app(segue, access, state), listens, ends, CLOSE_S)
         with signals(server.stop, home), _idle_exit(server, parts, options.idle_exit_s):
@@ -114,6 +115,13 @@ async def _serve(
         if any(part.runs().get("running") for part in parts.values()):
             _leave(home)
     LOG.info("stopped")
+
+
+def _access(home: Home, port: int) -> Access:
+    """Who may ask: who has the token, and who was logged in before."""
+    from segue.server.access import Access, read_token
+
+    return Access(read_token(presence.token_of(home)), port, presence.logins_of(home))
 
 
 def _leave(home: Home) -> NoReturn:
@@ -165,21 +173,45 @@ def _refusal(told: DaemonFile | None) -> str:
 
 
 def _listen(home: Home, port: int) -> list[socket.socket]:
-    """The two sockets: loopback, and the one of this user."""
-    tcp = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    tcp.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    """The two sockets: loopback, and the one of this user. If no port is named, the last one is used again,
+    unless it is taken: pages that are open find the daemon again."""
+    tcp = None
+    if port == 0 and (last := _last_port(home)):
+        with suppress(OSError):  # somebody else has it now
+            tcp = _bound(last)
     try:
-        tcp.bind(("127.0.0.1", port))
+        tcp = tcp or _bound(port)
     except OSError as error:
-        tcp.close()
         raise Misuse(f"cannot listen on port {port}: {error.strerror}; choose another --port") from None
-    tcp.listen(128)
-    tcp.setblocking(False)
     try:
+        write_whole(presence.port_of(home), b"%d\n" % tcp.getsockname()[1], durable=False)
         return [tcp, sockets.listen(presence.socket_of(home))]
     except BaseException:
         tcp.close()
         raise
+
+
+def _bound(port: int) -> socket.socket:
+    """A socket that listens on loopback. Raises ``OSError`` if the port is taken."""
+    tcp = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        tcp.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        tcp.bind(("127.0.0.1", port))
+        tcp.listen(128)
+        tcp.setblocking(False)
+    except BaseException:
+        tcp.close()
+        raise
+    return tcp
+
+
+def _last_port(home: Home) -> int:
+    """The port of the last daemon of this home; 0: it is not known."""
+    try:
+        port = int(presence.port_of(home).read_bytes())
+    except (OSError, ValueError):
+        return 0
+    return port if 1024 <= port <= 65535 else 0
 
 
 def _clean_up(home: Home) -> None:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from segue.app.segue import Segue
 
 PARAMETER = re.compile(r"\{([a-z_]+)\}")
+MESSAGE_BYTES = 16 << 20
+"""The largest body with a message: more than any agent accepts."""
 
 
 class Call(NamedTuple):
@@ -71,7 +73,7 @@ class Endpoint(msgspec.Struct, frozen=True):
     """It is answered without a token."""
     headers: tuple[Header, ...] = ()
     local: bool = False
-    """It is answered over the Unix socket only, and belongs to the command line."""
+    """It belongs to the command line: over TCP it is refused before its body is read."""
 
     @property
     def success(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Protocol
 
@@ -22,7 +23,8 @@ class Part(Protocol):
         """
 
     def runs(self) -> Mapping[str, int]:
-        """How many runs there are in each state that is not an end. The daemon is idle without any."""
+        """How many runs this process has: those that it runs, and those that wait for it. The daemon is idle
+        without any."""
 
 
 class EnginePart:
@@ -43,8 +45,10 @@ class EnginePart:
         return {state: count for state, count in counts.items() if count}
 
 
-def parts_of(segue: Segue) -> dict[str, Part]:
-    """The parts of a daemon, in the order in which they start. A handler finds them in ``Call.state``."""
+def parts_of(segue: Segue, answered: asyncio.Event) -> dict[str, Part]:
+    """The parts of a daemon, in the order in which they start. A handler finds them in ``Call.state``.
+
+    ``answered``: is set when somebody has got a first answer."""
     from segue.server.retention import Retention
 
-    return {"engine": EnginePart(segue), "retention": Retention(segue)}
+    return {"engine": EnginePart(segue), "retention": Retention(segue, answered)}

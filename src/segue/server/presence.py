@@ -81,6 +81,16 @@ def token_of(home: Home) -> Path:
     return home.root / "token"
 
 
+def logins_of(home: Home) -> Path:
+    """The browsers that are logged in."""
+    return home.root / "logins"
+
+
+def port_of(home: Home) -> Path:
+    """The port that the last daemon listened on."""
+    return home.root / "port"
+
+
 def log_of(home: Home) -> Path:
     return home.root / "daemon.log"
 

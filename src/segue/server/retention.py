@@ -1,26 +1,31 @@
-"""Deletes what is no longer needed, soon after the start and then daily: old sessions that Segue made."""
+"""Deletes what is no longer needed, at the start and then daily: old sessions that Segue made."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from segue.server.log import LOG, log_failure
+from segue.system import clock
 
 if TYPE_CHECKING:
     from segue.app.segue import Segue
 
-FIRST_S = 60.0
-"""How long after the start: a daemon that is started for one turn has better things to do."""
-EVERY_S = 24 * 3600.0
+FIRST_S = 10.0
+"""How long the first time waits for a first answer: that comes before housekeeping."""
+EVERY_MS = 24 * 3_600_000
+LOOK_S = 300.0
+"""How often the clock is looked at: a machine that slept does not sleep longer than a day."""
 
 
 class Retention:
     """A part of the daemon. ``[retention] days`` says what is old; sessions of others are never deleted."""
 
-    def __init__(self, segue: Segue) -> None:
-        self._segue = segue
+    def __init__(self, segue: Segue, answered: asyncio.Event | None = None) -> None:
+        """``answered``: is set when somebody has got a first answer."""
+        self._segue, self._answered = segue, answered or asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -34,10 +39,16 @@ class Retention:
         return {}
 
     async def _run(self) -> None:
-        await asyncio.sleep(FIRST_S)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(FIRST_S):
+                await self._answered.wait()
+        last_ms = None
         while True:
-            await self.prune()
-            await asyncio.sleep(EVERY_S)
+            now_ms = clock.now_ms()
+            if last_ms is None or not last_ms <= now_ms < last_ms + EVERY_MS:
+                last_ms = now_ms
+                await self.prune()
+            await asyncio.sleep(LOOK_S)
 
     async def prune(self) -> None:
         """Delete what ``segue sessions prune`` would delete. After a failure, the next day tries again."""

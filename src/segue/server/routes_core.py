@@ -12,7 +12,7 @@ from starlette.responses import Response, StreamingResponse
 
 from segue import AgentShown, ConversationShown, LogMessage, SetupFinding, Turn, Undone, Why
 from segue.core.request import Posture
-from segue.server.endpoint import Call, Endpoint
+from segue.server.endpoint import MESSAGE_BYTES, Call, Endpoint
 
 CONVERSATIONS = "/api/v1/conversations"
 ONE = f"{CONVERSATIONS}/{{key}}"
@@ -245,6 +245,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         "Change a message, by its id or #n",
         returns=Dropped,
         body=EditBody,
+        max_body=MESSAGE_BYTES,
     ),
     Endpoint(
         "DELETE",

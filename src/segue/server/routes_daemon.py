@@ -13,7 +13,7 @@ from anyio.to_thread import run_sync
 from starlette.responses import RedirectResponse, Response
 
 from segue import __version__
-from segue.app.runs import count_questions
+from segue.app.runs import count_questions, count_runs
 from segue.server.endpoint import Call, Endpoint
 from segue.server.presence import (
     CAPABILITIES,
@@ -27,7 +27,6 @@ from segue.server.problems import Refused
 
 if TYPE_CHECKING:
     from segue.server.access import Access
-    from segue.server.parts import Part
 
 HTML = "text/html; charset=utf-8"
 VENDOR: Mapping[str, str] = {"rapidoc-9.3.8.min.js": "text/javascript; charset=utf-8"}
@@ -49,10 +48,6 @@ async def health(call: Call) -> Health:
 
 
 async def status(call: Call) -> DaemonStatus:
-    runs: dict[str, int] = {}
-    for part in cast("Mapping[str, Part]", call.state.get("parts", {})).values():
-        for state, count in part.runs().items():
-            runs[state] = runs.get(state, 0) + count
     return DaemonStatus(
         url=_access(call).url,
         pid=os.getpid(),
@@ -60,7 +55,7 @@ async def status(call: Call) -> DaemonStatus:
         protocol=PROTOCOL,
         started=call.state.get("started", 0),
         memory=resident_bytes(os.getpid()),
-        runs=runs,
+        runs=await run_sync(count_runs, call.segue.workspace),
         questions=await run_sync(count_questions, call.segue.workspace),
     )
 
@@ -72,6 +67,10 @@ async def login_link(call: Call) -> LoginLink:
 async def login(call: Call) -> Response:
     cookie = _access(call).redeem(call.query.code)
     return RedirectResponse("/", 303, headers={"set-cookie": cookie})
+
+
+async def login_seen(call: Call) -> None:
+    """Whoever only looks at a link, such as a preview, does not use it up."""
 
 
 async def docs(call: Call) -> Response:
@@ -133,6 +132,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         status=201,
     ),
     Endpoint("GET", "/login", (), login, "Log a browser in", query=LoginQuery, status=303, open=True),
+    Endpoint("HEAD", "/login", (), login_seen, "Look at a link", query=LoginQuery, open=True),
     Endpoint("GET", "/api/docs", (), docs, "This documentation, to read", returns=str, media=HTML),
     Endpoint("GET", "/api/openapi.json", (), openapi, "The OpenAPI document", returns=dict),
     Endpoint("GET", "/api/static/vendor/{name}", (), vendored, "A file of the documentation", returns=bytes),

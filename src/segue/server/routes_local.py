@@ -10,7 +10,6 @@ import msgspec
 from starlette.responses import StreamingResponse
 
 from segue.app.foreground import AnyFrame, ForegroundCall, Refused
-from segue.server import problems
 from segue.server.endpoint import Call, Endpoint
 from segue.server.log import log_failure
 
@@ -20,8 +19,6 @@ MEDIA = "application/x-ndjson"
 
 
 async def _turn(call: Call) -> Any:
-    if not call.local:
-        raise problems.Refused("forbidden", "an environment is accepted over the Unix socket only")
     frames: asyncio.Queue[AnyFrame | None] = asyncio.Queue()
     # Not awaited by the answer: the turn continues if the client vanishes.
     task = asyncio.create_task(_run(call, call.body, frames))

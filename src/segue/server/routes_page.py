@@ -50,7 +50,7 @@ async def vendor_file(call: Call) -> Response:
 
 
 def _served(build: str, name: str) -> Response:
-    data = _compressed(name)
+    data = compressed(name)
     if data is None:
         raise Refused("not_found", "there is no such file")
     kept = FOREVER if build == _build() else "no-store"
@@ -84,8 +84,13 @@ def _build() -> str:
     return digest.hexdigest()[:16]
 
 
+def names() -> list[str]:
+    """The paths of all files that are served, but the page itself."""
+    return list(_files())
+
+
 @cache
-def _compressed(name: str) -> bytes | None:
+def compressed(name: str) -> bytes | None:
     data = _files().get(name)
     return None if data is None else gzip.compress(data, 9, mtime=0)
 
@@ -93,9 +98,7 @@ def _compressed(name: str) -> bytes | None:
 @cache
 def _index() -> bytes:
     text = files("segue.server").joinpath("page", "index.html").read_text("utf-8").replace("BUILD", _build())
-    links = (
-        f'<link rel="modulepreload" href="/page/{_build()}/{name}">' for name in modules_from("main.js")
-    )
+    links = (f'<link rel="modulepreload" href="/page/{_build()}/{name}">' for name in modules_from("main.js"))
     return gzip.compress(text.replace("PRELOADS", "\n".join(links)).encode(), 9, mtime=0)
 
 

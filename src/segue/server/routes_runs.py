@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import msgspec
 
-from segue.app.run_shapes import FeedEvent, RunOrder, RunShown, ToolAnswer
+from segue.app.run_shapes import AttachmentOrder, FeedEvent, RunOrder, RunShown, ToolAnswer
+from segue.app.runs import MOST
 from segue.core.errors import Misuse, NotFound
-from segue.server.endpoint import Call, Endpoint, Header
+from segue.core.turn import State
+from segue.server.endpoint import MESSAGE_BYTES, Call, Endpoint, Header
 from segue.server.events import HEARTBEAT_S, MEDIA, stream_of
 from segue.server.problems import Refused
 
 RUN = "/api/v1/runs/{run}"
-MESSAGE_BYTES = 16 << 20
-"""The largest body with a message: more than any agent accepts."""
 ORDER_BYTES = 48 << 20
 """The largest body with a message and attachments, which have 4 bytes for each 3."""
 KEY_LENGTH = 200
@@ -35,6 +36,14 @@ class Queued(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     conversation: str | None = None
 
 
+class Listed(msgspec.Struct, frozen=True, kw_only=True):
+    """Which runs: in these states, or all that are not over; of a conversation, or of all."""
+
+    state: tuple[State, ...] = ()
+    conversation: str | None = None
+    limit: Annotated[int, msgspec.Meta(ge=1, le=MOST)] = MOST
+
+
 class NewText(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Another message for a run that waits."""
 
@@ -53,13 +62,18 @@ class Since(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     after: str | None = None
 
 
+def refuse_paths(call: Call, attachments: Sequence[AttachmentOrder]) -> None:
+    """A path is read by the daemon, so it is accepted from this user's own processes only."""
+    if not call.local and any(each.path is not None for each in attachments):
+        raise Refused("forbidden", "a path is accepted over the Unix socket only; send the file as data")
+
+
 async def _submit(call: Call) -> RunShown:
     key = call.headers.get("idempotency-key")
     if key is not None and not (0 < len(key) <= KEY_LENGTH and key.isprintable()):
         raise Misuse(f"{KEY.name} takes a name on one line (at most {KEY_LENGTH} characters)")
     order: RunOrder = call.body
-    if not call.local and any(each.path is not None for each in order.attachments):
-        raise Refused("forbidden", "a path is accepted over the Unix socket only; send the file as data")
+    refuse_paths(call, order.attachments)
     return await call.segue.runs.submit(call.path["key"], order, run_key=key)
 
 
@@ -72,6 +86,11 @@ async def _event(call: Call) -> FeedEvent:
     if not (number.isascii() and number.isdecimal() and len(number) <= 9):
         raise NotFound(f"an event has a number, not {number!r:.40}")
     return await call.segue.runs.event(call.path["run"], int(number))
+
+
+async def _ls(call: Call) -> list[RunShown]:
+    asked: Listed = call.query
+    return await call.segue.runs.ls(states=asked.state, key=asked.conversation, limit=asked.limit)
 
 
 async def _queue(call: Call) -> list[RunShown]:
@@ -113,7 +132,7 @@ async def _run_events(call: Call) -> Any:
     return stream_of(call.segue.service.subscriptions.subscribe(after, run, HEARTBEAT_S))
 
 
-TURNS = ("Segue.run", "Segue.stream", "Segue.retry", "Segue.sessions.continue_")
+TURNS = ("Segue.run", "Segue.stream", "Segue.retry")
 """They wait for the end of a run. Over HTTP the run is queued, and its events are followed."""
 ENDPOINTS = (
     Endpoint(
@@ -127,6 +146,15 @@ ENDPOINTS = (
         status=202,
         max_body=ORDER_BYTES,
         headers=(KEY,),
+    ),
+    Endpoint(
+        "GET",
+        "/api/v1/runs",
+        ("Segue.runs.ls",),
+        _ls,
+        "The runs that wait, run, or have an open question; or those in given states. Newest first.",
+        returns=list[RunShown],
+        query=Listed,
     ),
     Endpoint("GET", RUN, ("Segue.runs.show",), _show, "A run as it is now.", returns=RunShown),
     Endpoint(

@@ -6,10 +6,22 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from segue import CheckReport, CopyShown, Hit, Page, PruneReport, RepairReport, RestoreReport, SessionShown
+from segue import (
+    CheckReport,
+    CopyShown,
+    Hit,
+    Page,
+    PruneReport,
+    RepairReport,
+    RestoreReport,
+    SessionInfo,
+    SessionShown,
+)
+from segue.app.run_shapes import LATEST_MS, AttachmentOrder, RunOptions, RunOrder, RunShown
 from segue.core.errors import NotFound
 from segue.server.endpoint import Call, Endpoint
 from segue.server.problems import Refused
+from segue.server.routes_runs import ORDER_BYTES, refuse_paths
 
 SESSIONS = "/api/v1/sessions"
 ONE = f"{SESSIONS}/{{agent}}/{{id}}"
@@ -26,11 +38,16 @@ class ListQuery(msgspec.Struct, frozen=True, kw_only=True):
     limit: Count | None = None
 
 
-class EventsQuery(msgspec.Struct, frozen=True, kw_only=True, rename={"before_id": "beforeId"}):
-    """``beforeId``: the ``firstId`` of a page, for the page before it. Without: the newest page."""
+class EventsQuery(
+    msgspec.Struct, frozen=True, kw_only=True, rename={"before_id": "beforeId", "after_id": "afterId"}
+):
+    """``beforeId``: the ``firstId`` of a page, for the page before it. ``afterId``: the ``lastId`` of a page,
+    for the page after it. ``at``: the event that the page ends with. Without: the newest page."""
 
     anchor_to_latest: bool = False
     before_id: str | None = None
+    after_id: str | None = None
+    at: str | None = None
     size: Count = 100
 
 
@@ -66,6 +83,28 @@ class PruneBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     dry_run: bool = True
 
 
+class ContinueBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A message to a session. ``key``: the conversation's, if the session does not belong to one yet.
+    The rest as for any run."""
+
+    message: Annotated[str, msgspec.Meta(min_length=1)]
+    key: Annotated[str, msgspec.Meta(min_length=1)] | None = None
+    account: str | None = None
+    model: str | None = None
+    role: str | None = None
+    cwd: str | None = None
+    not_before: Annotated[int, msgspec.Meta(ge=0, le=LATEST_MS)] | None = None
+    answers: bool = False
+    attachments: tuple[AttachmentOrder, ...] = ()
+    options: RunOptions = RunOptions()
+
+    @property
+    def order(self) -> RunOrder:
+        fields = msgspec.structs.asdict(self)
+        del fields["key"]
+        return RunOrder(**fields)
+
+
 def _name(call: Call) -> str:
     return f"{call.path['agent']}:{call.path['id']}"
 
@@ -77,14 +116,21 @@ async def ls(call: Call) -> list[SessionShown]:
     )
 
 
+async def info(call: Call) -> SessionInfo:
+    return await call.segue.sessions.info(_name(call))
+
+
 async def events(call: Call) -> Page:
     asked: EventsQuery = call.query
-    if asked.before_id is not None and asked.anchor_to_latest:
-        raise Refused("misuse", "give beforeId or anchor_to_latest, not both")
+    named = [each for each in (asked.before_id, asked.after_id, asked.at) if each is not None]
+    if len(named) + asked.anchor_to_latest > 1:
+        raise Refused("misuse", "give one of beforeId, afterId, at and anchor_to_latest")
     try:
-        return await call.segue.sessions.show(_name(call), before=asked.before_id, size=asked.size)
+        return await call.segue.sessions.show(
+            _name(call), before=asked.before_id, at=asked.at, after=asked.after_id, size=asked.size
+        )
     except NotFound as error:
-        if asked.before_id is None:
+        if not named:
             raise
         page = await call.segue.sessions.show(_name(call), size=asked.size)
         raise Refused("gone", error.message, page=page) from None
@@ -109,6 +155,12 @@ async def check(call: Call) -> CheckReport:
 
 async def repair(call: Call) -> RepairReport:
     return await call.segue.sessions.repair(_name(call), trim=call.body.trim, since=call.body.since)
+
+
+async def continue_(call: Call) -> RunShown:
+    asked: ContinueBody = call.body
+    refuse_paths(call, asked.attachments)
+    return await call.segue.runs.continue_session(_name(call), asked.order, key=asked.key)
 
 
 async def restore(call: Call) -> RestoreReport:
@@ -171,10 +223,18 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     ),
     Endpoint(
         "GET",
+        ONE,
+        ("Segue.sessions.info",),
+        info,
+        "One session, and what a resume would load and restore",
+        returns=SessionInfo,
+    ),
+    Endpoint(
+        "GET",
         f"{ONE}/events",
         ("Segue.sessions.show",),
         events,
-        "A page of a session's events, newest first",
+        "A page of a session's events: the newest, or one before, at or after an event",
         returns=Page,
         query=EventsQuery,
     ),
@@ -194,6 +254,17 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         "Write a repaired copy beside a session",
         returns=RepairReport,
         body=RepairBody,
+    ),
+    Endpoint(
+        "POST",
+        f"{ONE}/continue",
+        ("Segue.runs.continue_session", "Segue.sessions.continue_"),
+        continue_,
+        "Queue a run that continues a session, in its conversation or in a new one",
+        returns=RunShown,
+        body=ContinueBody,
+        status=202,
+        max_body=ORDER_BYTES,
     ),
     Endpoint(
         "POST",

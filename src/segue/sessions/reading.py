@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import re
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice, takewhile
 
 import msgspec
 
-from segue.agents.base import Record, SessionArchive, StoredSession, entry_id
+from segue.agents.base import Record, SessionArchive, StoredSession, entries_of, entry_id
 from segue.core.errors import Misuse, NotFound
 from segue.core.prompt_parts import user_words
 from segue.core.transcript import Entry, is_message
@@ -19,16 +21,23 @@ from segue.sessions.agent_homes import AgentHome
 
 EVERY_S = 0.25
 SIZE = 100
+MANY = 2_000
+"""How many entries are read at the beginning of a large session that is not a file of records."""
 _PLACE = re.compile(r"(-?\d{1,18})\.(\d{1,9})")
 
 
 class Page(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Some events in the order they happened. ``first_id`` is the cursor for the page before."""
+    """Some events in the order they happened. ``first_id`` is the cursor for the page before, ``last_id`` the
+    one for the page after."""
 
     first_id: str | None
     has_more: bool
+    """There are older events."""
     size: int
     events: tuple[Entry, ...]
+    last_id: str | None
+    """Not an event that is still being written: the page after has it again, complete."""
+    has_newer: bool
 
 
 def all_entries(_: Entry) -> bool:
@@ -48,7 +57,7 @@ def newest_page(
     if before_id is None and not anchor_to_latest:
         raise Misuse("name an event (before), or ask for the newest page")
     events: list[Entry] = []
-    first, more = None, False
+    first, last, more = None, None, False
     for record in _before(reader, stored, before_id):
         entries = [entry for entry in record.entries if wanted(entry)]
         if not entries:
@@ -58,7 +67,16 @@ def newest_page(
             break
         events.extend(reversed(entries))
         first = entries[0].id
-    return Page(first_id=first, has_more=more, size=len(events), events=tuple(reversed(events)))
+        if last is None and (before_id is not None or _is_whole(reader, stored, record)):
+            last = entries[-1].id
+    return Page(
+        first_id=first,
+        has_more=more,
+        size=len(events),
+        events=tuple(reversed(events)),
+        last_id=last,
+        has_newer=before_id is not None,
+    )
 
 
 def page_around(reader: SessionArchive, stored: StoredSession, event: str, size: int = SIZE) -> Page:
@@ -67,13 +85,49 @@ def page_around(reader: SessionArchive, stored: StoredSession, event: str, size:
     before = newest_page(
         reader, stored, before_id=entry_id(record.start), size=max(size - len(record.entries), 1)
     )
-    events = (*before.events, *record.entries)
+    events, last = (*before.events, *record.entries), record.entries[-1].id
     return Page(
         first_id=before.first_id or record.entries[0].id,
         has_more=before.has_more,
         size=len(events),
         events=events,
+        last_id=last,
+        has_newer=bool(page_after(reader, stored, last, 1).events),
     )
+
+
+def page_after(reader: SessionArchive, stored: StoredSession, event: str, size: int = SIZE) -> Page:
+    """The events after one, without those that are still being written. If there are none, ``last_id`` is
+    the event itself."""
+    events: list[Entry] = []
+    newer = False
+    for record in _after(reader, stored, event, size):
+        entries = [entry for entry in record.entries if not entry.again]
+        if events and len(events) + len(entries) > size:
+            newer = True
+            break
+        events.extend(entries)
+    return Page(
+        first_id=events[0].id if events else None,
+        has_more=True,
+        size=len(events),
+        events=tuple(events),
+        last_id=events[-1].id if events else event,
+        has_newer=newer,
+    )
+
+
+def both_ends(reader: SessionArchive, stored: StoredSession, part: int) -> Iterator[Entry]:
+    """The entries of about so many bytes at the beginning of a large session, and of as many at its end. Of
+    one that is not a file of records, only the beginning."""
+    if not stored.appends:
+        yield from islice(entries_of(reader, stored), MANY)
+        return
+    head = list(takewhile(lambda record: record.start < part, reader.read(stored)))
+    first = head[-1].next if head else 0
+    tail = takewhile(lambda record: record.start >= max(first, stored.size - part), reader.back(stored))
+    for record in (*head, *reversed(list(tail))):
+        yield from record.entries
 
 
 class SessionMessage(msgspec.Struct):
@@ -193,15 +247,49 @@ def end_of(reader: SessionArchive, stored: StoredSession) -> int:
 
 def _record(reader: SessionArchive, stored: StoredSession, event: str) -> Record:
     """The record that contains an event: read at its place, or searched for from the end."""
-    placed = _PLACE.fullmatch(event)
-    at_place = stored.appends and placed is not None and 0 <= int(placed[1]) < stored.size
-    records = reader.read(stored, int(placed[1])) if at_place and placed is not None else reader.back(stored)
+    place = _place(stored, event)
+    if place is not None and place >= stored.size:
+        raise _no_event(event)
+    records = islice(reader.read(stored, place), 1) if place is not None else reader.back(stored)
     for record in records:
         if any(is_called(entry, event) for entry in record.entries):
             return record
-        if at_place:
-            break
     raise _no_event(event)
+
+
+def _place(stored: StoredSession, event: str) -> int | None:
+    """Where the record of an event starts, if its id says so."""
+    placed = _PLACE.fullmatch(event)
+    return int(placed[1]) if stored.appends and placed is not None and int(placed[1]) >= 0 else None
+
+
+def _is_whole(reader: SessionArchive, stored: StoredSession, last: Record) -> bool:
+    """Whether the last record is not still being written."""
+    if not stored.appends:
+        return True
+    return any(record.start == last.start for record in islice(reader.read(stored, last.start), 1))
+
+
+def _after(reader: SessionArchive, stored: StoredSession, event: str, size: int) -> Iterator[Record]:
+    """The records after an event: read from its place, or searched for from the end."""
+    if _place(stored, event) is not None:
+        found = _record(reader, stored, event)
+        yield _rest(found, event)
+        yield from islice(reader.read(stored, found.start), 1, None)
+        return
+    newer: deque[Record] = deque(maxlen=size + 1)
+    for record in reader.back(stored):
+        if any(is_called(entry, event) for entry in record.entries):
+            yield _rest(record, event)
+            yield from reversed(newer)
+            return
+        newer.append(record)
+    raise _no_event(event)
+
+
+def _rest(record: Record, event: str) -> Record:
+    at = next(n for n, entry in enumerate(record.entries) if is_called(entry, event))
+    return Record(record.start, record.next, record.entries[at + 1 :])
 
 
 def is_called(entry: Entry, name: str) -> bool:

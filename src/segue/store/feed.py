@@ -28,6 +28,11 @@ class Feed(Section):
             rows = self._db.all(_SQL.of_run, seq=seq, run=run, count=limit)
         return [FeedRow(*row) for row in rows]
 
+    def events_before_feed(self, run: str) -> list[tuple[int, int, str]]:
+        """The events of a run that are still stored, although the feed has forgotten them: number, time,
+        event."""
+        return [(n, ms, event) for n, ms, event in self._db.all(_SQL.before_feed, run=run)]
+
     def feed_bounds(self) -> tuple[int, int]:
         """The oldest number that can still be read (if none can, the next one), and the newest."""
         row = self._db.one(_SQL.bounds)

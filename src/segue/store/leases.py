@@ -274,9 +274,16 @@ async def _acquire(
 
 
 def alone(
-    store: Store, name: str, *, host: Host, locks: Path, wait_s: float = 0, adopts: bool = False
+    store: Store,
+    name: str,
+    *,
+    host: Host,
+    locks: Path,
+    wait_s: float = 0,
+    adopts: bool = False,
+    given_up: Callable[[], bool] = lambda: False,
 ) -> AbstractAsyncContextManager[Lease]:
-    """The lease for short work outside a turn: waiting is not reported and cannot be cancelled."""
+    """The lease for short work outside a turn: waiting is not reported."""
     return hold(
         store,
         name,
@@ -284,7 +291,7 @@ def alone(
         locks=locks,
         until=time.monotonic() + wait_s,
         on_wait=lambda _: None,
-        given_up=lambda: False,
+        given_up=given_up,
         on_loss=lambda: None,
         adopts=adopts,
     )
@@ -292,12 +299,25 @@ def alone(
 
 @asynccontextmanager
 async def held_for_change(
-    store: Store, conversation: Conversation, *, host: Host, locks: Path, wait_s: float
+    store: Store,
+    conversation: Conversation,
+    *,
+    host: Host,
+    locks: Path,
+    wait_s: float,
+    only_for_the_end: bool = False,
 ) -> AsyncIterator[None]:
-    """Hold the conversation while it is changed. Raises ``InUse`` if a turn of it runs."""
+    """Hold the conversation while it is changed. Raises ``InUse`` if a turn of it runs.
+
+    ``only_for_the_end``: a turn that is over, but still holds the conversation, is waited for; others are
+    not."""
+
+    def runs() -> bool:
+        return only_for_the_end and any(row.state in BEGUN for row in store.unsettled(conversation.id))
+
     try:
         name = lease_name(conversation.id)
-        async with alone(store, name, host=host, locks=locks, wait_s=wait_s, adopts=True):
+        async with alone(store, name, host=host, locks=locks, wait_s=wait_s, adopts=True, given_up=runs):
             if attempt_runs(store, conversation.id, host):
                 raise LeaseBusy("its Segue was killed; segue run follows it to its end")
             yield

@@ -90,6 +90,10 @@ class Queue(Questions):
         """The runs of all conversations that have begun and are not settled."""
         return [QueuedRow(*row) for row in self._db.all(_SQL.begun)]
 
+    def count_unfinished(self) -> dict[str, int]:
+        """How many runs there are in each state that is not an end, in all conversations."""
+        return {str(state): int(count) for state, count in self._db.all(_SQL.counts)}
+
     def reorder(self, runs: Sequence[str]) -> None:
         """These runs of one line exchange their places, so that they stand in this order."""
         with self._db.writing():

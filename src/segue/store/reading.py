@@ -144,6 +144,16 @@ class Reading(Pages, UsageSums, Conditions):
         numbers = {row[0]: n for n, row in enumerate(standing, 1)}
         return [_run(row, numbers) for row in found]
 
+    def runs_in(
+        self, states: Sequence[str], conversation_id: str | None, limit: int
+    ) -> list[tuple[str, int]]:
+        """The newest runs in each of these states, and when each was accepted; of a conversation, or of
+        all."""
+        named = {"conversation": conversation_id or "", "count": limit}
+        return [
+            (row[0], row[1]) for state in states for row in self._db.all(_SQL.runs_in, state=state, **named)
+        ]
+
     def children(self, conversation: Conversation) -> list[ChildRow]:
         """The conversations that came out of this one, oldest first."""
         of = {"conversation": conversation.id}

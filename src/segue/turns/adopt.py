@@ -44,7 +44,8 @@ def find_adoptable(
     home = home_of(env)
     host = this_host(config.store.host, home)
     rows = [row for row in store.sessions() if host.has(row)]
-    session = find_session(agent_homes(env, config, home, rows), ask.adopt, ask.account)
+    named = None if ask.account == NONE else ask.account  # a queued run says that it has none
+    session = find_session(agent_homes(env, config, home, rows), ask.adopt, named)
     if ask.agent not in (None, session.place.agent):
         raise Misuse(f"the session {session.id} belongs to {session.place.agent}, not to {ask.agent}")
     if session.stored.size > config.continuity.max_session_mb << 20:

@@ -64,14 +64,15 @@ def enqueue(
     retry_message: str | None = None,
     not_before_ms: int | None = None,
     answers: QuestionRow | None = None,
+    body: str | None = None,
 ) -> TurnRow:
     """Store the message and its run at the end of the conversation's line, with everything it needs to start
-    later. ``answers``: the question that the message answers. Raises ``KnownRun`` if the caller's key already
-    has a run."""
+    later. ``answers``: the question that the message answers. ``body``: a digest of what was ordered, if it
+    is not this request. Raises ``KnownRun`` if the caller's key already has a run."""
     now_ms, retry = clock.now_ms(), Retry(retry_message)
     not_before_ms = None if not_before_ms is not None and not_before_ms <= now_ms else not_before_ms
     message = _message(prepared, retry_message or clock.new_id(now_ms))
-    receipt = _receipt(prepared.ask, retry)
+    receipt = _receipt(prepared.ask, retry, body)
     row = msgspec.structs.replace(_turn_row(prepared, message, now_ms, keyed=True), via=QUEUED)
     request = stored_request(prepared, retry_message)
     if retry_message is not None:
@@ -202,10 +203,10 @@ def _turn_row(prepared: Prepared, message: Message, now_ms: int, *, keyed: bool)
     )
 
 
-def _receipt(ask: TurnRequest, retry: Retry) -> Receipt | None:
+def _receipt(ask: TurnRequest, retry: Retry, body: str | None = None) -> Receipt | None:
     if ask.key is None:
         return None
-    return Receipt(key=ask.key, body=body_of(ask, retry.message), failed=retry.failed_run)
+    return Receipt(key=ask.key, body=body or body_of(ask, retry.message), failed=retry.failed_run)
 
 
 def _message(prepared: Prepared, message_id: str) -> Message:

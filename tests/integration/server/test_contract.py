@@ -8,15 +8,17 @@ measured number by 1, a directory by ``/place``.
 from __future__ import annotations
 
 import re
+import signal
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 import pytest
 
+from segue.core.events import AnyEvent
 from segue.server.api import endpoints
 from segue.server.endpoint import Found, Table
 from segue.server.problems import KINDS
@@ -37,6 +39,10 @@ agent = "rehearsal"
 [accounts.work]
 agent = "rehearsal"
 env = { SOME_TOKEN = "s" }
+pass_env = ["SOME_VARIABLE"]
+
+[agents.claude]
+command = "{summing}"
 
 [agents.noting]
 command = ["/bin/sh", "-c", """cat > /dev/null; echo '{"note": "busy"}'; echo '{"text": "Done."}'"""]
@@ -45,7 +51,15 @@ output = "jsonl"
 text = { path = "$.text" }
 error = { path = "$.note" }
 '''
-"""An account, and an agent that gives notice of something."""
+"""An account, an agent that gives notice of something, and one that shortens its history."""
+SUMMING = """#!/bin/sh
+test "$1" = --version && exec echo "2.1.325 (Claude Code)"
+read -r line
+about='{"trigger": "auto", "pre_tokens": 9000}'
+echo '{"type": "system", "subtype": "compact_boundary", "compact_metadata": '"$about"'}'
+"""
+SILENT = {"heard", "text-delta"}
+"""Events that are not sent as such: one is never told, the other is a ``delta``."""
 ELSEWHERE = {"POST /api/v1/local/turns", "GET /api/v1/events", "GET /api/v1/runs/{run}/events"}
 """Routes without a file of their own: one is private to the command line, the streams are the ``event-*``."""
 NOTE = {"name": "note.json", "data": "eyJub3RlIjogMX0="}
@@ -174,7 +188,7 @@ def play(scene: Scene) -> None:
     created = {"key": "team/numbers", "agent": "rehearsal", "title": "Numbers"}
     scene.ask("conversation-created", "POST", f"{V1}/conversations", created)
     parts = (_first_turn, _states, _question, _texts, _reading, _changes, _sessions, _setup)
-    for part in (*parts, _oddities, _problems):
+    for part in (*parts, _oddities, _problems, _lapsed):
         part(scene)
 
 
@@ -208,6 +222,7 @@ def _states(scene: Scene) -> None:
     second = scene.ask("run-submitted", "POST", f"{KEY}/runs", order)["run"]
     third = scene.run("third")
     scene.ask("queue", "GET", f"{V1}/queue?conversation=team%2Fnumbers")
+    scene.ask("runs", "GET", f"{V1}/runs?conversation=team%2Fnumbers")
     scene.ask("queue-moved", "POST", f"{V1}/queue/{third}/move", {"place": 1})
     scene.ask("queue-edited", "PATCH", f"{V1}/queue/{third}", {"text": "third, in other words"})
     scene.ask("queue-removed", "DELETE", f"{V1}/queue/{second}")
@@ -241,6 +256,7 @@ def _question(scene: Scene) -> None:
     scene.everything.wait(lambda got: settled(got, run))
     scene.event("event-question", run, "event", "question")
     _permission(scene)
+    _variables(scene)
 
 
 def _permission(scene: Scene) -> None:
@@ -254,12 +270,36 @@ def _permission(scene: Scene) -> None:
     scene.ask("tool-disallowed", "DELETE", f"{ASKING}/allowed-tools/shell")
 
 
+def _variables(scene: Scene) -> None:
+    """A run that was queued where a variable is set that the daemon does not have."""
+    segue = scene.daemon.segue
+    segue.env["SOME_VARIABLE"] = "x"
+    ran = segue("run", "variables", "hi", "--account", "work", "--queue")
+    del segue.env["SOME_VARIABLE"]
+    run = ran.stdout.strip()
+    scene.until(run, "needs_you")
+    scene.ask("run-needs-variables", "GET", f"{V1}/runs/{run}")
+    scene.daemon.ask("DELETE", f"{V1}/queue/{run}")
+
+
+def _lapsed(scene: Scene) -> None:
+    """The daemon is killed while a question is open."""
+    run = scene.run("[[ask Which colour? | red | blue]]", f"{V1}/conversations/lapsed", answers=True)
+    scene.until(run, "needs_you")
+    scene.daemon.end(signal.SIGKILL)
+    finish(scene.daemon.process)
+    scene.daemon = start(scene.daemon.segue)
+    Stream(scene.daemon, f"{V1}/runs/{run}/events").wait_over()
+    scene.ask("run-lapsed", "GET", f"{V1}/runs/{run}")
+
+
 def _oddities(scene: Scene) -> None:
     """Events that most runs do not have, each in a conversation of its own."""
     for type_, message, agent in (
         ("retry", "[[error 503 times 1]]", "rehearsal"),
         ("unknown", "[[malformed]]", "rehearsal"),
         ("notice", "hi", "noting"),
+        ("compacted", "hi", "claude"),
     ):
         run = scene.run(message, f"{V1}/conversations/{type_}", agent=agent)
         scene.everything.wait(lambda got, run=run: settled(got, run))  # type: ignore[misc]
@@ -320,7 +360,13 @@ def _sessions(scene: Scene) -> None:
     base = f"{V1}/sessions"
     listed = scene.ask("sessions", "GET", f"{base}?everywhere=true")
     one = f"{base}/rehearsal/{listed[-1]['id']}"
-    scene.ask("session-events", "GET", f"{one}/events?anchor_to_latest=true")
+    scene.ask("session", "GET", one)
+    later = {"message": "go on", "key": "continued", "not_before": int(time.time() * 1000) + 3_600_000}
+    continued = scene.ask("session-continued", "POST", f"{one}/continue", later)
+    scene.daemon.ask("DELETE", f"{V1}/queue/{continued['run']}")
+    newest = scene.ask("session-events", "GET", f"{one}/events?anchor_to_latest=true&size=2")
+    scene.ask("session-events-at", "GET", f"{one}/events?at={newest['firstId']}&size=1")
+    scene.ask("session-events-after", "GET", f"{one}/events?afterId={newest['firstId']}&size=1")
     scene.ask("session-check", "GET", f"{one}/check")
     scene.ask("session-repaired", "POST", f"{one}/repair", {})
     scene.ask("session-gone", "GET", f"{one}/events?beforeId=nothing")
@@ -356,12 +402,16 @@ def _problems(scene: Scene) -> None:
 
 @pytest.fixture
 def scene(segue: Program) -> Iterator[Scene]:
-    segue.config(CONFIG)
+    program = segue.home.parent / "summing"
+    program.write_text(SUMMING)
+    program.chmod(0o755)
+    segue.config(CONFIG.replace("{summing}", str(program)))
     daemon = start(segue)
     everything = Stream(daemon, f"{V1}/events")
     everything.wait(bool)
-    yield Scene(daemon, everything)
-    finish(daemon.process)
+    scene = Scene(daemon, everything)
+    yield scene
+    finish(scene.daemon.process)
 
 
 def test_the_daemon_answers_as_written(scene: Scene, request: pytest.FixtureRequest) -> None:
@@ -378,6 +428,8 @@ def test_the_daemon_answers_as_written(scene: Scene, request: pytest.FixtureRequ
     assert [name for name, text in texts.items() if text != written[name]] == []
     routes = {f"{each.method} {each.path}" for each in endpoints() if each.path.startswith(V1)}
     assert routes - scene.asked == ELSEWHERE
+    told = {each["data"]["event"]["type"] for each in scene.files.values() if each.get("event") == "event"}
+    assert {kind.__struct_config__.tag for kind in get_args(AnyEvent)} - told == SILENT
     kinds = {each["body"]["kind"] for name, each in scene.files.items() if name.startswith("problem")}
     assert set(KINDS) - kinds == NEVER
 

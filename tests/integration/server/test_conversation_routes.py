@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 from urllib.parse import quote
 
 import pytest
 
 from tests.integration.server.conftest import Daemon
+from tests.integration.server.streams import streams
+from tests.integration.server.test_remote import wait_for_run
+from tests.integration.server.test_runs import finished, submit
+
+__all__ = ["streams"]
 
 LIST = "/api/v1/conversations"
 KEY = "team/numbers"
@@ -179,3 +185,30 @@ def test_problems_have_their_kinds(daemon: Daemon) -> None:
     assert daemon.ask("POST", LIST, {"key": "there"}).status == 201
     for method, path, body, kind in PROBLEMS:
         assert (method, path, daemon.ask(method, path, body).kind) == (method, path, kind)
+
+
+def test_an_empty_object_is_accepted_where_no_body_is_needed(talked: Daemon) -> None:
+    assert talked.ask("POST", f"{ONE}/read", {}).status == 204
+    assert talked.ask("POST", f"{ONE}/read", raw=b" {} \n").status == 204
+    assert talked.ask("POST", f"{ONE}/read", {"x": 1}).kind == "misuse"
+    assert talked.ask("POST", f"{ONE}/read", raw=b"x").kind == "bad_request"
+    assert talked.ask("POST", f"{ONE}/read", {"x": "x" * 100}).kind == "too_large"
+
+
+def test_a_message_can_become_as_long_as_one_that_is_sent(talked: Daemon) -> None:
+    long = "word " * 500_000
+    assert talked.ask("PATCH", f"{ONE}/messages/%235", {"text": long}).status == 200
+    assert talked.ask("GET", f"{ONE}/log").json[4]["text"] == long
+
+
+def test_a_busy_conversation_is_told_at_once(talked: Daemon) -> None:
+    talked.ask("PATCH", f"{ONE}/messages/%235", {"text": "remember number 5"})
+    run = submit(talked, quote(KEY, safe=""), "[[hang]]")["run"]
+    wait_for_run(talked, quote(KEY, safe=""))
+    for method, path in (("DELETE", ONE), ("POST", f"{ONE}/undo"), ("DELETE", f"{ONE}/messages/%235")):
+        began = time.monotonic()
+        assert talked.ask(method, path).kind == "conversation_busy"
+        assert time.monotonic() - began < 1
+    talked.ask("POST", f"/api/v1/runs/{run}/cancel")
+    finished(talked, run)
+    assert talked.ask("DELETE", ONE).status == 204  # although its process may still hold the conversation

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+
 import psycopg
 
 from tests.integration.conftest import Program
@@ -74,6 +76,41 @@ def test_the_stream_of_a_run_ends_with_the_run(daemon: Daemon) -> None:
     assert later[-1].data["run"]["state"] == "done"
     missing = daemon.ask("GET", "/api/v1/runs/nosuch/events")
     assert (missing.status, missing.kind) == (404, "not_found")
+
+
+def test_the_stream_of_a_run_begins_with_what_happened_before(daemon: Daemon) -> None:
+    run = submit(daemon, "k", f"[[shell echo hi]][[slow 2 30]][[say {STORY}]]")["run"]
+    early = Stream(daemon, f"/api/v1/runs/{run}/events")
+    early.wait(lambda got: sum(each.kind == "delta" for each in got) > 2)
+    late = Stream(daemon, f"/api/v1/runs/{run}/events")
+    (before, now) = (each.wait_over() for each in (early, late))
+    assert recorded(now, run)[0]["type"] == "session"
+    assert numbers(now) == numbers(before) == list(range(1, len(numbers(before)) + 1))
+    assert len([each for each in now if settled([each], run)]) == 1
+    last = next(each.id for each in now if each.kind == "event")
+    rest = Stream(daemon, f"/api/v1/runs/{run}/events", after=last).wait_over()
+    assert numbers(rest) == numbers(now)[1:]
+
+
+def test_the_stream_of_an_ended_run_has_all_its_events_and_its_end_once(daemon: Daemon) -> None:
+    run = submit(daemon, "k", "[[shell echo hi]]")["run"]
+    live = Stream(daemon, f"/api/v1/runs/{run}/events").wait_over()
+    feed = live[0].data["feed"]
+    for after in (None, f"{feed}:0"):
+        got = Stream(daemon, f"/api/v1/runs/{run}/events", after=after).wait_over()
+        assert numbers(got) == numbers(live)
+        assert len([each for each in got if settled([each], run)]) == 1
+        assert settled(got[-1:], run)
+    with sqlite3.connect(daemon.home / "segue.db") as store:  # as after ``[retention] days``
+        store.execute("DELETE FROM feed")
+    old = Stream(daemon, f"/api/v1/runs/{run}/events").wait_over()
+    assert (numbers(old), settled(old[-1:], run)) == (numbers(live), True)
+    assert all(each.id is None for each in old)
+
+
+def numbers(got: list[Sent]) -> list[int]:
+    """The numbers of the events of a run, in the order in which they came."""
+    return [each.data["n"] for each in got if each.kind == "event"]
 
 
 def test_changes_and_removals_are_told(daemon: Daemon) -> None:

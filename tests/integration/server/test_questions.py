@@ -356,3 +356,23 @@ def test_a_queued_run_whose_variables_are_missing_waits_for_them(segue: Program)
     finally:
         finish(daemon.process)
     assert b"a-value-of-the-shell" not in (segue.home / "segue.db").read_bytes()
+
+
+def test_the_status_counts_runs_by_their_states(daemon: Daemon) -> None:
+    def counted() -> Any:
+        return daemon.ask("GET", "/api/v1/status").json["runs"]
+
+    assert counted() == {}
+    hanging = submit(daemon, "k", "[[hang]]")["run"]
+    submit(daemon, "k", "later")
+    submit(daemon, "parked", "hi", not_before=int(time.time() * 1000) + 3_600_000)
+    submit(daemon, "asks", ASK, answers=True)
+    expected = {"running": 1, "queued": 1, "parked": 1, "needs_you": 1}
+    until(lambda: counted() == expected)
+    assert "runs: 1 needs you, 1 parked, 1 queued, 1 running" in daemon.segue("status").stdout
+    daemon.ask("POST", f"/api/v1/runs/{hanging}/cancel")
+    until(lambda: counted() == {"parked": 1, "needs_you": 1})
+    beside = daemon.segue.start("run", "beside", "[[hang]]", "--agent", "rehearsal", "--no-daemon")
+    until(lambda: counted() == {"running": 1, "parked": 1, "needs_you": 1})
+    beside.send_signal(signal.SIGINT)
+    beside.communicate(timeout=WAIT_S)

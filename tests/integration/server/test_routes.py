@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -128,15 +129,54 @@ def test_sessions_are_listed_and_read_by_pages(talked: Daemon) -> None:
     (listed,) = talked.ask("GET", "/api/v1/sessions?everywhere=true&agent=rehearsal").json
     events = f"/api/v1/sessions/rehearsal/{listed['id']}/events"
     newest = talked.ask("GET", f"{events}?anchor_to_latest=true&size=2").json
-    assert list(newest) == ["firstId", "hasMore", "size", "events"]
-    assert newest["hasMore"] is True
+    assert list(newest) == ["firstId", "hasMore", "size", "events", "lastId", "hasNewer"]
+    assert (newest["hasMore"], newest["hasNewer"]) == (True, False)
     before = talked.ask("GET", f"{events}?beforeId={quote(newest['firstId'])}").json
     assert before["events"]
     assert not {each["id"] for each in before["events"]} & {each["id"] for each in newest["events"]}
     gone = talked.ask("GET", f"{events}?beforeId=99999999.7&size=2")
     assert gone.kind == "gone"
     assert gone.json["page"] == newest
-    assert talked.ask("GET", f"{events}?beforeId=1.0&anchor_to_latest=true").kind == "misuse"
+    for asked in ("beforeId=1.0&anchor_to_latest=true", "beforeId=1.0&afterId=1.0", "at=1.0&afterId=1.0"):
+        assert talked.ask("GET", f"{events}?{asked}").kind == "misuse"
+
+
+def test_a_session_is_read_around_an_event_and_on_from_there(talked: Daemon) -> None:
+    (listed,) = talked.ask("GET", "/api/v1/sessions?everywhere=true&agent=rehearsal").json
+    events = f"/api/v1/sessions/rehearsal/{listed['id']}/events"
+    every = talked.ask("GET", events).json["events"]
+    page = talked.ask("GET", f"{events}?at={every[2]['id']}&size=2").json
+    assert page["events"][-1] == every[2]
+    assert (page["lastId"], page["hasNewer"]) == (every[2]["id"], True)
+    after = talked.ask("GET", f"{events}?afterId={page['lastId']}").json
+    assert (after["events"], after["hasNewer"]) == (every[3:], False)
+    talked.segue("run", KEY, "what number now?")
+    new = talked.ask("GET", f"{events}?afterId={after['lastId']}").json
+    assert "what number now?" in {each.get("text") for each in new["events"]}
+    assert talked.ask("GET", f"{events}?afterId={new['lastId']}").json["events"] == []
+    for asked in ("afterId=99999999.7", "at=nothing"):
+        gone = talked.ask("GET", f"{events}?{asked}")
+        assert (gone.kind, gone.json["page"]["events"][-1]) == ("gone", new["events"][-1])
+
+
+def test_a_session_tells_what_a_resume_would_restore(talked: Daemon) -> None:
+    (listed,) = talked.ask("GET", "/api/v1/sessions?everywhere=true&agent=rehearsal").json
+    one = talked.ask("GET", f"/api/v1/sessions/rehearsal/{listed['id']}").json
+    assert {name: one[name] for name in listed} == listed
+    assert (one["counts"]["messages"], one["counts"]["whole"]) == (4, True)
+    assert one["load"]["tokens"] == listed["context"]["used"]
+    assert talked.ask("GET", "/api/v1/sessions/rehearsal/nothing-like-it").kind == "not_found"
+
+
+def test_of_a_large_session_both_ends_are_counted(talked: Daemon) -> None:
+    (listed,) = talked.ask("GET", "/api/v1/sessions?everywhere=true&agent=rehearsal").json
+    path = Path(listed["path"])
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(lines) + lines[-1] * (3_000_000 // len(lines[-1])))
+    one = talked.ask("GET", f"/api/v1/sessions/rehearsal/{listed['id']}").json
+    assert one["size"] > 2_500_000
+    assert one["counts"]["whole"] is False
+    assert 4 < one["counts"]["messages"] < 600_000 // len(lines[-1])
 
 
 def test_sessions_are_looked_after(talked: Daemon) -> None:

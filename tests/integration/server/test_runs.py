@@ -137,6 +137,19 @@ def test_the_command_line_queues_and_the_daemon_runs_it(daemon: Daemon, option: 
     assert finished(daemon, run.stdout.strip())["turn"]["text"] == "9"
 
 
+@pytest.mark.parametrize("how", ["the API", "segue run"])
+def test_a_session_of_no_account_is_adopted_when_its_run_starts(daemon: Daemon, how: str) -> None:
+    before = daemon.segue("run", "old", "remember number 8", "--agent", "rehearsal", "--json").turn
+    session = before["session_id"]
+    daemon.segue("rm", "old")
+    if how == "the API":
+        run = submit(daemon, "k", "what number?", adopt=session)["run"]
+    else:
+        run = daemon.segue("run", "k", "what number?", "--adopt", session, "--queue").stdout.strip()
+    done = finished(daemon, run)
+    assert (done["state"], done["mode"], done["turn"]["text"]) == ("done", "resume", "8"), done
+
+
 def test_without_a_daemon_the_queue_says_so_and_can_be_run(segue: Any) -> None:
     queued = segue("run", "k", "remember number 9", "--queue", "--agent", "rehearsal")
     assert (queued.code, "segue queue run k" in queued.stderr) == (0, True)

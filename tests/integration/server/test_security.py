@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import socket
 
+from segue.server.api import endpoints
 from tests.integration.server.conftest import WAIT_S, Daemon
 
 LIST = "/api/v1/conversations"
@@ -75,6 +76,28 @@ def test_a_link_logs_one_browser_in_once(daemon: Daemon) -> None:
     assert daemon.ask("POST", "/api/v1/sessions/prune", {}, token=False, cookie=cookie).status == 200
     foreign = daemon.ask("GET", LIST, token=False, cookie=cookie, origin="http://127.0.0.1:1")
     assert foreign.kind == "forbidden"
+
+
+def test_looking_at_a_link_does_not_use_it_up(daemon: Daemon) -> None:
+    path = daemon.link.removeprefix(daemon.url)
+    looked = daemon.ask("HEAD", path, token=False)
+    assert (looked.status, "set-cookie" in looked.headers) == (204, False)
+    assert daemon.ask("GET", path, token=False).status == 303
+
+
+def test_what_belongs_to_the_command_line_is_refused_over_tcp_before_its_body_is_read(daemon: Daemon) -> None:
+    local = [each for each in endpoints() if each.local]
+    assert local
+    for each in local:
+        assert daemon.ask(each.method, each.path, token=False).kind == "unauthorized"
+        connection = http.client.HTTPConnection("127.0.0.1", daemon.port, timeout=WAIT_S)
+        connection.putrequest(each.method, each.path)
+        connection.putheader("Authorization", f"Bearer {daemon.token}")
+        connection.putheader("Content-Type", "application/json")
+        connection.putheader("Content-Length", str(each.max_body))
+        connection.endheaders()  # and nothing of the body
+        assert connection.getresponse().status == 403
+        connection.close()
 
 
 def test_status_makes_new_links(daemon: Daemon) -> None:

@@ -51,6 +51,26 @@ def test_the_feed_has_a_name_and_forgets(store: Store) -> None:
     assert store.feed_bounds() == (newest + 1, newest)
 
 
+def test_events_that_the_feed_has_forgotten_are_still_read(store: Store) -> None:
+    talk = Talk(store, "k")
+    turn = talk.say("hello", "hi").turn.id
+    old, new = (1, 5, '{"type":"session","id":"s"}'), (2, 6, '{"type":"end","ok":true}')
+    store.record(turn, [old])
+    assert store.events_before_feed(turn) == []
+    store.forget_feed(2**50)
+    store.record(turn, [new])
+    assert store.events_before_feed(turn) == [old]
+
+
+def test_runs_are_counted_by_their_states(store: Store) -> None:
+    talk = Talk(store, "k")
+    talk.say("hello", "hi")
+    assert store.count_unfinished() == {}
+    for text in ("one", "two"):
+        talk.receive(text)
+    assert store.count_unfinished() == {"queued": 2}
+
+
 def test_writers_do_not_wait_for_each_other_and_numbers_come_at_the_commit(
     postgres_url: str, tmp_path: Path
 ) -> None:

@@ -110,7 +110,7 @@ def code_of(access: Access) -> str:
 def test_a_link_makes_one_cookie_once(access: Access) -> None:
     code = code_of(access)
     cookie, *flags = access.redeem(code).split("; ")
-    assert flags == ["Path=/", "HttpOnly", "SameSite=Strict"]
+    assert flags == ["Path=/", "Max-Age=2592000", "HttpOnly", "SameSite=Strict"]
     assert TOKEN not in cookie
     assert kind(access, cookie=f"other=1; {cookie}") == "ok"
     assert kind(access, cookie=f"{cookie}0") == "unauthorized"

@@ -96,7 +96,8 @@ def test_every_operation_tells_its_answer_and_its_problems(made: dict[str, Any])
 
 def test_a_query_is_told_parameter_by_parameter(made: dict[str, Any]) -> None:
     told = made["paths"]["/api/v1/sessions/{agent}/{id}/events"]["get"]["parameters"]
-    assert [each["name"] for each in told] == ["agent", "id", "anchor_to_latest", "beforeId", "size"]
+    names = ["agent", "id", "anchor_to_latest", "beforeId", "afterId", "at", "size"]
+    assert [each["name"] for each in told] == names
 
 
 def test_headers_are_told(made: dict[str, Any]) -> None:

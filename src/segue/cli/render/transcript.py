@@ -134,7 +134,7 @@ def _labels(counts: dict[str, int]) -> list[str]:
 def ending(session: SessionShown, counts: Tally, load: Load, ink: Ink) -> Iterator[str]:
     """What a resume would restore and what not, and how full the context window would be."""
     yield ""
-    scope = "" if counts.whole else " (counted in this page only: the session is large)"
+    scope = "" if counts.whole else " (counted at its beginning and end only: the session is large)"
     back = [count_in_words(counts.messages, "message"), count_in_words(counts.calls, "tool call")]
     back += _labels(counts.restored)
     left = [*_labels(counts.left), "the state of the screen and of running tasks"]

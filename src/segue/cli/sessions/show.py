@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from segue.core.transcript import Entry
 
 WHOLE_BYTES = 50 * 1024 * 1024
-"""Larger sessions are not counted whole, only their newest page."""
+"""Of larger sessions, only the beginning and the end are counted."""
 
 
 @click.command("show", short_help="Read a session: what was said and done, page by page.")
@@ -37,7 +37,7 @@ WHOLE_BYTES = 50 * 1024 * 1024
     "--json",
     "as_json",
     is_flag=True,
-    help="Print {firstId, hasMore, size, events}; with --follow, then one event per line.",
+    help="Print {firstId, hasMore, size, events, lastId, hasNewer}; with --follow, then one event per line.",
 )
 def command(
     session: str,
@@ -87,9 +87,7 @@ def _print(
         say(ink.dim(f"… older: segue sessions show {found.id[:8]} --before {page.first_id}"))
     _entries(page.events, ink, full, mark=at)
     if before is None and at is None and ending:
-        whole = found.size <= WHOLE_BYTES
-        counts = found.tally(found.entries() if whole else page.events, whole=whole)
-        for line in transcript.ending(found.shown, counts, found.load, ink):
+        for line in transcript.ending(found.shown, found.tally(WHOLE_BYTES), found.load, ink):
             say(line)
     return page
 

@@ -2,7 +2,7 @@
 import { html, useEffect, useState } from "./lib.js";
 import { get, of, patch, post, remove } from "./api.js";
 import { agents, conversations, loaded, needing } from "./data.js";
-import { home, money } from "./format.js";
+import { home, line, money } from "./format.js";
 import { go, link } from "./route.js";
 import { t } from "./strings.js";
 import { Choice, Copy, Gauge, ask, attempt, tell } from "./parts.js";
@@ -10,7 +10,7 @@ import { Composer } from "./composer.js";
 import { DialogueView, focused } from "./dialogue.js";
 import { List, listOpen } from "./list.js";
 import { Panel } from "./panel.js";
-import { panelOpen, selected } from "./turn.js";
+import { isWide, panelFolded, panelOpen, selected, showPanel } from "./turn.js";
 
 /** @param {{parts: string[]}} props */
 export function Conversations({ parts }) {
@@ -19,7 +19,7 @@ export function Conversations({ parts }) {
     selected.value = null;
     panelOpen.value = false;
   }, [key]);
-  return html`<div class="cols ${key === null ? "two" : ""}"><${List} key_=${key} />
+  return html`<div class="cols ${key === null || panelFolded.value ? "two" : ""}"><${List} key_=${key} />
     <main class="main" id="main">${key === null
       ? html`<${NewConversation} />`
       : html`<${TopBar} key=${key} key_=${key} /><${DialogueView} key=${`d-${key}`} key_=${key} at=${at} /><${Composer} key=${`c-${key}`} key_=${key} />`}</main>
@@ -37,7 +37,7 @@ function TopBar({ key_ }) {
   return html`<div class="bar-top">
     <button type="button" class="btn quiet only-phone" onClick=${() => (listOpen.value = true)}>‹ ${t("all")} ${needing.value.length ? html`<b class="t-needs">${needing.value.length}</b>` : null}</button>
     ${title === null
-      ? html`<div class="tt"><h1><button type="button" class="title" onClick=${() => setTitle(known?.title ?? "")} title=${t("rename")}>${known?.title || key_}</button></h1>
+      ? html`<div class="tt"><h1><button type="button" class="title" onClick=${() => setTitle(known?.title ?? "")} title=${t("rename")}>${line(known?.title || key_, 120)}</button></h1>
           <span class="only-phone dim dots"><span>${key_}</span>${known?.cwd ? html`<span>${home(known.cwd)}</span>` : null}</span></div>`
       : html`<input class="field" value=${title} aria-label=${t("rename")} ref=${(/** @type {any} */ node) => node?.focus()} onBlur=${save}
           onInput=${(/** @type {any} */ event) => setTitle(event.currentTarget.value)}
@@ -50,7 +50,7 @@ function TopBar({ key_ }) {
     <span class="r"><span class="no-phone"><${Choice} label=${t("detail")} value=${focused.value ? "focused" : "all"}
         options=${[["focused", t("focused")], ["all", t("everything")]]} onChange=${(/** @type {string} */ value) => (focused.value = value === "focused")} /></span>
       <${Menu} key_=${key_} />
-      <button type="button" class="btn quiet small" aria-pressed=${String(panelOpen.value)} onClick=${() => (panelOpen.value = !panelOpen.value)}>${t("why")}</button></span></div>`;
+      <button type="button" class="btn quiet small" aria-pressed=${String(isWide() ? !panelFolded.value : panelOpen.value)} onClick=${() => showPanel(isWide() ? panelFolded.value : !panelOpen.value)}>${t("why")}</button></span></div>`;
 }
 
 /** @param {{key_: string}} props */

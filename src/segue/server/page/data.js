@@ -38,13 +38,18 @@ export function label(name) {
 }
 
 export async function load() {
-  const [listed, open, known] = await Promise.all([get("/conversations"), get("/runs"), get("/agents")]);
+  void loadAgents();
+  const [listed, open] = await Promise.all([get("/conversations"), get("/runs")]);
   batch(() => {
     conversations.value = new Map(listed.map((/** @type {Conversation} */ each) => [each.key, each]));
     runs.value = new Map(open.map((/** @type {Run} */ each) => [each.run, each]));
-    agents.value = known;
     loaded.value = true;
   });
+}
+
+/** It takes longer: each program is asked for its version. Nothing else waits for it. */
+async function loadAgents() {
+  agents.value = await get("/agents").catch(() => agents.peek());
 }
 
 /** @type {Set<string>} */
@@ -79,7 +84,9 @@ async function fetchChanged() {
 /** @param {Run} run */
 export function know(run) {
   runs.value = new Map(runs.value).set(run.run, run);
-  if (!UNFINISHED.includes(run.state) && live.value.has(run.run)) {
+  if (UNFINISHED.includes(run.state)) return;
+  written.delete(run.run);
+  if (live.value.has(run.run)) {
     const next = new Map(live.value);
     next.delete(run.run);
     live.value = next;
@@ -88,25 +95,43 @@ export function know(run) {
 
 /** Where `offset` code points end in a text.  @param {string} text @param {number} offset */
 function place(text, offset) {
+  // Usually the fragment continues what is there, and no sign takes two units.
+  if (offset === text.length && !/[\uD800-\uDFFF]/.test(text)) return offset;
   let at = 0;
   for (let count = 0; count < offset && at < text.length; count += 1)
     at += (text.codePointAt(at) ?? 0) > 0xffff ? 2 : 1;
   return at;
 }
 
+/** What was written and is not shown yet, by run.  @type {Map<string, Live>} */
+const written = new Map();
+/** @type {ReturnType<typeof setTimeout> | undefined} */
+let shows;
+
+/** A long piece is shown less often: it is parsed anew each time.  @param {number} length */
+const pause = (length) => Math.min(400, 30 + length / 80);
+
 /** @param {import("./types").Delta} delta */
 function write(delta) {
-  const before = live.value.get(delta.run);
+  const before = written.get(delta.run) ?? live.peek().get(delta.run);
   const same = before !== undefined && before.block === delta.block;
   if (before !== undefined && delta.block < before.block) return;
   const text = (same ? before.text.slice(0, place(before.text, delta.offset)) : "") + delta.text;
-  live.value = new Map(live.value).set(delta.run, { block: delta.block, text });
+  written.set(delta.run, { block: delta.block, text });
+  shows ??= setTimeout(showWritten, same ? pause(text.length) : 0);
+}
+
+function showWritten() {
+  shows = undefined;
+  live.value = new Map([...live.peek(), ...written]);
+  written.clear();
 }
 
 export function follow() {
   let first = true;
   on("hello", (hello) => {
     live.value = new Map();
+    written.clear();
     hello.running.forEach(write);
     if (first || hello.status === "gap") {
       void load().catch(() => undefined);

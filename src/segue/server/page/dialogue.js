@@ -101,11 +101,21 @@ function Chunk({ chunk, dialogue, scroller }) {
   const messages = chunk.messages;
   const newest = dialogue.messages.value.at(-1);
   return html`<div class="chunk" ref=${ref}>${near.value
-    ? messages.map((message) => html`<${MessageView} key=${message.id ?? message.run} key_=${dialogue.key} message=${message}
+    ? messages.map((message) => html`<${Boundary} key=${`b-${message.id ?? message.run}`} all=${dialogue.messages.value} message=${message} />
+        <${MessageView} key=${message.id ?? message.run} key_=${dialogue.key} message=${message}
         events=${message.run ? dialogue.events.value.get(message.run) : undefined}
         leftOut=${message.run ? (dialogue.leftOut.value.get(message.run) ?? 0) : 0} focused=${focused.value}
         last=${message === newest || isLastOfYours(dialogue.messages.value, message)} />`)
     : null}</div>`;
+}
+
+/** Where another account takes over, a line says so: it does not know what was said before.
+ * @param {{all: Message[], message: Message}} props */
+function Boundary({ all, message }) {
+  const before = all[all.indexOf(message) - 1];
+  if (!before || before.agent !== message.agent || before.account === message.account) return null;
+  const name = (/** @type {string | null} */ account) => account ?? t("account.none");
+  return html`<p class="boundary"><span>${t("account.changed", { from: name(before.account), to: name(message.account) })}</span></p>`;
 }
 
 /** Nothing but its own answer follows.  @param {Message[]} messages @param {Message} message */
@@ -160,23 +170,24 @@ function useFollowing(scroller, dialogue, atEnd, at) {
     const node = scroller.current;
     const pages = node?.firstElementChild;
     if (!node || !pages) return undefined;
-    let [top, height, own] = [node.scrollTop, node.scrollHeight, false];
+    let [top, height, first] = [node.scrollTop, node.scrollHeight, ""];
     const settle = () => {
-      own = true;
       node.scrollTop = node.scrollHeight;
     };
+    // Only the reader leaves the end, by scrolling up. What grows meanwhile does not count.
     const scrolled = () => {
-      if (own) own = false;
-      else atEnd.value = node.scrollHeight - node.scrollTop - node.clientHeight < NEAR_PX && !dialogue.newer.peek();
+      const near = node.scrollHeight - node.scrollTop - node.clientHeight < NEAR_PX;
+      if (near && !dialogue.newer.peek()) atEnd.value = true;
+      else if (node.scrollTop < top - 1) atEnd.value = false;
       if (atEnd.peek()) markRead(dialogue.key);
       top = node.scrollTop;
     };
-    // Older messages came in front while the reader was at the very top, where the browser does not compensate.
+    // Older messages may come in front while the reader is at the very top, where the browser does not compensate.
     const grown = () => {
+      const oldest = dialogue.messages.peek()[0]?.id ?? "";
       if (atEnd.peek()) settle();
-      else if (top < 1 && node.scrollTop < 1 && node.scrollHeight > height && dialogue.messages.peek().length)
-        node.scrollTop = node.scrollHeight - height;
-      height = node.scrollHeight;
+      else if (top < 1 && node.scrollTop < 1 && first && oldest !== first) node.scrollTop = node.scrollHeight - height;
+      [height, first] = [node.scrollHeight, oldest];
     };
     const watch = new ResizeObserver(grown);
     watch.observe(pages);

@@ -17,6 +17,7 @@ export function money(usd, estimated = false) {
   if (usd === null || usd === undefined) return UNKNOWN;
   const sign = usd < 0 ? "−" : "";
   const amount = Math.abs(usd);
+  if (amount > 0 && amount < 0.0005) return `${sign}<$0.001`;
   const digits = amount >= 100 ? 0 : amount >= 1 || amount === 0 ? 2 : amount >= 0.0995 ? 2 : 3;
   return `${estimated ? "~" : ""}${sign}$${amount.toFixed(digits)}`;
 }
@@ -101,6 +102,3 @@ export function line(text, most = 200) {
   const short = visible(text.slice(0, 4 * most)).replace(/\s+/g, " ").trim();
   return short.length > most ? `${short.slice(0, most - 1)}…` : short;
 }
-
-/** @param {string} text @param {number} count */
-export const plural = (text, count) => t(count === 1 ? `${text}.one` : `${text}.many`, { count });

@@ -4,7 +4,7 @@ import { current, focused } from "./dialogue.js";
 import { go, route } from "./route.js";
 import { asked } from "./parts.js";
 import { listOpen, step } from "./list.js";
-import { cancel, panelOpen, select, selected } from "./turn.js";
+import { cancel, isWide, panelFolded, panelOpen, selected, showPanel } from "./turn.js";
 import { helpOpen } from "./help.js";
 import { paletteOpen } from "./palette.js";
 
@@ -45,7 +45,7 @@ function walk(by) {
 
 function escape() {
   if (paletteOpen.value || helpOpen.value || asked.value) return;
-  if (panelOpen.value && innerWidth < 1180) panelOpen.value = false;
+  if (panelOpen.value && !isWide()) panelOpen.value = false;
   else if (listOpen.value) listOpen.value = false;
   else {
     const key = open();
@@ -65,7 +65,7 @@ const KEYS = {
   e: () => act("edit"),
   r: () => act("retry"),
   f: () => (focused.value = !focused.value),
-  w: () => (panelOpen.value ? (panelOpen.value = false) : select(selected.value)),
+  w: () => showPanel(isWide() ? panelFolded.value : !panelOpen.value),
   n: () => go("conversations"),
   c: () => focus("#entry"),
   G: () => current.value && document.querySelector(".jump button") && /** @type {HTMLElement} */ (document.querySelector(".jump button")).click(),

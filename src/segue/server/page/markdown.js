@@ -28,22 +28,29 @@ DOMPurify.addHook("afterSanitizeAttributes", (/** @type {Element} */ node) => {
 /** @param {string} text @returns {DocumentFragment} */
 const sanitised = (text) => /** @type {any} */ (DOMPurify.sanitize(text, ALLOWED));
 
-/** A picture is never loaded from elsewhere: its address is shown as a link instead.  @param {any} token */
-function withoutImages(token) {
+/**
+ * Elements are shown as the text that they are. A picture is never loaded from elsewhere: it becomes a link.
+ * @param {any} token
+ */
+function withoutElements(token) {
+  if (token.type === "html") {
+    const words = { type: "text", raw: token.raw, text: token.raw, escaped: false };
+    Object.assign(token, token.block ? { type: "paragraph", tokens: [words] } : words);
+  }
   if (token.type === "image") {
     token.type = "link";
     token.tokens = [{ type: "text", raw: token.text, text: token.text || token.href }];
   }
-  for (const list of [token.tokens, token.items]) if (list) list.forEach(withoutImages);
+  for (const list of [token.tokens, token.items]) if (list) list.forEach(withoutElements);
   if (token.type === "table")
-    for (const cell of [...token.header, ...token.rows.flat()]) cell.tokens.forEach(withoutImages);
+    for (const cell of [...token.header, ...token.rows.flat()]) cell.tokens.forEach(withoutElements);
 }
 
 /** One block that is not code. It is made again only if its source has changed.  @param {{token: any, links: any}} props */
 function Block({ token, links }) {
   const ref = useRef(/** @type {HTMLDivElement | null} */ (null));
   useLayoutEffect(() => {
-    withoutImages(token);
+    withoutElements(token);
     ref.current?.replaceChildren(sanitised(parser(Object.assign([token], { links }))));
   }, [token.raw]);
   return html`<div class="md" dir="auto" ref=${ref}></div>`;

@@ -8,7 +8,7 @@ import { t } from "./strings.js";
 import { Copy, Gauge } from "./parts.js";
 import { Checks, Ladder } from "./ladder.js";
 import { LineageList } from "./lineage.js";
-import { panelOpen, selected } from "./turn.js";
+import { panelFolded, panelOpen, selected } from "./turn.js";
 
 /** @typedef {import("./types").Why} Why */
 /** @typedef {import("./types").Turn} Turn */
@@ -44,7 +44,7 @@ export function Panel({ key_ }) {
       current = false;
     };
   }, [key_, run, changed, runs.value.get(run ?? "")?.state]);
-  return html`<aside class="side r sheet ${panelOpen.value ? "open" : ""}" aria-label=${t("panel")}>
+  return html`<aside class="side r sheet ${panelOpen.value ? "open" : ""} ${panelFolded.value ? "folded" : ""}" aria-label=${t("panel")}>
     <div class="sheet-head"><b>${t("panel")}</b><button type="button" class="btn quiet" onClick=${() => (panelOpen.value = false)}>${t("close")}</button></div>
     <div class="scroll" tabindex="0" role="group" aria-label=${t("panel")}>
       ${run === null ? html`<${Next} plan=${plan.value} />` : html`<${Past} turn=${turn.value} />`}

@@ -16,7 +16,8 @@ export function PlanLine({ plan, draft, busy, key_ }) {
   const rung = plan.rungs.find((each) => each.mode === plan.mode);
   const earlier = Math.max(0, plan.sends.text_messages - 1);
   const kind = plan.mode === "resume" && earlier ? "catchup" : plan.mode === "fresh" && key_ === null ? "first" : plan.mode;
-  const said = t(`plan.${kind}`, { agent: label(plan.agent), count: earlier, cwd: home(plan.cwd) });
+  const counted = (kind === "catchup" || kind === "replay") && earlier === 1 ? `${kind}.one` : kind;
+  const said = t(`plan.${counted}`, { agent: label(plan.agent), count: earlier, cwd: home(plan.cwd) });
   return html`<p class="plan" role="status"><${Mode} mode=${plan.mode} button=${true} onClick=${() => select(null)}
       name=${t("plan.why")} /><span>${said}${busy ? t("plan.queued") : ""}${said.endsWith(".") ? "" : ":"}
     ${rung?.new_tokens === null || rung === undefined ? null : html` <b>${t("plan.new", { count: tokens(rung.new_tokens) })}</b>`}

@@ -9,6 +9,7 @@ import { Amount, Diff, changed } from "./code.js";
 import { Markdown } from "./markdown.js";
 import { Mode, attempt } from "./parts.js";
 import { Question } from "./question.js";
+import { kept } from "./drafts.js";
 
 /** @typedef {import("./steps.js").Step} Step */
 /** @typedef {import("./steps.js").Tool} Tool */
@@ -22,12 +23,27 @@ setInterval(() => {
 
 /** The turn whose ladder the panel shows. */
 export const selected = signal(/** @type {string | null} */ (null));
+/** The panel as a sheet, where there is no room for a column. */
 export const panelOpen = signal(false);
+/** The panel's column, folded away. */
+export const panelFolded = signal(kept.read("panel-folded", false));
+
+/** Whether there is room for the panel as a column. */
+export const isWide = () => matchMedia("(min-width: 1181px)").matches;
+
+/** @param {boolean} on */
+export function showPanel(on) {
+  if (!isWide()) panelOpen.value = on;
+  else {
+    panelFolded.value = !on;
+    kept.write("panel-folded", !on);
+  }
+}
 
 /** @param {string | null} run */
 export function select(run) {
   selected.value = run;
-  panelOpen.value = true;
+  showPanel(true);
 }
 
 /** @param {{steps: Step[], run: string, except?: number}} props the text of the step ``except`` is shown elsewhere */

@@ -108,6 +108,19 @@ export interface Context {
   window: number | null;
 }
 
+export interface ContinueBody {
+  message: string;
+  key: string | null;
+  account: string | null;
+  model: string | null;
+  role: string | null;
+  cwd: string | null;
+  not_before: number | null;
+  answers: boolean;
+  attachments: AttachmentOrder[];
+  options: RunOptions;
+}
+
 export interface ConversationHit {
   key: string;
   title: string;
@@ -434,6 +447,8 @@ export interface Page {
   hasMore: boolean;
   size: number;
   events: Entry[];
+  lastId: string | null;
+  hasNewer: boolean;
 }
 
 export interface Policy {
@@ -548,7 +563,7 @@ export interface RunOptions {
   allow_tools: string[];
   deny_tools: string[];
   max_turns: number | null;
-  budget: number | null;
+  budget: number | "none" | null;
   questions: "auto" | "off" | "on" | null;
   timeout: number | null;
   retries: number | null;
@@ -598,6 +613,9 @@ export interface RunShown {
   ended: number | null;
   turn: Turn | null;
   held_by: string | null;
+  text: string;
+  attachments: Attached[];
+  options: RunOptions | null;
 }
 
 export interface RungShown {
@@ -628,6 +646,41 @@ export interface Sent {
   native_messages: number;
   text_messages: number;
   bytes: number;
+}
+
+export interface SessionInfo {
+  id: string;
+  agent: string;
+  account: string | null;
+  cwd: string | null;
+  title: string | null;
+  title_by: string | null;
+  first_prompt: string | null;
+  last_prompt: string | null;
+  messages: number | null;
+  messages_estimated: boolean;
+  size: number;
+  tokens: number | null;
+  cost_usd: number | null;
+  context: Context;
+  branch: string | null;
+  created: number | null;
+  last_used: number;
+  expires: number | null;
+  known: boolean;
+  conversation: string | null;
+  pinned: boolean;
+  ours: boolean;
+  tags: string[];
+  agent_name: string | null;
+  model: string | null;
+  version: string | null;
+  parent: string | null;
+  path: string;
+  trouble: string | null;
+  command: string | null;
+  load: Load;
+  counts: Tally;
 }
 
 export interface SessionShown {
@@ -689,6 +742,17 @@ export interface SetupFinding {
   level: "bad" | "note" | "ok" | "warn";
   what: string;
   fix: string;
+}
+
+export interface Tally {
+  messages: number;
+  calls: number;
+  side: number;
+  boundaries: number;
+  damaged: number;
+  restored: Record<string, number>;
+  left: Record<string, number>;
+  whole: boolean;
 }
 
 export interface Terms {

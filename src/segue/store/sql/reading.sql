@@ -173,3 +173,9 @@ WHERE id = :id AND EXISTS (
     WHERE t.conversation = conversations.id AND t.state = 'done' AND t.via <> 'fork'
         AND t.ended_ms > COALESCE(conversations.read_ms, -1)
 );
+
+-- name: runs_in(state, conversation, count)
+-- The newest runs in a state; of one conversation, or of all (empty).
+SELECT id, started_ms FROM turns
+WHERE state = :state AND (:conversation = '' OR conversation = :conversation)
+ORDER BY started_ms DESC, id DESC LIMIT :count;

@@ -1,5 +1,5 @@
--- name: find(conversation, key)^
-SELECT run, body FROM receipts WHERE conversation = :conversation AND key = :key;
+-- name: find(conversation, key, since_ms)^
+SELECT run, body FROM receipts WHERE conversation = :conversation AND key = :key AND ms >= :since_ms;
 
 -- name: keep(conversation, key, run, body, ms)!
 INSERT INTO receipts (conversation, key, run, body, ms) VALUES (:conversation, :key, :run, :body, :ms);
