@@ -69,9 +69,8 @@ def main() -> int:
     parser.add_argument("views", nargs="*", help="only these; all if none is named")
     given = parser.parse_args()
     if unknown := set(given.views) - {each.name for each in VIEWS}:
-        parser.error(
-            f"there is no view {', '.join(sorted(unknown))}; there are {', '.join(each.name for each in VIEWS)}"
-        )
+        known = ", ".join(each.name for each in VIEWS)
+        parser.error(f"there is no view {', '.join(sorted(unknown))}; there are {known}")
     if obstacle := isolation.enter():
         print(f"without isolation: {obstacle}", file=sys.stderr)
     wanted = [each for each in VIEWS if not given.views or each.name in given.views]

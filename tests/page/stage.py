@@ -1,8 +1,8 @@
 """A home full of conversations that look like real work, for pictures of the page.
 
-Everything is done by the real program with the rehearsal agent, and with two declared agents that wrap it. A scenario
-says what they answer, so that the messages read like messages. Only the month of earlier turns is written into the
-store directly: nobody can wait for it.
+Everything is done by the real program with the rehearsal agent, and with two declared agents that wrap it.
+A scenario (``stage.toml``) says what they answer, so that the messages read like messages. Only the month of
+earlier turns is written into the store directly: nobody can wait for it.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 from tests.integration.conftest import Program
@@ -38,8 +39,15 @@ session_id = {{ path = "$.id", when = {{ type = "session" }} }}
 text = {{ path = "$.text", when = {{ type = "end", ok = true }} }}
 tool = {{ path = "$.name", when = {{ type = "tool_call" }} }}
 error = {{ path = "$.error.message", when = {{ type = "end", ok = false }} }}
-usage = {{ input = "$.usage.input", cache_read = "$.usage.cache_read", cache_write = "$.usage.cache_write", output = "$.usage.output", cost_usd = "$.cost_usd", when = {{ type = "end" }} }}
 done = {{ type = "end", ok = true }}
+
+[agents.{name}.usage]
+input = "$.usage.input"
+cache_read = "$.usage.cache_read"
+cache_write = "$.usage.cache_write"
+output = "$.usage.output"
+cost_usd = "$.cost_usd"
+when = {{ type = "end" }}
 """
 CONFIG = """
 [defaults]
@@ -52,7 +60,7 @@ cache_read = 0.1
 cache_write = 1.25
 """
 
-REFRESH = """from datetime import UTC, datetime
+SOURCE = """from datetime import UTC, datetime
 
 
 def refresh(token: str, now: datetime | None = None) -> Session:
@@ -61,39 +69,6 @@ def refresh(token: str, now: datetime | None = None) -> Session:
         raise TokenError("expired")
     return Session(claims.subject)
 """
-FIXED = REFRESH.replace(
-    "    if claims.exp",
-    '    if revocations.contains(claims.jti):\n        raise TokenError("revoked")\n    if claims.exp',
-)
-TESTED = """def test_expired_token_is_refused(clock):
-    token = issue(ttl=60)
-    clock.advance(61)
-    with pytest.raises(TokenError, match="expired"):
-        refresh(token)
-"""
-
-SCENARIO: dict[str, str] = {
-    "Expired refresh tokens": "[[think The leeway is added on the wrong side. Let me see who calls refresh, and with which clock.]]"
-    " [[read refresh.py]] [[shell grep -rn 'LEEWAY' . | head -3]] [[shell python3 -c 'print(\"1 failed, 41 passed in 2.31s\"); raise SystemExit(1)']]"
-    f" [[tool write {json.dumps({'path': 'refresh.py', 'content': FIXED})}]] [[shell echo '42 passed in 2.28s']]"
-    " [[say The revocation list was never asked, so a token that had been taken back still worked until it expired.\n\n"
-    "`refresh` now asks it first:\n\n1. **Revoked** tokens are refused at once.\n2. **Expired** tokens are refused as before, with the leeway.\n\n"
-    "All 42 tests pass. Do you want the leeway to be configurable?]]",
-    "refresh path": f"[[tool write {json.dumps({'path': 'test_refresh.py', 'content': TESTED})}]] [[shell echo '43 passed in 2.41s']]"
-    " [[say The refresh path has a test now. It moves the clock instead of sleeping:\n\n```python\nclock.advance(61)\n```\n\n43 tests pass.]]",
-    "per issuer": "[[read refresh.py]] [[say The leeway is a setting of each issuer now:\n\n| issuer | leeway |\n|---|---|\n| `internal` | 30 s |\n| `partner` | 5 s |\n\n30 seconds stays the default.]]",
-    "Review the change": "[[read refresh.py]] [[think Two calls to the clock can disagree.]] [[say Two remarks, neither of them blocks:\n\n"
-    "- `revocations.contains` is called before the signature is checked. An attacker can ask it as often as they like.\n"
-    "- The test freezes one clock, but `issue` reads another.]]",
-    "queue lag": "[[shell echo 'lag 41 s, 3 workers, 1 restarting']] [[say The lag began with the deployment of 14:02. Rolling it back takes about a minute.]]"
-    " [[ask Roll back the deployment of 14:02? | Roll back now | Wait for the next check | Restart the worker only]]",
-    "Add token refresh": "[[read refresh.py]] [[slow 900 3000]] [[say The client keeps the refresh token in memory and asks for a new access token one minute before the old one expires. "
-    + "That leaves room for a slow network, and nobody sees a login page in the middle of their work. " * 40
-    + "]]",
-    "start-up time": "[[error 429 retry-after 5400]]",
-    "arm64": "[[shell python3 -c 'print(\"exec format error\"); raise SystemExit(126)']] [[error 401]]",
-}
-"""What the agents do when a message contains this."""
 
 
 def program(base: Program) -> Program:
@@ -108,11 +83,9 @@ def program(base: Program) -> Program:
         for name, label in (("quill", "Quill"), ("nimbus", "Nimbus"))
     )
     base.config(CONFIG + agents)
-    scenario = base.home / "scenario.json"
-    scenario.write_text(json.dumps({"rule": [{"text": text, "do": do} for text, do in SCENARIO.items()]}))
-    base.env["REHEARSAL_SCENARIO"] = str(scenario)
+    base.env["REHEARSAL_SCENARIO"] = str(Path(__file__).with_name("stage.toml"))
     base.env["REHEARSAL_HOME"] = str(base.home / "agent")
-    (base.cwd / "refresh.py").write_text(REFRESH)
+    (base.cwd / "refresh.py").write_text(SOURCE)
     return base
 
 
@@ -131,7 +104,7 @@ def past(segue: Program) -> None:
         _ran(segue("run", key, title, "--agent", agent))
     _history(segue)
     key = "fix-auth"
-    context = (REFRESH * 90).encode()
+    context = (SOURCE * 90).encode()
     _ran(
         segue(
             "run",

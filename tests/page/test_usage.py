@@ -16,9 +16,7 @@ import pytest
 from playwright.sync_api import Locator, Page, Route, expect
 
 from tests.integration.server.conftest import Daemon
-from tests.page.conftest import WAIT_MS
-
-expect.set_options(timeout=WAIT_MS)
+from tests.page.tools import AXE
 
 PRICES = """
 [defaults]
@@ -210,7 +208,7 @@ def test_pointing_at_a_bar_shows_its_day(used: Daemon, page: Page) -> None:
     expect(page.locator(".key-head")).to_contain_text("Whole period")
 
 
-def pixels(page: Page) -> list[list[int]]:
+def pixels(page: Page) -> Any:
     """The colours in the chart, most frequent first, without its ground."""
     return page.evaluate(
         """() => {
@@ -235,7 +233,8 @@ def test_colours_are_those_of_the_theme_and_change_with_it(used: Daemon, page: P
     assert fresh_light in pixels(page)
     page.emulate_media(color_scheme="dark")
     page.wait_for_timeout(300)
-    assert fresh_dark in pixels(page) and fresh_light not in pixels(page)
+    assert fresh_dark in pixels(page)
+    assert fresh_light not in pixels(page)
     page.keyboard.press("Control+k")
     page.get_by_role("combobox").fill("theme: light")
     page.keyboard.press("Enter")
@@ -251,7 +250,8 @@ def test_chart_is_as_wide_as_its_place(used: Daemon, page: Page) -> None:
         page.set_viewport_size({"width": width, "height": 844})
         page.wait_for_timeout(300)
         box, canvas = chart.bounding_box(), chart.locator("canvas").bounding_box()
-        assert box is not None and canvas is not None
+        assert box is not None
+        assert canvas is not None
         assert abs(box["width"] - canvas["width"]) <= 1
         assert page.evaluate("document.documentElement.scrollWidth") <= width
 
@@ -263,7 +263,9 @@ def test_tables_are_cards_on_a_phone(used: Daemon, page: Page) -> None:
     expect(cells.first).to_be_visible()
     for cell in cells.all():
         box = cell.bounding_box()
-        assert box is not None and box["x"] >= 0 and box["x"] + box["width"] <= 390
+        assert box is not None
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= 390
 
 
 def test_a_turn_that_ends_elsewhere_appears_without_a_flicker(used: Daemon, page: Page) -> None:
@@ -273,7 +275,8 @@ def test_a_turn_that_ends_elsewhere_appears_without_a_flicker(used: Daemon, page
         """() => {
         window.gone = 0;
         window.canvas = document.querySelector(".stack canvas");
-        new MutationObserver(() => (window.gone += document.querySelector(".figs") ? 0 : 1)).observe(document.body, { childList: true, subtree: true });
+        const look = () => (window.gone += document.querySelector(".figs") ? 0 : 1);
+        new MutationObserver(look).observe(document.body, { childList: true, subtree: true });
       }"""
     )
     done = used.segue("run", "alpha", "what number?")
@@ -303,7 +306,7 @@ def test_a_period_without_turns_offers_all(used: Daemon, page: Page) -> None:
 
 def test_resumes_that_did_not_pay_have_a_reason_and_a_link(used: Daemon, page: Page) -> None:
     open_usage(page)
-    expect(table(page, "unpaid")).to_contain_text("None of the 1 turns")
+    expect(table(page, "unpaid")).to_contain_text("No turn that continued a session (1 in this period)")
     loss = {
         "saved_usd": -0.25,
         "cost_usd": 0.75,
@@ -317,7 +320,7 @@ def test_resumes_that_did_not_pay_have_a_reason_and_a_link(used: Daemon, page: P
     row = table(page, "unpaid").locator("tbody tr")
     expect(row).to_contain_text("$0.75")
     expect(row).to_contain_text("it cost about $0.250 more than sending everything as text")
-    expect(table(page, "unpaid").locator("h2")).to_contain_text("1 turn of 2, $0.25 lost")
+    expect(table(page, "unpaid").locator("h2")).to_contain_text("1 of 2, $0.25 lost")
     message = used.ask("GET", "/api/v1/usage/unpaid").json[0]["message"]
     assert str(row.get_by_role("link").get_attribute("href")).endswith(f"alpha/{message}")
 
@@ -359,7 +362,8 @@ def test_what_is_shown_is_saved_as_csv_and_json(used: Daemon, page: Page, tmp_pa
         page.get_by_role("button", name="Download as JSON").click()
     saved.value.save_as(tmp_path / "usage.json")
     told = json.loads((tmp_path / "usage.json").read_text())
-    assert told["days"]["total"]["turns"] == 2 and told["days"]["split"] == "mode"
+    assert told["days"]["total"]["turns"] == 2
+    assert told["days"]["split"] == "mode"
 
 
 @pytest.mark.parametrize("split", ["mode", "agent", "conversation"])
@@ -394,7 +398,8 @@ def test_hostile_texts_do_nothing(used: Daemon, page: Page, split: str) -> None:
     open_usage(page, "7", split, "cost")
     expect(table(page, "unpaid").locator("tbody tr")).to_contain_text("<img src=x onerror=")
     shown = page.locator(".usage").inner_text()
-    assert "\x1b" not in shown and "\u202e" not in shown
+    assert "\x1b" not in shown
+    assert "\u202e" not in shown
     assert len(shown) < 20_000
     assert page.evaluate("window.hacked") is None
     assert page.locator(".usage img, .usage script").count() == 0
@@ -423,3 +428,19 @@ def test_by_keyboard_alone(used: Daemon, page: Page) -> None:
     page.get_by_text("As a table").focus()
     page.keyboard.press("Enter")
     expect(page.locator(".as-table table")).to_be_visible()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing(used: Daemon, page: Page, scheme: str) -> None:
+    page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+    copies(used, {"mode": "replay", "started_ms": days_ago(1)}, {"mode": "branch", "saved_usd": -0.1})
+    for split, width in (("mode", 1440), ("agent", 1440), ("conversation", 390)):
+        page.set_viewport_size({"width": width, "height": 844})
+        open_usage(page, "7", split, "cost")
+        expect(page.locator(".stack canvas")).to_be_visible()
+        page.locator(".as-table").evaluate("node => { node.open = true }")
+        page.evaluate(AXE.read_text("utf-8"))
+        found = page.evaluate("axe.run(document, {runOnly: ['wcag2a', 'wcag2aa', 'wcag21aa', 'wcag22aa']})")
+        assert [
+            (each["id"], [node["html"][:200] for node in each["nodes"]]) for each in found["violations"]
+        ] == []

@@ -395,11 +395,9 @@ export default {
   "usage.prediction.bar": "Cheaper or dearer",
   "usage.prediction.ratio": "Ratio",
   "usage.unpaid.title": "Resumes that did not pay",
-  "usage.unpaid.sum": "{turns} of {resumed}, {usd} lost",
-  "usage.unpaid.turns.one": "{count} turn",
-  "usage.unpaid.turns.many": "{count} turns",
+  "usage.unpaid.sum": "{count} of {resumed}, {usd} lost",
   "usage.unpaid.note": "dearer than sending everything as text",
   "usage.unpaid.lost": "Lost",
-  "usage.unpaid.none": "None of the {resumed} turns that continued a session cost more than sending everything as text.",
+  "usage.unpaid.none": "No turn that continued a session ({resumed} in this period) cost more than sending everything as text.",
   // setup view
 };

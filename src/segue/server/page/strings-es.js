@@ -395,11 +395,9 @@ export default {
   "usage.prediction.bar": "Más barato o más caro",
   "usage.prediction.ratio": "Razón",
   "usage.unpaid.title": "Continuaciones que no compensaron",
-  "usage.unpaid.sum": "{turns} de {resumed}, {usd} perdidos",
-  "usage.unpaid.turns.one": "{count} turno",
-  "usage.unpaid.turns.many": "{count} turnos",
+  "usage.unpaid.sum": "{count} de {resumed}, {usd} perdidos",
   "usage.unpaid.note": "más caras que enviar todo como texto",
   "usage.unpaid.lost": "Perdido",
-  "usage.unpaid.none": "Ninguno de los {resumed} turnos que continuaron una sesión costó más que enviar todo como texto.",
+  "usage.unpaid.none": "Ningún turno que continuó una sesión ({resumed} en este periodo) costó más que enviar todo como texto.",
   // setup view
 };

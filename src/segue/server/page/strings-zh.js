@@ -395,11 +395,9 @@ export default {
   "usage.prediction.bar": "更便宜或更贵",
   "usage.prediction.ratio": "比率",
   "usage.unpaid.title": "不划算的继续",
-  "usage.unpaid.sum": "{resumed} 个中的 {turns}，损失 {usd}",
-  "usage.unpaid.turns.one": "{count} 轮",
-  "usage.unpaid.turns.many": "{count} 轮",
+  "usage.unpaid.sum": "{resumed} 轮中的 {count} 轮，损失 {usd}",
   "usage.unpaid.note": "比全部作为文本发送更贵",
   "usage.unpaid.lost": "损失",
-  "usage.unpaid.none": "在继续会话的 {resumed} 轮中，没有一个比全部作为文本发送更贵。",
+  "usage.unpaid.none": "在继续会话的 {resumed} 轮中，没有一轮比全部作为文本发送更贵。",
   // setup view
 };

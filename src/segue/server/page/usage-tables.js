@@ -1,7 +1,7 @@
 // The tables of usage: by mode, agent and conversation; cache, predictions, and what did not pay.
 import { html, useState } from "./lib.js";
 import { conversations, label } from "./data.js";
-import { line, moment, money, percent, plural, tokens, when } from "./format.js";
+import { line, moment, money, percent, tokens, when } from "./format.js";
 import { link } from "./route.js";
 import { t } from "./strings.js";
 import { Mode } from "./parts.js";
@@ -125,7 +125,7 @@ export function UnpaidTable({ turns, resumed }) {
       line(each.reason, 400),
     ],
   }));
-  return html`<section class="part" data-table="unpaid"><h2>${t("usage.unpaid.title")}<span class="dim">${turns.length ? t("usage.unpaid.sum", { turns: plural("usage.unpaid.turns", turns.length), resumed, usd: money(lost) }) : ""}</span><span class="r">${t("usage.unpaid.note")}</span></h2>
+  return html`<section class="part" data-table="unpaid"><h2>${t("usage.unpaid.title")}<span class="dim">${turns.length ? t("usage.unpaid.sum", { count: turns.length, resumed, usd: money(lost) }) : ""}</span><span class="r">${t("usage.unpaid.note")}</span></h2>
     ${rows.length
       ? html`<${Table} name=${t("usage.unpaid.title")} heads=${[[t("turn"), "name"], [t("usage.when"), "nw"], [t("usage.split.agent"), "nw"], [t("usage.split.mode"), "nw"], [t("usage.measure.cost"), "num"], [t("usage.unpaid.lost"), "num"], [t("why"), "after"]]} rows=${rows} />`
       : html`<p class="none">${t("usage.unpaid.none", { resumed })}</p>`}
