@@ -16,6 +16,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from tests.integration.conftest import Program
 from tests.integration.server.conftest import Daemon
@@ -103,36 +104,27 @@ def past(segue: Program) -> None:
     for key, (title, agent) in EARLIER.items():
         _ran(segue("run", key, title, "--agent", agent))
     _history(segue)
+    _age(segue)
     key = "fix-auth"
     context = (SOURCE * 90).encode()
-    _ran(
-        segue(
-            "run",
-            key,
-            "Expired refresh tokens are accepted. Find out why, and fix it.",
-            "--permission",
-            "edit",
-            stdin=context,
-        )
-    )
+    first = "Expired refresh tokens are accepted. Find out why, and fix it."
+    _ran(segue("run", key, first, "--permission", "edit", stdin=context))
     _ran(segue("run", key, "Also cover the refresh path with a test."))
     _ran(segue("run", key, "Review the change.", "--agent", "nimbus", "--role", "reviewer"))
-    _ran(segue("run", key, "Make the leeway configurable.", "--agent", "rehearsal"))
-    _ran(
-        segue(
-            "edit",
-            key,
-            "#7",
-            "Make the leeway configurable per issuer. 30 seconds stays the default.",
-            "--rerun",
-        ),
-        (0, 2),
-    )
+    back = ("--agent", "rehearsal", "--role", "none")
+    _ran(segue("run", key, "Make the leeway configurable per issuer.", *back))
+    better = "Make the leeway configurable per issuer. 30 seconds stays the default."
+    _ran(segue("edit", key, "#7", better, "--cut"))
+    _ran(segue("retry", key, "#7", *back))
+    _ran(segue("run", "start-up", "Where does the time go when it starts?", "--permission", "edit"))
     _ran(segue("run", "pr-481", "Why does CI skip the arm64 job?"), (0, 1, 75))
 
 
 def present(daemon: Daemon) -> None:
     """What is going on while the page is open: a question, a running turn with a queue, a limit."""
+    for key in [*EARLIER, "fix-auth", "start-up"]:
+        if key not in UNREAD:
+            daemon.ask("POST", f"/api/v1/conversations/{quote(key, safe='')}/read")
     asks = _queue(
         daemon,
         "checkout-worker",
@@ -147,6 +139,20 @@ def present(daemon: Daemon) -> None:
     _queue(daemon, "token-refresh", message="Show me the diff before you commit.")
     _until(lambda: daemon.ask("GET", f"/api/v1/runs/{asks}").json["question"] is not None)
     _until(lambda: daemon.ask("GET", f"/api/v1/runs/{limited}").json["state"] in ("parked", "failed"))
+
+
+def end(daemon: Daemon) -> None:
+    """End what is going on: an agent would outlive its daemon."""
+
+    def ended() -> bool:
+        left = daemon.ask("GET", "/api/v1/runs").json
+        for run in left:
+            waits = run["state"] in ("queued", "parked")
+            method, path = ("DELETE", "queue/{}") if waits else ("POST", "runs/{}/cancel")
+            daemon.ask(method, f"/api/v1/{path.format(run['run'])}")
+        return not left
+
+    _until(ended)
 
 
 def _queue(daemon: Daemon, key: str, **body: Any) -> str:
@@ -179,10 +185,32 @@ EARLIER = {
     "oncall/week-46": ("Summarise the pages of week 46", "nimbus"),
     "perf/parser": ("Profile the parser on the large corpus", "rehearsal"),
 }
+UNREAD = {"sse/resync", "flaky/lease"}
 VERSIONS = {"rehearsal": ("0.1.0", "0.1.1"), "quill": ("2.4.0", "2.5.1"), "nimbus": ("0.9.3", "0.9.3")}
 HITS = {"rehearsal": 0.86, "quill": 0.78, "nimbus": 0.52}
 WEIGHTS = {"resume": 66, "branch": 9, "replay": 13, "recap": 4, "fresh": 8}
 DEARER = {"resume": 1.0, "branch": 1.25, "replay": 3.2, "recap": 2.6, "fresh": 2.1}
+
+
+def _age(segue: Program) -> None:
+    """Let the conversations be some hours or days old."""
+    with sqlite3.connect(segue.home / "segue.db") as store:
+        for number, key in enumerate(EARLIER):
+            less = int(3_600_000 * 1.6 ** (number + 1))
+            (id_,) = store.execute("SELECT id FROM conversations WHERE key = ?", (key,)).fetchone()
+            store.execute(
+                "UPDATE conversations SET created_ms = created_ms - ?, updated_ms = updated_ms - ?"
+                " WHERE id = ?",
+                (less, less, id_),
+            )
+            store.execute(
+                "UPDATE messages SET created_ms = created_ms - ? WHERE conversation = ?", (less, id_)
+            )
+            store.execute(
+                "UPDATE turns SET started_ms = started_ms - ?, ended_ms = ended_ms - ?"
+                " WHERE conversation = ? AND id NOT LIKE '00%'",
+                (less, less, id_),
+            )
 
 
 def _history(segue: Program) -> None:
@@ -232,9 +260,8 @@ def _earlier(
     if saved is not None and number % 67 == 0:
         saved = -cost * chance.uniform(0.3, 0.8)
         if number % 2:
-            notices = [
-                f"the model is another one than before: the prompt cache could not be used, so {fresh + read:,} tokens were paid"
-            ]
+            again = f"the prompt cache could not be used, so {fresh + read:,} tokens were paid"
+            notices = [f"the model is another one than before: {again}"]
     told = json.loads(row["told"])
     usage = {"input": fresh // 20, "cache_read": read, "cache_write": fresh - fresh // 20, "output": output}
     version = VERSIONS[agent][0 if old else 1]

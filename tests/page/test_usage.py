@@ -109,12 +109,9 @@ def test_what_is_not_known_is_a_dash(used: Daemon, page: Page) -> None:
     def forget(url: str, told: Any) -> Any:
         if "unpaid" in url:
             return []
-        for each in (
-            told["total"],
-            *told["sums"],
-            *(part for each in told["sums"] for part in each["parts"]),
-        ):
-            each |= {"usage": unknown, **money}
+        parts = [part for day in told["sums"] for part in day["parts"]]
+        for each in [told["total"], *told["sums"], *parts]:
+            each.update({"usage": unknown, **money})
         return told
 
     page.route("**/api/v1/usage?*", replaced(forget))
