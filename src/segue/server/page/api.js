@@ -1,4 +1,5 @@
 // Requests to the daemon. The types are generated from its OpenAPI document (types.d.ts).
+import { t } from "./strings.js";
 
 /** @typedef {import("./types").Problem} ProblemShape */
 
@@ -47,7 +48,7 @@ export async function call(method, path, more = {}) {
     });
   } catch (error) {
     if (error instanceof DOMException && error.name === "AbortError") throw error;
-    throw new Problem("unreachable", "the daemon does not answer", 0);
+    throw new Problem("unreachable", t("unreachable"), 0);
   }
   if (answer.status === 204) return null;
   const type = answer.headers.get("content-type") ?? "";

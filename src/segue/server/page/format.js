@@ -50,6 +50,25 @@ export function duration(ms) {
   return hours ? `${hours}:${String(minutes).padStart(2, "0")}:${rest}` : `${minutes}:${rest}`;
 }
 
+/** Formatters are dear to make, and tables need many.  @type {Map<string, Intl.DateTimeFormat | Intl.NumberFormat>} */
+const made = new Map();
+
+/** @param {Intl.DateTimeFormatOptions} options */
+function dates(options) {
+  const name = `${language.value} ${JSON.stringify(options)}`;
+  const known = made.get(name) ?? new Intl.DateTimeFormat(language.value, options);
+  made.set(name, known);
+  return /** @type {Intl.DateTimeFormat} */ (known);
+}
+
+/** 1234 → 1,234.  @param {number | null | undefined} count */
+export function number(count) {
+  if (count === null || count === undefined) return UNKNOWN;
+  const known = made.get(language.value) ?? new Intl.NumberFormat(language.value);
+  made.set(language.value, known);
+  return /** @type {Intl.NumberFormat} */ (known).format(count);
+}
+
 /** @param {number} ms @param {number} [now] */
 export function when(ms, now = Date.now()) {
   const moment = new Date(ms);
@@ -57,18 +76,22 @@ export function when(ms, now = Date.now()) {
   if (now - ms < 60_000 && now >= ms) return t("time.now");
   if (moment.toDateString() === today.toDateString()) return clock(ms);
   if (Math.abs(now - ms) < 6 * 86_400_000)
-    return new Intl.DateTimeFormat(language.value, { weekday: "short" }).format(moment);
+    return dates({ weekday: "short" }).format(moment);
   const year = moment.getFullYear() === today.getFullYear() ? undefined : "numeric";
-  return new Intl.DateTimeFormat(language.value, { day: "numeric", month: "short", year }).format(moment);
+  return dates({ day: "numeric", month: "short", year }).format(moment);
 }
 
 /** @param {number} ms */
-export const clock = (ms) =>
-  new Intl.DateTimeFormat(language.value, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" }).format(ms);
+export const clock = (ms) => dates({ hour: "2-digit", minute: "2-digit", hourCycle: "h23" }).format(ms);
 
 /** The whole date, for titles.  @param {number} ms */
-export const moment = (ms) =>
-  new Intl.DateTimeFormat(language.value, { dateStyle: "medium", timeStyle: "short", hourCycle: "h23" }).format(ms);
+export const moment = (ms) => dates({ dateStyle: "medium", timeStyle: "short", hourCycle: "h23" }).format(ms);
+
+/** The day alone, with its year if that is another.  @param {number} ms */
+export function day(ms) {
+  const year = new Date(ms).getFullYear() === new Date().getFullYear() ? undefined : "numeric";
+  return dates({ day: "numeric", month: "short", year }).format(ms);
+}
 
 /** @param {string | null | undefined} path */
 export function home(path) {
@@ -102,3 +125,6 @@ export function line(text, most = 200) {
   const short = visible(text.slice(0, 4 * most)).replace(/\s+/g, " ").trim();
   return short.length > most ? `${short.slice(0, most - 1)}…` : short;
 }
+
+/** @param {string} text @param {number} count */
+export const plural = (text, count) => t(count === 1 ? `${text}.one` : `${text}.many`, { count });

@@ -77,6 +77,9 @@ const KEYS = {
   Enter: () => open() !== null && !document.activeElement?.closest?.("button, a, summary") && focus("#entry"),
 };
 
+/** What keys do in the view that is open, instead of what they do elsewhere. */
+export const viewKeys = { current: /** @type {Record<string, () => unknown>} */ ({}) };
+
 export function listen() {
   addEventListener("keydown", (event) => {
     if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k") {
@@ -88,11 +91,12 @@ export function listen() {
     const field = /** @type {Element} */ (event.target)?.closest?.(FIELDS);
     if (event.key === "Escape") {
       if (field) /** @type {HTMLElement} */ (field).blur();
-      else escape();
+      else if (document.querySelector("dialog[open]")) return;
+      else (viewKeys.current.Escape ?? escape)();
       return;
     }
     if (field || document.querySelector("dialog[open]")) return;
-    const does = KEYS[event.key];
+    const does = viewKeys.current[event.key] ?? KEYS[event.key];
     if (does && does() !== false) event.preventDefault();
   });
 }

@@ -136,10 +136,10 @@ function ToolDetails({ tool, run, changes }) {
 
 const MOST_OUTPUT = 200_000;
 /** @param {string} text */
-const clipped = (text) => (text.length > MOST_OUTPUT ? `${text.slice(0, MOST_OUTPUT)}…` : text);
+export const clipped = (text) => (text.length > MOST_OUTPUT ? `${text.slice(0, MOST_OUTPUT)}…` : text);
 
 /** @param {any} input */
-function shownInput(input) {
+export function shownInput(input) {
   if (typeof input !== "object" || input === null) return String(input ?? "");
   const entries = Object.entries(input);
   const only = entries.length === 1 ? entries[0]?.[1] : null;

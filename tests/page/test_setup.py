@@ -1,0 +1,275 @@
+"""Agents and settings: what the daemon finds, what is set, and how the page looks and speaks."""
+
+from __future__ import annotations
+
+import re
+import signal
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, Route, expect
+
+from tests.integration.conftest import Program
+from tests.integration.server.conftest import Daemon, finish, start
+from tests.page.conftest import picture
+
+HOSTILE = '<img src=x onerror="document.title=1">\x1b[31m\u202eevil'
+CONFIG = """
+[defaults]
+agent = "rehearsal"
+budget = 1.5
+timeout = 600
+
+[continuity]
+context_threshold = 0.75
+
+[accounts.work]
+agent = "claude"
+home = "~/.claude-work"
+env = { ANTHROPIC_BASE_URL = "http://127.0.0.1:1/very-secret-value" }
+pass_env = ["ANTHROPIC_API_KEY"]
+
+[agents.mytool]
+command = ["python3", "-c", "print(1)", "{prompt}"]
+label = "My tool"
+"""
+
+
+@pytest.fixture
+def setup(page: Page, daemon: Daemon) -> Page:
+    page.goto(f"{daemon.url}/#/setup")
+    expect(page.locator("#doctor .findings li").first).to_be_visible()
+    return page
+
+
+def answers(page: Page, path: str, body: Any) -> None:
+    def answer(route: Route) -> None:
+        route.fulfill(json=body)
+
+    page.route(f"**/api/v1{path}", answer)
+
+
+def test_it_says_what_doctor_says(setup: Page, daemon: Daemon) -> None:
+    said = daemon.ask("GET", "/api/v1/doctor").json
+    texts = setup.locator("#doctor .findings").all_text_contents()
+    for each in said:
+        assert any(each["what"] in text and each["fix"] in text for text in texts), each
+    levels = setup.locator("#doctor > .findings > li").evaluate_all(
+        "all => all.map((each) => each.className)"
+    )
+    assert levels == sorted(levels, key=["bad", "warn", "note"].index)  # what needs to be done comes first
+    fine = sum(each["level"] == "ok" for each in said)
+    expect(setup.locator("#doctor details summary")).to_have_text(f"{fine} things are fine")
+    picture(setup, "setup-light")
+
+
+def test_it_looks_again_when_asked(setup: Page) -> None:
+    bad = [{"check": "disk", "level": "bad", "what": "the disk is full", "fix": "make room"}]
+    answers(setup, "/doctor", bad)
+    setup.get_by_role("button", name="Look again").click()
+    expect(setup.locator("#doctor .findings li.bad")).to_contain_text("the disk is full")
+    expect(setup.locator("#doctor .findings li.bad .fix")).to_have_text("→ make room")
+    expect(setup.locator("#doctor h2")).to_contain_text("1 problem")
+
+
+def test_it_looks_again_when_the_daemon_comes_back(page: Page, segue: Program, daemon: Daemon) -> None:
+    page.expected_errors = ("ERR_", "Failed to load")  # type: ignore[attr-defined]
+    page.goto(f"{daemon.url}/#/setup")
+    expect(page.locator("#daemon")).to_contain_text(str(daemon.process.pid))
+    page.route("**/api/v1/status", lambda route: route.abort())  # it tries again, and is not refused
+    daemon.end(signal.SIGTERM)
+    expect(page.locator(".banner")).to_be_visible()
+    segue.config(CONFIG)
+    again = start(segue, "--port", str(daemon.port))
+    try:
+        other = page.context.new_page()
+        other.goto(again.link)  # logged in again, in another tab
+        other.close()
+        page.unroute("**/api/v1/status")
+        expect(page.locator("#daemon")).to_contain_text(str(again.process.pid), timeout=30_000)
+        expect(page.locator("#accounts table")).to_contain_text("work", timeout=30_000)
+    finally:
+        finish(again.process)
+
+
+def test_agents_with_what_they_can_do(setup: Page) -> None:
+    agent = setup.locator("#agents .agent", has_text="Rehearsal")
+    expect(agent).to_contain_text("built in")
+    can = agent.get_by_role("list", name="What it can do")
+    expect(can.locator("li", has_text="resume sessions")).to_have_text(re.compile("^yes: "))
+    expect(can.locator("li", has_text="limit money")).to_have_text(re.compile("^no: "))
+    signs = can.locator("li").evaluate_all(
+        "all => all.map((each) => getComputedStyle(each, '::before').content)"
+    )
+    assert {'"✓"', '"–"'} == set(signs)
+    assert can.locator("li").first.evaluate("node => getComputedStyle(node, '::before').textIndent") == "0px"
+
+
+def test_a_missing_agent_can_be_added(setup: Page, daemon: Daemon) -> None:
+    missing = [each for each in daemon.ask("GET", "/api/v1/agents").json if each["path"] is None]
+    for each in missing:
+        row = setup.locator("#add .installs li", has_text=each["label"])
+        command = each["problem"].partition("install it with: ")[2]
+        expect(row.locator("code")).to_have_text(command)
+        expect(row.get_by_role("button")).to_have_attribute(
+            "aria-label", f"Copy the command that installs {each['label']}"
+        )
+    setup.get_by_text("An agent that Segue does not know").click()
+    expect(setup.locator("#add pre")).to_contain_text("[agents.mytool]")
+
+
+def test_an_agent_with_a_problem_says_so(setup: Page) -> None:
+    broken = {
+        "agent": "codex", "label": "Codex", "path": "/usr/bin/codex", "version": None, "distribution": None,
+        "capabilities": None, "accounts": ["work"], "problem": "it does not start: exit 1",
+        "models": ["gpt-5-codex"],
+    }  # fmt: skip
+    answers(setup, "/agents", [broken])
+    setup.get_by_role("button", name="Look again").click()
+    expect(setup.locator("#agents .agent")).to_have_count(1)
+    expect(setup.locator("#agents .agent")).to_contain_text("it does not start: exit 1")
+    expect(setup.locator("#agents .agent")).to_contain_text("Accounts: work")
+    expect(setup.locator("#agents .agent")).to_contain_text("gpt-5-codex")
+
+
+@pytest.fixture
+def configured(page: Page, segue: Program, daemon: Daemon) -> Page:
+    segue.config(CONFIG)
+    page.goto(f"{daemon.url}/#/setup")
+    expect(page.locator("#settings")).to_be_visible()
+    return page
+
+
+def test_accounts_show_names_and_no_values(configured: Page, daemon: Daemon) -> None:
+    table = configured.locator("#accounts table")
+    if not daemon.ask("GET", "/api/v1/accounts").json:
+        pytest.fail("the daemon does not read its configuration anew")
+    expect(table).to_contain_text("work")
+    expect(table).to_contain_text("ANTHROPIC_BASE_URL")
+    expect(table).to_contain_text("ANTHROPIC_API_KEY")
+    assert "very-secret-value" not in configured.content()
+
+
+def test_without_accounts_it_teaches(setup: Page) -> None:
+    setup.get_by_text("No accounts: each agent uses its own login").click()
+    expect(setup.locator("#accounts pre")).to_contain_text("[accounts.work]")
+
+
+def test_settings_in_words_with_their_names(configured: Page) -> None:
+    def value(group: str, key: str) -> str:
+        row = (
+            configured.locator(".group", has_text=f"[{group}]")
+            .locator(".rows > div")
+            .filter(has=configured.locator(f"dt code:text-is('{key}')"))
+        )
+        return row.locator("dd").inner_text()
+
+    assert value("defaults", "budget") == "$1.50"
+    assert value("defaults", "timeout") == "10 min"
+    assert value("defaults", "model") == "not set"
+    assert value("defaults", "deny_tools") == "none"
+    assert value("continuity", "context_threshold") == "75 %"
+    assert value("continuity", "enabled") == "yes"
+    assert value("continuity", "ttl_minutes") == "never"
+    assert value("continuity", "max_session_mb") == "50 MB"
+    assert value("keep", "days") == "90 days"
+    assert value("daemon", "port") == "a free one"
+    expect(configured.locator(".group", has_text="Files and store")).to_contain_text("config.toml")
+    picture(configured, "setup-configured-light")
+
+
+def test_the_daemon_and_what_it_runs(setup: Page, daemon: Daemon) -> None:
+    facts = setup.locator("#daemon")
+    expect(facts).to_contain_text(str(daemon.process.pid))
+    expect(facts).to_contain_text(daemon.url)
+    expect(facts).to_contain_text(re.compile(r"memory\s*\d+ MB"))
+    expect(facts).to_contain_text("none")
+    run = daemon.ask(
+        "POST",
+        "/api/v1/conversations/slow/runs",
+        {"message": "[[slow 30 30]] [[say well]]", "agent": "rehearsal"},
+    )
+    expect(facts).to_contain_text(re.compile("running 1"))
+    daemon.ask("POST", f"/api/v1/runs/{run.json['run']}/cancel")
+    expect(facts).to_contain_text("none")
+
+
+def test_three_languages(setup: Page, daemon: Daemon) -> None:
+    for name, title, code in (
+        ("Español", "Agentes y ajustes", "es"),
+        ("中文", "代理与设置", "zh"),
+        ("English", "Agents and settings", "en"),
+    ):
+        setup.get_by_role("button", name=name).click()
+        expect(setup.locator("h1")).to_have_text(title)
+        assert setup.evaluate("document.documentElement.lang") == code
+        expect(setup.get_by_role("button", name=name)).to_have_attribute("aria-pressed", "true")
+        picture(setup, f"setup-{code}")
+    setup.get_by_role("button", name="Español").click()
+    expect(setup.locator("h1")).to_have_text("Agentes y ajustes")
+    setup.reload()
+    expect(setup.locator("h1")).to_have_text("Agentes y ajustes")  # it is remembered
+
+
+def test_themes(setup: Page) -> None:
+    ground = "getComputedStyle(document.body).backgroundColor"
+    setup.get_by_role("button", name="Dark", exact=True).click()
+    assert setup.evaluate(ground) == "rgb(22, 23, 26)"
+    picture(setup, "setup-dark")
+    setup.reload()
+    expect(setup.get_by_role("button", name="Dark", exact=True)).to_have_attribute("aria-pressed", "true")
+    assert setup.evaluate(ground) == "rgb(22, 23, 26)"
+    setup.get_by_role("button", name="System", exact=True).click()
+    assert setup.evaluate(ground) == "rgb(255, 255, 255)"
+
+
+def test_notifications_are_asked_for(setup: Page) -> None:
+    setup.evaluate(
+        """() => {
+          window.Notification.requestPermission = async () => { window.asked = true; return "granted"; };
+        }"""
+    )
+    state = setup.evaluate("Notification.permission")
+    if state == "default":
+        setup.locator("#page-setup").get_by_role("button", name="Turn on").click()
+        expect(setup.locator("#page-setup")).to_contain_text("On")
+        assert setup.evaluate("window.asked") is True
+    else:
+        expect(setup.locator("#page-setup")).to_contain_text("The browser blocks them")
+    expect(setup.locator("#page-setup")).to_contain_text("when an agent asks a question")
+
+
+def test_hostile_findings_are_text(setup: Page) -> None:
+    evil = HOSTILE + "y" * 5_000_000
+    answers(setup, "/doctor", [{"check": HOSTILE, "level": "bad", "what": HOSTILE, "fix": HOSTILE}])
+    answers(
+        setup,
+        "/accounts",
+        [{"name": HOSTILE, "agent": HOSTILE, "home": HOSTILE, "env": [evil], "pass_env": [HOSTILE]}],
+    )
+    setup.get_by_role("button", name="Look again").click()
+    expect(setup.locator("#doctor li.bad")).to_contain_text("<img src=x")
+    shown = setup.locator("main").inner_text()
+    assert "\x1b" not in shown
+    assert "\u202e" not in shown
+    assert len(shown) < 50_000
+    assert setup.locator("img").count() == 0
+    assert setup.title() != "1"
+
+
+def test_the_keyboard_reaches_everything(setup: Page) -> None:
+    assert setup.locator("main :is(button, summary, a)").evaluate_all(
+        "all => all.every((each) => each.tabIndex >= 0)"
+    )
+    setup.keyboard.press("1")
+    expect(setup).to_have_url(re.compile("#/conversations$"))
+    setup.keyboard.press("4")
+    expect(setup.locator("h1")).to_have_text("Agents and settings")
+
+
+def test_at_the_width_of_a_phone(configured: Page) -> None:
+    configured.set_viewport_size({"width": 390, "height": 844})
+    assert configured.locator(".page").evaluate("node => node.scrollWidth - node.clientWidth") <= 0
+    picture(configured, "setup-phone")
+    configured.locator("#settings").scroll_into_view_if_needed()
+    picture(configured, "setup-phone-settings")
