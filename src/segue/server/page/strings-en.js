@@ -494,6 +494,8 @@ export default {
   "usage.save": "Download",
   "usage.save.csv": "Download as CSV",
   "usage.save.json": "Download as JSON",
+  "usage.csv": "CSV",
+  "usage.json": "JSON",
   "usage.empty.title": "Nothing was used yet",
   "usage.empty.period": "No turn ended in this period",
   "usage.empty.body": "Each turn that ends is added up here: what it cost, how much of it came from the cache, and what continuing the agent's session saved.",

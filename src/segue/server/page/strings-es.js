@@ -494,6 +494,8 @@ export default {
   "usage.save": "Descargar",
   "usage.save.csv": "Descargar como CSV",
   "usage.save.json": "Descargar como JSON",
+  "usage.csv": "CSV",
+  "usage.json": "JSON",
   "usage.empty.title": "Aún no se ha usado nada",
   "usage.empty.period": "Ningún turno terminó en este periodo",
   "usage.empty.body": "Aquí se suma cada turno que termina: lo que costó, qué parte vino de la caché y cuánto ahorró continuar la sesión del agente.",

@@ -494,6 +494,8 @@ export default {
   "usage.save": "下载",
   "usage.save.csv": "下载为 CSV",
   "usage.save.json": "下载为 JSON",
+  "usage.csv": "CSV",
+  "usage.json": "JSON",
   "usage.empty.title": "还没有用量",
   "usage.empty.period": "这个时段内没有结束的轮次",
   "usage.empty.body": "每轮结束的对话都会汇总在这里：花了多少钱、有多少输入来自缓存、继续代理的会话省了多少。",

@@ -16,7 +16,7 @@ const FIRST = 10;
 /** A table that becomes a list of cards where it would be too wide.
  * @param {{name: string, heads: [string, string?][], rows: Row[]}} props */
 export function Table({ name, heads, rows }) {
-  return html`<div class="tw" tabindex="0" role="region" aria-label=${name}><table class="cards"><thead><tr>
+  return html`<div class="tw" tabindex="0" role="region" aria-label=${name}><table class="sums"><thead><tr>
       ${heads.map(([text, kind]) => html`<th scope="col" class=${kind}>${text}</th>`)}</tr></thead>
     <tbody>${rows.map((row) => html`<tr key=${row.id}>${row.cells.map((cell, at) => html`<td class=${heads[at]?.[1]} data-label=${heads[at]?.[0]}>${cell}</td>`)}</tr>`)}</tbody></table></div>`;
 }
