@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: help demo install dev check lint types unit packages clis test live live-latest soak bench dist clean
+.PHONY: help demo install dev check lint types unit packages clis test live live-latest soak bench screenshots dist clean
 
 help:  ## what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -64,6 +64,9 @@ soak: check clis  ## what make test leaves out: all versions, many kills, deep f
 
 bench: dev clis  ## the measurements, as ratios within one run
 	$(BIN)/python -m bench
+
+screenshots: dev packages  ## a picture of each view of the page, in docs/images/
+	$(BIN)/python -m tests.page.screenshots
 
 dist: dev  ## the wheel, in dist/
 	rm -rf dist

@@ -1,7 +1,8 @@
 export class uPlot {
-  constructor(options: Record<string, any>, data: (number | null)[][], target: HTMLElement);
-  setData(data: (number | null)[][]): void;
+  constructor(options: Record<string, any>, data: (number | null | undefined)[][], target: HTMLElement);
+  setData(data: (number | null | undefined)[][]): void;
   setSize(size: { width: number; height: number }): void;
+  redraw(rebuildPaths?: boolean, recalcAxes?: boolean): void;
   destroy(): void;
   root: HTMLElement;
   bbox: { left: number; top: number; width: number; height: number };
