@@ -48,7 +48,7 @@ KEYS = {
     " keep daemon queue defaults accounts agents prices notices",
     session_shapes.SessionInfo: "id agent account cwd title title_by first_prompt last_prompt messages"
     " messages_estimated size tokens cost_usd context branch created last_used expires known conversation"
-    " pinned ours tags agent_name model version parent path trouble load counts",
+    " pinned ours tags agent_name model version parent path trouble command load counts",
     session_shapes.CheckReport: "schema session agent sound load findings",
     session_shapes.RepairReport: "schema agent session path done size size_before rehearsed why_not findings"
     " conversation stays",

@@ -19,7 +19,7 @@ export function PlanLine({ plan, draft, busy, key_ }) {
   const counted = (kind === "catchup" || kind === "replay") && earlier === 1 ? `${kind}.one` : kind;
   const said = t(`plan.${counted}`, { agent: label(plan.agent), count: earlier, cwd: home(plan.cwd) });
   return html`<p class="plan" role="status"><${Mode} mode=${plan.mode} button=${true} onClick=${() => select(null)}
-      name=${t("plan.why")} /><span>${said}${busy ? t("plan.queued") : ""}${said.endsWith(".") ? "" : ":"}
+      name=${`${t(`mode.${plan.mode}`)}: ${t("plan.why")}`} /><span>${said}${busy ? t("plan.queued") : ""}${said.endsWith(".") ? "" : ":"}
     ${rung?.new_tokens === null || rung === undefined ? null : html` <b>${t("plan.new", { count: tokens(rung.new_tokens) })}</b>`}
     ${rung?.cached_tokens ? html`, ${t("plan.cached", { count: tokens(rung.cached_tokens) })}` : null}
     ${rung?.usd === null || rung === undefined ? null : html`, <b>~${money(rung.usd)}</b>`}
