@@ -45,10 +45,15 @@ class View:
     before: Callable[[Page], object] | None = None
 
 
-def _why(page: Page) -> None:
-    """Open the ladder of the last turn."""
-    if badge := page.locator(".end .mode").all():
-        badge[-1].click()
+def _press(what: str) -> Callable[[Page], None]:
+    """Click the last of these, if there are any: it opens the details beside the view."""
+
+    def press(page: Page) -> None:
+        page.wait_for_timeout(SETTLED_MS)
+        if found := page.locator(what).all():
+            found[-1].click()
+
+    return press
 
 
 SMALLER = """async (data) => {
@@ -98,14 +103,20 @@ def smaller(page: Page, data: bytes) -> bytes:
 
 
 VIEWS = (
-    View("conversation", "conversations/fix-auth", ".msg", before=_why),
+    View("conversation", "conversations/fix-auth", ".msg", before=_press(".end .mode")),
     View("question", "conversations/checkout-worker", ".ask"),
     View("queue", "conversations/token-refresh", ".waiting"),
     View("limit", "conversations/start-up", ".msg, .waiting"),
     View("failure", "conversations/pr-481", ".msg"),
     View("new", "conversations", ".row"),
-    View("lineage", "lineage/fix-auth", "main", "lineage-view.js"),
-    View("sessions", "sessions", "main", "sessions.js"),
+    View("lineage", "lineage/fix-auth", "main", "lineage-view.js", before=_press(".lin.large li button")),
+    View(
+        "sessions",
+        "sessions",
+        "main",
+        "sessions.js",
+        before=_press("table.ses tr[data-name]:has-text('Expired')"),
+    ),
     View("usage", "usage/30/mode/cost", ".stack canvas", "usage.js"),
     View("usage-conversations", "usage/30/conversation/new", ".stack canvas", "usage.js"),
     View("setup", "setup", "main", "setup.js"),

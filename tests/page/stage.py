@@ -23,7 +23,7 @@ from tests.integration.server.conftest import Daemon
 
 WRAPPER = """#!/bin/sh
 [ "$1" = --version ] && echo {version} && exit
-exec {python} -P -m segue.rehearsal.agent --permission edit "$@"
+REHEARSAL_HOME={home} exec {python} -P -m segue.rehearsal.agent --permission edit "$@"
 """
 WAIT_S = 60
 DAYS = 30
@@ -93,8 +93,10 @@ def program(base: Program) -> Program:
 def _wrapped(base: Program, name: str) -> str:
     """A program of that name, which is the rehearsal agent under another version."""
     file = base.home / "bin" / name
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(WRAPPER.format(version=VERSIONS[name][1], python=sys.executable))
+    base.home.mkdir(exist_ok=True, mode=0o700)
+    file.parent.mkdir(exist_ok=True)
+    home = base.home / f"agent-{name}"
+    file.write_text(WRAPPER.format(version=VERSIONS[name][1], python=sys.executable, home=home))
     file.chmod(0o755)
     return str(file)
 

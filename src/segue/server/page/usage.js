@@ -50,8 +50,8 @@ export function Usage({ parts }) {
       <span class="r"><${Choice} label=${t("usage.period")} value=${period} onChange=${(/** @type {string} */ value) => choose({ period: value })}
           options=${PERIODS.map((each) => [each, each === "all" ? t("usage.always") : t("usage.days", { count: each })])} />
         ${shown?.days.total.turns ? html`<span class="seg" role="group" aria-label=${t("usage.save")}>
-          <button type="button" class="btn" onClick=${() => saveCsv(shown)} aria-label=${t("usage.save.csv")}>${t("usage.csv")} ↓</button>
-          <button type="button" class="btn" onClick=${() => saveJson(shown)} aria-label=${t("usage.save.json")}>${t("usage.json")} ↓</button></span>` : null}</span></div>
+          <button type="button" class="btn" onClick=${() => saveCsv(shown)} aria-label=${t("usage.save.csv")}>${t("usage.csv")} <span aria-hidden="true">↓</span></button>
+          <button type="button" class="btn" onClick=${() => saveJson(shown)} aria-label=${t("usage.save.json")}>${t("usage.json")} <span aria-hidden="true">↓</span></button></span>` : null}</span></div>
     ${shown === null ? null : shown.days.total.turns ? html`<${Report} shown=${shown} choices=${choices} choose=${choose} />` : html`<${Nothing} period=${shown.period} choose=${choose} />`}</div></main>`;
 }
 
