@@ -15,6 +15,8 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 
+from segue import __version__
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -59,6 +61,15 @@ class Daemon:
         except (OSError, ValueError) as error:
             raise DaemonLost(begun) from error
 
+    @property
+    def outdated(self) -> str | None:
+        """What to tell the user if it is another version than this command; None: it is the same."""
+        version = self.told.get("version")
+        if version == __version__:
+            return None
+        update = "segue stop && segue serve --background updates it"
+        return f"the daemon is version {version}, this command is {__version__}; {update}"
+
     def answers(self) -> bool:
         """Whether it is there: a process that has ended may still be listed."""
         return self._status("GET", "/api/v1/health", b"") == 200
@@ -92,7 +103,7 @@ class Daemon:
         try:
             connected.settimeout(CONNECT_S)
             _connect(connected, self._path)
-            if _peer(connected) not in (None, os.getuid(), 0):
+            if _peer(connected) != os.getuid():
                 raise PermissionError("another user listens at the daemon's socket")
             head = (
                 f"{method} {path} HTTP/1.0\r\nHost: localhost\r\nContent-Type: application/json\r\n"
@@ -221,11 +232,14 @@ def _link(kind: str) -> str | None:
 
 
 def _peer(connected: socket.socket) -> int | None:
-    """The user at the other end; None: the system does not tell in this way."""
-    if not hasattr(socket, "SO_PEERCRED"):
+    """The user at the other end, as ``system/sockets.py`` finds it; None: the system does not tell."""
+    try:
+        if sys.platform == "darwin":
+            return int(struct.unpack_from("=II", connected.getsockopt(0, 1, 76))[1])
+        told = connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+        return int(struct.unpack("3i", told)[1])
+    except (OSError, AttributeError, struct.error):
         return None
-    told = connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-    return int(struct.unpack("3i", told)[1])
 
 
 def _lines(connected: socket.socket, tick: Callable[[], None]) -> Iterator[bytes]:

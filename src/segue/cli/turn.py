@@ -91,6 +91,8 @@ def _remote(
         if not shown["quiet"]:
             say(f"segue: {daemon}", err=True)
         return None, None
+    if not shown["quiet"] and (outdated := daemon.outdated):
+        say(f"segue: {outdated}", err=True)
     from segue.cli.turn_remote import RemoteTurn, remote_call
 
     events, quiet = shown["events"], shown["quiet"]

@@ -35,6 +35,10 @@ def queue_turn(
         from segue.cli.daemon_start import daemon_if_wanted
 
         daemon = daemon_if_wanted(quiet=quiet, otherwise="")
-    if not quiet and not isinstance(daemon, Daemon):
+    if quiet:
+        return 0
+    if not isinstance(daemon, Daemon):
         say(f"segue: no daemon runs; start one with segue serve, or use: segue queue run {key}", err=True)
+    elif daemon.outdated is not None:
+        say(f"segue: {daemon.outdated}", err=True)
     return 0

@@ -22,7 +22,7 @@ import msgspec
 
 from segue.app.daemon_file import DaemonFile, file_of, lock_of
 from segue.app.workspace import open_workspace
-from segue.config.home import Home, home_of, settled_environment
+from segue.config.home import PRIVATE, Home, home_of, settled_environment
 from segue.core.errors import InUse, Misuse
 from segue.server import presence
 from segue.server.log import LOG, log_failure, start_log
@@ -63,7 +63,7 @@ def serve(env: Mapping[str, str], cwd: Path, options: Options, announce: Announc
     """
     settled = settled_environment(env, cwd)
     home = home_of(settled, cwd)
-    home.make(home.root)
+    _make_private(home)
     with _alone(home):
         start_log(as_json=options.log_json, path=presence.log_of(home) if options.log_file else None)
         open_workspace(settled, cwd, serving=True).close()  # upgrades the store, if that is needed
@@ -144,6 +144,17 @@ async def drain(parts: Mapping[str, Part], limit_s: float) -> None:
             log_failure(error)
 
     await asyncio.gather(*map(one, parts.values()))
+
+
+def _make_private(home: Home) -> None:
+    """Create the home. If it exists, take away what others may do in it. Raises ``Misuse`` if it belongs to
+    somebody else."""
+    root = home.make(home.root)
+    found = root.stat()
+    if found.st_uid != os.getuid():
+        raise Misuse(f"{root} belongs to another user; a daemon needs a SEGUE_HOME of its own user")
+    if found.st_mode & 0o777 != PRIVATE:
+        root.chmod(PRIVATE)
 
 
 @contextmanager

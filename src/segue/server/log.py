@@ -18,6 +18,8 @@ import msgspec
 from segue.server.endpoint import PARAMETER
 
 if TYPE_CHECKING:
+    from io import TextIOWrapper
+
     from segue.server.endpoint import Found
 
 LOG = logging.getLogger("segue.server")
@@ -44,15 +46,24 @@ def start_log(*, as_json: bool, path: Path | None = None) -> None:
     """Write the log to stderr, or to a file that is rotated."""
     handler: logging.Handler = logging.StreamHandler(sys.stderr)
     if path is not None:
-        from logging.handlers import RotatingFileHandler
-
-        path.touch(mode=0o600)
-        handler = RotatingFileHandler(path, maxBytes=FILE_BYTES, backupCount=FILES, encoding="utf-8")
+        handler = _rotated(path)
     handler.setFormatter(_Lines(as_json=as_json))
     for name, level in ((LOG.name, logging.INFO), *((name, logging.WARNING) for name in FOREIGN)):
         logger = logging.getLogger(name)
         logger.handlers, logger.propagate = [handler], False
         logger.setLevel(level)
+
+
+def _rotated(path: Path) -> logging.Handler:
+    """Writes to a file; when it is full, to a new one. All of them are for this user alone."""
+    from logging.handlers import RotatingFileHandler
+
+    class Rotated(RotatingFileHandler):
+        def _open(self) -> TextIOWrapper:
+            Path(self.baseFilename).touch(mode=0o600)
+            return super()._open()
+
+    return Rotated(path, maxBytes=FILE_BYTES, backupCount=FILES, encoding="utf-8")
 
 
 def log_request(method: str, path: str, status: int, ms: int) -> None:

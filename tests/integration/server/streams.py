@@ -120,6 +120,23 @@ def said(got: list[Sent], run: str) -> str:
     return "".join(pieces[n] for n in sorted(pieces))
 
 
+def shown(got: list[Sent], run: str) -> str:
+    """What a page shows of a run at the end: a piece that was told whole replaces its fragments."""
+    pieces: dict[int, str] = {}
+    whole = 0
+    for each in got:
+        if each.kind == "event" and each.data["run"] == run and each.data["event"]["type"] == "text":
+            pieces[whole] = each.data["event"]["text"]
+            whole += 1
+        deltas = each.data["running"] if each.kind == "hello" else [each.data] if each.kind == "delta" else []
+        for delta in deltas:
+            if delta["run"] == run and delta["block"] >= whole:
+                known = pieces.get(delta["block"], "")
+                assert len(known) >= delta["offset"], "a fragment is missing"
+                pieces[delta["block"]] = known[: delta["offset"]] + delta["text"]
+    return "".join(pieces[n] for n in sorted(pieces))
+
+
 def recorded(got: list[Sent], run: str) -> list[Any]:
     """The settled events of a run."""
     return [each.data["event"] for each in got if each.kind == "event" and each.data["run"] == run]

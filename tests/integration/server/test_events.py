@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import http.client
 import sqlite3
+import time
+from pathlib import Path
 
 import psycopg
 
@@ -10,6 +13,7 @@ from tests.integration.conftest import Program
 from tests.integration.server.conftest import Daemon, finish, start
 from tests.integration.server.streams import Sent, Stream, recorded, said, settled, streams
 from tests.integration.server.test_runs import finished, submit
+from tests.integration.server.test_versions import other_version
 from tests.postgres import postgres_server, postgres_url
 
 __all__ = ["postgres_server", "postgres_url", "streams"]
@@ -111,6 +115,26 @@ def test_the_stream_of_an_ended_run_has_all_its_events_and_its_end_once(daemon: 
 def numbers(got: list[Sent]) -> list[int]:
     """The numbers of the events of a run, in the order in which they came."""
     return [each.data["n"] for each in got if each.kind == "event"]
+
+
+def test_a_quiet_stream_shows_every_15_seconds_that_it_is_alive(segue: Program, tmp_path: Path) -> None:
+    quicker = {"server/events.py": ("HEARTBEAT_S = 15.0", "HEARTBEAT_S = 0.2")}
+    daemon = start(other_version(segue, tmp_path / "quicker", quicker))
+    try:
+        late = int(time.time() * 1000) + 3_600_000
+        run = submit(daemon, "k", "later", not_before=late)["run"]
+        for path in ("/api/v1/events", f"/api/v1/runs/{run}/events"):
+            connection = http.client.HTTPConnection("127.0.0.1", daemon.port, timeout=10)
+            connection.request("GET", path, headers={"authorization": f"Bearer {daemon.token}"})
+            answer = connection.getresponse()
+            lines = iter(answer.readline, b"")
+            next(line for line in lines if line.startswith(b":"))
+            began = time.monotonic()
+            assert [next(lines) for _ in range(6)] == [b"\n", b": still here\n"] * 3, "without an id"
+            assert time.monotonic() - began > 0.5
+            connection.close()
+    finally:
+        finish(daemon.process)
 
 
 def test_changes_and_removals_are_told(daemon: Daemon) -> None:

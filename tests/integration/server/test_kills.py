@@ -12,7 +12,7 @@ import pytest
 
 from tests.integration.conftest import Program
 from tests.integration.server.conftest import WAIT_S, Daemon, finish, start
-from tests.integration.server.streams import Sent, Stream, recorded, said, settled, streams
+from tests.integration.server.streams import Sent, Stream, recorded, settled, shown, streams
 from tests.integration.server.test_remote import wait_for_run
 from tests.integration.server.test_runs import finished, show, submit
 
@@ -73,7 +73,8 @@ def test_a_turn_that_ran_is_adopted_and_every_subscriber_gets_the_same_events(da
     assert [event["type"] for event in events[0]][-1] == "end"
     done = show(again, run)
     assert (done["state"], done["turn"]["text"]) == ("done", STORY)
-    assert said(after[0], run) in ("", STORY)
+    assert [shown([*old, *new], run) for old, new in zip(before, after, strict=True)] == [STORY] * 3
+    assert [shown(new, run) for new in after] == [STORY] * 3, "also without what was seen before"
 
 
 def test_a_queue_of_five_survives(daemons: Daemons) -> None:

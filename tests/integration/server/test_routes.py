@@ -116,7 +116,8 @@ PROBLEMS: list[tuple[str, str, Any, str]] = [
     ("GET", "/api/v1/sessions/search", None, "misuse"),
     ("POST", "/api/v1/sessions/prune", {"days": -1}, "misuse"),
     ("DELETE", LIST, {"x": 1}, "method_not_allowed"),
-    ("GET", LIST, {"x": 1}, "too_large"),
+    ("GET", LIST, {"x": 1}, "misuse"),
+    ("GET", LIST, {"x": "x" * 100}, "too_large"),
 ]
 
 

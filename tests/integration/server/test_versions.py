@@ -67,6 +67,24 @@ def test_a_daemon_of_another_protocol_is_not_used(segue: Program, tmp_path: Path
         finish(other.process)
 
 
+def test_a_daemon_of_another_version_is_used_with_one_notice(segue: Program, tmp_path: Path) -> None:
+    other = start(other_version(segue, tmp_path / "other", {}))
+    notice = (
+        "segue: the daemon is version 99.0, this command is "
+        f"{package.__version__}; segue stop && segue serve --background updates it"
+    )
+    try:
+        ran = segue("run", "k", "hi", "--agent", "rehearsal", "--json")
+        assert (ran.code, ran.turn["transport"]) == (0, "daemon")
+        queued = segue("run", "k", "hi", "--queue")
+        for each in (ran, queued):
+            assert [line for line in each.stderr.splitlines() if "version" in line] == [notice]
+        assert segue("run", "k", "hi", "--quiet").stderr == ""
+        assert "version" not in other.segue("run", "k", "hi").stderr
+    finally:
+        finish(other.process)
+
+
 def test_an_upgrade_waits_until_the_older_daemon_has_finished(daemon: Daemon, newer: Program) -> None:
     before = schema(daemon.segue)
     ran = submit(daemon, "k", "[[slow 1 20]][[say good night]]")["run"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import msgspec
@@ -49,6 +50,27 @@ def test_lines_for_programs(tmp_path: Path) -> None:
     assert (request.method, request.status, request.ms) == ("GET", 200, 3)
     assert request.path == f"/api/v1/c/{log.hashed('secret-project')}/log"
     assert (failure.level, failure.method) == ("error", None)
+
+
+def test_a_long_log_is_rotated_and_stays_private(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log, "FILE_BYTES", 1000)
+    path = tmp_path / "daemon.log"
+    before = os.umask(0o022)
+    try:
+        log.start_log(as_json=False, path=path)
+        for number in range(200):
+            log.LOG.info("line %d", number)
+    finally:
+        os.umask(before)
+        for handler in log.LOG.handlers:
+            handler.close()
+    files = sorted(tmp_path.iterdir())
+    assert [each.name for each in files] == ["daemon.log", *(f"daemon.log.{n}" for n in (1, 2, 3))]
+    assert all(each.stat().st_size <= 1000 for each in files)
+    assert {each.stat().st_mode & 0o777 for each in files} == {0o600}
+    kept = [line for each in (*files[:0:-1], files[0]) for line in each.read_text().splitlines()]
+    numbers = [int(line.rpartition(" ")[2]) for line in kept]
+    assert numbers == list(range(200 - len(numbers), 200)), "the newest, without a gap"
 
 
 @pytest.mark.parametrize(
