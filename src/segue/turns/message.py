@@ -12,7 +12,7 @@ from segue.core.turn import Turn
 from segue.core.view import risen
 from segue.store.leases import OVERTAKEN, LeaseBusy
 from segue.store.questions import QuestionRow
-from segue.store.records import QUEUED, Claim, Conversation, Receipt, Settlement, TurnRow
+from segue.store.records import QUEUED, Claim, Conversation, NotWaiting, Receipt, Settlement, TurnRow
 from segue.store.store import Store
 from segue.system import clock
 from segue.system.processes import this_process
@@ -34,6 +34,13 @@ class Retry(msgspec.Struct, frozen=True):
     """The last run, if it failed with the same text when this message was received."""
     failed_run: str | None = None
     """The run of the same call that just failed."""
+    in_line: bool = False
+    """It is the first of its line: it does not begin if another queued run comes first by then."""
+
+
+def in_line(message: str | None) -> Retry:
+    """For the first run of a line. ``message``: the one that it retries."""
+    return Retry(message, in_line=True)
 
 
 def receive(prepared: Prepared, store: Store, retry: Retry) -> tuple[Prepared, TurnRow]:
@@ -138,6 +145,8 @@ def place(prepared: Prepared, store: Store, row: TurnRow, lease: Claim, retry: R
     with store.fenced(lease) as ours:
         if not ours:
             raise LeaseBusy(OVERTAKEN)
+        if retry.in_line and any(each.via == QUEUED for each in store.ahead(row.id)):
+            raise NotWaiting(row.id)  # one that a killed process had taken is back in line
         if retry.same_text is not None and retries.still_last(store, retry.same_text):
             row, message = store.merge(row, retry.same_text), retry.same_text.message
         if row.told is not None:
