@@ -17,7 +17,7 @@ from segue.store.store import Store
 from segue.system import clock
 from segue.system.processes import this_process
 from segue.turns import retries
-from segue.turns.prepare import Prepared
+from segue.turns.prepare import Prepared, fixed_of
 from segue.turns.request import NONE, QueuedRequest, TurnRequest, body_of
 
 
@@ -107,7 +107,7 @@ def stored_request(prepared: Prepared, retry: str | None) -> str:
 
 
 def _fixed(prepared: Prepared) -> TurnRequest:
-    """The request with all that the conversation remembers now: what others say later does not change it."""
+    """The request with all that is remembered and configured now: what comes later does not change it."""
     return msgspec.structs.replace(
         prepared.ask,
         agent=prepared.agent.facts.name,
@@ -116,6 +116,7 @@ def _fixed(prepared: Prepared) -> TurnRequest:
         role=prepared.role or NONE,
         cwd=str(prepared.request.cwd),
         fork=False,
+        fixed=fixed_of(prepared),
     )
 
 
