@@ -18,7 +18,7 @@ from segue.app.ready_turn import Listener, NoticeListener, ReadyTurn
 from segue.app.runs import cancel_run
 from segue.app.store_changes import StoreChanges
 from segue.app.workspace import Workspace
-from segue.core.errors import SegueError
+from segue.core.errors import Conflict, SegueError
 from segue.core.turn import Turn
 from segue.runner.attempt import Cancel
 from segue.store.records import BEGUN, QUEUED, KnownRun, QueuedRow, TurnRow
@@ -141,11 +141,18 @@ class Engine:
         return asked
 
     async def wake(self, queued: QueuedRow) -> bool:
-        """Start a parked run now; if a failed run holds up its line, the line goes on. False: neither."""
-        gone_on = queued.held_by is not None and await run_sync(
-            self.workspace.store.let_go, queued.conversation
-        )
-        woken = await run_sync(self.workspace.store.wake, queued)
+        """Start a parked run now; if a failed run holds up its line, the line goes on. False: neither.
+
+        ``Conflict``: another run comes before it."""
+        store = self.workspace.store
+        gone_on = queued.held_by is not None and await run_sync(store.let_go, queued.conversation)
+        if not gone_on and not waits_for_user(queued):
+            first = (await run_sync(store.line, queued.conversation))[:1]
+            if first and first[0].id != queued.id:
+                raise Conflict(
+                    f"the run {first[0].id} comes before it; move it to the first place, then try again"
+                )
+        woken = await run_sync(store.wake, queued)
         self._lines.poke(queued.conversation)
         return woken or gone_on
 

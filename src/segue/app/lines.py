@@ -22,7 +22,6 @@ from segue.core.turn import status_of
 from segue.runner.attempt import Cancel, Guarded, Replies
 from segue.store.records import QueuedRow, TurnRow
 from segue.store.waiting_turn import shows_waiting
-from segue.system import clock
 from segue.turns import turn as turns
 from segue.turns.known_run import settle_run
 from segue.turns.live_turn import Callbacks
@@ -175,7 +174,7 @@ class Lines:
         if store.carried(first.id):
             return 0
         asked = [each.asked_ms for each in store.asked(first.conversation) if each.run != first.id]
-        return (max(asked) - clock.now_ms()) / 1000 + limit_s if asked else 0
+        return (max(asked) - store.clock_ms()) / 1000 + limit_s if asked else 0
 
     async def _run(self, queued: QueuedRow) -> bool:
         """Run it to its end. False: it waits on, or another process has begun it."""

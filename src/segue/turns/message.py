@@ -76,7 +76,8 @@ def enqueue(
     later. ``answers``: the question that the message answers. Raises ``KnownRun`` if the caller's key already
     has a run."""
     now_ms, retry = clock.now_ms(), Retry(retry_message)
-    not_before_ms = None if not_before_ms is not None and not_before_ms <= now_ms else not_before_ms
+    if not_before_ms is not None and not_before_ms <= store.clock_ms():
+        not_before_ms = None
     message = _message(prepared, retry_message or clock.new_id(now_ms))
     receipt = _receipt(prepared.ask, retry)
     row = msgspec.structs.replace(_turn_row(prepared, message, now_ms, keyed=True), via=QUEUED)
