@@ -26,6 +26,8 @@ OFF = ("off", "0", "false", "no")
 AUTO = "auto"
 CONNECT_S = 5.0
 TICK_S = 0.2
+BOOT_ID = "/proc/sys/kernel/random/boot_id"
+MACHINE_IDS = ("/etc/machine-id", "/var/lib/dbus/machine-id")
 LONGEST = 103
 """Bytes of a path in a socket's address, on every system."""
 
@@ -36,6 +38,25 @@ class DaemonLost(Exception):  # noqa: N818 - it is an answer, not an error
     def __init__(self, begun: bool) -> None:
         super().__init__("the daemon went away")
         self.begun = begun
+
+
+class Request:
+    """A request that was sent, and of which only the status matters."""
+
+    def __init__(self, connected: socket.socket) -> None:
+        self._connected = connected
+
+    def status(self, wait_s: float) -> int | None:
+        """The status; None: it is not there yet. Raises ``OSError`` or ``ValueError`` if it will not come."""
+        self._connected.settimeout(wait_s)
+        try:
+            head = self._connected.recv(64)
+        except (TimeoutError, BlockingIOError):
+            return None
+        return int(head.partition(b" ")[2][:3])
+
+    def close(self) -> None:
+        self._connected.close()
 
 
 class Daemon:
@@ -78,12 +99,15 @@ class Daemon:
         """A request of which only the status matters. Returns it; None: the daemon does not answer."""
         return self._status("POST", path, b"" if body is None else json.dumps(body).encode())
 
+    def start(self, path: str) -> Request:
+        """Send a POST request, without waiting for its answer. Raises ``OSError``."""
+        return Request(self._send("POST", path, b""))
+
     def _status(self, method: str, path: str, body: bytes) -> int | None:
         try:
-            with closing(self._send(method, path, body)) as connected:
-                connected.settimeout(CONNECT_S)
-                return int(connected.recv(64).split(b" ")[1])
-        except (OSError, IndexError, ValueError):
+            with closing(Request(self._send(method, path, body))) as sent:
+                return sent.status(CONNECT_S)
+        except (OSError, ValueError):
             return None
 
     def get(self, path: str) -> bytes | None:
@@ -127,12 +151,10 @@ def find_daemon(env: Mapping[str, str]) -> Daemon | str | None:
         home = os.stat(root)
     except (OSError, ValueError):
         return None
-    if not isinstance(told, dict) or told.get("home") != f"{home.st_dev}:{home.st_ino}":
+    if not isinstance(told, dict):
         return None
-    if (boot := _boot_id()) is not None and told.get("boot_id") != boot:
-        return None
-    if (told.get("uid"), told.get("pid_ns"), told.get("mnt_ns")) != (os.getuid(), _link("pid"), _link("mnt")):
-        who = "runs elsewhere, as another user or in another container"
+    if not _is_here(told, f"{home.st_dev}:{home.st_ino}"):
+        who = "runs elsewhere: as another user, in another container or on another machine"
         return f"the daemon {who}; running this without it" if _is_locked(root) else None
     if not _lives(told):
         return None
@@ -172,6 +194,26 @@ def home_root(env: Mapping[str, str]) -> str:
         return f"{home}/Library/Application Support/segue"
     data = env.get("XDG_DATA_HOME", "")
     return f"{data if data.startswith('/') else f'{home}/.local/share'}/segue"
+
+
+def _is_here(told: Mapping[str, Any], home: str) -> bool:
+    """Whether the daemon is of this machine, container and user, and serves this home."""
+    mine = {"uid": os.getuid(), "pid_ns": _link("pid"), "mnt_ns": _link("mnt"), "home": home}
+    known = {"boot_id": _line_of(BOOT_ID), "machine_id": _machine_id()}  # if the system tells
+    mine |= {name: value for name, value in known.items() if value is not None and name in told}
+    return all(told.get(name) == value for name, value in mine.items())
+
+
+def _machine_id() -> str | None:
+    """As ``system/processes.py`` has it."""
+    found = next(filter(None, map(_line_of, MACHINE_IDS)), None)
+    if found is None:
+        return None
+    try:  # the module around it takes longer to load
+        hashes = __import__("_sha2" if sys.version_info >= (3, 12) else "_sha256")
+    except ImportError:
+        hashes = __import__("hashlib")
+    return str(hashes.sha256(f"segue {found}".encode()).hexdigest()[:32])
 
 
 def _lives(told: Mapping[str, Any]) -> bool:
@@ -216,12 +258,13 @@ def _connect(connected: socket.socket, path: str) -> None:
         connected.connect(f"{made}/d/{name}")
 
 
-def _boot_id() -> str | None:
+def _line_of(path: str) -> str | None:
     try:
-        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
-            return file.read().strip()
+        with open(path, encoding="ascii", errors="replace") as file:
+            text = file.read().strip()
     except OSError:
         return None
+    return None if text in ("", "uninitialized") else text
 
 
 def _link(kind: str) -> str | None:

@@ -31,6 +31,8 @@ class DaemonFile(msgspec.Struct, frozen=True, kw_only=True):
     """Milliseconds since 1970."""
     start_time: str | None = None
     boot_id: str | None = None
+    machine_id: str | None = None
+    """A hash of the machine's id."""
     pid_ns: str | None = None
     mnt_ns: str | None = None
     uid: int | None = None

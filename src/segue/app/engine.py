@@ -9,36 +9,33 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
 
 from anyio.to_thread import run_sync
 
 from segue.app.driven_run import DrivenRun, Watcher
 from segue.app.lines import Lines
 from segue.app.ready_turn import Listener, NoticeListener, ReadyTurn
-from segue.app.runs import cancel_run, observing
+from segue.app.runs import cancel_run
 from segue.app.store_changes import StoreChanges
 from segue.app.workspace import Workspace
-from segue.core.errors import SegueError
+from segue.core.errors import Conflict, SegueError
 from segue.core.turn import Turn
-from segue.runner.attempt import Cancel, Guarded, Replies
+from segue.runner.attempt import Cancel
 from segue.store.records import BEGUN, QUEUED, KnownRun, QueuedRow, TurnRow
 from segue.system.processes import this_process
 from segue.turns.changes import forked_if_busy
-from segue.turns.known_run import known_run
-from segue.turns.live_turn import Callbacks
-from segue.turns.liveness import liveness_of
+from segue.turns.liveness import lost_runs
 from segue.turns.message import enqueue
 from segue.turns.prepare import Prepared
 from segue.turns.questions import elsewhere
 from segue.turns.queued_run import waits_for_user
 
-ADOPT_S = 24 * 3600.0
-"""How long an adopted run is followed."""
 AWAY_PAUSE_S = 1.0
 """The pause before the queue is looked at again while the store is away."""
 LOOK_S = 0.25
 """The shortest time between two looks at the queue."""
+WATCH_S = 1.0
+"""How often to check whether the processes live that run something beside this one."""
 CLOSE_S = 30.0
 """How long closing waits for cancelled runs to end."""
 
@@ -53,12 +50,15 @@ class Engine:
         self.workspace, self._watch = workspace, watch or (lambda run, event: None)
         self._running: dict[str, Cancel] = {}
         self._lines = Lines(workspace, self._running, self._watch)
-        self._adopted: set[asyncio.Task[Any]] = set()
         self._waited: dict[asyncio.Task[Turn], DrivenRun] = {}
         """Runs that somebody waits for."""
         self.waiting = 0
         """How many runs waited when the queue was last looked at."""
         self._driven: set[str] = set()
+        self._others = False
+        """Whether other processes of this host run something."""
+        self._poked: set[tuple[str, str]] = set()
+        """The lost runs, and their conversations, whose lines were told so."""
         self._draining = False
         self._looker: asyncio.Task[None] | None = None
 
@@ -69,10 +69,11 @@ class Engine:
 
     async def start(self) -> None:
         """Adopt what a killed process left running, and continue every line."""
-        store = self.workspace.store
-        for row in await run_sync(store.begun):
-            self._adopt_soon(row.id)
-        await self._try_again(await run_sync(store.line))
+        lost = await run_sync(self._lost)
+        await self._lines.settle(lost)
+        for row in lost:
+            self._lines.poke(row.conversation)
+        await self._try_again(await run_sync(self.workspace.store.line))
         self._looker = asyncio.create_task(self._look(), name="queue")
 
     async def submit(
@@ -138,17 +139,22 @@ class Engine:
         asked = await run_sync(cancel_run, self.workspace, row.id)
         if (cancel := self._running.get(row.id)) is not None:
             cancel()
-        elif asked:  # its process may be gone, and its agent still at work
-            self._adopt_soon(row.id)
-        self._lines.poke(row.conversation)
+        self._lines.poke(row.conversation)  # its process may be gone, and its agent still at work
         return asked
 
     async def wake(self, queued: QueuedRow) -> bool:
-        """Start a parked run now; if a failed run holds up its line, the line goes on. False: neither."""
-        gone_on = queued.held_by is not None and await run_sync(
-            self.workspace.store.let_go, queued.conversation
-        )
-        woken = await run_sync(self.workspace.store.wake, queued)
+        """Start a parked run now; if a failed run holds up its line, the line goes on. False: neither.
+
+        ``Conflict``: another run comes before it."""
+        store = self.workspace.store
+        gone_on = queued.held_by is not None and await run_sync(store.let_go, queued.conversation)
+        if not gone_on and not waits_for_user(queued):
+            first = (await run_sync(store.line, queued.conversation))[:1]
+            if first and first[0].id != queued.id:
+                raise Conflict(
+                    f"the run {first[0].id} comes before it; move it to the first place, then try again"
+                )
+        woken = await run_sync(store.wake, queued)
         self._lines.poke(queued.conversation)
         return woken or gone_on
 
@@ -160,7 +166,7 @@ class Engine:
         self._lines.stop()
         if self._looker is not None:
             self._looker.cancel()
-        tasks = (*self._lines.tasks, *self._adopted, *self._waited)
+        tasks = (*self._lines.tasks, *self._waited)
         busy = [task for task in tasks if not task.done()]
         if busy:
             await asyncio.wait(busy, timeout=limit_s)
@@ -207,9 +213,34 @@ class Engine:
                     changed.set()
                     await asyncio.sleep(AWAY_PAUSE_S)
                 await asyncio.sleep(LOOK_S)
-                await changed.wait()
+                await self._change(changed)
         finally:
             self._changes.close(changed)
+
+    async def _change(self, changed: asyncio.Event) -> None:
+        """Wait until the store has changed. While other processes run something, look whether they live."""
+        while not changed.is_set():
+            with suppress(TimeoutError):
+                await asyncio.wait_for(changed.wait(), WATCH_S if self._others else None)
+            if not changed.is_set():
+                with suppress(SegueError):  # the store may be away
+                    await self._look_after_others()
+
+    async def _look_after_others(self) -> None:
+        """Continue the line of each run whose process is gone: once, whatever comes of it."""
+        lost = {(row.id, row.conversation) for row in await run_sync(self._lost)}
+        for run, conversation in lost - self._poked:
+            self._driven.discard(run)
+            self._lines.poke(conversation)
+        self._poked = lost
+
+    def _lost(self) -> Sequence[TurnRow]:
+        """The runs of this host whose process is gone. Also finds out whether other processes run any."""
+        store, host = self.workspace.store, self.workspace.host
+        begun = [row for row in store.begun() if row.host == host.name and row.id not in self._running]
+        self._others = bool(begun)
+        found = {row.conversation for row in begun}
+        return [row for each in found for row in lost_runs(store, each, host) if row.id not in self._running]
 
     async def _look_after(self, seen: int) -> int:
         """Look at the queue if anything was written after that number. Returns the newest one."""
@@ -220,6 +251,7 @@ class Engine:
             self.waiting = len(line)
             for conversation in {row.conversation for row in line}:
                 self._lines.poke(conversation)
+            await self._look_after_others()
         return newest
 
     def _drive_all(self) -> Sequence[QueuedRow]:
@@ -233,25 +265,3 @@ class Engine:
                     self._driven.add(row.id)
         self._driven &= {row.id for row in line}
         return line
-
-    def _adopt_soon(self, run: str) -> None:
-        task = asyncio.create_task(self._adopt(run), name=f"adopt {run}")
-        self._adopted.add(task)
-        task.add_done_callback(self._adopted.discard)
-
-    async def _adopt(self, run: str) -> None:
-        """Follow a run that another process began to its end; settle it if that process is gone."""
-        store = self.workspace.store
-        row = await run_sync(store.turn, run)
-        if row is None or row.state not in BEGUN or row.host != self.workspace.host.name:
-            return
-        if await run_sync(liveness_of, store, row, self.workspace.host) == "alive":
-            return  # somebody drives it
-        if row.id in self._running:
-            return
-        driven = DrivenRun(row.id, self._running, self._watch)
-        callbacks = Callbacks(driven.heard, Replies(None), driven.cancel, Guarded("on_notice", None))
-        with driven, suppress(SegueError, OSError):  # otherwise the next run of the conversation settles it
-            prepared = await run_sync(observing, self.workspace, row)
-            await known_run(prepared, store, row.id, callbacks, ADOPT_S)
-        self._lines.poke(row.conversation)

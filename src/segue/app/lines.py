@@ -14,20 +14,27 @@ from functools import partial
 from anyio.to_thread import run_sync
 
 from segue.app.driven_run import DrivenRun, Watcher
+from segue.app.runs import observing
 from segue.app.workspace import Workspace
 from segue.core.errors import SegueError, StoreAway
 from segue.core.outcome import Failure
 from segue.core.turn import status_of
-from segue.runner.attempt import Cancel
-from segue.store.records import QueuedRow
+from segue.runner.attempt import Cancel, Guarded, Replies
+from segue.store.records import QueuedRow, TurnRow
 from segue.store.waiting_turn import shows_waiting
-from segue.system import clock
 from segue.turns import turn as turns
+from segue.turns.known_run import settle_run
+from segue.turns.live_turn import Callbacks
+from segue.turns.liveness import liveness_of, lost_runs
 from segue.turns.parked_run import left_s_of
 from segue.turns.questions import elsewhere
 from segue.turns.queued_run import ask_for_variables, reopen, take_out, waits_for_user
 from segue.turns.request import TurnRequest
 
+ADOPT_S = 24 * 3600.0
+"""How long an adopted run is followed."""
+SETTLE_S = 10.0
+"""How long the start waits until what killed processes have left is settled."""
 AWAY_PAUSE_S = 1.0
 """The pause before a line is tried again while the store is away."""
 LOOK_S = 0.25
@@ -64,6 +71,18 @@ class Lines:
                 self._drive(conversation), name=f"line {conversation}"
             )
 
+    async def settle(self, lost: Sequence[TurnRow]) -> None:
+        """Settle runs whose process is gone, or put them back in line, before anything else is driven. Those
+        whose agents still work take longer: they are left to their lines."""
+        store, host = self._workspace.store, self._workspace.host
+        tasks = [
+            asyncio.create_task(self._adopt(row), name=f"adopt {row.id}")
+            for row in lost
+            if await run_sync(liveness_of, store, row, host) == "dead"
+        ]
+        if tasks:
+            await asyncio.wait(tasks, timeout=SETTLE_S)
+
     async def finish(self, conversation: str, told: Callable[[str], None]) -> None:
         """Run what waits in one conversation, until nothing is left or a failure holds up the rest.
 
@@ -88,7 +107,7 @@ class Lines:
         woken = self._woken.setdefault(conversation, asyncio.Event())
         while not self._stopped:
             woken.clear()
-            line = await run_sync(self._workspace.store.line, conversation)
+            line = await self._line(conversation)
             if not self._may_start(line) or line[0].held_by is not None:
                 return
             if await self._next(line[0], woken):
@@ -100,7 +119,7 @@ class Lines:
         while not self._stopped:
             woken.clear()
             try:
-                line = await run_sync(self._workspace.store.line, conversation)
+                line = await self._line(conversation)
                 if self._may_start(line):
                     await self._next(line[0], woken)
                 elif not woken.is_set():  # nothing is left, or another host or the user comes next
@@ -109,6 +128,23 @@ class Lines:
                     return
             except StoreAway:
                 await asyncio.sleep(AWAY_PAUSE_S)
+
+    async def _line(self, conversation: str) -> Sequence[QueuedRow]:
+        """The runs that wait. First, those are settled that a killed process had begun; one that had not got
+        as far as an attempt waits again."""
+        store = self._workspace.store
+        for row in await run_sync(lost_runs, store, conversation, self._workspace.host):
+            if row.id not in self._running and not self._stopped:
+                await self._adopt(row)
+        return await run_sync(store.line, conversation)
+
+    async def _adopt(self, row: TurnRow) -> None:
+        """Follow a run that another process began to its end, and settle it."""
+        driven = DrivenRun(row.id, self._running, self._watch)
+        callbacks = Callbacks(driven.heard, Replies(None), driven.cancel, Guarded("on_notice", None))
+        with driven, suppress(SegueError, OSError):  # otherwise the next run of the conversation settles it
+            prepared = await run_sync(observing, self._workspace, row)
+            await settle_run(prepared, self._workspace.store, row.id, callbacks, ADOPT_S)
 
     def _may_start(self, line: Sequence[QueuedRow]) -> bool:
         return bool(line) and line[0].host == self._workspace.host.name and not waits_for_user(line[0])
@@ -138,7 +174,7 @@ class Lines:
         if store.carried(first.id):
             return 0
         asked = [each.asked_ms for each in store.asked(first.conversation) if each.run != first.id]
-        return (max(asked) - clock.now_ms()) / 1000 + limit_s if asked else 0
+        return (max(asked) - store.clock_ms()) / 1000 + limit_s if asked else 0
 
     async def _run(self, queued: QueuedRow) -> bool:
         """Run it to its end. False: it waits on, or another process has begun it."""

@@ -25,7 +25,7 @@ from segue.runner.attempt import Cancel, Guarded, Replies
 from segue.store.records import BEGUN, QueuedRow, Receipt, TurnRow
 from segue.system import clock
 from segue.turns.follow import follow
-from segue.turns.known_run import known_run
+from segue.turns.known_run import settle_run
 from segue.turns.live_turn import Callbacks
 from segue.turns.liveness import liveness_of
 from segue.turns.message import enqueue
@@ -144,7 +144,8 @@ async def settle_lost(workspace: Workspace, run: str) -> State | None:
         return row.state
     prepared = await run_sync(observing, workspace, row)
     callbacks = Callbacks(None, Replies(None), Cancel(), Guarded("on_notice", None))
-    return (await known_run(prepared, store, run, callbacks, SETTLE_S)).state
+    row = await settle_run(prepared, store, run, callbacks, SETTLE_S)
+    return row.state if row is not None else None
 
 
 def observing(workspace: Workspace, row: TurnRow) -> Prepared:

@@ -116,7 +116,9 @@ class Runs:
         return await self.show(run)
 
     async def now(self, run: str) -> RunShown:
-        """Start a parked run now instead of at its time. What a failed run holds up goes on."""
+        """Start a parked run now instead of at its time. What a failed run holds up goes on.
+
+        ``Conflict``: another run comes before it."""
         queued = await run_sync(runs.waiting, self._segue.workspace, run)
         await self._segue.service.engine.wake(queued)
         return await self.show(run)

@@ -108,6 +108,7 @@ def this_daemon(home: Home, url: str, store_url: str | None, started_ms: int, pi
         started=started_ms,
         start_time=processes.start_time(pid),
         boot_id=processes.boot_id(),
+        machine_id=processes.machine_id(),
         pid_ns=processes.pid_ns(),
         mnt_ns=processes.mnt_ns(),
         uid=os.getuid(),

@@ -129,7 +129,7 @@ class Questions(Settling):
         self._db.run(_SQL.needs_you, run=asked.run)
 
     def _ask(self, run: str, name: str, question: str) -> None:
-        self._db.run(_SQL.ask, run=run, id=name, question=question, asked_ms=clock.now_ms())
+        self._db.run(_SQL.ask, run=run, id=name, question=question, asked_ms=self.clock_ms())
 
     def _close_questions(self, run: str) -> None:
         """Nobody has to answer them any more."""

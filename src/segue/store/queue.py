@@ -123,9 +123,16 @@ class Queue(Questions):
             return self._stop_waiting(row.id)
         return self._db.run(_SQL.wake, id=row.id, not_before_ms=row.not_before_ms, via=via) == 1
 
-    def back_in_line(self, run: str) -> bool:
-        """A run whose process died before an attempt was planned waits again. False: an attempt was."""
-        return self._db.run(_SQL.back, id=run) == 1
+    def back_in_line(self, run: str, *, leaves: bool) -> bool:
+        """A run whose process died before an attempt was planned waits again. False: an attempt was.
+
+        ``leaves``: its message leaves the conversation until it begins."""
+        with self._db.writing():
+            if not self._db.run(_SQL.back, id=run):
+                return False
+            if leaves:
+                self._unplace_message(self._must(run).message)
+        return True
 
     def wait_for_user(self, row: QueuedRow, name: str, question: str) -> bool:
         """The first run of a line cannot start before the user has done something. ``question``: JSON."""

@@ -15,7 +15,7 @@ from segue.core.outcome import Failure, Outcome
 from segue.core.turn import Turn, status_of
 from segue.runner.attempt import Cancel, Guarded
 from segue.store.leases import LeaseBusy, hold, lease_name
-from segue.store.records import QUEUED, TurnRow
+from segue.store.records import BEGUN, QUEUED, TurnRow
 from segue.store.store import Store
 from segue.system.groups import ProcessGroup
 from segue.system.loop import run_sync
@@ -63,6 +63,24 @@ async def known_run(prepared: Prepared, store: Store, run: str, callbacks: Callb
             await anyio.sleep(WATCH_S)
         if time.monotonic() >= until:
             return _still_running(prepared, row, "the run of this key is still running")
+
+
+async def settle_run(
+    prepared: Prepared, store: Store, run: str, callbacks: Callbacks, wait_s: float
+) -> TurnRow | None:
+    """Settle a run that a process began that is gone. Returns it as it is then: settled, waiting again, or
+    taken over by another process; None: it was deleted."""
+    until = time.monotonic() + wait_s
+    while True:
+        row = await run_sync(store.turn, run)
+        if row is None or row.state not in BEGUN or time.monotonic() >= until:
+            return row
+        if await run_sync(liveness_of, store, row, prepared.host) == "alive":
+            return row
+        try:
+            await _settle(prepared, store, row, callbacks, until)
+        except LeaseBusy:
+            await anyio.sleep(WATCH_S)
 
 
 async def _followed(

@@ -7,7 +7,7 @@ from typing import Literal
 
 from segue.core.model import Host
 from segue.store.leases import judge, lease_name
-from segue.store.records import QUEUED, TurnRow
+from segue.store.records import BEGUN, QUEUED, TurnRow
 from segue.store.store import Store
 from segue.store.waiting_turn import is_waiting
 from segue.system import processes
@@ -39,6 +39,15 @@ def under_way(store: Store, conversation: str, host: Host) -> bool:
         liveness_of(store, run, host) != "dead" and (run.via != QUEUED or _is_driven(store, run, host))
         for run in store.unsettled(conversation)
     )
+
+
+def lost_runs(store: Store, conversation: str, host: Host) -> list[TurnRow]:
+    """The runs of this host that were begun by a process that is gone."""
+    return [
+        row
+        for row in store.unsettled(conversation)
+        if row.state in BEGUN and row.host == host.name and liveness_of(store, row, host) != "alive"
+    ]
 
 
 def _is_driven(store: Store, run: TurnRow, host: Host) -> bool:

@@ -12,12 +12,12 @@ from segue.core.turn import Turn
 from segue.core.view import risen
 from segue.store.leases import OVERTAKEN, LeaseBusy
 from segue.store.questions import QuestionRow
-from segue.store.records import QUEUED, Claim, Conversation, Receipt, Settlement, TurnRow
+from segue.store.records import QUEUED, Claim, Conversation, NotWaiting, Receipt, Settlement, TurnRow
 from segue.store.store import Store
 from segue.system import clock
 from segue.system.processes import this_process
 from segue.turns import retries
-from segue.turns.prepare import Prepared
+from segue.turns.prepare import Prepared, fixed_of
 from segue.turns.request import NONE, QueuedRequest, TurnRequest, body_of
 
 
@@ -34,6 +34,13 @@ class Retry(msgspec.Struct, frozen=True):
     """The last run, if it failed with the same text when this message was received."""
     failed_run: str | None = None
     """The run of the same call that just failed."""
+    in_line: bool = False
+    """It is the first of its line: it does not begin if another queued run comes first by then."""
+
+
+def in_line(message: str | None) -> Retry:
+    """For the first run of a line. ``message``: the one that it retries."""
+    return Retry(message, in_line=True)
 
 
 def receive(prepared: Prepared, store: Store, retry: Retry) -> tuple[Prepared, TurnRow]:
@@ -70,7 +77,8 @@ def enqueue(
     later. ``answers``: the question that the message answers. ``body``: a digest of what was ordered, if it
     is not this request. Raises ``KnownRun`` if the caller's key already has a run."""
     now_ms, retry = clock.now_ms(), Retry(retry_message)
-    not_before_ms = None if not_before_ms is not None and not_before_ms <= now_ms else not_before_ms
+    if not_before_ms is not None and not_before_ms <= store.clock_ms():
+        not_before_ms = None
     message = _message(prepared, retry_message or clock.new_id(now_ms))
     receipt = _receipt(prepared.ask, retry, body)
     row = msgspec.structs.replace(_turn_row(prepared, message, now_ms, keyed=True), via=QUEUED)
@@ -101,7 +109,7 @@ def stored_request(prepared: Prepared, retry: str | None) -> str:
 
 
 def _fixed(prepared: Prepared) -> TurnRequest:
-    """The request with all that the conversation remembers now: what others say later does not change it."""
+    """The request with all that is remembered and configured now: what comes later does not change it."""
     return msgspec.structs.replace(
         prepared.ask,
         agent=prepared.agent.facts.name,
@@ -110,6 +118,7 @@ def _fixed(prepared: Prepared) -> TurnRequest:
         role=prepared.role or NONE,
         cwd=str(prepared.request.cwd),
         fork=False,
+        fixed=fixed_of(prepared),
     )
 
 
@@ -139,6 +148,8 @@ def place(prepared: Prepared, store: Store, row: TurnRow, lease: Claim, retry: R
     with store.fenced(lease) as ours:
         if not ours:
             raise LeaseBusy(OVERTAKEN)
+        if retry.in_line and any(each.via == QUEUED for each in store.ahead(row.id)):
+            raise NotWaiting(row.id)  # one that a killed process had taken is back in line
         if retry.same_text is not None and retries.still_last(store, retry.same_text):
             row, message = store.merge(row, retry.same_text), retry.same_text.message
         if row.told is not None:

@@ -30,7 +30,7 @@ from segue.turns.message import stored_request
 from segue.turns.prepare import Prepared
 from segue.turns.queued_run import take_out
 from segue.turns.request import QueuedRequest, TurnRequest
-from segue.turns.retries import did_nothing
+from segue.turns.retries import leaves_view
 from segue.turns.settlement import FinishedAttempt
 
 CANCELLED = Failure("cancelled", "it was cancelled while it was parked")
@@ -83,8 +83,7 @@ def _parking(
         return None  # it is not known where to continue
     if not 0 < failure.until - store.clock_ms() <= longest_ms:
         return None
-    runs = [run for run in store.runs_of([row.message])[row.message] if run.id != row.id]
-    leaves = turn.tools_run == 0 and all(did_nothing(run) and run.answer is None for run in runs)
+    leaves = leaves_view(store, row, turn.tools_run)
     return Parking(until_ms=failure.until, request=request(None if leaves else row.message), leaves=leaves)
 
 

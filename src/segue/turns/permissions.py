@@ -30,6 +30,8 @@ class Granted(msgspec.Struct, frozen=True, kw_only=True):
     max_turns: int | None
     budget_usd: float | None
     grant: Grant
+    before: Grant
+    """What the voice remembered, as far as it applies to the turn."""
     remembered: tuple[str, ...]
     notices: tuple[str, ...]
 
@@ -41,9 +43,11 @@ def grant_terms(
     can: Capabilities,
     name: str,
     always: tuple[str, ...] = (),
+    now: Grant | None = None,
 ) -> Granted:
     """``before``: what the voice remembers; ``name``: the agent with its version, for messages. ``always``:
-    the tools that the user allowed for good when the agent asked."""
+    the tools that the user allowed for good when the agent asked. ``now``: what the voice remembers now, if
+    ``before`` is from an earlier time."""
     grant = _wanted(ask, before)
     judge = _Judge(ask, can, name)
     deny = judge.tools("deny_tools", grant.deny_tools, defaults.deny_tools, can.deny_tools)
@@ -55,7 +59,8 @@ def grant_terms(
         deny_tools=() if judge.undeniable else deny,
         max_turns=judge.limit("max_turns", ask.max_turns, defaults.max_turns, can.max_turns),
         budget_usd=judge.limit("budget", grant.budget_usd, defaults.budget, can.budget),
-        grant=grant,
+        grant=grant if now is None else _wanted(ask, now),
+        before=before,
         remembered=tuple(
             field
             for field in Grant.__struct_fields__

@@ -25,7 +25,7 @@ from segue.store.store import Store
 from segue.system import clock
 from segue.turns.agent_choice import remembered_options, resolve_agent
 from segue.turns.permissions import Granted, grant_terms
-from segue.turns.request import TurnRequest, instructions_of, name_of, request_of, utf8
+from segue.turns.request import Fixed, TurnRequest, instructions_of, name_of, request_of, utf8
 
 if TYPE_CHECKING:
     from segue.sessions.listing import Listed
@@ -118,7 +118,7 @@ def prepare(
     known = store.conversation(ask.conversation)
     ask, adopted, here_config = _adopted(ask, env, store, here, here_config)
     cwd = _directory(_place(ask, known, env, here, here_config))
-    config = (here_config if cwd == Path(os.path.abspath(here)) else None) or load(env, cwd)
+    config = _config(here_config if cwd == Path(os.path.abspath(here)) else None, env, cwd, ask.fixed)
     remembered = remembered_options(ask, store, known)
     agent, account_name, account = resolve_agent(remembered.agent, remembered.account, config, env)
     segue_home = home_of(env)
@@ -148,6 +148,16 @@ def prepare(
         adopted=adopted,
         elsewhere=config.defaults.directory != "remembered" and not _is_inside(here, cwd),
     )
+
+
+def fixed_of(prepared: Prepared) -> Fixed:
+    """What holds for the turn from now on, whenever it starts."""
+    return Fixed(grant=prepared.granted.before, defaults=prepared.config.defaults)
+
+
+def _config(known: Config | None, env: Mapping[str, str], cwd: Path, fixed: Fixed | None) -> Config:
+    config = known or load(env, cwd)
+    return config if fixed is None else msgspec.structs.replace(config, defaults=fixed.defaults)
 
 
 def _probed(agent: Agent, config: Config, child: ChildEnvironment, segue_home: Home) -> Runtime:
@@ -215,9 +225,10 @@ def _granted(
     agent: Agent,
     runtime: Runtime,
 ) -> Granted:
-    before, always = store.grant(conversation, voice), store.always_allowed(conversation, voice)
+    now, always = store.grant(conversation, voice), store.always_allowed(conversation, voice)
+    before = ask.fixed.grant if ask.fixed is not None else now
     name = name_of(agent, runtime)
-    return grant_terms(ask, before, config.defaults, runtime.capabilities, name, always)
+    return grant_terms(ask, before, config.defaults, runtime.capabilities, name, always, now)
 
 
 def _conversation(key: str) -> Conversation:
@@ -234,6 +245,7 @@ def prepare_retry(prepared: Prepared, store: Store, turn: Turn) -> Prepared:
     if conversation is None or store.turn(turn.run) is None:
         raise Misuse(f"{turn.conversation} was deleted in the meantime")
     now_ms = clock.now_ms()
+    fixed = fixed_of(prepared) if turn.state == "parked" else None
     return msgspec.structs.replace(
         prepared,
         run=clock.new_id(now_ms),
@@ -243,6 +255,7 @@ def prepare_retry(prepared: Prepared, store: Store, turn: Turn) -> Prepared:
             fork=False,
             adopt=None,
             cut=prepared.ask.cut and turn.state == "withdrawn",
+            fixed=prepared.ask.fixed or fixed,
         ),
         conversation=conversation,
         login=_login(prepared.agent, prepared.home, prepared.child.env),

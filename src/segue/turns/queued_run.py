@@ -20,6 +20,7 @@ from segue.turns.message import withdraw
 from segue.turns.prepare import Prepared, prepare
 from segue.turns.report import report_row
 from segue.turns.request import QueuedRequest
+from segue.turns.retries import leaves_view
 
 MOST_CLAIMS = 3
 """How often a run may be begun and lost before it reaches an attempt."""
@@ -78,11 +79,15 @@ def waits_for_user(queued: QueuedRow) -> bool:
 
 
 def back_in_line(store: Store, row: TurnRow) -> bool:
-    """Whether a run whose process died had not got as far as an attempt, and now waits again."""
+    """Whether a run whose process died had not got as far as an attempt, and now waits again, in its old
+    place. Called under the conversation's lease."""
     if row.via != QUEUED:
         return False
     queued = store.queued(row.id)
-    return queued is not None and queued.claims < MOST_CLAIMS and store.back_in_line(row.id)
+    if queued is None or queued.claims >= MOST_CLAIMS or queued.cancel_asked_ms is not None:
+        return False
+    tools_run = row.told.tools_run if row.told is not None else 0
+    return store.back_in_line(row.id, leaves=leaves_view(store, row, tools_run))
 
 
 def take_out(store: Store, row: TurnRow, key: str, failure: Failure, *, hold: bool = False) -> bool:

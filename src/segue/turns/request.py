@@ -11,11 +11,20 @@ from typing import TYPE_CHECKING, Literal, TypedDict, cast, get_args
 import msgspec
 
 from segue.agents.base import Agent
-from segue.config.schema import Config
+from segue.config.schema import Config, Defaults
 from segue.core.errors import Misuse
 from segue.core.ids import conversation_key
 from segue.core.model import Attached
-from segue.core.request import Capabilities, Inherited, Posture, Questions, Request, Runtime, refuse_owned
+from segue.core.request import (
+    Capabilities,
+    Grant,
+    Inherited,
+    Posture,
+    Questions,
+    Request,
+    Runtime,
+    refuse_owned,
+)
 
 if TYPE_CHECKING:
     from segue.core.attachments import Attachment
@@ -32,6 +41,14 @@ LISTS = frozenset({"allow_tools", "deny_tools", "native_args"})
 CHOICES = {"permission": get_args(Posture), "questions": get_args(Questions)}
 COUNTS = {"max_turns": 1, "retries": 0}
 """Options that take a count, with its minimum."""
+
+
+class Fixed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What applies to a run that was queued, whatever is said or configured before it starts."""
+
+    grant: Grant = Grant()
+    """What its voice remembered."""
+    defaults: Defaults = Defaults()
 
 
 class TurnRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -92,6 +109,8 @@ class TurnRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     native_args: tuple[str, ...] = ()
     attachments: tuple[Attached, ...] = ()
     """Those of the message; they are stored with it."""
+    fixed: Fixed | None = None
+    """For a run that was queued. Those of earlier versions lack it."""
 
 
 class QueuedRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

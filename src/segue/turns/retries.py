@@ -25,6 +25,7 @@ DOUBLED = 10
 LATE_S = 2.0
 """The longest random delay after a limit ends, so that not all clients come back at the same moment."""
 STEP_S = 0.1
+WAITS = ("queued", "parked")
 
 
 def failed_with_same_text(prepared: Prepared, store: Store, retried: str | None = None) -> TurnRow | None:
@@ -73,6 +74,16 @@ def _is_temporary(run: TurnRow) -> bool:
 def did_nothing(run: TurnRow) -> bool:
     """Whether no tool has run in it."""
     return run.state == "withdrawn" or (run.told is not None and run.told.tools_run == 0)
+
+
+def leaves_view(store: Store, row: TurnRow, tools_run: int | None) -> bool:
+    """Whether the message of a run that waits again leaves the conversation until the run begins: nothing was
+    done for it. ``tools_run``: how many tools have run in this run so far."""
+    others = [run for run in store.runs_of([row.message]).get(row.message, []) if run.id != row.id]
+    return tools_run == 0 and all(
+        run.answer is None and (did_nothing(run) or (run.told is None and run.state in WAITS))
+        for run in others
+    )
 
 
 def _settled_after(run: TurnRow, other: TurnRow) -> bool:

@@ -28,7 +28,7 @@ from segue.system.loop import failures, in_loop, run_sync, shield
 from segue.turns import retries
 from segue.turns.attempts import decide, restore, step_down, stepped_words, try_once
 from segue.turns.live_turn import NOTHING, Callbacks, LiveTurn, before_parking
-from segue.turns.message import Retry, WentOn, place, receive, update_login, withdraw
+from segue.turns.message import Retry, WentOn, in_line, place, receive, update_login, withdraw
 from segue.turns.prepare import Prepared, as_of_now, prepare_retry
 from segue.turns.queue import Queue
 from segue.turns.request import NONE
@@ -76,7 +76,7 @@ async def run(
             begun = await take(prepared, store, callbacks(), retry_message)
             first = await _after_limits(prepared, store, begun, callbacks)
         else:
-            first = await _take_queued(prepared, store, accepted, callbacks(), retry_message)
+            first = await _take_queued(prepared, store, accepted, callbacks(), in_line(retry_message))
     except KnownRun as known:
         return await _known(prepared, store, known.run, callbacks, ours=may_be_begun)
     return await retries.retry_while_temporary(
@@ -114,7 +114,7 @@ async def _after_limits(
             from segue.turns.known_run import known_run
 
             return await known_run(again, store, run, callbacks(), math.inf)
-        turn = await _take_queued(again, store, woken, callbacks(), None)
+        turn = await _take_queued(again, store, woken, callbacks(), Retry())
     return turn
 
 
@@ -183,12 +183,13 @@ async def take(
 
 
 async def _take_queued(
-    prepared: Prepared, store: Store, row: TurnRow, callbacks: Callbacks, retry_message: str | None
+    prepared: Prepared, store: Store, row: TurnRow, callbacks: Callbacks, retry: Retry
 ) -> Turn:
     """One run that waited in the queue, to its end. If this process is interrupted first, it waits on."""
     began_ns = time.monotonic_ns()
     try:
-        retry = Retry(retry_message if row.told is None else None)  # one that was parked goes on
+        if row.told is not None:  # one that was parked goes on
+            retry = msgspec.structs.replace(retry, message=None)
         return await _in_turn(prepared, store, row, callbacks, retry, began_ns)
     except NotWaiting:
         return await run_sync(_as_stored, prepared, store)

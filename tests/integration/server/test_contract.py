@@ -231,11 +231,11 @@ def _states(scene: Scene) -> None:
     parked = scene.run("later", not_before=int(time.time() * 1000) + 3_600_000)
     scene.ask("run-parked", "GET", f"{V1}/runs/{parked}")
     scene.ask("conversation-waiting", "GET", KEY)
+    scene.ask("run-woken", "POST", f"{V1}/runs/{parked}/now")  # it still waits for the other one
     scene.ask("run-cancelling", "POST", f"{V1}/runs/{hanging}/cancel")
     scene.until(hanging, "cancelled")
     scene.ask("run-cancelled", "GET", f"{V1}/runs/{hanging}")
     scene.ask("problem-gone", "POST", f"{V1}/runs/{hanging}/cancel")
-    scene.ask("run-woken", "POST", f"{V1}/runs/{parked}/now")
     scene.everything.wait(lambda got: settled(got, parked))
 
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from typing import Any
 
+import msgspec
 import pytest
 
 from segue.client import config_file, home_root
@@ -152,14 +153,27 @@ def test_a_daemon_of_another_protocol_is_not_used(daemon: Daemon) -> None:
     assert "local/turns" not in requests(daemon)
 
 
-def test_a_daemon_of_another_container_is_not_used(daemon: Daemon) -> None:
+@pytest.mark.parametrize("name", ["uid", "pid_ns", "mnt_ns", "boot_id", "machine_id", "home"])
+def test_a_daemon_of_another_place_is_not_used(daemon: Daemon, name: str) -> None:
     file = daemon.home / "daemon.json"
-    file.write_text(file.read_text().replace('"pid_ns":"pid:[', '"pid_ns":"pid:[9'))
-    ran = daemon.segue("run", "k", "hi", "--agent", "rehearsal")
-    assert (ran.code, ran.stderr.splitlines()[0].endswith("; running this without it")) == (0, True)
-    assert "container" in ran.stderr
+    told = msgspec.json.decode(file.read_bytes())
+    assert told[name] is not None
+    file.write_bytes(msgspec.json.encode({**told, name: 99_999 if name == "uid" else "another"}))
+    ran = daemon.segue("run", "k", "hi", "--agent", "rehearsal", "--json")
+    assert (ran.code, ran.turn["transport"]) == (0, "process")
+    notice = ran.stderr.splitlines()[0]
+    assert (notice.startswith("segue: the daemon runs elsewhere"), ran.stderr.count("elsewhere")) == (True, 1)
+    assert notice.endswith("; running this without it")
     daemon.end(signal.SIGKILL)  # what is left of it says nothing
-    assert "container" not in daemon.segue("run", "k", "hi").stderr
+    assert "elsewhere" not in daemon.segue("run", "k", "hi").stderr
+
+
+def test_a_daemon_file_without_a_machine_is_believed(daemon: Daemon) -> None:
+    file = daemon.home / "daemon.json"
+    told = msgspec.json.decode(file.read_bytes())
+    del told["machine_id"]
+    file.write_bytes(msgspec.json.encode(told))
+    assert daemon.segue("run", "k", "hi", "--agent", "rehearsal", "--json").turn["transport"] == "daemon"
 
 
 def test_a_daemon_of_another_store_is_not_used(daemon: Daemon) -> None:

@@ -122,6 +122,18 @@ def test_a_parked_run_wakes_at_its_time_or_now(daemon: Daemon) -> None:
     assert finished(daemon, late["run"])["state"] == "done"
 
 
+def test_a_run_behind_another_one_cannot_be_started_now(daemon: Daemon) -> None:
+    first, second = (submit(daemon, "k", text, not_before=2**50)["run"] for text in ("one", "two"))
+    refused = daemon.ask("POST", f"/api/v1/runs/{second}/now")
+    assert (refused.status, refused.kind) == (409, "conflict")
+    assert refused.json["detail"].startswith(f"the run {first} comes before it")
+    assert show(daemon, second)["state"] == "parked"
+    daemon.ask("POST", f"/api/v1/queue/{second}/move", {"place": 1})
+    assert daemon.ask("POST", f"/api/v1/runs/{second}/now").status == 200
+    assert finished(daemon, second)["state"] == "done"
+    assert show(daemon, first)["state"] == "parked"
+
+
 def test_a_retry_runs_the_message_again(daemon: Daemon) -> None:
     failed = finished(daemon, submit(daemon, "k", "[[error 400]]")["run"])
     assert failed["state"] == "failed"
