@@ -16,7 +16,7 @@ export function Ladder({ rungs }) {
   return html`<ol class="ladder">${shown.map((rung) => html`<li key=${rung.mode} class="${SIDES[rung.state] ?? ""} ${rung.state === "chosen" ? rung.mode : ""}">
     <span class="v" aria-hidden="true">${SIGNS[rung.state] ?? "·"}</span><${Mode} mode=${rung.mode} />
     <span><span class="vh">${t(`rung.${rung.state}`)}. </span>${rung.state === "barred" || rung.state === "impossible" ? rung.why || t(`rung.${rung.state}`) : t(`rung.${rung.mode}`)}</span>
-    <span class="p">${rung.usd === null ? (rung.new_tokens === null ? "" : t("turn.new", { count: tokens(rung.new_tokens) })) : html`~${money(rung.usd)}`}
+    <span class="p">${rung.usd === null ? (rung.new_tokens === null ? "" : t("turn.new", { count: tokens(rung.new_tokens) })) : money(rung.usd, true)}
       ${rung.new_tokens === null || rung.usd === null ? null : html`<small>${t("turn.new", { count: tokens(rung.new_tokens) })}</small>`}</span></li>`)}</ol>`;
 }
 

@@ -13,6 +13,8 @@ const KEEPS = ["resume", "branch"];
 /** @param {{plan: Why | null, draft: import("./composer.js").Draft, busy: boolean, key_: string | null}} props */
 export function PlanLine({ plan, draft, busy, key_ }) {
   if (plan === null) return html`<p class="plan" role="status">${t("plan.unknown")}</p>`;
+  // The turn that runs may begin the session that the next one continues.
+  if (busy && plan.session_id === null) return html`<p class="plan" role="status">${t("plan.later")}</p>`;
   const rung = plan.rungs.find((each) => each.mode === plan.mode);
   const earlier = Math.max(0, plan.sends.text_messages - 1);
   const kind = plan.mode === "resume" && earlier ? "catchup" : plan.mode === "fresh" && key_ === null ? "first" : plan.mode;
@@ -22,7 +24,7 @@ export function PlanLine({ plan, draft, busy, key_ }) {
       name=${`${t(`mode.${plan.mode}`)}: ${t("plan.why")}`} /><span>${said}${busy ? t("plan.queued") : ""}${said.endsWith(".") ? "" : ":"}
     ${rung?.new_tokens === null || rung === undefined ? null : html` <b>${t("plan.new", { count: tokens(rung.new_tokens) })}</b>`}
     ${rung?.cached_tokens ? html`, ${t("plan.cached", { count: tokens(rung.cached_tokens) })}` : null}
-    ${rung?.usd === null || rung === undefined ? null : html`, <b>~${money(rung.usd)}</b>`}
+    ${rung?.usd === null || rung === undefined ? null : html`, <b>${money(rung.usd, true)}</b>`}
     ${reason(plan, draft)}</span></p>`;
 }
 
@@ -30,8 +32,11 @@ export function PlanLine({ plan, draft, busy, key_ }) {
 function reason(plan, draft) {
   if (KEEPS.includes(plan.mode) || draft.fresh || draft.blank) return null;
   const barring = plan.checks.find((each) => each.verdict === "fail" && each.bars.includes("resume") && each.detail);
-  if (!barring) return null;
+  if (!barring || (barring.check === "pin" && plan.mode === "fresh")) return null;
   const cheaper = plan.rungs.find((each) => each.mode === "resume")?.usd ?? null;
   const advice = barring.check === "workdir" && plan.session_cwd ? ` ${t("plan.cwd", { cwd: home(plan.session_cwd) })}` : "";
-  return html` <span class="because">${barring.detail}.${advice}${cheaper === null ? "" : ` ${t("plan.would", { usd: money(cheaper) })}`}</span>`;
+  return html`. <span class="because">${capital(barring.detail)}.${advice}${cheaper === null ? "" : ` ${t("plan.would", { usd: money(cheaper, true) })}`}</span>`;
 }
+
+/** @param {string} text */
+const capital = (text) => text.slice(0, 1).toUpperCase() + text.slice(1);
