@@ -161,6 +161,62 @@ def test_search_leaves_out_what_does_not_stand(store: Store, talk: Talk) -> None
     assert store.reading.search("wording", 10) == []
 
 
+def test_search_can_be_limited_to_an_agent_and_a_time(store: Store, talk: Talk) -> None:
+    talk.say("needle one", "none")
+    talk.now_ms = 9000
+    talk.say("needle two", "needle three", voice=CODEX)
+    named = Talk(store, "needle-work")
+    named.say("hi", "ho")
+    assert [each.text for each in store.reading.search("needle", 10, "codex")] == [
+        "needle three",
+        "needle two",
+    ]
+    by_claude = store.reading.search("needle", 10, "claude")
+    assert [(each.key, each.text) for each in by_claude] == [
+        ("needle-work", "needle-work"),
+        ("talk", "needle one"),
+    ]
+    assert store.reading.search("needle", 10, "code_") == []
+    assert [each.text for each in store.reading.search("needle", 10, "", 9000)][-2:] == [
+        "needle three",
+        "needle two",
+    ]
+
+
+def test_conversations_are_paged_in_the_order_of_their_last_use(store: Store) -> None:
+    talks = {key: Talk(store, key) for key in ("a", "b", "c", "d")}
+    for at, key in enumerate("cabd"):
+        talks[key].now_ms = 10_000 * (at // 2 + 1)  # two at a time
+        talks[key].say("hi")
+    every = [each.conversation.id for each in store.conversations()]
+    used = {each.conversation.id: each.last_used_ms for each in store.conversations()}
+    assert store.reading.last_used(None, "", None) == every
+    read: list[str] = []
+    while page := store.reading.last_used(used[read[-1]] if read else None, read[-1] if read else "", 1):
+        read += page
+    assert read == every
+    assert store.reading.last_used(used[every[-1]], "", 10) == []
+
+
+def test_runs_are_found_by_their_state(store: Store, talk: Talk) -> None:
+    first, second = talk.say("one").turn, talk.say("two").turn
+    failed = talk.say("three", None).turn
+    other = Talk(store, "other")
+    _, waiting = other.receive("not begun")
+    found = store.reading.runs_in(["done", "failed"], None, 10)
+    assert [run for run, _ in found] == [second.id, first.id, failed.id]
+    assert [run for run, _ in store.reading.runs_in(["done"], None, 1)] == [second.id]
+    assert store.reading.runs_in(["done"], other.id, 10) == []
+    assert [run for run, _ in store.reading.runs_in(["queued"], other.id, 10)] == [waiting.id]
+
+
+def test_the_models_of_an_agent_are_those_of_its_turns(store: Store, talk: Talk) -> None:
+    assert store.reading.models() == {}
+    talk.say("one")
+    talk.say("two", voice=CODEX)
+    assert store.reading.models() == {"claude": ("large",), "codex": ("large",)}
+
+
 def test_every_version_of_a_message_is_kept(store: Store, talk: Talk) -> None:
     settled = talk.say("one", "1")
     question, answer = talk.ids
