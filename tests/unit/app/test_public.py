@@ -33,7 +33,8 @@ NAMES = """
 AccountShown AgentSetting AgentShown AllowedToolShown Answer Attached Attachment AttachmentData
 AttachmentOrder AttemptShown Broken Cancel Capabilities Changed Check
 CheckReport Compacted ConfigError Conflict Context ConversationHit ConversationShown Conversations
-CopyShown Decision Delta End Entry Event FailureShown FeedEvent FeedItem Finding Gone Heard Hello
+CopyShown DaemonUnavailable Decision Delta End Entry Event FailureShown FeedEvent FeedItem Finding Gone
+Heard Hello
 Hit InUse LastAnswer Load LogMessage MessagePage MessageVersion Misuse NativeSessions NotFound
 NotInstalled Notice OpenQuestion Options Page Permission PruneReport PrunedSession Question
 RepairReport RestoreReport RestoredSession Retry RunOptions RunOrder RunShown RungShown Runs Saved
