@@ -19,7 +19,7 @@ from tests import isolation
 from tests.clis import CLIS, install
 from tests.live.harness import clean_environment
 
-from bench.daemon_load import RATE, SEGUE, SUBSCRIBERS, Load, Served, carry, served
+from bench.daemon_load import LEAST_RATE, RATE, SEGUE, SUBSCRIBERS, Load, Served, carry, served
 from bench.measure import Row, alternating, compile_bytecode, run
 from bench.turn import AGENTS, PROMPT
 from segue.agents import registry
@@ -30,6 +30,7 @@ from segue.rehearsal.stage import stage
 ROUNDS = 10
 IDLE_S = 60
 MESSAGES, PAGE = 10_000, 100
+CONVERSATIONS, MESSAGES_EACH = 100, 20
 MISSED = 10_000
 THOUGHTS = 500
 """How many settled events one run has that makes many."""
@@ -46,14 +47,15 @@ def measure() -> list[Row]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         env = clean_environment(folder)
-        rows = [_turn(folder / "turn"), _start(folder, env), *_idle(folder, env)]
+        rows = [*_turn(folder / "turn"), *_start(folder, env), *_idle(folder, env)]
         rows += _reading(folder, env)
         rows += _load(folder, env)
     return rows
 
 
-def _turn(folder: Path) -> Row:
-    """A resumed turn on the real Claude, from the shell through the daemon, beside the bare CLI."""
+def _turn(folder: Path) -> list[Row]:
+    """A resumed turn on the real Claude, from the shell through the daemon, beside the bare CLI: as a program
+    calls it, and as somebody types it."""
     cli = CLIS["claude"]
     if reason := install(cli, cli.newest):
         raise RuntimeError(reason)
@@ -72,21 +74,42 @@ def _turn(folder: Path) -> Row:
         def ours() -> bytes:
             return run([SEGUE, "run", "k", PROMPT, "--agent", "claude", "--json", "--quiet"], env, work)
 
+        def plain() -> bytes:
+            return run([SEGUE, "run", "k", PROMPT], env, work)
+
         with served(env, work) as daemon:
             ours()
             session = json.loads(bare().splitlines()[-1])["session_id"]
-            medians = alternating(ROUNDS, ours, lambda: bare("--resume", session))
+            *medians, alone = alternating(ROUNDS, ours, plain, lambda: bare("--resume", session))
             turns = daemon.ask("GET", "/api/v1/conversations/k/log")
-    if [each["mode"] for each in turns[3::2]] != ["resume"] * (ROUNDS + 1):
+    if [each["mode"] for each in turns[3::2]] != ["resume"] * 2 * (ROUNDS + 1):
         raise RuntimeError("a turn was not resumed")
-    seen = f"{medians[0] / medians[1]:.2f} × ({medians[0] * 1000:.0f} ms / {medians[1] * 1000:.0f} ms)"
-    what = "segue run through the daemon, resumed / claude -p --resume"
-    return Row(what, seen, "≤ 1.15 ×", medians[0] <= 1.15 * medians[1])
+    return [
+        Row(
+            f"{command} through the daemon, resumed / claude -p --resume",
+            f"{median / alone:.2f} × ({median * 1000:.0f} ms / {alone * 1000:.0f} ms)",
+            "≤ 1.15 ×",
+            median <= 1.15 * alone,
+        )
+        for command, median in zip(("segue run --json --quiet", "segue run"), medians, strict=True)
+    ]
 
 
-def _start(folder: Path, env: Mapping[str, str]) -> Row:
-    """From starting the program to its first answer over HTTP, on a home that was used before."""
-    home = {**env, "SEGUE_HOME": str(folder / "start")}
+def _start(folder: Path, env: Mapping[str, str]) -> list[Row]:
+    """From starting the program to its first answer over HTTP: on a home that was used before, and on one
+    with many conversations."""
+    small, large = ({**env, "SEGUE_HOME": str(folder / name)} for name in ("start", "start-large"))
+    with served(large, folder) as daemon:
+        for n in range(CONVERSATIONS):
+            export = {"schema": 1, "key": f"k{n}", "messages": _said(MESSAGES_EACH)}
+            daemon.ask("POST", "/api/v1/conversations/import", {"export": export})
+    return [
+        _started("start to first answer", small, folder),
+        _started(f"start to first answer, with {CONVERSATIONS} conversations", large, folder),
+    ]
+
+
+def _started(what: str, home: Mapping[str, str], folder: Path) -> Row:
     taken = []
     for _ in range(ROUNDS):
         began = time.perf_counter()
@@ -95,7 +118,7 @@ def _start(folder: Path, env: Mapping[str, str]) -> Row:
             taken.append(time.perf_counter() - began)
     median = statistics.median(taken[1:])
     seen = f"{median * 1000:.0f} ms (the very first one {taken[0] * 1000:.0f} ms)"
-    return Row("start to first answer", seen, "< 400 ms", median < 0.400)
+    return Row(what, seen, "< 400 ms", median < 0.400)
 
 
 def _idle(folder: Path, env: Mapping[str, str]) -> list[Row]:
@@ -145,12 +168,7 @@ def _reading(folder: Path, env: Mapping[str, str]) -> list[Row]:
 
 def _pages(daemon: Served, folder: Path) -> Row:
     """All pages of a long conversation, twice, over one connection. It was imported, then continued."""
-    sides = ("user", "assistant")
-    lines = [
-        {"from": sides[n % 2], "text": f"message {n}: " + "some words " * 30, "agent": "rehearsal"}
-        for n in range(MESSAGES - 2)
-    ]
-    export = {"schema": 1, "key": "long", "messages": lines}
+    export = {"schema": 1, "key": "long", "messages": _said(MESSAGES - 2)}
     daemon.ask("POST", "/api/v1/conversations/import", {"export": export})
     daemon.wait(daemon.submit("long", PROMPT, folder))
     connection = daemon.connection()
@@ -170,6 +188,15 @@ def _pages(daemon: Served, folder: Path) -> Row:
     p95 = sorted(times)[int(len(times) * 0.95)]
     seen = f"{p95 * 1000:.1f} ms (median {statistics.median(times) * 1000:.1f} ms)"
     return Row("a page of 100 messages out of 10,000 over HTTP, p95", seen, "< 20 ms", p95 < 0.020)
+
+
+def _said(count: int) -> list[dict[str, str]]:
+    """Messages for an import."""
+    sides = ("user", "assistant")
+    return [
+        {"from": sides[n % 2], "text": f"message {n}: " + "some words " * 30, "agent": "rehearsal"}
+        for n in range(count)
+    ]
 
 
 def _missed(daemon: Served, folder: Path) -> Row:
@@ -214,6 +241,12 @@ def _load(folder: Path, env: Mapping[str, str]) -> list[Row]:
     return [
         Row(f"{what}: events", order, "all, in order", not load.problems),
         Row(f"{what}: agent's write to subscriber, p99", _times(load), "< 100 ms", load.p99_s < 0.100),
+        Row(
+            f"{what}: the slowest agent",
+            f"{load.slowest:.0f} a second",
+            f"≥ {LEAST_RATE:.0f} a second",
+            load.in_time,
+        ),
         Row(f"{what}: memory", f"{load.memory / 1e6:.0f} MB", "< 200 MB", load.memory < 200e6),
         Row("the most conversations at once that it holds", _most(best, failed), "reported", True),
     ]
@@ -221,7 +254,7 @@ def _load(folder: Path, env: Mapping[str, str]) -> list[Row]:
 
 def _times(load: Load) -> str:
     p50, p99, worst = (f"{each * 1000:.0f} ms" for each in (load.p50_s, load.p99_s, load.worst_s))
-    return f"{p99} (median {p50}, worst {worst}, {load.rate:.0f} a second)"
+    return f"{p99} (median {p50}, worst {worst}, {load.rate:.0f} a second, at least {load.slowest:.0f})"
 
 
 def _most(best: Load | None, failed: Load | None) -> str:

@@ -30,6 +30,7 @@ SUBSCRIBERS = 2
 SECONDS = 10
 RATE = 50
 """How many fragments a second each agent writes."""
+LEAST_RATE = 0.95 * RATE
 PIECES = SECONDS * RATE
 PATIENCE_S, START_S = 60, 40
 WIDTH = 20
@@ -175,13 +176,20 @@ class Load:
     p99_s: float
     worst_s: float
     rate: float
-    """How many fragments a second each agent wrote."""
+    """How many fragments a second an agent wrote, in the median."""
+    slowest: float
+    """The same of the slowest one."""
     memory: int
     problems: list[str]
 
     @property
     def held(self) -> bool:
-        return not self.problems and self.p99_s < 0.100 and self.memory < 200e6
+        return not self.problems and self.p99_s < 0.100 and self.memory < 200e6 and self.in_time
+
+    @property
+    def in_time(self) -> bool:
+        """Whether every agent could write as fast as it should: otherwise the load was smaller than said."""
+        return self.slowest >= LEAST_RATE
 
 
 def carry(folder: Path, env: Mapping[str, str], conversations: int) -> Load:
@@ -234,6 +242,7 @@ def _summary(conversations: int, all_received: list[Received], memory: int) -> L
         delays[int(len(delays) * 0.99)],
         delays[-1],
         statistics.median(each.rate for each in all_received),
+        min(each.rate for each in all_received),
         memory,
         problems,
     )

@@ -28,6 +28,10 @@ CONNECT_S = 5.0
 TICK_S = 0.2
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 MACHINE_IDS = ("/etc/machine-id", "/var/lib/dbus/machine-id")
+MOST = 2
+"""How often a run can be cancelled: the second time kills it."""
+ACCEPTED = (200, 410)
+"""It is cancelled, or over."""
 LONGEST = 103
 """Bytes of a path in a socket's address, on every system."""
 
@@ -140,6 +144,43 @@ class Daemon:
         return connected
 
 
+class RemoteCancel:
+    """Tells the daemon that the run is cancelled, until it has accepted that: it may not have stored the run
+    yet. Each request is answered before the next is sent, because a second one kills the run."""
+
+    def __init__(self, daemon: Daemon, run: str) -> None:
+        self._daemon, self._path = daemon, f"/api/v1/runs/{run}/cancel"
+        self.asked = self.accepted = 0
+        self._sent: Request | None = None
+        self._busy = False
+
+    def pass_on(self, wait_s: float = 0) -> None:
+        """Send what was not accepted yet. A signal may come meanwhile, and call this again."""
+        if self._busy:
+            return
+        self._busy = True
+        try:
+            while self.accepted < min(self.asked, MOST):
+                if self._status(wait_s) not in ACCEPTED:
+                    return  # it is tried again
+                self.accepted += 1
+        finally:
+            self._busy = False
+
+    def _status(self, wait_s: float) -> int | None:
+        """The answer; None: there is none yet, or nobody answers."""
+        try:
+            self._sent = self._sent or self._daemon.start(self._path)
+            if (status := self._sent.status(wait_s)) is None:
+                return None
+        except (OSError, ValueError):
+            status = None
+        if self._sent is not None:
+            self._sent.close()
+            self._sent = None
+        return status
+
+
 def find_daemon(env: Mapping[str, str]) -> Daemon | str | None:
     """The daemon of this home, if it may be used; a text says why it may not; None: there is none."""
     if env.get("SEGUE_DAEMON", "").lower() in OFF:
@@ -161,6 +202,18 @@ def find_daemon(env: Mapping[str, str]) -> Daemon | str | None:
     if told.get("protocol") != PROTOCOL:
         return f"the daemon ({told.get('version')}) speaks another protocol; running this without it"
     return Daemon(f"{root}/daemon.sock", told)
+
+
+def inherited() -> dict[str, Any]:
+    """What a process that this one starts gets besides directory and environment: umask and limits."""
+    import resource
+
+    os.umask(mask := os.umask(0o077))
+    limits = [name for name in dir(resource) if name.startswith("RLIMIT_")]
+    return {
+        "umask": mask,
+        "limits": {name: resource.getrlimit(getattr(resource, name)) for name in limits},
+    }
 
 
 def may_start(env: Mapping[str, str]) -> bool:

@@ -23,7 +23,7 @@ __all__ = ["streams"]
 
 QUEUED, SUBSCRIBERS, RACING = 5, 3, 8
 USUAL = {
-    "the daemon": ("the plan is written", "its tool runs"),
+    "the daemon": ("it has begun", "the plan is written", "its tool runs"),
     "the agent": ("it speaks", "it streams"),
     "both": ("the message is stored", "its tool runs"),
 }
@@ -141,8 +141,9 @@ def is_as_if_nothing_had_happened(
     assert said == [prompt(n), *(f"remember number {n + 1 + each}" for each in range(QUEUED))], what
 
 
-@pytest.mark.soak
-@pytest.mark.parametrize("killed", [False, True], ids=["calm", "killed"])
+@pytest.mark.parametrize(
+    "killed", [False, pytest.param(True, marks=pytest.mark.soak)], ids=["calm", "killed"]
+)
 def test_eight_at_once_over_http_are_eight_turns(scene: Scene, daemons: Daemons, killed: bool) -> None:
     """With ``killed``, the daemon is gone and back in the middle of it."""
     runs: list[str] = []

@@ -41,6 +41,8 @@ class ForegroundCall(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     answers: bool = False
     events: bool = False
     """Tell every event. Otherwise only questions."""
+    repeatable: bool = True
+    """After a temporary failure, the same text retries this turn."""
 
 
 class Frame(msgspec.Struct, frozen=True, tag_field="frame", omit_defaults=True):
@@ -118,14 +120,26 @@ def _ready(store: Store, call: ForegroundCall) -> ReadyTurn | None:
     if config.store.url != store.url:
         return None
     workspace = Workspace(call.env, Path(call.cwd), store, config, "daemon")
-    options = cast("Options", call.options)
+    options = cast("Options", {**call.options, **_attached(call)})
     if call.text is None:
         ready = ready_retry(workspace, call.key, call.message, options, answers=call.answers)
     else:
-        ready = ready_turn(workspace, call.key, call.text, options, answers=call.answers, repeatable=True)
+        repeatable, answers = call.repeatable, call.answers
+        ready = ready_turn(workspace, call.key, call.text, options, answers=answers, repeatable=repeatable)
     ask = msgspec.structs.replace(ready.prepared.ask, inherited=call.inherited)
     prepared = msgspec.structs.replace(ready.prepared, run=call.run, ask=ask)
-    return ReadyTurn(workspace, prepared, ready.retry_message)
+    return ReadyTurn(workspace, prepared, options, ready.retry_message)
+
+
+def _attached(call: ForegroundCall) -> dict[str, object]:
+    """The attachments: paths, or files in memory."""
+    given = call.options.get("attachments")
+    if not given:
+        return {}
+    from segue.core.attachments import Attachment
+
+    files = [each if isinstance(each, str) else msgspec.convert(each, Attachment) for each in given]
+    return {"attachments": files}
 
 
 def _started(ready: ReadyTurn) -> Ready:

@@ -44,11 +44,13 @@ class ReadyTurn:
         self,
         workspace: Workspace,
         prepared: Prepared,
+        options: Options,
         retry_message: str | None = None,
         *,
         may_be_begun: bool = False,
     ) -> None:
         self.workspace, self.prepared, self.retry_message = workspace, prepared, retry_message
+        self.options = options
         self._may_be_begun = may_be_begun
 
     @property
@@ -87,8 +89,10 @@ class ReadyTurn:
     def begun_elsewhere(self, run: str) -> ReadyTurn:
         """The same turn under the id of a run that another process may have begun. If it did, ``run`` follows
         that run, or settles it if the process is gone."""
-        prepared = msgspec.structs.replace(self.prepared, run=run)
-        return ReadyTurn(self.workspace, prepared, self.retry_message, may_be_begun=True)
+        known = self.workspace.store.conversation(self.key)  # that process may have created it
+        conversation = known or self.prepared.conversation
+        prepared = msgspec.structs.replace(self.prepared, run=run, conversation=conversation)
+        return ReadyTurn(self.workspace, prepared, self.options, self.retry_message, may_be_begun=True)
 
     async def run(
         self,
@@ -152,12 +156,12 @@ def ready_turn(
     if repeatable:
         request = msgspec.structs.replace(request, via="run")
     if not options.get("attachments"):
-        return ReadyTurn(workspace, _prepared(workspace, request))
+        return ReadyTurn(workspace, _prepared(workspace, request), options)
     from segue.turns.attachments import load
 
     files = load(options["attachments"], workspace.cwd)
     request = msgspec.structs.replace(request, attachments=tuple(each.shown for each in files))
-    return ReadyTurn(workspace, msgspec.structs.replace(_prepared(workspace, request), files=files))
+    return ReadyTurn(workspace, msgspec.structs.replace(_prepared(workspace, request), files=files), options)
 
 
 def ready_retry(
@@ -176,7 +180,7 @@ def ready_retry(
         raise Misuse("a retry sends the message as it is, with its own attachments; leave out attachments")
     attached = store.attachments([message.id]).get(message.id, ())
     request = msgspec.structs.replace(request, attachments=attached)
-    return ReadyTurn(workspace, _prepared(workspace, request), message.id)
+    return ReadyTurn(workspace, _prepared(workspace, request), options, message.id)
 
 
 def plan(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 import anyio
 from anyio.to_thread import run_sync
@@ -17,9 +19,12 @@ CLOSE_S = 30.0
 
 
 class RunningTurns:
-    """Starts turns as separate tasks and knows which have not ended, in whichever thread they run."""
+    """Starts turns as separate tasks and knows which have not ended, in whichever thread they run.
 
-    def __init__(self) -> None:
+    ``daemon``: the daemon runs them."""
+
+    def __init__(self, daemon: bool = False) -> None:
+        self._daemon = daemon
         self._turns: dict[asyncio.Task[Turn], tuple[Cancel, threading.Event]] = {}
 
     def start(
@@ -31,7 +36,8 @@ class RunningTurns:
         on_notice: NoticeListener | None = None,
         answer: Answerer | None = None,
     ) -> asyncio.Task[Turn]:
-        turn = ready.run(on_event=on_event, on_notice=on_notice, answer=answer, cancel=cancel)
+        run = self._through_daemon(ready) if self._daemon else ready.run
+        turn = run(on_event=on_event, on_notice=on_notice, answer=answer, cancel=cancel)
         # Not in a task group: a generator can be closed from a different task than the one it ran in.
         task = asyncio.create_task(turn, name=f"segue {ready.key}")
         self._turns[task] = (cancel, threading.Event())
@@ -45,6 +51,11 @@ class RunningTurns:
             cancel()
         if running:
             await run_sync(_wait_for_all, [ended for _, ended in running])
+
+    def _through_daemon(self, ready: ReadyTurn) -> Callable[..., Coroutine[Any, Any, Turn]]:
+        from segue.app.daemon_turn import DaemonTurn
+
+        return DaemonTurn(ready).run
 
     def _ended(self, task: asyncio.Task[Turn]) -> None:
         _, ended = self._turns.pop(task)

@@ -71,6 +71,8 @@ class Segue:
     ``env``: the environment for agents and settings (default: this process's).
     ``cwd``: the base of relative paths, and the directory of a turn that names none (default: this process's
     current directory).
+    ``daemon``: the daemon runs the turns, as it does for the command line; without one, they raise
+    ``DaemonUnavailable``. Everything else is done in this process, on the same store.
     """
 
     def __init__(
@@ -79,11 +81,12 @@ class Segue:
         home: str | Path | None = None,
         env: Mapping[str, str] | None = None,
         cwd: str | Path | None = None,
+        daemon: bool = False,
     ) -> None:
         self._cwd = Path.cwd() if cwd is None else Path.cwd() / Path(cwd).expanduser()
         self._env = settled_environment(os.environ if env is None else env, self._cwd, home)
         self._workspace: Workspace | None = None
-        self._running = RunningTurns()
+        self._running = RunningTurns(daemon)
         self._service: RunService | None = None
 
     async def __aenter__(self) -> Segue:

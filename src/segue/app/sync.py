@@ -148,8 +148,9 @@ class SyncSegue(Blocking[Segue]):
         home: str | Path | None = None,
         env: Mapping[str, str] | None = None,
         cwd: str | Path | None = None,
+        daemon: bool = False,
     ) -> None:
-        super().__init__(Segue(home=home, env=env, cwd=cwd), self._open_portal)
+        super().__init__(Segue(home=home, env=env, cwd=cwd, daemon=daemon), self._open_portal)
         self._stack = ExitStack()
         self._loop: BlockingPortal | None = None
 

@@ -12,8 +12,6 @@ from segue.core.errors import Misuse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from segue.app.workspace import Workspace
 
 SILENCE_S = 3.0
@@ -37,18 +35,6 @@ def can_answer() -> bool:
     """Whether stdin and stderr are a terminal: a question on stderr can be answered on stdin."""
     streams = (sys.stdin, sys.stderr)
     return all(stream is not None and not stream.closed and stream.isatty() for stream in streams)
-
-
-def inherited() -> dict[str, Any]:
-    """What a process that this one starts gets besides directory and environment: umask and limits."""
-    import resource
-
-    os.umask(mask := os.umask(0o077))
-    limits = [name for name in dir(resource) if name.startswith("RLIMIT_")]
-    return {
-        "umask": mask,
-        "limits": {name: resource.getrlimit(getattr(resource, name)) for name in limits},
-    }
 
 
 def gather_prompt(text: str | None, use_stdin: bool = True, nothing: str = NOTHING) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from segue.cli.caller import inherited, open_here
+from segue.cli.caller import open_here
 from segue.cli.render.output import answer, say, say_json
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ def queue_turn(
     from segue.app.run_shapes import RunOrder
     from segue.app.runs import enqueue_order
     from segue.cli.moments import parse_moment
-    from segue.client import Daemon, find_daemon, may_start
+    from segue.client import Daemon, find_daemon, inherited, may_start
     from segue.core.request import Inherited
 
     not_before = parse_moment(at) if at is not None else None

@@ -9,9 +9,9 @@ import sys
 import time
 from collections.abc import Mapping
 
-from segue.cli.caller import can_answer, inherited
+from segue.cli.caller import can_answer
 from segue.cli.render.output import escaped_json, print_line, say
-from segue.client import Daemon, DaemonLost, Request, find_daemon
+from segue.client import Daemon, DaemonLost, RemoteCancel, find_daemon, inherited
 from segue.core.errors import SegueError
 from segue.system import clock
 
@@ -29,10 +29,6 @@ ANOTHER_S = 5.0
 POLL_S = 0.05
 SOON_S = 0.1
 """How long a signal waits for the daemon's answer."""
-MOST = 2
-"""How many signals the daemon is told of: the second kills."""
-ACCEPTED = (200, 410)
-"""It is cancelled, or over."""
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -81,7 +77,7 @@ class RemoteTurn:
             raise
         except BrokenPipeError:  # the reader has gone: nobody wants the rest
             self._on_signal()
-            self._cancelling.insist()
+            self._insist()
             raise
         finally:
             if not isinstance(sys.exception(), DaemonLost):  # then this process goes on with it
@@ -167,6 +163,13 @@ class RemoteTurn:
         self._cancelling.asked = self.signals
         self._cancelling.pass_on(SOON_S)
 
+    def _insist(self) -> None:
+        """Wait until the daemon has heard it: this process ends."""
+        until = time.monotonic() + ANOTHER_S
+        while not self._cancelling.accepted and time.monotonic() < until:
+            self._cancelling.pass_on(SOON_S)
+            time.sleep(POLL_S)
+
     def _end(self, line: bytes) -> int:
         """Print the result, as ``turn_live`` does."""
         self._note_cancelling()
@@ -188,50 +191,6 @@ class RemoteTurn:
 
         key = quote(json.loads(line)["conversation"], safe="")
         self._daemon.post(f"/api/v1/conversations/{key}/read")
-
-
-class RemoteCancel:
-    """Tells the daemon that the run is cancelled, until it has accepted that: it may not have stored the run
-    yet. Each request is answered before the next is sent, because a second one kills the run."""
-
-    def __init__(self, daemon: Daemon, run: str) -> None:
-        self._daemon, self._path = daemon, f"/api/v1/runs/{run}/cancel"
-        self.asked = self._accepted = 0
-        self._sent: Request | None = None
-        self._busy = False
-
-    def pass_on(self, wait_s: float = 0) -> None:
-        """Send what was not accepted yet. A signal may come meanwhile, and call this again."""
-        if self._busy:
-            return
-        self._busy = True
-        try:
-            while self._accepted < min(self.asked, MOST):
-                if self._status(wait_s) not in ACCEPTED:
-                    return  # it is tried again
-                self._accepted += 1
-        finally:
-            self._busy = False
-
-    def insist(self) -> None:
-        """The same for a caller that cannot try again later."""
-        until = time.monotonic() + ANOTHER_S
-        while self._accepted < min(self.asked, MOST) and time.monotonic() < until:
-            self.pass_on(SOON_S)
-            time.sleep(POLL_S)
-
-    def _status(self, wait_s: float) -> int | None:
-        """The answer; None: there is none yet, or nobody answers."""
-        try:
-            self._sent = self._sent or self._daemon.start(self._path)
-            if (status := self._sent.status(wait_s)) is None:
-                return None
-        except (OSError, ValueError):
-            status = None
-        if self._sent is not None:
-            self._sent.close()
-            self._sent = None
-        return status
 
 
 class _Elsewhere(Exception):  # noqa: N818 - it is an answer, not an error

@@ -7,6 +7,7 @@ SegueError
 │   └── NotInstalled  the agent's program is not on this machine
 ├── Conflict          something else was done before: a question has its answer (exit code 1)
 ├── Gone              it is over, and cannot be changed any more (exit code 1)
+├── DaemonUnavailable  no daemon can be used, and one is wanted (exit code 75)
 ├── InUse             a turn of the conversation is running; try again later (exit code 75)
 └── Broken            something of Segue's own is damaged or missing (exit code 1)
     └── StoreAway     the store cannot be reached or written just now; try again later (exit code 75)
@@ -59,6 +60,13 @@ class Gone(SegueError):  # noqa: N818 - as above
     """It is over, and cannot be changed any more."""
 
     code = "gone"
+
+
+class DaemonUnavailable(SegueError):  # noqa: N818 - as above
+    """A daemon is wanted, and there is none that can be used."""
+
+    code = "daemon_unavailable"
+    exit_code = 75
 
 
 class InUse(SegueError):  # noqa: N818 - as above

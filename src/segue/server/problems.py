@@ -11,7 +11,17 @@ from typing import Any, Literal, get_args
 import msgspec
 from starlette.responses import Response
 
-from segue.core.errors import Broken, Conflict, Gone, InUse, Misuse, NotFound, SegueError, StoreAway
+from segue.core.errors import (
+    Broken,
+    Conflict,
+    DaemonUnavailable,
+    Gone,
+    InUse,
+    Misuse,
+    NotFound,
+    SegueError,
+    StoreAway,
+)
 
 Kind = Literal[
     "misuse",
@@ -69,6 +79,7 @@ BY_CLASS: tuple[tuple[type[SegueError], Kind], ...] = (
     (Gone, "gone"),
     (InUse, "conversation_busy"),
     (StoreAway, "unavailable"),
+    (DaemonUnavailable, "unavailable"),
     (Misuse, "misuse"),
     (Broken, "internal"),
 )

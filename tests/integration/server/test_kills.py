@@ -124,6 +124,22 @@ def test_it_ends_on_request_when_the_turn_has_finished(daemons: Daemons) -> None
     assert show(daemons.restart(), run)["turn"]["text"] == "good night"
 
 
+def test_the_secrets_of_a_run_are_kept_from_others_and_only_until_it_is_settled(
+    daemons: Daemons, segue: Program
+) -> None:
+    secret = "hush-hush-0123456789"
+    client = segue.start("run", "k", SLOW, "--agent", "rehearsal", GITHUB_TOKEN=secret)
+    wait_for_run(daemons.now, "k")
+    (file,) = (segue.home / "runs").glob("*/secrets.json")
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert file.parent.stat().st_mode & 0o777 == 0o700
+    assert secret in file.read_text()
+    client.communicate(timeout=WAIT_S)
+    assert not file.exists()
+    kept = [each for each in segue.home.rglob("*") if each.is_file() and secret.encode() in each.read_bytes()]
+    assert kept == []
+
+
 def test_who_adopts_a_run_does_not_store_the_secrets_it_was_started_with(
     daemons: Daemons, segue: Program
 ) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import signal
 import sqlite3
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -14,6 +15,8 @@ import msgspec
 import pytest
 
 from segue import Misuse, Segue
+from segue.app.workspace import open_workspace
+from segue.store.store import Store
 from tests.integration.conftest import Program
 from tests.integration.server.conftest import WAIT_S, Daemon, finish, start
 from tests.integration.server.streams import Stream, said, settled, streams
@@ -256,6 +259,47 @@ def test_the_oldest_run_tries_first(served: tuple[Limited, Daemon]) -> None:
     limited.over()
     assert [finished(daemon, run)["state"] for run in runs] == ["done"] * 4
     assert limited.calls == 9
+
+
+def test_two_that_wake_a_run_at_the_same_moment_wake_it_once(served: tuple[Limited, Daemon]) -> None:
+    """The client that waits for it, the daemon, and who starts it now."""
+    limited, daemon = served
+    waiting = limited.segue.start("run", "t", "remember number 7", "--park", "--json", "--no-daemon")
+    run = limited.parked()["run"]
+    limited.over()
+    at_once = [
+        threading.Thread(target=daemon.ask, args=("POST", f"/api/v1/runs/{run}/now")) for _ in range(4)
+    ]
+    for thread in at_once:
+        thread.start()
+    for thread in at_once:
+        thread.join(WAIT_S)
+    code, turn, _ = told(waiting)
+    assert (code, turn["run"], turn["text"]) == (0, run, "Noted: 7.")
+    assert limited.calls == 2
+    assert limited.talk.texts() == ["remember number 7", "Noted: 7."]
+
+
+def test_only_one_of_two_wakes_a_parked_run(limited: Limited) -> None:
+    run = limited.segue("run", "t", "hi", "--at", "+1h", "-q").stdout.strip()
+    with (
+        open_workspace(limited.segue.env, limited.segue.cwd) as one,
+        open_workspace(limited.segue.env, limited.segue.cwd) as two,
+    ):
+        row = one.store.queued(run)
+        assert row is not None
+        barrier, woken = threading.Barrier(2), list[bool]()
+
+        def wake(store: Store) -> None:
+            barrier.wait(WAIT_S)
+            woken.append(store.wake(row))
+
+        threads = [threading.Thread(target=wake, args=(each.store,)) for each in (one, two)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(WAIT_S)
+        assert sorted(woken) == [False, True]
 
 
 def test_parking_and_retries_together(limited: Limited) -> None:

@@ -16,6 +16,7 @@ import pytest
 from tests.integration.conftest import SEGUE, Program
 from tests.integration.server.conftest import WAIT_S, Daemon, finish, start
 from tests.integration.server.test_runs import finished, show, submit
+from tests.integration.talk import OTHER, rehearsing
 from tests.integration.terminals import Terminal
 
 ASK = "[[ask Which colour? | red | blue]][[result]]"
@@ -376,3 +377,38 @@ def test_the_status_counts_runs_by_their_states(daemon: Daemon) -> None:
     until(lambda: counted() == {"running": 1, "parked": 1, "needs_you": 1})
     beside.send_signal(signal.SIGINT)
     beside.communicate(timeout=WAIT_S)
+
+
+# --- exactly once ------------------------------------------------------------------------------------
+
+
+def test_a_second_answer_is_a_conflict_as_long_as_the_run_runs(daemon: Daemon) -> None:
+    text = "[[ask Which? | a | b]][[slow 3 10]][[say over]]"
+    run = submit(daemon, "k", text, answers=True)["run"]
+    (question,) = asked(daemon, run)
+    assert answer(daemon, run, question["id"], content="a") == 200
+    assert answer(daemon, run, question["id"], content="b") == 409
+    assert answer(daemon, run, "nothing-like-it", content="b") == 404
+    until(lambda: show(daemon, run)["state"] == "running")
+    assert answer(daemon, run, question["id"], content="b") == 409
+    assert finished(daemon, run)["state"] == "done"
+    assert answer(daemon, run, question["id"], content="b") == 410
+
+
+def test_a_question_of_a_resumed_turn_that_knows_only_its_own_part(segue: Program) -> None:
+    talk = rehearsing(segue, '[continuity]\nhistory = "own"\n' + OTHER)
+    first = talk.run("remember number 7", "--questions", "on")
+    talk.run("remember number 8", "--agent", "other")
+    daemon = start(segue)
+    try:
+        run = submit(daemon, "t", ASK, answers=True)["run"]
+        (question,) = asked(daemon, run)
+        assert answer(daemon, run, question["id"], answers={"Which colour?": "blue"}) == 200
+        done = finished(daemon, run)
+        turn = done["turn"]
+        assert (done["state"], turn["text"], turn["mode"]) == ("done", "blue", "resume")
+        assert (turn["session_id"], turn["sent"]["text_messages"]) == (first.turn["session_id"], 1)
+        numbers = finished(daemon, submit(daemon, "t", "what numbers?")["run"])
+        assert numbers["turn"]["text"] == "7"
+    finally:
+        finish(daemon.process)

@@ -58,6 +58,33 @@ def test_the_same_turn_gives_the_same_json(daemon: Daemon, args: tuple[str, ...]
     assert "local/turns" in requests(daemon)
 
 
+def test_the_same_retry_gives_the_same_json(daemon: Daemon) -> None:
+    ran = []
+    for key, more in (("a", ("--no-daemon",)), ("b", ())):
+        daemon.segue("run", key, "remember number 456", "--agent", "rehearsal", "-q", *more)
+        ran.append(daemon.segue("retry", key, "--json", *more))
+    _are_alike(*ran)
+    assert requests(daemon).count("local/turns") == 2
+
+
+def test_the_same_continued_session_gives_the_same_json(daemon: Daemon) -> None:
+    ran = []
+    for key, more in (("a", ("--no-daemon",)), ("b", ())):
+        begun = daemon.segue("run", f"{key}-first", "remember number 456", "--agent", "rehearsal", "--json")
+        daemon.segue("rm", f"{key}-first", "--yes")
+        command = ("sessions", "continue", begun.turn["session_id"], "what number?", "--key", key, "--json")
+        ran.append(daemon.segue(*command, *more))
+        assert ran[-1].turn["text"] == "456"
+    _are_alike(*ran)
+
+
+def _are_alike(here: Result, there: Result) -> None:
+    assert (there.code, here.code) == (0, 0), (here.stderr, there.stderr)
+    assert same(there.turn) == same(here.turn)
+    assert (here.turn["transport"], there.turn["transport"]) == ("process", "daemon")
+    assert len(there.stderr.splitlines()) == len(here.stderr.splitlines())
+
+
 def requests(daemon: Daemon) -> str:
     """What the daemon logged; it is ended for that."""
     daemon.end()

@@ -34,7 +34,8 @@ AccountShown AgentSetting AgentShown AllowedToolShown Answer Attached Attachment
 AttachmentOrder AttemptShown Broken Cancel Capabilities Changed Check
 CheckReport Compacted ConfigError Conflict Context ConversationHit ConversationLineage
 ConversationSession ConversationShown Conversations
-CopyShown Decision Delta End Entry Event FailureShown FeedEvent FeedItem Finding Gone Heard Hello
+CopyShown DaemonUnavailable Decision Delta End Entry Event FailureShown FeedEvent FeedItem Finding Gone
+Heard Hello
 Hit InUse LastAnswer Load LogMessage MessagePage MessageVersion Misuse NativeSessions NotFound
 NotInstalled Notice OpenQuestion Options Page Permission PruneReport PrunedSession Question
 RepairReport RestoreReport RestoredSession Retry RunOptions RunOrder RunShown RungShown Runs Saved

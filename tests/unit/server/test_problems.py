@@ -25,6 +25,7 @@ def test_every_kind_has_a_status_and_a_title() -> None:
         (errors.Conflict("x"), "conflict", 409),
         (errors.Gone("x"), "gone", 410),
         (errors.StoreAway("x"), "unavailable", 503),
+        (errors.DaemonUnavailable("x"), "unavailable", 503),
         (errors.Broken("x"), "internal", 500),
         (errors.SegueError("x"), "internal", 500),
     ],
