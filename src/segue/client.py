@@ -13,7 +13,7 @@ import os
 import struct
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 
 from segue import __version__
 
@@ -28,12 +28,9 @@ CONNECT_S = 5.0
 TICK_S = 0.2
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 MACHINE_IDS = ("/etc/machine-id", "/var/lib/dbus/machine-id")
-MOST = 2
-"""How often a run can be cancelled: the second time kills it."""
-ACCEPTED = (200, 410)
-"""It is cancelled, or over."""
-LONGEST = 103
-"""Bytes of a path in a socket's address, on every system."""
+MOST = 2  # how often a run can be cancelled: the second time kills it
+ACCEPTED = (200, 410)  # it is cancelled, or over
+LONGEST = 103  # bytes of a path in a socket's address, on every system
 
 
 class DaemonLost(Exception):  # noqa: N818 - it is an answer, not an error
@@ -321,10 +318,9 @@ def _line_of(path: str) -> str | None:
 
 
 def _link(kind: str) -> str | None:
-    try:
+    with suppress(OSError):
         return os.readlink(f"/proc/self/ns/{kind}")
-    except OSError:
-        return None
+    return None
 
 
 def _peer(connected: socket.socket) -> int | None:
