@@ -15,8 +15,8 @@ from segue.store.records import TurnRow
 from segue.store.store import Store
 from segue.system import processes
 from segue.turns import forecast, projection
-from segue.turns.foresight import ForeseenStore
 from segue.turns.observer import Observer
+from segue.turns.planned_store import PlannedStore
 from segue.turns.prepare import Prepared
 from segue.turns.situation import Gathered, continued_request, gather
 
@@ -105,7 +105,7 @@ def why(prepared: Prepared, store: Store, new_bytes: int, retry: str | None = No
 class _Beginning(msgspec.Struct, frozen=True, kw_only=True):
     """What a turn finds that started now, after what it does first."""
 
-    store: ForeseenStore
+    store: PlannedStore
     key: str
     busy: str | None = None
     recovery: Recovery | None = None
@@ -114,7 +114,7 @@ class _Beginning(msgspec.Struct, frozen=True, kw_only=True):
 
 def _beginning(prepared: Prepared, store: Store, retry: str | None) -> _Beginning:
     conversation = prepared.conversation
-    rows, then = store.unsettled(conversation.id), ForeseenStore(store, conversation)
+    rows, then = store.unsettled(conversation.id), PlannedStore(store, conversation)
     projection.project(store, rows, Observer.of(prepared), presume=True, seen=then)
     changed = [then.changed.get(row.id, row) for row in rows]
     recovery = projection.first_recovery(changed)
@@ -122,7 +122,7 @@ def _beginning(prepared: Prepared, store: Store, retry: str | None) -> _Beginnin
     first = tuple(filter(None, map(_settles, changed)))
     begins = _Beginning(store=then, key=conversation.key, busy=busy, recovery=recovery, first=first)
     if busy is not None and prepared.ask.fork:
-        begins = _Beginning(store=ForeseenStore(store, conversation), key=store.free_key(conversation.key))
+        begins = _Beginning(store=PlannedStore(store, conversation), key=store.free_key(conversation.key))
         begins.store.fork_messages()
     if prepared.adopted is not None:
         from segue.turns.adopt import adoption_of

@@ -16,7 +16,7 @@ from segue.turns.prepare import Prepared
 from segue.turns.projection import ProjectedStore
 
 
-class ForeseenStore(ProjectedStore):
+class PlannedStore(ProjectedStore):
     """Changes one conversation in memory, in the order in which a turn would: fork, adopt, retry."""
 
     def __init__(self, store: Store, conversation: Conversation) -> None:
