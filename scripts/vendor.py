@@ -1,8 +1,9 @@
 """Copies the page's libraries from their npm packages into ``server/page/vendor``, with their licences.
 
-Run it after changing a version here. Each file is the package's own ES module. Two things are changed: an
-import by package name becomes an import of the file beside it, so that the page needs no import map (which
-would be an inline script), and the reference to a source map is dropped.
+Run it after changing a version here. Each file is the package's own. Three things are changed: an import by
+package name becomes an import of the file beside it, so that the page needs no import map (which would be an
+inline script); a file that is a script, because it is much smaller, gets a line that exports what it defines;
+and the reference to a source map is dropped.
 """
 
 from __future__ import annotations
@@ -19,8 +20,7 @@ from pathlib import Path
 
 VENDOR = Path(__file__).parents[1] / "src/segue/server/page/vendor"
 LANGUAGES = (
-    "bash c cpp csharp css diff dockerfile go ini java javascript json kotlin lua makefile markdown perl php "
-    "python ruby rust scala sql swift typescript xml yaml"
+    "bash cpp diff dockerfile go ini json makefile markdown python ruby rust sql typescript xml yaml"
 ).split()
 PACKAGES: dict[str, tuple[str, dict[str, str]]] = {
     "preact": (
@@ -30,9 +30,9 @@ PACKAGES: dict[str, tuple[str, dict[str, str]]] = {
     "@preact/signals-core": ("1.14.5", {"dist/signals-core.mjs": "signals-core.js"}),
     "@preact/signals": ("2.11.4", {"dist/signals.mjs": "signals.js"}),
     "htm": ("3.1.1", {"dist/htm.mjs": "htm.js"}),
-    "uplot": ("1.6.32", {"dist/uPlot.esm.js": "uplot.js", "dist/uPlot.min.css": "uplot.css"}),
+    "uplot": ("1.6.32", {"dist/uPlot.iife.min.js": "uplot.js", "dist/uPlot.min.css": "uplot.css"}),
     "marked": ("18.2.0", {"lib/marked.esm.js": "marked.js"}),
-    "dompurify": ("3.4.17", {"dist/purify.es.mjs": "dompurify.js"}),
+    "dompurify": ("3.4.17", {"dist/purify.min.js": "dompurify.js"}),
     "diff": (
         "9.0.0",
         {
@@ -57,6 +57,7 @@ IMPORTS = {
     "./base.js": "./diff-base.js",
     "../util/params.js": "./diff-params.js",
 }
+EXPORTS = {"uplot.js": "uPlot", "dompurify.js": "globalThis.DOMPurify"}
 _IMPORT = re.compile(r"""(\bfrom\s*)(["'])([^"']+)\2""")
 _SOURCE_MAP = re.compile(r"\n?//# sourceMappingURL=\S+\s*$")
 
@@ -71,7 +72,10 @@ def main() -> int:
             licence = f"LICENSE-{package.strip('@').replace('/', '-')}"
             shutil.copyfile(root / "LICENSE", VENDOR / licence)
             for source, target in files.items():
-                (VENDOR / target).write_text(_adapted((root / source).read_text("utf-8")), "utf-8")
+                text = _adapted((root / source).read_text("utf-8"))
+                if target in EXPORTS:
+                    text = f"{text.rstrip()}\nexport default {EXPORTS[target]};\n"
+                (VENDOR / target).write_text(text, "utf-8")
         digests = {
             target: hashlib.sha256((VENDOR / target).read_bytes()).hexdigest() for target in files.values()
         }

@@ -5,15 +5,13 @@ import { t } from "./strings.js";
 import { Copy } from "./parts.js";
 
 const LANGUAGES = /** @type {Record<string, string>} */ ({
-  sh: "bash", shell: "bash", zsh: "bash", console: "bash", py: "python", js: "javascript", jsx: "javascript",
-  mjs: "javascript", ts: "typescript", tsx: "typescript", yml: "yaml", toml: "ini", html: "xml", svg: "xml",
-  "c++": "cpp", h: "c", rs: "rust", rb: "ruby", md: "markdown", make: "makefile", cs: "csharp", kt: "kotlin",
-  patch: "diff",
+  sh: "bash", shell: "bash", zsh: "bash", console: "bash", py: "python", ts: "typescript", tsx: "typescript",
+  js: "typescript", jsx: "typescript", mjs: "typescript", javascript: "typescript", yml: "yaml", toml: "ini", html: "xml",
+  svg: "xml", "c++": "cpp", c: "cpp", h: "cpp", rs: "rust", rb: "ruby", md: "markdown", make: "makefile", patch: "diff",
 });
-const KNOWN = new Set((
-  "bash c cpp csharp css diff dockerfile go ini java javascript json kotlin lua makefile markdown perl php python " +
-  "ruby rust scala sql swift typescript xml yaml"
-).split(" "));
+const KNOWN = new Set(
+  "bash cpp diff dockerfile go ini json makefile markdown python ruby rust sql typescript xml yaml".split(" "),
+);
 /** What is longer is not coloured: it would hold up everything else. */
 const LONG = 30_000;
 const CONTEXT = 3;
