@@ -70,6 +70,7 @@ def test_every_view_works_by_keyboard_alone(page: Page, daemon: Daemon) -> None:
         page.wait_for_url(f"**/#/{view}")
     page.keyboard.press("j")
     expect(page.locator(".row[aria-current]")).to_be_visible()
+    expect(answers(page)).to_have_count(1)
     page.keyboard.press("c")
     expect(page.locator("#entry")).to_be_focused()
     page.keyboard.press("Escape")

@@ -252,12 +252,51 @@ def test_after_a_kill_and_a_restart_the_page_reads_on(page: Page, daemon: Daemon
     try:
         assert again.port == daemon.port
         expect(page.locator(".banner")).to_have_count(0)
-        expect(page.locator("form.ask")).to_be_visible()
+        expect(page.locator("form.ask")).to_contain_text("was interrupted")
+        expect(page.locator(".composer .btn.primary")).to_have_text("Send")
         page.locator("form.ask").get_by_label("yes").check()
         page.locator("form.ask").get_by_role("button", name="Answer").click()
-        expect(answers(page).last).to_contain_text("yes")
+        expect(answers(page)).to_have_count(2)  # the answer was the next message of the session
+        expect(page.locator(".msg.you").last).to_contain_text("yes")
+        assert modes(again)[-1] == "resume"
     finally:
         finish(again.process)
+
+
+def test_a_banner_says_that_the_daemon_was_updated(page: Page, daemon: Daemon) -> None:
+    page.expected_errors = ("ERR_", "Failed to load")  # type: ignore[attr-defined]
+    expect(page.locator("#entry")).to_be_visible()
+    page.wait_for_function("() => document.querySelector('.plan .mode')")
+    health = {**daemon.ask("GET", "/api/v1/health").json, "version": "99.1"}
+    page.route("**/api/v1/health", lambda route: route.fulfill(json=health))
+    daemon.end(signal.SIGKILL)
+    again = start(daemon.segue)
+    try:
+        expect(page.locator(".banner")).to_contain_text("The daemon is now version 99.1.")
+        page.unroute("**/api/v1/health")
+        page.get_by_role("button", name="Reload").click()
+        expect(page.locator("#entry")).to_be_visible()
+        expect(page.locator(".banner")).to_have_count(0)
+    finally:
+        finish(again.process)
+
+
+def test_somebody_elsewhere_is_notified_of_a_question(page: Page, daemon: Daemon) -> None:
+    page.context.grant_permissions(["notifications"], origin=daemon.url)
+    page.add_init_script(
+        "window.told = []; window.Notification = class { constructor(title, more) {"
+        " window.told.push([title, more.body]); } };"
+        "Notification.permission = 'granted';"
+        "Object.defineProperty(document, 'visibilityState', {get: () => 'hidden'});"
+    )
+    daemon.segue("run", "first", "hello")
+    page.reload()
+    expect(page.locator(".row")).to_have_count(1)
+    run = {"message": "[[ask Which one? | a | b]]", "answers": True}
+    daemon.ask("POST", "/api/v1/conversations/asking/runs", run)
+    page.wait_for_function("() => window.told.length > 0")
+    assert page.evaluate("window.told")[0][1] == "Which one?"
+    assert page.title().startswith("(1) ")
 
 
 def test_attachments_by_drop_and_shown_again(page: Page, daemon: Daemon) -> None:

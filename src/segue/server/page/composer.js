@@ -1,7 +1,7 @@
 // Where messages are written: to whom, where, and what sending will do and cost, before it is sent.
 import { html, signal, useEffect, useMemo, useRef } from "./lib.js";
 import { get, of, post } from "./api.js";
-import { agents, byUse, conversations, label, unfinished } from "./data.js";
+import { agents, byUse, conversations, isUnfinished, label, unfinished } from "./data.js";
 import { bytes, home, visible } from "./format.js";
 import { go } from "./route.js";
 import { t } from "./strings.js";
@@ -48,7 +48,7 @@ export function Composer({ key_ }) {
     kept.write(name, draft.value);
   };
   usePlan(key_, draft, plan);
-  const busy = key_ !== null && unfinished(key_).length > 0;
+  const busy = key_ !== null && unfinished(key_).some(isUnfinished);
   const { text } = draft.value;
   const send = async () => {
     if ((!text.trim() && !files.value.length) || sending.value) return;

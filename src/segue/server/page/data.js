@@ -25,10 +25,14 @@ export const byUse = computed(() => [...conversations.value.values()].sort((a, b
 export const needing = computed(() => byUse.value.filter((each) => each.state === "needs_you"));
 export const running = computed(() => byUse.value.filter((each) => each.state === "running"));
 
-/** The runs of a conversation that are not over, in their order.  @param {string} key */
+/** @param {Run} run */
+export const isUnfinished = (run) => UNFINISHED.includes(run.state);
+
+/** The runs of a conversation that are not over, or ended with a question that is still open, in their order.
+ * @param {string} key */
 export function unfinished(key) {
   return [...runs.value.values()]
-    .filter((run) => run.conversation === key && (UNFINISHED.includes(run.state) || run.questions.length))
+    .filter((run) => run.conversation === key && (isUnfinished(run) || run.questions.length))
     .sort((a, b) => (a.place ?? 0) - (b.place ?? 0) || a.created - b.created);
 }
 
@@ -84,7 +88,7 @@ async function fetchChanged() {
 /** @param {Run} run */
 export function know(run) {
   runs.value = new Map(runs.value).set(run.run, run);
-  if (UNFINISHED.includes(run.state)) return;
+  if (isUnfinished(run)) return;
   written.delete(run.run);
   if (live.value.has(run.run)) {
     const next = new Map(live.value);

@@ -18,7 +18,7 @@ import { select, selected } from "./turn.js";
 
 /** The panel shows the newest; the view has all of them. */
 const MOST_ROWS = 40;
-const SMALL = { row: 22, step: 14, left: 8, r: 4.5 };
+const SMALL = { row: 24, step: 14, left: 8, r: 4.5 };
 const NOTHING = { turns: [], children: [] };
 
 const found = signal(/** @type {{key: string, lineage: import("./types").ConversationLineage} | null} */ (null));

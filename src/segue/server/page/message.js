@@ -1,7 +1,7 @@
 // One message of a dialogue: yours or an agent's, with its versions, what can be done with it, and its turn.
 import { html, useEffect, useMemo, useState } from "./lib.js";
 import { get, of, patch, post, remove, segment } from "./api.js";
-import { label } from "./data.js";
+import { label, runs } from "./data.js";
 import { bytes, clock, moment, visible, when } from "./format.js";
 import { go } from "./route.js";
 import { stepsOf } from "./steps.js";
@@ -10,6 +10,7 @@ import { Markdown, Plain } from "./markdown.js";
 import { Copy, ask, attempt, tell } from "./parts.js";
 import { EndLine, LiveTurn, Steps, selected } from "./turn.js";
 import { kept } from "./drafts.js";
+import { Question } from "./question.js";
 
 /** @typedef {import("./types").LogMessage} Message */
 /** @typedef {import("./types").FeedEvent} FeedEvent */
@@ -202,6 +203,9 @@ function Failure({ key_, message }) {
   if (state === "parked")
     return html`<div class="ask parked"><p class="lead">${t("parked.title")}</p>${failure ? html`<p>${visible(failure.message)}</p>` : null}</div>`;
   if (!failure) return null;
+  // The agent was interrupted while it waited for an answer, which can still be given.
+  const run = runs.value.get(message.run ?? "");
+  if (run?.questions.length) return html`${run.questions.map((question) => html`<${Question} key=${question.id} question=${question} run=${run} />`)}`;
   return html`<div class="ask failed"><p class="lead">${t(`failure.${failure.kind}`)}</p>
     <pre class="quote">${visible(failure.message)}</pre><p class="dim">${t("failure.safe")}</p>
     <div class="btns"><button type="button" class="btn small" onClick=${() => retry(key_, message, true)}>${t("retry")}</button></div>
