@@ -167,6 +167,8 @@ def test_it_foresees_what_a_fork_does_while_a_turn_runs(talk: Talk) -> None:
     assert foreseen["mode"] == turn["mode"] == "branch"
     assert foreseen["sends"]["native_messages"] == turn["sent"]["native_messages"] == 4
     assert foreseen["checks"][CHECKS.index("busy")]["verdict"] == "pass"
+    for name in ("check", "verdict", "bars", "detail"):
+        assert [each[name] for each in foreseen["checks"]] == [each[name] for each in turn["why"]]
 
 
 def everything(home: Path) -> list[str]:
