@@ -64,7 +64,7 @@ def test_before_sending_the_line_says_what_will_happen(page: Page, daemon: Daemo
     page.get_by_role("switch", name="Fresh session").uncheck()
     page.locator(".pick-more > summary").click()
     page.get_by_label("Directory").fill(str(elsewhere))
-    expect(plan).to_contain_text("the session belongs to")
+    expect(plan).to_contain_text("The session belongs to")
     expect(plan).to_contain_text("to keep the session")
 
 

@@ -22,7 +22,6 @@ def test_the_health_needs_no_token(daemon: Daemon) -> None:
 def test_without_a_token_nothing_is_told(daemon: Daemon) -> None:
     for path in (
         LIST,
-        "/",
         "/api/openapi.json",
         "/api/docs",
         "/nowhere",
