@@ -45,11 +45,13 @@ clis: dev packages
 	$(BIN)/python -m tests.clis
 	$(BIN)/python -m tests.peers
 
-# One more than there are cores: much of the time is spent waiting for a CLI to end.
+# One more than there are cores: much of the time is spent waiting for a CLI to end. The page's tests are apart: while
+# Playwright runs, no other event loop can run in the same process.
 WORKERS := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 
 test: check clis  ## everything CI runs
-	$(BIN)/python -m pytest tests/integration tests/chaos tests/page tests/live -q -n $(WORKERS) --dist worksteal --durations=25
+	$(BIN)/python -m pytest tests/page -q -n 2 --dist worksteal --durations=5
+	$(BIN)/python -m pytest tests/integration tests/chaos tests/live -q -n $(WORKERS) --dist worksteal --durations=25
 
 live: dev clis  ## the real CLIs only
 	$(BIN)/python -m pytest tests/live -q -n auto

@@ -10,10 +10,11 @@ from playwright.sync_api import Browser, expect
 
 from tests.clis import CLIS
 from tests.live.api import serving
+from tests.live.conftest import talk
 from tests.live.talk import Talk
-from tests.page.conftest import WAIT_MS, alone, browser, playwright_
+from tests.page.conftest import WAIT_MS
 
-__all__ = ["alone", "browser", "playwright_"]
+__all__ = ["talk"]
 
 CLAUDE = [("claude", CLIS["claude"].newest)]
 
