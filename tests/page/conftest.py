@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -57,7 +59,19 @@ def daemon(segue: Program) -> Iterator[Daemon]:
     segue.config('[defaults]\nagent = "rehearsal"\n')
     started = start(segue)
     yield started
-    finish(started.process)
+    end(started)
+
+
+def end(daemon: Daemon) -> None:
+    """End a daemon, and before it all agents that still work or wait for an answer."""
+    with suppress(OSError):
+        for run in daemon.ask("GET", "/api/v1/runs").json:
+            daemon.ask("POST", f"/api/v1/runs/{run['run']}/cancel")
+        for _ in range(100):
+            if not daemon.ask("GET", "/api/v1/runs?state=running&state=needs_you").json:
+                break
+            time.sleep(0.1)
+    finish(daemon.process)
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import time
 from playwright.sync_api import Locator, Page, expect
 
 from tests.integration.server.conftest import Daemon, finish, start
-from tests.page.conftest import WAIT_MS, picture
+from tests.page.conftest import WAIT_MS, end, picture
 
 
 def send(page: Page, text: str) -> None:
@@ -260,7 +260,7 @@ def test_after_a_kill_and_a_restart_the_page_reads_on(page: Page, daemon: Daemon
         expect(page.locator(".msg.you").last).to_contain_text("yes")
         assert modes(again)[-1] == "resume"
     finally:
-        finish(again.process)
+        end(again)
 
 
 def test_a_banner_says_that_the_daemon_was_updated(page: Page, daemon: Daemon) -> None:
@@ -278,7 +278,7 @@ def test_a_banner_says_that_the_daemon_was_updated(page: Page, daemon: Daemon) -
         expect(page.locator("#entry")).to_be_visible()
         expect(page.locator(".banner")).to_have_count(0)
     finally:
-        finish(again.process)
+        end(again)
 
 
 def test_somebody_elsewhere_is_notified_of_a_question(page: Page, daemon: Daemon) -> None:
