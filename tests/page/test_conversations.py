@@ -173,7 +173,8 @@ def test_tools_thoughts_and_code_are_folded_lines(page: Page, daemon: Daemon) ->
 
 def test_a_queue_is_edited_and_runs_in_order(page: Page, daemon: Daemon) -> None:
     converse(page, daemon, "remember number 456")
-    send(page, "[[slow 4 10]] [[say one two three four five six seven]]")
+    send(page, "[[ask Go on? | yes | no]] [[say first]]")
+    expect(page.locator("form.ask")).to_be_visible()  # what comes now waits until this is answered
     expect(page.locator(".composer .btn.primary")).to_have_text("Queue")
     send(page, "[[say second]]")
     expect(page.locator(".waiting")).to_have_count(1)
@@ -185,6 +186,9 @@ def test_a_queue_is_edited_and_runs_in_order(page: Page, daemon: Daemon) -> None
     page.locator(".waiting").nth(1).get_by_role("button", name="Edit").click()
     page.locator(".waiting textarea").fill("[[say changed]]")
     page.locator(".waiting.edit").get_by_role("button", name="Save").click()
+    expect(page.locator(".waiting").nth(1)).to_contain_text("changed")
+    page.locator("form.ask").get_by_label("yes").check()
+    page.locator("form.ask").get_by_role("button", name="Answer").click()
     expect(answers(page)).to_have_count(4)
     expect(answers(page).nth(2)).to_contain_text("third")
     expect(answers(page).nth(3)).to_contain_text("changed")
