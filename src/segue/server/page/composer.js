@@ -42,7 +42,7 @@ export function Composer({ key_ }) {
   const files = useMemo(() => signal(/** @type {File_[]} */ ([])), [name]);
   const newKey = useMemo(() => signal(""), [name]);
   const plan = useMemo(() => signal(/** @type {Why | null} */ (null)), [name]);
-  const sending = useMemo(() => signal(false), [name]);
+  const sending = useMemo(() => ({ last: Promise.resolve() }), [name]);
   const change = (/** @type {Partial<Draft>} */ part) => {
     draft.value = { ...draft.value, ...part };
     kept.write(name, draft.value);
@@ -50,22 +50,27 @@ export function Composer({ key_ }) {
   usePlan(key_, draft, plan);
   const busy = key_ !== null && unfinished(key_).some(isUnfinished);
   const { text } = draft.value;
-  const send = async () => {
-    if ((!text.trim() && !files.value.length) || sending.value) return;
-    sending.value = true;
-    const key = key_ ?? (newKey.value.trim() || suggested(text));
-    const sent = await attempt(() => post(of(key, "/runs"), order(draft.value, files.value)));
-    sending.value = false;
-    if (!sent) return;
+  const send = () => {
+    const [given, attached] = [draft.peek(), files.peek()];
+    if (!given.text.trim() && !attached.length) return;
+    const key = key_ ?? (newKey.peek().trim() || suggested(given.text));
+    // The entry is free at once for the next message. They are sent one after the other.
     change({ text: "", fresh: false, blank: false });
     files.value = [];
-    if (key_ === null) go("conversations", key);
-    else follow();
+    sending.last = sending.last.then(async () => {
+      const sent = await attempt(() => post(of(key, "/runs"), order(given, attached)));
+      if (!sent) {
+        const since = draft.peek().text;
+        change({ ...given, text: since ? `${given.text}\n\n${since}` : given.text });
+        files.value = [...attached, ...files.peek()];
+      } else if (key_ === null) go("conversations", key);
+      else follow();
+    });
   };
   const typed = (/** @type {KeyboardEvent} */ event) => {
     if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
     event.preventDefault();
-    void send();
+    send();
   };
   const target = draft.value.agent || (key_ && conversations.value.get(key_)?.agent) || plan.value?.agent || "";
   return html`<form class="composer" onSubmit=${(/** @type {Event} */ event) => (event.preventDefault(), send())}
@@ -82,7 +87,7 @@ export function Composer({ key_ }) {
       <div class="tray"><${Pickers} key_=${key_} draft=${draft.value} change=${change} plan=${plan.value} target=${target} files=${files} />
         <span class="r"><${Switch} checked=${draft.value.fresh} onChange=${(/** @type {boolean} */ on) => change({ fresh: on, blank: false })}
             title=${t("fresh.title")}>${t("fresh")}</${Switch}>
-          <button class="btn primary" type="submit" disabled=${sending.value || (!text.trim() && !files.value.length)}>
+          <button class="btn primary" type="submit" disabled=${!text.trim() && !files.value.length}>
             ${t(busy ? "queue" : "send")}</button></span></div></div></div></form>`;
 }
 

@@ -1,6 +1,6 @@
 // What the page knows: conversations, unfinished runs, agents. Kept up to date by the feed.
 import { batch, computed, signal } from "./lib.js";
-import { get, of, post } from "./api.js";
+import { get, of, post, segment } from "./api.js";
 import { on } from "./feed.js";
 
 /** @typedef {import("./types").ConversationShown} Conversation */
@@ -97,6 +97,12 @@ export function know(run) {
   }
 }
 
+/** The text of a message that waits was changed: its run shows it.  @param {string | null} message */
+async function again(message) {
+  for (const run of runs.peek().values())
+    if (run.message === message && isUnfinished(run)) know(await get(`/runs/${segment(run.run)}`).catch(() => run));
+}
+
 /** Where `offset` code points end in a text.  @param {string} text @param {number} offset */
 function place(text, offset) {
   // Usually the fragment continues what is there, and no sign takes two units.
@@ -148,7 +154,10 @@ export function follow() {
     know(change.run);
     refresh(change.conversation);
   });
-  on("message", (change) => refresh(change.conversation));
+  on("message", (change) => {
+    refresh(change.conversation);
+    void again(change.message);
+  });
   on("conversation", (change) => refresh(change.conversation));
   on("removed", (change) => {
     const next = new Map(conversations.value);
