@@ -132,7 +132,7 @@ def test_a_daemon_notices_that_the_process_of_a_run_is_gone(daemon: Daemon) -> N
 def test_a_daemon_notices_that_a_process_beside_it_was_killed(daemon: Daemon) -> None:
     """Nothing is written when a process is killed."""
     beside = daemon.segue.start("run", "k", "[[slow 3]]", "--agent", "rehearsal", "--no-daemon")
-    until(lambda: execute(daemon.segue, "SELECT 1 FROM turns WHERE mode IS NOT NULL"))
+    until(lambda: [*daemon.home.glob("runs/*/process.json")])  # the agent has started, with its message
     beside.send_signal(signal.SIGKILL)
     beside.communicate()
     until(lambda: execute(daemon.segue, "SELECT 1 FROM turns WHERE state = 'done'"))
