@@ -139,6 +139,7 @@ function showWritten() {
 
 export function follow() {
   let first = true;
+  void load().catch(() => undefined); // shown at once; what changed before the feed began is fetched again then
   on("hello", (hello) => {
     live.value = new Map();
     written.clear();
