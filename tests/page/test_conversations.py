@@ -197,7 +197,7 @@ def test_a_queue_is_edited_and_runs_in_order(page: Page, daemon: Daemon) -> None
 def test_a_reload_in_mid_stream_loses_and_doubles_nothing(page: Page, daemon: Daemon) -> None:
     words = " ".join(f"word{n}" for n in range(200))
     page.locator(".newkey input").fill("talk")
-    send(page, f"[[slow 6 100]] [[say {words}]]")
+    send(page, f"[[slow 12 100]] [[say {words}]]")
     running = page.locator(".msg[aria-busy]")
     expect(running).to_contain_text("word20")
     page.reload()
@@ -214,7 +214,7 @@ def test_a_run_in_a_terminal_appears_live(page: Page, daemon: Daemon) -> None:
     process = daemon.segue.start(
         "run",
         "shell/talk",
-        "[[slow 4 40]] [[say from the terminal it came]]",
+        "[[slow 10 40]] [[say from the terminal it came]]",
         "--agent",
         "rehearsal",
         "--no-daemon",

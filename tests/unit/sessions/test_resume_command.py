@@ -28,7 +28,7 @@ def test_the_home_is_named_unless_it_is_the_default(agent: str) -> None:
     lines = ResumeCommands(ENV, Config())
     assert lines.line(agent, home, ID, "/app") == f"cd /app && {start}"
     assert lines.line(agent, home, ID, None) == start
-    assert lines.line(agent, "/work/home", ID, "/app") == f"cd /app && {variable}=/work/home {start}"
+    assert lines.line(agent, "/other/home", ID, "/app") == f"cd /app && {variable}=/other/home {start}"
     elsewhere = ResumeCommands({**ENV, variable: "/other"}, Config())
     named = f"cd /app && {variable}={home} {start}"
     assert elsewhere.line(agent, home, ID, "/app") == named, "a terminal may have the variable, too"
