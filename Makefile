@@ -50,8 +50,8 @@ clis: dev packages
 WORKERS := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 
 test: check clis  ## everything CI runs
-	$(BIN)/python -m pytest tests/page -q -n 2 --dist worksteal --durations=5
-	$(BIN)/python -m pytest tests/integration tests/chaos tests/live -q -n $(WORKERS) --dist worksteal --durations=25
+	$(BIN)/python -m tests.rerun tests/page -q -n 2 --dist worksteal --durations=5
+	$(BIN)/python -m tests.rerun tests/integration tests/chaos tests/live -q -n $(WORKERS) --dist worksteal --durations=25
 
 live: dev clis  ## the real CLIs only
 	$(BIN)/python -m pytest tests/live -q -n auto

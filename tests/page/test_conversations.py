@@ -303,6 +303,29 @@ def test_somebody_elsewhere_is_notified_of_a_question(page: Page, daemon: Daemon
     assert page.title().startswith("(1) ")
 
 
+SLOW_ANSWERS = r"""
+  const plain = window.fetch;
+  window.late = 0;
+  window.fetch = async (address, options) => {
+    const answer = await plain(address, options);
+    if (!/\/runs\/[^/]+$/.test(String(address))) return answer;
+    await new Promise((done) => setTimeout(done, 1500));
+    setTimeout(() => { window.late += 1; }, 100);
+    return answer;
+  };
+"""
+
+
+def test_an_answer_that_was_overtaken_by_the_feed_is_not_shown(page: Page, daemon: Daemon) -> None:
+    page.add_init_script(SLOW_ANSWERS)
+    page.reload()
+    page.locator(".newkey input").fill("talk")
+    send(page, "[[ask Which one? | a | b]]")
+    expect(page.locator("form.ask")).to_be_visible()
+    page.wait_for_function("() => window.late > 0", timeout=WAIT_MS)
+    expect(page.locator("form.ask")).to_be_visible()
+
+
 def test_attachments_by_drop_and_shown_again(page: Page, daemon: Daemon) -> None:
     page.locator(".newkey input").fill("talk")
     page.locator(".pick-more > summary").click()
@@ -312,8 +335,7 @@ def test_attachments_by_drop_and_shown_again(page: Page, daemon: Daemon) -> None
     expect(page.locator(".entry .file")).to_contain_text("dot.png")
     page.locator(".pick-more > summary").click()
     send(page, "what is this?")
-    expect(page.locator(".msg.you .files img")).to_be_visible()
-    assert page.locator(".msg.you .files img").evaluate("node => node.naturalWidth") == 8
+    expect(page.locator(".msg.you .files img")).to_have_js_property("naturalWidth", 8)
 
 
 def dot() -> bytes:

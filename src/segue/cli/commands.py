@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from segue import __version__
+from segue.cli.quick_start import load_msgspec
 from segue.cli.render.output import say
 from segue.core.errors import Misuse, SegueError
 
@@ -42,6 +43,7 @@ class Commands(click.Group):
         if name not in self.table:
             return None
         module, _, function = PLACES.get(self.prefix + name, f"{self.prefix}{name}:command").partition(":")
+        load_msgspec()
         command: click.Command = getattr(import_module(f"segue.cli.{module}"), function)
         return command
 

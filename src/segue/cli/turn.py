@@ -70,6 +70,9 @@ def run_live(
     code, lost = _remote(key, text, options, message, use_stdin, **shown) if daemon else (None, None)
     if code is not None:
         return code
+    from segue.cli.quick_start import load_msgspec
+
+    load_msgspec()
     from segue.cli.turn_live import run_here
 
     return run_here(key, text, options, message=message, use_stdin=use_stdin, lost=lost, **shown)

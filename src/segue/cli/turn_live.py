@@ -8,8 +8,6 @@ from collections.abc import AsyncIterator
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-import anyio
-
 from segue.app.ready_turn import Answerer, Cancel, Options, ReadyTurn, ready_retry, ready_turn
 from segue.cli.caller import can_answer, open_here
 from segue.cli.render import screen as screens
@@ -18,7 +16,7 @@ from segue.cli.render.result import Facts, print_result
 from segue.cli.render.screen import Screen
 from segue.core import events as ev
 from segue.core.turn import Turn, exit_code
-from segue.system.loop import Begun, begin, run_sync
+from segue.system.loop import Begun, anyio, begin, run_sync
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup

@@ -12,7 +12,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
-import anyio
 import msgspec
 
 from segue.agents.base import Agent, Answer, Ended
@@ -27,6 +26,7 @@ from segue.runner.launch import Running, launch
 from segue.runner.supervisor import Limits
 from segue.system import clock
 from segue.system.files import write_whole
+from segue.system.loop import anyio
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop

@@ -23,7 +23,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import anyio
 import msgspec
 
 from segue.core.errors import Misuse, NotInstalled, SegueError
@@ -32,7 +31,7 @@ from segue.runner.supervisor import Child, Limits, Supervisor
 from segue.system.file_watch import FileWatch
 from segue.system.files import which, write_whole
 from segue.system.groups import ProcessGroup
-from segue.system.loop import in_loop
+from segue.system.loop import anyio, in_loop
 from segue.system.pipes import Capture, Stdin
 from segue.system.processes import MARK, identify, process_mark
 

@@ -12,12 +12,12 @@ import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-import anyio
 import msgspec
 
 from segue.core.outcome import EndedBy, Exit
 from segue.core.stream import LINE_CAP
 from segue.system.groups import KILL_WAIT_S, ProcessGroup, end_marked
+from segue.system.loop import anyio
 
 if TYPE_CHECKING:
     from segue.system.pipes import Capture

@@ -189,9 +189,9 @@ def _listen(home: Home, port: int) -> list[socket.socket]:
     tcp = None
     if port == 0 and (last := _last_port(home)):
         with suppress(OSError):  # somebody else has it now
-            tcp = _bound(last)
+            tcp = sockets.listen_on_loopback(last)
     try:
-        tcp = tcp or _bound(port)
+        tcp = tcp or sockets.listen_on_loopback(port)
     except OSError as error:
         raise Misuse(f"cannot listen on port {port}: {error.strerror}; choose another --port") from None
     try:
@@ -200,20 +200,6 @@ def _listen(home: Home, port: int) -> list[socket.socket]:
     except BaseException:
         tcp.close()
         raise
-
-
-def _bound(port: int) -> socket.socket:
-    """A socket that listens on loopback. Raises ``OSError`` if the port is taken."""
-    tcp = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    try:
-        tcp.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        tcp.bind(("127.0.0.1", port))
-        tcp.listen(128)
-        tcp.setblocking(False)
-    except BaseException:
-        tcp.close()
-        raise
-    return tcp
 
 
 def _last_port(home: Home) -> int:

@@ -41,12 +41,11 @@ async def page(call: Call) -> Response:
 
 
 async def page_file(call: Call) -> Response:
-    name = call.path["file"]
-    return await run_sync(_served, call.path["build"], name)
+    return _served(call.path["build"], call.path["file"])
 
 
 async def vendor_file(call: Call) -> Response:
-    return await run_sync(_served, call.path["build"], f"vendor/{call.path['file']}")
+    return _served(call.path["build"], f"vendor/{call.path['file']}")
 
 
 def _served(build: str, name: str) -> Response:
@@ -98,12 +97,16 @@ def compressed(name: str) -> bytes | None:
 @cache
 def _index() -> bytes:
     text = files("segue.server").joinpath("page", "index.html").read_text("utf-8").replace("BUILD", _build())
-    links = (f'<link rel="modulepreload" href="/page/{_build()}/{name}">' for name in modules_from("main.js"))
+    at_once = modules_from("main.js")
+    soon = [name for name in modules_from("conversation.js") if name not in at_once]
+    base = f'<link rel="modulepreload" href="/page/{_build()}'
+    links = [f'{base}/{name}">' for name in at_once]
+    links += [f'{base}/{name}" fetchpriority="low">' for name in soon]
     return gzip.compress(text.replace("PRELOADS", "\n".join(links)).encode(), 9, mtime=0)
 
 
 def modules_from(start: str) -> list[str]:
-    """The modules that the page loads at once: a module, and all that it imports."""
+    """A module, and all that it imports."""
     found: list[str] = []
     waiting = [start]
     while waiting:

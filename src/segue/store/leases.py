@@ -18,8 +18,6 @@ from hashlib import sha256
 from pathlib import Path
 from types import TracebackType
 
-import anyio
-
 from segue.core.errors import InUse, StoreAway
 from segue.core.model import Host, Owner
 from segue.store import lease_rows
@@ -29,7 +27,7 @@ from segue.store.renewer import Renewal
 from segue.store.store import Store
 from segue.store.waiting_turn import WaitingTurn
 from segue.system import processes
-from segue.system.loop import in_loop, run_sync, shield
+from segue.system.loop import anyio, in_loop, run_sync, shield
 from segue.system.processes import machine_id, this_process
 
 SEEN_S = 2 * lease_rows.RENEW_S

@@ -14,7 +14,7 @@ import os
 import time
 from pathlib import Path
 
-import anyio
+from segue.system.loop import anyio
 
 FIRST_PAUSE_S = 0.005
 LONGER_BY = 1.5

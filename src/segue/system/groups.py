@@ -8,8 +8,7 @@ import signal
 import time
 from collections.abc import Callable, Iterable
 
-import anyio
-
+from segue.system.loop import anyio
 from segue.system.processes import groups, marked_processes
 
 KILL_WAIT_S = 5.0

@@ -9,6 +9,7 @@ until it first has to wait, and starts the loop then, when the agent is starting
 
 A coroutine that may be run this way calls ``in_loop`` before it waits for anything, and uses ``run_sync`` and
 ``shield`` of this module. Inside a running event loop, ``in_loop`` does nothing and the others are anyio's.
+Modules that such a coroutine needs from its start import ``anyio`` from here, which loads it when it is used.
 """
 
 from __future__ import annotations
@@ -16,7 +17,21 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
-from typing import Any, Generic, TypeVar, TypeVarTuple, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, TypeVarTuple, cast
+
+if TYPE_CHECKING:
+    import anyio as anyio
+else:
+
+    class _Late:
+        """Loaded when it is first used, for modules that are needed before the loop runs."""
+
+        def __getattr__(self, name: str) -> object:
+            import anyio
+
+            return getattr(anyio, name)
+
+    anyio = _Late()
 
 T = TypeVar("T")
 Args = TypeVarTuple("Args")
@@ -108,8 +123,6 @@ def shield() -> AbstractContextManager[object]:
     """What is awaited in it is not cancelled from outside."""
     if _without_loop.get():
         return nullcontext()
-    import anyio
-
     return anyio.CancelScope(shield=True)
 
 
@@ -117,6 +130,4 @@ def failures() -> tuple[type[BaseException], ...]:
     """What to catch if a task may fail or be cancelled. Without an event loop, nothing cancels it."""
     if _without_loop.get():
         return (Exception,)
-    import anyio
-
     return Exception, anyio.get_cancelled_exc_class()

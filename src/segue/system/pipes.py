@@ -16,9 +16,8 @@ import signal
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-import anyio
-
 from segue.core.errors import Broken
+from segue.system.loop import anyio
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Unix sockets: who is at the other end, and paths that are too long for an address."""
+"""Sockets on loopback, and Unix sockets: who is at the other end, paths too long for an address."""
 
 from __future__ import annotations
 
@@ -30,6 +30,22 @@ def listen(path: Path) -> socket.socket:
         os.umask(before)
     made.listen(128)
     made.setblocking(False)
+    return made
+
+
+def listen_on_loopback(port: int) -> socket.socket:
+    """A socket that listens on loopback; port 0: on any. Raises ``OSError`` if the port is taken."""
+    # Only if the protocol is named, asyncio sends small writes at once. Otherwise an answer's body waits up
+    # to 40 ms for the client to acknowledge its headers.
+    made = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.bind(("127.0.0.1", port))
+        made.listen(128)
+        made.setblocking(False)
+    except BaseException:
+        made.close()
+        raise
     return made
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-import anyio
 import msgspec
 
 from segue.core.errors import Misuse, StoreAway
@@ -13,7 +12,7 @@ from segue.store.database import storable
 from segue.store.records import TurnRow
 from segue.store.store import Store
 from segue.system import clock
-from segue.system.loop import in_loop
+from segue.system.loop import anyio, in_loop
 from segue.turns.prepare import Prepared
 
 RECENT = 20

@@ -6,11 +6,9 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-import anyio
-
 from segue.core.errors import Broken
 from segue.runner.attempt import Cancel
-from segue.system.loop import in_loop, run_sync
+from segue.system.loop import anyio, in_loop, run_sync
 
 LIMIT_S = 45.0
 """The longest wait in all; the next run writes what remains."""

@@ -43,8 +43,10 @@ def test_what_a_module_imports_is_there(name: str) -> None:
 
 def test_everything_the_page_needs_at_once_is_loaded_at_once() -> None:
     found = routes_page.modules_from("main.js")
-    assert {"vendor/preact.js", "vendor/signals-core.js", "dialogue.js", "composer.js"} <= set(found)
-    assert "vendor/uplot.js" not in found
+    assert {"vendor/preact.js", "vendor/signals-core.js", "list.js", "strings-en.js"} <= set(found)
+    later = {"vendor/uplot.js", "vendor/marked.js", "vendor/highlight.js", "dialogue.js", "composer.js"}
+    assert not later & set(found)
+    assert "dialogue.js" in routes_page.modules_from("conversation.js")
     assert sum(len(routes_page.compressed(name) or b"") for name in routes_page.names()) < 250_000
 
 

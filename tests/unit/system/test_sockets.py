@@ -1,8 +1,10 @@
-"""Unix sockets: private, at any path, and with a known peer."""
+"""Unix sockets: private, at any path, and with a known peer. Sockets on loopback: without a delay."""
 
 from __future__ import annotations
 
+import asyncio
 import os
+import socket
 from pathlib import Path
 
 import pytest
@@ -38,3 +40,26 @@ def test_a_server_of_another_user_is_not_trusted(tmp_path: Path, monkeypatch: py
 def test_nobody_listens(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         sockets.connect(tmp_path / "s", 5)
+
+
+def test_what_is_sent_over_loopback_does_not_wait_for_more() -> None:
+    """Headers and body are two writes: by default the second waits for the first to be acknowledged."""
+
+    async def delays() -> int:
+        told: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+        def accepted(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            told.set_result(
+                writer.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+            )
+            writer.close()
+
+        listening = sockets.listen_on_loopback(0)
+        async with await asyncio.start_server(accepted, sock=listening):
+            _, writer = await asyncio.open_connection(*listening.getsockname())
+            try:
+                return await told
+            finally:
+                writer.close()
+
+    assert asyncio.run(delays()) != 0

@@ -1,5 +1,6 @@
 // Code with a button that copies it, and changes of files line by line.
-import { diffLines, highlighter, html, useLayoutEffect, useMemo, useRef } from "./lib.js";
+import { html, useLayoutEffect, useMemo, useRef } from "./lib.js";
+import { diffLines, highlighter } from "./text-lib.js";
 import { visible } from "./format.js";
 import { t } from "./strings.js";
 import { Copy } from "./parts.js";
@@ -7,10 +8,10 @@ import { Copy } from "./parts.js";
 const LANGUAGES = /** @type {Record<string, string>} */ ({
   sh: "bash", shell: "bash", zsh: "bash", console: "bash", py: "python", ts: "typescript", tsx: "typescript",
   js: "typescript", jsx: "typescript", mjs: "typescript", javascript: "typescript", yml: "yaml", toml: "ini", html: "xml",
-  svg: "xml", "c++": "cpp", c: "cpp", h: "cpp", rs: "rust", rb: "ruby", md: "markdown", make: "makefile", patch: "diff",
+  svg: "xml", "c++": "cpp", c: "cpp", h: "cpp", rs: "rust", md: "markdown", patch: "diff",
 });
 const KNOWN = new Set(
-  "bash cpp diff dockerfile go ini json makefile markdown python ruby rust sql typescript xml yaml".split(" "),
+  "bash cpp diff go ini json markdown python rust sql typescript xml yaml".split(" "),
 );
 /** What is longer is not coloured: it would hold up everything else. */
 const LONG = 30_000;

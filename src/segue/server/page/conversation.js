@@ -1,5 +1,5 @@
-// The view of conversations: list, dialogue, composer, panel.
-import { html, useEffect, useState } from "./lib.js";
+// One conversation: its title, dialogue, composer, panel.
+import { html, useState } from "./lib.js";
 import { get, of, patch, post, remove } from "./api.js";
 import { agents, conversations, loaded, needing } from "./data.js";
 import { home, line, money } from "./format.js";
@@ -7,23 +7,16 @@ import { go, link } from "./route.js";
 import { t } from "./strings.js";
 import { Choice, Copy, Gauge, ask, attempt, tell } from "./parts.js";
 import { Composer } from "./composer.js";
-import { DialogueView, focused } from "./dialogue.js";
-import { List, listOpen } from "./list.js";
+import { DialogueView } from "./dialogue.js";
+import { listOpen } from "./list.js";
 import { Panel } from "./panel.js";
-import { isWide, panelFolded, panelOpen, selected, showPanel } from "./turn.js";
+import { focused, isWide, panelFolded, panelOpen, showPanel } from "./selection.js";
 
-/** @param {{parts: string[]}} props */
-export function Conversations({ parts }) {
-  const [key = null, at] = parts;
-  useEffect(() => {
-    selected.value = null;
-    panelOpen.value = false;
-  }, [key]);
-  return html`<div class="cols ${key === null || panelFolded.value ? "two" : ""}"><${List} key_=${key} />
-    <main class="main" id="main">${key === null
-      ? html`<${NewConversation} />`
-      : html`<${TopBar} key=${key} key_=${key} /><${DialogueView} key=${`d-${key}`} key_=${key} at=${at} /><${Composer} key=${`c-${key}`} key_=${key} />`}</main>
-    ${key === null ? null : html`<${Panel} key_=${key} />`}</div>`;
+/** One conversation; without a key, the form for a new one.  @param {{key_: string | null, at: string | undefined}} props */
+export function Conversation({ key_, at }) {
+  if (key_ === null) return html`<main class="main" id="main"><${NewConversation} /></main>`;
+  return html`<main class="main" id="main"><${TopBar} key=${key_} key_=${key_} /><${DialogueView} key=${`d-${key_}`} key_=${key_} at=${at} /><${Composer} key=${`c-${key_}`} key_=${key_} /></main>
+    <${Panel} key_=${key_} />`;
 }
 
 /** @param {{key_: string}} props */

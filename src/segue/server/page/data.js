@@ -43,12 +43,20 @@ export function label(name) {
 
 export async function load() {
   void loadAgents();
+  const [before, beforeRuns] = [conversations.peek(), runs.peek()];
   const [listed, open] = await Promise.all([get("/conversations"), get("/runs")]);
   batch(() => {
-    conversations.value = new Map(listed.map((/** @type {Conversation} */ each) => [each.key, each]));
-    runs.value = new Map(open.map((/** @type {Run} */ each) => [each.run, each]));
+    conversations.value = newest(before, conversations.peek(), listed.map((/** @type {Conversation} */ each) => [each.key, each]));
+    runs.value = newest(beforeRuns, runs.peek(), open.map((/** @type {Run} */ each) => [each.run, each]));
     loaded.value = true;
   });
+}
+
+/** What was fetched, but for what the feed told while it was fetched: that is newer.
+ * @template T @param {Map<string, T>} before @param {Map<string, T>} now @param {[string, T][]} fetched */
+function newest(before, now, fetched) {
+  const since = [...now].filter(([name, each]) => before.get(name) !== each);
+  return new Map([...fetched, ...since]);
 }
 
 /** It takes longer: each program is asked for its version. Nothing else waits for it. */
@@ -58,6 +66,9 @@ async function loadAgents() {
 
 /** @type {Set<string>} */
 const changed = new Set();
+/** The last fetch of each conversation: an answer that was overtaken is not shown.  @type {Map<string, number>} */
+const asked = new Map();
+let fetches = 0;
 /** @type {ReturnType<typeof setTimeout> | undefined} */
 let soon;
 
@@ -76,9 +87,12 @@ async function fetchChanged() {
     await load().catch(() => undefined);
     return;
   }
+  const fetch = (fetches += 1);
+  for (const key of keys) asked.set(key, fetch);
   const found = await Promise.all(keys.map((key) => get(of(key)).catch(() => null)));
   const next = new Map(conversations.value);
   keys.forEach((key, at) => {
+    if (asked.get(key) !== fetch) return;
     if (found[at]) next.set(key, found[at]);
     else next.delete(key);
   });
@@ -99,8 +113,11 @@ export function know(run) {
 
 /** The text of a message that waits was changed: its run shows it.  @param {string | null} message */
 async function again(message) {
-  for (const run of runs.peek().values())
-    if (run.message === message && isUnfinished(run)) know(await get(`/runs/${segment(run.run)}`).catch(() => run));
+  for (const run of runs.peek().values()) {
+    if (run.message !== message || !isUnfinished(run)) continue;
+    const found = await get(`/runs/${segment(run.run)}`).catch(() => run);
+    if (runs.peek().get(run.run) === run) know(found); // else the feed told something newer
+  }
 }
 
 /** Where `offset` code points end in a text.  @param {string} text @param {number} offset */

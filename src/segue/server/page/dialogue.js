@@ -3,17 +3,11 @@ import { computed, effect, html, signal, useEffect, useLayoutEffect, useMemo, us
 import { conversations, live, markRead, unfinished } from "./data.js";
 import { Dialogue } from "./dialogue-data.js";
 import { t } from "./strings.js";
-import { kept } from "./drafts.js";
 import { MessageView } from "./message.js";
 import { LiveTurn } from "./turn.js";
+import { focused } from "./selection.js";
 
 /** @typedef {import("./types").LogMessage} Message */
-
-export const focused = signal(kept.read("focused", false));
-effect(() => kept.write("focused", focused.value));
-
-/** The dialogue that is shown, for keys and the panel. */
-export const current = signal(/** @type {Dialogue | null} */ (null));
 
 const CHUNK = 20;
 const NEAR_PX = 60;
@@ -26,7 +20,6 @@ export function DialogueView({ key_, at }) {
   const scroller = useRef(/** @type {HTMLElement | null} */ (null));
   const atEnd = useMemo(() => signal(true), [key_]);
   useEffect(() => {
-    current.value = dialogue;
     void dialogue.open(at);
     return () => dialogue.close();
   }, [dialogue]);

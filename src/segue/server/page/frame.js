@@ -9,7 +9,7 @@ import { t } from "./strings.js";
 import { Asked, Told } from "./parts.js";
 import { Help, helpOpen } from "./help.js";
 import { Palette, paletteOpen } from "./palette.js";
-import { Conversations } from "./conversation.js";
+import { Conversations } from "./conversations.js";
 
 const today = signal(/** @type {import("./types").UsageSum | null} */ (null));
 /** Views other than conversations are loaded when they are opened first.  @type {import("./lib.js").Signal<Record<string, any>>} */

@@ -1,12 +1,11 @@
 // The keyboard: one key for each thing, everywhere but in fields.
 import { unfinished } from "./data.js";
-import { current, focused } from "./dialogue.js";
 import { go, route } from "./route.js";
 import { asked } from "./parts.js";
 import { listOpen, step } from "./list.js";
-import { cancel, isWide, panelFolded, panelOpen, selected, showPanel } from "./turn.js";
 import { helpOpen } from "./help.js";
 import { paletteOpen } from "./palette.js";
+import { cancel, focused, isWide, panelFolded, panelOpen, selected, showPanel } from "./selection.js";
 
 const FIELDS = "input, textarea, select, [contenteditable]";
 
@@ -68,7 +67,7 @@ const KEYS = {
   w: () => showPanel(isWide() ? panelFolded.value : !panelOpen.value),
   n: () => go("conversations"),
   c: () => focus("#entry"),
-  G: () => current.value && document.querySelector(".jump button") && /** @type {HTMLElement} */ (document.querySelector(".jump button")).click(),
+  G: () => /** @type {HTMLElement | null} */ (document.querySelector(".jump button"))?.click(),
   1: () => go("conversations"),
   2: () => go("sessions"),
   3: () => go("usage"),

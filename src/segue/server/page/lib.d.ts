@@ -34,15 +34,3 @@ export function useMemo<T>(fn: () => T, inputs?: readonly unknown[]): T;
 export function useCallback<T>(fn: T, inputs: readonly unknown[]): T;
 export function useRef<T>(initial: T | null): Ref<T | null>;
 export function useRef<T>(initial: T): Ref<T>;
-export const highlighter: {
-  getLanguage(name: string): unknown;
-  registerLanguage(name: string, language: unknown): void;
-  highlight(text: string, options: { language: string; ignoreIllegals: boolean }): { value: string };
-};
-export const DOMPurify: {
-  addHook(name: string, act: (node: Element) => void): void;
-  sanitize(text: string, options: Record<string, unknown>): unknown;
-};
-export function lexer(text: string): any[] & { links: unknown };
-export function parser(tokens: unknown): string;
-export function diffLines(before: string, after: string): { value: string; added?: boolean; removed?: boolean }[];

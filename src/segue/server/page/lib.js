@@ -6,7 +6,3 @@ export { h, render, Fragment };
 export { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from "./vendor/preact-hooks.js";
 export { batch, computed, effect, signal, untracked } from "./vendor/signals.js";
 export const html = htm.bind(h);
-export { default as highlighter } from "./vendor/highlight.js";
-export { default as DOMPurify } from "./vendor/dompurify.js";
-export { lexer, parser } from "./vendor/marked.js";
-export { diffLines } from "./vendor/diff-line.js";

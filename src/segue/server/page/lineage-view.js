@@ -9,7 +9,7 @@ import { Agent, Choice, Copy, Mode, attempt } from "./parts.js";
 import { Checks, Ladder } from "./ladder.js";
 import { Condition, EndLink, Picture, Place, about, totals, useLineage, who } from "./lineage.js";
 import { aside, chains, graph, sum } from "./lineage-graph.js";
-import { panelOpen, select, selected } from "./turn.js";
+import { panelOpen, select, selected } from "./selection.js";
 
 /** @typedef {import("./lineage-graph.js").Chain} Chain */
 /** @typedef {import("./lineage-graph.js").Graph} Graph */

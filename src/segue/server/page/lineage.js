@@ -8,7 +8,7 @@ import { link } from "./route.js";
 import { t } from "./strings.js";
 import { Mode, tell } from "./parts.js";
 import { aside, graph, sum } from "./lineage-graph.js";
-import { select, selected } from "./turn.js";
+import { select, selected } from "./selection.js";
 
 /** @typedef {import("./lineage-graph.js").Graph} Graph */
 /** @typedef {import("./lineage-graph.js").Row} Row */

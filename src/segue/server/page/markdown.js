@@ -1,5 +1,6 @@
 // Markdown of somebody else, as elements: parsed, sanitised, without anything that loads or runs.
-import { DOMPurify, html, lexer, parser, useLayoutEffect, useMemo, useRef, useState } from "./lib.js";
+import { html, useLayoutEffect, useMemo, useRef, useState } from "./lib.js";
+import { DOMPurify, lexer, parser } from "./text-lib.js";
 import { bytes, visible } from "./format.js";
 import { t } from "./strings.js";
 import { Code } from "./code.js";

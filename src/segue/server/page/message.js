@@ -8,9 +8,10 @@ import { stepsOf } from "./steps.js";
 import { t } from "./strings.js";
 import { Markdown, Plain } from "./markdown.js";
 import { Copy, ask, attempt, tell } from "./parts.js";
-import { EndLine, LiveTurn, Steps, selected } from "./turn.js";
+import { EndLine, LiveTurn, Steps } from "./turn.js";
 import { kept } from "./drafts.js";
 import { Question } from "./question.js";
+import { selected } from "./selection.js";
 
 /** @typedef {import("./types").LogMessage} Message */
 /** @typedef {import("./types").FeedEvent} FeedEvent */

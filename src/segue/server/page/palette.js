@@ -6,9 +6,9 @@ import { line, when } from "./format.js";
 import { link } from "./route.js";
 import { t } from "./strings.js";
 import { Dialog, State } from "./parts.js";
-import { focused } from "./dialogue.js";
 import { marked } from "./list.js";
 import { themes } from "./theme.js";
+import { focused } from "./selection.js";
 
 /** @typedef {{id: string, group: string, text: string, more?: string, state?: string, act: () => unknown}} Item */
 

@@ -8,7 +8,7 @@ import { t } from "./strings.js";
 import { Copy, Gauge } from "./parts.js";
 import { Checks, Ladder } from "./ladder.js";
 import { LineageList } from "./lineage.js";
-import { panelFolded, panelOpen, selected } from "./turn.js";
+import { panelFolded, panelOpen, selected } from "./selection.js";
 
 /** @typedef {import("./types").Why} Why */
 /** @typedef {import("./types").Turn} Turn */

@@ -4,7 +4,7 @@ import { label } from "./data.js";
 import { home, money, tokens } from "./format.js";
 import { t } from "./strings.js";
 import { Mode } from "./parts.js";
-import { select } from "./turn.js";
+import { select } from "./selection.js";
 
 /** @typedef {import("./types").Why} Why */
 

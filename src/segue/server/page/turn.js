@@ -1,6 +1,6 @@
 // What an agent did and said in one turn: tool calls as folded lines, thoughts folded, texts as Markdown.
 import { html, signal, useEffect, useMemo, useState } from "./lib.js";
-import { get, post, segment } from "./api.js";
+import { get, segment } from "./api.js";
 import { label, live, runs } from "./data.js";
 import { clock, duration, line, money, tokens, visible } from "./format.js";
 import { argument, edits, isSubagent, patchOf, stepsOf } from "./steps.js";
@@ -9,7 +9,7 @@ import { Amount, Diff, changed } from "./code.js";
 import { Markdown } from "./markdown.js";
 import { Mode, attempt } from "./parts.js";
 import { Question } from "./question.js";
-import { kept } from "./drafts.js";
+import { cancel, select } from "./selection.js";
 
 /** @typedef {import("./steps.js").Step} Step */
 /** @typedef {import("./steps.js").Tool} Tool */
@@ -20,31 +20,6 @@ export const now = signal(Date.now());
 setInterval(() => {
   if (document.visibilityState === "visible") now.value = Date.now();
 }, 1000);
-
-/** The turn whose ladder the panel shows. */
-export const selected = signal(/** @type {string | null} */ (null));
-/** The panel as a sheet, where there is no room for a column. */
-export const panelOpen = signal(false);
-/** The panel's column, folded away. */
-export const panelFolded = signal(kept.read("panel-folded", false));
-
-/** Whether there is room for the panel as a column. */
-export const isWide = () => matchMedia("(min-width: 1181px)").matches;
-
-/** @param {boolean} on */
-export function showPanel(on) {
-  if (!isWide()) panelOpen.value = on;
-  else {
-    panelFolded.value = !on;
-    kept.write("panel-folded", !on);
-  }
-}
-
-/** @param {string | null} run */
-export function select(run) {
-  selected.value = run;
-  showPanel(true);
-}
 
 /** @param {{steps: Step[], run: string, except?: number}} props the text of the step ``except`` is shown elsewhere */
 export function Steps({ steps, run, except = -1 }) {
@@ -182,6 +157,3 @@ export function LiveTurn({ run: id, events, focused }) {
       <span class="r"><button type="button" class="btn quiet small" onClick=${() => cancel(run)}>
         ${t(run.cancel_asked ? "turn.kill" : "turn.stop")} <kbd>Esc</kbd></button></span></${EndLine}></article>`;
 }
-
-/** @param {Run} run */
-export const cancel = (run) => attempt(() => post(`/runs/${segment(run.run)}/cancel`));
