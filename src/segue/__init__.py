@@ -12,6 +12,7 @@ TYPE_CHECKING = False
 modules of ``segue run`` do the same."""
 if TYPE_CHECKING:
     from segue.agents.base import Answer
+    from segue.app.account_switch import AccountSwitched, CarryShown
     from segue.app.conversation_shapes import (
         AttachmentData,
         ConversationHit,
@@ -113,6 +114,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "segue.agents.base": ("Answer",),
+    "segue.app.account_switch": ("AccountSwitched", "CarryShown"),
     "segue.app.conversation_shapes": (
         "AttachmentData",
         "ConversationHit",
@@ -227,6 +229,7 @@ _HOMES = {
 
 __all__ = [
     "AccountShown",
+    "AccountSwitched",
     "AgentSetting",
     "AgentShown",
     "AllowedToolShown",
@@ -239,6 +242,7 @@ __all__ = [
     "Broken",
     "Cancel",
     "Capabilities",
+    "CarryShown",
     "Changed",
     "Check",
     "CheckReport",

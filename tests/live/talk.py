@@ -104,6 +104,8 @@ class Talk:
     cwd: Path
     place: Path
     env: dict[str, str] = field(default_factory=dict)
+    agent: str = ""
+    """The one that most turns are for."""
 
     def __call__(self, *args: str, cwd: Path | None = None, **env: str) -> Said:
         before = len(self.model.requests)

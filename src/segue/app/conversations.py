@@ -76,6 +76,7 @@ def message_of(row: LogRow, versions: int = 1) -> LogMessage:
         edited=row.edited_ms,
         created=row.created_ms,
         blank=row.blank,
+        kind=row.kind,
         run=row.turn.id if row.turn is not None else None,
         mode=turn.mode if turn is not None and row.sender == "assistant" else None,
         state=row.turn.state if row.turn is not None else "done",

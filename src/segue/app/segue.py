@@ -231,7 +231,7 @@ class Segue:
     async def edit(self, key: str, message: str, text: str, *, cut: bool = False) -> int:
         """Change one message in place; with ``cut``, drop what follows it. Returns how many were dropped."""
         conversation = await self._conversation(key)
-        async with self._changing(conversation):
+        async with self.changing(conversation):
             named = await run_sync(changes.find_message, self._store, conversation, message)
             new = utf8(text, "new text")
             dropped = await run_sync(partial(changes.edit, self._store, conversation, named.id, new, cut=cut))
@@ -240,14 +240,14 @@ class Segue:
     async def truncate(self, key: str, message: str) -> int:
         """Drop a message and everything after it. Returns how many were dropped."""
         conversation = await self._conversation(key)
-        async with self._changing(conversation):
+        async with self.changing(conversation):
             named = await run_sync(changes.find_message, self._store, conversation, message)
             return len(await run_sync(changes.truncate, self._store, conversation, named.id))
 
     async def undo(self, key: str) -> Undone:
         """Undo the last edit, truncation or retry, if nothing was said since."""
         conversation = await self._conversation(key)
-        async with self._changing(conversation):
+        async with self.changing(conversation):
             done = await run_sync(changes.undo, self._store, conversation)
             return Undone(done.kind, len(done.removed))
 
@@ -271,7 +271,7 @@ class Segue:
         """Forget conversations. The agents' own sessions stay. If a key is unknown, none is forgotten."""
         known = [await self._conversation(key) for key in keys]
         for conversation in known:
-            async with self._changing(conversation):
+            async with self.changing(conversation):
                 await run_sync(self._store.remove, conversation.id)
 
     async def agents(self) -> list[AgentShown]:
@@ -340,7 +340,8 @@ class Segue:
     async def _conversation(self, key: str) -> Conversation:
         return await run_sync(self.workspace.conversation, key)
 
-    def _changing(self, conversation: Conversation) -> AbstractAsyncContextManager[None]:
+    def changing(self, conversation: Conversation) -> AbstractAsyncContextManager[None]:
+        """Hold a conversation while it is changed. Raises ``InUse`` if a turn of it runs."""
         workspace = self.workspace
         return held_for_change(
             workspace.store,

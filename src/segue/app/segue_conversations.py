@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from anyio.to_thread import run_sync
 
@@ -28,6 +28,7 @@ from segue.system import clock
 from segue.turns.request import NONE, Options, request_from_options, utf8
 
 if TYPE_CHECKING:
+    from segue.app.account_switch import AccountSwitched, CarryShown
     from segue.app.segue import Segue
 
 LONGEST_TITLE = 200
@@ -151,6 +152,42 @@ class Conversations:
         from segue.app.conversation_sessions import sessions
 
         return await run_sync(sessions, self._workspace, key)
+
+    async def switch(
+        self,
+        key: str,
+        account: str,
+        *,
+        carry: Literal["raw", "summary"] | None = None,
+        cancel: bool = False,
+        queued: Literal["keep", "move"] | None = None,
+        asked_by: str = "library",
+    ) -> AccountSwitched:
+        """Continue a conversation under another account (``none``: the agent's usual login). It starts with a
+        fresh session, and is not shown what was said before.
+
+        ``carry``: put the last turns (``raw``), or a summary, before its first message. They are then sent to
+        the provider under the new account. ``cancel``: first end what runs. ``InUse`` if something runs.
+        ``queued``: whether runs that wait keep their account or move; ``Conflict`` if some wait.
+        """
+        from segue.app.account_switch import switch
+
+        conversation = await run_sync(self._conversation, key)
+        return await switch(
+            self._segue,
+            conversation,
+            account,
+            carry=carry,
+            cancel=cancel,
+            queued=queued,
+            asked_by=asked_by,
+        )
+
+    async def carries(self, key: str | None = None, *, limit: int = 100) -> list[CarryShown]:
+        """What was carried over from one account to another, newest first. Never what was said."""
+        from segue.app.account_switch import carries
+
+        return await run_sync(carries, self._workspace, key, limit)
 
     @property
     def _workspace(self) -> Workspace:

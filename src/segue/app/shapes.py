@@ -11,7 +11,7 @@ from typing import Literal
 
 import msgspec
 
-from segue.core.model import Attached, Sender
+from segue.core.model import Attached, MessageKind, Sender
 from segue.core.outcome import Status
 from segue.core.request import Capabilities
 from segue.core.turn import FailureShown, Mode, Recovery, Sent, State, Turn
@@ -37,6 +37,8 @@ class LogMessage(msgspec.Struct, frozen=True, kw_only=True, rename={"sender": "f
     edited: int | None
     created: int
     blank: bool
+    kind: MessageKind = "said"
+    """``carried``: what was carried over from another account, as one block."""
     run: str | None
     mode: Mode | None
     state: State

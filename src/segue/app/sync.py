@@ -106,6 +106,8 @@ class SyncConversations(Blocking[Conversations]):
     siblings = blocking(Conversations.siblings)
     lineage = blocking(Conversations.lineage)
     sessions = blocking(Conversations.sessions)
+    switch = blocking(Conversations.switch)
+    carries = blocking(Conversations.carries)
 
 
 class SyncRuns(Blocking[Runs]):

@@ -81,6 +81,7 @@ COMMANDS = {
     "import": "Create a conversation from an export.",
     "rm": "Forget a conversation.",
     "sessions": "List, read, search, check, repair, restore or prune the agents' own sessions.",
+    "account": "Switch a conversation to another account; show what was carried over.",
     "agents": "List the agents, what they can do, and their accounts.",
     "doctor": "Check the set-up, and say how to fix what is wrong.",
     "serve": "Start the daemon: the HTTP API on this machine.",

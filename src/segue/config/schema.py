@@ -41,6 +41,20 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """``park``: the same message is run again when the limit is over."""
 
 
+CarryRule = Literal["allow", "ask", "never"]
+
+
+class Carry(msgspec.Struct, frozen=True, kw_only=True):
+    """What may be carried over from one account to another. A project's file has no say in this."""
+
+    rule: CarryRule = "ask"
+    """For accounts without a rule. ``ask``: only if the user asks for it. ``allow``: also if a limit makes a
+    run switch its account. ``never``: not at all."""
+    never: tuple[tuple[str, str], ...] = ()
+    """Pairs of accounts between which nothing is carried, in neither direction."""
+    max_bytes: Annotated[int, Meta(ge=1000)] = 24_000
+
+
 class Keep(msgspec.Struct, frozen=True, kw_only=True):
     """Our own copies of the native sessions that conversations continue."""
 
@@ -110,6 +124,10 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
     """Set for the agent, literally: ``~`` and ``$`` mean nothing in it."""
     pass_env: tuple[str, ...] = ()
     """Variables of the caller that are passed on although they are otherwise withheld."""
+    carry_out: CarryRule | None = None
+    """Whether what was said under it may be carried over to others; None: as ``[carry] rule`` says."""
+    carry_in: CarryRule | None = None
+    """Whether what was said under others may be carried over to it."""
 
     def __post_init__(self) -> None:
         for name in (*self.env, *self.pass_env):
@@ -134,6 +152,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     recap: Recap = Recap()
     retention: Retention = Retention()
     limits: Limits = Limits()
+    carry: Carry = Carry()
     keep: Keep = Keep()
     daemon: Daemon = Daemon()
     queue: Queue = Queue()
@@ -158,12 +177,31 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
         """Everything that the user should be told about the configuration."""
         return (*self.notices, *self.misspelt)
 
+    def carry_rule(self, source: str, target: str) -> CarryRule:
+        """Whether what was said under one account may be carried over to another: the strictest rule counts.
+        An empty name is no account: only ``[carry] rule`` applies to it."""
+        if source == target:
+            return "allow"
+        if any({source, target} == set(pair) for pair in self.carry.never):
+            return "never"
+        out, into = self.accounts.get(source), self.accounts.get(target)
+        given = (out.carry_out if out is not None else None, into.carry_in if into is not None else None)
+        return max((rule or self.carry.rule for rule in given), key=STRICTNESS.index)
+
+    def closed_to(self, account: str) -> frozenset[str]:
+        """The accounts whose words must never reach this one, whatever the agents."""
+        others = {"", *self.accounts, *(name for pair in self.carry.never for name in pair)} - {account}
+        return frozenset(name for name in others if self.carry_rule(name, account) == "never")
+
+
+STRICTNESS: tuple[CarryRule, ...] = ("allow", "ask", "never")
 
 FLAT: dict[str, type[msgspec.Struct]] = {
     "continuity": Policy,
     "recap": Recap,
     "retention": Retention,
     "limits": Limits,
+    "carry": Carry,
     "keep": Keep,
     "daemon": Daemon,
     "queue": Queue,

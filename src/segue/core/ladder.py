@@ -72,4 +72,6 @@ def _impossible(mode: Mode, now: Situation) -> str:
             return "off" if now.policy.graft == "off" else "not available yet"
         case "replay" | "recap" if now.earlier == 0:
             return "nothing was said before"
+        case "replay" if now.carried_only:
+            return "all that is known here was carried over from another account"
     return ""

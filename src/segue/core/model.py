@@ -55,6 +55,7 @@ class Owner(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Sender = Literal["user", "assistant"]
+MessageKind = Literal["said", "carried"]
 History = Literal["all", "own"]
 
 
@@ -97,6 +98,8 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
     under: tuple[str, ...] = ()
     blank: bool = False
     """A user message that started its voice over, without history."""
+    kind: MessageKind = "said"
+    """``carried``: what was said under another account, as a block of text that stands for it here."""
     size: int = 0
     """The size of its text in bytes."""
 

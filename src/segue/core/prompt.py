@@ -74,7 +74,7 @@ def compose(carry: Carry) -> Composed:
     new = Part(NEW_MESSAGE, carry.new.text, literal=True)
     carried = _carried(carry, [*standing, *now, new])
     said = [*carried.parts, *(correction_part(each, carry.voice) for each in carry.corrections)]
-    if said:
+    if said and not (_carried_only(carry) and not carry.corrections):
         said.insert(0, _header(carry))
     before = [*standing, *said, *now] if carry.mode in _ANEW else [*said, *standing, *now]
     prompt = carry.new.text
@@ -87,11 +87,16 @@ def compose(carry: Carry) -> Composed:
 def _carried(carry: Carry, around: Sequence[Part]) -> Recap:
     if carry.mode == "fresh" or not carry.earlier:
         return Recap()
-    if carry.mode == "recap":
+    if carry.mode == "recap" and not _carried_only(carry):
         header, bound = size_of([_header(carry)], carry.quiet_at), _bound(carry, around)
         return recap(carry.earlier, carry.voice, bound, reserved=header, quiet_at=carry.quiet_at)
     parts = (part for spoken in carry.earlier for part in message_parts(spoken, carry.voice))
     return Recap(tuple(parts), len(carry.earlier))
+
+
+def _carried_only(carry: Carry) -> bool:
+    """All of the text was carried over from another account: it explains itself, and is sent whole."""
+    return all(each.message.kind == "carried" for each in carry.earlier)
 
 
 def _bound(carry: Carry, around: Sequence[Part]) -> int:
@@ -105,7 +110,7 @@ def _bound(carry: Carry, around: Sequence[Part]) -> int:
 
 def _header(carry: Carry) -> Part:
     me = speaker_name(Voice(carry.label, carry.voice.role))
-    return Part("prior context", prompt_parts.tool_record(carry.mode, me, carry.quiet_at))
+    return Part(prompt_parts.PRIOR, prompt_parts.tool_record(carry.mode, me, carry.quiet_at))
 
 
 def _standing(carry: Carry) -> list[Part]:

@@ -70,6 +70,8 @@ def message_heading(message: Message, voice: Voice) -> str:
 
 def message_parts(spoken: MessageText, voice: Voice, *, tools: bool = True) -> list[Part]:
     """One message as parts. Remarks about a message come after it, so that its own part stays the same."""
+    if spoken.message.kind == "carried":
+        return [Part(prompt_parts.PRIOR, spoken.text, literal=True)]
     who = message_heading(spoken.message, voice)
     if spoken.message.sender == "assistant":
         shown = _shown(spoken.tools, who) if tools else []

@@ -26,6 +26,8 @@ from segue.core.usage import count_in_words
 NEW_MESSAGE = "user"
 """The heading of the new message, and of every message of the user to this voice. It is the last part."""
 
+PRIOR = "prior context"
+"""The heading of what explains the carried text, and of what was carried over from another account."""
 _LIKE_A_HEADING = r"(?s)(\s*)\\*---\s.*---\s*"
 _SHIELDED = r"(?s)\A(\s*)\\(?=\\*---\s.*---\s*\Z)"
 _CARRIES = r"--- (?:prior context|instructions(?: from now on)?|role|note) ---\s"

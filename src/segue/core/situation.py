@@ -102,6 +102,8 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True):
     view_bytes: int
     new_bytes: int
     """The size of the new message alone."""
+    carried_only: bool = False
+    """All that comes before the new message was carried over from another account."""
     too_long: frozenset[Mode] = frozenset()
     """Modes whose prompt turned out to be longer than the CLI accepts."""
     file: File = File()

@@ -1,6 +1,7 @@
 """Marks say under whom something was said: ``agent/account/login``, as in ``Message.under``.
 
 The login is a fingerprint of whoever is logged in to that account; an unknown login counts as a separate one.
+A mark that begins with a plus names whose words were carried over with the user's consent. It is no wall.
 Before logins were recorded a mark was ``agent/account``: such a message counts as said under the login that
 was seen there first or, if none was seen yet, under the current one.
 
@@ -15,6 +16,8 @@ from segue.core.model import History, Message, Voice
 
 UNKNOWN = "unknown"
 """The login if it cannot be determined; fingerprints are hexadecimal."""
+CONSENTED = "+"
+NO_ACCOUNTS: frozenset[str] = frozenset()
 
 
 def account_mark(agent: str, account: str, login: str) -> str:
@@ -26,6 +29,15 @@ def old_account_mark(agent: str, account: str) -> str:
     return f"{agent}/{account}"
 
 
+def consented(mark: str) -> str:
+    """The mark of words that were carried over with the user's consent."""
+    return mark if is_consented(mark) else f"{CONSENTED}{mark}"
+
+
+def is_consented(mark: str) -> bool:
+    return mark.startswith(CONSENTED)
+
+
 def mark_parts(text: str) -> tuple[str, str, str | None]:
     """Agent, account and login; the login of an old mark is None."""
     agent, _, rest = text.partition("/")
@@ -35,7 +47,7 @@ def mark_parts(text: str) -> tuple[str, str, str | None]:
 
 def has_walls(marks: Iterable[str]) -> bool:
     """Whether one agent was spoken to under more than one account or login."""
-    whole = {mark_parts(each) for each in marks}
+    whole = {mark_parts(each) for each in marks if not is_consented(each)}
     return len(whole) > len({agent for agent, _, _ in whole})
 
 
@@ -46,32 +58,50 @@ def told_apart(marks: Iterable[str], first: Callable[[str, str], str | None]) ->
 
 def _told_apart(text: str, first: Callable[[str, str], str | None]) -> str:
     agent, account, login = mark_parts(text)
-    if login is not None:
+    if login is not None or is_consented(text):
         return text
     seen = first(agent, account)
     return text if seen is None else account_mark(agent, account, seen)
 
 
-def visible(messages: Sequence[Message], voice: Voice, account: str, login: str) -> list[Message]:
+def visible(
+    messages: Sequence[Message],
+    voice: Voice,
+    account: str,
+    login: str,
+    closed: frozenset[str] = NO_ACCOUNTS,
+) -> list[Message]:
     """What this voice may see under this account and login, from the point where it was last started over.
 
     An account is a wall, and so is its login: a message that may repeat words said under another account or
-    login of the same agent is hidden.
+    login of the same agent is hidden. ``closed``: accounts, of any agent, whose words must not come here.
     """
-    seen = in_front(messages, voice, account, login)
+    seen = in_front(messages, voice, account, login, closed)
     blanks = (at for at in range(len(seen) - 1, -1, -1) if seen[at].blank and seen[at].voice == voice)
     return seen[next(blanks, 0) :]
 
 
-def in_front(messages: Sequence[Message], voice: Voice, account: str, login: str) -> list[Message]:
+def in_front(
+    messages: Sequence[Message],
+    voice: Voice,
+    account: str,
+    login: str,
+    closed: frozenset[str] = NO_ACCOUNTS,
+) -> list[Message]:
     """The messages on this side of the wall."""
-    marks = _in_front(messages, voice, account, login)
+    marks = _in_front(messages, voice, account, login, closed)
     return [message for message in messages if message.under in marks]
 
 
-def hidden(messages: Sequence[Message], voice: Voice, account: str, login: str) -> int:
+def hidden(
+    messages: Sequence[Message],
+    voice: Voice,
+    account: str,
+    login: str,
+    closed: frozenset[str] = NO_ACCOUNTS,
+) -> int:
     """How many messages are behind the wall."""
-    return len(messages) - len(in_front(messages, voice, account, login))
+    return len(messages) - len(in_front(messages, voice, account, login, closed))
 
 
 def view(seen: list[Message], voice: Voice, history: History) -> list[Message]:
@@ -111,9 +141,19 @@ def _slice_marks(messages: Sequence[Message], voice: Voice) -> list[tuple[str, i
     return [(message.id, message.revision) for message in own_slice(messages, voice)]
 
 
-def _in_front(messages: Sequence[Message], voice: Voice, account: str, login: str) -> set[tuple[str, ...]]:
+def _in_front(
+    messages: Sequence[Message], voice: Voice, account: str, login: str, closed: frozenset[str]
+) -> set[tuple[str, ...]]:
     """The values of ``under`` on this side of the wall. There are only a few distinct ones."""
     prefix = f"{voice.agent}/"
     mine = (account_mark(voice.agent, account, login), old_account_mark(voice.agent, account))
     values = {message.under for message in messages}
-    return {value for value in values if all(each in mine or not each.startswith(prefix) for each in value)}
+
+    def passes(mark: str) -> bool:
+        return mark in mine or not (mark.startswith(prefix) or account_of(mark) in closed)
+
+    return {value for value in values if all(map(passes, value))}
+
+
+def account_of(mark: str) -> str:
+    return mark_parts(mark)[1]

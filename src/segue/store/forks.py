@@ -151,6 +151,7 @@ class Forks(Conversations):
             account=known.account,
             under=self._login_marks(conversation_id, known.under),
             blank=known.blank,
+            kind=known.kind,
         )
 
     def _fork_failures(

@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 
 from segue.core.json_values import decode
-from segue.core.model import Attached, Message, NewAttachment, Sender, Voice
-from segue.core.view import mark_parts, told_apart
+from segue.core.model import Attached, Message, MessageKind, NewAttachment, Sender, Voice
+from segue.core.view import is_consented, mark_parts, told_apart
 from segue.store.database import Queries, Row, Section, storable, to_json
 
 _ATTACHMENTS = Queries("attachments")
@@ -30,15 +30,16 @@ class Facts(msgspec.Struct, frozen=True, array_like=True):
     account: str = ""
     under: tuple[str, ...] = ()
     blank: bool = False
+    kind: MessageKind = "said"
 
 
-class _Seen(dict[str, tuple[Sender, Voice, str, tuple[str, ...], bool]]):
+class _Seen(dict[str, tuple[Sender, Voice, str, tuple[str, ...], bool, MessageKind]]):
     """Facts by their JSON, each decoded once. ``marks``: completes the marks with their logins."""
 
     def __init__(self, marks: Callable[[tuple[str, ...]], tuple[str, ...]]) -> None:
         self._marks = marks
 
-    def __missing__(self, text: str) -> tuple[Sender, Voice, str, tuple[str, ...], bool]:
+    def __missing__(self, text: str) -> tuple[Sender, Voice, str, tuple[str, ...], bool, MessageKind]:
         facts = read_facts(text)
         self[text] = found = (
             facts.sender,
@@ -46,6 +47,7 @@ class _Seen(dict[str, tuple[Sender, Voice, str, tuple[str, ...], bool]]):
             facts.account,
             self._marks(facts.under),
             facts.blank,
+            facts.kind,
         )
         return found
 
@@ -102,6 +104,8 @@ class Messages(Section):
     def _see_logins(self, marks: Iterable[str]) -> None:
         """Record the logins of a message. The first login of an account takes over its older pins."""
         for each in marks:
+            if is_consented(each):
+                continue
             agent, account, login = mark_parts(each)
             fields = {"agent": agent, "account": account, "login": login}
             if login is not None and self._db.run(_LOGINS.see, **fields):
@@ -123,7 +127,7 @@ class Messages(Section):
         seen = _Seen(lambda under: self._login_marks(conversation_id, under))
         made = []
         for message_id, facts, revision, size in rows:
-            sender, voice, account, under, blank = seen[facts]
+            sender, voice, account, under, blank, kind = seen[facts]
             made.append(
                 Message(
                     id=message_id,
@@ -133,6 +137,7 @@ class Messages(Section):
                     account=account,
                     under=under,
                     blank=blank,
+                    kind=kind,
                     size=size,
                 )
             )
@@ -194,4 +199,5 @@ def read_facts(text: str) -> Facts:
 
 def _facts_of(message: Message) -> Facts:
     voice = message.voice
-    return Facts(message.sender, voice.agent, voice.role, message.account, message.under, message.blank)
+    known = (message.sender, voice.agent, voice.role, message.account, message.under, message.blank)
+    return Facts(*known, message.kind)

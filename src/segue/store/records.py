@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from segue.core.model import Attached, Held, Message, Owner, Pin, Sender, Voice
+from segue.core.model import Attached, Held, Message, MessageKind, Owner, Pin, Sender, Voice
 from segue.core.request import Grant
 from segue.core.turn import LineageKind, Mode, Recovery, State, Turn
 from segue.core.usage import Context, Totals, Usage
@@ -279,6 +279,7 @@ class LogRow(msgspec.Struct, frozen=True, kw_only=True):
     account: str
     under: tuple[str, ...] = ()
     blank: bool
+    kind: MessageKind = "said"
     text: str
     revision: int
     created_ms: int

@@ -28,6 +28,7 @@ from segue.store.renewer import Renewer
 
 if TYPE_CHECKING:
     from segue.core.model import Pin
+    from segue.store.carries import Carries
     from segue.store.forks import Adoption, Successor
     from segue.store.reading import Reading
     from segue.store.watch import Watch
@@ -128,6 +129,13 @@ class Store(Queue, Feed, Events):
             return with_attachments(self, rows)
 
     @property
+    def carries(self) -> Carries:
+        """Switches between accounts, and what was carried over."""
+        from segue.store.carries import Carries
+
+        return Carries(self._db)
+
+    @property
     def reading(self) -> Reading:
         """Pages, search, versions and sums."""
         from segue.store.reading import Reading
@@ -207,6 +215,7 @@ def log_row(n: int, row: Row, turn: TurnRow | None) -> LogRow:
         account=known.account,
         under=known.under,
         blank=known.blank,
+        kind=known.kind,
         text=text,
         revision=revision,
         created_ms=created_ms,

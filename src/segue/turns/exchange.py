@@ -17,7 +17,7 @@ from segue.core.attachments import Attachment, size_words
 from segue.core.errors import Misuse
 from segue.core.ids import conversation_key, short_id
 from segue.core.json_values import decode
-from segue.core.model import Message, NewAttachment, Voice
+from segue.core.model import Message, MessageKind, NewAttachment, Voice
 from segue.core.turn import status_of
 from segue.core.usage import Usage
 from segue.core.view import mark_parts, old_account_mark
@@ -57,6 +57,7 @@ class Line(msgspec.Struct, frozen=True, kw_only=True, rename={"sender": "from"})
     created: int = 0
     edited: int | None = None
     blank: bool = False
+    kind: MessageKind = "said"
     under: tuple[str, ...] = ()
     mode: str | None = None
     status: str | None = None
@@ -194,6 +195,7 @@ def _messages(lines: Iterable[Line], now: int) -> Iterable[tuple[Message, str]]:
                 account=line.account or "",
                 under=_under(line),
                 blank=line.blank,
+                kind=line.kind,
                 size=len(line.text.encode()),
             ),
             line.text,
@@ -232,6 +234,7 @@ def _line(row: LogRow, under: tuple[str, ...], attachments: tuple[AttachmentLine
         created=row.created_ms,
         edited=row.edited_ms,
         blank=row.blank,
+        kind=row.kind,
         under=under,
         mode=turn.mode if turn is not None else None,
         status=status_of(row.turn.state) if row.turn is not None else None,

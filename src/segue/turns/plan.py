@@ -18,7 +18,7 @@ from segue.system import clock
 from segue.turns import forecast
 from segue.turns.composer import LOST, NATIVE, Composer
 from segue.turns.prepare import Prepared
-from segue.turns.request import too_long
+from segue.turns.request import NONE, too_long
 from segue.turns.run_dir import Plan
 from segue.turns.situation import Gathered
 
@@ -170,7 +170,7 @@ class Planner:
             why = next(rung.why for rung in self.decision.rungs if rung.mode == "recap")
             return (f"nothing of the conversation was carried over: {why}",)
         if mode == "fresh":
-            return (failed["account"],) if "account" in failed else ()
+            return (self._left_behind(failed["account"]),) if "account" in failed else ()
         how = INSTEAD.get(mode, "")
         lost = (c for c in self.decision.checks if c.check in (*LOST, "pressure") and "resume" in c.bars)
         notices = [f"{check.detail}; {how}" for check in lost]
@@ -178,6 +178,13 @@ class Planner:
             name = self.gathered.pin.native_id[:8]
             notices.append(f"to make a smaller copy of it: segue sessions repair {name} --trim")
         return tuple(notices)
+
+    def _left_behind(self, why: str) -> str:
+        """What is not carried over, and how it could be."""
+        if not self.situation.hidden:
+            return why
+        account = self.prepared.account or NONE
+        return f"{why}; to do that: segue account switch {self.prepared.ask.conversation} {account} --carry"
 
     def _unasked(self, mode: Mode, request: Request) -> tuple[str, ...]:
         """The notice that ``--questions`` has no effect: a session keeps the setting that it began with."""

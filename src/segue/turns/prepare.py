@@ -211,6 +211,12 @@ def as_of_now(prepared: Prepared, store: Store) -> Prepared:
     return msgspec.structs.replace(prepared, granted=granted, login=login, request=request)
 
 
+def login_under(agent: Agent, account: Account | None, env: Mapping[str, str]) -> str:
+    """Who is logged in to an account now, as a turn under it would find out."""
+    child, home = _surroundings(agent, account, env)
+    return _login(agent, home, child.env)
+
+
 def _login(agent: Agent, home: Path, env: Mapping[str, str]) -> str:
     seen = agent.format.login(home, env) if agent.format is not None else None
     return seen or UNKNOWN

@@ -141,6 +141,7 @@ def _situation(
         view_messages=len(seen.messages),
         view_bytes=seen.bytes,
         new_bytes=seen.messages[-1].size,
+        carried_only=all(each.kind == "carried" for each in seen.messages[:-1]),
         too_long=obstacles.too_long,
         file=file,
         workdir=workdir_of(prepared.request.cwd),
@@ -157,11 +158,11 @@ def _situation(
 def _voice_view(prepared: Prepared, store: Store, new: Message | None) -> VoiceView:
     conversation = prepared.conversation.id
     voice, account, login = prepared.voice, prepared.account_name, prepared.login
-    scope = prepared.config.continuity.history
+    scope, closed = prepared.config.continuity.history, prepared.config.closed_to(account)
     messages = store.messages(conversation)
     if new is not None:
         messages.append(new)
-    visible = history.visible(messages, voice, account, login)
+    visible = history.visible(messages, voice, account, login, closed)
     view = history.view(visible, voice, scope)
     pin = store.pin(conversation, voice, account, login)
     parted = Cut(text=tuple(view))
@@ -173,10 +174,10 @@ def _voice_view(prepared: Prepared, store: Store, new: Message | None) -> VoiceV
         cut=parted,
         under=history.under(visible, voice.agent, account, login),
         bytes=sum(message.size for message in view) + FRAME_BYTES * len(view),
-        hidden=history.hidden(messages, voice, account, login),
+        hidden=history.hidden(messages, voice, account, login, closed),
         spoke=pin is None and any(m.sender == "assistant" and m.voice == voice for m in view),
         broken=_broken(parted, messages),
-        in_front=_unanswered(history.in_front(messages, voice, account, login)),
+        in_front=_unanswered(history.in_front(messages, voice, account, login, closed)),
     )
 
 

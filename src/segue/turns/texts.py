@@ -35,7 +35,8 @@ def load_texts(store: Store, messages: Sequence[Message]) -> dict[str, MessageTe
 def _is_unanswered(messages: Sequence[Message], at: int) -> bool:
     """Whether no answer follows a user message. The last one is the new message and does not count."""
     last = at == len(messages) - 1
-    return not last and messages[at].sender == "user" and messages[at + 1].sender == "user"
+    asked = messages[at].sender == "user" and messages[at].kind == "said"
+    return not last and asked and messages[at + 1].sender == "user"
 
 
 def _failed(store: Store, messages: Sequence[Message]) -> dict[str, tuple[tuple[ToolShown, ...], Unanswered]]:

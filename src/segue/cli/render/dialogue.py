@@ -137,6 +137,8 @@ def _tail(message: LogMessage, dialogue: Dialogue, now_ms: int) -> tuple[str, st
 
 def _who(message: LogMessage, before: LogMessage | None) -> str:
     name = f"{message.agent} ({message.role})" if message.role else message.agent
+    if message.kind == "carried":
+        return f"carried to {name}"
     if message.sender == "assistant":
         return name
     same = before is None or (before.agent, before.role) == (message.agent, message.role)

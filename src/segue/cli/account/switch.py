@@ -1,0 +1,78 @@
+"""``segue account switch``: continue a conversation under another account."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, cast
+
+import click
+
+from segue.cli.conversation import change
+from segue.cli.options import complete_keys
+from segue.cli.render.output import say, say_json
+from segue.core.attachments import size_words
+from segue.core.usage import count_in_words
+
+if TYPE_CHECKING:
+    from segue.app.account_switch import AccountSwitched
+
+CONSENT = "What was said before will be sent to the provider under the new account."
+
+
+@click.command("switch", short_help="Continue a conversation under another account.")
+@click.argument("key", shell_complete=complete_keys)
+@click.argument("account")
+@click.option(
+    "--carry",
+    type=click.Choice(["raw", "summary"]),
+    is_flag=False,
+    flag_value="raw",
+    help="Carry over what was said before: its last turns as text (raw, the default), or a summary that the"
+    " old account writes (if it cannot, raw).",
+)
+@click.option("--cancel", is_flag=True, help="Cancel what runs in the conversation first.")
+@click.option(
+    "--queued",
+    type=click.Choice(["keep", "move"]),
+    help="Runs that wait keep their account, or move to the new one.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def command(
+    key: str, account: str, carry: str | None, cancel: bool, queued: str | None, as_json: bool
+) -> None:
+    """Continue the conversation KEY under ACCOUNT from its next turn on (none: the agent's usual login).
+
+    The new account starts with a fresh session and is not shown what was said before. With --carry, the last
+    turns are put before its first message, as context. They are then sent to the provider under the new
+    account. Going back later continues the old session.
+    """
+    done = change(
+        lambda segue: segue.conversations.switch(
+            key,
+            account,
+            carry=cast("Literal['raw', 'summary'] | None", carry),
+            cancel=cancel,
+            queued=cast("Literal['keep', 'move'] | None", queued),
+            asked_by="command line",
+        )
+    )
+    if as_json:
+        say_json(done)
+        return
+    say(f"{key} continues under {done.account or 'no account'} ({done.agent}).", err=True)
+    say(told(done), err=True)
+
+
+def told(done: AccountSwitched) -> str:
+    """What was carried over, or how to do it."""
+    carried = done.carried
+    if carried is not None and carried.mode != "none":
+        turns, size = count_in_words(carried.turns, "turn"), size_words(carried.bytes)
+        earlier = "; earlier turns are left out" if carried.omitted else ""
+        other = f" ({carried.why})" if carried.why else ""
+        return f"Carried over {turns}, {size}{earlier}{other}. {CONSENT}"
+    if carried is not None:
+        return f"Nothing was carried over: {carried.why}."
+    if not done.hidden:
+        return "Nothing was carried over."
+    command = f"segue account switch {done.conversation} {done.account or 'none'} --carry"
+    return f"{count_in_words(done.hidden, 'message')} not carried over. To carry them over: {command}"
