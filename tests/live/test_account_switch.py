@@ -146,7 +146,8 @@ def test_a_long_session_is_cut_to_the_limit_with_a_mark(talk: Talk) -> None:
     for n in range(6):
         talk.run(f"[[say {'x' * 5000} end of {n}]]")
     carried = switched(talk, "other", "--carry")["carried"]
-    assert carried["omitted"] and 15_000 < carried["bytes"] <= 24_000
+    assert carried["omitted"]
+    assert 15_000 < carried["bytes"] <= 24_000
     first = talk.run("go on")
     assert (first.sent.count(OMITTED), "end of 5" in first.sent, "456" in first.sent) == (1, True, False)
 
@@ -161,3 +162,30 @@ def test_a_rule_forbids_it(talk: Talk) -> None:
     assert talk.why()["account"] == "claude", "nothing was changed"
     switched(talk, "other")
     assert talk.run("what number?").mode == "fresh"
+
+
+@pytest.mark.parametrize("talk", NEWEST, indirect=True)
+def test_a_summary_is_written_under_the_old_account(talk: Talk) -> None:
+    told(talk)
+    before = sorted(talk.home(talk.agent).rglob("projects/**/*.jsonl"))
+    done = talk("account", "switch", "t", "other", "--carry", "summary", "--json")
+    carried = msgspec.json.decode(done.stdout)["carried"]
+    assert (done.code, carried["mode"], carried["why"]) == (0, "summary", ""), done.stderr
+    asked = [request for request in done.requests if not request.side]
+    assert len(asked) == 1
+    assert "Write only the summary" in msgspec.json.encode(asked[0].body).decode()
+    assert sorted(talk.home(talk.agent).rglob("projects/**/*.jsonl")) == before, "it is not saved"
+    assert [row["key"] for row in msgspec.json.decode(talk("ls", "--json").stdout)] == ["t"]
+    first = talk.run("what number?")
+    assert (first.mode, block_count(first), "[summary]" in first.sent) == ("recap", 1, True)
+
+
+@pytest.mark.parametrize("talk", NEWEST, indirect=True)
+def test_without_a_summary_the_turns_are_carried_over(talk: Talk) -> None:
+    told(talk)
+    assert talk("run", "t", "[[error 429 retry-after 1]]").code == 75
+    assert talk("truncate", "t", "#5").code == 0
+    carried = switched(talk, "other", "--carry", "summary")["carried"]
+    assert (carried["mode"], carried["cost_usd"]) == ("raw", None)
+    assert "limited" in carried["why"]
+    assert talk.run("what number?").text == "456"

@@ -16,10 +16,10 @@ from segue.accounts import carry
 from segue.accounts.carry import NothingCarried, OldSide
 from segue.agents.base import Agent
 from segue.config.schema import Config
-from segue.core.carried_block import CarriedBlock
+from segue.core.carried_block import CarriedBlock, summary_block
 from segue.core.errors import Conflict, Misuse
 from segue.core.model import Host, Message, Voice
-from segue.core.view import account_mark
+from segue.core.view import account_mark, hidden
 from segue.store.carries import CarryMode, CarryRow, MovedRun
 from segue.store.records import Conversation
 from segue.store.store import Store
@@ -53,56 +53,90 @@ class Switched(msgspec.Struct, frozen=True, kw_only=True):
     """How many messages the new account is not shown."""
 
 
-class _New(msgspec.Struct, frozen=True, kw_only=True):
+class NewSide(msgspec.Struct, frozen=True, kw_only=True):
+    """The account that the conversation moves to, and under which mark it will speak."""
+
     agent: Agent
     account: str
     mark: str
     login: str
 
 
-def switch(
+class SwitchPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """A switch before it is done: what would be carried over, or why nothing would."""
+
+    conversation: Conversation
+    wanted: SwitchRequest
+    new: NewSide
+    old: OldSide | None
+    block: CarriedBlock | None = None
+    mode: CarryMode = "none"
+    why: str = ""
+    cost_usd: float | None = None
+    """What a summary cost."""
+
+
+def plan_switch(
     store: Store,
     conversation: Conversation,
     config: Config,
     env: Mapping[str, str],
     host: Host,
     wanted: SwitchRequest,
-) -> Switched:
-    """Call it while the conversation is held for a change. Raises ``Misuse`` if a rule forbids the carry."""
-    new, now_ms = _new(conversation, config, env, wanted), clock.now_ms()
+) -> SwitchPlan:
+    """Read the old session. Raises ``Misuse`` if a rule forbids the carry, ``Conflict`` if runs wait."""
+    new = _new(conversation, config, env, wanted)
     _check_line(store, conversation, wanted)
-    old = _old(store, conversation, config, new)
-    if wanted.carry != "none" and isinstance(old, OldSide):
+    plan = SwitchPlan(conversation=conversation, wanted=wanted, new=new, old=None)
+    if wanted.carry == "none":
+        return plan
+    try:
+        to = (new.agent.facts.name, new.account, new.login)
+        old = carry.old_side(store, conversation, config, to)
         _check_rules(config, old, new)
-    block, why = _block(store, conversation, config, host, old, new, wanted)
-    message = _message(conversation, new, old, block) if block is not None else None
-    row = (
-        _row(conversation, old, new, wanted, block, message, why, now_ms) if wanted.carry != "none" else None
-    )
+        plan = msgspec.structs.replace(plan, old=old)
+        block = _block(store, conversation, config, host, old, new)
+    except NothingCarried as nothing:
+        return msgspec.structs.replace(plan, why=str(nothing))
+    return msgspec.structs.replace(plan, block=block, mode="raw")
+
+
+def with_summary(plan: SwitchPlan, text: str, cost_usd: float | None, max_bytes: int) -> SwitchPlan:
+    """The plan with a summary instead of the turns themselves; if it is too long, with the turns."""
+    assert plan.block is not None
+    block = summary_block(text, plan.block.turns, max_bytes, quiet_at=plan.new.agent.facts.expands_at)
+    if block is None:
+        return without_summary(plan, "the summary is too long, or empty", cost_usd)
+    return msgspec.structs.replace(plan, block=block, mode="summary", cost_usd=cost_usd)
+
+
+def without_summary(plan: SwitchPlan, why: str, cost_usd: float | None = None) -> SwitchPlan:
+    """The plan with the turns themselves, because there is no summary."""
+    return msgspec.structs.replace(plan, why=f"not summarised: {why}", cost_usd=cost_usd)
+
+
+def switch(store: Store, config: Config, plan: SwitchPlan) -> Switched:
+    """Do it. Call this while the conversation is held for a change."""
+    conversation, new, block, now_ms = plan.conversation, plan.new, plan.block, clock.now_ms()
+    message = _message(plan, block) if block is not None else None
+    row = _row(plan, message, now_ms) if plan.wanted.carry != "none" else None
     said = (message, block.text) if message is not None and block is not None else None
-    to = (new.agent.facts.name, new.account)
-    store.carries.switch(conversation, to, said, row, _moved(store, conversation, new, wanted), now_ms)
+    moved = _moved(store, conversation, new, plan.wanted)
+    store.carries.switch(conversation, (new.agent.facts.name, new.account), said, row, moved, now_ms)
     hidden = _hidden(store, conversation, config, new)
     return Switched(
         agent=new.agent.facts.name, account=new.account, login=new.login, carried=row, hidden=hidden
     )
 
 
-def _new(conversation: Conversation, config: Config, env: Mapping[str, str], wanted: SwitchRequest) -> _New:
+def _new(
+    conversation: Conversation, config: Config, env: Mapping[str, str], wanted: SwitchRequest
+) -> NewSide:
     agent = wanted.agent or (None if wanted.account else conversation.agent or None)
     found, name, account = resolve_agent(agent, wanted.account, config, env)
     login = login_under(found, account, env)
     mark = account_mark(found.facts.name, name or "", login)
-    return _New(agent=found, account=name or "", mark=mark, login=login)
-
-
-def _old(store: Store, conversation: Conversation, config: Config, new: _New) -> OldSide | NothingCarried:
-    try:
-        return carry.old_side(store, conversation, config, (new.agent.facts.name, new.account, new.login))
-    except NothingCarried as nothing:
-        return nothing
-    except Misuse as error:  # its agent is no longer configured
-        return NothingCarried(str(error))
+    return NewSide(agent=found, account=name or "", mark=mark, login=login)
 
 
 def _check_line(store: Store, conversation: Conversation, wanted: SwitchRequest) -> None:
@@ -113,7 +147,7 @@ def _check_line(store: Store, conversation: Conversation, wanted: SwitchRequest)
 
 
 def _moved(
-    store: Store, conversation: Conversation, new: _New, wanted: SwitchRequest
+    store: Store, conversation: Conversation, new: NewSide, wanted: SwitchRequest
 ) -> tuple[MovedRun, ...]:
     """The runs that wait, under the new account."""
     if wanted.queued != "move":
@@ -137,52 +171,33 @@ def _moved(
     return tuple(moved)
 
 
-def _check_rules(config: Config, old: OldSide, new: _New) -> None:
+def _check_rules(config: Config, old: OldSide, new: NewSide) -> None:
     forbidden = carry.forbidden(config, old.marks, new.account)
     if forbidden is not None:
         raise Misuse(f"{forbidden} ([carry] in config.toml); without --carry, the switch is possible")
 
 
 def _block(
-    store: Store,
-    conversation: Conversation,
-    config: Config,
-    host: Host,
-    old: OldSide | NothingCarried,
-    new: _New,
-    wanted: SwitchRequest,
-) -> tuple[CarriedBlock | None, str]:
-    """What is carried over; or nothing, and the reason."""
-    if wanted.carry == "none":
-        return None, ""
-    if isinstance(old, NothingCarried):
-        return None, str(old)
+    store: Store, conversation: Conversation, config: Config, host: Host, old: OldSide, new: NewSide
+) -> CarriedBlock:
+    """What is carried over. Raises ``NothingCarried``."""
     if old.pin.voice.agent != new.agent.facts.name:
-        return None, f"{new.agent.facts.label} is shown the conversation anyway: it is another agent"
+        raise NothingCarried(f"{new.agent.facts.label} is shown the conversation anyway: it is another agent")
+    cwd, limit, quiet_at = Path(conversation.cwd), config.carry.max_bytes, new.agent.facts.expands_at
     try:
-        block = carry.read_block(
-            store,
-            old,
-            Path(conversation.cwd),
-            host,
-            config.carry.max_bytes,
-            quiet_at=new.agent.facts.expands_at,
-        )
-    except NothingCarried as nothing:
-        return None, str(nothing)
-    except Exception as error:
-        return None, f"its session cannot be read: {error!r}"
-    return block, ""
+        return carry.read_block(store, old, cwd, host, limit, quiet_at=quiet_at)
+    except NothingCarried:
+        raise
+    except Exception as error:  # a foreign file must not keep anybody from switching
+        raise NothingCarried(f"its session cannot be read: {error!r}") from error
 
 
-def _message(
-    conversation: Conversation, new: _New, old: OldSide | NothingCarried, block: CarriedBlock
-) -> Message:
-    marks = carry.carried_marks(old.marks) if isinstance(old, OldSide) else ()
+def _message(plan: SwitchPlan, block: CarriedBlock) -> Message:
+    new, marks = plan.new, carry.carried_marks(plan.old.marks) if plan.old is not None else ()
     return Message(
         id=clock.new_id(),
         sender="user",
-        voice=Voice(new.agent.facts.name, conversation.role),
+        voice=Voice(new.agent.facts.name, plan.conversation.role),
         account=new.account,
         under=tuple(sorted({new.mark, *marks})),
         kind="carried",
@@ -190,40 +205,28 @@ def _message(
     )
 
 
-def _row(
-    conversation: Conversation,
-    old: OldSide | NothingCarried,
-    new: _New,
-    wanted: SwitchRequest,
-    block: CarriedBlock | None,
-    message: Message | None,
-    why: str,
-    now_ms: int,
-) -> CarryRow:
-    left = (conversation.agent, conversation.account)
-    if isinstance(old, OldSide):
-        left = old.pin.voice.agent, old.pin.account
+def _row(plan: SwitchPlan, message: Message | None, now_ms: int) -> CarryRow:
+    block, pin = plan.block, plan.old.pin if plan.old is not None else None
     return CarryRow(
         id=clock.new_id(now_ms),
-        conversation=conversation.key,
+        conversation=plan.conversation.key,
         at_ms=now_ms,
-        from_agent=left[0],
-        from_account=left[1],
-        to_agent=new.agent.facts.name,
-        to_account=new.account,
-        mode=wanted.carry if block is not None else "none",
+        from_agent=pin.voice.agent if pin is not None else plan.conversation.agent,
+        from_account=pin.account if pin is not None else plan.conversation.account,
+        to_agent=plan.new.agent.facts.name,
+        to_account=plan.new.account,
+        mode=plan.mode,
         bytes=block.bytes if block is not None else 0,
         turns=block.turns if block is not None else 0,
         omitted=block.omitted if block is not None else False,
-        asked_by=wanted.asked_by,
+        asked_by=plan.wanted.asked_by,
+        cost_usd=plan.cost_usd,
         message=message.id if message is not None else None,
-        why=why,
+        why=plan.why,
     )
 
 
-def _hidden(store: Store, conversation: Conversation, config: Config, new: _New) -> int:
-    from segue.core.view import hidden
-
+def _hidden(store: Store, conversation: Conversation, config: Config, new: NewSide) -> int:
     voice = Voice(new.agent.facts.name, conversation.role)
     messages = store.messages(conversation.id)
     return hidden(messages, voice, new.account, new.login, config.closed_to(new.account))

@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, cast
 
 import msgspec
 from anyio.to_thread import run_sync
 
 from segue.app.workspace import Workspace
-from segue.core.errors import Gone, InUse, Misuse
+from segue.core.errors import Gone, InUse, Misuse, SegueError
+from segue.core.turn import Turn
 from segue.store.carries import CarryRow
 from segue.store.records import BEGUN, Conversation
-from segue.turns.request import NONE
+from segue.system import clock
+from segue.turns.request import NONE, Options
 
 if TYPE_CHECKING:
+    from segue.accounts.switch import SwitchPlan
     from segue.app.segue import Segue
 
+SUMMARISE = (
+    "Summarise what was said, for somebody who continues this work without having seen it: what is wanted,"
+    " what was decided and done, what is open, and every name, number and path that matters. Write only the"
+    " summary."
+)
 CANCEL_WAIT_S = 60.0
 POLL_S = 0.05
 MOST = 1000
@@ -86,7 +95,7 @@ async def switch(
     asked_by: str,
 ) -> AccountSwitched:
     """See ``Conversations.switch``."""
-    from segue.accounts.switch import SwitchRequest
+    from segue.accounts.switch import SwitchRequest, plan_switch
     from segue.accounts.switch import switch as bind
 
     if carry not in (None, "raw", "summary"):
@@ -97,18 +106,14 @@ async def switch(
     wanted = SwitchRequest(
         account="" if account == NONE else account, carry=carry or "none", queued=queued, asked_by=asked_by
     )
-    async with segue.changing(conversation):
-        done = await run_sync(
-            partial(
-                bind,
-                workspace.store,
-                conversation,
-                workspace.config,
-                workspace.env,
-                workspace.host,
-                wanted,
-            )
+    store, config = workspace.store, workspace.config
+    async with workspace.changing(conversation):
+        plan = await run_sync(
+            partial(plan_switch, store, conversation, config, workspace.env, workspace.host, wanted)
         )
+        if carry == "summary" and plan.block is not None:
+            plan = await _summarised(segue, plan)
+        done = await run_sync(bind, store, config, plan)
     return AccountSwitched(
         conversation=conversation.key,
         agent=done.agent,
@@ -116,6 +121,57 @@ async def switch(
         carried=shown(done.carried) if done.carried is not None else None,
         hidden=done.hidden,
     )
+
+
+async def _summarised(segue: Segue, plan: SwitchPlan) -> SwitchPlan:
+    """Let the old account summarise what would be carried over. Whatever fails, the turns are carried over
+    as they are."""
+    from segue.accounts.switch import with_summary, without_summary
+
+    assert plan.old is not None
+    assert plan.block is not None
+    workspace, carry, pin = segue.workspace, segue.workspace.config.carry, plan.old.pin
+    if limited := await run_sync(_limited, workspace, plan.conversation, pin.account):
+        return without_summary(plan, limited)
+    key = f"{plan.conversation.key[:150]}~summary-{clock.random_hex(4)}"
+    options: Options = {
+        "agent": pin.voice.agent,
+        "account": pin.account or NONE,
+        "model": carry.summary_model or plan.conversation.model,
+        "cwd": plan.conversation.cwd or None,
+        "permission": "read",
+        "timeout": carry.summary_timeout,
+        "budget": carry.summary_budget,
+        "questions": "off",
+    }
+    try:
+        turn = await _write_summary(segue, key, plan.block.text, options)
+    except SegueError as error:
+        return without_summary(plan, error.message)
+    finally:
+        with suppress(SegueError):
+            await segue.rm(key)
+    if turn.failure is not None or not turn.text:
+        return without_summary(plan, turn.failure.message if turn.failure else "it is empty", turn.cost_usd)
+    return with_summary(plan, turn.text, turn.cost_usd, carry.max_bytes)
+
+
+def _limited(workspace: Workspace, conversation: Conversation, account: str) -> str | None:
+    """Why the account cannot write a summary now; None: it may."""
+    for row in reversed(workspace.store.turns(conversation.id, 20)):
+        if row.account == account and row.told is not None:
+            failure = row.told.failure
+            return "its account is limited" if failure and failure.kind == "rate_limited" else None
+    return None
+
+
+async def _write_summary(segue: Segue, key: str, said: str, options: Options) -> Turn:
+    """In a conversation of its own, and not saved as a session if the agent can do without."""
+    text = f"{said}\n\n{SUMMARISE}"
+    try:
+        return await segue.run(key, text, **cast("Options", {**options, "save": False}))
+    except Misuse:
+        return await segue.run(key, text, **options)
 
 
 async def _cancel(segue: Segue, conversation: Conversation) -> None:

@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import AbstractAsyncContextManager
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -42,7 +41,6 @@ from segue.core.errors import Misuse
 from segue.core.events import Event
 from segue.core.ids import conversation_key
 from segue.core.turn import Turn
-from segue.store.leases import held_for_change
 from segue.store.records import Conversation
 from segue.store.store import Store
 from segue.turns import changes
@@ -57,9 +55,6 @@ if TYPE_CHECKING:
     from segue.app.usage import UnpaidTurn, UsageStatistics
     from segue.core.usage import Grouping
     from segue.turns.why import Why
-
-CHANGE_WAIT_S = 2.0
-"""How long an edit or another change waits for a running turn."""
 
 
 class Segue:
@@ -231,7 +226,7 @@ class Segue:
     async def edit(self, key: str, message: str, text: str, *, cut: bool = False) -> int:
         """Change one message in place; with ``cut``, drop what follows it. Returns how many were dropped."""
         conversation = await self._conversation(key)
-        async with self.changing(conversation):
+        async with self.workspace.changing(conversation):
             named = await run_sync(changes.find_message, self._store, conversation, message)
             new = utf8(text, "new text")
             dropped = await run_sync(partial(changes.edit, self._store, conversation, named.id, new, cut=cut))
@@ -240,14 +235,14 @@ class Segue:
     async def truncate(self, key: str, message: str) -> int:
         """Drop a message and everything after it. Returns how many were dropped."""
         conversation = await self._conversation(key)
-        async with self.changing(conversation):
+        async with self.workspace.changing(conversation):
             named = await run_sync(changes.find_message, self._store, conversation, message)
             return len(await run_sync(changes.truncate, self._store, conversation, named.id))
 
     async def undo(self, key: str) -> Undone:
         """Undo the last edit, truncation or retry, if nothing was said since."""
         conversation = await self._conversation(key)
-        async with self.changing(conversation):
+        async with self.workspace.changing(conversation):
             done = await run_sync(changes.undo, self._store, conversation)
             return Undone(done.kind, len(done.removed))
 
@@ -271,7 +266,7 @@ class Segue:
         """Forget conversations. The agents' own sessions stay. If a key is unknown, none is forgotten."""
         known = [await self._conversation(key) for key in keys]
         for conversation in known:
-            async with self.changing(conversation):
+            async with self.workspace.changing(conversation):
                 await run_sync(self._store.remove, conversation.id)
 
     async def agents(self) -> list[AgentShown]:
@@ -339,18 +334,6 @@ class Segue:
 
     async def _conversation(self, key: str) -> Conversation:
         return await run_sync(self.workspace.conversation, key)
-
-    def changing(self, conversation: Conversation) -> AbstractAsyncContextManager[None]:
-        """Hold a conversation while it is changed. Raises ``InUse`` if a turn of it runs."""
-        workspace = self.workspace
-        return held_for_change(
-            workspace.store,
-            conversation,
-            host=workspace.host,
-            locks=workspace.home.locks,
-            wait_s=CHANGE_WAIT_S,
-            only_for_the_end=workspace.transport == "daemon",
-        )
 
 
 def _log_notice(text: str) -> None:

@@ -53,6 +53,10 @@ class Carry(msgspec.Struct, frozen=True, kw_only=True):
     never: tuple[tuple[str, str], ...] = ()
     """Pairs of accounts between which nothing is carried, in neither direction."""
     max_bytes: Annotated[int, Meta(ge=1000)] = 24_000
+    summary_model: str | None = None
+    """The model that writes a summary. None: the one that the account uses anyway."""
+    summary_timeout: Seconds = 120
+    summary_budget: Dollars | None = None
 
 
 class Keep(msgspec.Struct, frozen=True, kw_only=True):

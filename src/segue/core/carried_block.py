@@ -77,6 +77,15 @@ def make_block(
     return CarriedBlock("\n\n".join(parts), len(taken), omitted)
 
 
+def summary_block(
+    summary: str, turns: int, max_bytes: int = MAX_BYTES, *, quiet_at: bool = False
+) -> CarriedBlock | None:
+    """A block with a summary of so many turns; None: it is empty, or does not fit."""
+    text = defuse_at(summary.strip()) if quiet_at else summary.strip()
+    whole = f"{_ABOUT}\n\n[summary]\n{text}"
+    return CarriedBlock(whole, turns, False) if text and len(whole.encode()) <= max_bytes else None
+
+
 def _rendered(said: SaidBefore, quiet_at: bool) -> str:
     text = _LIKE_A_HEAD.sub(r"\\\1", said.text.strip("\n"))
     return f"{_HEADS[said.sender]}\n{defuse_at(text) if quiet_at else text}"
