@@ -10,13 +10,14 @@ import { Composer } from "./composer.js";
 import { DialogueView } from "./dialogue.js";
 import { listOpen } from "./list.js";
 import { Panel } from "./panel.js";
+import { Switcher, switching } from "./switcher.js";
 import { focused, isWide, panelFolded, panelOpen, showPanel } from "./selection.js";
 
 /** One conversation; without a key, the form for a new one.  @param {{key_: string | null, at: string | undefined}} props */
 export function Conversation({ key_, at }) {
   if (key_ === null) return html`<main class="main" id="main"><${NewConversation} /></main>`;
   return html`<main class="main" id="main"><${TopBar} key=${key_} key_=${key_} /><${DialogueView} key=${`d-${key_}`} key_=${key_} at=${at} /><${Composer} key=${`c-${key_}`} key_=${key_} /></main>
-    <${Panel} key_=${key_} />`;
+    <${Panel} key_=${key_} /><${Switcher} />`;
 }
 
 /** @param {{key_: string}} props */
@@ -61,6 +62,7 @@ function Menu({ key_ }) {
       <a href=${link("lineage", key_)}>${t("lineage")}</a>
       <button type="button" onClick=${act(() => undo(key_))}>${t("undo")}</button>
       <button type="button" onClick=${act(async () => go("conversations", (await post(of(key_, "/fork"), {})).key))}>${t("fork")}</button>
+      <button type="button" onClick=${act(() => (switching.value = key_))}>${t("switch")}…</button>
       <button type="button" onClick=${act(() => terminal(key_))}>${t("terminal")}</button>
       <button type="button" onClick=${act(() => save(key_, "markdown"))}>${t("export.markdown")}</button>
       <button type="button" onClick=${act(() => save(key_, "json"))}>${t("export.json")}</button>

@@ -1,11 +1,27 @@
 // The types of the API. Written by scripts/page_types.py from the OpenAPI document; do not edit.
 
+export interface AccountBody {
+  account: string;
+  carry_context: boolean;
+  carry_mode: "raw" | "summary";
+  cancel: boolean;
+  queued: "keep" | "move" | null;
+}
+
 export interface AccountShown {
   name: string;
   agent: string;
   home: string | null;
   env: string[];
   pass_env: string[];
+}
+
+export interface AccountSwitched {
+  conversation: string;
+  agent: string;
+  account: string | null;
+  carried: CarryShown | null;
+  hidden: number;
 }
 
 export interface AgentSetting {
@@ -81,6 +97,22 @@ export interface Capabilities {
   id_on_disk_only: boolean;
   attachments: string[];
   keeps_attachments: boolean;
+}
+
+export interface CarryShown {
+  conversation: string;
+  at: number;
+  from_agent: string;
+  from_account: string | null;
+  to_agent: string;
+  to_account: string | null;
+  mode: "none" | "raw" | "summary";
+  bytes: number;
+  turns: number;
+  omitted: boolean;
+  asked_by: string;
+  cost_usd: number | null;
+  why: string;
 }
 
 export interface ChangeBody {
@@ -418,6 +450,7 @@ export interface LogMessage {
   edited: number | null;
   created: number;
   blank: boolean;
+  kind: "carried" | "said";
   run: string | null;
   mode: "branch" | "fresh" | "graft" | "recap" | "replay" | "resume" | null;
   state: "cancelled" | "done" | "failed" | "needs_you" | "parked" | "queued" | "running" | "withdrawn";
