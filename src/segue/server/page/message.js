@@ -20,8 +20,8 @@ import { selected } from "./selection.js";
 /** @param {{key_: string, message: Message, events: FeedEvent[] | undefined, leftOut: number, focused: boolean, last: boolean}} props */
 export function MessageView({ key_, message, events, leftOut, focused, last }) {
   if (message.kind === "carried")
-    return html`<details class="tool carried" data-id=${message.id}><summary><b>${t("carried")}</b><span class="arg"></span>
-      <span class="res">${bytes(new Blob([message.text]).size)}</span></summary><${Plain} text=${message.text} /></details>`;
+    return html`<details class="tool carried" data-id=${message.id}><summary><span class="arg">${t("carried")}</span>
+      <span class="res">${bytes(new Blob([message.text]).size)}</span></summary><div class="thought"><${Plain} text=${message.text} /></div></details>`;
   return message.from === "user"
     ? html`<${Yours} key_=${key_} message=${message} events=${events} focused=${focused} last=${last} />`
     : html`<${Answer} key_=${key_} message=${message} events=${events} leftOut=${leftOut} focused=${focused} />`;
