@@ -189,3 +189,18 @@ def test_without_a_summary_the_turns_are_carried_over(talk: Talk) -> None:
     assert (carried["mode"], carried["cost_usd"]) == ("raw", None)
     assert "limited" in carried["why"]
     assert talk.run("what number?").text == "456"
+
+
+def test_a_rule_holds_between_agents(tmp_path: Path) -> None:
+    versions = {agent: CLIS[agent].newest for agent in ("claude", "codex")}
+    for agent, version in versions.items():
+        ready(agent, version)
+    with talking(tmp_path, versions) as talk:
+        talk.run("remember number 456", "--agent", "claude")
+        assert talk.why("--agent", "codex")["mode"] == "replay"
+        talk.config('[carry]\nnever = [["claude", "codex"]]')
+        other = talk.run("what number?", "--agent", "codex")
+        assert (other.mode, "456" in other.sent) == ("fresh", False)
+        assert any("not carried over" in notice for notice in other.turn["notices"])
+        back = talk.run("what number?", "--agent", "claude")
+        assert (back.mode, back.text, back.turn["sent"]["text_messages"]) == ("resume", "456", 1)

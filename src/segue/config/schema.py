@@ -1,6 +1,7 @@
 """What ``config.toml`` can contain: one frozen type per section, with the defaults."""
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -192,10 +193,9 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
         given = (out.carry_out if out is not None else None, into.carry_in if into is not None else None)
         return max((rule or self.carry.rule for rule in given), key=STRICTNESS.index)
 
-    def closed_to(self, account: str) -> frozenset[str]:
-        """The accounts whose words must never reach this one, whatever the agents."""
-        others = {"", *self.accounts, *(name for pair in self.carry.never for name in pair)} - {account}
-        return frozenset(name for name in others if self.carry_rule(name, account) == "never")
+    def closed_to(self, account: str) -> Callable[[str], bool]:
+        """Whether the words of an account must never reach this one, whatever the agents."""
+        return lambda source: self.carry_rule(source, account) == "never"
 
 
 STRICTNESS: tuple[CarryRule, ...] = ("allow", "ask", "never")

@@ -17,7 +17,8 @@ from segue.core.model import History, Message, Voice
 UNKNOWN = "unknown"
 """The login if it cannot be determined; fingerprints are hexadecimal."""
 CONSENTED = "+"
-NO_ACCOUNTS: frozenset[str] = frozenset()
+Closed = Callable[[str], bool]
+"""Whether the words of an account must not come here."""
 
 
 def account_mark(agent: str, account: str, login: str) -> str:
@@ -69,12 +70,12 @@ def visible(
     voice: Voice,
     account: str,
     login: str,
-    closed: frozenset[str] = NO_ACCOUNTS,
+    closed: Closed | None = None,
 ) -> list[Message]:
     """What this voice may see under this account and login, from the point where it was last started over.
 
     An account is a wall, and so is its login: a message that may repeat words said under another account or
-    login of the same agent is hidden. ``closed``: accounts, of any agent, whose words must not come here.
+    login of the same agent is hidden. ``closed``: of any agent, too.
     """
     seen = in_front(messages, voice, account, login, closed)
     blanks = (at for at in range(len(seen) - 1, -1, -1) if seen[at].blank and seen[at].voice == voice)
@@ -86,7 +87,7 @@ def in_front(
     voice: Voice,
     account: str,
     login: str,
-    closed: frozenset[str] = NO_ACCOUNTS,
+    closed: Closed | None = None,
 ) -> list[Message]:
     """The messages on this side of the wall."""
     marks = _in_front(messages, voice, account, login, closed)
@@ -98,7 +99,7 @@ def hidden(
     voice: Voice,
     account: str,
     login: str,
-    closed: frozenset[str] = NO_ACCOUNTS,
+    closed: Closed | None = None,
 ) -> int:
     """How many messages are behind the wall."""
     return len(messages) - len(in_front(messages, voice, account, login, closed))
@@ -142,7 +143,7 @@ def _slice_marks(messages: Sequence[Message], voice: Voice) -> list[tuple[str, i
 
 
 def _in_front(
-    messages: Sequence[Message], voice: Voice, account: str, login: str, closed: frozenset[str]
+    messages: Sequence[Message], voice: Voice, account: str, login: str, closed: Closed | None
 ) -> set[tuple[str, ...]]:
     """The values of ``under`` on this side of the wall. There are only a few distinct ones."""
     prefix = f"{voice.agent}/"
@@ -150,7 +151,8 @@ def _in_front(
     values = {message.under for message in messages}
 
     def passes(mark: str) -> bool:
-        return mark in mine or not (mark.startswith(prefix) or account_of(mark) in closed)
+        barred = mark.startswith(prefix) or (closed is not None and closed(account_of(mark)))
+        return mark in mine or not barred
 
     return {value for value in values if all(map(passes, value))}
 

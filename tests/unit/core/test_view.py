@@ -9,7 +9,18 @@ from hypothesis import strategies as st
 from tests.unit.core.situations import CLAUDE, CODEX, said, told
 
 from segue.core.model import Message, Voice
-from segue.core.view import UNKNOWN, hidden, own_slice, risen, told_apart, under, view, visible
+from segue.core.view import (
+    UNKNOWN,
+    consented,
+    has_walls,
+    hidden,
+    own_slice,
+    risen,
+    told_apart,
+    under,
+    view,
+    visible,
+)
 
 REVIEWER = Voice("claude", "reviewer")
 VOICES = (CLAUDE, REVIEWER, CODEX)
@@ -181,3 +192,30 @@ def test_an_epoch_moves_exactly_when_the_slice_changes(before: list[Message], at
 )
 def test_epochs_across_agents(before: str, after: str, moved: list[Voice]) -> None:
     assert risen(said(before), said(after), [CLAUDE, CODEX]) == moved
+
+
+@pytest.mark.parametrize(
+    ("spoken", "voice", "account", "closed", "seen"),
+    [
+        (ACROSS, CODEX, "", {"work"}, "u2"),
+        (f"{ACROSS} u3@gemini", Voice("gemini"), "", {"work"}, "u2 u3"),
+        ("u1@claude/work a1@claude/work u2@claude/work", CLAUDE, "work", {"private"}, "u1 a1 u2"),
+        ("u1@claude/work a1@claude/work u2@codex/private", CODEX, "private", {"other"}, "u1 a1 u2"),
+    ],
+)
+def test_words_of_a_closed_account_reach_nobody(
+    spoken: str, voice: Voice, account: str, closed: set[str], seen: str
+) -> None:
+    assert told(visible(said(spoken), voice, account, UNKNOWN, closed.__contains__)) == seen
+
+
+def test_words_carried_over_with_consent_are_no_wall_and_are_remembered() -> None:
+    mine, theirs = "claude/private/unknown", "claude/work/unknown"
+    block = msgspec.structs.replace(
+        said("u1@claude/private")[0], under=(consented(theirs), mine), kind="carried"
+    )
+    assert visible([block], CLAUDE, "private", UNKNOWN) == [block]
+    assert visible([block], CLAUDE, "private", UNKNOWN, {"work"}.__contains__) == []
+    assert under([block], "claude", "private", UNKNOWN) == (consented(theirs), mine)
+    assert consented(consented(theirs)) == consented(theirs)
+    assert not has_walls([consented(theirs), mine])
