@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from math import fsum
 from typing import get_args
 
 import msgspec
@@ -180,4 +181,4 @@ def _grouped(rows: Iterable[SpentRow], by: str) -> dict[str, list[SpentRow]]:
 
 def _added(parts: Iterable[float | None]) -> float | None:
     known = [each for each in parts if each is not None]
-    return sum(known) if known else None
+    return fsum(known) if known else None

@@ -8,6 +8,7 @@ Also how counts are written out, the same everywhere. Pure.
 
 from __future__ import annotations
 
+from math import fsum
 from typing import Literal
 
 import msgspec
@@ -93,7 +94,7 @@ class Price(msgspec.Struct, frozen=True):
             (usage.cache_write, self.input if self.cache_write is None else self.cache_write),
             (usage.output, self.output),
         )
-        return sum((tokens or 0) * rate for tokens, rate in parts) / 1_000_000
+        return fsum((tokens or 0) * rate for tokens, rate in parts) / 1_000_000
 
 
 def since(total: Usage, base: Usage) -> Usage:

@@ -198,7 +198,7 @@ class LoopbackModel:
         self.key = f"rehearsal-{random_hex(16)}"
         self._stage = ServerState(self._log, rules, Cache(clock))
         self._socket = _listen(port)
-        self._server = uvicorn.Server(_config(AccessCheck(build_app(self._stage), self.key)))
+        self._server = _Server(_config(AccessCheck(build_app(self._stage), self.key)))
         self._thread = threading.Thread(target=self._run, name="loopback-model", daemon=True)
         self.port: int = self._socket.getsockname()[1]
 
@@ -236,6 +236,15 @@ class LoopbackModel:
 
     def _run(self) -> None:
         self._server.run(sockets=[self._socket])
+
+
+class _Server(uvicorn.Server):
+    """Since Python 3.12, a server is closed only when its connections are. Those that hang are cut."""
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        for connection in list(self.server_state.connections):
+            connection.transport.abort()
+        await super().shutdown(sockets)
 
 
 def _listen(port: int) -> socket.socket:
