@@ -81,6 +81,8 @@ class Defaults(msgspec.Struct, frozen=True, kw_only=True):
 
     agent: str | None = None
     account: str | None = None
+    accounts: dict[str, str] = {}
+    """The default account of each agent."""
     model: str | None = None
     permission: Posture = "default"
     instructions: str | None = None
@@ -110,6 +112,9 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
     """Set for the agent, literally: ``~`` and ``$`` mean nothing in it."""
     pass_env: tuple[str, ...] = ()
     """Variables of the caller that are passed on although they are otherwise withheld."""
+    directories: tuple[str, ...] = ()
+    """Where it is used if no account is named: these directories, and what is below them. Absolute once
+    loaded."""
 
     def __post_init__(self) -> None:
         for name in (*self.env, *self.pass_env):
