@@ -12,6 +12,7 @@ TYPE_CHECKING = False
 modules of ``segue run`` do the same."""
 if TYPE_CHECKING:
     from segue.agents.base import Answer
+    from segue.app.account_shapes import AccountDetails, AccountShown, LoginCommand
     from segue.app.conversation_shapes import (
         AttachmentData,
         ConversationHit,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
         ToolAnswer,
     )
     from segue.app.segue import Segue
+    from segue.app.segue_accounts import Accounts
     from segue.app.segue_conversations import Conversations
     from segue.app.segue_runs import Runs
     from segue.app.segue_sessions import NativeSessions
@@ -48,7 +50,7 @@ if TYPE_CHECKING:
         RestoreReport,
         SessionInfo,
     )
-    from segue.app.settings import AccountShown, AgentSetting, SettingsShown
+    from segue.app.settings import AgentSetting, SettingsShown
     from segue.app.shapes import (
         AgentShown,
         AllowedToolShown,
@@ -59,7 +61,7 @@ if TYPE_CHECKING:
         Undone,
     )
     from segue.app.subscriptions import FeedItem
-    from segue.app.sync import SyncConversations, SyncNativeSessions, SyncRuns, SyncSegue
+    from segue.app.sync import SyncAccounts, SyncConversations, SyncNativeSessions, SyncRuns, SyncSegue
     from segue.app.usage import UnpaidTurn, UsageStatistics, UsageSum
     from segue.core.attachments import Attachment
     from segue.core.errors import (
@@ -112,6 +114,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "segue.app.account_shapes": ("AccountDetails", "AccountShown", "LoginCommand"),
     "segue.agents.base": ("Answer",),
     "segue.app.conversation_shapes": (
         "AttachmentData",
@@ -125,6 +128,7 @@ _HOMES = {
         "TurnParent",
     ),
     "segue.app.segue": ("Segue",),
+    "segue.app.segue_accounts": ("Accounts",),
     "segue.app.segue_conversations": ("Conversations",),
     "segue.app.run_shapes": (
         "AttachmentOrder",
@@ -150,7 +154,7 @@ _HOMES = {
         "RestoredSession",
         "SessionInfo",
     ),
-    "segue.app.settings": ("AccountShown", "AgentSetting", "SettingsShown"),
+    "segue.app.settings": ("AgentSetting", "SettingsShown"),
     "segue.app.shapes": (
         "AgentShown",
         "AllowedToolShown",
@@ -162,6 +166,7 @@ _HOMES = {
     ),
     "segue.app.sync": (
         "SyncRuns",
+        "SyncAccounts",
         "SyncConversations",
         "SyncNativeSessions",
         "SyncSegue",
@@ -226,7 +231,9 @@ _HOMES = {
 """The public names of each module."""
 
 __all__ = [
+    "AccountDetails",
     "AccountShown",
+    "Accounts",
     "AgentSetting",
     "AgentShown",
     "AllowedToolShown",
@@ -270,6 +277,7 @@ __all__ = [
     "LastAnswer",
     "Load",
     "LogMessage",
+    "LoginCommand",
     "MessagePage",
     "MessageVersion",
     "Misuse",
@@ -304,6 +312,7 @@ __all__ = [
     "SettingsShown",
     "SetupFinding",
     "StoreAway",
+    "SyncAccounts",
     "SyncConversations",
     "SyncNativeSessions",
     "SyncRuns",

@@ -25,8 +25,10 @@ BELOW: dict[str, set[str]] = {
     "runner": {"agents", "config", "system", "core"},
     "sessions": {"runner", "rehearsal", "agents", "store", "config", "system", "core"},
     "turns": {"sessions", "runner", "agents", "store", "config", "system", "core"},
+    "accounts": {"turns", "agents", "config", "system", "core"},
     "app": {
         "client",
+        "accounts",
         "turns",
         "sessions",
         "runner",

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import msgspec
 
@@ -90,6 +90,24 @@ class KeepsLogin(Protocol):
         """Where it can be. If none of them exists, the CLI was never started here."""
 
 
+class Route(msgspec.Struct, frozen=True):
+    """How a CLI reaches its provider, as far as settings and variables show it. No secret is read."""
+
+    method: Literal["login", "key", "cloud", "unknown"] = "unknown"
+    """``login``: as the user who logged in; ``key``: with a key; ``cloud``: as another cloud's user."""
+    variables: dict[str, str] = {}
+    """What decides where requests go and who pays, with its value; empty if only the name counts."""
+
+
+@runtime_checkable
+class TellsRoute(Protocol):
+    """An agent whose provider and way to log in depend on variables and settings."""
+
+    def route(self, home: Path, env: Mapping[str, str]) -> Route | None:
+        """Reads settings at most. ``env``: the CLI's environment. None: the settings are broken, perhaps
+        because they are just being written."""
+
+
 class SessionFormat(Protocol):
     """What a turn needs from an agent's session format: find a session, see where it ends, cut it.
 
@@ -122,7 +140,8 @@ class SessionFormat(Protocol):
         """Before a resume: correct, in place, what the CLI would send wrongly. Anchors stay valid."""
 
     def login(self, home: Path, env: Mapping[str, str]) -> str | None:
-        """A fingerprint (hash) of who is logged in, from what the CLI's files show openly; None: unknown.
+        """A fingerprint (hash) of who is logged in, from what the CLI's files show openly; None: unknown;
+        ``UNREADABLE`` (``core.view``): the file is broken, perhaps because it is just being written.
 
         It stays the same when a token is refreshed, and when the same user logs out and in again. ``env``:
         the CLI's environment, which can name the file to read.
@@ -212,6 +231,10 @@ class AgentFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Native options that Segue sets itself and therefore refuses from the caller."""
     login_check: tuple[str, ...] = ()
     """Arguments whose exit code says whether the CLI is logged in; empty if there are none."""
+    login_args: tuple[str, ...] = ()
+    """Arguments that log in, in a terminal; empty if there are none."""
+    login_hint: str = ""
+    """How to log in if there are none."""
     notes: tuple[str, ...] = ()
     """What a user should know about its permissions and habits; ``segue doctor`` prints it."""
     expands_at: bool = False

@@ -173,7 +173,8 @@ def create(
 ) -> ConversationShown:
     options: Options = {"agent": agent, "account": account, "model": model, "role": role}
     request_from_options(key, "", options, may_be_empty=True)
-    who, under = _agent(workspace, agent, account, model)
+    place = _directory(workspace, cwd)
+    who, under = _agent(workspace, agent, account, model, Path(place or workspace.cwd))
     now_ms = clock.now_ms()
     made = Conversation(
         id=clock.new_id(now_ms),
@@ -182,7 +183,7 @@ def create(
         account=under,
         model=None if model == NONE else model,
         role="" if role in (None, NONE) else role,
-        cwd=_directory(workspace, cwd),
+        cwd=place,
         title=_title(title),
         created_ms=now_ms,
         updated_ms=now_ms,
@@ -221,7 +222,7 @@ def _title(text: str) -> str:
 
 
 def _agent(
-    workspace: Workspace, agent: str | None, account: str | None, model: str | None
+    workspace: Workspace, agent: str | None, account: str | None, model: str | None, place: Path
 ) -> tuple[str, str]:
     """The agent and its account, as the first turn would choose them; empty: it chooses."""
     from segue.turns.agent_choice import resolve_agent
@@ -231,7 +232,7 @@ def _agent(
             raise Misuse("a model belongs to an agent; name the agent, too")
         return "", ""
     wanted = "" if account == NONE else account
-    found, name, _ = resolve_agent(agent, wanted, workspace.config, workspace.env)
+    found, name, _ = resolve_agent(agent, wanted, workspace.config, workspace.env, place)
     return found.facts.name, name or ""
 
 

@@ -82,6 +82,7 @@ COMMANDS = {
     "rm": "Forget a conversation.",
     "sessions": "List, read, search, check, repair, restore or prune the agents' own sessions.",
     "agents": "List the agents, what they can do, and their accounts.",
+    "account": "Add, show, bind or remove accounts, and log in to them.",
     "doctor": "Check the set-up, and say how to fix what is wrong.",
     "serve": "Start the daemon: the HTTP API on this machine.",
     "stop": "End the daemon.",

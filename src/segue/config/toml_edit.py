@@ -1,4 +1,4 @@
-"""Changes single keys and tables in the text of a TOML file. Everything else in it stays as it is, byte by byte.
+"""Changes single keys and tables in the text of a TOML file. Everything else stays as it is, byte by byte.
 
     new = edited(text, [Change(("accounts", "work", "agent"), "codex"), Change(("accounts", "old"), GONE)])
 
@@ -36,7 +36,7 @@ class Change(NamedTuple):
 
 
 class _Line(NamedTuple):
-    """A table's heading, a key with its value, or a blank or a comment: all its lines, to the last newline."""
+    """A heading, a key with its value, a blank line or a comment: with all its lines, to the newline."""
 
     start: int
     end: int
@@ -197,5 +197,3 @@ def _masked(text: str, *, keep_comments: bool = False) -> str:
         return "s" * length
 
     return _TEXT.sub(mask, text)
-
-

@@ -1,4 +1,4 @@
-"""Changes the user's ``config.toml``: single keys, checked before they are written; the rest stays as it is."""
+"""Changes the user's ``config.toml``: single keys, checked before they are written; the rest stays."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ BOM = b"\xef\xbb\xbf"
 
 
 def change_config(env: Mapping[str, str], changes: Sequence[Change]) -> None:
-    """Write the changes. Raises ``ConfigError`` if the file is not TOML, cannot be changed safely, or would be
-    wrong with them; then nothing is written."""
+    """Write the changes. Raises ``ConfigError`` if the file is not TOML, cannot be changed safely, or would
+    be wrong with them; then nothing is written."""
     home = home_of(env)
     with _alone(home):
         # A link, for example to a directory of dot files, stays a link.

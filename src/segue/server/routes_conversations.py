@@ -9,7 +9,6 @@ import msgspec
 from starlette.responses import Response
 
 from segue import (
-    AccountShown,
     ConversationHit,
     ConversationLineage,
     ConversationSession,
@@ -186,10 +185,6 @@ async def settings(call: Call) -> SettingsShown:
     return await call.segue.settings()
 
 
-async def accounts(call: Call) -> list[AccountShown]:
-    return await call.segue.accounts()
-
-
 ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         "POST",
@@ -311,13 +306,5 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         settings,
         "The configuration as it is in effect, without anything secret",
         returns=SettingsShown,
-    ),
-    Endpoint(
-        "GET",
-        "/api/v1/accounts",
-        ("Segue.accounts",),
-        accounts,
-        "The configured accounts, with the names of their variables only",
-        returns=list[AccountShown],
     ),
 )

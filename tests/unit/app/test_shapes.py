@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from segue.app import conversation_shapes, session_shapes, settings, shapes, usage
+from segue.app import account_shapes, conversation_shapes, session_shapes, settings, shapes, usage
 from segue.core import errors
 from segue.core.turn import Turn
 from segue.turns.why import Why
@@ -42,7 +42,10 @@ KEYS = {
     usage.UsageStatistics: "schema by since sums total split",
     usage.UnpaidTurn: "run conversation message agent agent_version model mode created cost_usd saved_usd"
     " usage reason",
-    settings.AccountShown: "name agent home env pass_env",
+    account_shapes.AccountShown: "name agent home env pass_env default directories",
+    account_shapes.AccountDetails: "name agent home env pass_env default directories fingerprint problem"
+    " login_command",
+    account_shapes.LoginCommand: "account agent command",
     settings.AgentSetting: "agent program declared",
     settings.SettingsShown: "schema home config_file project store host continuity recap retention limits"
     " keep daemon queue defaults accounts agents prices notices",

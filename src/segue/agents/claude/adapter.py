@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from segue.agents.base import AgentFacts, Answer, Ended, Evidence, SessionFormat
+from segue.agents.base import AgentFacts, Answer, Ended, Evidence, Route, SessionFormat
 from segue.agents.claude import VARIABLES, default_home, stream, tools, verdict
 from segue.agents.claude import format as session_format
 from segue.agents.claude.format import FORMAT
@@ -95,6 +95,7 @@ FACTS = AgentFacts(
         ]
     ),
     login_check=("auth", "status"),
+    login_args=("auth", "login"),
     notes=(
         "without --permission, Claude refuses edits and commands that its settings do not allow",
         "as root, Claude accepts --permission full only if IS_SANDBOX=1 is set",
@@ -139,6 +140,9 @@ class Claude:
 
     def login_files(self, home: Path, env: Mapping[str, str]) -> Sequence[Path]:
         return home, session_format.settings_file(home, env)
+
+    def route(self, home: Path, env: Mapping[str, str]) -> Route | None:
+        return session_format.route(home, env)
 
     def command(self, request: Request, runtime: Runtime, place: RunPlace) -> Command:
         can = runtime.capabilities

@@ -25,9 +25,9 @@ from pathlib import Path
 
 import msgspec
 
-from segue.agents.base import CutRequest, StoredSession
-from segue.agents.claude.schema import Record, Settings, fields_of, raw
-from segue.agents.decoding import DAMAGE, login_fingerprint
+from segue.agents.base import CutRequest, Route, StoredSession
+from segue.agents.claude.schema import Record, Settings, UserSettings, fields_of, raw
+from segue.agents.decoding import DAMAGE, is_on, login_fingerprint, set_variables, settings_in
 from segue.agents.jsonl import backwards
 from segue.core.errors import Misuse
 from segue.core.ids import checked_uuid
@@ -151,6 +151,42 @@ def _hash(units: list[int]) -> str:
         value, digit = divmod(value, 36)
         digits = _DIGITS[digit] + digits
     return digits
+
+
+ADDRESSES = ("ANTHROPIC_BASE_URL",)
+KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
+CLOUDS = {
+    "CLAUDE_CODE_USE_BEDROCK": ("ANTHROPIC_BEDROCK_BASE_URL", "AWS_PROFILE"),
+    "CLAUDE_CODE_USE_VERTEX": ("ANTHROPIC_VERTEX_BASE_URL", "ANTHROPIC_VERTEX_PROJECT_ID"),
+    "CLAUDE_CODE_USE_FOUNDRY": ("ANTHROPIC_FOUNDRY_BASE_URL", "ANTHROPIC_FOUNDRY_RESOURCE"),
+}
+"""The switches to other clouds, and what says there who pays."""
+
+
+def route(home: Path, env: Mapping[str, str]) -> Route | None:
+    """The variables that count are those of the environment and those of the user's settings."""
+    settings = settings_in(home / "settings.json", UserSettings)
+    if settings is None:
+        return None
+    both = {**env, **_set_in(settings)}
+    found = set_variables(both, ADDRESSES, KEYS)
+    clouds = [switch for switch in CLOUDS if is_on(both.get(switch))]
+    for switch in clouds:
+        found |= {switch: "", **set_variables(both, CLOUDS[switch], ())}
+    if settings.api_key_helper:
+        found["apiKeyHelper"] = ""
+    keyed = settings.api_key_helper or any(name in found for name in KEYS)
+    return Route("cloud" if clouds else "key" if keyed else "login", found)
+
+
+def _set_in(settings: UserSettings) -> dict[str, str]:
+    """The variables that the settings set; of keys, the names."""
+    given = {} if settings.env is None else msgspec.structs.asdict(settings.env)
+    return {
+        name.upper(): value if isinstance(value, str) else "set"
+        for name, value in given.items()
+        if isinstance(value, str) or (isinstance(value, msgspec.Raw) and bytes(value) not in (b"", b'""'))
+    }
 
 
 def _account(settings: Settings) -> str | None:

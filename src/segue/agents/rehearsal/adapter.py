@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from segue import __version__
-from segue.agents.base import AgentFacts, Answer, Ended, Evidence, SessionFormat
+from segue.agents.base import AgentFacts, Answer, Ended, Evidence, Route, SessionFormat
+from segue.agents.decoding import set_variables
 from segue.agents.rehearsal import default_home, stream
 from segue.agents.rehearsal.format import FORMAT
 from segue.core.errors import Misuse
@@ -65,6 +66,7 @@ FACTS = AgentFacts(
     # ``-P``: a file in the working directory must not be imported as one of Python's own modules.
     builtin=(sys.executable, "-P", "-m", "segue.rehearsal.agent"),
     install="pip install segue",
+    login_hint='it needs no login; {"account": NAME} in its login.json says who would be logged in',
     owned_args=frozenset(
         {"--resume", "--fork", "--at", "--session-id", "--no-save", "--model", "--permission", "--allow-tool"}
         | {"--deny-tool", "--max-turns", "--system-prompt-file", "--input", "--no-questions"}
@@ -102,6 +104,10 @@ class Rehearsal:
 
     def default_home(self, env: Mapping[str, str]) -> Path:
         return default_home(env)
+
+    def route(self, home: Path, env: Mapping[str, str]) -> Route | None:
+        found = set_variables(env, ("REHEARSAL_URL",), ("REHEARSAL_KEY",))
+        return Route("key" if "REHEARSAL_KEY" in found else "login", found)
 
     def command(self, request: Request, runtime: Runtime, place: RunPlace) -> Command:
         if not request.prompt.strip():

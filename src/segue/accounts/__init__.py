@@ -1,0 +1,1 @@
+"""Accounts: what changes them, who is logged in to them, and how to log in."""
