@@ -12,9 +12,10 @@ from typing import Literal
 
 import msgspec
 
-from segue.agents.base import Agent, Route, TellsRoute
-from segue.agents.decoding import hashed
+from segue.agents.base import Agent
+from segue.agents.decoding import TellsRoute, hashed
 from segue.config.schema import Account
+from segue.core.environment import Route
 from segue.core.view import UNKNOWN, UNREADABLE
 from segue.turns.agent_choice import route_digest, surroundings
 

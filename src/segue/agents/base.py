@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
@@ -88,24 +88,6 @@ class KeepsLogin(Protocol):
 
     def login_files(self, home: Path, env: Mapping[str, str]) -> Sequence[Path]:
         """Where it can be. If none of them exists, the CLI was never started here."""
-
-
-class Route(msgspec.Struct, frozen=True):
-    """How a CLI reaches its provider, as far as settings and variables show it. No secret is read."""
-
-    method: Literal["login", "key", "cloud", "unknown"] = "unknown"
-    """``login``: as the user who logged in; ``key``: with a key; ``cloud``: as another cloud's user."""
-    variables: dict[str, str] = {}
-    """What decides where requests go and who pays, with its value; empty if only the name counts."""
-
-
-@runtime_checkable
-class TellsRoute(Protocol):
-    """An agent whose provider and way to log in depend on variables and settings."""
-
-    def route(self, home: Path, env: Mapping[str, str]) -> Route | None:
-        """Reads settings at most. ``env``: the CLI's environment. None: the settings are broken, perhaps
-        because they are just being written."""
 
 
 class SessionFormat(Protocol):

@@ -7,10 +7,11 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import TypeVar
+from typing import Protocol, TypeVar, runtime_checkable
 
 import msgspec
 
+from segue.core.environment import Route
 from segue.core.json_values import decode
 from segue.core.view import UNREADABLE
 
@@ -20,6 +21,15 @@ DAMAGE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 """What decoding raises for a record that is torn, has another shape, is not UTF-8, or is nested too deep."""
 REREAD_S = 0.05
 """The pause before a broken file is read a second time."""
+
+
+@runtime_checkable
+class TellsRoute(Protocol):
+    """An agent whose provider and way to log in depend on variables and settings."""
+
+    def route(self, home: Path, env: Mapping[str, str]) -> Route | None:
+        """Reads settings at most. ``env``: the CLI's environment. None: the settings are broken, perhaps
+        because they are just being written."""
 
 
 def moment_ms(text: str | None) -> int | None:
@@ -33,14 +43,16 @@ def moment_ms(text: str | None) -> int | None:
 def login_fingerprint(path: Path, kind: type[T], who: Callable[[T], str | None]) -> str | None:
     """A hash of who is logged in according to a file, never the name itself.
 
-    None if nobody is, or there is no file. A broken file is read a second time, because the CLI may be
-    writing it; if it stays broken, it is ``UNREADABLE``.
+    None if nobody is, or the file does not exist or say it. A broken file is read a second time, because the
+    CLI may be writing it; if it stays broken, it is ``UNREADABLE``.
     """
     for pause in (REREAD_S, 0.0):
         try:
             name = who(decode(path.read_bytes(), kind))
         except FileNotFoundError:
             return None
+        except msgspec.ValidationError:
+            return None  # whole, but with another content than is known
         except (OSError, *DAMAGE):
             time.sleep(pause)
             continue
@@ -52,7 +64,7 @@ def settings_in(path: Path, kind: type[T]) -> T | None:
     """The settings in a file; the defaults if there is none; None if it is broken or cannot be read."""
     try:
         return decode(path.read_bytes(), kind)
-    except (FileNotFoundError, NotADirectoryError):
+    except (FileNotFoundError, NotADirectoryError, msgspec.ValidationError):
         return kind()
     except (OSError, *DAMAGE):
         return None

@@ -11,10 +11,10 @@ from pathlib import Path
 import msgspec
 
 from segue.agents import probe, registry
-from segue.agents.base import Agent, Route, TellsRoute
-from segue.agents.decoding import hashed
+from segue.agents.base import Agent
+from segue.agents.decoding import TellsRoute, hashed
 from segue.config.schema import Account, Config
-from segue.core.environment import ChildEnvironment, child_environment
+from segue.core.environment import ChildEnvironment, Route, child_environment
 from segue.core.errors import Misuse, NotInstalled
 from segue.core.view import UNKNOWN, UNREADABLE, Identity, identify
 from segue.store.records import Conversation

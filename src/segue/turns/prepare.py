@@ -13,7 +13,7 @@ from segue.agents import probe
 from segue.agents.base import Agent
 from segue.config.home import Home, home_of, this_host
 from segue.config.load import load
-from segue.config.schema import Config
+from segue.config.schema import Account, Config
 from segue.core.environment import ChildEnvironment
 from segue.core.errors import Misuse
 from segue.core.model import Host, NewAttachment, Voice
@@ -128,10 +128,8 @@ def prepare(
     remembered = remembered_options(ask, store, known)
     agent, account_name, account = resolve_agent(remembered.agent, remembered.account, config, env, cwd)
     segue_home = home_of(env)
-    child, home = surroundings(agent, account, env)
+    child, home = _surroundings(agent, account_name, account, config, env)
     runtime = _probed(agent, config, child, segue_home)
-    if account_name is not None:
-        refuse_shared_login(agent, account_name, config, env)
     conversation = known or _conversation(ask.conversation)
     voice = Voice(agent.facts.name, remembered.role)
     granted = _granted(ask, store, conversation.id, voice, config, agent, runtime)
@@ -183,6 +181,15 @@ def _adopted(
 
     here_config = here_config or load(env, here)
     return *find_adoptable(ask, env, store, here_config), here_config
+
+
+def _surroundings(
+    agent: Agent, name: str | None, account: Account | None, config: Config, env: Mapping[str, str]
+) -> tuple[ChildEnvironment, Path]:
+    """The environment that the CLI gets, and its home. An account whose login is another's is refused."""
+    if name is not None:
+        refuse_shared_login(agent, name, config, env)
+    return surroundings(agent, account, env)
 
 
 def as_of_now(prepared: Prepared, store: Store) -> Prepared:

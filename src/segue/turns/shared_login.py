@@ -10,7 +10,8 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from segue.agents.base import Agent, TellsRoute
+from segue.agents.base import Agent
+from segue.agents.decoding import TellsRoute
 from segue.config.schema import Account, Config
 from segue.core.view import UNREADABLE
 from segue.turns.agent_choice import surroundings
@@ -35,7 +36,7 @@ def shared_login(
 def _reason(name: str, home: Path, other: str, elsewhere: Path) -> str:
     return (
         f'the accounts "{name}" ({home}) and "{other}" ({elsewhere}) have the same login in two homes;'
-        " refresh tokens are single-use, so two copies log each other out: log one of them in as somebody else"
+        " refresh tokens are single-use, so two copies log each other out: log one in as somebody else"
         f" (segue account login {name}), give both one home, or remove one (segue account rm {name})"
     )
 

@@ -32,8 +32,8 @@ ONLY_METHODS = {"stream", "workspace", "finish", "service", "usage", "unpaid", "
 
 
 NAMES = """
-AccountDetails AccountShown Accounts AgentSetting AgentShown AllowedToolShown Answer Attached Attachment AttachmentData
-AttachmentOrder AttemptShown Broken Cancel Capabilities Changed Check
+AccountDetails AccountShown Accounts AgentSetting AgentShown AllowedToolShown Answer Attached
+Attachment AttachmentData AttachmentOrder AttemptShown Broken Cancel Capabilities Changed Check
 CheckReport Compacted ConfigError Conflict Context ConversationHit ConversationLineage
 ConversationSession ConversationShown Conversations
 CopyShown DaemonUnavailable Decision Delta End Entry Event FailureShown FeedEvent FeedItem Finding Gone

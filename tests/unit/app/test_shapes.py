@@ -74,7 +74,7 @@ def test_every_shape_is_listed() -> None:
     inner = {shapes.Dialogue, shapes.LastAnswer, shapes.Undone}
     structs = {
         value
-        for module in (shapes, session_shapes, conversation_shapes, usage, settings)
+        for module in (shapes, session_shapes, conversation_shapes, usage, settings, account_shapes)
         for value in vars(module).values()
         if isinstance(value, type)
         and issubclass(value, msgspec.Struct)

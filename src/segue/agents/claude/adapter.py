@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from segue.agents.base import AgentFacts, Answer, Ended, Evidence, Route, SessionFormat
+from segue.agents.base import AgentFacts, Answer, Ended, Evidence, SessionFormat
 from segue.agents.claude import VARIABLES, default_home, stream, tools, verdict
 from segue.agents.claude import format as session_format
 from segue.agents.claude.format import FORMAT
+from segue.core.environment import Route
 from segue.core.errors import Misuse
 from segue.core.events import Event, Permission, Question
 from segue.core.forecast import MINUTE, Habits

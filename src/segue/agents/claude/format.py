@@ -21,14 +21,16 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
-from segue.agents.base import CutRequest, Route, StoredSession
+from segue.agents.base import CutRequest, StoredSession
 from segue.agents.claude.schema import Record, Settings, UserSettings, fields_of, raw
 from segue.agents.decoding import DAMAGE, is_on, login_fingerprint, set_variables, settings_in
 from segue.agents.jsonl import backwards
+from segue.core.environment import Route
 from segue.core.errors import Misuse
 from segue.core.ids import checked_uuid
 from segue.core.json_values import decode
@@ -180,13 +182,12 @@ def route(home: Path, env: Mapping[str, str]) -> Route | None:
 
 
 def _set_in(settings: UserSettings) -> dict[str, str]:
-    """The variables that the settings set; of keys, the names."""
-    given = {} if settings.env is None else msgspec.structs.asdict(settings.env)
-    return {
-        name.upper(): value if isinstance(value, str) else "set"
-        for name, value in given.items()
-        if isinstance(value, str) or (isinstance(value, msgspec.Raw) and bytes(value) not in (b"", b'""'))
-    }
+    """The variables that the settings set; of keys, only that they are there."""
+    given, found = settings.env or {}, {}
+    for name in (*ADDRESSES, *CLOUDS, *(name for names in CLOUDS.values() for name in names)):
+        with suppress(*DAMAGE):
+            found[name] = decode(given.get(name, b'""'), str)
+    return found | {name: "set" for name in KEYS if bytes(given.get(name, b"")) not in (b"", b'""', b"null")}
 
 
 def _account(settings: Settings) -> str | None:

@@ -332,30 +332,13 @@ class Settings(msgspec.Struct, frozen=True, rename="camel"):
     oauth_account: OauthAccount | None = None
 
 
-class SettingsEnv(msgspec.Struct, frozen=True, rename="upper"):
-    """The variables of ``settings.json`` that say where requests go. Of keys, only whether they are there."""
-
-    anthropic_base_url: Any = None
-    claude_code_use_bedrock: Any = None
-    anthropic_bedrock_base_url: Any = None
-    aws_profile: Any = None
-    claude_code_use_vertex: Any = None
-    anthropic_vertex_base_url: Any = None
-    anthropic_vertex_project_id: Any = None
-    claude_code_use_foundry: Any = None
-    anthropic_foundry_base_url: Any = None
-    anthropic_foundry_resource: Any = None
-    anthropic_api_key: msgspec.Raw = msgspec.Raw()
-    anthropic_auth_token: msgspec.Raw = msgspec.Raw()
-
-
 class UserSettings(msgspec.Struct, frozen=True, rename="camel"):
     """``settings.json`` in the home."""
 
     cleanup_period_days: Any = None
-    env: SettingsEnv | None = None
+    env: dict[str, msgspec.Raw] | None = None
+    """Variables for the CLI; undecoded, because some are secrets."""
     api_key_helper: Any = None
-    """A command that prints a key."""
 
 
 class HistoryLine(msgspec.Struct, frozen=True, rename="camel"):

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from segue.agents.base import AgentFacts, Answer, Ended, Evidence, Route, SessionFormat
+from segue.agents.base import AgentFacts, Answer, Ended, Evidence, SessionFormat
 from segue.agents.gemini import VARIABLES, default_home, stream, tools, verdict
 from segue.agents.gemini import format as session_format
 from segue.agents.gemini.format import FORMAT
 from segue.agents.gemini.verdict import evidence
+from segue.core.environment import Route
 from segue.core.errors import Misuse
 from segue.core.events import Event, Permission, Question
 from segue.core.forecast import MINUTE, Habits

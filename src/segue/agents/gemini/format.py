@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Literal
 
 from segue.agents import probe
-from segue.agents.base import CutRequest, Route, StoredSession
+from segue.agents.base import CutRequest, StoredSession
 from segue.agents.decoding import DAMAGE, login_fingerprint, set_variables
 from segue.agents.gemini import VARIABLES, files
 from segue.agents.gemini.forms import encoded, form_of, is_context, is_prompt, new_session, with_project
 from segue.agents.gemini.history import History, last_id, read_history
 from segue.agents.gemini.schema import Accounts, Settings
+from segue.core.environment import Route
 from segue.core.json_values import decode
 from segue.core.request import Runtime, Start
 from segue.core.view import UNREADABLE

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from segue import __version__
-from segue.agents.base import AgentFacts, Answer, Ended, Evidence, Route, SessionFormat
+from segue.agents.base import AgentFacts, Answer, Ended, Evidence, SessionFormat
 from segue.agents.decoding import set_variables
 from segue.agents.rehearsal import default_home, stream
 from segue.agents.rehearsal.format import FORMAT
+from segue.core.environment import Route
 from segue.core.errors import Misuse
 from segue.core.events import Event, Permission, Question
 from segue.core.forecast import MINUTE, Habits

@@ -1,11 +1,26 @@
 // The types of the API. Written by scripts/page_types.py from the OpenAPI document; do not edit.
 
+export interface AccountDetails {
+  name: string;
+  agent: string;
+  home: string | null;
+  env: string[];
+  pass_env: string[];
+  default: boolean;
+  directories: string[];
+  fingerprint: Fingerprint | null;
+  problem: string | null;
+  login_command: string | null;
+}
+
 export interface AccountShown {
   name: string;
   agent: string;
   home: string | null;
   env: string[];
   pass_env: string[];
+  default: boolean;
+  directories: string[];
 }
 
 export interface AgentSetting {
@@ -52,6 +67,11 @@ export interface AttemptShown {
   outcome: string;
   usage: Usage;
   cost_usd: number | null;
+}
+
+export interface BindBody {
+  account: string | null;
+  directory: string;
 }
 
 export interface Capabilities {
@@ -238,9 +258,14 @@ export interface DaemonStatus {
   questions: number;
 }
 
+export interface DefaultBody {
+  remove: boolean;
+}
+
 export interface Defaults {
   agent: string | null;
   account: string | null;
+  accounts: Record<string, string>;
   model: string | null;
   permission: "default" | "edit" | "full" | "read";
   instructions: string | null;
@@ -328,6 +353,15 @@ export interface Finding {
   means: string;
   do: string;
   where: string[];
+}
+
+export interface Fingerprint {
+  agent: string;
+  home: string;
+  login: string;
+  method: "cloud" | "key" | "login" | "unknown";
+  route: Record<string, string>;
+  whole: string;
 }
 
 export interface ForkBody {
@@ -436,6 +470,12 @@ export interface LogMessage {
   context: Context | null;
   predicted_usd: number | null;
   versions: number;
+}
+
+export interface LoginCommand {
+  account: string;
+  agent: string;
+  command: string;
 }
 
 export interface LoginLink {
