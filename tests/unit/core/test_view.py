@@ -9,7 +9,18 @@ from hypothesis import strategies as st
 from tests.unit.core.situations import CLAUDE, CODEX, said, told
 
 from segue.core.model import Message, Voice
-from segue.core.view import UNKNOWN, hidden, own_slice, risen, told_apart, under, view, visible
+from segue.core.view import (
+    UNKNOWN,
+    Identity,
+    hidden,
+    identify,
+    own_slice,
+    risen,
+    told_apart,
+    under,
+    view,
+    visible,
+)
 
 REVIEWER = Voice("claude", "reviewer")
 VOICES = (CLAUDE, REVIEWER, CODEX)
@@ -181,3 +192,28 @@ def test_an_epoch_moves_exactly_when_the_slice_changes(before: list[Message], at
 )
 def test_epochs_across_agents(before: str, after: str, moved: list[Voice]) -> None:
     assert risen(said(before), said(after), [CLAUDE, CODEX]) == moved
+
+
+ANN, BOB = "a" * 16, "b" * 16
+
+
+@pytest.mark.parametrize(
+    ("known", "login", "route", "mark"),
+    [
+        ([], ANN, "", ANN),
+        ([], ANN, "r1", ANN),
+        ([], None, None, UNKNOWN),
+        ([Identity(ANN, "", ANN)], ANN, "r1", f"{ANN}+r1"),
+        ([Identity(ANN, "r1", ANN)], ANN, "r1", ANN),
+        ([Identity(ANN, "r1", ANN)], ANN, "", f"{ANN}+"),
+        ([Identity(ANN, "r1", ANN)], BOB, "r1", BOB),
+        ([Identity(ANN, "r1", ANN)], BOB, "", BOB),
+        ([Identity(ANN, "r1", ANN)], UNKNOWN, "r1", UNKNOWN),
+        ([Identity(BOB, "", BOB), Identity(ANN, "", ANN)], None, "", BOB),
+        ([Identity(ANN, "r2", "x"), Identity(ANN, "r1", ANN)], None, None, "x"),
+        ([Identity(ANN, "r2", "x"), Identity(ANN, "r1", ANN)], ANN, None, "x"),
+        ([Identity(ANN, "r2", "x"), Identity(ANN, "r1", ANN)], ANN, "r1", ANN),
+    ],
+)
+def test_who_answers(known: list[Identity], login: str | None, route: str | None, mark: str) -> None:
+    assert identify(known, login, route, lambda one, two: f"{one}+{two}").mark == mark

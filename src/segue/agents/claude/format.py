@@ -185,8 +185,8 @@ def _set_in(settings: UserSettings) -> dict[str, str]:
     """The variables that the settings set; of keys, only that they are there."""
     given, found = settings.env or {}, {}
     for name in (*ADDRESSES, *CLOUDS, *(name for names in CLOUDS.values() for name in names)):
-        with suppress(*DAMAGE):
-            found[name] = decode(given.get(name, b'""'), str)
+        with suppress(KeyError, *DAMAGE):
+            found[name] = decode(given[name], str)
     return found | {name: "set" for name in KEYS if bytes(given.get(name, b"")) not in (b"", b'""', b"null")}
 
 
