@@ -12,6 +12,7 @@ TYPE_CHECKING = False
 modules of ``segue run`` do the same."""
 if TYPE_CHECKING:
     from segue.agents.base import Answer
+    from segue.app.account_shapes import AccountDetails, AccountShown, LoginCommand
     from segue.app.account_switch import AccountSwitched, CarryShown
     from segue.app.conversation_shapes import (
         AttachmentData,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
         ToolAnswer,
     )
     from segue.app.segue import Segue
+    from segue.app.segue_accounts import Accounts
     from segue.app.segue_conversations import Conversations
     from segue.app.segue_runs import Runs
     from segue.app.segue_sessions import NativeSessions
@@ -49,7 +51,7 @@ if TYPE_CHECKING:
         RestoreReport,
         SessionInfo,
     )
-    from segue.app.settings import AccountShown, AgentSetting, SettingsShown
+    from segue.app.settings import AgentSetting, SettingsShown
     from segue.app.shapes import (
         AgentShown,
         AllowedToolShown,
@@ -60,7 +62,7 @@ if TYPE_CHECKING:
         Undone,
     )
     from segue.app.subscriptions import FeedItem
-    from segue.app.sync import SyncConversations, SyncNativeSessions, SyncRuns, SyncSegue
+    from segue.app.sync import SyncAccounts, SyncConversations, SyncNativeSessions, SyncRuns, SyncSegue
     from segue.app.usage import UnpaidTurn, UsageStatistics, UsageSum
     from segue.core.attachments import Attachment
     from segue.core.errors import (
@@ -113,6 +115,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "segue.app.account_shapes": ("AccountDetails", "AccountShown", "LoginCommand"),
     "segue.agents.base": ("Answer",),
     "segue.app.account_switch": ("AccountSwitched", "CarryShown"),
     "segue.app.conversation_shapes": (
@@ -127,6 +130,7 @@ _HOMES = {
         "TurnParent",
     ),
     "segue.app.segue": ("Segue",),
+    "segue.app.segue_accounts": ("Accounts",),
     "segue.app.segue_conversations": ("Conversations",),
     "segue.app.run_shapes": (
         "AttachmentOrder",
@@ -152,7 +156,7 @@ _HOMES = {
         "RestoredSession",
         "SessionInfo",
     ),
-    "segue.app.settings": ("AccountShown", "AgentSetting", "SettingsShown"),
+    "segue.app.settings": ("AgentSetting", "SettingsShown"),
     "segue.app.shapes": (
         "AgentShown",
         "AllowedToolShown",
@@ -164,6 +168,7 @@ _HOMES = {
     ),
     "segue.app.sync": (
         "SyncRuns",
+        "SyncAccounts",
         "SyncConversations",
         "SyncNativeSessions",
         "SyncSegue",
@@ -228,8 +233,10 @@ _HOMES = {
 """The public names of each module."""
 
 __all__ = [
+    "AccountDetails",
     "AccountShown",
     "AccountSwitched",
+    "Accounts",
     "AgentSetting",
     "AgentShown",
     "AllowedToolShown",
@@ -274,6 +281,7 @@ __all__ = [
     "LastAnswer",
     "Load",
     "LogMessage",
+    "LoginCommand",
     "MessagePage",
     "MessageVersion",
     "Misuse",
@@ -308,6 +316,7 @@ __all__ = [
     "SettingsShown",
     "SetupFinding",
     "StoreAway",
+    "SyncAccounts",
     "SyncConversations",
     "SyncNativeSessions",
     "SyncRuns",

@@ -332,7 +332,7 @@ def test_settings_show_no_secrets(segue: Program) -> None:
 
     async def work(door: Segue) -> None:
         (segue.home / "config.toml").write_text(SECRETS)
-        settings, accounts = await door.settings(), await door.accounts()
+        settings, accounts = await door.settings(), await door.accounts.ls()
         assert (settings.store, settings.home) == ("sqlite", str(segue.home))
         assert list(settings.accounts) == accounts
         (work,) = accounts

@@ -1,1 +1,1 @@
-"""Accounts: switching a conversation between them, and what is carried over with the user's consent."""
+"""Accounts: what changes them, who is logged in to them, and what is carried over from one to another."""

@@ -85,7 +85,7 @@ def plan_switch(
     wanted: SwitchRequest,
 ) -> SwitchPlan:
     """Read the old session. Raises ``Misuse`` if a rule forbids the carry, ``Conflict`` if runs wait."""
-    new = _new(conversation, config, env, wanted)
+    new = _new(store, conversation, config, env, wanted)
     _check_line(store, conversation, wanted)
     plan = SwitchPlan(conversation=conversation, wanted=wanted, new=new, old=None)
     if wanted.carry == "none":
@@ -130,11 +130,15 @@ def switch(store: Store, config: Config, plan: SwitchPlan) -> Switched:
 
 
 def _new(
-    conversation: Conversation, config: Config, env: Mapping[str, str], wanted: SwitchRequest
+    store: Store,
+    conversation: Conversation,
+    config: Config,
+    env: Mapping[str, str],
+    wanted: SwitchRequest,
 ) -> NewSide:
     agent = wanted.agent or (None if wanted.account else conversation.agent or None)
-    found, name, account = resolve_agent(agent, wanted.account, config, env)
-    login = login_under(found, account, env)
+    found, name, account = resolve_agent(agent, wanted.account, config, env, Path(conversation.cwd or "/"))
+    login = login_under(found, name or "", account, env, store)
     mark = account_mark(found.facts.name, name or "", login)
     return NewSide(agent=found, account=name or "", mark=mark, login=login)
 

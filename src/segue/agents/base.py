@@ -122,7 +122,8 @@ class SessionFormat(Protocol):
         """Before a resume: correct, in place, what the CLI would send wrongly. Anchors stay valid."""
 
     def login(self, home: Path, env: Mapping[str, str]) -> str | None:
-        """A fingerprint (hash) of who is logged in, from what the CLI's files show openly; None: unknown.
+        """A fingerprint (hash) of who is logged in, from what the CLI's files show openly; None: unknown;
+        ``UNREADABLE`` (``core.view``): the file is broken, perhaps because it is just being written.
 
         It stays the same when a token is refreshed, and when the same user logs out and in again. ``env``:
         the CLI's environment, which can name the file to read.
@@ -212,6 +213,10 @@ class AgentFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Native options that Segue sets itself and therefore refuses from the caller."""
     login_check: tuple[str, ...] = ()
     """Arguments whose exit code says whether the CLI is logged in; empty if there are none."""
+    login_args: tuple[str, ...] = ()
+    """Arguments that log in, in a terminal; empty if there are none."""
+    login_hint: str = ""
+    """How to log in if there are none."""
     notes: tuple[str, ...] = ()
     """What a user should know about its permissions and habits; ``segue doctor`` prints it."""
     expands_at: bool = False

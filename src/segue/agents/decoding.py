@@ -1,16 +1,19 @@
-"""Reading files of other programs, damaged or not: times, and who is logged in."""
+"""Reading files of other programs, damaged or not: times, who is logged in, and where requests go."""
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import TypeVar
+from typing import Protocol, TypeVar, runtime_checkable
 
 import msgspec
 
+from segue.core.environment import Route
 from segue.core.json_values import decode
+from segue.core.view import UNREADABLE
 
 T = TypeVar("T")
 
@@ -18,6 +21,15 @@ DAMAGE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 """What decoding raises for a record that is torn, has another shape, is not UTF-8, or is nested too deep."""
 REREAD_S = 0.05
 """The pause before a broken file is read a second time."""
+
+
+@runtime_checkable
+class TellsRoute(Protocol):
+    """An agent whose provider and way to log in depend on variables and settings."""
+
+    def route(self, home: Path, env: Mapping[str, str]) -> Route | None:
+        """Reads settings at most. ``env``: the CLI's environment. None: the settings are broken, perhaps
+        because they are just being written."""
 
 
 def moment_ms(text: str | None) -> int | None:
@@ -31,22 +43,51 @@ def moment_ms(text: str | None) -> int | None:
 def login_fingerprint(path: Path, kind: type[T], who: Callable[[T], str | None]) -> str | None:
     """A hash of who is logged in according to a file, never the name itself.
 
-    None if nobody is, or the file cannot be read. A broken file is read a second time, because the CLI may
-    be writing it.
+    None if nobody is, or the file does not exist or say it. A broken file is read a second time, because the
+    CLI may be writing it; if it stays broken, it is ``UNREADABLE``.
     """
     for pause in (REREAD_S, 0.0):
         try:
             name = who(decode(path.read_bytes(), kind))
         except FileNotFoundError:
             return None
+        except msgspec.ValidationError:
+            return None  # whole, but with another content than is known
         except (OSError, *DAMAGE):
             time.sleep(pause)
             continue
-        return _hashed(name) if name else None
-    return None
+        return hashed(name) if name else None
+    return UNREADABLE
 
 
-def _hashed(text: str) -> str:
+def settings_in(path: Path, kind: type[T]) -> T | None:
+    """The settings in a file; the defaults if there is none; None if it is broken or cannot be read."""
+    try:
+        return decode(path.read_bytes(), kind)
+    except (FileNotFoundError, NotADirectoryError, msgspec.ValidationError):
+        return kind()
+    except (OSError, *DAMAGE):
+        return None
+
+
+def set_variables(env: Mapping[str, str], by_value: Iterable[str], by_name: Iterable[str]) -> dict[str, str]:
+    """Those of the variables that are set, for ``Route``: of some the value counts, of others the name."""
+    found = {name: address(env[name]) for name in by_value if env.get(name)}
+    return found | {name: "" for name in by_name if env.get(name)}
+
+
+def is_on(value: str | None) -> bool:
+    """Whether a switch is on, as CLIs read it."""
+    return (value or "").strip().lower() in ("1", "true", "yes", "on")
+
+
+def address(text: str) -> str:
+    """The address without its port if it leads to this machine: there, the port changes with each start."""
+    return re.sub(r"^(\w+://(?:127\.0\.0\.1|localhost|\[::1\])):\d+(?=/|$)", r"\1", text.strip()).rstrip("/")
+
+
+def hashed(text: str) -> str:
+    """A fingerprint of a text."""
     from hashlib import sha256  # most turns do not need it, and start faster without it
 
     return sha256(text.encode()).hexdigest()[:16]

@@ -48,10 +48,11 @@ from segue.turns.request import utf8
 
 if TYPE_CHECKING:
     from segue.app.run_service import RunService
+    from segue.app.segue_accounts import Accounts
     from segue.app.segue_conversations import Conversations
     from segue.app.segue_runs import Runs
     from segue.app.segue_sessions import NativeSessions
-    from segue.app.settings import AccountShown, SettingsShown
+    from segue.app.settings import SettingsShown
     from segue.app.usage import UnpaidTurn, UsageStatistics
     from segue.core.usage import Grouping
     from segue.turns.why import Why
@@ -126,6 +127,13 @@ class Segue:
         from segue.app.segue_runs import Runs
 
         return Runs(self)
+
+    @property
+    def accounts(self) -> Accounts:
+        """The accounts in the configuration."""
+        from segue.app.segue_accounts import Accounts
+
+        return Accounts(self)
 
     @property
     def service(self) -> RunService:
@@ -302,12 +310,6 @@ class Segue:
         from segue.app.settings import settings
 
         return await run_sync(settings, self.workspace)
-
-    async def accounts(self) -> list[AccountShown]:
-        """The configured accounts, with the names of their variables only."""
-        from segue.app.settings import accounts
-
-        return await run_sync(accounts, self.workspace)
 
     async def finish(
         self,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from anyio.to_thread import run_sync
 
@@ -28,7 +28,6 @@ from segue.system import clock
 from segue.turns.request import NONE, Options, request_from_options, utf8
 
 if TYPE_CHECKING:
-    from segue.app.account_switch import AccountSwitched, CarryShown
     from segue.app.segue import Segue
 
 LONGEST_TITLE = 200
@@ -153,42 +152,6 @@ class Conversations:
 
         return await run_sync(sessions, self._workspace, key)
 
-    async def switch(
-        self,
-        key: str,
-        account: str,
-        *,
-        carry: Literal["raw", "summary"] | None = None,
-        cancel: bool = False,
-        queued: Literal["keep", "move"] | None = None,
-        asked_by: str = "library",
-    ) -> AccountSwitched:
-        """Continue a conversation under another account (``none``: the agent's usual login). It starts with a
-        fresh session, and is not shown what was said before.
-
-        ``carry``: put the last turns (``raw``), or a summary, before its first message. They are then sent to
-        the provider under the new account. ``cancel``: first end what runs. ``InUse`` if something runs.
-        ``queued``: whether runs that wait keep their account or move; ``Conflict`` if some wait.
-        """
-        from segue.app.account_switch import switch
-
-        conversation = await run_sync(self._conversation, key)
-        return await switch(
-            self._segue,
-            conversation,
-            account,
-            carry=carry,
-            cancel=cancel,
-            queued=queued,
-            asked_by=asked_by,
-        )
-
-    async def carries(self, key: str | None = None, *, limit: int = 100) -> list[CarryShown]:
-        """What was carried over from one account to another, newest first. Never what was said."""
-        from segue.app.account_switch import carries
-
-        return await run_sync(carries, self._workspace, key, limit)
-
     @property
     def _workspace(self) -> Workspace:
         return self._segue.workspace
@@ -210,7 +173,8 @@ def create(
 ) -> ConversationShown:
     options: Options = {"agent": agent, "account": account, "model": model, "role": role}
     request_from_options(key, "", options, may_be_empty=True)
-    who, under = _agent(workspace, agent, account, model)
+    place = _directory(workspace, cwd)
+    who, under = _agent(workspace, agent, account, model, Path(place or workspace.cwd))
     now_ms = clock.now_ms()
     made = Conversation(
         id=clock.new_id(now_ms),
@@ -219,7 +183,7 @@ def create(
         account=under,
         model=None if model == NONE else model,
         role="" if role in (None, NONE) else role,
-        cwd=_directory(workspace, cwd),
+        cwd=place,
         title=_title(title),
         created_ms=now_ms,
         updated_ms=now_ms,
@@ -258,7 +222,7 @@ def _title(text: str) -> str:
 
 
 def _agent(
-    workspace: Workspace, agent: str | None, account: str | None, model: str | None
+    workspace: Workspace, agent: str | None, account: str | None, model: str | None, place: Path
 ) -> tuple[str, str]:
     """The agent and its account, as the first turn would choose them; empty: it chooses."""
     from segue.turns.agent_choice import resolve_agent
@@ -268,7 +232,7 @@ def _agent(
             raise Misuse("a model belongs to an agent; name the agent, too")
         return "", ""
     wanted = "" if account == NONE else account
-    found, name, _ = resolve_agent(agent, wanted, workspace.config, workspace.env)
+    found, name, _ = resolve_agent(agent, wanted, workspace.config, workspace.env, place)
     return found.facts.name, name or ""
 
 

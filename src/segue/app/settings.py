@@ -10,23 +10,12 @@ from typing import Literal
 
 import msgspec
 
+from segue.app.account_shapes import AccountShown
+from segue.app.accounts import accounts_of
 from segue.app.workspace import Workspace
-from segue.config.schema import Account, Config, Daemon, Defaults, Keep, Limits, Queue, Recap, Retention
+from segue.config.schema import Config, Daemon, Defaults, Keep, Limits, Queue, Recap, Retention
 from segue.core.situation import Policy
 from segue.core.usage import Price
-
-
-class AccountShown(msgspec.Struct, frozen=True, kw_only=True):
-    """A named identity of an agent."""
-
-    name: str
-    agent: str
-    home: str | None
-    """The agent's home directory under this account; null: its usual one."""
-    env: tuple[str, ...]
-    """The names of the variables that are set for the agent."""
-    pass_env: tuple[str, ...]
-    """The names of the caller's variables that are passed on."""
 
 
 class AgentSetting(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,25 +71,10 @@ def settings(workspace: Workspace) -> SettingsShown:
         daemon=config.daemon,
         queue=config.queue,
         defaults=config.defaults,
-        accounts=tuple(accounts(workspace)),
+        accounts=tuple(accounts_of(config)),
         agents=tuple(_agents(config)),
         prices=config.prices,
         notices=config.mentions,
-    )
-
-
-def accounts(workspace: Workspace) -> list[AccountShown]:
-    """The configured accounts, by name."""
-    return [_account(name, each) for name, each in sorted(workspace.config.accounts.items())]
-
-
-def _account(name: str, account: Account) -> AccountShown:
-    return AccountShown(
-        name=name,
-        agent=account.agent,
-        home=account.home,
-        env=tuple(sorted(account.env)),
-        pass_env=tuple(sorted(account.pass_env)),
     )
 
 

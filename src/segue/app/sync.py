@@ -21,6 +21,7 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from segue.app.ready_turn import Answerer, Cancel, NoticeListener, Options
 from segue.app.segue import Segue
+from segue.app.segue_accounts import Accounts
 from segue.app.segue_conversations import Conversations
 from segue.app.segue_runs import Runs
 from segue.app.segue_sessions import NativeSessions
@@ -106,8 +107,6 @@ class SyncConversations(Blocking[Conversations]):
     siblings = blocking(Conversations.siblings)
     lineage = blocking(Conversations.lineage)
     sessions = blocking(Conversations.sessions)
-    switch = blocking(Conversations.switch)
-    carries = blocking(Conversations.carries)
 
 
 class SyncRuns(Blocking[Runs]):
@@ -139,6 +138,20 @@ class SyncRuns(Blocking[Runs]):
 
 async def _next(items: AsyncGenerator[FeedItem]) -> FeedItem | None:
     return await anext(items, None)
+
+
+class SyncAccounts(Blocking[Accounts]):
+    """See ``Accounts``; the methods are the same."""
+
+    ls = blocking(Accounts.ls)
+    show = blocking(Accounts.show)
+    add = blocking(Accounts.add)
+    rm = blocking(Accounts.rm)
+    login = blocking(Accounts.login)
+    default = blocking(Accounts.default)
+    bind = blocking(Accounts.bind)
+    switch = blocking(Accounts.switch)
+    audit = blocking(Accounts.audit)
 
 
 class SyncSegue(Blocking[Segue]):
@@ -189,6 +202,11 @@ class SyncSegue(Blocking[Segue]):
         """Runs that are queued and followed instead of awaited."""
         return SyncRuns(self._behind.runs, self._portal)
 
+    @property
+    def accounts(self) -> SyncAccounts:
+        """The accounts in the configuration."""
+        return SyncAccounts(self._behind.accounts, self._portal)
+
     def stream(
         self,
         key: str,
@@ -231,7 +249,6 @@ class SyncSegue(Blocking[Segue]):
     usage = blocking(Segue.usage)
     unpaid = blocking(Segue.unpaid)
     settings = blocking(Segue.settings)
-    accounts = blocking(Segue.accounts)
 
 
 def _cancel_and_wait(turn: Future[Turn], cancel: Cancel) -> None:

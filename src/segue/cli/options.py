@@ -74,19 +74,19 @@ def complete_keys(ctx: click.Context, param: click.Parameter, incomplete: str) -
         return [key for key in keys(workspace) if key.startswith(incomplete)]
 
 
-def _complete_agents(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+def complete_agents(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     from segue.app.agents import agent_names
 
     return [name for name in agent_names(os.environ, Path.cwd()) if name.startswith(incomplete)]
 
 
-def _complete_accounts(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+def complete_accounts(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     from segue.config.load import load
 
     return [name for name in load(os.environ, Path.cwd()).accounts if name.startswith(incomplete)]
 
 
-_COMPLETE = {"": None, "agents": _complete_agents, "accounts": _complete_accounts}
+_COMPLETE = {"": None, "agents": complete_agents, "accounts": complete_accounts}
 
 
 def take(*options: Option) -> Callable[[F], F]:

@@ -72,12 +72,20 @@ def _account(tables: Tables, name: str, env: Mapping[str, str]) -> Account:
     path = ("accounts", name)
     _check_name(tables, path)
     account = _convert(tables, path, Account, tables.values["accounts"][name])
-    if account.home is None:
+    if account.home is None and not account.directories:
         return account
-    home = expand(account.home, env)
-    if not home.is_absolute():
-        raise tables.error((*path, "home"), f'[accounts.{name}] home must be absolute or begin with "~/"')
-    return msgspec.structs.replace(account, home=str(home))
+
+    def absolute(key: str, text: str) -> str:
+        place = expand(text, env)
+        if not place.is_absolute():
+            raise tables.error((*path, key), f'[accounts.{name}] {key} must be absolute or begin with "~/"')
+        return str(place)
+
+    return msgspec.structs.replace(
+        account,
+        home=None if account.home is None else absolute("home", account.home),
+        directories=tuple(absolute("directories", each) for each in account.directories),
+    )
 
 
 def _agents(tables: Tables) -> tuple[dict[str, tuple[str, ...]], dict[str, DeclaredAgent]]:

@@ -100,6 +100,8 @@ class Defaults(msgspec.Struct, frozen=True, kw_only=True):
 
     agent: str | None = None
     account: str | None = None
+    accounts: dict[str, str] = {}
+    """The default account of each agent."""
     model: str | None = None
     permission: Posture = "default"
     instructions: str | None = None
@@ -133,6 +135,9 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
     """Whether what was said under it may be carried over to others; None: as ``[carry] rule`` says."""
     carry_in: CarryRule | None = None
     """Whether what was said under others may be carried over to it."""
+    directories: tuple[str, ...] = ()
+    """Where it is used if no account is named: these directories, and what is below them. Absolute once
+    loaded."""
 
     def __post_init__(self) -> None:
         for name in (*self.env, *self.pass_env):

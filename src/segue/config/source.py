@@ -42,13 +42,20 @@ def read_file(path: Path) -> Source | None:
         return None
     except OSError as error:
         raise ConfigError(f"cannot read {path}: {error.strerror}") from None
-    text = _decode(path.name, raw)
+    text = _decode(path.name, raw).replace("\r\n", "\n")
     return Source(path.name, _parse(path.name, text), text)
+
+
+def read_text(name: str, raw: bytes) -> str:
+    """The text of a file as it is written, which is known to be TOML. Raises ``ConfigError``."""
+    text = _decode(name, raw)
+    _parse(name, text.replace("\r\n", "\n"))
+    return text
 
 
 def _decode(name: str, raw: bytes) -> str:
     try:
-        return raw.decode("utf-8").removeprefix("\ufeff").replace("\r\n", "\n")
+        return raw.decode("utf-8").removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
         byte = f"0x{raw[error.start]:02x}"

@@ -9,7 +9,7 @@ account adds variables (``env``, taken literally) or passes some of the caller's
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
@@ -61,6 +61,15 @@ class AgentVariables(msgspec.Struct, frozen=True, kw_only=True):
         if name == ANY_AGENT or name in self.marks or name.startswith(self.mark_prefixes):
             return True
         return any(name.startswith(begin) and name.endswith(end) for begin, end in self.mark_affixes)
+
+
+class Route(msgspec.Struct, frozen=True):
+    """How a CLI reaches its provider, as far as settings and variables show it. No secret is read."""
+
+    method: Literal["login", "key", "cloud", "unknown"] = "unknown"
+    """``login``: as the user who logged in; ``key``: with a key; ``cloud``: as another cloud's user."""
+    variables: dict[str, str] = {}
+    """What decides where requests go and who pays, with its value; empty if only the name counts."""
 
 
 class ChildEnvironment(msgspec.Struct, frozen=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,21 +18,22 @@ def toml_text(tables: Tables, named: frozenset[str]) -> str:
     for section, table in tables.items():
         if section in named:
             for name, entry in table.items():
-                lines += [f"[{section}.{_key(name)}]", *_pairs(entry), ""]
+                lines += [f"[{section}.{key_text(name)}]", *_pairs(entry), ""]
         else:
             lines += [f"[{section}]", *_pairs(table), ""]
     return "\n".join(lines)
 
 
 def _pairs(table: Mapping[str, Any]) -> list[str]:
-    return [f"{_key(key)} = {_value(value)}" for key, value in table.items()]
+    return [f"{key_text(key)} = {value_text(value)}" for key, value in table.items()]
 
 
-def _value(value: Any) -> str:
+def value_text(value: Any) -> str:
+    """A value as TOML, on one line."""
     if isinstance(value, Mapping):
         return f"{{ {', '.join(_pairs(value))} }}"
     if isinstance(value, list | tuple):
-        return f"[{', '.join(map(_value, value))}]"
+        return f"[{', '.join(map(value_text, value))}]"
     if isinstance(value, datetime.date | datetime.time):
         return value.isoformat()
     if isinstance(value, float):
@@ -39,8 +41,9 @@ def _value(value: Any) -> str:
     return _quoted(value)
 
 
-def _key(name: str) -> str:
-    return _quoted(name)
+def key_text(name: str) -> str:
+    """A key, quoted if it has to be."""
+    return name if re.fullmatch("[A-Za-z0-9_-]+", name) else _quoted(name)
 
 
 def _quoted(value: str | bool | int) -> str:

@@ -5,12 +5,17 @@ A mark that begins with a plus names whose words were carried over with the user
 Before logins were recorded a mark was ``agent/account``: such a message counts as said under the login that
 was seen there first or, if none was seen yet, under the current one.
 
+A login is told apart by its route as well: the variables and settings that say where requests go, hashed. The
+first route that a login is seen with keeps the login's own fingerprint, so that older marks stay true; the
+same login by another route gets a fingerprint of both.
+
 What one voice may know of a conversation: the wall between logins, the view, and the epochs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
 from segue.core.model import History, Message, Voice
 
@@ -19,6 +24,34 @@ UNKNOWN = "unknown"
 CONSENTED = "+"
 Closed = Callable[[str], bool]
 """Whether the words of an account must not come here."""
+UNREADABLE = "unreadable"
+"""The login if its file is broken just now. It is in no mark: the last known login counts."""
+
+
+class Identity(NamedTuple):
+    """Who answers under an account: who is logged in, where requests go, and how marks name both together."""
+
+    login: str
+    route: str
+    mark: str
+
+
+def identify(
+    known: Sequence[Identity], login: str | None, route: str | None, both: Callable[[str, str], str]
+) -> Identity:
+    """Who it is. ``known``: who it was before, the last one first. ``both``: makes a fingerprint of two.
+
+    None: it cannot be read just now, so it counts as unchanged.
+    """
+    if login is None:
+        login = known[0].login if known else UNKNOWN
+    if route is None:
+        route = next((each.route for each in known if each.login == login), "")
+    for each in known:
+        if (each.login, each.route) == (login, route):
+            return each
+    is_first = all(each.mark != login for each in known)
+    return Identity(login, route, login if is_first else both(login, route))
 
 
 def account_mark(agent: str, account: str, login: str) -> str:

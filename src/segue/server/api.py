@@ -33,6 +33,7 @@ ROUTES = (
     "routes_conversations",
     "routes_sessions",
     "routes_runs",
+    "routes_accounts",
     "routes_local",
 )
 """The modules of this package that have ``ENDPOINTS``."""

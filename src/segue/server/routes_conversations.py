@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 from urllib.parse import quote
 
 import msgspec
 from starlette.responses import Response
 
 from segue import (
-    AccountShown,
-    AccountSwitched,
-    CarryShown,
     ConversationHit,
     ConversationLineage,
     ConversationSession,
@@ -51,28 +48,6 @@ class ChangeBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     title: str | None = None
     starred: bool | None = None
-
-
-class AccountBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The account to continue under; ``none``: the agent's usual login.
-
-    ``carry_context``: put what was said before at the head of the first message, so that it is sent to the
-    provider under the new account. Only if the user has agreed. ``queued``: what becomes of runs that wait.
-    ``cancel``: first end what runs.
-    """
-
-    account: Text
-    carry_context: bool = False
-    carry_mode: Literal["raw", "summary"] = "raw"
-    cancel: bool = False
-    queued: Literal["keep", "move"] | None = None
-
-
-class CarriesQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """``conversation``: only what was carried over in it."""
-
-    conversation: Text | None = None
-    limit: Limit = 100
 
 
 class PageQuery(msgspec.Struct, frozen=True, kw_only=True):
@@ -140,24 +115,6 @@ async def change(call: Call) -> ConversationShown:
     if new.starred is not None:
         await conversations.star(key, new.starred)
     return await conversations.show(key)
-
-
-async def switch(call: Call) -> AccountSwitched:
-    wanted: AccountBody = call.body
-    by_page = call.headers.get("sec-fetch-site") == "same-origin"
-    return await call.segue.conversations.switch(
-        call.path["key"],
-        wanted.account,
-        carry=wanted.carry_mode if wanted.carry_context else None,
-        cancel=wanted.cancel,
-        queued=wanted.queued,
-        asked_by="page" if by_page else "api",
-    )
-
-
-async def carries(call: Call) -> list[CarryShown]:
-    asked: CarriesQuery = call.query
-    return await call.segue.conversations.carries(asked.conversation, limit=asked.limit)
 
 
 async def disallow(call: Call) -> ConversationShown:
@@ -228,10 +185,6 @@ async def settings(call: Call) -> SettingsShown:
     return await call.segue.settings()
 
 
-async def accounts(call: Call) -> list[AccountShown]:
-    return await call.segue.accounts()
-
-
 ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         "POST",
@@ -259,24 +212,6 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         "Give a conversation a title or a star",
         returns=ConversationShown,
         body=ChangeBody,
-    ),
-    Endpoint(
-        "PATCH",
-        f"{ONE}/account",
-        ("Segue.conversations.switch",),
-        switch,
-        "Continue a conversation under another account",
-        returns=AccountSwitched,
-        body=AccountBody,
-    ),
-    Endpoint(
-        "GET",
-        "/api/v1/carries",
-        ("Segue.conversations.carries",),
-        carries,
-        "What was carried over from one account to another",
-        returns=list[CarryShown],
-        query=CarriesQuery,
     ),
     Endpoint(
         "DELETE",
@@ -371,13 +306,5 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         settings,
         "The configuration as it is in effect, without anything secret",
         returns=SettingsShown,
-    ),
-    Endpoint(
-        "GET",
-        "/api/v1/accounts",
-        ("Segue.accounts",),
-        accounts,
-        "The configured accounts, with the names of their variables only",
-        returns=list[AccountShown],
     ),
 )

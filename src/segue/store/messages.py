@@ -12,11 +12,12 @@ import msgspec
 
 from segue.core.json_values import decode
 from segue.core.model import Attached, Message, MessageKind, NewAttachment, Sender, Voice
-from segue.core.view import is_consented, mark_parts, told_apart
+from segue.core.view import Identity, is_consented, mark_parts, told_apart
 from segue.store.database import Queries, Row, Section, storable, to_json
 
 _ATTACHMENTS = Queries("attachments")
 _LOGINS = Queries("logins")
+_IDENTITIES = Queries("identities")
 _SQL = Queries("messages")
 _CONVERSATIONS = Queries("conversations")
 
@@ -62,6 +63,17 @@ class Messages(Section):
     def texts(self, ids: Sequence[str]) -> dict[str, str]:
         """The current texts; unknown messages are left out."""
         return dict(self._db.among(_SQL.texts, ids))
+
+    def identities(self, agent: str, account: str) -> list[Identity]:
+        """Who answered under the account, the last one first."""
+        return [Identity(*row) for row in self._db.all(_IDENTITIES.of, agent=agent, account=account)]
+
+    def see_identity(self, agent: str, account: str, seen: Identity, now_ms: int) -> None:
+        """Record who answers now. Of two that would have the same name in marks, the first one keeps it."""
+        fields = {"agent": agent, "account": account, "login": seen.login, "route": seen.route}
+        with self._db.writing():
+            if not self._db.run(_IDENTITIES.again, **fields, seen_ms=now_ms):
+                self._db.run(_IDENTITIES.see, **fields, mark=seen.mark, seen_ms=now_ms)
 
     def address(self, message: Message) -> None:
         """Store the message's voice, account, login and ``blank`` flag."""

@@ -1,22 +1,31 @@
 """Who answers: the agent, account, model and role, as requested, else as the conversation remembers, else as
-configured or installed."""
+configured or installed; and who is logged in there."""
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Mapping
+from pathlib import Path
 
 import msgspec
 
 from segue.agents import probe, registry
 from segue.agents.base import Agent
+from segue.agents.decoding import TellsRoute, hashed
 from segue.config.schema import Account, Config
+from segue.core.environment import ChildEnvironment, Route, child_environment
 from segue.core.errors import Misuse, NotInstalled
+from segue.core.view import UNKNOWN, UNREADABLE, Identity, identify
 from segue.store.records import Conversation
 from segue.store.store import Store
 from segue.turns.request import NONE, TurnRequest
 
 LOOKED_AT = 100
 """How many turns of an agent are searched for its last account and model in a role."""
+PAUSES_S = (0.05, 0.1, 0.2, 0.3)
+"""A login file that is broken, or gone since the last turn, is read again after these pauses: its CLI may be
+writing it."""
 
 
 class Remembered(msgspec.Struct, frozen=True):
@@ -65,14 +74,16 @@ def _last_of(
 
 
 def resolve_agent(
-    wanted_agent: str | None, wanted_account: str | None, config: Config, env: Mapping[str, str]
+    wanted_agent: str | None, wanted_account: str | None, config: Config, env: Mapping[str, str], cwd: Path
 ) -> tuple[Agent, str | None, Account | None]:
-    """The agent and the account: as requested, else as configured, else the first agent installed.
+    """The agent and the account: as requested, else as the directory is bound, else as configured, else the
+    first agent installed.
 
     An empty account is a request for none.
     """
-    open_to_all = wanted_account is None and wanted_agent is None
-    named = config.defaults.account if open_to_all else wanted_account
+    named = bound_account(wanted_agent, config, cwd) if wanted_account is None else wanted_account
+    if named is None and wanted_agent is None:
+        named = config.defaults.account
     account = _chosen_account(named, config) if named else None
     wanted = wanted_agent or (account.agent if account else config.defaults.agent)
     agent = registry.get(wanted, config) if wanted is not None else _installed(config, env)
@@ -90,9 +101,108 @@ def _chosen_account(name: str, config: Config) -> Account:
     return config.accounts[name]
 
 
+def surroundings(
+    agent: Agent, account: Account | None, env: Mapping[str, str]
+) -> tuple[ChildEnvironment, Path]:
+    """The environment that the CLI gets, and its home."""
+    mine = account or Account(agent=agent.facts.name)
+    child = child_environment(
+        env,
+        registry.variables(),
+        keys_withheld=agent.facts.keys,
+        account_env=mine.env,
+        pass_env=mine.pass_env,
+    )
+    if not mine.home:
+        return child, agent.default_home(child.env)
+    home = Path(mine.home)
+    return msgspec.structs.replace(child, env={**child.env, **agent.home_env(home)}), home
+
+
+def refuse_shared_login(agent: Agent, name: str, config: Config, env: Mapping[str, str]) -> None:
+    """Raise ``Misuse`` if another account of the agent has the same login in another home."""
+    alike = [each for each, other in config.accounts.items() if other.agent == agent.facts.name]
+    if alike == [name]:
+        return
+    from segue.turns.shared_login import shared_login
+
+    if (reason := shared_login(agent, name, config.accounts[name], config, env)) is not None:
+        raise Misuse(reason)
+
+
+def bound_account(agent: str | None, config: Config, cwd: Path) -> str | None:
+    """The account that the directory is bound to, or the nearest one above it; of any agent, or of this one.
+
+    Directories are compared by identity: a link to one is the same one.
+    """
+    bound: dict[tuple[int, int], list[str]] = {}
+    for name, account in config.accounts.items():
+        if agent in (None, account.agent):
+            for place in filter(None, map(_place_of, account.directories)):
+                bound.setdefault(place, []).append(name)
+    here = Path(os.path.realpath(cwd)) if bound else cwd
+    for directory in (here, *here.parents) if bound else ():
+        names = bound.get(_place_of(directory) or (0, 0), [])
+        if len(names) > 1:
+            listed = " and ".join(names)
+            raise Misuse(f"{directory} is bound to the accounts {listed}; name one of them with --account")
+        if names:
+            return names[0]
+    return None
+
+
+def _place_of(directory: str | Path) -> tuple[int, int] | None:
+    try:
+        stat = os.stat(directory)
+    except OSError:
+        return None
+    return stat.st_dev, stat.st_ino
+
+
+def identity_of(
+    agent: Agent, account: str, home: Path, env: Mapping[str, str], store: Store, *, record: bool = False
+) -> Identity:
+    """Who is logged in to the account now, and where requests go. ``record``: it is about to answer.
+
+    If a file cannot be read even after some pauses, its part counts as unchanged: what is half written is no
+    change.
+    """
+    name = agent.facts.name
+    known = store.identities(name, account)
+    login, route = _read_patiently(agent, home, env, known)
+    seen = None if login == UNREADABLE else login or UNKNOWN
+    digest = None if route is None else route_digest(route)
+    found = identify(known, seen, digest, lambda one, two: hashed(f"{one}\n{two}"))
+    if record and found not in known[:1]:
+        from segue.system import clock
+
+        store.see_identity(name, account, found, clock.now_ms())
+        return identity_of(agent, account, home, env, store)  # another one may have taken its name
+    return found
+
+
+def route_digest(route: Route) -> str:
+    """Empty: nothing is set that says where requests go."""
+    lines = [f"{name}={value}" for name, value in sorted(route.variables.items())]
+    return hashed("\n".join(lines)) if lines else ""
+
+
+def _read_patiently(
+    agent: Agent, home: Path, env: Mapping[str, str], known: list[Identity]
+) -> tuple[str | None, Route | None]:
+    for pause in (*PAUSES_S, None):
+        login = agent.format.login(home, env) if agent.format is not None else None
+        route = agent.route(home, env) if isinstance(agent, TellsRoute) else Route()
+        is_gone = login is None and bool(known) and known[0].login != UNKNOWN
+        if pause is None or not (is_gone or login == UNREADABLE or route is None):
+            break
+        time.sleep(pause)
+    return login, route
+
+
 def _own_account(agent: str, config: Config) -> tuple[str | None, Account | None]:
-    """The agent's account if none is requested: the default one if it is the agent's, else its namesake."""
-    for name in (config.defaults.account, agent):
+    """The agent's account if none is requested: its default one, else its namesake."""
+    for name in (config.defaults.accounts.get(agent), config.defaults.account, agent):
         if name is not None and name in config.accounts and config.accounts[name].agent == agent:
             return name, config.accounts[name]
     return None, None

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from segue.agents import probe, registry
+from segue.agents import probe
 from segue.agents.base import Agent
 from segue.config.home import Home, home_of, this_host
 from segue.config.load import load
 from segue.config.schema import Account, Config
-from segue.core.environment import ChildEnvironment, child_environment
+from segue.core.environment import ChildEnvironment
 from segue.core.errors import Misuse
 from segue.core.model import Host, NewAttachment, Voice
 from segue.core.request import Request, Runtime, Terms
@@ -23,7 +23,13 @@ from segue.core.view import UNKNOWN, account_mark
 from segue.store.records import Conversation
 from segue.store.store import Store
 from segue.system import clock
-from segue.turns.agent_choice import remembered_options, resolve_agent
+from segue.turns.agent_choice import (
+    identity_of,
+    refuse_shared_login,
+    remembered_options,
+    resolve_agent,
+    surroundings,
+)
 from segue.turns.permissions import Granted, grant_terms
 from segue.turns.request import Fixed, TurnRequest, instructions_of, name_of, request_of, utf8
 
@@ -120,9 +126,9 @@ def prepare(
     cwd = _directory(_place(ask, known, env, here, here_config))
     config = _config(here_config if cwd == Path(os.path.abspath(here)) else None, env, cwd, ask.fixed)
     remembered = remembered_options(ask, store, known)
-    agent, account_name, account = resolve_agent(remembered.agent, remembered.account, config, env)
+    agent, account_name, account = resolve_agent(remembered.agent, remembered.account, config, env, cwd)
     segue_home = home_of(env)
-    child, home = _surroundings(agent, account, env)
+    child, home = _surroundings(agent, account_name, account, config, env)
     runtime = _probed(agent, config, child, segue_home)
     conversation = known or _conversation(ask.conversation)
     voice = Voice(agent.facts.name, remembered.role)
@@ -144,7 +150,7 @@ def prepare(
         child=child,
         home=home,
         host=this_host(config.store.host, segue_home),
-        login=_login(agent, home, child.env),
+        login=identity_of(agent, account_name or "", home, child.env, store).mark,
         adopted=adopted,
         elsewhere=config.defaults.directory != "remembered" and not _is_inside(here, cwd),
     )
@@ -178,21 +184,12 @@ def _adopted(
 
 
 def _surroundings(
-    agent: Agent, account: Account | None, env: Mapping[str, str]
+    agent: Agent, name: str | None, account: Account | None, config: Config, env: Mapping[str, str]
 ) -> tuple[ChildEnvironment, Path]:
-    """The environment that the CLI gets, and its home."""
-    mine = account or Account(agent=agent.facts.name)
-    child = child_environment(
-        env,
-        registry.variables(),
-        keys_withheld=agent.facts.keys,
-        account_env=mine.env,
-        pass_env=mine.pass_env,
-    )
-    if not mine.home:
-        return child, agent.default_home(child.env)
-    home = Path(mine.home)
-    return msgspec.structs.replace(child, env={**child.env, **agent.home_env(home)}), home
+    """The environment that the CLI gets, and its home. An account whose login is another's is refused."""
+    if name is not None:
+        refuse_shared_login(agent, name, config, env)
+    return surroundings(agent, account, env)
 
 
 def as_of_now(prepared: Prepared, store: Store) -> Prepared:
@@ -203,7 +200,8 @@ def as_of_now(prepared: Prepared, store: Store) -> Prepared:
     agent, runtime, config = prepared.agent, prepared.runtime, prepared.config
     conversation, voice = prepared.conversation.id, prepared.voice
     granted = _granted(prepared.ask, store, conversation, voice, config, agent, runtime)
-    login = _login(agent, prepared.home, prepared.child.env)
+    home, env = prepared.home, prepared.child.env
+    login = identity_of(agent, prepared.account_name, home, env, store, record=True).mark
     if (granted, login) == (prepared.granted, prepared.login):
         return prepared
     cwd = prepared.request.cwd
@@ -211,15 +209,12 @@ def as_of_now(prepared: Prepared, store: Store) -> Prepared:
     return msgspec.structs.replace(prepared, granted=granted, login=login, request=request)
 
 
-def login_under(agent: Agent, account: Account | None, env: Mapping[str, str]) -> str:
+def login_under(
+    agent: Agent, name: str, account: Account | None, env: Mapping[str, str], store: Store
+) -> str:
     """Who is logged in to an account now, as a turn under it would find out."""
-    child, home = _surroundings(agent, account, env)
-    return _login(agent, home, child.env)
-
-
-def _login(agent: Agent, home: Path, env: Mapping[str, str]) -> str:
-    seen = agent.format.login(home, env) if agent.format is not None else None
-    return seen or UNKNOWN
+    child, home = surroundings(agent, account, env)
+    return identity_of(agent, name, home, child.env, store).mark
 
 
 def _granted(
@@ -264,7 +259,9 @@ def prepare_retry(prepared: Prepared, store: Store, turn: Turn) -> Prepared:
             fixed=prepared.ask.fixed or fixed,
         ),
         conversation=conversation,
-        login=_login(prepared.agent, prepared.home, prepared.child.env),
+        login=identity_of(
+            prepared.agent, prepared.account_name, prepared.home, prepared.child.env, store
+        ).mark,
         adopted=None,
     )
 

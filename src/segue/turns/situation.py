@@ -81,6 +81,19 @@ class VoiceView(msgspec.Struct, frozen=True, kw_only=True):
     in_front: frozenset[str]
     """The unanswered messages on this side of the wall, including those from before a blank start."""
 
+    @property
+    def carried_only(self) -> bool:
+        """All that comes before the new message was carried over from another account."""
+        return all(each.kind == "carried" for each in self.messages[:-1])
+
+
+class _Around(msgspec.Struct, frozen=True):
+    """What does not depend on the conversation's messages."""
+
+    file: File
+    window: int | None
+    busy: str | None
+
 
 def gather(
     prepared: Prepared,
@@ -98,8 +111,9 @@ def gather(
     copy = _copy(prepared, store, pin) if found is None and obstacles.unrestored is None else None
     recent = store.turns(conversation, RECENT)
     file = _file(prepared, pin, found, copy, obstacles.unrestored)
+    around = _Around(file, _window(recent, pin, voice), busy)
     return Gathered(
-        situation=_situation(prepared, store, seen, file, _window(recent, pin, voice), busy, obstacles),
+        situation=_situation(prepared, store, seen, around, obstacles),
         view=seen.messages,
         pin=pin,
         found=found,
@@ -113,19 +127,13 @@ def gather(
 
 
 def _situation(
-    prepared: Prepared,
-    store: Store,
-    seen: VoiceView,
-    file: File,
-    window: int | None,
-    busy: str | None,
-    obstacles: Obstacles,
+    prepared: Prepared, store: Store, seen: VoiceView, around: _Around, obstacles: Obstacles
 ) -> Situation:
-    voice, pin = prepared.voice, seen.pin
+    voice, pin, facts = prepared.voice, seen.pin, prepared.agent.facts
     return Situation(
         policy=prepared.config.continuity,
-        label=prepared.agent.facts.label,
-        failing_pairs=prepared.agent.facts.failing_pairs,
+        label=facts.label,
+        failing_pairs=facts.failing_pairs,
         voice=voice,
         account=prepared.account_name,
         runtime=prepared.runtime,
@@ -141,16 +149,16 @@ def _situation(
         view_messages=len(seen.messages),
         view_bytes=seen.bytes,
         new_bytes=seen.messages[-1].size,
-        carried_only=all(each.kind == "carried" for each in seen.messages[:-1]),
+        carried_only=seen.carried_only,
         too_long=obstacles.too_long,
-        file=file,
+        file=around.file,
         workdir=workdir_of(prepared.request.cwd),
         model=prepared.request.model,
         login=prepared.login,
         offers=_offers(prepared, pin),
         host=prepared.host,
-        window=window,
-        busy=busy,
+        window=around.window,
+        busy=around.busy,
         now_ms=clock.now_ms(),
     )
 

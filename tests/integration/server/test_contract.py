@@ -41,6 +41,10 @@ agent = "rehearsal"
 env = { SOME_TOKEN = "s" }
 pass_env = ["SOME_VARIABLE"]
 
+[accounts.home]
+agent = "claude"
+home = "/nowhere/claude"
+
 [agents.claude]
 command = "{summing}"
 
@@ -60,8 +64,9 @@ echo '{"type": "system", "subtype": "compact_boundary", "compact_metadata": '"$a
 """
 SILENT = {"heard", "text-delta"}
 """Events that are not sent as such: one is never told, the other is a ``delta``."""
-ELSEWHERE = {"POST /api/v1/local/turns", "GET /api/v1/events", "GET /api/v1/runs/{run}/events"}
-"""Routes without a file of their own: one is private to the command line, the streams are the ``event-*``."""
+LOCAL = {"POST /api/v1/local/turns", "POST /api/v1/accounts", "DELETE /api/v1/accounts/{name}"}
+ELSEWHERE = {*LOCAL, "GET /api/v1/events", "GET /api/v1/runs/{run}/events"}
+"""Routes without a file of their own: some are for the Unix socket only, the streams are the ``event-*``."""
 NOTE = {"name": "note.json", "data": "eyJub3RlIjogMX0="}
 """An attachment. It is JSON, so that it can be written as the body of a file."""
 NEVER = {"internal", "unavailable"}
@@ -73,7 +78,7 @@ FIXED = {"version": "1.2.3", "agent_version": "1.2.3", "host": "host", "feed": "
 """Texts that differ from machine to machine or from run to run. A session that is no id is a short hash."""
 ID = re.compile(
     r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
-    r"|\b(?=[a-z]*[0-9])[0-9a-hjkmnp-tv-z]{26}\b|\bcall-[0-9a-f]{8}\b|^\d+\.\d+$"
+    r"|\b(?=[a-z]*[0-9])[0-9a-hjkmnp-tv-z]{26}\b|\bcall-[0-9a-f]{8}\b|^\d+\.\d+$|^[0-9a-f]{16}$"
 )
 
 
@@ -383,6 +388,12 @@ def _setup(scene: Scene) -> None:
     scene.ask("login-link", "POST", f"{V1}/login-links")
     scene.ask("settings", "GET", f"{V1}/settings")
     scene.ask("accounts", "GET", f"{V1}/accounts")
+    scene.ask("account", "GET", f"{V1}/accounts/work")
+    scene.ask("account-login", "GET", f"{V1}/accounts/home/login")
+    scene.ask("account-default", "POST", f"{V1}/accounts/work/default", {"remove": False})
+    scene.ask("account-not-default", "POST", f"{V1}/accounts/work/default", {"remove": True})
+    bound = {"account": "work", "directory": str(scene.daemon.home)}
+    scene.ask("account-bound", "PUT", f"{V1}/bindings", bound)
     scene.ask("agents", "GET", f"{V1}/agents", only=("agent", "rehearsal"))
     scene.ask("doctor", "GET", f"{V1}/doctor", only=("check", "home"))
 

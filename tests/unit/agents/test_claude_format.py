@@ -17,6 +17,7 @@ from segue.agents.claude.format import FORMAT
 from segue.core.outcome import Outcome
 from segue.core.request import Capabilities, Request, Runtime, Start
 from segue.core.usage import Totals
+from segue.core.view import UNREADABLE
 
 
 def facts(stored: StoredSession | None) -> tuple[Path, int, str | None]:
@@ -427,7 +428,8 @@ def test_another_account_or_organization_is_another_login(home: Home) -> None:
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b"{}", b"\xff", account(""), account(7), b"[" * 100_000])
 def test_an_unknown_login(home: Home, data: bytes) -> None:
     assert FORMAT.login(home.home, named(home)) is None
-    assert login(home, data) is None
+    torn = (b"", b"{", b"\xff")
+    assert login(home, data) == (UNREADABLE if data in torn else None)
 
 
 def test_a_login_that_is_just_being_written_is_read_again(

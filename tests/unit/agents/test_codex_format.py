@@ -23,6 +23,7 @@ from segue.core.outcome import Exit
 from segue.core.request import Request, Start
 from segue.core.stream import TurnState
 from segue.core.usage import Usage
+from segue.core.view import UNREADABLE
 
 
 def facts(stored: StoredSession | None) -> tuple[Path, int, str | None]:
@@ -572,7 +573,7 @@ def test_a_login_is_a_hash_of_the_account(tmp_path: Path) -> None:
 def test_a_login_that_is_not_there_is_unknown(tmp_path: Path, text: bytes | None) -> None:
     if text is not None:
         (tmp_path / "auth.json").write_bytes(text)
-    assert FORMAT.login(tmp_path, {}) is None
+    assert FORMAT.login(tmp_path, {}) == (UNREADABLE if text in (b"", b"{", b"\xff") else None)
 
 
 def test_a_login_in_mid_rewrite_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,6 +19,7 @@ from segue.agents.gemini.forms import as_lines, as_object
 from segue.agents.gemini.verdict import evidence
 from segue.core.request import Capabilities, Request, RunPlace, Runtime, Start
 from segue.core.stream import TurnState
+from segue.core.view import UNREADABLE
 
 
 def facts(stored: StoredSession | None) -> tuple[Path, int, str | None]:
@@ -685,7 +686,7 @@ class TestLogin:
     def test_nobody_or_nothing_to_read(self, tmp_path: Path, text: str) -> None:
         assert FORMAT.login(tmp_path, {}) is None
         self.accounts(tmp_path, text)
-        assert FORMAT.login(tmp_path, {}) is None
+        assert FORMAT.login(tmp_path, {}) == (UNREADABLE if text in ("", "{") else None)
 
     def test_a_file_in_mid_rewrite_gets_a_second_look(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -11,6 +11,7 @@ from segue.agents.base import CutRequest, SessionFormat, StoredSession
 from segue.agents.rehearsal.adapter import AGENT
 from segue.agents.rehearsal.format import FORMAT
 from segue.core.request import Request, Start
+from segue.core.view import UNREADABLE
 
 
 def facts(stored: StoredSession | None) -> tuple[Path, int, str | None]:
@@ -197,7 +198,7 @@ def test_a_login_is_known_by_its_account(home: Home) -> None:
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b"{}", b"\xff", b'{"account":7}'])
 def test_an_unknown_login(home: Home, data: bytes) -> None:
     (home.home / "login.json").write_bytes(data)
-    assert FORMAT.login(home.home, {}) is None
+    assert FORMAT.login(home.home, {}) == (UNREADABLE if data in (b"", b"{", b"\xff") else None)
 
 
 def test_a_login_that_is_just_being_written_is_read_again(

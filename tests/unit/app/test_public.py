@@ -11,38 +11,40 @@ import pytest
 
 import segue
 from segue.app.segue import Segue
+from segue.app.segue_accounts import Accounts
 from segue.app.segue_conversations import Conversations
 from segue.app.segue_runs import Runs
 from segue.app.segue_sessions import NativeSessions
-from segue.app.sync import SyncConversations, SyncNativeSessions, SyncRuns, SyncSegue
+from segue.app.sync import SyncAccounts, SyncConversations, SyncNativeSessions, SyncRuns, SyncSegue
+from segue.cli import account
 from segue.cli.commands import COMMANDS
 from segue.cli.sessions import TABLE
 from segue.core import errors, events
 
 ONLY_COMMANDS = {
     *("rehearse", "trust", "completion", "sessions", "serve", "stop", "status"),
-    *("queue", "watch", "cancel", "answer"),
+    *("queue", "watch", "cancel", "answer", "account"),
 }
 """Commands about the command line itself, and those whose methods are in a section."""
-SECTIONS = {"sessions", "conversations", "runs"}
-ONLY_METHODS = {"stream", "workspace", "finish", "service", "usage", "unpaid", "settings", "accounts"}
+SECTIONS = {"sessions", "conversations", "runs", "accounts"}
+ONLY_METHODS = {"stream", "workspace", "finish", "service", "usage", "unpaid", "settings"}
 """What the API and the page show."""
 
 
 NAMES = """
-AccountShown AgentSetting AgentShown AllowedToolShown Answer Attached Attachment AttachmentData
-AttachmentOrder AttemptShown Broken Cancel Capabilities Changed Check
-CheckReport Compacted ConfigError Conflict Context ConversationHit ConversationLineage
-ConversationSession ConversationShown Conversations
-CopyShown DaemonUnavailable Decision Delta End Entry Event FailureShown FeedEvent FeedItem Finding Gone
-Heard Hello
-Hit InUse LastAnswer Load LogMessage MessagePage MessageVersion Misuse NativeSessions NotFound
-NotInstalled Notice OpenQuestion Options Page Permission PruneReport PrunedSession Question
-RepairReport RestoreReport RestoredSession Retry RunOptions RunOrder RunShown RungShown Runs Saved
-Segue SegueError Sends Sent Session SessionInfo SessionShown SettingsShown SetupFinding StoreAway
-SyncConversations SyncNativeSessions SyncRuns SyncSegue Tally Terms Text TextDelta Thinking
-ToolAnswer ToolCall ToolResult Turn TurnChild TurnLineage TurnParent Undone Unknown UnpaidTurn Usage
-UsageReport UsageStatistics UsageSum Why __version__
+AccountDetails AccountShown AccountSwitched Accounts AgentSetting AgentShown AllowedToolShown
+Answer Attached Attachment AttachmentData AttachmentOrder AttemptShown Broken Cancel
+Capabilities CarryShown Changed Check CheckReport Compacted ConfigError Conflict Context
+ConversationHit ConversationLineage ConversationSession ConversationShown Conversations
+CopyShown DaemonUnavailable Decision Delta End Entry Event FailureShown FeedEvent FeedItem
+Finding Gone Heard Hello Hit InUse LastAnswer Load LogMessage LoginCommand MessagePage
+MessageVersion Misuse NativeSessions NotFound NotInstalled Notice OpenQuestion Options Page
+Permission PruneReport PrunedSession Question RepairReport RestoreReport RestoredSession Retry
+RunOptions RunOrder RunShown RungShown Runs Saved Segue SegueError Sends Sent Session
+SessionInfo SessionShown SettingsShown SetupFinding StoreAway SyncAccounts SyncConversations
+SyncNativeSessions SyncRuns SyncSegue Tally Terms Text TextDelta Thinking ToolAnswer ToolCall
+ToolResult Turn TurnChild TurnLineage TurnParent Undone Unknown UnpaidTurn Usage UsageReport
+UsageStatistics UsageSum Why __version__
 """
 
 
@@ -91,6 +93,7 @@ def parameters(method: object) -> list[tuple[str, object, object]]:
         (NativeSessions, SyncNativeSessions),
         (Conversations, SyncConversations),
         (Runs, SyncRuns),
+        (Accounts, SyncAccounts),
     ],
 )
 def test_the_two_apis_have_the_same_methods(waiting: type, blocking: type) -> None:
@@ -119,6 +122,7 @@ def named(commands: dict[str, str]) -> set[str]:
 def test_each_command_is_a_method() -> None:
     assert named(COMMANDS) - ONLY_COMMANDS == set(public(Segue)) - ONLY_METHODS - SECTIONS
     assert named(TABLE) == set(public(NativeSessions)) - {"copies", "info"}
+    assert set(account.command.commands) == set(public(Accounts))
 
 
 @pytest.mark.parametrize("method", [Segue.stream, Segue.run, Segue.retry, NativeSessions.continue_])

@@ -8,14 +8,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from segue.app import conversation_shapes, session_shapes, settings, shapes, usage
+from segue.app import account_shapes, conversation_shapes, session_shapes, settings, shapes, usage
 from segue.core import errors
 from segue.core.turn import Turn
 from segue.turns.why import Why
 
 KEYS = {
-    shapes.LogMessage: "id n from agent role account text attachments revision edited created blank run mode"
-    " state status recovery model usage cost_usd cost_estimated saved_usd sent failure"
+    shapes.LogMessage: "id n from agent role account text attachments revision edited created blank kind run"
+    " mode state status recovery model usage cost_usd cost_estimated saved_usd sent failure"
     " duration_ms tools_run notices context predicted_usd versions",
     shapes.ConversationShown: "key title agents agent account model role cwd messages state status recovery"
     " created last_used tokens cost_usd cost_estimated saved_usd forked_from starred unread allowed_tools"
@@ -42,7 +42,10 @@ KEYS = {
     usage.UsageStatistics: "schema by since sums total split",
     usage.UnpaidTurn: "run conversation message agent agent_version model mode created cost_usd saved_usd"
     " usage reason",
-    settings.AccountShown: "name agent home env pass_env",
+    account_shapes.AccountShown: "name agent home env pass_env default directories",
+    account_shapes.AccountDetails: "name agent home env pass_env default directories fingerprint problem"
+    " login_command",
+    account_shapes.LoginCommand: "account agent command",
     settings.AgentSetting: "agent program declared",
     settings.SettingsShown: "schema home config_file project store host continuity recap retention limits"
     " keep daemon queue defaults accounts agents prices notices",
@@ -71,7 +74,7 @@ def test_every_shape_is_listed() -> None:
     inner = {shapes.Dialogue, shapes.LastAnswer, shapes.Undone}
     structs = {
         value
-        for module in (shapes, session_shapes, conversation_shapes, usage, settings)
+        for module in (shapes, session_shapes, conversation_shapes, usage, settings, account_shapes)
         for value in vars(module).values()
         if isinstance(value, type)
         and issubclass(value, msgspec.Struct)

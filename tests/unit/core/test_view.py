@@ -11,9 +11,11 @@ from tests.unit.core.situations import CLAUDE, CODEX, said, told
 from segue.core.model import Message, Voice
 from segue.core.view import (
     UNKNOWN,
+    Identity,
     consented,
     has_walls,
     hidden,
+    identify,
     own_slice,
     risen,
     told_apart,
@@ -219,3 +221,28 @@ def test_words_carried_over_with_consent_are_no_wall_and_are_remembered() -> Non
     assert under([block], "claude", "private", UNKNOWN) == (consented(theirs), mine)
     assert consented(consented(theirs)) == consented(theirs)
     assert not has_walls([consented(theirs), mine])
+
+
+ANN, BOB = "a" * 16, "b" * 16
+
+
+@pytest.mark.parametrize(
+    ("known", "login", "route", "mark"),
+    [
+        ([], ANN, "", ANN),
+        ([], ANN, "r1", ANN),
+        ([], None, None, UNKNOWN),
+        ([Identity(ANN, "", ANN)], ANN, "r1", f"{ANN}+r1"),
+        ([Identity(ANN, "r1", ANN)], ANN, "r1", ANN),
+        ([Identity(ANN, "r1", ANN)], ANN, "", f"{ANN}+"),
+        ([Identity(ANN, "r1", ANN)], BOB, "r1", BOB),
+        ([Identity(ANN, "r1", ANN)], BOB, "", BOB),
+        ([Identity(ANN, "r1", ANN)], UNKNOWN, "r1", UNKNOWN),
+        ([Identity(BOB, "", BOB), Identity(ANN, "", ANN)], None, "", BOB),
+        ([Identity(ANN, "r2", "x"), Identity(ANN, "r1", ANN)], None, None, "x"),
+        ([Identity(ANN, "r2", "x"), Identity(ANN, "r1", ANN)], ANN, None, "x"),
+        ([Identity(ANN, "r2", "x"), Identity(ANN, "r1", ANN)], ANN, "r1", ANN),
+    ],
+)
+def test_who_answers(known: list[Identity], login: str | None, route: str | None, mark: str) -> None:
+    assert identify(known, login, route, lambda one, two: f"{one}+{two}").mark == mark

@@ -69,8 +69,10 @@ def test_the_document_has_every_route(made: dict[str, Any]) -> None:
     assert made["openapi"] == "3.1.0"
     told = {(method.upper(), path) for path, methods in made["paths"].items() for method in methods}
     assert told == {(each.method, each.path) for each in API}
-    assert [each.path for each in V1 if each.local] == ["/api/v1/local/turns"]
-    assert "ForegroundCall" not in made["components"]["schemas"]
+    local = [(each.method, each.path) for each in V1 if each.local]
+    accounts = [("POST", "/api/v1/accounts"), ("DELETE", "/api/v1/accounts/{name}")]
+    assert local == [*accounts, ("POST", "/api/v1/local/turns")]
+    assert not {"ForegroundCall", "AccountBody"} & made["components"]["schemas"].keys()
 
 
 def test_all_references_lead_somewhere(made: dict[str, Any]) -> None:

@@ -13,6 +13,7 @@ from segue.agents.base import AgentFacts, Answer, Ended, Evidence, SessionFormat
 from segue.agents.claude import VARIABLES, default_home, stream, tools, verdict
 from segue.agents.claude import format as session_format
 from segue.agents.claude.format import FORMAT
+from segue.core.environment import Route
 from segue.core.errors import Misuse
 from segue.core.events import Event, Permission, Question
 from segue.core.forecast import MINUTE, Habits
@@ -95,6 +96,7 @@ FACTS = AgentFacts(
         ]
     ),
     login_check=("auth", "status"),
+    login_args=("auth", "login"),
     notes=(
         "without --permission, Claude refuses edits and commands that its settings do not allow",
         "as root, Claude accepts --permission full only if IS_SANDBOX=1 is set",
@@ -139,6 +141,9 @@ class Claude:
 
     def login_files(self, home: Path, env: Mapping[str, str]) -> Sequence[Path]:
         return home, session_format.settings_file(home, env)
+
+    def route(self, home: Path, env: Mapping[str, str]) -> Route | None:
+        return session_format.route(home, env)
 
     def command(self, request: Request, runtime: Runtime, place: RunPlace) -> Command:
         can = runtime.capabilities

@@ -21,14 +21,16 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
 from segue.agents.base import CutRequest, StoredSession
-from segue.agents.claude.schema import Record, Settings, fields_of, raw
-from segue.agents.decoding import DAMAGE, login_fingerprint
+from segue.agents.claude.schema import Record, Settings, UserSettings, fields_of, raw
+from segue.agents.decoding import DAMAGE, is_on, login_fingerprint, set_variables, settings_in
 from segue.agents.jsonl import backwards
+from segue.core.environment import Route
 from segue.core.errors import Misuse
 from segue.core.ids import checked_uuid
 from segue.core.json_values import decode
@@ -151,6 +153,41 @@ def _hash(units: list[int]) -> str:
         value, digit = divmod(value, 36)
         digits = _DIGITS[digit] + digits
     return digits
+
+
+ADDRESSES = ("ANTHROPIC_BASE_URL",)
+KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
+CLOUDS = {
+    "CLAUDE_CODE_USE_BEDROCK": ("ANTHROPIC_BEDROCK_BASE_URL", "AWS_PROFILE"),
+    "CLAUDE_CODE_USE_VERTEX": ("ANTHROPIC_VERTEX_BASE_URL", "ANTHROPIC_VERTEX_PROJECT_ID"),
+    "CLAUDE_CODE_USE_FOUNDRY": ("ANTHROPIC_FOUNDRY_BASE_URL", "ANTHROPIC_FOUNDRY_RESOURCE"),
+}
+"""The switches to other clouds, and what says there who pays."""
+
+
+def route(home: Path, env: Mapping[str, str]) -> Route | None:
+    """The variables that count are those of the environment and those of the user's settings."""
+    settings = settings_in(home / "settings.json", UserSettings)
+    if settings is None:
+        return None
+    both = {**env, **_set_in(settings)}
+    found = set_variables(both, ADDRESSES, KEYS)
+    clouds = [switch for switch in CLOUDS if is_on(both.get(switch))]
+    for switch in clouds:
+        found |= {switch: "", **set_variables(both, CLOUDS[switch], ())}
+    if settings.api_key_helper:
+        found["apiKeyHelper"] = ""
+    keyed = settings.api_key_helper or any(name in found for name in KEYS)
+    return Route("cloud" if clouds else "key" if keyed else "login", found)
+
+
+def _set_in(settings: UserSettings) -> dict[str, str]:
+    """The variables that the settings set; of keys, only that they are there."""
+    given, found = settings.env or {}, {}
+    for name in (*ADDRESSES, *CLOUDS, *(name for names in CLOUDS.values() for name in names)):
+        with suppress(KeyError, *DAMAGE):
+            found[name] = decode(given[name], str)
+    return found | {name: "set" for name in KEYS if bytes(given.get(name, b"")) not in (b"", b'""', b"null")}
 
 
 def _account(settings: Settings) -> str | None:

@@ -336,6 +336,9 @@ class UserSettings(msgspec.Struct, frozen=True, rename="camel"):
     """``settings.json`` in the home."""
 
     cleanup_period_days: Any = None
+    env: dict[str, msgspec.Raw] | None = None
+    """Variables for the CLI; undecoded, because some are secrets."""
+    api_key_helper: Any = None
 
 
 class HistoryLine(msgspec.Struct, frozen=True, rename="camel"):

@@ -17,6 +17,8 @@ import msgspec
 from segue.agents.base import AgentFacts, Answer, Ended, Evidence, SessionFormat
 from segue.agents.codex import VARIABLES, default_home, rollouts, stream, trace, verdict
 from segue.agents.codex.format import FORMAT
+from segue.agents.decoding import set_variables
+from segue.core.environment import Route
 from segue.core.errors import Misuse
 from segue.core.events import Event, Permission, Question
 from segue.core.forecast import MINUTE, Habits
@@ -91,6 +93,7 @@ FACTS = AgentFacts(
         )
     ),
     login_check=("login", "status"),
+    login_args=("login",),
     notes=(
         "a command that Codex's sandbox stops at once is not in its output, so it is not shown here either",
         "without --permission, Codex runs in a read-only sandbox, whatever its own settings say",
@@ -128,6 +131,10 @@ class Codex:
 
     def home_env(self, home: Path) -> dict[str, str]:
         return {"CODEX_HOME": str(home)}
+
+    def route(self, home: Path, env: Mapping[str, str]) -> Route | None:
+        found = set_variables(env, ("OPENAI_BASE_URL",), self.facts.keys)
+        return Route("key" if "CODEX_API_KEY" in found else "login", found)
 
     def default_home(self, env: Mapping[str, str]) -> Path:
         return default_home(env)

@@ -14,6 +14,7 @@ from segue.agents.gemini import VARIABLES, default_home, stream, tools, verdict
 from segue.agents.gemini import format as session_format
 from segue.agents.gemini.format import FORMAT
 from segue.agents.gemini.verdict import evidence
+from segue.core.environment import Route
 from segue.core.errors import Misuse
 from segue.core.events import Event, Permission, Question
 from segue.core.forecast import MINUTE, Habits
@@ -82,6 +83,7 @@ FACTS = AgentFacts(
         "a word such as @file in a message makes Gemini add that file's content to it",
         "policies in ~/.gemini/policies still apply; those named by policyPaths in its settings do not",
     ),
+    login_hint="start it there, and choose how to log in",
     rank=3,
     variables=VARIABLES,
     expands_at=True,
@@ -119,6 +121,9 @@ class Gemini:
 
     def default_home(self, env: Mapping[str, str]) -> Path:
         return default_home(env)
+
+    def route(self, home: Path, env: Mapping[str, str]) -> Route | None:
+        return session_format.route(home, env)
 
     def logged_in(self, home: Path, env: Mapping[str, str]) -> bool | None:
         return session_format.logged_in(home, env)

@@ -9,16 +9,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Literal
 
 from segue.agents import probe
 from segue.agents.base import CutRequest, StoredSession
-from segue.agents.decoding import DAMAGE, login_fingerprint
-from segue.agents.gemini import files
+from segue.agents.decoding import DAMAGE, login_fingerprint, set_variables
+from segue.agents.gemini import VARIABLES, files
 from segue.agents.gemini.forms import encoded, form_of, is_context, is_prompt, new_session, with_project
 from segue.agents.gemini.history import History, last_id, read_history
 from segue.agents.gemini.schema import Accounts, Settings
+from segue.core.environment import Route
 from segue.core.json_values import decode
 from segue.core.request import Runtime, Start
+from segue.core.view import UNREADABLE
 from segue.system.files import write_whole
 
 REPEATS = 1
@@ -115,6 +118,14 @@ BY_VARIABLE = {
     "GEMINI_CLI_USE_COMPUTE_ADC": "compute-default-credentials",
 }
 """The way to log in that a variable selects if the settings do not, in the order in which Gemini looks."""
+ADDRESSES = ("GOOGLE_GEMINI_BASE_URL", "GOOGLE_VERTEX_BASE_URL", "CODE_ASSIST_ENDPOINT")
+METHODS: Mapping[str, Literal["login", "key", "cloud"]] = {
+    "oauth-personal": "login",
+    "gemini-api-key": "key",
+    "gateway": "key",
+    "vertex-ai": "cloud",
+    "compute-default-credentials": "cloud",
+}
 STORED = ("oauth_creds.json", "gemini-credentials.json")
 
 
@@ -122,6 +133,27 @@ def login(home: Path) -> str | None:
     """None: nobody, or unknown."""
     accounts = home / ".gemini" / "google_accounts.json"
     return login_fingerprint(accounts, Accounts, lambda known: known.active)
+
+
+def route(home: Path, env: Mapping[str, str]) -> Route | None:
+    """The method counts as well: a Google login stays in its file after a key was chosen."""
+    selected = _selected(home)
+    if selected == UNREADABLE and _is_torn(home):
+        return None
+    chosen = selected or next((way for name, way in BY_VARIABLE.items() if env.get(name)), None)
+    found = set_variables(env, ADDRESSES, VARIABLES.keys)
+    if chosen == "vertex-ai":
+        found |= set_variables(env, ("GOOGLE_CLOUD_PROJECT",), ())
+    if chosen not in (None, "oauth-personal", UNREADABLE):
+        found["selectedType"] = chosen
+    return Route(METHODS.get(chosen or "", "unknown"), found)
+
+
+def _is_torn(home: Path) -> bool:
+    """Whether the settings are being written. Settings with comments are complete, but not JSON."""
+    with suppress(OSError):
+        return not (home / ".gemini" / "settings.json").read_bytes().rstrip().endswith(b"}")
+    return False
 
 
 def logged_in(home: Path, env: Mapping[str, str]) -> bool | None:
@@ -148,7 +180,7 @@ def _selected(home: Path) -> str | None:
     except OSError:
         return None
     except DAMAGE:
-        return "unreadable"
+        return UNREADABLE
     return settings.security.auth.selected or settings.older
 
 

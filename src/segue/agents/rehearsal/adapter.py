@@ -11,8 +11,10 @@ import msgspec
 
 from segue import __version__
 from segue.agents.base import AgentFacts, Answer, Ended, Evidence, SessionFormat
+from segue.agents.decoding import set_variables
 from segue.agents.rehearsal import default_home, stream
 from segue.agents.rehearsal.format import FORMAT
+from segue.core.environment import Route
 from segue.core.errors import Misuse
 from segue.core.events import Event, Permission, Question
 from segue.core.forecast import MINUTE, Habits
@@ -65,6 +67,7 @@ FACTS = AgentFacts(
     # ``-P``: a file in the working directory must not be imported as one of Python's own modules.
     builtin=(sys.executable, "-P", "-m", "segue.rehearsal.agent"),
     install="pip install segue",
+    login_hint='it needs no login; {"account": NAME} in its login.json says who would be logged in',
     owned_args=frozenset(
         {"--resume", "--fork", "--at", "--session-id", "--no-save", "--model", "--permission", "--allow-tool"}
         | {"--deny-tool", "--max-turns", "--system-prompt-file", "--input", "--no-questions"}
@@ -102,6 +105,10 @@ class Rehearsal:
 
     def default_home(self, env: Mapping[str, str]) -> Path:
         return default_home(env)
+
+    def route(self, home: Path, env: Mapping[str, str]) -> Route | None:
+        found = set_variables(env, ("REHEARSAL_URL",), ("REHEARSAL_KEY",))
+        return Route("key" if "REHEARSAL_KEY" in found else "login", found)
 
     def command(self, request: Request, runtime: Runtime, place: RunPlace) -> Command:
         if not request.prompt.strip():

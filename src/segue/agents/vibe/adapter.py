@@ -70,6 +70,7 @@ FACTS = AgentFacts(
     resume_args=("--resume", "{session}"),
     install="uv tool install mistral-vibe",
     keys=("MISTRAL_API_KEY",),
+    login_args=("--setup",),
     probes=(("--version",), ("--help",)),
     owned_args=frozenset(
         (

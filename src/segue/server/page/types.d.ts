@@ -1,11 +1,16 @@
 // The types of the API. Written by scripts/page_types.py from the OpenAPI document; do not edit.
 
-export interface AccountBody {
-  account: string;
-  carry_context: boolean;
-  carry_mode: "raw" | "summary";
-  cancel: boolean;
-  queued: "keep" | "move" | null;
+export interface AccountDetails {
+  name: string;
+  agent: string;
+  home: string | null;
+  env: string[];
+  pass_env: string[];
+  default: boolean;
+  directories: string[];
+  fingerprint: Fingerprint | null;
+  problem: string | null;
+  login_command: string | null;
 }
 
 export interface AccountShown {
@@ -14,6 +19,8 @@ export interface AccountShown {
   home: string | null;
   env: string[];
   pass_env: string[];
+  default: boolean;
+  directories: string[];
 }
 
 export interface AccountSwitched {
@@ -68,6 +75,11 @@ export interface AttemptShown {
   outcome: string;
   usage: Usage;
   cost_usd: number | null;
+}
+
+export interface BindBody {
+  account: string | null;
+  directory: string;
 }
 
 export interface Capabilities {
@@ -270,9 +282,14 @@ export interface DaemonStatus {
   questions: number;
 }
 
+export interface DefaultBody {
+  remove: boolean;
+}
+
 export interface Defaults {
   agent: string | null;
   account: string | null;
+  accounts: Record<string, string>;
   model: string | null;
   permission: "default" | "edit" | "full" | "read";
   instructions: string | null;
@@ -360,6 +377,15 @@ export interface Finding {
   means: string;
   do: string;
   where: string[];
+}
+
+export interface Fingerprint {
+  agent: string;
+  home: string;
+  login: string;
+  method: "cloud" | "key" | "login" | "unknown";
+  route: Record<string, string>;
+  whole: string;
 }
 
 export interface ForkBody {
@@ -469,6 +495,12 @@ export interface LogMessage {
   context: Context | null;
   predicted_usd: number | null;
   versions: number;
+}
+
+export interface LoginCommand {
+  account: string;
+  agent: string;
+  command: string;
 }
 
 export interface LoginLink {
@@ -852,6 +884,14 @@ export interface SetupFinding {
   level: "bad" | "note" | "ok" | "warn";
   what: string;
   fix: string;
+}
+
+export interface SwitchBody {
+  account: string;
+  carry_context: boolean;
+  carry_mode: "raw" | "summary";
+  cancel: boolean;
+  queued: "keep" | "move" | null;
 }
 
 export interface Tally {

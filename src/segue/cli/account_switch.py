@@ -1,11 +1,13 @@
-"""``segue account switch``: continue a conversation under another account."""
+"""``segue account switch`` and ``audit``: another account for a conversation, and what was carried over."""
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import TYPE_CHECKING, Literal, cast
 
 import click
 
+from segue.cli.caller import open_here
 from segue.cli.conversation import change
 from segue.cli.options import complete_keys
 from segue.cli.render.output import say, say_json
@@ -36,7 +38,7 @@ CONSENT = "What was said before will be sent to the provider under the new accou
     help="Runs that wait keep their account, or move to the new one.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def command(
+def switch(
     key: str, account: str, carry: str | None, cancel: bool, queued: str | None, as_json: bool
 ) -> None:
     """Continue the conversation KEY under ACCOUNT from its next turn on (none: the agent's usual login).
@@ -46,7 +48,7 @@ def command(
     account. Going back later continues the old session.
     """
     done = change(
-        lambda segue: segue.conversations.switch(
+        lambda segue: segue.accounts.switch(
             key,
             account,
             carry=cast("Literal['raw', 'summary'] | None", carry),
@@ -76,3 +78,28 @@ def told(done: AccountSwitched) -> str:
         return "Nothing was carried over."
     command = f"segue account switch {done.conversation} {done.account or 'none'} --carry"
     return f"{count_in_words(done.hidden, 'message')} not carried over. To carry them over: {command}"
+
+
+@click.command("audit", short_help="Show what was carried over between accounts.")
+@click.argument("key", required=False, shell_complete=complete_keys)
+@click.option("--limit", type=click.IntRange(1, 1000), default=100, show_default=True, help="How many.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON list.")
+def audit(key: str | None, limit: int, as_json: bool) -> None:
+    """Show what was carried over from one account to another, newest first: in KEY, or in all conversations.
+
+    The record stays if a conversation is deleted. It never contains what was said.
+    """
+    from segue.app.account_switch import carries
+
+    with open_here() as workspace:
+        rows = carries(workspace, key, limit)
+    if as_json:
+        say_json(rows)
+        return
+    if not rows:
+        say("Nothing was carried over.", err=True)
+    for row in rows:
+        way = f"{row.from_account or 'none'} → {row.to_account or 'none'}"
+        what = f"{row.mode}, {count_in_words(row.turns, 'turn')}, {size_words(row.bytes)}"
+        when = datetime.fromtimestamp(row.at / 1000).astimezone().strftime("%Y-%m-%d %H:%M")
+        say(f"{when}  {row.conversation}  {way}  {what}  asked by {row.asked_by}  {row.why}".rstrip())

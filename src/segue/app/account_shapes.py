@@ -1,0 +1,44 @@
+"""The JSON objects of accounts. They have the names of variables, and no values."""
+
+from __future__ import annotations
+
+import msgspec
+
+from segue.accounts.fingerprint import Fingerprint
+
+
+class AccountShown(msgspec.Struct, frozen=True, kw_only=True):
+    """A named identity of an agent."""
+
+    name: str
+    agent: str
+    home: str | None
+    """The agent's home directory under this account; null: its usual one."""
+    env: tuple[str, ...]
+    """The names of the variables that are set for the agent."""
+    pass_env: tuple[str, ...]
+    """The names of the caller's variables that are passed on."""
+    default: bool = False
+    """Its agent uses it if no account is named."""
+    directories: tuple[str, ...] = ()
+    """Where it is used if no account is named: these directories, and what is below them."""
+
+
+class AccountDetails(AccountShown, frozen=True, kw_only=True):
+    """An account, and who it is."""
+
+    fingerprint: Fingerprint | None = None
+    """Null: its agent is not known."""
+    problem: str | None = None
+    """Why turns with it are refused."""
+    login_command: str | None = None
+    """What ``segue account login`` runs; null: the CLI has no such command, or is not installed."""
+
+
+class LoginCommand(msgspec.Struct, frozen=True, kw_only=True):
+    """How to log in to an account, in a terminal on this machine."""
+
+    account: str
+    agent: str
+    command: str
+    """A line for a shell."""

@@ -1,0 +1,103 @@
+"""Accounts: list and show them, add and remove them, choose defaults, bind directories, log in."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from segue.accounts import book
+from segue.accounts.fingerprint import fingerprint
+from segue.accounts.login import LoginProcess, login_process
+from segue.agents import registry
+from segue.app.account_shapes import AccountDetails, AccountShown
+from segue.config.load import load
+from segue.config.schema import Account, Config
+from segue.core.errors import Misuse, SegueError
+from segue.turns.shared_login import shared_login
+
+
+def accounts_of(config: Config) -> list[AccountShown]:
+    """The configured accounts, by name."""
+    return [_shown(name, each, config) for name, each in sorted(config.accounts.items())]
+
+
+def ls(env: Mapping[str, str], cwd: Path) -> list[AccountShown]:
+    return accounts_of(load(env, cwd))
+
+
+def names(env: Mapping[str, str], cwd: Path) -> list[str]:
+    """For completion."""
+    return sorted(load(env, cwd).accounts)
+
+
+def show(env: Mapping[str, str], cwd: Path, name: str) -> AccountDetails:
+    config = load(env, cwd)
+    account = book.known_account(config, name)
+    shown = msgspec.structs.asdict(_shown(name, account, config))
+    try:
+        agent = registry.get(account.agent, config)
+    except Misuse as error:
+        return AccountDetails(**shown, problem=error.message)
+    command = None
+    with suppress(SegueError):
+        command = login_process(config, account, env).shell
+    return AccountDetails(
+        **shown,
+        fingerprint=fingerprint(agent, account, env),
+        problem=shared_login(agent, name, account, config, env),
+        login_command=command,
+    )
+
+
+def add(
+    env: Mapping[str, str],
+    cwd: Path,
+    name: str,
+    *,
+    agent: str,
+    home: str | Path | None = None,
+    variables: Mapping[str, str] | None = None,
+    pass_env: Sequence[str] = (),
+) -> AccountDetails:
+    place = None if home is None else cwd / Path(home).expanduser()
+    book.add(env, name, book.checked_account(agent, place, variables or {}, pass_env))
+    return show(env, cwd, name)
+
+
+def rm(env: Mapping[str, str], name: str) -> None:
+    book.rm(env, name)
+
+
+def default(env: Mapping[str, str], cwd: Path, name: str, *, remove: bool = False) -> AccountDetails:
+    book.make_default(env, name, remove=remove)
+    return show(env, cwd, name)
+
+
+def bind(
+    env: Mapping[str, str], cwd: Path, name: str | None, directory: str | Path | None
+) -> list[AccountShown]:
+    place = cwd if directory is None else cwd / Path(directory).expanduser()
+    book.bind(env, name, Path(os.path.abspath(place)))
+    return ls(env, cwd)
+
+
+def login(env: Mapping[str, str], cwd: Path, name: str) -> LoginProcess:
+    """What to start in a terminal. The home is created: some CLIs refuse one that does not exist."""
+    config = load(env, cwd)
+    return login_process(config, book.known_account(config, name), env)
+
+
+def _shown(name: str, account: Account, config: Config) -> AccountShown:
+    return AccountShown(
+        name=name,
+        agent=account.agent,
+        home=account.home,
+        env=tuple(sorted(account.env)),
+        pass_env=tuple(sorted(account.pass_env)),
+        default=book.is_default(config, name),
+        directories=account.directories,
+    )

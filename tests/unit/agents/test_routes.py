@@ -1,0 +1,88 @@
+"""Where requests go, and by which method, from variables and settings. No value of a key is looked at."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from segue.agents import registry
+from segue.agents.decoding import TellsRoute
+from segue.config.schema import Config
+
+KEY = "sk-0123456789"
+
+
+def route(agent: str, home: Path, env: dict[str, str], file: str = "", data: Any = None) -> Any:
+    if file:
+        (home / file).parent.mkdir(exist_ok=True)
+        (home / file).write_bytes(data if isinstance(data, bytes) else msgspec.json.encode(data))
+    adapter = registry.get(agent, Config())
+    assert isinstance(adapter, TellsRoute)
+    found = adapter.route(home, env)
+    return None if found is None else (found.method, found.variables)
+
+
+CASES: list[tuple[str, dict[str, str], Any, Any]] = [
+    ("claude", {}, None, ("login", {})),
+    ("claude", {"ANTHROPIC_API_KEY": KEY}, None, ("key", {"ANTHROPIC_API_KEY": ""})),
+    ("claude", {"ANTHROPIC_BASE_URL": "https://x/"}, None, ("login", {"ANTHROPIC_BASE_URL": "https://x"})),
+    ("claude", {"CLAUDE_CODE_USE_BEDROCK": "0", "AWS_PROFILE": "p"}, None, ("login", {})),
+    (
+        "claude",
+        {"CLAUDE_CODE_USE_BEDROCK": "true", "AWS_PROFILE": "p"},
+        None,
+        ("cloud", {"CLAUDE_CODE_USE_BEDROCK": "", "AWS_PROFILE": "p"}),
+    ),
+    (
+        "claude",
+        {"CLAUDE_CODE_USE_VERTEX": "1", "ANTHROPIC_VERTEX_PROJECT_ID": "p"},
+        None,
+        ("cloud", {"CLAUDE_CODE_USE_VERTEX": "", "ANTHROPIC_VERTEX_PROJECT_ID": "p"}),
+    ),
+    (
+        "claude",
+        {},
+        {"env": {"CLAUDE_CODE_USE_FOUNDRY": "1", "ANTHROPIC_FOUNDRY_RESOURCE": "r", "OTHER": 3}},
+        ("cloud", {"CLAUDE_CODE_USE_FOUNDRY": "", "ANTHROPIC_FOUNDRY_RESOURCE": "r"}),
+    ),
+    ("claude", {}, {"env": {"ANTHROPIC_AUTH_TOKEN": KEY}}, ("key", {"ANTHROPIC_AUTH_TOKEN": ""})),
+    ("claude", {}, {"env": {"ANTHROPIC_AUTH_TOKEN": ""}, "other": []}, ("login", {})),
+    ("claude", {}, {"apiKeyHelper": "print-key"}, ("key", {"apiKeyHelper": ""})),
+    ("claude", {}, {"env": []}, ("login", {})),
+    ("claude", {}, b"", None),
+    ("claude", {}, b'{"env": {"ANTHR', None),
+    ("codex", {"OPENAI_BASE_URL": "https://x"}, None, ("login", {"OPENAI_BASE_URL": "https://x"})),
+    ("codex", {"CODEX_API_KEY": KEY}, None, ("key", {"CODEX_API_KEY": ""})),
+    ("gemini", {}, None, ("unknown", {})),
+    ("gemini", {}, {"security": {"auth": {"selectedType": "oauth-personal"}}}, ("login", {})),
+    (
+        "gemini",
+        {"GEMINI_API_KEY": KEY},
+        {"security": {"auth": {"selectedType": "gemini-api-key"}}},
+        ("key", {"GEMINI_API_KEY": "", "selectedType": "gemini-api-key"}),
+    ),
+    (
+        "gemini",
+        {"GOOGLE_GENAI_USE_VERTEXAI": "true", "GOOGLE_CLOUD_PROJECT": "p"},
+        None,
+        ("cloud", {"GOOGLE_CLOUD_PROJECT": "p", "selectedType": "vertex-ai"}),
+    ),
+    ("gemini", {}, b"{ // mine\n}", ("unknown", {})),
+    ("gemini", {}, b'{"security": {', None),
+    (
+        "claude",
+        {"ANTHROPIC_BASE_URL": "http://localhost:81"},
+        None,
+        ("login", {"ANTHROPIC_BASE_URL": "http://localhost"}),
+    ),
+]
+FILES = {"claude": "settings.json", "gemini": ".gemini/settings.json"}
+
+
+@pytest.mark.parametrize(("agent", "env", "settings", "expected"), CASES)
+def test_the_route(agent: str, env: dict[str, str], settings: Any, expected: Any, tmp_path: Path) -> None:
+    file = "" if settings is None else FILES[agent]
+    assert route(agent, tmp_path, env, file, settings) == expected
