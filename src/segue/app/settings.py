@@ -10,10 +10,16 @@ from typing import Literal
 
 import msgspec
 
+from segue.agents import registry
+from segue.agents.base import TellsPays
 from segue.app.workspace import Workspace
 from segue.config.schema import Account, Config, Daemon, Defaults, Keep, Limits, Queue, Recap, Retention
+from segue.core.errors import SegueError
+from segue.core.limits import shown
 from segue.core.situation import Policy
-from segue.core.usage import Price
+from segue.core.usage import LimitShown, Pays, Price
+from segue.system import clock
+from segue.turns.prepare import login_of, surroundings
 
 
 class AccountShown(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,6 +33,10 @@ class AccountShown(msgspec.Struct, frozen=True, kw_only=True):
     """The names of the variables that are set for the agent."""
     pass_env: tuple[str, ...]
     """The names of the caller's variables that are passed on."""
+    limits: tuple[LimitShown, ...] = ()
+    """Its usage limits, as they were last seen; empty: none is known."""
+    pays: Pays = "unknown"
+    """What pays for its turns."""
 
 
 class AgentSetting(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,17 +101,37 @@ def settings(workspace: Workspace) -> SettingsShown:
 
 def accounts(workspace: Workspace) -> list[AccountShown]:
     """The configured accounts, by name."""
-    return [_account(name, each) for name, each in sorted(workspace.config.accounts.items())]
+    config = workspace.config
+    return [_account(workspace, config, name, each) for name, each in sorted(config.accounts.items())]
 
 
-def _account(name: str, account: Account) -> AccountShown:
+def _account(workspace: Workspace, config: Config, name: str, account: Account) -> AccountShown:
+    limits, pays = _seen(workspace, config, name, account)
     return AccountShown(
         name=name,
         agent=account.agent,
         home=account.home,
         env=tuple(sorted(account.env)),
         pass_env=tuple(sorted(account.pass_env)),
+        limits=limits,
+        pays=pays,
     )
+
+
+def _seen(
+    workspace: Workspace, config: Config, name: str, account: Account
+) -> tuple[tuple[LimitShown, ...], Pays]:
+    """What is known about the account's current login."""
+    try:
+        agent = registry.get(account.agent, config)
+    except SegueError:  # its agent is not known
+        return (), "unknown"
+    child, home = surroundings(agent, account, workspace.env)
+    of = (account.agent, name, login_of(agent, home, child.env))
+    pays = agent.pays(home, child.env) if isinstance(agent, TellsPays) else "unknown"
+    if pays == "unknown":
+        pays = workspace.store.payer(*of)
+    return shown(workspace.store.limits(*of), clock.now_ms()), pays
 
 
 def _agents(config: Config) -> list[AgentSetting]:

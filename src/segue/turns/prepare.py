@@ -122,7 +122,7 @@ def prepare(
     remembered = remembered_options(ask, store, known)
     agent, account_name, account = resolve_agent(remembered.agent, remembered.account, config, env)
     segue_home = home_of(env)
-    child, home = _surroundings(agent, account, env)
+    child, home = surroundings(agent, account, env)
     runtime = _probed(agent, config, child, segue_home)
     conversation = known or _conversation(ask.conversation)
     voice = Voice(agent.facts.name, remembered.role)
@@ -144,7 +144,7 @@ def prepare(
         child=child,
         home=home,
         host=this_host(config.store.host, segue_home),
-        login=_login(agent, home, child.env),
+        login=login_of(agent, home, child.env),
         adopted=adopted,
         elsewhere=config.defaults.directory != "remembered" and not _is_inside(here, cwd),
     )
@@ -177,7 +177,7 @@ def _adopted(
     return *find_adoptable(ask, env, store, here_config), here_config
 
 
-def _surroundings(
+def surroundings(
     agent: Agent, account: Account | None, env: Mapping[str, str]
 ) -> tuple[ChildEnvironment, Path]:
     """The environment that the CLI gets, and its home."""
@@ -203,7 +203,7 @@ def as_of_now(prepared: Prepared, store: Store) -> Prepared:
     agent, runtime, config = prepared.agent, prepared.runtime, prepared.config
     conversation, voice = prepared.conversation.id, prepared.voice
     granted = _granted(prepared.ask, store, conversation, voice, config, agent, runtime)
-    login = _login(agent, prepared.home, prepared.child.env)
+    login = login_of(agent, prepared.home, prepared.child.env)
     if (granted, login) == (prepared.granted, prepared.login):
         return prepared
     cwd = prepared.request.cwd
@@ -211,7 +211,8 @@ def as_of_now(prepared: Prepared, store: Store) -> Prepared:
     return msgspec.structs.replace(prepared, granted=granted, login=login, request=request)
 
 
-def _login(agent: Agent, home: Path, env: Mapping[str, str]) -> str:
+def login_of(agent: Agent, home: Path, env: Mapping[str, str]) -> str:
+    """Who is logged in: a fingerprint, or ``unknown``."""
     seen = agent.format.login(home, env) if agent.format is not None else None
     return seen or UNKNOWN
 
@@ -258,7 +259,7 @@ def prepare_retry(prepared: Prepared, store: Store, turn: Turn) -> Prepared:
             fixed=prepared.ask.fixed or fixed,
         ),
         conversation=conversation,
-        login=_login(prepared.agent, prepared.home, prepared.child.env),
+        login=login_of(prepared.agent, prepared.home, prepared.child.env),
         adopted=None,
     )
 

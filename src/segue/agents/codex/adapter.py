@@ -16,6 +16,7 @@ import msgspec
 
 from segue.agents.base import AgentFacts, Answer, Ended, Evidence, SessionFormat
 from segue.agents.codex import VARIABLES, default_home, rollouts, stream, trace, verdict
+from segue.agents.codex import format as session_format
 from segue.agents.codex.format import FORMAT
 from segue.core.errors import Misuse
 from segue.core.events import Event, Permission, Question
@@ -35,6 +36,7 @@ from segue.core.request import (
     Start,
 )
 from segue.core.stream import TurnState
+from segue.core.usage import Pays
 
 if TYPE_CHECKING:
     from segue.agents.base import SessionArchive
@@ -131,6 +133,9 @@ class Codex:
 
     def default_home(self, env: Mapping[str, str]) -> Path:
         return default_home(env)
+
+    def pays(self, home: Path, env: Mapping[str, str]) -> Pays:
+        return session_format.pays(home, env)
 
     def command(self, request: Request, runtime: Runtime, place: RunPlace) -> Command:
         _refuse(request, runtime.capabilities)

@@ -12,7 +12,7 @@ import msgspec
 from segue import __version__
 from segue.agents.base import AgentFacts, Answer, Ended, Evidence, SessionFormat
 from segue.agents.rehearsal import default_home, stream
-from segue.agents.rehearsal.format import FORMAT
+from segue.agents.rehearsal.format import FORMAT, pays
 from segue.core.errors import Misuse
 from segue.core.events import Event, Permission, Question
 from segue.core.forecast import MINUTE, Habits
@@ -32,6 +32,7 @@ from segue.core.request import (
 )
 from segue.core.stream import TurnState
 from segue.core.tools import Tools
+from segue.core.usage import Pays
 
 if TYPE_CHECKING:
     from segue.agents.base import SessionArchive
@@ -102,6 +103,9 @@ class Rehearsal:
 
     def default_home(self, env: Mapping[str, str]) -> Path:
         return default_home(env)
+
+    def pays(self, home: Path, env: Mapping[str, str]) -> Pays:
+        return pays(home)
 
     def command(self, request: Request, runtime: Runtime, place: RunPlace) -> Command:
         if not request.prompt.strip():
