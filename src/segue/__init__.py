@@ -80,6 +80,7 @@ if TYPE_CHECKING:
         End,
         Event,
         Heard,
+        LimitReport,
         Notice,
         Permission,
         Question,
@@ -98,7 +99,7 @@ if TYPE_CHECKING:
     from segue.core.request import Capabilities, Terms
     from segue.core.transcript import Entry
     from segue.core.turn import AttemptShown, Check, FailureShown, RungShown, Saved, Sent, Turn
-    from segue.core.usage import Context, Usage
+    from segue.core.usage import Context, LimitShown, Usage
     from segue.runner.attempt import Cancel
     from segue.sessions.check import Finding
     from segue.sessions.copies.restore import CopyShown
@@ -186,6 +187,7 @@ _HOMES = {
         "End",
         "Event",
         "Heard",
+        "LimitReport",
         "Notice",
         "Permission",
         "Question",
@@ -212,7 +214,7 @@ _HOMES = {
         "Sent",
         "Turn",
     ),
-    "segue.core.usage": ("Context", "Usage"),
+    "segue.core.usage": ("Context", "LimitShown", "Usage"),
     "segue.runner.attempt": ("Cancel",),
     "segue.sessions.check": ("Finding",),
     "segue.sessions.copies.restore": ("CopyShown",),
@@ -268,6 +270,8 @@ __all__ = [
     "Hit",
     "InUse",
     "LastAnswer",
+    "LimitReport",
+    "LimitShown",
     "Load",
     "LogMessage",
     "MessagePage",

@@ -42,7 +42,7 @@ KEYS = {
     usage.UsageStatistics: "schema by since sums total split",
     usage.UnpaidTurn: "run conversation message agent agent_version model mode created cost_usd saved_usd"
     " usage reason",
-    settings.AccountShown: "name agent home env pass_env",
+    settings.AccountShown: "name agent home env pass_env limits pays",
     settings.AgentSetting: "agent program declared",
     settings.SettingsShown: "schema home config_file project store host continuity recap retention limits"
     " keep daemon queue defaults accounts agents prices notices",

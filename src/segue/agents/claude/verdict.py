@@ -64,7 +64,7 @@ def conclude(ended: Ended) -> Outcome:
 
 def _pays(reading: TurnState, raw: dict[str, Any]) -> Pays | None:
     """Only subscribers are told about limits; new versions name the provider of each model."""
-    providers = {as_table(used).get("provider") for used in as_table(raw.get("modelUsage")).values()}
+    providers = {as_text(as_table(used).get("provider")) for used in as_table(raw.get("modelUsage")).values()}
     if providers & _CLOUDS:
         return "cloud"
     return reading.pays or ("subscription" if reading.limits else None)
