@@ -68,6 +68,9 @@ class Planner:
         command = prepared.agent.command(request, prepared.runtime, place)
         plan = msgspec.structs.replace(
             bare,
+            pays=self.situation.pays,
+            paid=self.situation.paid,
+            limits=self.situation.limits,
             base=base,
             kept_rows=cut.rows if native else 0,
             text=composer.text(),
@@ -104,9 +107,6 @@ class Planner:
             host=prepared.host.name,
             host_id=prepared.host.id,
             login=prepared.login,
-            pays=self.situation.pays,
-            paid=self.situation.paid,
-            limits=self.situation.limits,
             transport=prepared.transport,
             started_ms=clock.now_ms(),
             time_s=prepared.ask.timeout_s or prepared.config.defaults.timeout,

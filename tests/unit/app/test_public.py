@@ -36,7 +36,8 @@ CheckReport Compacted ConfigError Conflict Context ConversationHit ConversationL
 ConversationSession ConversationShown Conversations
 CopyShown DaemonUnavailable Decision Delta End Entry Event FailureShown FeedEvent FeedItem Finding Gone
 Heard Hello
-Hit InUse LastAnswer LimitReport LimitShown Load LogMessage MessagePage MessageVersion Misuse NativeSessions NotFound
+Hit InUse LastAnswer LimitReport LimitShown Load LogMessage MessagePage MessageVersion Misuse
+NativeSessions NotFound
 NotInstalled Notice OpenQuestion Options Page Permission PruneReport PrunedSession Question
 RepairReport RestoreReport RestoredSession Retry RunOptions RunOrder RunShown RungShown Runs Saved
 Segue SegueError Sends Sent Session SessionInfo SessionShown SettingsShown SetupFinding StoreAway
