@@ -83,6 +83,7 @@ if TYPE_CHECKING:
         End,
         Event,
         Heard,
+        LimitReport,
         Notice,
         Permission,
         Question,
@@ -101,7 +102,7 @@ if TYPE_CHECKING:
     from segue.core.request import Capabilities, Terms
     from segue.core.transcript import Entry
     from segue.core.turn import AttemptShown, Check, FailureShown, RungShown, Saved, Sent, Turn
-    from segue.core.usage import Context, Usage
+    from segue.core.usage import Context, LimitShown, Usage
     from segue.runner.attempt import Cancel
     from segue.sessions.check import Finding
     from segue.sessions.copies.restore import CopyShown
@@ -193,6 +194,7 @@ _HOMES = {
         "End",
         "Event",
         "Heard",
+        "LimitReport",
         "Notice",
         "Permission",
         "Question",
@@ -219,7 +221,7 @@ _HOMES = {
         "Sent",
         "Turn",
     ),
-    "segue.core.usage": ("Context", "Usage"),
+    "segue.core.usage": ("Context", "LimitShown", "Usage"),
     "segue.runner.attempt": ("Cancel",),
     "segue.sessions.check": ("Finding",),
     "segue.sessions.copies.restore": ("CopyShown",),
@@ -279,6 +281,8 @@ __all__ = [
     "Hit",
     "InUse",
     "LastAnswer",
+    "LimitReport",
+    "LimitShown",
     "Load",
     "LogMessage",
     "LoginCommand",

@@ -18,7 +18,7 @@ from tests.integration.talk import OTHER, Talk, rehearsing
 PRICES = '[prices."rehearsal-*"]\ninput = 1000.0\noutput = 5000.0\ncache_read = 100.0\ncache_write = 1250.0\n'
 CHECKS = (
     "blank enabled capability fresh_session pin history end workdir runtime model tools account host ttl"
-    " outcome poisoned retired pressure file size fits busy"
+    " outcome poisoned retired pressure file size fits limits busy"
 ).split()
 RUNGS = ["resume", "branch", "graft", "replay", "recap", "fresh"]
 
@@ -59,7 +59,17 @@ def test_the_object(talk: Talk) -> None:
     found = talk.why("what numbers?")
     assert set(found) == {
         *("schema", "conversation", "agent", "account", "model", "role", "mode", "sends", "rungs", "checks"),
-        *("epoch", "cwd", "session_id", "session_cwd", "context_window", "terms", "notices"),
+        *(
+            "epoch",
+            "cwd",
+            "session_id",
+            "session_cwd",
+            "context_window",
+            "terms",
+            "notices",
+            "limits",
+            "pays",
+        ),
         *("recovery", "first"),
     }
     assert (found["schema"], found["conversation"], found["agent"]) == (1, "t", "rehearsal")

@@ -53,6 +53,26 @@ def test_the_second_turn_resumes_and_says_why(page: Page, daemon: Daemon) -> Non
     picture(page, "why")
 
 
+def test_before_sending_the_line_says_what_is_left_of_a_limit(page: Page, daemon: Daemon) -> None:
+    converse(page, daemon, "[[limit 5h 0.82 3600]][[limit 7d 0.31 200000]][[say hi]]")
+    said = page.locator(".composer .limit")
+    resets = daemon.ask("GET", "/api/v1/conversations/talk/plan").json["limits"][0]["resets_at"]
+    clock = page.evaluate("ms => new Date(ms).toTimeString().slice(0, 5)", resets)
+    expect(said).to_have_text(f"5-hour limit: 82 % used, resets at {clock}")
+    expect(said).not_to_have_class("limit t-needs")
+    assert "7-day limit: 31 % used, resets at " in (said.get_attribute("title") or "")
+    picture(page, "limit")
+    send(page, "[[limit 5h 0.93 3600]][[say hi]]")
+    expect(said).to_contain_text("5-hour limit: 93 % used")
+    expect(said).to_have_class("limit t-needs")
+
+
+def test_without_a_known_limit_the_line_says_nothing_of_it(page: Page, daemon: Daemon) -> None:
+    converse(page, daemon, "hello")
+    expect(page.locator(".composer .plan")).to_contain_text("Continues Rehearsal's session")
+    expect(page.locator(".composer .limit")).to_have_count(0)
+
+
 def test_before_sending_the_line_says_what_will_happen(page: Page, daemon: Daemon) -> None:
     converse(page, daemon, "remember number 456")
     plan = page.locator(".composer .plan")

@@ -151,6 +151,20 @@ def test_accounts_show_names_and_no_values(configured: Page, daemon: Daemon) -> 
     assert "very-secret-value" not in configured.content()
 
 
+def test_accounts_show_their_limits_and_what_pays(page: Page, segue: Program, daemon: Daemon) -> None:
+    home = segue.home.parent / "work"
+    home.mkdir()
+    (home / "login.json").write_text('{"account": "ann", "pays": "subscription"}')
+    idle = f'[accounts.idle]\nagent = "rehearsal"\nhome = "{home}-not"\n'
+    idle = f'[defaults]\nagent = "rehearsal"\n{idle}'
+    segue.config(f'{idle}[accounts.work]\nagent = "rehearsal"\nhome = "{home}"\n')
+    segue("run", "k", "[[limit 5h 0.82 3600]][[say hi]]", "--account", "work")
+    page.goto(f"{daemon.url}/#/setup")
+    rows = page.locator("#accounts tbody tr")
+    expect(rows.nth(1)).to_contain_text("subscription · 5-hour limit: 82 % used, resets at ")
+    expect(rows.nth(0).locator("td").last).to_have_text("–")
+
+
 def test_without_accounts_it_teaches(setup: Page) -> None:
     setup.get_by_text("No accounts: each agent uses its own login").click()
     expect(setup.locator("#accounts pre")).to_contain_text("[accounts.work]")
@@ -246,7 +260,10 @@ def test_hostile_findings_are_text(setup: Page) -> None:
     answers(
         setup,
         "/accounts",
-        [{"name": HOSTILE, "agent": HOSTILE, "home": HOSTILE, "env": [evil], "pass_env": [HOSTILE]}],
+        [
+            {"name": HOSTILE, "agent": HOSTILE, "home": HOSTILE, "env": [evil], "pass_env": [HOSTILE]}
+            | {"limits": [{"window": f"5h_{HOSTILE}", "used": 1, "resets_at": None}], "pays": "unknown"}
+        ],
     )
     setup.get_by_role("button", name="Look again").click()
     expect(setup.locator("#doctor li.bad")).to_contain_text("<img src=x")

@@ -79,6 +79,7 @@ NAMED_ELSEWHERE = {
     "core/prices.py",  # models
     # one of the protocols that the loopback model speaks
     *("rehearsal/cache.py", "rehearsal/server.py", "rehearsal/types.py", "rehearsal/wire/gemini.py"),
+    "rehearsal/wire/responses.py",  # names of headers
 }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from segue.accounts.fingerprint import Fingerprint
+from segue.core.usage import LimitShown, Pays
 
 
 class AccountShown(msgspec.Struct, frozen=True, kw_only=True):
@@ -22,6 +23,10 @@ class AccountShown(msgspec.Struct, frozen=True, kw_only=True):
     """Its agent uses it if no account is named."""
     directories: tuple[str, ...] = ()
     """Where it is used if no account is named: these directories, and what is below them."""
+    limits: tuple[LimitShown, ...] = ()
+    """Its usage limits, as they were last seen; empty: none is known."""
+    pays: Pays = "unknown"
+    """What pays for its turns."""
 
 
 class AccountDetails(AccountShown, frozen=True, kw_only=True):

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
@@ -13,11 +14,18 @@ from segue.accounts import book
 from segue.accounts.fingerprint import fingerprint
 from segue.accounts.login import LoginProcess, login_process
 from segue.agents import registry
+from segue.agents.base import TellsPays
 from segue.app.account_shapes import AccountDetails, AccountShown
+from segue.app.workspace import Workspace
 from segue.config.load import load
 from segue.config.schema import Account, Config
 from segue.core.errors import Misuse, SegueError
+from segue.core.limits import shown
+from segue.system import clock
+from segue.turns.agent_choice import identity_of, surroundings
 from segue.turns.shared_login import shared_login
+
+S = TypeVar("S", bound=AccountShown)
 
 
 def accounts_of(config: Config) -> list[AccountShown]:
@@ -29,6 +37,23 @@ def ls(env: Mapping[str, str], cwd: Path) -> list[AccountShown]:
     return accounts_of(load(env, cwd))
 
 
+def with_limits(workspace: Workspace, account: S) -> S:
+    """The account, with what is known about the limits of its current login, and about what pays."""
+    config = workspace.config
+    try:
+        agent = registry.get(account.agent, config)
+    except SegueError:  # its agent is not known
+        return account
+    child, home = surroundings(agent, config.accounts[account.name], workspace.env)
+    who = identity_of(agent, account.name, home, child.env, workspace.store).mark
+    of = (account.agent, account.name, who)
+    pays = agent.pays(home, child.env) if isinstance(agent, TellsPays) else "unknown"
+    if pays == "unknown":
+        pays = workspace.store.payer(*of)
+    seen = shown(workspace.store.limits(*of), clock.now_ms())
+    return msgspec.structs.replace(account, limits=seen, pays=pays)
+
+
 def names(env: Mapping[str, str], cwd: Path) -> list[str]:
     """For completion."""
     return sorted(load(env, cwd).accounts)
@@ -37,16 +62,16 @@ def names(env: Mapping[str, str], cwd: Path) -> list[str]:
 def show(env: Mapping[str, str], cwd: Path, name: str) -> AccountDetails:
     config = load(env, cwd)
     account = book.known_account(config, name)
-    shown = msgspec.structs.asdict(_shown(name, account, config))
+    known = msgspec.structs.asdict(_shown(name, account, config))
     try:
         agent = registry.get(account.agent, config)
     except Misuse as error:
-        return AccountDetails(**shown, problem=error.message)
+        return AccountDetails(**known, problem=error.message)
     command = None
     with suppress(SegueError):
         command = login_process(config, account, env).shell
     return AccountDetails(
-        **shown,
+        **known,
         fingerprint=fingerprint(agent, account, env),
         problem=shared_login(agent, name, account, config, env),
         login_command=command,

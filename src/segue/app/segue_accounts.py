@@ -25,14 +25,13 @@ class Accounts:
         self._segue = segue
 
     async def ls(self) -> list[AccountShown]:
-        """The configured accounts, with the names of their variables only."""
-        at = self._workspace
-        return await run_sync(accounts.ls, at.env, at.cwd)
+        """The configured accounts, with the names of their variables only, and their usage limits."""
+        return await run_sync(listed, self._workspace)
 
     async def show(self, name: str) -> AccountDetails:
         """One account, who it is (a fingerprint), and why it cannot be used, if so."""
         at = self._workspace
-        return await run_sync(accounts.show, at.env, at.cwd, name)
+        return await run_sync(lambda: accounts.with_limits(at, accounts.show(at.env, at.cwd, name)))
 
     async def add(
         self,
@@ -110,3 +109,7 @@ class Accounts:
     @property
     def _workspace(self) -> Workspace:
         return self._segue.workspace
+
+
+def listed(workspace: Workspace) -> list[AccountShown]:
+    return [accounts.with_limits(workspace, each) for each in accounts.ls(workspace.env, workspace.cwd)]

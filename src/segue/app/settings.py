@@ -11,7 +11,7 @@ from typing import Literal
 import msgspec
 
 from segue.app.account_shapes import AccountShown
-from segue.app.accounts import accounts_of
+from segue.app.accounts import accounts_of, with_limits
 from segue.app.workspace import Workspace
 from segue.config.schema import Config, Daemon, Defaults, Keep, Limits, Queue, Recap, Retention
 from segue.core.situation import Policy
@@ -71,7 +71,7 @@ def settings(workspace: Workspace) -> SettingsShown:
         daemon=config.daemon,
         queue=config.queue,
         defaults=config.defaults,
-        accounts=tuple(accounts_of(config)),
+        accounts=tuple(with_limits(workspace, each) for each in accounts_of(config)),
         agents=tuple(_agents(config)),
         prices=config.prices,
         notices=config.mentions,

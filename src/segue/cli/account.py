@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from segue.cli.account_switch import audit, switch
+from segue.cli.caller import open_here
 from segue.cli.options import complete_accounts, complete_agents
 from segue.cli.render.output import say, say_json, width_of
 from segue.core.errors import Misuse
@@ -39,10 +40,11 @@ def command() -> None:
 @command.command("ls", short_help="List the accounts.")
 @JSON
 def ls(as_json: bool) -> None:
-    """List the accounts: their agents, homes, defaults and directories."""
-    from segue.app import accounts
+    """List the accounts: their agents, homes, defaults, directories, and how much of their limits is used."""
+    from segue.app.segue_accounts import listed
 
-    found = accounts.ls(os.environ, Path.cwd())
+    with open_here() as workspace:
+        found = listed(workspace)
     if as_json:
         say_json(found)
     elif not found:
@@ -200,11 +202,13 @@ def _table(found: list[AccountShown]) -> None:
     from segue.cli.render.table import table_lines
     from segue.cli.render.words import below_home
 
-    rows = [("account", "agent", "", "home and directories")]
+    rows = [("account", "agent", "", "limits", "home and directories")]
     for each in found:
         places = [below_home(each.home)] if each.home else ["usual home"]
         places += [f"in {below_home(one)}" for one in each.directories]
-        rows.append((each.name, each.agent, "default" if each.default else "", ", ".join(places)))
+        used = ", ".join(f"{one.window} {one.used:.0%}" for one in each.limits if one.used is not None)
+        chosen = "default" if each.default else ""
+        rows.append((each.name, each.agent, chosen, used or "–", ", ".join(places)))
     for line in table_lines(rows, width_of(sys.stdout), least=(2,)):
         say(line)
 

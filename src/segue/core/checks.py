@@ -107,9 +107,8 @@ def runtime(now: Situation) -> Check:
         return _skip("runtime")
     if now.pin.runtime != now.runtime.identity:
         return _fail("runtime", SESSION, f"made by {now.pin.runtime}, this is {now.runtime.identity}")
-    pair = _failing_pair(now)
-    if pair:
-        return _fail("runtime", SESSION, pair)
+    if now.failing_pair:
+        return _fail("runtime", SESSION, now.failing_pair)
     updated = now.pin.version != now.runtime.version
     return _ok("runtime", f"updated from {now.pin.version} to {now.runtime.version}" if updated else "")
 
@@ -205,11 +204,10 @@ def retired(now: Situation) -> Check:
     last = now.pin.ended
     if last is not None and last.kind == "session_rejected" and last.tools_run is None:
         return _fail("retired", SESSION, f"{now.label} refused it when it was last resumed")
-    if now.pin.failures >= now.policy.retire_after:
-        return _fail(
-            "retired", SESSION, f"{count_in_words(now.pin.failures, 'resume')} of it failed in a row"
-        )
-    return _ok("retired")
+    failed = f"{count_in_words(now.pin.failures, 'resume')} of it failed in a row"
+    return (
+        _fail("retired", SESSION, failed) if now.pin.failures >= now.policy.retire_after else _ok("retired")
+    )
 
 
 def pressure(now: Situation) -> Check:
@@ -271,9 +269,17 @@ def busy(now: Situation) -> Check:
     return _fail("busy", (), f"{now.busy}; a turn now would wait for it")
 
 
+def limits(now: Situation) -> Check:
+    if not now.limits and "unknown" in (now.pays, now.paid):
+        return _skip("limits")
+    from segue.core.limits import limits_check  # many turns know nothing of limits
+
+    return limits_check(now)
+
+
 CHECKS: tuple[Callable[[Situation], Check], ...] = (
     *(blank, enabled, capability, fresh_session, pin, history, end, workdir, runtime, model, tools),
-    *(account, host, ttl, outcome, poisoned, retired, pressure, file, size, fits, busy),
+    *(account, host, ttl, outcome, poisoned, retired, pressure, file, size, fits, limits, busy),
 )
 
 
@@ -286,19 +292,6 @@ def _elsewhere(there: str, here: str) -> str:
 def _unrestored(now: Situation) -> str:
     why = now.file.unrestored
     return f", and Segue's copy could not be restored ({why})" if why is not None else ""
-
-
-def _failing_pair(now: Situation) -> str:
-    wrote, reads = (now.pin.version if now.pin else None) or "", now.runtime.version or ""
-    for pair in now.failing_pairs:
-        same = now.runtime.distribution == pair.distribution
-        if same and _is(wrote, pair.writer) and _is(reads, pair.reader):
-            return pair.why
-    return ""
-
-
-def _is(version: str, wanted: str) -> bool:
-    return version == wanted or version.startswith(wanted + ".")
 
 
 def _late(now: Situation) -> int:

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from segue.core.usage import Usage
+from segue.core.usage import Pays, Usage
 
 
 class Event(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="type"):
@@ -23,6 +23,8 @@ class Session(Event, frozen=True, tag="session"):
     id: str
     model: str | None = None
     cwd: str | None = None
+    pays: Pays | None = None
+    """What pays for the run, as far as the CLI says so."""
 
 
 class Heard(Event, frozen=True, tag="heard"):
@@ -115,6 +117,14 @@ class Notice(Event, frozen=True, tag="notice"):
     """When the limit that it reports ends, in epoch milliseconds."""
 
 
+class LimitReport(Event, frozen=True, tag="limit"):
+    """How much of a usage limit is used, from 0 to 1, and when it is reset, in epoch milliseconds."""
+
+    window: str
+    used: float | None = None
+    resets_at: int | None = None
+
+
 class End(Event, frozen=True, tag="end"):
     """The CLI's final event of the turn. ``raw`` is that record, for the agent's own ``conclude``."""
 
@@ -145,6 +155,7 @@ AnyEvent = (
     | Retry
     | Compacted
     | Notice
+    | LimitReport
     | End
     | Unknown
 )

@@ -28,7 +28,7 @@ import msgspec
 
 from segue.core.stream import TurnState
 from segue.core.tools import DeniedTools
-from segue.core.usage import Context, Totals, Usage
+from segue.core.usage import Context, Limit, Pays, Totals, Usage
 
 Kind = Literal[
     "session_rejected",
@@ -127,6 +127,10 @@ class Outcome(msgspec.Struct, frozen=True):
     """The CLI replaced its history with a summary."""
     asked: bool = False
     """It asked the user a question."""
+    limits: tuple[Limit, ...] = ()
+    """The usage limits that the CLI reported."""
+    pays: Pays | None = None
+    """What paid for it, as far as the CLI says so."""
 
     @property
     def status(self) -> Status:

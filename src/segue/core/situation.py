@@ -11,6 +11,7 @@ from segue.core.cut import Cut
 from segue.core.model import History, Host, Pin, Voice, Workdir
 from segue.core.request import Runtime
 from segue.core.turn import Mode
+from segue.core.usage import Limit, Pays
 
 RUNGS: tuple[Mode, ...] = ("resume", "branch", "graft", "replay", "recap", "fresh")
 """The ladder, from the top."""
@@ -115,12 +116,32 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True):
     host: Host
     window: int | None = None
     busy: str | None = None
+    limits: tuple[Limit, ...] = ()
+    """The account's usage limits, as they were last seen."""
+    pays: Pays = "unknown"
+    """What will pay for the turn."""
+    paid: Pays = "unknown"
+    """What paid for the voice's last turn here."""
     now_ms: int = 0
+
+    @property
+    def failing_pair(self) -> str:
+        """Why this version cannot resume the session; empty if nothing is known against it."""
+        wrote, reads = (self.pin.version if self.pin else None) or "", self.runtime.version or ""
+        for pair in self.failing_pairs:
+            same = self.runtime.distribution == pair.distribution
+            if same and _is(wrote, pair.writer) and _is(reads, pair.reader):
+                return pair.why
+        return ""
 
     @property
     def earlier(self) -> int:
         """How many messages of the view come before the new one."""
         return self.view_messages - 1
+
+
+def _is(version: str, wanted: str) -> bool:
+    return version == wanted or version.startswith(wanted + ".")
 
 
 def tokens_of(size: int) -> int:

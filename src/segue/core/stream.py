@@ -12,7 +12,7 @@ import msgspec
 
 from segue.core import events as ev
 from segue.core.tools import DeniedTools, distinct_names
-from segue.core.usage import Usage
+from segue.core.usage import Limit, Pays, Usage
 
 LINE_CAP = 64 * 1024 * 1024
 HEAD_BYTES = 2_000
@@ -90,6 +90,9 @@ class TurnState:
         """The last notice that the CLI printed beside the conversation."""
         self.until: int | None = None
         """When a limit that the CLI reported ends."""
+        self.limits: dict[str, Limit] = {}
+        """The usage limits that the CLI reported, by window; when they were seen is not known here."""
+        self.pays: Pays | None = None
         self.asked = False
         self.unknown = 0
         self.events = 0
@@ -108,6 +111,7 @@ class TurnState:
             case ev.Session():
                 self.session_id = event.id
                 self.model = event.model or self.model
+                self.pays = event.pays or self.pays
             case ev.Heard():
                 self._begin()
             case ev.Text():
@@ -133,6 +137,8 @@ class TurnState:
             case ev.Notice():
                 self.notice = event.text
                 self.until = event.until or self.until
+            case ev.LimitReport():
+                self.limits[event.window] = Limit(event.window, event.used, event.resets_at)
             case ev.End():
                 self.end = event
             case ev.Unknown():

@@ -9,7 +9,7 @@ import msgspec
 from segue.core.outcome import CUT_SHORT, Failure, Kind, Outcome, Reason, Status
 from segue.core.request import Terms
 from segue.core.tools import DeniedTools
-from segue.core.usage import Context, Usage
+from segue.core.usage import Context, LimitShown, Pays, Usage
 
 Mode = Literal["resume", "branch", "graft", "replay", "recap", "fresh"]
 State = Literal["queued", "running", "needs_you", "parked", "done", "failed", "cancelled", "withdrawn"]
@@ -123,6 +123,10 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     """What it was expected to cost, before it ran."""
     saved: Saved = Saved()
     context: Context
+    limits: tuple[LimitShown, ...] = ()
+    """The account's usage limits when the turn ended, as they were last seen; empty: none is known."""
+    pays: Pays = "unknown"
+    """What paid for the turn."""
     model_turns: int | None
     tools_run: int | None
     """Tool calls that ran, or may have; None: unknown."""

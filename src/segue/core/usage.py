@@ -8,6 +8,7 @@ Also how counts are written out, the same everywhere. Pure.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from math import fsum
 from typing import Literal
 
@@ -15,6 +16,10 @@ import msgspec
 
 Grouping = Literal["day", "agent", "mode", "conversation", "version"]
 """What usage is added up by."""
+Pays = Literal["subscription", "api_key", "cloud", "unknown"]
+"""What pays for a turn: a login with a plan, an API key, a cloud's own bill."""
+SeenIn = Literal["stream", "session", "app_server", "failure"]
+"""Where a limit was seen: the CLI's output, its session file, its server, a refusal."""
 
 
 def tokens_in_words(count: int | None) -> str:
@@ -73,6 +78,51 @@ class Context(msgspec.Struct, frozen=True):
 
     used: int | None = None
     window: int | None = None
+
+
+class Limit(msgspec.Struct, frozen=True):
+    """How much of a usage limit is used. ``window``: ``5h``, ``7d``, ``7d_opus``; ``unknown`` if a refusal
+    does not name it. Times are milliseconds since 1970."""
+
+    window: str
+    used: float | None = None
+    """From 0 to 1; 1: it is used up, or requests are refused."""
+    resets_at: int | None = None
+    source: SeenIn = "stream"
+    seen_ms: int = 0
+
+
+def seen_limits(limits: Iterable[Limit], now_ms: int, source: SeenIn = "stream") -> tuple[Limit, ...]:
+    """The same limits with a bounded share, and with when and where they were seen."""
+    return tuple(
+        Limit(
+            each.window,
+            each.used if each.used is None else min(max(each.used, 0.0), 1.0),
+            each.resets_at,
+            source,
+            now_ms,
+        )
+        for each in limits
+    )
+
+
+def window_name(minutes: int) -> str:
+    """``5h`` for 300, ``7d`` for 10,080."""
+    for unit, length in (("d", 1440), ("h", 60)):
+        if minutes % length == 0:
+            return f"{minutes // length}{unit}"
+    return f"{minutes}m"
+
+
+class LimitShown(msgspec.Struct, frozen=True):
+    """A usage limit of an account, as it was last seen."""
+
+    window: str
+    used: float | None
+    resets_at: int | None
+    source: SeenIn
+    age: int
+    """Seconds since it was seen."""
 
 
 class Price(msgspec.Struct, frozen=True):

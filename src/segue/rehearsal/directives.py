@@ -13,6 +13,7 @@
     [[huge BYTES]]  [[empty]]        an answer of this many bytes; an empty answer
     [[context-full [stream]]]        the provider's own "too long"; with `stream` as an event of a stream
     [[error STATUS [retry-after S] [times N]]]   refuse; with `times` only the first N requests of this turn
+    [[limit WINDOW USED [SECONDS]]]  tell that this part of a usage limit is used: `[[limit 5h 0.82 3600]]`
     [[drop]]                         close the connection in the middle of the text
     [[malformed [start]]]            a broken event in the middle of the text; with `start` only garbage
     [[hang]]                         never answer
@@ -29,6 +30,8 @@ from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
+
+from segue.rehearsal.types import Limit
 
 
 class Say(Struct, frozen=True):
@@ -113,6 +116,7 @@ Directive = (
     | ContextFull
     | Error
     | Broken
+    | Limit
 )
 TOOLS = (UseTool, Shell, Read, Write, AskUser)
 
@@ -184,6 +188,11 @@ def _error(argument: str) -> Error:
     return Error(int(status), float(retry_after) if retry_after else None, int(times) if times else None)
 
 
+def _limit(argument: str) -> Limit:
+    window, used, *seconds = argument.split()
+    return Limit(window, float(used), *map(float, seconds[:1]))
+
+
 def _recall(argument: str) -> Recall:
     try:
         re.compile(argument)
@@ -214,6 +223,7 @@ _READERS: dict[str, Callable[[str], Directive]] = {
     "empty": lambda _: Empty(),
     "context-full": lambda how: ContextFull(how == "stream"),
     "error": _error,
+    "limit": _limit,
     "drop": lambda _: Broken("dropped"),
     "malformed": lambda how: Broken("garbage" if how == "start" else "malformed"),
     "hang": lambda _: Broken("hang"),

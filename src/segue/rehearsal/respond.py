@@ -7,8 +7,9 @@ from typing import Any, Protocol
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
-from segue.rehearsal.types import Action, Ask, Fault, Frame, Hang, Refusal, Reply, Usage
+from segue.rehearsal.types import Action, Ask, Fault, Frame, Hang, Limit, Refusal, Reply, Usage
 from segue.rehearsal.wire.common import compact
+from segue.system.clock import now_ms
 
 _BROKEN_EVENT = b'data: {"type": "broken", "delta": {"te\n\n'
 _GARBAGE = b"data: this is not JSON\n\n"
@@ -22,6 +23,7 @@ class Wire(Protocol):
     def frames(self, ask: Ask, reply: Reply, usage: Usage, mark: str) -> Iterator[Frame]: ...
     def refuse(self, ask: Ask, fault: Fault) -> Refusal: ...
     def failure(self, ask: Ask, fault: Fault, mark: str) -> Iterator[Frame]: ...
+    def limit_headers(self, limits: tuple[Limit, ...], now_s: float) -> dict[str, str]: ...
 
 
 class DroppedError(Exception):
@@ -32,6 +34,15 @@ async def perform(
     request: Request, wire: Wire, ask: Ask, action: Action, usage: Usage, mark: str
 ) -> Response:
     """The HTTP response for an action. `mark` makes the ids in it unique."""
+    response = await _perform(request, wire, ask, action, usage, mark)
+    if isinstance(action, Reply | Fault) and action.limits:
+        response.headers.update(wire.limit_headers(action.limits, now_ms() / 1000))
+    return response
+
+
+async def _perform(
+    request: Request, wire: Wire, ask: Ask, action: Action, usage: Usage, mark: str
+) -> Response:
     match action:
         case Fault(streamed=streamed) if not (streamed and ask.stream):
             refusal = wire.refuse(ask, action)

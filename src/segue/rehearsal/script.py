@@ -13,11 +13,11 @@ from segue.rehearsal import current_turn, side_requests, tool_calls
 from segue.rehearsal import directives as d
 from segue.rehearsal.current_turn import CurrentTurn, find_turn
 from segue.rehearsal.scenario import Counting, Scenario, Tally
-from segue.rehearsal.types import Action, Ask, Call, Fault, Hang, Part, Reply, Text, Thought
+from segue.rehearsal.types import Action, Ask, Call, Fault, Hang, Limit, Part, Reply, Text, Thought
 from segue.rehearsal.wire.common import compact
 
 _CUT_OFF = "This answer is going to be cut off before it comes to its"
-Move = Part | d.Slow | d.Together | d.Empty | d.ContextFull | d.Error | d.Broken
+Move = Part | d.Slow | d.Together | d.Empty | d.ContextFull | d.Error | d.Broken | Limit
 
 
 class Scene(Struct, frozen=True):
@@ -51,10 +51,11 @@ class Script:
     def _carry_out(self, wanted: tuple[d.Directive, ...], ask: Ask, turn: CurrentTurn) -> Action:
         moves = [_move(directive, ask, turn) for directive in wanted]
         group = _group(moves, turn.tools_done)
+        limits = _limits(group)
         for move in group:
             match move:
                 case d.Error(status, retry_after, times) if self._still(times, ask, turn):
-                    return Fault(status, retry_after=retry_after)
+                    return Fault(status, retry_after=retry_after, limits=limits)
                 case d.ContextFull(streamed):
                     return Fault(400, context=True, streamed=streamed)
                 case d.Broken("hang"):
@@ -123,7 +124,12 @@ def _reply(group: list[Move]) -> Reply:
         seconds=slow.seconds if slow else 0.0,
         pieces=slow.pieces if slow else None,
         ending=broken or "whole",
+        limits=_limits(group),
     )
+
+
+def _limits(group: list[Move]) -> tuple[Limit, ...]:
+    return tuple(move for move in group if isinstance(move, Limit))
 
 
 def _plain(ask: Ask, turn: CurrentTurn) -> Reply:

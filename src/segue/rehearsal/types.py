@@ -89,6 +89,18 @@ class Call(Struct, frozen=True):
 Part = Text | Thought | Call
 
 
+class Limit(Struct, frozen=True):
+    """A usage limit that the answer tells about: its window, such as `5h`, the part that is used, from 0
+    to 1, and after how many seconds it is reset."""
+
+    window: str
+    used: float
+    seconds: float = 3600.0
+
+    def resets_s(self, now_s: float) -> int:
+        return round(now_s + self.seconds)
+
+
 class Reply(Struct, frozen=True):
     """An answer. `seconds` are spread over the text's pieces; `ending` says how the stream ends."""
 
@@ -96,6 +108,7 @@ class Reply(Struct, frozen=True):
     seconds: float = 0.0
     pieces: int | None = None
     ending: Literal["whole", "dropped", "malformed", "garbage"] = "whole"
+    limits: tuple[Limit, ...] = ()
 
 
 class Fault(Struct, frozen=True):
@@ -105,6 +118,7 @@ class Fault(Struct, frozen=True):
     context: bool = False
     streamed: bool = False
     retry_after: float | None = None
+    limits: tuple[Limit, ...] = ()
 
 
 class Hang(Struct, frozen=True):

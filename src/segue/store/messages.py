@@ -12,6 +12,7 @@ import msgspec
 
 from segue.core.json_values import decode
 from segue.core.model import Attached, Message, MessageKind, NewAttachment, Sender, Voice
+from segue.core.usage import Limit, Pays
 from segue.core.view import Identity, is_consented, mark_parts, told_apart
 from segue.store.database import Queries, Row, Section, storable, to_json
 
@@ -122,6 +123,26 @@ class Messages(Section):
             fields = {"agent": agent, "account": account, "login": login}
             if login is not None and self._db.run(_LOGINS.see, **fields):
                 self._db.run(_LOGINS.own_pins, **fields)
+
+    def limits(self, agent: str, account: str, login: str) -> list[Limit]:
+        """The usage limits of a login, as they were last seen."""
+        rows = self._db.all(_LOGINS.limits, agent=agent, account=account, login=login)
+        return [Limit(*row) for row in rows]
+
+    def payer(self, agent: str, account: str, login: str) -> Pays:
+        """What paid for the last turn of a login."""
+        row = self._db.one(_LOGINS.payer, agent=agent, account=account, login=login)
+        return "unknown" if row is None else row[0]
+
+    def _see_limits(
+        self, agent: str, account: str, login: str, limits: Iterable[Limit], pays: Pays, now_ms: int
+    ) -> None:
+        of = {"agent": agent, "account": account, "login": login}
+        for each in limits:
+            span = {"span": each.window, "used": each.used, "resets_ms": each.resets_at}
+            self._db.run(_LOGINS.see_limit, **of, **span, source=each.source, seen_ms=each.seen_ms)
+        if pays != "unknown":
+            self._db.run(_LOGINS.see_payer, **of, pays=pays, seen_ms=now_ms)
 
     def _first_login(self, conversation_id: str, agent: str, account: str) -> str | None:
         """The login first seen in the conversation, else anywhere."""

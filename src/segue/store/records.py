@@ -10,7 +10,7 @@ import msgspec
 from segue.core.model import Attached, Held, Message, MessageKind, Owner, Pin, Sender, Voice
 from segue.core.request import Grant
 from segue.core.turn import LineageKind, Mode, Recovery, State, Turn
-from segue.core.usage import Context, Totals, Usage
+from segue.core.usage import Context, Limit, Totals, Usage
 
 
 class Conversation(msgspec.Struct, frozen=True, kw_only=True):
@@ -267,6 +267,9 @@ class Settlement(msgspec.Struct, frozen=True, kw_only=True):
     """What the turn's voice may do from now on, unless told otherwise."""
     epochs: tuple[Voice, ...] = ()
     """The voices whose epoch rises by one."""
+    login: str = ""
+    """The login that it ran under, for ``limits`` and for what paid."""
+    limits: tuple[Limit, ...] = ()
 
 
 class LogRow(msgspec.Struct, frozen=True, kw_only=True):

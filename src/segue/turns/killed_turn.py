@@ -33,7 +33,7 @@ from segue.system.processes import is_near
 from segue.turns import run_dir as plans
 from segue.turns.adopted_run import AdoptedRun
 from segue.turns.observer import Observer
-from segue.turns.report import NEVER, added_up, priced, refused, report
+from segue.turns.report import NEVER, added_up, priced, refused, repaid, report
 from segue.turns.result import Result
 from segue.turns.run_dir import Plan
 from segue.turns.settlement import FinishedAttempt, abandon, commit, interpret, note_end
@@ -130,7 +130,12 @@ class KilledTurn:
         turn = report(
             [(each.plan, each.outcome) for each in attempts],
             saved=Saved(),
-            notices=(*([] if self.why else [LATER]), *last.result.notices, *refused([last.outcome])),
+            notices=(
+                *([] if self.why else [LATER]),
+                *last.result.notices,
+                *refused([last.outcome]),
+                *repaid(plan, outcome),
+            ),
             duration_ms=clock.now_ms() - self.row.started_ms,
             retry_of=self.row.retry_of,
         )

@@ -68,6 +68,9 @@ class Planner:
         command = prepared.agent.command(request, prepared.runtime, place)
         plan = msgspec.structs.replace(
             bare,
+            pays=self.situation.pays,
+            paid=self.situation.paid,
+            limits=self.situation.limits,
             base=base,
             kept_rows=cut.rows if native else 0,
             text=composer.text(),

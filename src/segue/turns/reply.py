@@ -18,7 +18,7 @@ from segue.system import clock
 from segue.system.loop import run_sync
 from segue.turns import forecast, run_dir, session_copies
 from segue.turns.live_turn import LiveTurn
-from segue.turns.report import Made, added_up, failed_if_denied, refused, report
+from segue.turns.report import Made, added_up, failed_if_denied, refused, repaid, report
 from segue.turns.result import paid_again
 from segue.turns.settlement import FinishedAttempt, commit
 from segue.turns.store_outage import StoreStillAway
@@ -36,7 +36,7 @@ async def settle(live: LiveTurn, attempts: Sequence[FinishedAttempt]) -> Turn:
     with suppress(StoreStillAway):  # even if the events cannot be written, try to write the turn
         await live.outage(partial(_write_events, live))
     last = attempts[-1]
-    for notice in (*last.plan.notices, *last.result.notices, *paid_again(last.plan, last.outcome)):
+    for notice in (*last.plan.notices, *last.result.notices, *_paid(last)):
         live.say(notice)
     for guard in (live.audience, live.callbacks.answerer, live.callbacks.notice):
         if (raised := guard.told()) is not None:
@@ -71,6 +71,11 @@ def unsettled(live: LiveTurn, attempts: Sequence[FinishedAttempt], away: StoreSt
         return turn
     why, read = FailureShown("unsettled", None, UNSETTLED, False), f"segue last {turn.conversation}"
     return msgspec.structs.replace(turn, state="failed", status="failed", failure=why, next=read)
+
+
+def _paid(last: FinishedAttempt) -> tuple[str, ...]:
+    """The notices about what the turn cost, and what paid."""
+    return *paid_again(last.plan, last.outcome), *repaid(last.plan, last.outcome)
 
 
 def _turn(live: LiveTurn, attempts: Sequence[FinishedAttempt]) -> Turn:

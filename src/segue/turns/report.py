@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from segue.core.environment import login_hint
+from segue.core.limits import merged, paid_otherwise, shown, with_refusal
 from segue.core.model import Voice
 from segue.core.outcome import Failure, Outcome
 from segue.core.prices import price_for
@@ -26,8 +27,9 @@ from segue.core.turn import (
     state_of,
     status_of,
 )
-from segue.core.usage import Price, Usage
+from segue.core.usage import Limit, Pays, Price, Usage
 from segue.store.records import TurnRow
+from segue.system import clock
 from segue.turns.prepare import Prepared
 from segue.turns.run_dir import Plan
 
@@ -182,7 +184,7 @@ def report(
     """The report of a turn that had attempts."""
     plan, outcome = made[-1]
     tools = _tools_run([each for _, each in made])
-    return build_turn(
+    turn = build_turn(
         TurnFacts.of_plan(plan, retry_of),
         outcome,
         made,
@@ -191,6 +193,25 @@ def report(
         notices=notices,
         way_on=next_command(plan.key, plan.message, outcome.failure, tools != 0, plan.named),
     )
+    now_ms = clock.now_ms()
+    known = merged(plan.limits, seen_limits(made, now_ms))
+    return msgspec.structs.replace(turn, limits=shown(known, now_ms), pays=payer(plan, outcome))
+
+
+def seen_limits(made: Made, now_ms: int) -> tuple[Limit, ...]:
+    """What the attempts told about usage limits."""
+    return tuple(limit for _, outcome in made for limit in with_refusal(outcome, now_ms))
+
+
+def payer(plan: Plan, outcome: Outcome) -> Pays:
+    """What paid: what the CLI said, unless a cloud was chosen, which it may not say."""
+    return plan.pays if plan.pays == "cloud" or outcome.pays is None else outcome.pays
+
+
+def repaid(plan: Plan, outcome: Outcome) -> tuple[str, ...]:
+    """The notice that something else paid than before, if so."""
+    change = paid_otherwise(plan.paid, payer(plan, outcome))
+    return (change,) if change is not None else ()
 
 
 def added_up(earlier: Turn | None, later: Turn) -> Turn:

@@ -19,7 +19,7 @@ from segue.core.model import Host, Instructions, Message, Pin, Voice, Workdir
 from segue.core.redact import Redactor
 from segue.core.request import Grant, Request, Runtime, Terms
 from segue.core.turn import Check, Mode, RungShown, Sent, Transport
-from segue.core.usage import Totals
+from segue.core.usage import Limit, Pays, Totals
 from segue.store.leases import native_lease
 from segue.system import clock
 from segue.system.files import whole_file, write_whole
@@ -61,6 +61,12 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     host: str
     host_id: str | None = None
     login: str | None = None
+    pays: Pays = "unknown"
+    """What was expected to pay for it."""
+    paid: Pays = "unknown"
+    """What paid for the voice's last turn."""
+    limits: tuple[Limit, ...] = ()
+    """The account's usage limits, as they were known before it."""
     started_ms: int
     time_s: float | None = None
     """The time limit of the attempt."""

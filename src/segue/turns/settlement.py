@@ -17,7 +17,7 @@ from segue.core.turn import LineageKind, Mode, Turn
 from segue.store.records import Claim, LineageRow, Parking, Remembered, SessionRow, Settlement, TurnRow
 from segue.store.store import Store
 from segue.system import clock
-from segue.turns.report import TurnFacts, added_up, build_turn
+from segue.turns.report import TurnFacts, added_up, build_turn, seen_limits
 from segue.turns.result import Result, result_of
 from segue.turns.run_dir import Plan
 
@@ -110,6 +110,8 @@ def commit(
             lineage=_lineage(store, plan, session, now_ms),
             grant=plan.grant,
             remember=_remembered(row, plan),
+            login=plan.login or "",
+            limits=seen_limits([(each.plan, each.outcome) for each in attempts], now_ms),
         )
     )
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import msgspec
 
 from segue.core.ladder import decide
+from segue.core.limits import shown
 from segue.core.model import Message
 from segue.core.outcome import CUT_SHORT
 from segue.core.request import Terms
-from segue.core.situation import tokens_of
+from segue.core.situation import Situation, tokens_of
 from segue.core.turn import Check, Mode, Recovery, RungShown
+from segue.core.usage import LimitShown, Pays
 from segue.store.leases import judge, lease_name
 from segue.store.records import TurnRow
 from segue.store.store import Store
@@ -58,6 +60,10 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
     session_cwd: str | None = None
     """The directory that it belongs to."""
     context_window: int | None = None
+    limits: tuple[LimitShown, ...] = ()
+    """The account's usage limits, as they were last seen; empty: none is known."""
+    pays: Pays = "unknown"
+    """What would pay for the turn."""
     recovery: Recovery | None = None
     """What the turn would do first about one whose Segue was killed; the decision is that after it."""
     first: tuple[str, ...] = ()
@@ -96,10 +102,17 @@ def why(prepared: Prepared, store: Store, new_bytes: int, retry: str | None = No
         session_id=pin.native_id if pin is not None else None,
         session_cwd=pin.workdir.path if pin is not None else None,
         context_window=gathered.situation.window,
+        limits=shown(gathered.situation.limits, gathered.situation.now_ms),
+        pays=_pays(gathered.situation),
         recovery=begins.recovery,
         first=begins.first,
         notices=prepared.granted.notices,
     )
+
+
+def _pays(now: Situation) -> Pays:
+    """What can be told before a turn; otherwise what paid for the last one."""
+    return now.paid if now.pays == "unknown" else now.pays
 
 
 class _Beginning(msgspec.Struct, frozen=True, kw_only=True):

@@ -73,7 +73,7 @@ NEVER = {"internal", "unavailable"}
 """Problems that a healthy daemon does not have."""
 
 MOMENT = 1_700_000_000_000
-MEASURED = {"duration_ms", "pid", "memory", "seq", "kept_size", "size_before", "bytes"}
+MEASURED = {"duration_ms", "pid", "memory", "seq", "kept_size", "size_before", "bytes", "age"}
 FIXED = {"version": "1.2.3", "agent_version": "1.2.3", "host": "host", "feed": "feed", "session": "0123abcd"}
 """Texts that differ from machine to machine or from run to run. A session that is no id is a short hash."""
 ID = re.compile(
@@ -306,6 +306,7 @@ def _oddities(scene: Scene) -> None:
         ("unknown", "[[malformed]]", "rehearsal"),
         ("notice", "hi", "noting"),
         ("compacted", "hi", "claude"),
+        ("limit", "[[limit 5h 0.82 90000]][[say hi]]", "rehearsal"),
     ):
         run = scene.run(message, f"{V1}/conversations/{type_}", agent=agent)
         scene.everything.wait(lambda got, run=run: settled(got, run))  # type: ignore[misc]

@@ -236,6 +236,31 @@ def test_settings_and_accounts_have_names_only(daemon: Daemon) -> None:
     assert b"s3cret" not in accounts.body + settings.body
 
 
+def test_accounts_tell_their_limits_and_what_pays(daemon: Daemon) -> None:
+    home = daemon.segue.home.parent / "work"
+    home.mkdir()
+    (home / "login.json").write_text('{"account": "ann", "pays": "subscription"}')
+    daemon.segue.config(
+        f'[accounts.idle]\nagent = "rehearsal"\nhome = "{home}-not"\n'
+        f'[accounts.lost]\nagent = "nobody"\n'
+        f'[accounts.work]\nagent = "rehearsal"\nhome = "{home}"\n'
+    )
+    text = "[[limit 5h 0.82 3600]][[say hi]]"
+    ran = finished(daemon, submit(daemon, "k", text, account="work")["run"])
+    (limit,) = ran["turn"]["limits"]
+    assert (limit["window"], limit["used"], ran["turn"]["pays"]) == ("5h", 0.82, "subscription")
+    idle, lost, work = daemon.ask("GET", "/api/v1/accounts").json
+    assert (idle["limits"], idle["pays"]) == (lost["limits"], lost["pays"]) == ([], "unknown")
+    assert [(each["window"], each["used"], each["source"]) for each in work["limits"]] == [
+        ("5h", 0.82, "stream")
+    ]
+    assert (work["limits"][0]["resets_at"], work["pays"]) == (limit["resets_at"], "subscription")
+    plan = daemon.ask("GET", f"{LIST}/k/plan?text=hi").json
+    assert (plan["limits"][0]["used"], plan["pays"]) == (0.82, "subscription")
+    other = daemon.ask("GET", f"{LIST}/k/plan?text=hi&account=idle").json
+    assert (other["limits"], other["pays"]) == ([], "unknown")
+
+
 PROBLEMS: list[tuple[str, str, Any, str]] = [
     ("GET", f"{LIST}/nobody", None, "not_found"),
     ("PATCH", f"{LIST}/nobody", {"starred": True}, "not_found"),

@@ -15,7 +15,7 @@ from segue.core.errors import Misuse
 from segue.core.outcome import Kind, Reason
 from segue.core.request import Capabilities, Request, RunPlace, Runtime, Start
 from segue.core.tools import DeniedTools
-from segue.core.usage import Totals, Usage
+from segue.core.usage import Limit, Totals, Usage
 
 NEW, OLD = "claude-2.1.325", "claude-2.1.50"
 ONE = "11111111-1111-4111-8111-111111111111"
@@ -293,6 +293,89 @@ def test_a_usage_limit_knows_when_it_ends(said: dict[str, object], message: str)
     outcome = concluded(AGENT, [event for line in lines for event in AGENT.parse(line)], code=1)
     assert outcome.failure is not None
     assert (outcome.failure.kind, outcome.failure.until) == ("rate_limited", 1794871308000)
+
+
+RESETS = 1794945414
+WARNING = {"status": "allowed_warning", "resetsAt": RESETS, "rateLimitType": "five_hour", "utilization": 0.82}
+WINDOWS = {
+    "five_hour": {"utilization": 0.12, "resetsAt": RESETS},
+    "seven_day": {"utilization": 0.31, "resetsAt": 1795138214},
+}
+FIVE_HOURS = Limit("5h", 0.82, RESETS * 1000, "stream", 7)
+
+
+@pytest.mark.parametrize(
+    ("told", "limits"),
+    [
+        (WARNING, (FIVE_HOURS,)),
+        (
+            {
+                "status": "allowed",
+                "resetsAt": 1795138214,
+                "rateLimitType": "seven_day",
+                "unifiedWindows": WINDOWS,
+            },
+            (
+                Limit("5h", 0.12, RESETS * 1000, "stream", 7),
+                Limit("7d", 0.31, 1795138214000, "stream", 7),
+            ),
+        ),
+        (
+            {"status": "allowed", "resetsAt": RESETS, "rateLimitType": "seven_day_opus"},
+            (Limit("7d_opus", None, RESETS * 1000, "stream", 7),),
+        ),
+        (
+            {"status": "rejected", "resetsAt": RESETS, "rateLimitType": "five_hour"},
+            (Limit("5h", 1.0, RESETS * 1000, "stream", 7),),
+        ),
+        ({"status": "allowed"}, ()),
+        (
+            {"status": "allowed", "rateLimitType": "five_hour", "utilization": 0},
+            (Limit("5h", 0, None, "stream", 7),),
+        ),
+    ],
+)
+def test_what_is_used_of_a_limit(told: dict[str, object], limits: tuple[Limit, ...]) -> None:
+    line = msgspec.json.encode({"type": "rate_limit_event", "rate_limit_info": told})
+    outcome = concluded(AGENT, [*AGENT.parse(line)], now_ms=7)
+    assert outcome.limits == limits
+    assert outcome.pays == ("subscription" if limits else None)
+
+
+def test_a_damaged_limit_is_unknown() -> None:
+    line = b'{"type":"rate_limit_event","rate_limit_info":{"status":"allowed","utilization":"much"}}'
+    assert isinstance(AGENT.parse(line)[0], ev.Unknown)
+
+
+@pytest.mark.parametrize(
+    ("source", "pays"),
+    [
+        ("ANTHROPIC_API_KEY", "api_key"),
+        ("apiKeyHelper", "api_key"),
+        ("/login managed key", "api_key"),
+        ("oauth", "subscription"),
+        ("none", None),
+        (None, None),
+    ],
+)
+def test_what_pays_is_told_at_the_start(source: str | None, pays: str | None) -> None:
+    start = {"type": "system", "subtype": "init", "session_id": ONE, "apiKeySource": source}
+    assert concluded(AGENT, [*AGENT.parse(msgspec.json.encode(start))]).pays == pays
+
+
+@pytest.mark.parametrize("version", [NEW, OLD])
+def test_a_recorded_run_with_a_key_is_paid_by_it(version: str) -> None:
+    assert (
+        concluded(AGENT, events_of(AGENT, STREAMS / version / "fail-error-429-retry-after-1.jsonl")).pays
+        == "api_key"
+    )
+
+
+@pytest.mark.parametrize(("provider", "pays"), [("bedrock", "cloud"), ("firstParty", None), (["?"], None)])
+def test_the_provider_of_a_model_tells_a_cloud(provider: object, pays: str | None) -> None:
+    models = {"m": {"provider": provider}}
+    end = {"type": "result", "subtype": "success", "result": "hi", "modelUsage": models}
+    assert concluded(AGENT, [*AGENT.parse(msgspec.json.encode(end))]).pays == pays
 
 
 @pytest.mark.parametrize("version", [NEW, OLD])

@@ -37,14 +37,14 @@ Answer Attached Attachment AttachmentData AttachmentOrder AttemptShown Broken Ca
 Capabilities CarryShown Changed Check CheckReport Compacted ConfigError Conflict Context
 ConversationHit ConversationLineage ConversationSession ConversationShown Conversations
 CopyShown DaemonUnavailable Decision Delta End Entry Event FailureShown FeedEvent FeedItem
-Finding Gone Heard Hello Hit InUse LastAnswer Load LogMessage LoginCommand MessagePage
-MessageVersion Misuse NativeSessions NotFound NotInstalled Notice OpenQuestion Options Page
-Permission PruneReport PrunedSession Question RepairReport RestoreReport RestoredSession Retry
-RunOptions RunOrder RunShown RungShown Runs Saved Segue SegueError Sends Sent Session
-SessionInfo SessionShown SettingsShown SetupFinding StoreAway SyncAccounts SyncConversations
-SyncNativeSessions SyncRuns SyncSegue Tally Terms Text TextDelta Thinking ToolAnswer ToolCall
-ToolResult Turn TurnChild TurnLineage TurnParent Undone Unknown UnpaidTurn Usage UsageReport
-UsageStatistics UsageSum Why __version__
+Finding Gone Heard Hello Hit InUse LastAnswer LimitReport LimitShown Load LogMessage
+LoginCommand MessagePage MessageVersion Misuse NativeSessions NotFound NotInstalled Notice
+OpenQuestion Options Page Permission PruneReport PrunedSession Question RepairReport
+RestoreReport RestoredSession Retry RunOptions RunOrder RunShown RungShown Runs Saved Segue
+SegueError Sends Sent Session SessionInfo SessionShown SettingsShown SetupFinding StoreAway
+SyncAccounts SyncConversations SyncNativeSessions SyncRuns SyncSegue Tally Terms Text TextDelta
+Thinking ToolAnswer ToolCall ToolResult Turn TurnChild TurnLineage TurnParent Undone Unknown
+UnpaidTurn Usage UsageReport UsageStatistics UsageSum Why __version__
 """
 
 

@@ -42,9 +42,9 @@ KEYS = {
     usage.UsageStatistics: "schema by since sums total split",
     usage.UnpaidTurn: "run conversation message agent agent_version model mode created cost_usd saved_usd"
     " usage reason",
-    account_shapes.AccountShown: "name agent home env pass_env default directories",
-    account_shapes.AccountDetails: "name agent home env pass_env default directories fingerprint problem"
-    " login_command",
+    account_shapes.AccountShown: "name agent home env pass_env default directories limits pays",
+    account_shapes.AccountDetails: "name agent home env pass_env default directories limits pays fingerprint"
+    " problem login_command",
     account_shapes.LoginCommand: "account agent command",
     settings.AgentSetting: "agent program declared",
     settings.SettingsShown: "schema home config_file project store host continuity recap retention limits"

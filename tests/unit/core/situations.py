@@ -20,7 +20,7 @@ from segue.core.model import Ended, Held, Host, Message, Pin, Voice, Workdir
 from segue.core.request import Capabilities, Runtime
 from segue.core.situation import File, Policy, Situation
 from segue.core.turn import Mode
-from segue.core.usage import Context
+from segue.core.usage import Context, Limit
 from segue.core.view import UNKNOWN, account_mark, old_account_mark, under, view, visible
 
 CLAUDE = Voice("claude")
@@ -67,6 +67,9 @@ BREAKS: dict[str, dict[str, Any]] = {
     "over the prompt limit": {"view_bytes": 20_000, "can": {"prompt_limit": 10_000}},
     "too much to catch up": {"too_long": frozenset({"resume"}), "can": {"prompt_limit": 10_000}},
     "no room beside the message": {"new_bytes": 9_500, "can": {"prompt_limit": 10_000}},
+    "nearly used up": {"limits": (Limit("5h", 0.9, 20_000_000), Limit("7d", 0.2, 20_000_000))},
+    "refused": {"limits": (Limit("unknown", 1.0, 10_060_000, "failure"),)},
+    "paid otherwise": {"pays": "api_key", "paid": "subscription"},
     "busy": {"busy": "process 7 is at it"},
 }
 """What can be wrong, each alone."""

@@ -16,7 +16,7 @@ from segue.core.ladder import decide
 from segue.core.model import Ended, Host, Voice, Workdir
 from segue.core.situation import File, Situation
 from segue.core.turn import Check
-from segue.core.usage import Context
+from segue.core.usage import Context, Limit
 
 NAMES = (
     *(
@@ -32,7 +32,8 @@ NAMES = (
         "model",
         "tools",
     ),
-    *("account", "host", "ttl", "outcome", "poisoned", "retired", "pressure", "file", "size", "fits", "busy"),
+    *("account", "host", "ttl", "outcome", "poisoned", "retired", "pressure", "file", "size", "fits"),
+    *("limits", "busy"),
 )
 BARS = {"R": "resume", "B": "branch", "G": "graft", "Y": "replay", "C": "recap"}
 
@@ -74,6 +75,9 @@ ROWS = {
     "over the prompt limit": ("fits", "Y"),
     "too much to catch up": ("fits", "RBY"),
     "no room beside the message": ("fits", "YC"),
+    "nearly used up": ("limits", ""),
+    "refused": ("limits", ""),
+    "paid otherwise": ("limits", ""),
     "busy": ("busy", ""),
 }
 
@@ -102,8 +106,8 @@ def test_what_is_wrong_fails_one_check_and_all_are_recorded(wrong: str) -> None:
 
 def test_when_all_is_well_nothing_fails() -> None:
     checks = decide(situation()).checks
-    assert len(checks) == len(CHECKS) == 22
-    assert {each.check for each in checks if each.verdict != "pass"} == {"tools", "ttl", "pressure"}
+    assert len(checks) == len(CHECKS) == 23
+    assert {each.check for each in checks if each.verdict != "pass"} == {"tools", "ttl", "pressure", "limits"}
 
 
 HOLDS_ITS_PEACE: list[tuple[str, str, dict[str, Any]]] = [
@@ -125,6 +129,13 @@ HOLDS_ITS_PEACE: list[tuple[str, str, dict[str, Any]]] = [
     ("pressure", "pass", {"pinned": FULL, "policy": {"context_threshold": 0.99}}),
     ("pressure", "skip", {"pinned": {"context": Context(190_000, None)}}),
     ("pressure", "skip", {"pinned": {"context": Context(None, 200_000)}}),
+    ("limits", "pass", {"limits": (Limit("5h", 0.89, 20_000_000),)}),
+    ("limits", "pass", {"limits": (Limit("5h", 0.0, 20_000_000),)}),
+    ("limits", "skip", {"limits": (Limit("5h", None, 20_000_000),)}),
+    ("limits", "skip", {"limits": (Limit("5h", 1.0, 10_000_000),)}),
+    ("limits", "skip", {"pays": "api_key"}),
+    ("limits", "skip", {"paid": "api_key"}),
+    ("limits", "skip", {"pays": "api_key", "paid": "api_key"}),
     ("ttl", "skip", {"now_ms": 10**15}),
     ("ttl", "pass", {"now_ms": 11_800_000, "policy": {"ttl_minutes": 30}}),
     ("end", "skip", {"file": File(True, 1000, None)}),

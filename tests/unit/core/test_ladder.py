@@ -61,6 +61,9 @@ LANDS: list[tuple[tuple[str, ...], Mode, Mode, Mode]] = [
     (("no room beside the message", "no session"), "fresh", "fresh", "fresh"),
     (("other tools",), "resume", "resume", "resume"),
     (("busy",), "resume", "resume", "resume"),
+    (("nearly used up",), "resume", "resume", "resume"),
+    (("refused",), "resume", "resume", "resume"),
+    (("paid otherwise",), "resume", "resume", "resume"),
 ]
 
 
@@ -108,7 +111,7 @@ def test_in_any_combination(wrong: set[str], first: bool) -> None:
     names = sorted(wrong)
     now = broken(*names, spoken="u1") if first else broken(*names)
     decision = decide(now)
-    assert len(decision.checks) == 22
+    assert len(decision.checks) == 23
     barred = {mode for check in decision.checks for mode in check.bars}
     assert "fresh" not in barred
     assert decision.mode == first_open(now, barred)

@@ -8,7 +8,7 @@ from segue.rehearsal import directives as d
 from segue.rehearsal import scenario, side_requests, tool_calls
 from segue.rehearsal.scenario import Rule, Scenario
 from segue.rehearsal.script import Script
-from segue.rehearsal.types import Action, Call, Fault, Hang, Item, Part, Reply, Text, Thought, Tool
+from segue.rehearsal.types import Action, Call, Fault, Hang, Item, Limit, Part, Reply, Text, Thought, Tool
 from tests.unit.rehearsal.asks import ask, assistant, call, result, user
 
 BASH = Tool("Bash", properties={"command": {"type": "string"}})
@@ -30,6 +30,9 @@ ACTIONS: list[tuple[str, Action]] = [
     ("[[say part]] [[drop]]", Reply((Text("part"),), ending="dropped")),
     ("[[error 429 retry-after 3]]", Fault(429, retry_after=3.0)),
     ("[[context-full stream]]", Fault(400, context=True, streamed=True)),
+    ("[[limit 5h 0.5]] [[say a]]", Reply((Text("a"),), limits=(Limit("5h", 0.5),))),
+    ("[[limit 5h 1 60]] [[error 429]]", Fault(429, limits=(Limit("5h", 1.0, 60.0),))),
+    ("[[limit much]]", said(Text("Bad directive: limit much"))),
     ("[[hang]]", Hang()),
     ("[[ask Sure? | A | B]]", said(Text("Sure? (1) A (2) B"))),
 ]

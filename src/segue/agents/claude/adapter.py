@@ -34,6 +34,7 @@ from segue.core.request import (
     Runtime,
 )
 from segue.core.stream import TurnState
+from segue.core.usage import Pays
 
 if TYPE_CHECKING:
     from segue.agents.base import SessionArchive
@@ -45,6 +46,11 @@ _MODES: Mapping[Posture, tuple[str, ...]] = {
     "full": ("--permission-mode=bypassPermissions",),
 }
 
+_CLOUDS = tuple(
+    f"CLAUDE_CODE_USE_{cloud}"
+    for cloud in ("BEDROCK", "VERTEX", "FOUNDRY", "MANTLE", "ANTHROPIC_AWS", "ANTHROPIC_GOOGLE_CLOUD")
+)
+"""Variables that switch to a cloud's own service."""
 _DEFERS = (2, 1, 325)
 """From this version on, most tools are not in the prompt until the model searches for them."""
 
@@ -138,6 +144,15 @@ class Claude:
 
     def default_home(self, env: Mapping[str, str]) -> Path:
         return default_home(env)
+
+    def pays(self, home: Path, env: Mapping[str, str]) -> Pays:
+        """A login can be a plan's or a key's: Claude's output tells which."""
+        if any(env.get(name) not in (None, "", "0", "false") for name in _CLOUDS):
+            return "cloud"
+        if env.get("ANTHROPIC_API_KEY"):
+            return "api_key"
+        gateway = env.get("ANTHROPIC_AUTH_TOKEN")
+        return "subscription" if env.get("CLAUDE_CODE_OAUTH_TOKEN") and not gateway else "unknown"
 
     def login_files(self, home: Path, env: Mapping[str, str]) -> Sequence[Path]:
         return home, session_format.settings_file(home, env)

@@ -10,7 +10,7 @@ import msgspec
 from segue.agents.decoding import DAMAGE
 from segue.core import events as ev
 from segue.core.json_values import as_items, as_table, as_text, as_whole
-from segue.core.usage import Usage
+from segue.core.usage import Pays, Usage
 
 DENIED = "Not allowed in this run: "
 """How our own refusal of a tool begins; the CLI returns it as the tool's result."""
@@ -74,9 +74,17 @@ class _NotRun(msgspec.Struct, frozen=True):
     non_execution_kind: str = ""
 
 
+class _Window(msgspec.Struct, frozen=True, rename="camel"):
+    utilization: float | None = None
+    resets_at: float | None = None
+
+
 class _Limit(msgspec.Struct, frozen=True, rename="camel"):
     status: str = ""
     resets_at: float | None = None
+    rate_limit_type: str | None = None
+    utilization: float | None = None
+    unified_windows: dict[str, _Window] = {}
 
 
 class _Trouble(msgspec.Struct, frozen=True):
@@ -96,6 +104,7 @@ class _Line(msgspec.Struct, frozen=True):
     api_error_params: _Trouble | None = None
     model: str | None = None
     cwd: str | None = None
+    api_key_source: str | None = msgspec.field(default=None, name="apiKeySource")
 
 
 _line = msgspec.json.Decoder(_Line)
@@ -191,7 +200,8 @@ def _tool_result(block: _Block, refused: bool) -> ev.ToolResult:
 
 def _system(record: _Line, line: bytes) -> Sequence[ev.Event]:
     if record.subtype == "init":
-        return (ev.Session(record.session_id or "", record.model, record.cwd),)
+        pays = _pays(record.api_key_source)
+        return (ev.Session(record.session_id or "", record.model, record.cwd, pays),)
     if record.subtype == "api_retry":
         return (_retry(_any.decode(line)),)
     if record.subtype == "compact_boundary":
@@ -200,12 +210,37 @@ def _system(record: _Line, line: bytes) -> Sequence[ev.Event]:
     return ()
 
 
+def _pays(source: str | None) -> Pays | None:
+    """By the name of what the key came from; without a key, it is a login or a cloud."""
+    if source in (None, "", "none"):
+        return None
+    return "subscription" if source == "oauth" else "api_key"
+
+
 def _limit(about: _Limit | None) -> Sequence[ev.Event]:
-    """A notice, if a usage limit is reached."""
-    if about is None or about.status != "rejected":
+    """How much of each usage limit is used; also a notice, if one is reached."""
+    if about is None:
         return ()
-    ends = None if about.resets_at is None else int(about.resets_at * 1000)
-    return (ev.Notice("the usage limit is reached", ends),)
+    refused = about.status == "rejected"
+    windows = dict(about.unified_windows)
+    if about.rate_limit_type:
+        used = 1.0 if refused else about.utilization
+        known = windows.get(about.rate_limit_type, _Window())
+        used = known.utilization if used is None else used
+        windows[about.rate_limit_type] = _Window(used, about.resets_at or known.resets_at)
+    told = [
+        ev.LimitReport(_window(name), each.utilization, _ms(each.resets_at)) for name, each in windows.items()
+    ]
+    return [*told, ev.Notice("the usage limit is reached", _ms(about.resets_at))] if refused else told
+
+
+def _window(name: str) -> str:
+    """``five_hour`` is ``5h``, ``seven_day_opus`` is ``7d_opus``."""
+    return name.replace("five_hour", "5h").replace("seven_day", "7d")
+
+
+def _ms(seconds: float | None) -> int | None:
+    return None if seconds is None else int(seconds * 1000)
 
 
 def _retry(raw: dict[str, Any]) -> ev.Retry:

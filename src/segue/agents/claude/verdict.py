@@ -20,7 +20,7 @@ from segue.core.outcome import (
 )
 from segue.core.stream import TurnState
 from segue.core.tools import DeniedTools, distinct_names
-from segue.core.usage import Context, Totals, Usage, cost_since
+from segue.core.usage import Context, Pays, Totals, Usage, cost_since, seen_limits
 
 _STATUS = re.compile(r"\bAPI Error:? \(?(\d{3})\b")
 _NETWORK = re.compile(
@@ -32,6 +32,8 @@ _TOO_LONG = re.compile(r"prompt is too long|context (?:window|length) exceeded|i
 
 _COUNTERS = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "output_tokens")
 _SUMMED = ("inputTokens", "cacheReadInputTokens", "cacheCreationInputTokens", "outputTokens")
+
+_CLOUDS = {"bedrock", "vertex", "foundry", "mantle", "anthropicAws", "anthropicGoogleCloud"}
 
 _WHERE: dict[str, Reason] = {"here": "corrupt", "elsewhere": "wrong_cwd"}
 """What "not found" means, by where the session's file is."""
@@ -55,7 +57,17 @@ def conclude(ended: Ended) -> Outcome:
         model_turns=as_whole(raw.get("num_turns")),
         tools_run=max(calls - denied.count, 0),
         tools_denied=denied,
+        limits=seen_limits(ended.reading.limits.values(), ended.now_ms),
+        pays=_pays(ended.reading, raw),
     )
+
+
+def _pays(reading: TurnState, raw: dict[str, Any]) -> Pays | None:
+    """Only subscribers are told about limits; new versions name the provider of each model."""
+    providers = {as_text(as_table(used).get("provider")) for used in as_table(raw.get("modelUsage")).values()}
+    if providers & _CLOUDS:
+        return "cloud"
+    return reading.pays or ("subscription" if reading.limits else None)
 
 
 def _failure(ended: Ended, raw: dict[str, Any], denied: DeniedTools) -> Failure | None:

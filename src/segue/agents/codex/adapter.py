@@ -16,6 +16,7 @@ import msgspec
 
 from segue.agents.base import AgentFacts, Answer, Ended, Evidence, SessionFormat
 from segue.agents.codex import VARIABLES, default_home, rollouts, stream, trace, verdict
+from segue.agents.codex import format as session_format
 from segue.agents.codex.format import FORMAT
 from segue.agents.decoding import set_variables
 from segue.core.environment import Route
@@ -37,6 +38,7 @@ from segue.core.request import (
     Start,
 )
 from segue.core.stream import TurnState
+from segue.core.usage import Pays
 
 if TYPE_CHECKING:
     from segue.agents.base import SessionArchive
@@ -138,6 +140,9 @@ class Codex:
 
     def default_home(self, env: Mapping[str, str]) -> Path:
         return default_home(env)
+
+    def pays(self, home: Path, env: Mapping[str, str]) -> Pays:
+        return session_format.pays(home, env)
 
     def command(self, request: Request, runtime: Runtime, place: RunPlace) -> Command:
         _refuse(request, runtime.capabilities)

@@ -30,6 +30,7 @@ from segue.agents.decoding import DAMAGE, login_fingerprint
 from segue.core.ids import checked_uuid
 from segue.core.json_values import decode
 from segue.core.request import Runtime, Start
+from segue.core.usage import Pays
 
 IDLE = frozenset(("thread_settings_applied", "thread_name_updated"))
 """What Codex writes when it only opens a session, or the user names it: no message was added."""
@@ -282,3 +283,41 @@ def _stop_numbering(file: IO[bytes]) -> None:
 
 def _account(auth: Auth) -> str | None:
     return auth.tokens.account_id if auth.tokens is not None else None
+
+
+_PROVIDER = re.compile(r"""^model_provider\s*=\s*["']([^"']+)["']""", re.M)
+"""In Codex's settings. ``openai`` is the one that logins are for."""
+
+
+def pays(home: Path, env: Mapping[str, str]) -> Pays:
+    """What the settings, the kind of login and the names of variables show."""
+    provider = _provider(home)
+    if provider is not None:
+        return provider
+    if env.get("CODEX_API_KEY"):
+        return "api_key"
+    try:
+        auth = decode((home / "auth.json").read_bytes(), Auth)
+    except FileNotFoundError:
+        return "api_key" if env.get("OPENAI_API_KEY") else "unknown"
+    except (OSError, *DAMAGE):
+        return "unknown"
+    mode = (auth.auth_mode or ("chatgpt" if auth.tokens is not None else "apikey")).lower()
+    if mode.startswith("bedrock"):
+        return "cloud"
+    return "subscription" if mode.startswith("chatgpt") else "api_key" if mode == "apikey" else "unknown"
+
+
+def _provider(home: Path) -> Pays | None:
+    """What pays for a provider that the settings name; None: it is the usual one."""
+    try:
+        text = (home / "config.toml").read_text("utf-8")
+    except (OSError, ValueError):
+        return None
+    named = _PROVIDER.search(text)
+    if named is None or named[1] == "openai":
+        return None
+    if "bedrock" in named[1]:
+        return "cloud"
+    table = re.search(rf"^\[model_providers\.{re.escape(named[1])}\]([^\[]*)", text, re.M)
+    return "api_key" if table is not None and "env_key" in table[1] else "unknown"

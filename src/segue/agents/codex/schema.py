@@ -6,7 +6,7 @@ field here. The token counters are those of the stream.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -14,6 +14,7 @@ import msgspec
 from segue.agents.codex.stream import Tokens
 from segue.agents.decoding import DAMAGE
 from segue.core.json_values import decode
+from segue.core.usage import Limit, window_name
 
 PROJECT = "# AGENTS.md instructions"
 INSERTED = (
@@ -110,6 +111,29 @@ class TokenInfo(msgspec.Struct, frozen=True):
         return last.input_tokens or last.total_tokens if last is not None else None
 
 
+class _RateWindow(msgspec.Struct, frozen=True):
+    used_percent: float | None = None
+    window_minutes: int | None = None
+    resets_at: float | None = None
+
+
+class RateLimits(msgspec.Struct, frozen=True):
+    """What the account has used of its limits, beside the tokens of a request."""
+
+    limit_id: str | None = None
+    primary: _RateWindow | None = None
+    secondary: _RateWindow | None = None
+    plan_type: str | None = None
+
+    def limits(self) -> Iterator[Limit]:
+        own = "" if self.limit_id in (None, "codex") else f"_{self.limit_id}"
+        for each in filter(None, (self.primary, self.secondary)):
+            name = "unknown" if each.window_minutes is None else window_name(each.window_minutes)
+            used = None if each.used_percent is None else each.used_percent / 100
+            resets_at = None if each.resets_at is None else int(each.resets_at * 1000)
+            yield Limit(name + own, used, resets_at, "session")
+
+
 class Event(msgspec.Struct, frozen=True):
     """``event_msg``: for display. Most events repeat an item."""
 
@@ -122,6 +146,7 @@ class Event(msgspec.Struct, frozen=True):
     goal: _Goal | None = None
     info: TokenInfo | None = None
     item: _ItemId | None = None
+    rate_limits: RateLimits | None = None
 
 
 class TurnMark(msgspec.Struct, frozen=True):
@@ -208,9 +233,10 @@ class _AuthTokens(msgspec.Struct, frozen=True):
 
 
 class Auth(msgspec.Struct, frozen=True):
-    """``auth.json``: only the account's id, which is not secret."""
+    """``auth.json``: only the account's id and the kind of login, which are not secret."""
 
     tokens: _AuthTokens | None = None
+    auth_mode: str | None = None
 
 
 _line = msgspec.json.Decoder(Line)

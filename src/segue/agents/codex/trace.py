@@ -25,7 +25,7 @@ from segue.agents.codex.schema import (
 )
 from segue.agents.codex.stream import Tokens
 from segue.core.tools import DeniedTools
-from segue.core.usage import Usage, since
+from segue.core.usage import Limit, Usage, since
 
 TAILS = (1 << 20, 1 << 23, 1 << 26)
 """How many bytes of the end are read, in steps, until they include the turn's beginning."""
@@ -59,6 +59,10 @@ class Trace(msgspec.Struct):
     """Commands that ran and failed because the file system was read-only."""
     rejected: DeniedTools = DeniedTools()
     """Calls refused before they ran, which the stream does not show either."""
+    limits: dict[str, Limit] = {}
+    """The account's usage limits, by window."""
+    plan: str | None = None
+    """The name of the account's plan."""
 
 
 def trace(path: Path, started_ms: int) -> Trace | None:
@@ -116,6 +120,9 @@ def _fold(turn: list[Payload], before: Usage | None, whole: bool) -> Trace:
                 if payload.info is not None:
                     _count(trace, payload.info)
                     totals.add(trace.total)
+                if payload.rate_limits is not None:
+                    trace.limits |= {each.window: each for each in payload.rate_limits.limits()}
+                    trace.plan = payload.rate_limits.plan_type or trace.plan
                 if payload.type == "task_complete" and payload.error is not None:
                     trace.error = payload.error.codex_error_info
     trace.requests = len(totals) - 1

@@ -23,7 +23,7 @@ from segue.core.outcome import (
     unanswered,
 )
 from segue.core.tools import DeniedTools
-from segue.core.usage import Context, Totals, Usage, since
+from segue.core.usage import Context, Totals, Usage, seen_limits, since
 
 _IN = re.compile(r"try again in ([\d.]+)\s?(ms|s|m|h)", re.I)
 _AT = re.compile(r"try again at (?:(\w{3}) (\d{1,2})\w\w, (\d{4}) )?(\d{1,2}:\d\d [AP]M)", re.I)
@@ -85,6 +85,8 @@ def conclude(ended: Ended) -> Outcome:
         tools_run=ended.reading.tools_run + (trace.blocked.count if writable else 0),
         tools_denied=_denied(ended, trace),
         compacted=ended.reading.compacted or trace.compacted,
+        limits=seen_limits(trace.limits.values(), ended.now_ms, "session"),
+        pays="subscription" if trace.plan is not None else None,
     )
 
 

@@ -36,6 +36,7 @@ from segue.core.request import (
 )
 from segue.core.situation import FailingPair
 from segue.core.stream import TurnState
+from segue.core.usage import Pays
 
 if TYPE_CHECKING:
     from segue.agents.base import SessionArchive
@@ -127,6 +128,9 @@ class Gemini:
 
     def logged_in(self, home: Path, env: Mapping[str, str]) -> bool | None:
         return session_format.logged_in(home, env)
+
+    def pays(self, home: Path, env: Mapping[str, str]) -> Pays:
+        return session_format.pays(home, env)
 
     def command(self, request: Request, runtime: Runtime, place: RunPlace) -> Command:
         _refuse(request, runtime, place)

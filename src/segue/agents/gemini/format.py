@@ -21,6 +21,7 @@ from segue.agents.gemini.schema import Accounts, Settings
 from segue.core.environment import Route
 from segue.core.json_values import decode
 from segue.core.request import Runtime, Start
+from segue.core.usage import Pays
 from segue.core.view import UNREADABLE
 from segue.system.files import write_whole
 
@@ -171,6 +172,19 @@ def logged_in(home: Path, env: Mapping[str, str]) -> bool | None:
         return known
     elsewhere = any(file.exists() for file in (home / ".gemini" / ".env", home / ".env"))
     return None if elsewhere or (way is not None and probe.keyring_is_reachable(env)) else False
+
+
+def pays(home: Path, env: Mapping[str, str]) -> Pays:
+    """By the way to log in that is selected."""
+    way = _selected(home) or next((way for name, way in BY_VARIABLE.items() if env.get(name)), "")
+    known: dict[str, Pays] = {
+        "oauth-personal": "subscription",
+        "gemini-api-key": "api_key",
+        "vertex-ai": "cloud",
+        "cloud-shell": "cloud",
+        "compute-default-credentials": "cloud",
+    }
+    return known.get(way, "unknown")
 
 
 def _selected(home: Path) -> str | None:

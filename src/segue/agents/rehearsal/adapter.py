@@ -13,7 +13,7 @@ from segue import __version__
 from segue.agents.base import AgentFacts, Answer, Ended, Evidence, SessionFormat
 from segue.agents.decoding import set_variables
 from segue.agents.rehearsal import default_home, stream
-from segue.agents.rehearsal.format import FORMAT
+from segue.agents.rehearsal.format import FORMAT, pays
 from segue.core.environment import Route
 from segue.core.errors import Misuse
 from segue.core.events import Event, Permission, Question
@@ -34,6 +34,7 @@ from segue.core.request import (
 )
 from segue.core.stream import TurnState
 from segue.core.tools import Tools
+from segue.core.usage import Pays
 
 if TYPE_CHECKING:
     from segue.agents.base import SessionArchive
@@ -109,6 +110,9 @@ class Rehearsal:
     def route(self, home: Path, env: Mapping[str, str]) -> Route | None:
         found = set_variables(env, ("REHEARSAL_URL",), ("REHEARSAL_KEY",))
         return Route("key" if "REHEARSAL_KEY" in found else "login", found)
+
+    def pays(self, home: Path, env: Mapping[str, str]) -> Pays:
+        return pays(home)
 
     def command(self, request: Request, runtime: Runtime, place: RunPlace) -> Command:
         if not request.prompt.strip():

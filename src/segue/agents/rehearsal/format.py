@@ -17,7 +17,9 @@ from segue.agents.base import CutRequest, StoredSession
 from segue.agents.decoding import DAMAGE, login_fingerprint
 from segue.core.errors import Misuse
 from segue.core.ids import native_id
+from segue.core.json_values import decode
 from segue.core.request import Runtime, Start
+from segue.core.usage import Pays
 from segue.system.files import whole_file
 
 
@@ -48,6 +50,7 @@ class Line(msgspec.Struct, frozen=True):
 
 class _Login(msgspec.Struct, frozen=True):
     account: str = ""
+    pays: Pays = "unknown"
 
 
 _line = msgspec.json.Decoder(Line)
@@ -143,6 +146,14 @@ class RehearsalFormat:
 
     def login(self, home: Path, env: Mapping[str, str]) -> str | None:
         return login_fingerprint(home / "login.json", _Login, lambda login: login.account)
+
+
+def pays(home: Path) -> Pays:
+    """What the login says that it is paid by."""
+    try:
+        return decode((home / "login.json").read_bytes(), _Login).pays
+    except (OSError, *DAMAGE):
+        return "unknown"
 
 
 def stored_file(home: Path, path: Path) -> StoredSession | None:

@@ -9,7 +9,7 @@ from segue.agents.base import Ended
 from segue.agents.decoding import DAMAGE
 from segue.core import events as ev
 from segue.core.outcome import Failure, Outcome, by_exit, fallen, unanswered
-from segue.core.usage import Context, Usage
+from segue.core.usage import Context, Pays, Usage, seen_limits
 
 
 class _Record(msgspec.Struct, frozen=True):
@@ -30,6 +30,10 @@ class _Record(msgspec.Struct, frozen=True):
     questions: Any = None
     attempt: int | None = None
     limit: int | None = None
+    window: str = ""
+    used: float | None = None
+    resets_at: int | None = None
+    pays: Pays | None = None
     delay_ms: int | None = None
     usage: Usage = Usage()
     error: Failure | None = None
@@ -62,7 +66,7 @@ def parse(line: bytes) -> Sequence[ev.Event]:
 def _event(record: _Record, line: bytes) -> ev.Event | None:
     match record.type:
         case "session":
-            return ev.Session(record.id, record.model, record.cwd) if record.id else None
+            return ev.Session(record.id, record.model, record.cwd, record.pays) if record.id else None
         case "delta":
             return ev.TextDelta(record.text)
         case "text":
@@ -82,6 +86,8 @@ def _event(record: _Record, line: bytes) -> ev.Event | None:
             return ev.UsageReport(record.usage, record.model)
         case "retry":
             return ev.Retry(record.attempt, record.limit, record.delay_ms, record.message)
+        case "limit":
+            return ev.LimitReport(record.window, record.used, record.resets_at)
         case "end":
             return _end(record, line)
         case _:
@@ -112,6 +118,8 @@ def conclude(ended: Ended) -> Outcome:
         model_turns=reading.requests if last is None else last.requests,
         tools_run=reading.tools_run,
         tools_denied=reading.tools_denied,
+        limits=seen_limits(reading.limits.values(), ended.now_ms),
+        pays=reading.pays,
     )
 
 

@@ -31,6 +31,7 @@ from segue.core.request import (
     Runtime,
 )
 from segue.core.stream import TurnState
+from segue.core.usage import Pays
 
 if TYPE_CHECKING:
     from segue.agents.base import SessionArchive
@@ -135,6 +136,10 @@ class Vibe:
         from segue.agents.vibe import format as session_format  # only the doctor needs it
 
         return session_format.logged_in(home, env)
+
+    def pays(self, home: Path, env: Mapping[str, str]) -> Pays:
+        """Vibe's key can be a plan's, too; only one in the environment is known to be a key."""
+        return "api_key" if env.get("MISTRAL_API_KEY") else "unknown"
 
     def command(self, request: Request, runtime: Runtime, place: RunPlace) -> Command:
         unified = not runtime.capabilities.id_on_disk_only

@@ -185,6 +185,7 @@ SIMPLE: dict[str, str] = {
     "poisoned": "nothing to do: the turn continues from before that, or as text",
     "retired": REPLACED,
     "file": REPLACED,
+    "limits": "nothing to do: it rules nothing out; --account chooses another account",
     "busy": "wait, or continue in a fork: segue run --fork",
 }
 

@@ -6,7 +6,7 @@
 It has what real ones have: sessions on disk, resume, fork, branch, a chosen id, permissions, tools,
 questions, usage and cost, and every way to fail. It prints one JSON record per line; the last one has the
 type ``end``. Its sessions are in ``REHEARSAL_HOME``. ``REHEARSAL_SCENARIO`` is a scenario, in the loopback
-model's format.
+model's format. ``REHEARSAL_PAYS`` is what it says that it is paid by.
 Exit code 0: answered; 1: failed (``end`` says how); 2: misuse (stderr says how).
 """
 
@@ -157,7 +157,8 @@ def _run(given: Namespace, prompt: str, script: Script) -> int:
 
 def _announce(session: Session, model: str) -> None:
     about = {"id": session.header.id, "model": model, "cwd": os.getcwd(), "parent": session.header.parent}
-    _emit({"type": "session", **about, "saved": session.saved, "held": session.held})
+    pays = {"pays": os.environ["REHEARSAL_PAYS"]} if os.environ.get("REHEARSAL_PAYS") else {}
+    _emit({"type": "session", **about, "saved": session.saved, "held": session.held, **pays})
 
 
 def _open(given: Namespace) -> Session:

@@ -86,12 +86,19 @@ class AgentTurn:
         attempt = 0
         while isinstance(action := self._act(), Fault):
             attempt += 1
+            self._tell_limits(action)
             if attempt > RETRIES or action.retry_after or action.status not in PASSING:
                 raise _refused(action)
             retry = {"attempt": attempt, "limit": RETRIES, "delay_ms": round(RETRY_SECONDS * 1000)}
             self._emit({"type": "retry", **retry, "message": f"the model answered {action.status}"})
             time.sleep(RETRY_SECONDS)
+        self._tell_limits(action)
         return action
+
+    def _tell_limits(self, action: Reply | Fault) -> None:
+        for each in action.limits:
+            resets_at = each.resets_s(now_ms() / 1000) * 1000
+            self._emit({"type": "limit", "window": each.window, "used": each.used, "resets_at": resets_at})
 
     def _act(self) -> Reply | Fault:
         if self.meter.prompt > WINDOW:

@@ -2,7 +2,7 @@
 
     REHEARSAL_HOME/sessions/<id>.jsonl    a header line, then one line per message
     REHEARSAL_HOME/sessions/<id>.lock     locked (flock) while a process may write; a kill releases it
-    REHEARSAL_HOME/login.json             who is logged in, {"account": NAME}; optional
+    REHEARSAL_HOME/login.json             who is logged in, {"account": NAME, "pays": HOW}; optional
 
 A message is written when it happens, so a prompt that failed or was interrupted stays in the session, as it
 does with the real CLIs. An incomplete last line is left by a kill and is dropped; any other damage makes the

@@ -10,6 +10,7 @@ from segue.rehearsal.types import (
     Fault,
     Frame,
     Item,
+    Limit,
     Part,
     Prompt,
     Refusal,
@@ -197,3 +198,24 @@ def _deltas(part: Part, pieces: int | None) -> Iterator[dict[str, Any]]:
         case Call(_, arguments):
             whole = compact(arguments)
             yield from ({"type": "input_json_delta", "partial_json": piece} for piece in slices(whole))
+
+
+_CLAIMS = {"5h": "five_hour", "7d": "seven_day"}
+_WARNS = 0.75
+
+
+def limit_headers(limits: tuple[Limit, ...], now_s: float) -> dict[str, str]:
+    """What a subscriber is told with every answer. The limit with the largest share is the representative."""
+    most = max(limits, key=lambda each: each.used)
+    status = "rejected" if most.used >= 1 else "allowed_warning" if most.used >= _WARNS else "allowed"
+    told = {
+        "status": status,
+        "reset": str(most.resets_s(now_s)),
+        "representative-claim": _CLAIMS.get(most.window, most.window),
+    }
+    for each in limits:
+        told[f"{each.window}-utilization"] = f"{each.used:g}"
+        told[f"{each.window}-reset"] = str(each.resets_s(now_s))
+        if each.used >= _WARNS:
+            told[f"{each.window}-surpassed-threshold"] = f"{_WARNS:g}"
+    return {f"anthropic-ratelimit-unified-{name}": value for name, value in told.items()}

@@ -9,6 +9,7 @@ from segue.rehearsal.types import (
     Fault,
     Frame,
     Item,
+    Limit,
     Prompt,
     Refusal,
     Reply,
@@ -144,3 +145,8 @@ def _usage(reply: Reply, usage: Usage) -> dict[str, Any]:
         "prompt_tokens_details": {"cached_tokens": usage.cache_read},
         "completion_tokens_details": {"reasoning_tokens": thoughts},
     }
+
+
+def limit_headers(limits: tuple[Limit, ...], now_s: float) -> dict[str, str]:
+    """This protocol does not tell about usage limits."""
+    return {}

@@ -9,6 +9,7 @@ from segue.rehearsal.types import (
     Fault,
     Frame,
     Item,
+    Limit,
     Part,
     Prompt,
     Refusal,
@@ -142,3 +143,8 @@ def _usage(reply: Reply, usage: Usage) -> dict[str, Any]:
     if thoughts:
         figures["thoughtsTokenCount"] = thoughts
     return figures
+
+
+def limit_headers(limits: tuple[Limit, ...], now_s: float) -> dict[str, str]:
+    """This protocol does not tell about usage limits."""
+    return {}

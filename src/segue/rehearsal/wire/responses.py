@@ -10,6 +10,7 @@ from segue.rehearsal.types import (
     Fault,
     Frame,
     Item,
+    Limit,
     Part,
     Prompt,
     Refusal,
@@ -204,3 +205,17 @@ def _usage(reply: Reply, usage: Usage) -> dict[str, Any]:
         "output_tokens_details": {"reasoning_tokens": thoughts},
         "total_tokens": usage.all_input + usage.output,
     }
+
+
+_MINUTES = {"m": 1, "h": 60, "d": 1440}
+
+
+def limit_headers(limits: tuple[Limit, ...], now_s: float) -> dict[str, str]:
+    """What a subscriber is told with every answer, about two windows at most."""
+    told = {}
+    for name, each in zip(("primary", "secondary"), limits, strict=False):
+        minutes = int(each.window[:-1]) * _MINUTES[each.window[-1]]
+        told[f"{name}-used-percent"] = f"{each.used * 100:g}"
+        told[f"{name}-window-minutes"] = str(minutes)
+        told[f"{name}-reset-at"] = str(each.resets_s(now_s))
+    return {f"x-codex-{name}": value for name, value in told.items()}

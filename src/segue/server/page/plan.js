@@ -1,7 +1,7 @@
 // What sending will do and cost, in one line above the entry.
 import { html } from "./lib.js";
 import { label } from "./data.js";
-import { home, money, tokens } from "./format.js";
+import { home, limits, money, tokens } from "./format.js";
 import { t } from "./strings.js";
 import { Mode } from "./parts.js";
 import { select } from "./selection.js";
@@ -25,7 +25,14 @@ export function PlanLine({ plan, draft, busy, key_ }) {
     ${rung?.new_tokens === null || rung === undefined ? null : html` <b>${t("plan.new", { count: tokens(rung.new_tokens) })}</b>`}
     ${rung?.cached_tokens ? html`, ${t("plan.cached", { count: tokens(rung.cached_tokens) })}` : null}
     ${rung?.usd === null || rung === undefined ? null : html`, <b>${money(rung.usd, true)}</b>`}
-    ${reason(plan, draft)}</span></p>`;
+    ${reason(plan, draft)}</span><${Limit} all=${plan.limits} /></p>`;
+}
+
+/** How much of the account's fullest limit is used.  @param {{all: Why["limits"]}} props */
+function Limit({ all }) {
+  const said = limits(all);
+  const hot = all.some((each) => (each.used ?? 0) >= 0.9);
+  return said.length ? html`<span class=${hot ? "limit t-needs" : "limit"} title=${said.join("\n")}>${said[0]}</span>` : null;
 }
 
 /** Why it is dearer than it could be, and what to do about it.  @param {Why} plan @param {import("./composer.js").Draft} draft */

@@ -3,7 +3,7 @@ import { html, signal, useEffect, useState } from "./lib.js";
 import { get } from "./api.js";
 import { agents, missed, runs } from "./data.js";
 import { connection } from "./feed.js";
-import { bytes, clock, home, line, moment, plural, visible } from "./format.js";
+import { bytes, clock, home, limits, line, moment, plural, visible } from "./format.js";
 import { LANGUAGES, choose, language, t } from "./strings.js";
 import { theme, wear } from "./theme.js";
 import { Agent, Choice, Copy, attempt, tell } from "./parts.js";
@@ -127,9 +127,10 @@ function Accounts() {
   const all = accounts.value;
   if (all === null) return null;
   return html`<section class="part" id="accounts"><h2>${t("setup.accounts")}</h2>
-    ${all.length ? html`<div class="tw"><table class="cards"><thead><tr><th>${t("setup.account")}</th><th>${t("agent")}</th><th>${t("setup.account.home")}</th><th>${t("setup.account.sets")}</th><th>${t("setup.account.passes")}</th></tr></thead>
+    ${all.length ? html`<div class="tw"><table class="cards"><thead><tr><th>${t("setup.account")}</th><th>${t("agent")}</th><th>${t("setup.account.home")}</th><th>${t("setup.account.sets")}</th><th>${t("setup.account.passes")}</th><th>${t("setup.account.limits")}</th></tr></thead>
       <tbody>${all.map((each) => html`<tr key=${`${each.agent}/${each.name}`}><td><b>${line(each.name, 60)}</b></td><td data-label=${t("agent")}>${line(each.agent, 40)}</td>
-        <td class="mono" data-label=${t("setup.account.home")}>${each.home ? visible(home(each.home)) : "–"}</td><td class="mono" data-label=${t("setup.account.sets")}>${names(each.env)}</td><td class="mono" data-label=${t("setup.account.passes")}>${names(each.pass_env)}</td></tr>`)}</tbody></table></div>
+        <td class="mono" data-label=${t("setup.account.home")}>${each.home ? visible(home(each.home)) : "–"}</td><td class="mono" data-label=${t("setup.account.sets")}>${names(each.env)}</td><td class="mono" data-label=${t("setup.account.passes")}>${names(each.pass_env)}</td>
+        <td data-label=${t("setup.account.limits")}>${[...(each.pays === "unknown" ? [] : [t(`pays.${each.pays}`)]), ...limits(each.limits)].join(" · ") || "–"}</td></tr>`)}</tbody></table></div>
       <p class="why">${t("setup.account.values")}</p>` : null}
     <${Example} name=${all.length ? "setup.account.add" : "setup.account.none"} help=${t("setup.account.help")} text=${ACCOUNT} /></section>`;
 }

@@ -8,6 +8,8 @@ export interface AccountDetails {
   pass_env: string[];
   default: boolean;
   directories: string[];
+  limits: LimitShown[];
+  pays: "api_key" | "cloud" | "subscription" | "unknown";
   fingerprint: Fingerprint | null;
   problem: string | null;
   login_command: string | null;
@@ -21,6 +23,8 @@ export interface AccountShown {
   pass_env: string[];
   default: boolean;
   directories: string[];
+  limits: LimitShown[];
+  pays: "api_key" | "cloud" | "subscription" | "unknown";
 }
 
 export interface AccountSwitched {
@@ -367,7 +371,7 @@ export interface FeedEvent {
   run: string;
   n: number;
   ms: number;
-  event: Session | Heard | Text | TextDelta | Thinking | ToolCall | ToolResult | Question | Permission | UsageReport | Retry | Compacted | Notice | End | Unknown;
+  event: Session | Heard | Text | TextDelta | Thinking | ToolCall | ToolResult | Question | Permission | UsageReport | Retry | Compacted | Notice | LimitReport | End | Unknown;
   cut: boolean;
 }
 
@@ -450,6 +454,21 @@ export interface LastShown {
   failed: Turn | null;
   agent: string | null;
   running: boolean;
+}
+
+export interface LimitReport {
+  type: "limit";
+  window: string;
+  used: number | null;
+  resets_at: number | null;
+}
+
+export interface LimitShown {
+  window: string;
+  used: number | null;
+  resets_at: number | null;
+  source: "app_server" | "failure" | "session" | "stream";
+  age: number;
 }
 
 export interface Limits {
@@ -788,6 +807,7 @@ export interface Session {
   id: string;
   model: string | null;
   cwd: string | null;
+  pays: "api_key" | "cloud" | "subscription" | "unknown" | null;
 }
 
 export interface SessionInfo {
@@ -992,6 +1012,8 @@ export interface Turn {
   predicted_usd: number | null;
   saved: Saved;
   context: Context;
+  limits: LimitShown[];
+  pays: "api_key" | "cloud" | "subscription" | "unknown";
   model_turns: number | null;
   tools_run: number | null;
   tools_denied: DeniedTools | null;
@@ -1117,6 +1139,8 @@ export interface Why {
   session_id: string | null;
   session_cwd: string | null;
   context_window: number | null;
+  limits: LimitShown[];
+  pays: "api_key" | "cloud" | "subscription" | "unknown";
   recovery: "adopt" | "recover" | null;
   first: string[];
   notices: string[];
