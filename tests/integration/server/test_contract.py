@@ -60,7 +60,12 @@ echo '{"type": "system", "subtype": "compact_boundary", "compact_metadata": '"$a
 """
 SILENT = {"heard", "text-delta"}
 """Events that are not sent as such: one is never told, the other is a ``delta``."""
-ELSEWHERE = {"POST /api/v1/local/turns", "GET /api/v1/events", "GET /api/v1/runs/{run}/events"}
+ELSEWHERE = {
+    "POST /api/v1/local/turns",
+    "POST /api/v1/local/changes",
+    "GET /api/v1/events",
+    "GET /api/v1/runs/{run}/events",
+}
 """Routes without a file of their own: one is private to the command line, the streams are the ``event-*``."""
 NOTE = {"name": "note.json", "data": "eyJub3RlIjogMX0="}
 """An attachment. It is JSON, so that it can be written as the body of a file."""

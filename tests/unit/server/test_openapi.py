@@ -14,6 +14,7 @@ import pytest
 
 from segue.app.run_shapes import FeedKind
 from segue.app.segue import Segue
+from segue.client import CHANGES, TURNS
 from segue.core.events import AnyEvent
 from segue.server.api import endpoints
 from segue.server.endpoint import Endpoint, Table
@@ -69,8 +70,8 @@ def test_the_document_has_every_route(made: dict[str, Any]) -> None:
     assert made["openapi"] == "3.1.0"
     told = {(method.upper(), path) for path, methods in made["paths"].items() for method in methods}
     assert told == {(each.method, each.path) for each in API}
-    assert [each.path for each in V1 if each.local] == ["/api/v1/local/turns"]
-    assert "ForegroundCall" not in made["components"]["schemas"]
+    assert [each.path for each in V1 if each.local] == [TURNS, CHANGES]
+    assert not {"ForegroundCall", "ChangeCall"} & set(made["components"]["schemas"])
 
 
 def test_all_references_lead_somewhere(made: dict[str, Any]) -> None:
