@@ -1,11 +1,11 @@
-"""Commands that change something: the daemon makes the change, and everything printed is the same without it."""
+"""Commands that change something: the daemon does it, and everything printed is the same as without it."""
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import socket
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -18,11 +18,13 @@ import pytest
 from segue.system import sockets
 from tests.integration.conftest import Program, Result
 from tests.integration.server.conftest import WAIT_S, Daemon, finish, start
+from tests.integration.server.test_questions import ASK, asked
 from tests.integration.server.test_remote import close, wait_for_run
+from tests.integration.server.test_runs import finished, submit
 
 ROUTE = "POST /api/v1/local/changes 200"
 NOT_UTF8 = b"\xff".decode("utf-8", "surrogateescape")
-RUN = re.compile(r"\b[0-9a-hjkmnp-tv-z]{26}\b")
+RUN = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|\b[0-9a-hjkmnp-tv-z]{26}\b")
 FIRST = ("run", "k", "remember number 1", "--agent", "rehearsal", "--quiet")
 
 
@@ -36,7 +38,7 @@ def step(*args: str, stdin: bytes | None = None) -> Step:
 
 
 class Pair:
-    """The same in two homes: one without a daemon, and one with."""
+    """The same in two homes, whose paths are equally long: one without a daemon, and one with."""
 
     def __init__(self, alone: Program, daemon: Daemon) -> None:
         self.alone, self.daemon = alone, daemon
@@ -57,7 +59,7 @@ class Pair:
         def known(text: str) -> str:
             for program in (self.alone, self.daemon.segue):
                 text = text.replace(str(program.cwd.parent), "PLACE")
-            return re.sub(r"\bpid \d+", "pid 0", RUN.sub("RUN", text))
+            return re.sub(r"\bprocess \d+", "process 0", RUN.sub("RUN", text))
 
         return result.code, known(result.stdout), known(result.stderr)
 
@@ -82,13 +84,13 @@ def program_at(place: Path, like: Program) -> Program:
 @pytest.fixture
 def pair(segue: Program, tmp_path: Path) -> Iterator[Pair]:
     daemon = start(program_at(tmp_path / "there", segue))
-    yield Pair(program_at(tmp_path / "here", segue), daemon)
+    yield Pair(program_at(tmp_path / "alone", segue), daemon)
     finish(daemon.process)
 
 
 def exported(text: str) -> bytes:
-    message = {"from": "user", "text": text}
-    return msgspec.json.encode({"schema": "segue.export/1", "key": "taken", "messages": [message]})
+    message = {"from": "user", "text": text, "agent": "rehearsal"}
+    return msgspec.json.encode({"schema": 1, "key": "taken", "messages": [message]})
 
 
 SCRIPTS: dict[str, tuple[int, list[Step]]] = {
@@ -231,6 +233,46 @@ def test_what_waits_is_changed(pair: Pair) -> None:
     assert pair.changes() == 8
 
 
+def test_sessions_are_restored_repaired_and_pruned(pair: Pair) -> None:
+    def both(*args: str) -> Result:
+        """``ID``: the session of each."""
+        ran = [
+            program(*(sessions[at] if arg == "ID" else arg for arg in args))
+            for at, program in enumerate((pair.alone, pair.daemon.segue))
+        ]
+        here, there = map(pair.printed, ran)
+        assert re.sub(r"\b[0-9a-f]{8}\b", "ID", str(there)) == re.sub(r"\b[0-9a-f]{8}\b", "ID", str(here))
+        return ran[1]
+
+    files = []
+    for program in (pair.alone, pair.daemon.segue):
+        files += list((program.cwd.parent / ".local/share/segue-rehearsal/sessions").glob("*.jsonl"))
+    sessions = [file.stem for file in files]
+    assert both("sessions", "repair", "ID").stderr.startswith("Nothing to repair")
+    assert both("sessions", "repair", "ID", "--trim").code == 0
+    assert both("sessions", "repair", "ID", "--since", "nothing", "--json").code == 2
+    for file in files:
+        file.unlink()
+    assert both("sessions", "restore", "ID").stdout.startswith("Restored ")
+    assert [file.exists() for file in files] == [True, True]
+    for program in (pair.alone, pair.daemon.segue):
+        program("run", "p", "hi", "--agent", "rehearsal", "--quiet", SEGUE_DAEMON="off")
+    assert both("rm", "p", "-y").code == 0
+    assert "1 session deleted" in both("sessions", "prune", "--days", "0", "--yes").stdout
+    assert pair.changes() == 6
+
+
+def test_a_question_is_answered(daemon: Daemon) -> None:
+    run = submit(daemon, "k", ASK, answers=True)["run"]
+    asked(daemon, run)
+    assert daemon.segue("answer", run, "--allow").code == 2
+    given = daemon.segue("answer", run, "blue", "--json")
+    assert (given.code, given.turn["run"]) == (0, run)
+    assert finished(daemon, run)["state"] == "done"
+    daemon.end()
+    assert daemon.log().count(ROUTE) == 1
+
+
 def test_a_broken_configuration_is_told_alike(pair: Pair) -> None:
     for program in (pair.alone, pair.daemon.segue):
         (program.cwd / "segue.toml").write_text('[accounts.x]\nagent = "claude"\n')
@@ -350,7 +392,8 @@ class Impostor:
         daemon.end(signal.SIGKILL)
         (daemon.home / "daemon.sock").unlink()
         self._listening = sockets.listen(daemon.home / "daemon.sock")
-        (daemon.home / "daemon.json").write_bytes(msgspec.json.encode({**told, "pid": _pid()}))
+        self._listening.setblocking(True)
+        (daemon.home / "daemon.json").write_bytes(msgspec.json.encode({**told, "pid": os.getpid()}))
         self._answer, self._reads, self.calls = answer, reads, 0
         self._thread = threading.Thread(target=self._serve, daemon=True)
         self._thread.start()
@@ -371,12 +414,6 @@ class Impostor:
         self._listening.shutdown(socket.SHUT_RDWR)
         self._listening.close()
         self._thread.join(WAIT_S)
-
-
-def _pid() -> int:
-    import os
-
-    return os.getpid()
 
 
 def _read_request(connected: socket.socket) -> None:
@@ -443,7 +480,7 @@ def test_ctrl_c_ends_a_change_that_waits(daemon: Daemon) -> None:
     assert "remember number 2" not in daemon.segue("log", "k").stdout
 
 
-def test_a_terminal_that_is_closed_ends_a_change_that_waits(daemon: Daemon) -> None:
+def test_a_command_that_is_killed_ends_a_change_that_waits(daemon: Daemon) -> None:
     daemon.segue(*FIRST)
     hanging = daemon.segue.start("run", "k", "[[hang]]")
     wait_for_run(daemon, "k")
@@ -455,4 +492,3 @@ def test_a_terminal_that_is_closed_ends_a_change_that_waits(daemon: Daemon) -> N
     close(hanging)
     time.sleep(2.5)
     assert "remember number 2" not in daemon.segue("log", "k").stdout
-    assert subprocess.run(["true"], check=True).returncode == 0
