@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 
 from segue.cli.refusal import Elsewhere, refusal
 from segue.cli.render.output import say
@@ -17,6 +18,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+BEGIN_S = 10.0
+"""How long the daemon may take to begin."""
+SILENT = "the daemon (pid {}) does not answer; try again after segue stop, or do without it: SEGUE_DAEMON=off"
 UNSURE = "the daemon ended before it answered; this may have been done: look before you repeat it"
 
 
@@ -47,8 +51,13 @@ def change(name: str, /, *, quiet: bool = False, mentions: bool = False, **given
 def _remote(daemon: Daemon, change: dict[str, Any], mentions: bool) -> Any:
     """Let the daemon do it. Raises ``DaemonLost``; unless it had begun, nothing was done."""
     call = {"change": change, "cwd": os.getcwd(), "env": dict(os.environ)}
-    begun = False
-    for line in daemon.call(CHANGES, call, lambda: None):
+    begun, until = False, time.monotonic() + BEGIN_S
+
+    def tick() -> None:
+        if not begun and time.monotonic() > until:
+            raise DaemonUnavailable(SILENT.format(daemon.told["pid"]))
+
+    for line in daemon.call(CHANGES, call, tick):
         frame, begun = json.loads(line), True
         match frame["frame"]:
             case "begun":

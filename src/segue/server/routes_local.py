@@ -18,6 +18,8 @@ from segue.server.log import log_failure
 CALL_BYTES = 64 << 20
 """The largest call: a prompt on stdin, an environment, and some room."""
 MEDIA = "application/x-ndjson"
+ROUNDS = 20
+"""More rounds of the event loop than it takes to learn that nobody received what was sent."""
 
 
 async def _turn(call: Call) -> Any:
@@ -53,6 +55,10 @@ async def _change_lines(call: Call) -> AsyncIterator[bytes]:
     try:
         async for answer in call.segue.service.change(call.body):
             yield _line(answer)
+            for _ in range(
+                ROUNDS
+            ):  # if the caller has gone, this is cancelled here: before the change begins
+                await asyncio.sleep(0)
     except Exception as error:
         log_failure(error)
         yield _line(Refused(f"internal error: {error!r}", "internal", 1))

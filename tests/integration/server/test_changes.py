@@ -256,10 +256,11 @@ def test_sessions_are_restored_repaired_and_pruned(pair: Pair) -> None:
     assert both("sessions", "restore", "ID").stdout.startswith("Restored ")
     assert [file.exists() for file in files] == [True, True]
     for program in (pair.alone, pair.daemon.segue):
-        program("run", "p", "hi", "--agent", "rehearsal", "--quiet", SEGUE_DAEMON="off")
-    assert both("rm", "p", "-y").code == 0
-    assert "1 session deleted" in both("sessions", "prune", "--days", "0", "--yes").stdout
-    assert pair.changes() == 6
+        for _ in range(2):
+            program("run", "p", "hi", "--agent=rehearsal", "-q", "--fresh-session", SEGUE_DAEMON="off")
+    assert " deleted, " in both("sessions", "prune", "--days", "0", "--yes").stdout
+    assert [len(list(file.parent.glob("*.jsonl"))) for file in files] == [2, 2]
+    assert pair.changes() == 5
 
 
 def test_a_question_is_answered(daemon: Daemon) -> None:
@@ -462,6 +463,22 @@ def test_a_daemon_that_dies_in_the_middle_is_told_and_nothing_is_done_twice(daem
         assert (told.code, msgspec.json.decode(told.stdout)["error"]["code"]) == (75, "daemon_unavailable")
     finally:
         dying.end()
+    assert "remember number 2" not in daemon.segue("log", "k").stdout
+
+
+def test_a_daemon_that_is_stopped_does_nothing_later(daemon: Daemon) -> None:
+    daemon.segue(*FIRST)
+    os.kill(daemon.process.pid, signal.SIGSTOP)
+    edited = daemon.segue("edit", "k", "#1", "remember number 2")
+    os.kill(daemon.process.pid, signal.SIGCONT)
+    told = f"segue: the daemon (pid {daemon.process.pid}) does not answer; try again after segue stop"
+    assert (edited.code, edited.stdout, edited.stderr) == (
+        75,
+        "",
+        f"{told}, or do without it: SEGUE_DAEMON=off\n",
+    )
+    assert daemon.ask("GET", "/api/v1/health").status == 200
+    time.sleep(0.5)
     assert "remember number 2" not in daemon.segue("log", "k").stdout
 
 
