@@ -255,12 +255,18 @@ def test_sessions_are_restored_repaired_and_pruned(pair: Pair) -> None:
         file.unlink()
     assert both("sessions", "restore", "ID").stdout.startswith("Restored ")
     assert [file.exists() for file in files] == [True, True]
-    for program in (pair.alone, pair.daemon.segue):
-        for _ in range(2):
-            program("run", "p", "hi", "--agent=rehearsal", "-q", "--fresh-session", SEGUE_DAEMON="off")
-    assert " deleted, " in both("sessions", "prune", "--days", "0", "--yes").stdout
-    assert [len(list(file.parent.glob("*.jsonl"))) for file in files] == [2, 2]
-    assert pair.changes() == 5
+    assert both("rm", "k", "-y").code == 0
+    other = "abcdef12-1111-4222-8333-444455556666"
+    for file in files:
+        file.with_name(f"{other}.jsonl").write_text(file.read_text().replace(file.stem, other))
+    for file in (path for each in files for path in each.parent.glob("*.jsonl")):
+        os.utime(file, (time.time() - 3_600,) * 2)
+    prune = ("sessions", "prune", "--days", "0", "--all-sessions", "--yes")
+    assert both(*prune).code == 2
+    sessions = [program(*prune).stderr.split()[-1] for program in (pair.alone, pair.daemon.segue)]
+    assert both(*prune, "--confirm", "ID").stdout.splitlines()[-1].startswith("3 sessions deleted")
+    assert [file.exists() for file in files] == [False, False]
+    assert pair.changes() == 6
 
 
 def test_a_question_is_answered(daemon: Daemon) -> None:
@@ -471,11 +477,11 @@ def test_a_daemon_that_is_stopped_does_nothing_later(daemon: Daemon) -> None:
     os.kill(daemon.process.pid, signal.SIGSTOP)
     edited = daemon.segue("edit", "k", "#1", "remember number 2")
     os.kill(daemon.process.pid, signal.SIGCONT)
-    told = f"segue: the daemon (pid {daemon.process.pid}) does not answer; try again after segue stop"
+    told = f"segue: the daemon (pid {daemon.process.pid}) does not answer; try again after segue stop, or do"
     assert (edited.code, edited.stdout, edited.stderr) == (
         75,
         "",
-        f"{told}, or do without it: SEGUE_DAEMON=off\n",
+        f"{told} without it: SEGUE_DAEMON=off\n",
     )
     assert daemon.ask("GET", "/api/v1/health").status == 200
     time.sleep(0.5)
