@@ -1,4 +1,5 @@
-"""The client of the daemon on this machine: what ``segue run`` needs to let the daemon run a turn.
+"""The client of the daemon on this machine: what the command line needs to let it run a turn or change
+something.
 
 It uses the standard library alone and loads almost nothing: a turn through the daemon is quicker than one
 that the command line runs itself only if the command line starts quickly. It speaks HTTP over the daemon's
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 PROTOCOL = 1
+TURNS, CHANGES = "/api/v1/local/turns", "/api/v1/local/changes"
 OFF = ("off", "0", "false", "no")
 AUTO = "auto"
 CONNECT_S = 5.0
@@ -66,14 +68,14 @@ class Daemon:
     def __init__(self, path: str, told: Mapping[str, Any]) -> None:
         self._path, self.told = path, told
 
-    def turn(self, call: Mapping[str, Any], tick: Callable[[], None]) -> Iterator[bytes]:
+    def call(self, path: str, body: Mapping[str, Any], tick: Callable[[], None]) -> Iterator[bytes]:
         """The lines of the answer, as they come. ``tick`` is called while nothing comes.
 
         Raises ``DaemonLost`` if the last line is missing.
         """
         begun = False
         try:
-            with closing(self._send("POST", "/api/v1/local/turns", json.dumps(call).encode())) as connected:
+            with closing(self._send("POST", path, json.dumps(body).encode())) as connected:
                 connected.settimeout(TICK_S)
                 lines = _lines(connected, tick)
                 _check_head(lines)
@@ -207,10 +209,7 @@ def inherited() -> dict[str, Any]:
 
     os.umask(mask := os.umask(0o077))
     limits = [name for name in dir(resource) if name.startswith("RLIMIT_")]
-    return {
-        "umask": mask,
-        "limits": {name: resource.getrlimit(getattr(resource, name)) for name in limits},
-    }
+    return {"umask": mask, "limits": {name: resource.getrlimit(getattr(resource, name)) for name in limits}}
 
 
 def may_start(env: Mapping[str, str]) -> bool:

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Literal, cast
 import msgspec
 from anyio.to_thread import run_sync
 
+from segue.app import conversation_changes
+from segue.app.runs import cancel_run, settle_lost
 from segue.app.workspace import Workspace
-from segue.core.errors import Gone, InUse, Misuse, SegueError
+from segue.core.errors import InUse, Misuse, SegueError
 from segue.core.turn import Turn
 from segue.store.carries import CarryRow
 from segue.store.records import BEGUN, Conversation
@@ -20,7 +22,6 @@ from segue.turns.request import NONE, Options
 
 if TYPE_CHECKING:
     from segue.accounts.switch import SwitchPlan
-    from segue.app.segue import Segue
 
 SUMMARISE = (
     "Summarise what was said, for somebody who continues this work without having seen it: what is wanted,"
@@ -85,8 +86,8 @@ def shown(row: CarryRow) -> CarryShown:
 
 
 async def switch(
-    segue: Segue,
-    conversation: Conversation,
+    workspace: Workspace,
+    key: str,
     account: str,
     *,
     carry: Carry | None,
@@ -94,25 +95,25 @@ async def switch(
     queued: Literal["keep", "move"] | None,
     asked_by: str,
 ) -> AccountSwitched:
-    """See ``Conversations.switch``."""
+    """See ``Accounts.switch``."""
     from segue.accounts.switch import SwitchRequest, plan_switch
     from segue.accounts.switch import switch as bind
 
     if carry not in (None, "raw", "summary"):
         raise Misuse(f'carry is "{carry}", and can be raw or summary')
-    workspace = segue.workspace
+    conversation = await run_sync(workspace.conversation, key)
     if cancel:
-        await _cancel(segue, conversation)
+        await _cancel(workspace, conversation)
     wanted = SwitchRequest(
         account="" if account == NONE else account, carry=carry or "none", queued=queued, asked_by=asked_by
     )
     store, config = workspace.store, workspace.config
-    async with workspace.changing(conversation):
+    async with conversation_changes.held(workspace, conversation):
         plan = await run_sync(
             partial(plan_switch, store, conversation, config, workspace.env, workspace.host, wanted)
         )
         if carry == "summary" and plan.block is not None:
-            plan = await _summarised(segue, plan)
+            plan = await _summarised(workspace, plan)
         done = await run_sync(bind, store, config, plan)
     return AccountSwitched(
         conversation=conversation.key,
@@ -123,14 +124,14 @@ async def switch(
     )
 
 
-async def _summarised(segue: Segue, plan: SwitchPlan) -> SwitchPlan:
+async def _summarised(workspace: Workspace, plan: SwitchPlan) -> SwitchPlan:
     """Let the old account summarise what would be carried over. Whatever fails, the turns are carried over
     as they are."""
     from segue.accounts.switch import with_summary, without_summary
 
     assert plan.old is not None
     assert plan.block is not None
-    workspace, carry, pin = segue.workspace, segue.workspace.config.carry, plan.old.pin
+    carry, pin = workspace.config.carry, plan.old.pin
     if limited := await run_sync(_limited, workspace, plan.conversation, pin.account):
         return without_summary(plan, limited)
     key = f"{plan.conversation.key[:150]}~summary-{clock.random_hex(4)}"
@@ -145,12 +146,12 @@ async def _summarised(segue: Segue, plan: SwitchPlan) -> SwitchPlan:
         "questions": "off",
     }
     try:
-        turn = await _write_summary(segue, key, plan.block.text, options)
+        turn = await _write_summary(workspace, key, plan.block.text, options)
     except SegueError as error:
         return without_summary(plan, error.message)
     finally:
         with suppress(SegueError):
-            await segue.rm(key)
+            await conversation_changes.rm(workspace, key)
     if turn.failure is not None or not turn.text:
         return without_summary(plan, turn.failure.message if turn.failure else "it is empty", turn.cost_usd)
     return with_summary(plan, turn.text, turn.cost_usd, carry.max_bytes)
@@ -165,27 +166,29 @@ def _limited(workspace: Workspace, conversation: Conversation, account: str) -> 
     return None
 
 
-async def _write_summary(segue: Segue, key: str, said: str, options: Options) -> Turn:
+async def _write_summary(workspace: Workspace, key: str, said: str, options: Options) -> Turn:
     """In a conversation of its own, and not saved as a session if the agent can do without."""
+    from segue.app.ready_turn import ready_turn
+
     text = f"{said}\n\n{SUMMARISE}"
     try:
-        return await segue.run(key, text, **cast("Options", {**options, "save": False}))
+        unsaved = cast("Options", {**options, "save": False})
+        ready = await run_sync(ready_turn, workspace, key, text, unsaved)
     except Misuse:
-        return await segue.run(key, text, **options)
+        ready = await run_sync(ready_turn, workspace, key, text, options)
+    return await ready.run()
 
 
-async def _cancel(segue: Segue, conversation: Conversation) -> None:
+async def _cancel(workspace: Workspace, conversation: Conversation) -> None:
     """End the runs of the conversation that have begun, and wait for their ends."""
-    store = segue.workspace.store
+    store = workspace.store
 
     def running() -> list[str]:
         return [row.id for row in store.unsettled(conversation.id) if row.state in BEGUN]
 
     for run in await run_sync(running):
-        try:
-            await segue.runs.cancel(run)
-        except Gone:
-            continue
+        if await run_sync(cancel_run, workspace, run):
+            await settle_lost(workspace, run)
     try:
         async with asyncio.timeout(CANCEL_WAIT_S):
             while await run_sync(running):  # noqa: ASYNC110 - any process may end it

@@ -28,7 +28,7 @@ from segue.app.ready_turn import (
     ReadyTurn,
 )
 from segue.app.run_shapes import ToolAnswer
-from segue.client import Daemon, DaemonLost, RemoteCancel, find_daemon, inherited
+from segue.client import TURNS, Daemon, DaemonLost, RemoteCancel, find_daemon, inherited
 from segue.core import errors
 from segue.core import events as ev
 from segue.core.request import Inherited
@@ -147,7 +147,7 @@ class _Calling:
 
     def _read(self, put: Callable[[bytes | DaemonLost], None]) -> None:
         try:
-            for line in self._daemon.turn(self._call, self._tick):
+            for line in self._daemon.call(TURNS, self._call, self._tick):
                 put(line)
                 self._tick()
         except DaemonLost as lost:

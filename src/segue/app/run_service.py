@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 
 from anyio.to_thread import run_sync
 
+from segue.app.change_call import AnyAnswer, ChangeCall, answers_to
 from segue.app.engine import Engine
 from segue.app.foreground import ForegroundCall, Tell, run_foreground
 from segue.app.run_shapes import RunShown
@@ -37,6 +38,10 @@ class RunService:
     async def foreground(self, call: ForegroundCall, tell: Tell) -> None:
         """Run a turn for a command line that waits for it."""
         await run_foreground(self._workspace, self.engine, call, tell)
+
+    def change(self, call: ChangeCall) -> AsyncGenerator[AnyAnswer]:
+        """Make a change for a command line, telling what comes of it."""
+        return answers_to(self._workspace.store, call)
 
     async def close(self) -> None:
         """Cancel what this process runs; what waits stays in the queue."""

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Literal, Unpack
 import anyio
 from anyio.to_thread import run_sync
 
-from segue.app import conversations
+from segue.app import conversation_changes, conversations
 from segue.app.ready_turn import (
     Answerer,
     Cancel,
@@ -39,12 +39,7 @@ from segue.app.workspace import Workspace, open_workspace
 from segue.config.home import settled_environment
 from segue.core.errors import Misuse
 from segue.core.events import Event
-from segue.core.ids import conversation_key
 from segue.core.turn import Turn
-from segue.store.records import Conversation
-from segue.store.store import Store
-from segue.turns import changes
-from segue.turns.request import utf8
 
 if TYPE_CHECKING:
     from segue.app.run_service import RunService
@@ -233,34 +228,20 @@ class Segue:
 
     async def edit(self, key: str, message: str, text: str, *, cut: bool = False) -> int:
         """Change one message in place; with ``cut``, drop what follows it. Returns how many were dropped."""
-        conversation = await self._conversation(key)
-        async with self.workspace.changing(conversation):
-            named = await run_sync(changes.find_message, self._store, conversation, message)
-            new = utf8(text, "new text")
-            dropped = await run_sync(partial(changes.edit, self._store, conversation, named.id, new, cut=cut))
-            return len(dropped)
+        return await conversation_changes.edit(self.workspace, key, message, text, cut=cut)
 
     async def truncate(self, key: str, message: str) -> int:
         """Drop a message and everything after it. Returns how many were dropped."""
-        conversation = await self._conversation(key)
-        async with self.workspace.changing(conversation):
-            named = await run_sync(changes.find_message, self._store, conversation, message)
-            return len(await run_sync(changes.truncate, self._store, conversation, named.id))
+        return await conversation_changes.truncate(self.workspace, key, message)
 
     async def undo(self, key: str) -> Undone:
         """Undo the last edit, truncation or retry, if nothing was said since."""
-        conversation = await self._conversation(key)
-        async with self.workspace.changing(conversation):
-            done = await run_sync(changes.undo, self._store, conversation)
-            return Undone(done.kind, len(done.removed))
+        return await conversation_changes.undo(self.workspace, key)
 
     async def fork(self, key: str, new_key: str | None = None, *, upto: str | None = None) -> str:
         """Create a conversation that begins with this one's messages: all, or up to ``upto``. Returns its
         key."""
-        conversation = await self._conversation(key)
-        last = (await run_sync(changes.find_message, self._store, conversation, upto)).id if upto else None
-        wanted = conversation_key(new_key) if new_key is not None else None
-        return (await run_sync(changes.fork, self._store, conversation, wanted, last)).key
+        return await run_sync(conversation_changes.fork, self.workspace, key, new_key, upto)
 
     async def export(self, key: str, form: Literal["json", "markdown"] = "json") -> str:
         """The conversation as JSON, which ``import_`` accepts, or as Markdown to read."""
@@ -272,10 +253,7 @@ class Segue:
 
     async def rm(self, *keys: str) -> None:
         """Forget conversations. The agents' own sessions stay. If a key is unknown, none is forgotten."""
-        known = [await self._conversation(key) for key in keys]
-        for conversation in known:
-            async with self.workspace.changing(conversation):
-                await run_sync(self._store.remove, conversation.id)
+        await conversation_changes.rm(self.workspace, *keys)
 
     async def agents(self) -> list[AgentShown]:
         """The agents: where each was found, its version, what it can do, its accounts, and the models that
@@ -325,17 +303,10 @@ class Segue:
         turn = self._running.start(ready, cancel, on_event=on_event, on_notice=on_notice, answer=answer)
         return await wait(turn, cancel)
 
-    @property
-    def _store(self) -> Store:
-        return self.workspace.store
-
     def _ready(
         self, key: str, text: str, options: Options, *, answers: bool = False, may_be_empty: bool = False
     ) -> ReadyTurn:
         return ready_turn(self.workspace, key, text, options, answers=answers, may_be_empty=may_be_empty)
-
-    async def _conversation(self, key: str) -> Conversation:
-        return await run_sync(self.workspace.conversation, key)
 
 
 def _log_notice(text: str) -> None:

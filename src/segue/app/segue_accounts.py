@@ -89,10 +89,9 @@ class Accounts:
         """
         from segue.app.account_switch import switch
 
-        conversation = await run_sync(self._workspace.conversation, key)
         return await switch(
-            self._segue,
-            conversation,
+            self._workspace,
+            key,
             account,
             carry=carry,
             cancel=cancel,

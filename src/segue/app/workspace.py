@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -16,8 +16,6 @@ from segue.core.model import Host
 from segue.core.turn import Transport
 from segue.store.records import Conversation
 from segue.store.store import Store, open_store
-
-CHANGE_WAIT_S = 2.0
 
 
 class Workspace:
@@ -61,19 +59,6 @@ class Workspace:
         from segue.turns.projection import projected
 
         return projected(self.store, conversation, self.env, self.cwd)
-
-    def changing(self, conversation: Conversation) -> AbstractAsyncContextManager[None]:
-        """Hold a conversation while it is changed. Raises ``InUse`` if a turn of it runs."""
-        from segue.store.leases import held_for_change
-
-        return held_for_change(
-            self.store,
-            conversation,
-            host=self.host,
-            locks=self.home.locks,
-            wait_s=CHANGE_WAIT_S,
-            only_for_the_end=self.transport == "daemon",
-        )
 
     def close(self) -> None:
         self.store.close()

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING, Literal, cast
+from typing import Any
 
 import click
 
 from segue.cli.caller import open_here
-from segue.cli.conversation import change
+from segue.cli.change import change
 from segue.cli.options import complete_keys
 from segue.cli.render.output import say, say_json
 from segue.core.attachments import size_words
 from segue.core.usage import count_in_words
-
-if TYPE_CHECKING:
-    from segue.app.account_switch import AccountSwitched
 
 CONSENT = "What was said before will be sent to the provider under the new account."
 
@@ -47,37 +44,28 @@ def switch(
     turns are put before its first message, as context. They are then sent to the provider under the new
     account. Going back later continues the old session.
     """
-    done = change(
-        lambda segue: segue.accounts.switch(
-            key,
-            account,
-            carry=cast("Literal['raw', 'summary'] | None", carry),
-            cancel=cancel,
-            queued=cast("Literal['keep', 'move'] | None", queued),
-            asked_by="command line",
-        )
-    )
+    done = change("account switch", key=key, account=account, carry=carry, cancel=cancel, queued=queued)
     if as_json:
         say_json(done)
         return
-    say(f"{key} continues under {done.account or 'no account'} ({done.agent}).", err=True)
+    say(f"{key} continues under {done['account'] or 'no account'} ({done['agent']}).", err=True)
     say(told(done), err=True)
 
 
-def told(done: AccountSwitched) -> str:
+def told(done: dict[str, Any]) -> str:
     """What was carried over, or how to do it."""
-    carried = done.carried
-    if carried is not None and carried.mode != "none":
-        turns, size = count_in_words(carried.turns, "turn"), size_words(carried.bytes)
-        earlier = "; earlier turns are left out" if carried.omitted else ""
-        other = f" ({carried.why})" if carried.why else ""
+    carried, hidden = done["carried"], done["hidden"]
+    if carried is not None and carried["mode"] != "none":
+        turns, size = count_in_words(carried["turns"], "turn"), size_words(carried["bytes"])
+        earlier = "; earlier turns are left out" if carried["omitted"] else ""
+        other = f" ({carried['why']})" if carried["why"] else ""
         return f"Carried over {turns}, {size}{earlier}{other}. {CONSENT}"
     if carried is not None:
-        return f"Nothing was carried over: {carried.why}."
-    if not done.hidden:
+        return f"Nothing was carried over: {carried['why']}."
+    if not hidden:
         return "Nothing was carried over."
-    command = f"segue account switch {done.conversation} {done.account or 'none'} --carry"
-    return f"{count_in_words(done.hidden, 'message')} not carried over. To carry them over: {command}"
+    command = f"segue account switch {done['conversation']} {done['account'] or 'none'} --carry"
+    return f"{count_in_words(hidden, 'message')} not carried over. To carry them over: {command}"
 
 
 @click.command("audit", short_help="Show what was carried over between accounts.")

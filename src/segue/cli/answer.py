@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import click
+import msgspec
 
 from segue.app.run_shapes import OpenQuestion, RunShown, ToolAnswer
 from segue.cli.caller import open_here
+from segue.cli.change import change
 from segue.cli.question import read_questions
 from segue.cli.render import words
 from segue.cli.render.output import say, say_json
@@ -35,7 +37,6 @@ def command(
     has ended without an answer, the answer is sent as the next message of the conversation; the id of its run
     is printed.
     """
-    from segue.app.questions import answer
     from segue.app.runs import open_questions, show_run
 
     with open_here() as workspace:
@@ -47,7 +48,7 @@ def command(
         if question.kind == "environment":
             return _again(run)
         given = _given(question, text, allow=allow, always=always, deny=deny)
-        new = answer(workspace, run, given)
+        new = change("answer", run=run, given=msgspec.to_builtins(given))
         if as_json:
             say_json(show_run(workspace, run))
         elif new is not None:

@@ -6,9 +6,10 @@ import os
 import select
 import stat
 import sys
+from contextlib import suppress
 
 from segue.cli.render.output import say
-from segue.core.errors import Misuse
+from segue.core.errors import Misuse, SegueError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,6 +30,17 @@ def open_here() -> Workspace:
     from segue.app.workspace import open_workspace
 
     return open_workspace(os.environ, Path.cwd(), notice=lambda text: say(f"segue: {text}", err=True))
+
+
+def say_mentions() -> None:
+    """Print which parts of the configuration have no effect here. Errors in it are left to the command."""
+    from pathlib import Path
+
+    from segue.config.load import load
+
+    with suppress(SegueError, OSError):
+        for mention in load(os.environ, Path.cwd()).mentions:
+            say(f"segue: {mention}", err=True)
 
 
 def can_answer() -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from segue.cli.caller import open_here
+from segue.cli.change import change
 from segue.cli.options import complete_keys
 from segue.cli.render.output import say
 
@@ -17,19 +17,10 @@ def command(name: str) -> int:
     It does not matter which process runs it. The process that waits for it exits with 130. If that process is
     gone and the agent still works, the agent is ended here.
     """
-    from functools import partial
-
-    import anyio
-
-    from segue.app.runs import cancel_run, settle_lost, unfinished
-
-    with open_here() as workspace:
-        runs = unfinished(workspace, name)
-        asked = [run for run in runs if cancel_run(workspace, run)]
-        states = [anyio.run(partial(settle_lost, workspace, run)) for run in asked]
-    if not asked:
+    cancelled = change("cancel", name=name)
+    if not cancelled:
         say(f"segue: nothing runs or waits in {name}", err=True)
         return 1
-    for run, state in zip(asked, states, strict=True):
+    for run, state in cancelled:
         say(f"{run} had finished already." if state == "done" else f"Cancelled {run}.", err=True)
     return 0

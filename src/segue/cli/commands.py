@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Mapping
-from contextlib import suppress
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import click
 
 from segue import __version__
+from segue.cli.caller import say_mentions
 from segue.cli.quick_start import load_msgspec
 from segue.cli.render.output import say
-from segue.core.errors import Misuse, SegueError
+from segue.core.errors import Misuse
 
 PLACES = {
     **{name: f"conversation:{name}" for name in ("edit", "truncate", "undo", "fork", "export", "rm")},
@@ -94,7 +92,10 @@ COMMANDS = {
 """Name and help of each command, so that ``segue --help`` imports none of them."""
 
 
-MENTIONING = ("run", "retry", "why", "doctor", "trust", "completion", "sessions continue")
+MENTIONING = (
+    *("run", "retry", "why", "doctor", "trust", "completion", "sessions continue"),
+    *("edit", "truncate", "undo", "fork", "import", "rm"),
+)
 """Commands that themselves report which parts of the configuration are ignored, or need none of it."""
 
 
@@ -119,7 +120,7 @@ def cli(ctx: click.Context) -> None:
     """
     called = {ctx.invoked_subcommand, " ".join(sys.argv[1:3])}
     if not called & set(MENTIONING) and not {"-h", "--help"} & set(sys.argv):
-        _mention()
+        say_mentions()
 
 
 def invoke() -> int:
@@ -140,15 +141,6 @@ def invoke() -> int:
         raise Misuse(_plain(error)) from error
     except click.Abort:
         raise KeyboardInterrupt from None
-
-
-def _mention() -> None:
-    """Print which parts of the configuration have no effect here. Errors in it are left to the command."""
-    from segue.config.load import load
-
-    with suppress(SegueError, OSError):
-        for mention in load(os.environ, Path.cwd()).mentions:
-            say(f"segue: {mention}", err=True)
 
 
 def _plain(error: click.ClickException) -> str:

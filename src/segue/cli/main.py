@@ -38,12 +38,18 @@ def main() -> NoReturn:
 
 
 def _call() -> int:
-    """Call the command. A plain ``segue run`` does not need click, which takes long to load."""
+    """Call the command. A plain ``segue run`` or change does not need click, which takes long to load."""
     call = run_call(sys.argv[1:], os.environ)
     if call is not None:
         from segue.cli.turn import run_turn
 
         return run_turn(*call)
+    if sys.argv[1:2] != ["run"]:
+        from segue.cli.change_options import change_call
+
+        if (change := change_call(sys.argv[1:], os.environ)) is not None:
+            change()
+            return 0
     from segue.cli.commands import invoke
 
     return invoke()

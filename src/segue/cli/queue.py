@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from segue.cli.caller import open_here
+from segue.cli.change import change
 from segue.cli.options import complete_keys
 from segue.cli.render.output import say, say_json
 from segue.core.errors import Misuse
@@ -59,10 +60,7 @@ def ls(key: str | None, as_json: bool) -> None:
 @click.argument("text")
 def edit(run: str, text: str) -> None:
     """Change the message of RUN to TEXT, before it starts."""
-    from segue.app.runs import edit_queued
-
-    with open_here() as workspace:
-        edit_queued(workspace, run, text)
+    change("queue edit", run=run, text=text)
 
 
 @command.command("move", short_help="Give a run another place.")
@@ -70,21 +68,14 @@ def edit(run: str, text: str) -> None:
 @click.argument("place", type=click.IntRange(min=1))
 def move(run: str, place: int) -> None:
     """Move RUN to PLACE in the queue of its conversation; 1 is next."""
-    from segue.app.runs import move_queued
-
-    with open_here() as workspace:
-        move_queued(workspace, run, place)
+    change("queue move", run=run, place=place)
 
 
 @command.command("rm", short_help="Take a run out of the queue.")
 @click.argument("run")
 def rm(run: str) -> None:
     """Take RUN out of the queue. Its message stays in the log, but no agent sees it."""
-    from segue.app.runs import cancel_run, waiting
-
-    with open_here() as workspace:
-        waiting(workspace, run)
-        cancel_run(workspace, run)
+    change("queue rm", run=run)
 
 
 @command.command("run", short_help="Run what waits, without a daemon.")

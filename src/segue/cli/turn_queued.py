@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from segue.cli.caller import open_here
+from segue.cli.change import change
 from segue.cli.render.output import answer, say, say_json
 
 if TYPE_CHECKING:
@@ -16,20 +16,16 @@ def queue_turn(
     key: str, text: str, options: Options, at: str | None, *, as_json: bool, events: bool, quiet: bool
 ) -> int:
     """Queue the run and print its id. ``at``: do not start it before."""
-    from segue.app.run_shapes import RunOrder
-    from segue.app.runs import enqueue_order
     from segue.cli.moments import parse_moment
     from segue.client import Daemon, find_daemon, inherited, may_start
-    from segue.core.request import Inherited
 
     not_before = parse_moment(at) if at is not None else None
-    with open_here() as workspace:
-        order = RunOrder(message=text, not_before=not_before)
-        run = enqueue_order(workspace, key, order, options, Inherited(**inherited()))
+    given: dict[str, Any] = {"key": key, "message": text, "options": options, "not_before": not_before}
+    run = change("queue", quiet=quiet, **given, inherited=inherited())
     if as_json or events:
         say_json(run)
     else:
-        answer(run.run + "\n")
+        answer(run["run"] + "\n")
     daemon = find_daemon(os.environ)
     if daemon is None and may_start(os.environ):
         from segue.cli.daemon_start import daemon_if_wanted
@@ -39,6 +35,4 @@ def queue_turn(
         return 0
     if not isinstance(daemon, Daemon):
         say(f"segue: no daemon runs; start one with segue serve, or use: segue queue run {key}", err=True)
-    elif daemon.outdated is not None:
-        say(f"segue: {daemon.outdated}", err=True)
     return 0

@@ -10,9 +10,9 @@ import time
 from collections.abc import Mapping
 
 from segue.cli.caller import can_answer
+from segue.cli.refusal import Elsewhere, refusal
 from segue.cli.render.output import escaped_json, print_line, say
-from segue.client import Daemon, DaemonLost, RemoteCancel, find_daemon, inherited
-from segue.core.errors import SegueError
+from segue.client import TURNS, Daemon, DaemonLost, RemoteCancel, find_daemon, inherited
 from segue.system import clock
 
 TYPE_CHECKING = False
@@ -23,21 +23,12 @@ if TYPE_CHECKING:
     from segue.cli.render.screen import Screen
 
 CANCELLED = 130
-ELSEWHERE = "elsewhere"
 ANOTHER_S = 5.0
 """How long is waited for another daemon after one went away."""
 POLL_S = 0.05
 SOON_S = 0.1
 """How long a signal waits for the daemon's answer."""
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
-
-class Refused(SegueError):  # noqa: N818 - as in core/errors
-    """What this process would have raised itself."""
-
-    def __init__(self, frame: Mapping[str, Any]) -> None:
-        super().__init__(str(frame["message"]))
-        self.code, self.exit_code = str(frame["code"]), int(frame["exit_code"])
 
 
 class RemoteTurn:
@@ -63,11 +54,11 @@ class RemoteTurn:
         """The exit code; None: the daemon cannot do it, and has not begun it."""
         handlers = {number: signal.signal(number, self._on_signal) for number in SIGNALS}
         try:
-            for line in self._daemon.turn(self._call, self._tick):
+            for line in self._daemon.call(TURNS, self._call, self._tick):
                 if (code := self._take(line)) is not None:
                     return code
             raise DaemonLost(bool(self._ready))
-        except _Elsewhere as elsewhere:
+        except Elsewhere as elsewhere:
             if not self._quiet:
                 say(f"segue: {elsewhere}; running this without it", err=True)
             return None
@@ -119,9 +110,7 @@ class RemoteTurn:
             case "ended":
                 self._exit, self._number = frame["exit"], frame.get("number")
             case "refused":
-                if frame["code"] == ELSEWHERE:
-                    raise _Elsewhere(frame["message"])
-                raise Refused(frame)
+                raise refusal(frame)
         return None
 
     def _open_screen(self) -> None:
@@ -191,10 +180,6 @@ class RemoteTurn:
 
         key = quote(json.loads(line)["conversation"], safe="")
         self._daemon.post(f"/api/v1/conversations/{key}/read")
-
-
-class _Elsewhere(Exception):  # noqa: N818 - it is an answer, not an error
-    """The daemon may not be used for this call."""
 
 
 def remote_call(

@@ -64,7 +64,12 @@ echo '{"type": "system", "subtype": "compact_boundary", "compact_metadata": '"$a
 """
 SILENT = {"heard", "text-delta"}
 """Events that are not sent as such: one is never told, the other is a ``delta``."""
-LOCAL = {"POST /api/v1/local/turns", "POST /api/v1/accounts", "DELETE /api/v1/accounts/{name}"}
+LOCAL = {
+    "POST /api/v1/local/turns",
+    "POST /api/v1/local/changes",
+    "POST /api/v1/accounts",
+    "DELETE /api/v1/accounts/{name}",
+}
 ELSEWHERE = {*LOCAL, "GET /api/v1/events", "GET /api/v1/runs/{run}/events"}
 """Routes without a file of their own: some are for the Unix socket only, the streams are the ``event-*``."""
 NOTE = {"name": "note.json", "data": "eyJub3RlIjogMX0="}

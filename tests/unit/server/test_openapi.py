@@ -14,6 +14,7 @@ import pytest
 
 from segue.app.run_shapes import FeedKind
 from segue.app.segue import Segue
+from segue.client import CHANGES, TURNS
 from segue.core.events import AnyEvent
 from segue.server.api import endpoints
 from segue.server.endpoint import Endpoint, Table
@@ -71,8 +72,8 @@ def test_the_document_has_every_route(made: dict[str, Any]) -> None:
     assert told == {(each.method, each.path) for each in API}
     local = [(each.method, each.path) for each in V1 if each.local]
     accounts = [("POST", "/api/v1/accounts"), ("DELETE", "/api/v1/accounts/{name}")]
-    assert local == [*accounts, ("POST", "/api/v1/local/turns")]
-    assert not {"ForegroundCall", "AccountBody"} & made["components"]["schemas"].keys()
+    assert local == [*accounts, ("POST", TURNS), ("POST", CHANGES)]
+    assert not {"ForegroundCall", "ChangeCall", "AccountBody"} & made["components"]["schemas"].keys()
 
 
 def test_all_references_lead_somewhere(made: dict[str, Any]) -> None:

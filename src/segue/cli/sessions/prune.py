@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -81,26 +81,27 @@ def command(
     ([retention] days), and the private homes of runs that are over. A session that a conversation would
     continue, that is running, or that you named is never deleted.
     """
-    import anyio
+    import msgspec
 
     from segue.app import upkeep
     from segue.cli.caller import open_here
+    from segue.cli.change import change
 
+    rules: dict[str, Any] = {
+        "days": days,
+        "larger_than": larger,
+        "agents": agents,
+        "cwd": cwd,
+        "keep_last": keep_last,
+        "all_sessions": all_sessions,
+    }
     with open_here() as workspace:
-        plan = upkeep.plan_prune(
-            workspace,
-            days=days,
-            larger_than=larger,
-            agents=agents,
-            cwd=cwd,
-            keep_last=keep_last,
-            all_sessions=all_sessions,
-        )
-        if not yes:
-            _show(plan, as_json)
-            return 0
-        _confirm(plan, confirm)
-        done = anyio.run(upkeep.prune, workspace, plan)
+        plan = upkeep.plan_prune(workspace, **rules)
+    if not yes:
+        _show(plan, as_json)
+        return 0
+    _confirm(plan, confirm)
+    done = msgspec.convert(change("sessions prune", rules=rules, confirm=plan.code), upkeep.PruneResult)
     _print(done, plan.names, as_json)
     return 1 if done.report.failed else 0
 

@@ -22,21 +22,18 @@ def command(session: str, trim: bool, since: str | None, as_json: bool) -> None:
     rehearsal that costs nothing. A conversation that used the session continues with the copy if it contains
     exactly the same messages.
     """
-    from functools import partial
+    import msgspec
 
-    import anyio
-
-    from segue.app import native, upkeep
-    from segue.cli.caller import open_here
+    from segue.app.session_shapes import RepairReport
+    from segue.cli.change import change
     from segue.cli.render.output import say, say_json
 
-    with open_here() as workspace:
-        found = native.find(workspace, session)
-        report = anyio.run(partial(upkeep.repair, workspace, found, trim=trim, since=since))
+    repaired, told = change("sessions repair", session=session, trim=trim, since=since)
+    report = msgspec.convert(told, RepairReport)
     if as_json:
         say_json(report)
         return
-    if report.session == found.id:
+    if report.session == repaired:
         say("Nothing to repair; the session is unchanged.", err=True)
         return
     say(report.session)

@@ -44,27 +44,27 @@ def command(session: str | None, as_json: bool) -> None:
     several sessions match, or a conversation's key. The session is restored to where it was. Nothing is
     overwritten. If a conversation's session is missing, its next turn restores it automatically.
     """
-    import anyio
-
-    from segue.app import upkeep
-    from segue.cli.caller import open_here
+    from segue.cli.change import change
     from segue.cli.render.output import say, say_json
 
-    with open_here() as workspace:
-        if session is None:
-            _list(upkeep.copies(workspace), as_json)
-            return
-        report = anyio.run(upkeep.restore, workspace, session)
+    if session is None:
+        _list(as_json)
+        return
+    report = change("sessions restore", session=session)
     if as_json:
         say_json(report)
         return
-    for each in report.restored:
-        say(f"Restored {each.agent}'s session {each.id} to {each.path}")
+    for each in report["restored"]:
+        say(f"Restored {each['agent']}'s session {each['id']} to {each['path']}")
 
 
-def _list(copies: Sequence[CopyShown], as_json: bool) -> None:
+def _list(as_json: bool) -> None:
+    from segue.app import upkeep
+    from segue.cli.caller import open_here
     from segue.cli.render.output import say, say_json, width_of
 
+    with open_here() as workspace:
+        copies = upkeep.copies(workspace)
     if as_json:
         say_json(copies)
     elif not copies:

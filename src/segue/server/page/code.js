@@ -11,7 +11,7 @@ const LANGUAGES = /** @type {Record<string, string>} */ ({
   svg: "xml", "c++": "cpp", c: "cpp", h: "cpp", rs: "rust", md: "markdown", patch: "diff",
 });
 const KNOWN = new Set(
-  "bash cpp diff go ini json markdown python rust sql typescript xml yaml".split(" "),
+  "bash cpp diff go ini json markdown python rust typescript xml yaml".split(" "),
 );
 /** What is longer is not coloured: it would hold up everything else. */
 const LONG = 30_000;

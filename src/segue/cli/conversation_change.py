@@ -1,0 +1,75 @@
+"""Changes a conversation, and says what was done: ``segue edit``, ``truncate``, ``undo``, ``fork``,
+``import`` and ``rm``."""
+
+from __future__ import annotations
+
+import os
+import sys
+from binascii import b2a_base64
+
+from segue.cli.caller import gather_prompt
+from segue.cli.change import change
+from segue.cli.render.output import agreed, say
+from segue.core.errors import Misuse
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+NOTHING = "the new text is empty; to drop a message, use segue truncate"
+KINDS = {"edit": "the edit", "truncate": "the truncation", "retry": "the retry"}
+
+
+def edit(key: str, message: str, text: str | None = None, *, cut: bool = False) -> None:
+    new = gather_prompt(text, use_stdin=text is None, nothing=NOTHING)
+    count = change("edit", key=key, message=message, text=new, cut=cut, mentions=True)
+    which = f"#{message.removeprefix('#')}" if message.removeprefix("#").isdecimal() else message
+    gone = f", dropped {_messages(count)}" if count else ""
+    say(f"Changed {which}{gone}. {_undo_hint(key)}", err=True)
+
+
+def truncate(key: str, message: str) -> None:
+    count = change("truncate", key=key, message=message, mentions=True)
+    say(f"Dropped {_messages(count)}. {_undo_hint(key)}", err=True)
+
+
+def undo(key: str) -> None:
+    done = change("undo", key=key, mentions=True)
+    restored = f"; restored {_messages(done['restored'])}" if done["restored"] else ""
+    say(f"Undid {KINDS[done['kind']]}{restored}. See: segue log {key}", err=True)
+
+
+def fork(key: str, new_key: str | None = None, *, upto: str | None = None) -> None:
+    say(change("fork", key=key, new_key=new_key, upto=upto, mentions=True))
+
+
+def import_(file: str, *, key: str | None = None) -> None:
+    try:
+        data = sys.stdin.buffer.read() if file == "-" else _read(os.path.expanduser(file))
+    except OSError as error:
+        raise Misuse(f"cannot read {file}: {error.strerror}") from None
+    say(change("import", data=b2a_base64(data, newline=False).decode(), key=key, mentions=True))
+
+
+def rm(keys: Sequence[str], *, yes: bool = False) -> None:
+    keys = tuple(dict.fromkeys(keys))
+    if not yes and sys.stdin.isatty() and not agreed(f"Forget {', '.join(keys)}?"):
+        import click
+
+        raise click.Abort
+    change("rm", keys=keys, mentions=True)
+    say(f"Forgot {', '.join(keys)}.", err=True)
+
+
+def _read(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def _messages(count: int) -> str:
+    """As ``count_in_words`` in ``core/usage.py``, which takes long to load."""
+    return f"{count:,} message" if count == 1 else f"{count:,} messages"
+
+
+def _undo_hint(key: str) -> str:
+    return f"To undo: segue undo {key}. What the next turn will do: segue why {key}"
