@@ -23,7 +23,7 @@ from segue.core.request import Command, ModelAddress, Pointing, Request, RunPlac
 from segue.core.situation import FailingPair
 from segue.core.stream import TurnState
 from segue.core.transcript import IMAGE_BYTES, Brief, Entry
-from segue.core.usage import Pays, Totals
+from segue.core.usage import Totals
 
 HEAD, TAIL = 64 * 1024, 64 * 1024
 """How much a brief reads of a file: this many bytes of its beginning and of its end."""
@@ -80,12 +80,6 @@ class TellsLogin(Protocol):
 
     def logged_in(self, home: Path, env: Mapping[str, str]) -> bool | None:
         """Judged by settings, names of variables and existing files; reads no secret. None: unknown."""
-
-
-@runtime_checkable
-class TellsPays(Protocol):
-    def pays(self, home: Path, env: Mapping[str, str]) -> Pays:
-        """What will pay for a run, judged in the same way."""
 
 
 @runtime_checkable

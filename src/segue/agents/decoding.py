@@ -13,6 +13,7 @@ import msgspec
 
 from segue.core.environment import Route
 from segue.core.json_values import decode
+from segue.core.usage import Pays
 from segue.core.view import UNREADABLE
 
 T = TypeVar("T")
@@ -30,6 +31,14 @@ class TellsRoute(Protocol):
     def route(self, home: Path, env: Mapping[str, str]) -> Route | None:
         """Reads settings at most. ``env``: the CLI's environment. None: the settings are broken, perhaps
         because they are just being written."""
+
+
+@runtime_checkable
+class TellsPays(Protocol):
+    """An agent that can say what pays for a run before it starts."""
+
+    def pays(self, home: Path, env: Mapping[str, str]) -> Pays:
+        """What will pay for a run, as far as settings and variables tell."""
 
 
 def moment_ms(text: str | None) -> int | None:

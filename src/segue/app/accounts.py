@@ -14,7 +14,7 @@ from segue.accounts import book
 from segue.accounts.fingerprint import fingerprint
 from segue.accounts.login import LoginProcess, login_process
 from segue.agents import registry
-from segue.agents.base import TellsPays
+from segue.agents.decoding import TellsPays
 from segue.app.account_shapes import AccountDetails, AccountShown
 from segue.app.workspace import Workspace
 from segue.config.load import load

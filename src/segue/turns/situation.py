@@ -8,7 +8,8 @@ from pathlib import Path
 
 import msgspec
 
-from segue.agents.base import StoredSession, TellsPays
+from segue.agents.base import StoredSession
+from segue.agents.decoding import TellsPays
 from segue.core import view as history
 from segue.core.cut import Cut, HeldIndex, ViewIndex, cut
 from segue.core.errors import Misuse

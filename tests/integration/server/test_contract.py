@@ -400,6 +400,12 @@ def _setup(scene: Scene) -> None:
     scene.ask("account-not-default", "POST", f"{V1}/accounts/work/default", {"remove": True})
     bound = {"account": "work", "directory": str(scene.daemon.home)}
     scene.ask("account-bound", "PUT", f"{V1}/bindings", bound)
+    moving = f"{V1}/conversations/moving"
+    scene.until(scene.run("remember number 7", moving), "done")
+    scene.ask("account-switched", "PATCH", f"{moving}/account", {"account": "work"})
+    carrying = {"account": "work", "carry_context": True, "carry_mode": "raw"}
+    scene.ask("account-carried", "PATCH", f"{moving}/account", carrying)
+    scene.ask("carries", "GET", f"{V1}/carries")
     scene.ask("agents", "GET", f"{V1}/agents", only=("agent", "rehearsal"))
     scene.ask("doctor", "GET", f"{V1}/doctor", only=("check", "home"))
 

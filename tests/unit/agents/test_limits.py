@@ -10,9 +10,9 @@ import pytest
 from tests.unit.streams import concluded
 
 from segue.agents import registry
-from segue.agents.base import TellsPays
 from segue.agents.codex import trace as rollout
 from segue.agents.codex.adapter import AGENT as CODEX
+from segue.agents.decoding import TellsPays
 from segue.agents.rehearsal.adapter import AGENT as REHEARSAL
 from segue.config.schema import Config
 from segue.core.usage import Limit, Pays
