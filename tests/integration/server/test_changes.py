@@ -260,7 +260,8 @@ def test_sessions_are_restored_repaired_and_pruned(pair: Pair) -> None:
     for file in files:
         file.with_name(f"{other}.jsonl").write_text(file.read_text().replace(file.stem, other))
     for file in (path for each in files for path in each.parent.glob("*.jsonl")):
-        os.utime(file, (time.time() - 3_600,) * 2)
+        hours = 1 if file in files else 2 if file.stem == other else 3
+        os.utime(file, (time.time() - hours * 3_600,) * 2)
     prune = ("sessions", "prune", "--days", "0", "--all-sessions", "--yes")
     assert both(*prune).code == 2
     sessions = [program(*prune).stderr.split()[-1] for program in (pair.alone, pair.daemon.segue)]
