@@ -267,9 +267,8 @@ class Settlement(msgspec.Struct, frozen=True, kw_only=True):
     """What the turn's voice may do from now on, unless told otherwise."""
     epochs: tuple[Voice, ...] = ()
     """The voices whose epoch rises by one."""
-    login: str = ""
-    """The login that it ran under, for ``limits`` and for what paid."""
-    limits: tuple[Limit, ...] = ()
+    limits: tuple[str, tuple[Limit, ...]] | None = None
+    """The login that it ran under, and what it told about usage limits."""
 
 
 class LogRow(msgspec.Struct, frozen=True, kw_only=True):

@@ -38,9 +38,9 @@ class Settling(Turns):
             for row in settlement.lineage:
                 self._descend(row)
             self._raise_epochs(turn.conversation, settlement.epochs)
-            if settlement.login and turn.told is not None:
-                of = (turn.voice.agent, turn.account, settlement.login)
-                self._see_limits(*of, settlement.limits, turn.told.pays, now_ms)
+            if settlement.limits is not None and settlement.limits[0] and turn.told is not None:
+                login, limits = settlement.limits
+                self._see_limits(turn.voice.agent, turn.account, login, limits, turn.told.pays, now_ms)
             if settlement.grant is not None:
                 self._remember_grant(turn.conversation, turn.voice, settlement.grant)
             if settlement.remember is not None:

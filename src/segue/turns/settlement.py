@@ -90,8 +90,7 @@ def commit(
     plan, outcome, result = last.plan, last.outcome, last.result
     session = _session(plan, outcome, result, now_ms)
     pin = result.pin or attempts[0].result.pin  # an earlier attempt may have changed it
-    if pin is not None and session is not None:
-        pin = msgspec.structs.replace(pin, session=session.id)
+    pin = msgspec.structs.replace(pin, session=session.id) if pin and session else pin
     answer, ended = result.answer, _ended(row, turn, now_ms)
     if result.switch_off is not None:
         store.switch_off(plan.runtime.identity, result.switch_off, STRAYED, now_ms)
@@ -110,8 +109,7 @@ def commit(
             lineage=_lineage(store, plan, session, now_ms),
             grant=plan.grant,
             remember=_remembered(row, plan),
-            login=plan.login or "",
-            limits=seen_limits([(each.plan, each.outcome) for each in attempts], now_ms),
+            limits=(plan.login or "", seen_limits([(each.plan, each.outcome) for each in attempts], now_ms)),
         )
     )
 

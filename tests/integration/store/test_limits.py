@@ -19,7 +19,7 @@ def settle(talk: Talk, *limits: Limit, login: str = "ann", pays: Pays = "unknown
     talk.store.place(row.id)
     ran = msgspec.structs.replace(told(row, "hi"), pays=pays)
     final = msgspec.structs.replace(row, conversation=talk.id, state="done", told=ran, ended_ms=2000)
-    assert talk.store.settle(Settlement(turn=final, login=login, limits=limits))
+    assert talk.store.settle(Settlement(turn=final, limits=(login, limits)))
 
 
 def test_each_login_has_its_own(store: Store, talk: Talk) -> None:
