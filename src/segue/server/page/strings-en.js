@@ -691,6 +691,7 @@ export default {
   "set.defaults": "Defaults",
   "set.defaults.agent": "Agent",
   "set.defaults.account": "Account",
+  "set.defaults.accounts": "Default account of each agent",
   "set.defaults.model": "Model",
   "set.defaults.permission": "Permission",
   "set.defaults.instructions": "Instructions for a new session",

@@ -691,6 +691,7 @@ export default {
   "set.defaults": "Valores por defecto",
   "set.defaults.agent": "Agente",
   "set.defaults.account": "Cuenta",
+  "set.defaults.accounts": "Cuenta predeterminada de cada agente",
   "set.defaults.model": "Modelo",
   "set.defaults.permission": "Permiso",
   "set.defaults.instructions": "Instrucciones para una sesión nueva",

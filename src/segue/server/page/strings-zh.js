@@ -691,6 +691,7 @@ export default {
   "set.defaults": "默认值",
   "set.defaults.agent": "代理",
   "set.defaults.account": "账户",
+  "set.defaults.accounts": "各代理的默认账户",
   "set.defaults.model": "模型",
   "set.defaults.permission": "权限",
   "set.defaults.instructions": "新会话的指示",
