@@ -95,6 +95,7 @@ def plan_switch(
         old = carry.old_side(store, conversation, config, to)
         _check_rules(config, old, new)
         plan = msgspec.structs.replace(plan, old=old)
+        _refuse_repetition(store, conversation, old, new)
         block = _block(store, conversation, config, host, old, new)
     except NothingCarried as nothing:
         return msgspec.structs.replace(plan, why=str(nothing))
@@ -179,6 +180,18 @@ def _check_rules(config: Config, old: OldSide, new: NewSide) -> None:
     forbidden = carry.forbidden(config, old.marks, new.account)
     if forbidden is not None:
         raise Misuse(f"{forbidden} ([carry] in config.toml); without --carry, the switch is possible")
+
+
+def _refuse_repetition(store: Store, conversation: Conversation, old: OldSide, new: NewSide) -> None:
+    """Raises ``NothingCarried`` if the new account has had a block since the old session was last used."""
+    standing = {each.id for each in store.messages(conversation.id)}
+    for row in store.carries.carries(conversation.key):
+        source, target = (row.from_agent, row.from_account), (row.to_agent, row.to_account)
+        same = source == (old.pin.voice.agent, old.pin.account)
+        if same and target == (new.agent.facts.name, new.account) and row.message in standing:
+            if row.at_ms >= old.pin.succeeded_ms:
+                raise NothingCarried("it was carried over before, and nothing was said since")
+            return
 
 
 def _block(

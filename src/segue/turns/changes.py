@@ -105,6 +105,8 @@ def edit(store: Store, conversation: Conversation, message: str, text: str, *, c
         raise Misuse("the new text is empty; to drop a message use segue truncate")
     messages = store.messages(conversation.id)
     at = message_index(messages, message)
+    if messages[at].kind == "carried":
+        raise Misuse(f"#{at + 1} was carried over from another account; it can be dropped, but not edited")
     changed = msgspec.structs.replace(messages[at], revision=messages[at].revision + 1)
     after = [*messages[:at], changed, *([] if cut else messages[at + 1 :])]
     removed = [each.id for each in messages[at + 1 :]] if cut else []
@@ -179,7 +181,8 @@ def find_message(
     """The message that a user names by its id, ``#n`` or the id of a run; or the last one (of ``sender``)."""
     messages = store.messages(conversation.id)
     if named is None:
-        return _last(store, conversation, [each for each in messages if sender in (None, each.sender)])
+        spoken = [each for each in messages if each.kind == "said"]
+        return _last(store, conversation, [each for each in spoken if sender in (None, each.sender)])
     number = named.removeprefix("#")
     if number.isdecimal() and 1 <= int(number) <= len(messages):
         message = messages[int(number) - 1]
@@ -192,6 +195,8 @@ def find_message(
             last = f"its messages are #1 to #{len(messages)}" if messages else "it has none"
             raise NotFound(f'{conversation.key} has no message "{named}"; {last}')
         message = matching[0]
+    if sender is not None and message.kind == "carried":
+        raise Misuse(f"{named} was carried over from another account; name a message of the {sender}")
     if sender is not None and message.sender != sender:
         raise Misuse(f"{named} is a message of the {message.sender}; name a message of the {sender}")
     return message

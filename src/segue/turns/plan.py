@@ -184,10 +184,12 @@ class Planner:
 
     def _left_behind(self, why: str) -> str:
         """What is not carried over, and how it could be."""
-        if not self.situation.hidden:
+        prepared, closed = self.prepared, self.prepared.config.closed_to(self.prepared.account_name)
+        others = [turn.account or "" for turn in self.gathered.recent if turn.agent == prepared.voice.agent]
+        if not self.situation.hidden or all(map(closed, others)):
             return why
-        account = self.prepared.account or NONE
-        return f"{why}; to do that: segue account switch {self.prepared.ask.conversation} {account} --carry"
+        account = prepared.account or NONE
+        return f"{why}; to do that: segue account switch {prepared.ask.conversation} {account} --carry"
 
     def _unasked(self, mode: Mode, request: Request) -> tuple[str, ...]:
         """The notice that ``--questions`` has no effect: a session keeps the setting that it began with."""

@@ -81,6 +81,30 @@ def test_a_carry_happens_once_also_after_a_restart(accounts: Daemon) -> None:
         finish(again.process)
 
 
+def test_the_same_is_not_carried_over_twice(accounts: Daemon) -> None:
+    assert switch(accounts, "bob", carry_context=True).json["carried"]["mode"] == "raw"
+    again = switch(accounts, "bob", carry_context=True).json["carried"]
+    assert (again["mode"], "before" in again["why"]) == ("none", True)
+    assert said(accounts, "what number?")["text"] == "456"
+    switch(accounts, "ann")
+    said(accounts, "remember number 789")
+    assert switch(accounts, "bob", carry_context=True).json["carried"]["mode"] == "raw", "there is more now"
+    turn = said(accounts, "what number?")
+    assert (turn["mode"], turn["text"]) == ("resume", "789")
+
+
+def test_a_block_is_not_edited_or_retried_but_can_be_dropped(accounts: Daemon) -> None:
+    switch(accounts, "bob", carry_context=True)
+    segue = accounts.segue
+    edited = segue("edit", "talk", "#5", "something else")
+    assert (edited.code, "carried over" in edited.stderr) == (2, True)
+    assert "carried over" in segue("retry", "talk", "#5").stderr
+    assert "carried to rehearsal" in segue("log", "talk").stdout
+    assert segue("truncate", "talk", "#5").code == 0
+    turn = said(accounts, "what number?")
+    assert (turn["mode"], "456" in turn["text"]) == ("fresh", False)
+
+
 def test_while_a_turn_runs_it_is_refused_or_cancels_the_turn(accounts: Daemon) -> None:
     run = submit(accounts, "[[slow 60 10]] [[say a b c]]")
     waited(accounts, run, "running")
