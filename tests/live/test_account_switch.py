@@ -6,6 +6,7 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import msgspec
 import pytest
@@ -204,3 +205,25 @@ def test_a_rule_holds_between_agents(tmp_path: Path) -> None:
         assert any("not carried over" in notice for notice in other.turn["notices"])
         back = talk.run("what number?", "--agent", "claude")
         assert (back.mode, back.text, back.turn["sent"]["text_messages"]) == ("resume", "456", 1)
+
+
+@pytest.mark.parametrize("talk", NEWEST, indirect=True)
+def test_a_session_of_60_mb_is_cut_to_the_limit(talk: Talk) -> None:
+    told(talk)
+    (file,) = talk.home(talk.agent).rglob("projects/**/*.jsonl")
+    lines = file.read_bytes().splitlines(keepends=True)
+    records = [msgspec.json.decode(line) for line in lines]
+    pair = [each for each in records if each["type"] in ("user", "assistant")][:2]
+    with file.open("wb") as long:
+        for n in range(600):
+            for each in pair:
+                content = [{"type": "text", "text": f"{n} {'x' * 50_000}"}]
+                copy = {**each, "uuid": str(uuid4()), "message": {**each["message"], "content": content}}
+                long.write(msgspec.json.encode(copy) + b"\n")
+        long.writelines(lines)
+    assert file.stat().st_size > 60_000_000
+    carried = switched(talk, "other", "--carry")["carried"]
+    assert (carried["mode"], carried["turns"], carried["omitted"]) == ("raw", 2, True)
+    assert carried["bytes"] <= 24_000
+    first = talk.run("what number?")
+    assert (first.text, first.sent.count(OMITTED)) == ("456", 1)
