@@ -7,7 +7,7 @@ import os
 import sys
 from binascii import b2a_base64
 
-from segue.cli.caller import gather_prompt
+from segue.cli.caller import gather_prompt, say_mentions
 from segue.cli.change import change
 from segue.cli.render.output import agreed, say
 from segue.core.errors import Misuse
@@ -53,11 +53,14 @@ def import_(file: str, *, key: str | None = None) -> None:
 
 def rm(keys: Sequence[str], *, yes: bool = False) -> None:
     keys = tuple(dict.fromkeys(keys))
-    if not yes and sys.stdin.isatty() and not agreed(f"Forget {', '.join(keys)}?"):
+    asks = not yes and sys.stdin.isatty()
+    if asks:
         import click
 
-        raise click.Abort
-    change("rm", keys=keys, mentions=True)
+        say_mentions()
+        if not agreed(f"Forget {', '.join(keys)}?"):
+            raise click.Abort
+    change("rm", keys=keys, mentions=not asks)
     say(f"Forgot {', '.join(keys)}.", err=True)
 
 

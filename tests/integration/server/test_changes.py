@@ -59,7 +59,8 @@ class Pair:
         def known(text: str) -> str:
             for program in (self.alone, self.daemon.segue):
                 text = text.replace(str(program.cwd.parent), "PLACE")
-            return re.sub(r"\bprocess \d+", "process 0", RUN.sub("RUN", text))
+            text = re.sub(r"\buntil \d\d:\d\d", "until TIME", RUN.sub("RUN", text))
+            return re.sub(r"\bprocess \d+", "process 0", text)
 
         return result.code, known(result.stdout), known(result.stderr)
 
