@@ -22,7 +22,20 @@ def test_the_objects(segue: Program) -> None:
     talk.run("[[error 401]]", code=1)
     first, answer, third, fourth, failed = talk.log()
     assert set(first) == {
-        *("id", "n", "from", "agent", "role", "account", "text", "revision", "edited", "created", "blank"),
+        *(
+            "id",
+            "n",
+            "from",
+            "agent",
+            "role",
+            "account",
+            "text",
+            "revision",
+            "edited",
+            "created",
+            "blank",
+            "kind",
+        ),
         *("run", "mode", "status", "model", "usage", "cost_usd", "cost_estimated", "saved_usd", "sent"),
         *("state", "recovery", "failure", "attachments", "duration_ms", "tools_run", "notices", "context"),
         *("predicted_usd", "versions"),

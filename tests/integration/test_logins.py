@@ -113,7 +113,7 @@ def from_before(talk: Talk) -> None:
     database = sqlite3.connect(talk.segue.home / "segue.db")
     with database:
         for message, facts in database.execute("SELECT id, facts FROM messages").fetchall():
-            *head, under, blank = msgspec.json.decode(facts)
+            *head, under, blank, _ = msgspec.json.decode(facts)
             old = [each.rpartition("/")[0] for each in under]
             text = msgspec.json.encode([*head, old, blank]).decode()
             database.execute("UPDATE messages SET facts = ? WHERE id = ?", (text, message))
@@ -195,7 +195,7 @@ def downgraded(talk: Talk) -> str:
         for row in new.execute(f"SELECT {', '.join(named)} FROM {table}").fetchall():
             old.execute(f"INSERT INTO {table} VALUES ({', '.join('?' * len(row))})", row)
     for message, facts in old.execute("SELECT id, facts FROM messages").fetchall():
-        *head, under, blank = msgspec.json.decode(facts)
+        *head, under, blank, _ = msgspec.json.decode(facts)
         text = msgspec.json.encode([*head, [each.rpartition("/")[0] for each in under], blank]).decode()
         old.execute("UPDATE messages SET facts = ? WHERE id = ?", (text, message))
     old.commit()

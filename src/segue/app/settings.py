@@ -13,7 +13,7 @@ import msgspec
 from segue.app.account_shapes import AccountShown
 from segue.app.accounts import accounts_of, with_limits
 from segue.app.workspace import Workspace
-from segue.config.schema import Config, Daemon, Defaults, Keep, Limits, Queue, Recap, Retention
+from segue.config.schema import Carry, Config, Daemon, Defaults, Keep, Limits, Queue, Recap, Retention
 from segue.core.situation import Policy
 from segue.core.usage import Price
 
@@ -44,6 +44,7 @@ class SettingsShown(msgspec.Struct, frozen=True, kw_only=True):
     recap: Recap
     retention: Retention
     limits: Limits
+    carry: Carry
     keep: Keep
     daemon: Daemon
     queue: Queue
@@ -67,6 +68,7 @@ def settings(workspace: Workspace) -> SettingsShown:
         recap=config.recap,
         retention=config.retention,
         limits=config.limits,
+        carry=config.carry,
         keep=config.keep,
         daemon=config.daemon,
         queue=config.queue,

@@ -78,7 +78,7 @@ class Served(NamedTuple):
 def talked(segue: Program) -> Iterator[Served]:
     """A daemon with one conversation, and without any agent of this machine."""
     segue.env["PATH"] = os.defpath
-    segue.config('[defaults]\nagent = "rehearsal"\n')
+    segue.config('[defaults]\nagent = "rehearsal"\n[accounts.work]\nagent = "rehearsal"\n')
     (segue.cwd / "note.txt").write_bytes(NOTE)
     turn = segue("run", KEY, "remember number 456", "--attach", "note.txt", "--json").turn
     assert segue("serve", "--background").code == 0  # its log is a file: there are thousands of lines
@@ -93,7 +93,7 @@ def test_generated_requests_find_nothing(talked: Served, soak: bool) -> None:
     schema: Any = schemathesis.openapi.from_url(f"{talked.url}/api/openapi.json", headers=headers)
     excluded = [check for check in CHECKS.get_all() if check.__name__ in LEFT_OUT]
     known = {"key": KEY, "message": "#1", "run": talked.run, "agent": "rehearsal", "id": talked.session}
-    known |= {"attachment": sha256(NOTE).hexdigest(), "n": "1"}
+    known |= {"name": "work", "attachment": sha256(NOTE).hexdigest(), "n": "1"}
 
     done: set[tuple[str, str]] = set()
 

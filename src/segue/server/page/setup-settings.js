@@ -5,7 +5,7 @@ import { t } from "./strings.js";
 
 /** @typedef {import("./types").SettingsShown} Shown */
 
-const GROUPS = /** @type {const} */ (["defaults", "continuity", "recap", "limits", "queue", "keep", "retention", "daemon"]);
+const GROUPS = /** @type {const} */ (["defaults", "continuity", "recap", "limits", "carry", "queue", "keep", "retention", "daemon"]);
 const FILES = /** @type {const} */ (["home", "config_file", "project", "store", "host"]);
 const LONG_MS = 36e5;
 

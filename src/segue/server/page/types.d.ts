@@ -115,6 +115,15 @@ export interface Capabilities {
   keeps_attachments: boolean;
 }
 
+export interface Carry {
+  rule: "allow" | "ask" | "never";
+  never: [string, string][];
+  max_bytes: number;
+  summary_model: string | null;
+  summary_timeout: number;
+  summary_budget: number | null;
+}
+
 export interface CarryShown {
   conversation: string;
   at: number;
@@ -889,6 +898,7 @@ export interface SettingsShown {
   recap: Recap;
   retention: Retention;
   limits: Limits;
+  carry: Carry;
   keep: Keep;
   daemon: Daemon;
   queue: Queue;
