@@ -48,7 +48,7 @@ KEYS = {
     account_shapes.LoginCommand: "account agent command",
     settings.AgentSetting: "agent program declared",
     settings.SettingsShown: "schema home config_file project store host continuity recap retention limits"
-    " keep daemon queue defaults accounts agents prices notices",
+    " carry keep daemon queue defaults accounts agents prices notices",
     session_shapes.SessionInfo: "id agent account cwd title title_by first_prompt last_prompt messages"
     " messages_estimated size tokens cost_usd context branch created last_used expires known conversation"
     " pinned ours tags agent_name model version parent path trouble command load counts",
