@@ -160,6 +160,18 @@ def test_a_turn_through_the_daemon_loads_little() -> None:
     assert done.stdout.split() == []
 
 
+def test_showing_a_turn_of_the_daemon_does_not_load_what_runs_turns() -> None:
+    """It is loaded while the agent starts, and takes time away from it."""
+    heavy = ("asyncio", "anyio", "sqlite3", "segue.app.engine", "segue.turns", "segue.store")
+    code = (
+        "from segue.cli.quick_start import load_msgspec\nload_msgspec()\n"
+        "import segue.cli.render.remote_screen, sys\n"
+        f"print(*(name for name in {heavy} if name in sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
+
+
 def test_the_version_alone_does_not_load_the_event_loop() -> None:
     heavy = ("asyncio", "msgspec", "segue.app")
     code = f"import segue.cli.main, sys\nprint(*(name for name in {heavy} if name in sys.modules))"

@@ -19,6 +19,7 @@ from segue.config.schema import Config
 from segue.core import view as history
 from segue.core.carried_block import CarriedBlock, SaidBefore, make_block
 from segue.core.cut import HeldIndex, ViewIndex, cut
+from segue.core.errors import Misuse
 from segue.core.model import Host, Message, Pin, Sender
 from segue.sessions.reading import own_words, session_dialogue
 from segue.store.records import Conversation
@@ -67,11 +68,18 @@ def old_side(store: Store, conversation: Conversation, config: Config, to: tuple
     parted = cut(HeldIndex(pin.held), ViewIndex(view), scope, ViewIndex(visible))
     return OldSide(
         pin=pin,
-        agent=registry.get(pin.voice.agent, config),
+        agent=_agent(pin.voice.agent, config),
         standing=parted.text,
         anchor=parted.anchor,
         marks=history.under(view, pin.voice.agent, pin.account, login),
     )
+
+
+def _agent(name: str, config: Config) -> Agent:
+    try:
+        return registry.get(name, config)
+    except Misuse as error:  # it is no longer configured
+        raise NothingCarried(str(error)) from None
 
 
 def read_block(

@@ -15,7 +15,7 @@ import msgspec
 from anyio.to_thread import run_sync
 
 from segue.app.caller_changes import AnyChange, make_change
-from segue.app.foreground import ELSEWHERE, Frame, Refused
+from segue.app.frames import ELSEWHERE, Frame, Refused
 from segue.app.workspace import Workspace
 from segue.config.load import load
 from segue.core.errors import SegueError

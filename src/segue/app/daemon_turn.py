@@ -16,7 +16,8 @@ from typing import Any
 import msgspec
 from anyio.to_thread import run_sync
 
-from segue.app.foreground import ELSEWHERE, Ended, ForegroundCall, Happened, Notice, Ready, Refused
+from segue.app.foreground import ForegroundCall
+from segue.app.frames import ELSEWHERE, Ended, Happened, Notice, Ready, Refused
 from segue.app.ready_turn import (
     NOBODY,
     REFUSED,

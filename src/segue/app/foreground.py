@@ -6,7 +6,6 @@ caller's own process. What the caller would show is told as frames.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,13 +13,14 @@ import msgspec
 from anyio.to_thread import run_sync
 
 from segue.app.engine import Engine
+from segue.app.frames import ELSEWHERE, Ended, Happened, Notice, Ready, Refused, Tell
 from segue.app.ready_turn import Options, ReadyTurn, ready_retry, ready_turn
 from segue.app.workspace import Workspace
 from segue.config.load import load
 from segue.core import events as ev
 from segue.core.errors import SegueError
 from segue.core.request import Inherited
-from segue.core.turn import Turn, exit_code
+from segue.core.turn import exit_code
 from segue.runner.child import can_have
 from segue.store.store import Store
 
@@ -43,52 +43,6 @@ class ForegroundCall(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """Tell every event. Otherwise only questions."""
     repeatable: bool = True
     """After a temporary failure, the same text retries this turn."""
-
-
-class Frame(msgspec.Struct, frozen=True, tag_field="frame", omit_defaults=True):
-    """One line of the answer."""
-
-
-class Ready(Frame, frozen=True, tag="ready"):
-    """The turn can start; what the caller shows while it runs."""
-
-    run: str
-    agent: str
-    label: str
-    mentions: tuple[str, ...] = ()
-    model_from: str | None = None
-    directory: str | None = None
-
-
-class Notice(Frame, frozen=True, tag="notice"):
-    text: str
-
-
-class Happened(Frame, frozen=True, tag="event"):
-    event: ev.AnyEvent
-
-
-class Ended(Frame, frozen=True, tag="ended"):
-    """The turn is over, and follows on the next line as ``segue run --json`` prints it.
-
-    ``number``: the n of ``#n`` of the message, if it has one."""
-
-    exit: int
-    number: int | None = None
-
-
-class Refused(Frame, frozen=True, tag="refused"):
-    """The call cannot be done, or failed outside of the turn: what the caller's own process would raise."""
-
-    message: str
-    code: str
-    exit_code: int
-
-
-ELSEWHERE = "elsewhere"
-"""The code of a call that the caller has to do itself."""
-AnyFrame = Ready | Notice | Happened | Ended | Turn | Refused
-Tell = Callable[[AnyFrame], None]
 
 
 async def run_foreground(workspace: Workspace, engine: Engine, call: ForegroundCall, tell: Tell) -> None:

@@ -8,7 +8,8 @@ from anyio.to_thread import run_sync
 
 from segue.app.change_call import AnyAnswer, ChangeCall, answers_to
 from segue.app.engine import Engine
-from segue.app.foreground import ForegroundCall, Tell, run_foreground
+from segue.app.foreground import ForegroundCall, run_foreground
+from segue.app.frames import Tell
 from segue.app.run_shapes import RunShown
 from segue.app.runs import show_run
 from segue.app.store_changes import StoreChanges

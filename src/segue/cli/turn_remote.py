@@ -116,6 +116,9 @@ class RemoteTurn:
     def _open_screen(self) -> None:
         if self._quiet and not self._events:
             return
+        from segue.cli.quick_start import load_msgspec
+
+        load_msgspec()
         from segue.cli.render.remote_screen import RemoteScreen
 
         self._screen = RemoteScreen(

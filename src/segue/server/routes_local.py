@@ -11,7 +11,8 @@ import msgspec
 from starlette.responses import StreamingResponse
 
 from segue.app.change_call import AnyAnswer, ChangeCall
-from segue.app.foreground import AnyFrame, ForegroundCall, Refused
+from segue.app.foreground import ForegroundCall
+from segue.app.frames import AnyFrame, Refused
 from segue.server.endpoint import Call, Endpoint
 from segue.server.log import log_failure
 

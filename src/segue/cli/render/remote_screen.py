@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from segue.app.foreground import Happened
+from segue.app.frames import Happened
 from segue.cli.render import screen as screens
 from segue.cli.render.output import escaped_json, say_json
 from segue.cli.render.result import Facts, print_result, written
