@@ -28,18 +28,15 @@ from segue.turns.agent_choice import resolve_agent
 from segue.turns.prepare import login_under
 from segue.turns.request import NONE, QueuedRequest
 
-LOCAL = "command line"
-
 
 class SwitchRequest(msgspec.Struct, frozen=True, kw_only=True):
     """``account``: its name; empty: the agent's usual login. ``asked_by``: as in ``CarryRow``."""
 
     account: str
-    agent: str | None = None
     carry: CarryMode = "none"
     queued: Literal["keep", "move"] | None = None
     """What becomes of runs that wait; None: the switch is refused if there are any."""
-    asked_by: str = LOCAL
+    asked_by: str
 
 
 class Switched(msgspec.Struct, frozen=True, kw_only=True):
@@ -137,7 +134,7 @@ def _new(
     env: Mapping[str, str],
     wanted: SwitchRequest,
 ) -> NewSide:
-    agent = wanted.agent or (None if wanted.account else conversation.agent or None)
+    agent = None if wanted.account else conversation.agent or None
     found, name, account = resolve_agent(agent, wanted.account, config, env, Path(conversation.cwd or "/"))
     login = login_under(found, name or "", account, env, store)
     mark = account_mark(found.facts.name, name or "", login)

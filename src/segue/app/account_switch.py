@@ -167,7 +167,7 @@ def _limited(workspace: Workspace, conversation: Conversation, account: str) -> 
 
 
 async def _write_summary(workspace: Workspace, key: str, said: str, options: Options) -> Turn:
-    """In a conversation of its own, and not saved as a session if the agent can do without."""
+    """In a conversation of its own, and not saved as a session if the agent supports that."""
     from segue.app.ready_turn import ready_turn
 
     text = f"{said}\n\n{SUMMARISE}"

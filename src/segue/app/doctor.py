@@ -27,9 +27,9 @@ from segue.app.shapes import SetupFinding
 from segue.config.home import home_of
 from segue.config.load import load
 from segue.config.schema import Account, Config
-from segue.core.environment import child_environment
 from segue.core.errors import NotInstalled, SegueError
 from segue.core.request import Runtime
+from segue.turns.agent_choice import surroundings
 
 LOGIN_SECONDS = 20
 ASKED = {
@@ -194,13 +194,7 @@ def logins(
     agent: Agent, runtime: Runtime, name: str, account: Account, env: Mapping[str, str]
 ) -> Iterator[SetupFinding]:
     """Whether one account is logged in, and the keys that are not passed to its agent."""
-    child = child_environment(
-        env,
-        registry.variables(),
-        keys_withheld=agent.facts.keys,
-        account_env=account.env,
-        pass_env=account.pass_env,
-    )
+    child, home = surroundings(agent, account, env)
     shown = f" (account {name})" if name else ""
     withheld = [key for key in child.withheld if key in agent.facts.keys]
     way = f'pass_env = ["{withheld[0]}"] under [accounts.{name or "NAME"}] in config.toml' if withheld else ""
@@ -208,10 +202,8 @@ def logins(
         what = f"{withheld[0]} is not passed to {agent.facts.label}{shown}, which uses its own login"
         yield SetupFinding(agent.facts.name, "note", what, way)
     how = way or f"log in by running {runtime.command[0]} once"
-    home = Path(account.home) if account.home else agent.default_home(child.env)
-    theirs = {**child.env, **agent.home_env(home)} if account.home else child.env
     if agent.facts.login_check:
-        says = _asked(agent, runtime, home, theirs)
+        says = _asked(agent, runtime, home, child.env)
         how += f"; not needed for a provider with its own key in {agent.facts.label}'s configuration"
         what = f"{agent.facts.label} {ASKED[says]}{shown}"
         yield (
@@ -220,7 +212,7 @@ def logins(
             else SetupFinding(agent.facts.name, "warn", what, how)
         )
     elif isinstance(agent, TellsLogin):
-        says = agent.logged_in(home, theirs)
+        says = agent.logged_in(home, child.env)
         what = f"{agent.facts.label} {SEEN[says]}{shown}"
         levels: dict[bool | None, Literal["ok", "note", "warn"]] = {True: "ok", None: "note", False: "warn"}
         yield SetupFinding(

@@ -65,7 +65,7 @@ def told(done: dict[str, Any]) -> str:
     if not hidden:
         return "Nothing was carried over."
     command = f"segue account switch {done['conversation']} {done['account'] or 'none'} --carry"
-    return f"{count_in_words(hidden, 'message')} not carried over. To carry them over: {command}"
+    return f"Not carried over: {count_in_words(hidden, 'message')}. To carry them over: {command}"
 
 
 @click.command("audit", short_help="Show what was carried over between accounts.")

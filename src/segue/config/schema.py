@@ -52,7 +52,7 @@ class Carry(msgspec.Struct, frozen=True, kw_only=True):
     """For accounts without a rule. ``ask``: only if the user asks for it. ``allow``: also if a limit makes a
     run switch its account. ``never``: not at all."""
     never: tuple[tuple[str, str], ...] = ()
-    """Pairs of accounts between which nothing is carried, in neither direction."""
+    """Pairs of accounts between which nothing is carried, in either direction."""
     max_bytes: Annotated[int, Meta(ge=1000)] = 24_000
     summary_model: str | None = None
     """The model that writes a summary. None: the one that the account uses anyway."""
