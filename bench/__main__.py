@@ -7,7 +7,19 @@ from importlib import import_module
 
 from bench.measure import Row, show
 
-BENCHES = ("startup", "sessions", "turn", "parse", "deciding", "continuity", "tokens", "daemon", "page")
+BENCHES = (
+    "startup",
+    "sessions",
+    "turn",
+    "parse",
+    "deciding",
+    "continuity",
+    "tokens",
+    "review",
+    "flows",
+    "daemon",
+    "page",
+)
 
 
 def main() -> int:

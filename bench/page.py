@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -91,10 +90,13 @@ def _opened(new_context: Callable[..., BrowserContext], daemon: Served) -> Itera
 
 
 def _size() -> Row:
-    total = sum(len(routes_page.compressed(name) or b"") for name in routes_page.names())
+    sizes = {name: len(routes_page.compressed(name) or b"") for name in routes_page.names()}
+    texts = [size for name, size in sizes.items() if name.startswith("strings-")]
+    total = sum(sizes.values())
+    one = total - sum(texts) + max(texts)  # a page speaks one language
     first = sum(len(routes_page.compressed(name) or b"") for name in routes_page.modules_from("main.js"))
-    seen = f"{total / 1000:.0f} KB ({first / 1000:.0f} KB at once)"
-    return Row("all files of the page, compressed", seen, "< 250 KB", total < 250_000)
+    seen = f"{one / 1000:.0f} KB ({first / 1000:.0f} KB at once; {total / 1000:.0f} KB with all languages)"
+    return Row("all files of the page in one language, compressed", seen, "< 250 KB", one < 250_000)
 
 
 def _paint(new_context: Callable[..., BrowserContext], daemon: Served) -> Row:
@@ -144,16 +146,14 @@ def _stream(page: Page, daemon: Served, folder: Path) -> list[Row]:
     run = daemon.submit("stream", f"[[slow {STREAM_S} {STREAM_S * RATE}]] [[say {words}]]", folder)
     page.evaluate("location.hash = '#/conversations/stream'")
     page.locator(".msg[aria-busy] .body").first.wait_for()
+    page.wait_for_timeout(STREAM_S * 100)
+    before = _heap(page)  # collecting garbage stops the page, so it is not done while frames are counted
     page.evaluate(FRAMES)
-    heaps = []
-    until = time.monotonic() + STREAM_S * 0.85
-    while time.monotonic() < until:
-        heaps.append(_heap(page))
-        page.wait_for_timeout(STREAM_S * 100)
+    page.wait_for_timeout(STREAM_S * 700)
     frames = sorted(page.evaluate("window.frames_")[2:])
+    growth = (_heap(page) - before) / 1e6
     daemon.wait(run)
     p95, longest = frames[int(len(frames) * 0.95)], frames[-1]
-    growth = (heaps[-1] - heaps[1]) / 1e6
     return [
         Row(f"a stream of {RATE} events a second: frames, p95", f"{p95:.0f} ms", "≤ 50 ms", p95 <= 50),
         Row("the same: longest frame", f"{longest:.0f} ms", "≤ 200 ms", longest <= 200),

@@ -5,6 +5,7 @@ set -eu
 missing=""
 command -v ip >/dev/null 2>&1 || [ -x /usr/sbin/ip ] || [ -x /sbin/ip ] || missing="$missing iproute2"
 command -v git >/dev/null 2>&1 || missing="$missing git"
+command -v cc >/dev/null 2>&1 || missing="$missing gcc libc6-dev"
 command -v chromium >/dev/null 2>&1 || command -v chromium-browser >/dev/null 2>&1 ||
     command -v google-chrome >/dev/null 2>&1 || missing="$missing chromium"
 # Debian keeps the server's programs off the PATH.

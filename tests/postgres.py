@@ -41,13 +41,20 @@ _numbers = itertools.count(1)
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[str]:
     """The URL of the server, up to the database's name."""
-    with _directory() as root, _running(_needed(), root) as server:
+    with running_server() as server:
         yield server.url
 
 
 @pytest.fixture
 def own_postgres() -> Iterator[Server]:
     """A server that only this test knows, to be stopped and started; its database ``postgres`` is empty."""
+    with running_server() as server:
+        yield server
+
+
+@contextmanager
+def running_server() -> Iterator[Server]:
+    """A server of one's own."""
     with _directory() as root, _running(_needed(), root) as server:
         yield server
 
@@ -149,10 +156,10 @@ class Server:
             )
         _wait(self._process, self.url, self._root / "log")
 
-    def stop(self) -> None:
-        """At once: whoever is connected is cut off."""
+    def stop(self, *, kill: bool = False) -> None:
+        """At once: whoever is connected is cut off. ``kill``: it cannot even write down what it has."""
         if self._process is not None:
-            self._process.send_signal(signal.SIGINT)
+            self._process.send_signal(signal.SIGQUIT if kill else signal.SIGINT)
             self._process.wait(START_S)
             self._process = None
 

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from segue.app.account_switch import AccountSwitched, CarryShown
     from segue.app.conversation_shapes import (
         AttachmentData,
+        Chain,
+        ChainTurn,
         ConversationHit,
         ConversationLineage,
         ConversationSession,
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
         TurnLineage,
         TurnParent,
     )
+    from segue.app.flow_shapes import EscalationOrder, FlowOrder, FlowReport, FlowShown, FlowStepShown
     from segue.app.run_shapes import (
         AttachmentOrder,
         Changed,
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
         FeedEvent,
         Hello,
         OpenQuestion,
+        ReachedBudget,
         RunOptions,
         RunOrder,
         RunShown,
@@ -40,6 +44,7 @@ if TYPE_CHECKING:
     from segue.app.segue import Segue
     from segue.app.segue_accounts import Accounts
     from segue.app.segue_conversations import Conversations
+    from segue.app.segue_flows import Flows
     from segue.app.segue_runs import Runs
     from segue.app.segue_sessions import NativeSessions
     from segue.app.session_shapes import (
@@ -62,7 +67,14 @@ if TYPE_CHECKING:
         Undone,
     )
     from segue.app.subscriptions import FeedItem
-    from segue.app.sync import SyncAccounts, SyncConversations, SyncNativeSessions, SyncRuns, SyncSegue
+    from segue.app.sync import (
+        SyncAccounts,
+        SyncConversations,
+        SyncFlows,
+        SyncNativeSessions,
+        SyncRuns,
+        SyncSegue,
+    )
     from segue.app.usage import UnpaidTurn, UsageStatistics, UsageSum
     from segue.core.attachments import Attachment
     from segue.core.errors import (
@@ -99,10 +111,12 @@ if TYPE_CHECKING:
     )
     from segue.core.ladder import Decision
     from segue.core.model import Attached
-    from segue.core.request import Capabilities, Terms
+    from segue.core.request import Briefing, Capabilities, Terms
     from segue.core.transcript import Entry
     from segue.core.turn import AttemptShown, Check, FailureShown, RungShown, Saved, Sent, Turn
     from segue.core.usage import Context, LimitShown, Usage
+    from segue.flows.context import Flow, FlowEnd
+    from segue.flows.definition import FlowDefinition, flow
     from segue.runner.attempt import Cancel
     from segue.sessions.check import Finding
     from segue.sessions.copies.restore import CopyShown
@@ -115,102 +129,54 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_HOMES = {
+_HOMES: dict[str, tuple[str, ...] | list[str]] = {
     "segue.app.account_shapes": ("AccountDetails", "AccountShown", "LoginCommand"),
     "segue.agents.base": ("Answer",),
     "segue.app.account_switch": ("AccountSwitched", "CarryShown"),
     "segue.app.conversation_shapes": (
-        "AttachmentData",
-        "ConversationHit",
-        "ConversationLineage",
-        "ConversationSession",
-        "MessagePage",
-        "MessageVersion",
-        "TurnChild",
-        "TurnLineage",
-        "TurnParent",
-    ),
+        "AttachmentData Chain ChainTurn ConversationHit ConversationLineage ConversationSession MessagePage "
+        "MessageVersion TurnChild TurnLineage TurnParent"
+    ).split(),
     "segue.app.segue": ("Segue",),
     "segue.app.segue_accounts": ("Accounts",),
+    "segue.app.flow_shapes": ("EscalationOrder", "FlowOrder", "FlowReport", "FlowShown", "FlowStepShown"),
     "segue.app.segue_conversations": ("Conversations",),
+    "segue.app.segue_flows": ("Flows",),
     "segue.app.run_shapes": (
-        "AttachmentOrder",
-        "Changed",
-        "Delta",
-        "FeedEvent",
-        "Hello",
-        "OpenQuestion",
-        "RunOptions",
-        "RunOrder",
-        "RunShown",
-        "ToolAnswer",
-    ),
+        "AttachmentOrder Changed Delta FeedEvent Hello OpenQuestion ReachedBudget RunOptions RunOrder "
+        "RunShown ToolAnswer"
+    ).split(),
     "segue.app.segue_runs": ("Runs",),
     "segue.app.subscriptions": ("FeedItem",),
     "segue.app.segue_sessions": ("NativeSessions",),
     "segue.app.session_shapes": (
-        "CheckReport",
-        "PruneReport",
-        "PrunedSession",
-        "RepairReport",
-        "RestoreReport",
-        "RestoredSession",
-        "SessionInfo",
-    ),
+        "CheckReport PruneReport PrunedSession RepairReport RestoreReport RestoredSession SessionInfo"
+    ).split(),
     "segue.app.settings": ("AgentSetting", "SettingsShown"),
     "segue.app.shapes": (
-        "AgentShown",
-        "AllowedToolShown",
-        "ConversationShown",
-        "LastAnswer",
-        "LogMessage",
-        "SetupFinding",
-        "Undone",
-    ),
+        "AgentShown AllowedToolShown ConversationShown LastAnswer LogMessage SetupFinding Undone"
+    ).split(),
     "segue.app.sync": (
-        "SyncRuns",
         "SyncAccounts",
         "SyncConversations",
+        "SyncFlows",
         "SyncNativeSessions",
+        "SyncRuns",
         "SyncSegue",
     ),
     "segue.app.usage": ("UnpaidTurn", "UsageStatistics", "UsageSum"),
     "segue.core.attachments": ("Attachment",),
     "segue.core.errors": (
-        "Broken",
-        "ConfigError",
-        "Conflict",
-        "DaemonUnavailable",
-        "Gone",
-        "InUse",
-        "Misuse",
-        "NotFound",
-        "NotInstalled",
-        "SegueError",
-        "StoreAway",
-    ),
+        "Broken ConfigError Conflict DaemonUnavailable Gone InUse Misuse NotFound NotInstalled "
+        "SegueError StoreAway"
+    ).split(),
     "segue.core.events": (
-        "Compacted",
-        "End",
-        "Event",
-        "Heard",
-        "LimitReport",
-        "Notice",
-        "Permission",
-        "Question",
-        "Retry",
-        "Session",
-        "Text",
-        "TextDelta",
-        "Thinking",
-        "ToolCall",
-        "ToolResult",
-        "Unknown",
-        "UsageReport",
-    ),
+        "Compacted End Event Heard LimitReport Notice Permission Question Retry Session Text TextDelta "
+        "Thinking ToolCall ToolResult Unknown UsageReport"
+    ).split(),
     "segue.core.ladder": ("Decision",),
     "segue.core.model": ("Attached",),
-    "segue.core.request": ("Capabilities", "Terms"),
+    "segue.core.request": ("Briefing", "Capabilities", "Terms"),
     "segue.core.transcript": ("Entry",),
     "segue.core.turn": (
         "AttemptShown",
@@ -222,6 +188,8 @@ _HOMES = {
         "Turn",
     ),
     "segue.core.usage": ("Context", "LimitShown", "Usage"),
+    "segue.flows.context": ("Flow", "FlowEnd"),
+    "segue.flows.definition": ("FlowDefinition", "flow"),
     "segue.runner.attempt": ("Cancel",),
     "segue.sessions.check": ("Finding",),
     "segue.sessions.copies.restore": ("CopyShown",),
@@ -248,10 +216,13 @@ __all__ = [
     "AttachmentData",
     "AttachmentOrder",
     "AttemptShown",
+    "Briefing",
     "Broken",
     "Cancel",
     "Capabilities",
     "CarryShown",
+    "Chain",
+    "ChainTurn",
     "Changed",
     "Check",
     "CheckReport",
@@ -270,11 +241,20 @@ __all__ = [
     "Delta",
     "End",
     "Entry",
+    "EscalationOrder",
     "Event",
     "FailureShown",
     "FeedEvent",
     "FeedItem",
     "Finding",
+    "Flow",
+    "FlowDefinition",
+    "FlowEnd",
+    "FlowOrder",
+    "FlowReport",
+    "FlowShown",
+    "FlowStepShown",
+    "Flows",
     "Gone",
     "Heard",
     "Hello",
@@ -300,6 +280,7 @@ __all__ = [
     "PruneReport",
     "PrunedSession",
     "Question",
+    "ReachedBudget",
     "RepairReport",
     "RestoreReport",
     "RestoredSession",
@@ -322,6 +303,7 @@ __all__ = [
     "StoreAway",
     "SyncAccounts",
     "SyncConversations",
+    "SyncFlows",
     "SyncNativeSessions",
     "SyncRuns",
     "SyncSegue",
@@ -346,6 +328,7 @@ __all__ = [
     "UsageSum",
     "Why",
     "__version__",
+    "flow",
 ]
 
 if not TYPE_CHECKING:  # type checkers would accept any name

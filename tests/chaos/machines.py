@@ -6,10 +6,14 @@ scene.run("hello", **machine("a", scene))
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 from tests.chaos.scenes import Scene
+from tests.postgres import missing
 
 _ROOT = [] if os.getuid() == 0 else ["--map-root-user"]
 _BIND = """
@@ -56,3 +60,26 @@ def clock(ahead_s: int, directory: Path) -> dict[str, str]:
 
 def _environment(which: str, scene: Scene, name: str | None) -> dict[str, str]:
     return {"SEGUE_STORE_HOST": name or which, "SEGUE_HOME": f"{scene.segue.home}-{which}"}
+
+
+class ShiftedClock:
+    """The clock of all programs that get ``env``, which can be changed while they run; and of a database that
+    is in the program itself. Agents get it with their environment."""
+
+    def __init__(self, directory: Path) -> None:
+        directory.mkdir()
+        compiler = shutil.which("cc")
+        if compiler is None:
+            missing("there is no C compiler (scripts/test-packages.sh installs one)")
+        self._file, library = directory / "ahead", directory / "clock.so"
+        self._file.write_bytes(bytes(8))
+        source = Path(__file__).with_name("shifted_clock.c")
+        subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-o", library, source], check=True)
+        self.env = {"LD_PRELOAD": str(library), "CLOCK_AHEAD": str(self._file)}
+
+    def jump(self, seconds: int) -> None:
+        """Forward, or backward."""
+        with self._file.open("r+b") as file:  # not another file: programs look at this one
+            now = int.from_bytes(file.read(8), sys.byteorder, signed=True)
+            file.seek(0)
+            file.write((now + seconds).to_bytes(8, sys.byteorder, signed=True))

@@ -102,6 +102,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
         assert ran.code == 0, ran.stderr
     assert run("run", "speaks", f"hi {EVIL}", "--agent", "speaks", "--json").turn["text"] == EVIL
     assert run("run", "fails", f"hi {EVIL}", "--agent", "fails", "--json").code == 1
+    tier = f'[[tier]]\nname = "{IN_TOML}"\nhuman = true\nquestion = "{IN_TOML}"\n'
+    (world.cwd / "FLOW.toml").write_text(f'name = "{IN_TOML}"\n{tier}')
     (world.cwd / "export.json").write_text(run("export", "talk", "--json").stdout)
     _sessions(world)
     with contextlib.closing(sqlite3.connect(world.segue_home / "segue.db")) as db, db:
@@ -196,6 +198,9 @@ LOOKING: dict[str, list[tuple[str, ...]]] = {
     "watch": [("watch", EVIL), ("watch", "talk")],
     "cancel": [("cancel", EVIL), ("cancel", "talk")],
     "answer": [("answer",), ("answer", EVIL, EVIL)],
+    "chain": [("chain", "talk"), ("chain", "foreign"), ("chain", EVIL)],
+    "review": [("review", EVIL, "--coder", EVIL, "--reviewer", EVIL)],
+    "init": [("init", EVIL)],
     "serve": [("serve", EVIL)],
     "stop": [("stop", EVIL)],
     "status": [("status",), ("status", EVIL)],
@@ -261,6 +266,15 @@ DOING: dict[str, list[tuple[str, ...]]] = {
     ],
     "trust": [("trust",), ("why", "talk"), ("trust", "--remove")],
     "completion": [("completion", EVIL)],
+    "escalate": [("escalate", EVIL), ("escalate", "FLOW.toml", "--label", EVIL, "--key", "cycle")],
+    "flow": [
+        ("flow", "ls"),
+        ("flow", "show", "cycle"),
+        ("flow", "show", EVIL),
+        ("answer",),
+        ("flow", "cancel", "cycle"),
+        ("flow", "ls", "--all"),
+    ],
 }
 """What changes something; in this order."""
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from segue import Conversations, NativeSessions, Options, Runs, Segue
+from segue import Conversations, Flows, NativeSessions, Options, Runs, Segue
 from tests.integration.conftest import Program
 
 ROOT = Path(__file__).parents[2]
@@ -20,8 +20,8 @@ SNIPPETS = {
     for page in PAGES
     for number, code in enumerate(re.findall(r"^```python\n(.*?)^```", page.read_text(), re.M | re.S), 1)
 }
-RUN_ELSEWHERE = ("recipes-", "api-")
-"""The recipes have tests of their own, which run them. The bot needs a daemon."""
+RUN_ELSEWHERE = ("recipes-", "api-", "review-")
+"""The recipes and the review have tests of their own, which run them. The bot needs a daemon."""
 ADAPTER = "from segue.agents.rehearsal.adapter import AGENT as AGENT\n"
 SESSIONS = ROOT / "tests" / "fixtures" / "sessions" / "rehearsal"
 PROMISED = re.compile(r"print\(.*\)\s+# (.+)$", re.M)
@@ -33,15 +33,17 @@ def test_the_pages_have_their_examples() -> None:
         "readme": 1,
         "agents": 2,
         "api": 1,
+        "flows": 1,
         "library": 12,
         "recipes": 1,
         "rehearsal": 2,
+        "review": 1,
     }
 
 
 def test_the_library_page_names_every_option_and_method() -> None:
     page = (ROOT / "docs" / "library.md").read_text()
-    kinds = (Segue, NativeSessions, Conversations, Runs)
+    kinds = (Segue, NativeSessions, Conversations, Runs, Flows)
     methods = [name for kind in kinds for name in vars(kind) if not name.startswith("_")]
     for name in {*Options.__annotations__, *methods} - {"workspace", "service", "finish"}:
         assert re.search(rf"`[^`]*\b{name}\b[^`]*`", page), name

@@ -25,8 +25,8 @@ from tests.live.harness import SLOW, clean_environment
 
 AGENTS = {name: registry.get(name, Config()).rehearse for name in registry.BUILT_IN}
 
-SLOWEST = {"vibe"}
-"""It takes more than five seconds of processor time to start."""
+SLOWEST = {"gemini", "vibe"}
+"""They take several seconds of processor time to start."""
 SEGUE = [sys.executable, "-m", "segue"]
 EVERY = [
     pytest.param(
@@ -158,7 +158,7 @@ class Talk:
 
 
 @contextmanager
-def talking(tmp: Path, versions: dict[str, str]) -> Iterator[Talk]:
+def talking(tmp: Path, versions: dict[str, str], scenario: Path | None = None) -> Iterator[Talk]:
     """Set one up: a clean environment, accounts that point at the model, the CLIs' programs by links.
 
     A program is a link in ``bin``, so that a test can update it in place.
@@ -168,7 +168,7 @@ def talking(tmp: Path, versions: dict[str, str]) -> Iterator[Talk]:
         folder.mkdir()
     for agent, version in versions.items():
         (links / agent).symlink_to(CLIS[agent].program(version))
-    with LoopbackModel() as model:
+    with LoopbackModel(scenario=scenario) as model:
         staged = stage(ModelAddress(model.url, model.key), place, AGENTS, registry.variables())
         clean = clean_environment(tmp)
         env = {**clean, **staged.env, "PATH": f"{links}:{clean['PATH']}"}

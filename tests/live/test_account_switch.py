@@ -94,7 +94,7 @@ def test_without_consent_the_new_model_sees_nothing(talk: Talk) -> None:
     assert switched(talk, "other")["carried"] is None
     first = talk.run("hello there")
     assert first.mode == "fresh"
-    assert "456" not in first.sent
+    assert "number 456" not in first.sent
     assert len(first.sent) == len(plain.sent), "as a first turn would be"
     assert any("not carried over" in notice for notice in first.turn["notices"])
 
@@ -103,7 +103,7 @@ def test_without_consent_the_new_model_sees_nothing(talk: Talk) -> None:
 def test_naming_the_account_of_a_turn_is_a_switch_without_carry(talk: Talk) -> None:
     told(talk)
     first = talk.run("what number?", "--account", "other")
-    assert (first.mode, "456" in first.sent) == ("fresh", False)
+    assert (first.mode, "number 456" in first.sent) == ("fresh", False)
     assert any("segue account switch" in notice for notice in first.turn["notices"]), first.turn["notices"]
     back = talk.run("what number?", "--account", talk.agent)
     assert (back.mode, back.text) == ("resume", "456")
@@ -138,7 +138,7 @@ def test_a_damaged_session_does_not_keep_anybody_from_switching(talk: Talk, dama
     assert (carried["mode"], carried["bytes"]) == ("none", 0)
     assert carried["why"]
     first = talk.run("what number?")
-    assert (first.mode, "456" in first.sent) == ("fresh", False)
+    assert (first.mode, "number 456" in first.sent) == ("fresh", False)
 
 
 @pytest.mark.parametrize("talk", NEWEST, indirect=True)
@@ -150,7 +150,11 @@ def test_a_long_session_is_cut_to_the_limit_with_a_mark(talk: Talk) -> None:
     assert carried["omitted"]
     assert 15_000 < carried["bytes"] <= 24_000
     first = talk.run("go on")
-    assert (first.sent.count(OMITTED), "end of 5" in first.sent, "456" in first.sent) == (1, True, False)
+    assert (first.sent.count(OMITTED), "end of 5" in first.sent, "number 456" in first.sent) == (
+        1,
+        True,
+        False,
+    )
 
 
 @pytest.mark.parametrize("talk", NEWEST, indirect=True)

@@ -113,6 +113,7 @@ def test_usage_is_this_turns_and_equals_the_models_account(bench: Bench) -> None
         assert ran.outcome.model_turns == (turns if known else None)
 
 
+@pytest.mark.soak
 @live("gemini", NEW)
 def test_the_id_can_be_chosen_but_not_twice(bench: Bench) -> None:
     mine = str(uuid.uuid4())
@@ -142,6 +143,7 @@ def test_a_tool_is_seen_and_it_sees_the_users_own_home(bench: Bench) -> None:
 # --- what a prompt may look like -------------------------------------------------------------------
 
 
+@pytest.mark.soak
 @live("gemini")
 def test_a_prompt_is_taken_as_text_whatever_it_begins_with(bench: Bench) -> None:
     first = ask(bench, "--help me -p and remember number 456")
@@ -161,6 +163,7 @@ def test_a_bare_prompt_that_begins_like_a_command_wipes_the_history(bench: Bench
     assert "remember number 456" not in json.dumps(bench.model.requests[-1].body)
 
 
+@pytest.mark.soak
 @live("gemini")
 def test_a_file_named_with_an_at_sign_is_added_to_the_message(bench: Bench) -> None:
     """It is looked for by any part of its name, and other such words are pulled apart."""
@@ -244,6 +247,7 @@ def test_a_denied_tool_does_not_run_even_with_full_permission(bench: Bench) -> N
     assert (ran.outcome.tools_run, ran.outcome.tools_denied) == (0, DeniedTools(1, ("run_shell_command",)))
 
 
+@pytest.mark.soak
 @live("gemini", NEW)
 def test_the_users_own_policies_still_hold(bench: Bench) -> None:
     rule = '[[rule]]\ntoolName = "run_shell_command"\ndecision = "allow"\npriority = 100\n'
@@ -256,6 +260,7 @@ def test_the_users_own_policies_still_hold(bench: Bench) -> None:
     assert not (bench.cwd / "read").exists()
 
 
+@pytest.mark.soak
 @live("gemini", NEW)
 def test_command_substitution_is_blocked_even_with_full_permission(bench: Bench) -> None:
     ran = ask(bench, "[[shell touch $(echo made)]][[say done]]", permission="full")
@@ -263,6 +268,7 @@ def test_command_substitution_is_blocked_even_with_full_permission(bench: Bench)
     assert "substitution" in ran.of(ev.ToolResult)[0].output or "injection" in ran.of(ev.ToolResult)[0].output
 
 
+@pytest.mark.soak
 @live("gemini", NEW)
 def test_a_directory_that_is_not_trusted_is_refused(bench: Bench) -> None:
     set_up(bench, security={"folderTrust": {"enabled": True}})
@@ -275,6 +281,7 @@ def test_a_directory_that_is_not_trusted_is_refused(bench: Bench) -> None:
 # --- options ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.soak
 @live("gemini")
 def test_a_limit_of_turns_in_its_settings_ends_the_turn_as_a_limit(bench: Bench) -> None:
     set_up(bench, model={"maxSessionTurns": 1})
@@ -283,6 +290,7 @@ def test_a_limit_of_turns_in_its_settings_ends_the_turn_as_a_limit(bench: Bench)
     assert ran.outcome.usage == accounted(ran)
 
 
+@pytest.mark.soak
 @live("gemini")
 def test_the_variable_for_a_system_prompt_replaces_geminis_own(bench: Bench, tmp_path: Path) -> None:
     """Why there is no option for it: Gemini would lose all it is told about its tools."""
@@ -314,6 +322,7 @@ def test_a_session_that_is_not_there_is_rejected_and_no_id_is_adopted(bench: Ben
     assert (failure(deleted).kind, failure(deleted).reason) == ("session_rejected", "not_found")
 
 
+@pytest.mark.soak
 @live("gemini", NEW)
 def test_a_torn_last_line_and_a_broken_one_do_no_harm(bench: Bench) -> None:
     first = ask(bench, "remember number 456")
@@ -367,12 +376,14 @@ def test_each_failure_of_the_model_has_its_kind(
     assert ran.outcome.usage == (Usage() if broken_off else accounted(ran))
 
 
+@pytest.mark.soak
 @live("gemini")
 def test_nobody_listening_is_a_network_failure(bench: Bench) -> None:
     ran = ask(bench, "hello", env={"GOOGLE_GEMINI_BASE_URL": "http://127.0.0.1:9"})
     assert (failure(ran).kind, failure(ran).retryable) == ("network", True)
 
 
+@pytest.mark.soak
 @live("gemini")
 def test_without_a_key_the_login_fails_as_auth(bench: Bench) -> None:
     ran = ask(bench, "hello", env={"GEMINI_API_KEY": ""})
@@ -413,6 +424,7 @@ def test_a_cancelled_turn_ends_at_once_and_leaves_nothing_running(bench: Bench) 
     assert bench.alive() == []
 
 
+@pytest.mark.soak
 @live("gemini")
 def test_a_time_limit_ends_the_turn_as_a_timeout(bench: Bench) -> None:
     ran = ask(bench, "[[hang]]", limits=Limits(time_s=3))
@@ -480,6 +492,7 @@ def test_a_signal_to_the_launcher_alone_leaves_the_worker_running(bench: Bench) 
 # --- size ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.soak
 @live("gemini")
 def test_a_prompt_arrives_whole_up_to_the_window_and_is_too_long_above(bench: Bench) -> None:
     """Above it the CLI ends with "success" and exit 0, and has sent nothing."""

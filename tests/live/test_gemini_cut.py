@@ -179,6 +179,7 @@ def test_a_cut_copy_survives_the_start_of_other_sessions(bench: Bench) -> None:
     assert resume(bench, session, "what number?").outcome.text == "789"
 
 
+@pytest.mark.soak
 @live("gemini", NEW)
 def test_a_twin_that_nobody_cleared_away_is_removed_before_the_next_resume(bench: Bench) -> None:
     session, _ = begin(bench, "remember number 456")

@@ -7,6 +7,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from segue.agents.base import RepairOptions, StoredSession
 from segue.agents.gemini.archive import ARCHIVE
 from segue.agents.gemini.format import FORMAT
@@ -105,6 +107,7 @@ def test_a_broken_session_is_sent_broken_and_its_repaired_copy_is_not(bench: Ben
     assert each(as_it_was, "it returned a result", "call_9") == [0, 0 if bench.version == OLD else 1]
 
 
+@pytest.mark.soak
 @live("gemini")
 def test_a_torn_session_is_repaired_trimmed_and_shortened(bench: Bench) -> None:
     answer = RESULT | {"response": {"output": "the tool said " + "x" * 3000}}
@@ -154,6 +157,7 @@ def tree(home: Path) -> dict[Path, bytes]:
     return {path: path.read_bytes() for path in home.rglob("*") if path.is_file()}
 
 
+@pytest.mark.soak
 @live("gemini")
 def test_what_expires_is_deleted_by_the_next_start(bench: Bench) -> None:
     """By default the newer version cleans up after 30 days, the older one never does."""

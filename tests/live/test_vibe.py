@@ -266,6 +266,7 @@ def test_the_model_is_chosen_and_the_new_version_keeps_it_for_the_session(bench:
     assert second.outcome.model == ("second" if kept else "rehearsal")
 
 
+@pytest.mark.soak
 @live("vibe", NEW, OLD)
 def test_a_limit_of_turns_ends_it_as_a_timeout(bench: Bench) -> None:
     ran = bench.attempt("[[read r.txt]][[say done]]", max_turns=1)
@@ -327,6 +328,7 @@ def test_an_unknown_session_is_rejected(bench: Bench) -> None:
     assert (ran.outcome.session_id, ran.requests) == (None, [])
 
 
+@pytest.mark.soak
 @live("vibe", NEW)
 def test_a_session_of_the_old_version_is_taken_in_under_a_new_id(bench: Bench) -> None:
     old = str(uuid.uuid4())

@@ -117,6 +117,11 @@ VIEWS = (
         "sessions.js",
         before=_press("table.ses tr[data-name]:has-text('Expired')"),
     ),
+    View("flows", "flows/{asks}", ".flow .ask", "flows.js"),
+    View(
+        "flow", "flows/{done}", ".flow .chained", "flows.js", before=_press(".stepkey:has-text('reviewer/1')")
+    ),
+    View("chain", "chain/{done}", ".chained", "chain-view.js"),
     View("usage", "usage/30/mode/cost", ".stack canvas", "usage.js"),
     View("usage-conversations", "usage/30/conversation/new", ".stack canvas", "usage.js"),
     View("setup", "setup", "main", "setup.js"),
@@ -168,13 +173,16 @@ def _take(folder: Path, views: list[View], target: Path) -> int:
     daemon = start(segue)
     try:
         stage.present(daemon)
+        named = stage.flows(daemon) if any("{" in each.address for each in views) else {}
         with sync_playwright() as playwright:
             program = (
                 shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
             )
             browser = playwright.chromium.launch(executable_path=program, args=list(ARGUMENTS))
             try:
-                large = [each for form in FORMS for each in _pictures(browser, daemon, views, form, target)]
+                large = [
+                    each for form in FORMS for each in _pictures(browser, daemon, views, form, target, named)
+                ]
             finally:
                 browser.close()
     finally:
@@ -185,15 +193,17 @@ def _take(folder: Path, views: list[View], target: Path) -> int:
     return 1 if large else 0
 
 
-def _pictures(browser: Browser, daemon: Daemon, views: list[View], form: str, target: Path) -> list[Path]:
-    """Take the views in one form; returns the pictures that are too large."""
+def _pictures(
+    browser: Browser, daemon: Daemon, views: list[View], form: str, target: Path, named: dict[str, str]
+) -> list[Path]:
+    """Take the views in one form; returns the pictures that are too large. ``named``: the flows."""
     scheme, size = FORMS[form]
     context = browser.new_context(viewport=size, color_scheme=scheme, locale="en-GB", reduced_motion="reduce")  # type: ignore[arg-type]
     blank, page = context.new_page(), context.new_page()
     page.goto(daemon.ask("POST", "/api/v1/login-links").json["url"])
     large: list[Path] = []
     for view in views:
-        page.goto(f"{daemon.url}/#/{view.address}")
+        page.goto(f"{daemon.url}/#/{view.address.format(**named)}")
         page.locator(view.shows).first.wait_for(timeout=60_000)
         if view.before is not None and form != "phone":
             view.before(page)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import random
 import sqlite3
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -143,8 +144,73 @@ def present(daemon: Daemon) -> None:
     _until(lambda: daemon.ask("GET", f"/api/v1/runs/{limited}").json["state"] in ("parked", "failed"))
 
 
+FLOW = """name = "shop"
+environment = "checkout-worker runs in the cluster shop, in three replicas."
+
+[[tier]]
+name = "observe"
+agent = "rehearsal"
+full = "observe.md"
+permission = "edit"
+
+[[tier]]
+name = "safe remediation"
+agent = "rehearsal"
+prompt = "repair.md"
+full = "repair.md"
+permission = "edit"
+
+[[tier]]
+name = "on call"
+human = true
+question = "Queue lag of checkout-worker is 41 minutes. May the image of 11:20 be deployed again?"
+"""
+
+
+def flows(daemon: Daemon) -> dict[str, str]:
+    """A review that was approved, one that runs, and an escalation that waits for somebody."""
+    root = daemon.segue.cwd.parent
+    export = "def export(rows, target):\n    target.write_bytes(b''.join(encoded(rows)))\n"
+    files = {
+        "exports": {"export.py": export},
+        "webhooks": {"deliver.py": "def deliver(message): ...\n"},
+        "shop": {
+            "FLOW.toml": FLOW,
+            "observe.md": "Look, and change nothing.",
+            "repair.md": "You may restart a worker.",
+        },
+    }
+    for name, contents in files.items():
+        (root / name).mkdir()
+        for file, text in contents.items():
+            (root / name / file).write_text(text)
+        git = ["git", "-C", str(root / name), "-c", "user.name=a", "-c", "user.email=a@b.c"]
+        for args in (["init", "--quiet"], ["add", "--all"], ["commit", "--quiet", "-m", "first"]):
+            subprocess.run([*git, *args], check=True, env=daemon.segue.env)
+    crew = {"coder": {"agent": "rehearsal", "permission": "edit"}, "reviewer": {"agent": "rehearsal"}}
+    begun = {}
+    done = {"task": "# Stream large exports\n\nNever hold a whole export in memory." + SOURCE * 60, **crew}
+    done |= {"checks": ["python3 -m tokenize export.py"], "cwd": str(root / "exports")}
+    begun["done"] = _flow(daemon, "reviews", done, "done")
+    works = {"task": "# Retry webhooks within a budget\n\nPer receiver.", **crew}
+    begun["works"] = _flow(daemon, "reviews", works | {"cwd": str(root / "webhooks")}, "running")
+    shop = {"file": str(root / "shop" / "FLOW.toml"), "cwd": str(root / "shop")}
+    begun["asks"] = _flow(daemon, "escalations", shop | {"label": "checkout-worker: queue lag"}, "needs_you")
+    return begun
+
+
+def _flow(daemon: Daemon, kind: str, body: dict[str, Any], state: str) -> str:
+    answer = daemon.ask("POST", f"/api/v1/{kind}", body)
+    assert answer.status == 202, answer.body
+    flow = str(answer.json["flow"])
+    _until(lambda: daemon.ask("GET", f"/api/v1/flows/{flow}").json["state"] == state)
+    return flow
+
+
 def end(daemon: Daemon) -> None:
     """End what is going on: an agent would outlive its daemon."""
+    for flow in daemon.ask("GET", "/api/v1/flows").json:
+        daemon.ask("POST", f"/api/v1/flows/{flow['flow']}/cancel")
 
     def ended() -> bool:
         left = daemon.ask("GET", "/api/v1/runs").json

@@ -10,7 +10,7 @@ from tests.page.conftest import picture
 from tests.page.test_conversations import answers, converse, send
 from tests.page.tools import AXE
 
-VIEWS = ("conversations", "conversations/talk", "sessions", "usage", "setup", "lineage/talk")
+VIEWS = ("conversations", "conversations/talk", "sessions", "flows", "usage", "setup", "lineage/talk")
 
 
 def fill(page: Page, daemon: Daemon) -> None:
@@ -65,7 +65,13 @@ def test_every_view_works_by_keyboard_alone(page: Page, daemon: Daemon) -> None:
     page.keyboard.press("Enter")
     expect(answers(page)).to_have_count(1)
     page.locator(".dialogue").focus()
-    for key, view in (("2", "sessions"), ("3", "usage"), ("4", "setup"), ("1", "conversations")):
+    for key, view in (
+        ("2", "sessions"),
+        ("3", "flows"),
+        ("4", "usage"),
+        ("5", "setup"),
+        ("1", "conversations"),
+    ):
         page.keyboard.press(key)
         page.wait_for_url(f"**/#/{view}")
     page.keyboard.press("j")

@@ -281,7 +281,7 @@ def test_the_keyboard_reaches_everything(setup: Page) -> None:
     )
     setup.keyboard.press("1")
     expect(setup).to_have_url(re.compile("#/conversations$"))
-    setup.keyboard.press("4")
+    setup.keyboard.press("5")
     expect(setup.locator("h1")).to_have_text("Agents and settings")
 
 

@@ -15,7 +15,9 @@ import msgspec
 import pytest
 
 from segue.app import shapes
+from segue.app.conversation_shapes import ChainTurn
 from segue.app.settings import SettingsShown
+from segue.core.flow import FlowState, Needs, StepKind, StepState
 from segue.core.outcome import Kind
 from segue.core.question import OpenQuestion
 from segue.core.turn import Check, Mode, RungShown, State
@@ -70,14 +72,22 @@ DYNAMIC: dict[str, set[str]] = {
     "setup.level.*.many": {"bad", "warn", "ok"},
     "setup.notify.*": {"granted", "denied", "missing"},
     "plan.*": {*get_args(Mode), "first", "catchup", "catchup.one", "replay.one"},
+    "flow.of.*": {"review", "escalate", "trial"},
+    "flow.state.*": {*get_args(FlowState), "interrupted", "pausing", "cancelling"},
+    "flow.end.*": {"approved", "capped", "stalemate", "done", "failed", "cancelled"},
+    "flow.kind.*": set(get_args(StepKind)),
+    "flow.step.*": set(get_args(StepState)),
+    "flow.needs.*": set(get_args(Needs)),
+    "flow.finding.*": {"open", "resolved", "outside"},
+    "chain.*": _values(ChainTurn, "kind"),
     "lineage.begun.*": set(get_args(Mode)) - {"fresh"},
     "set.*": {"files", "programs", *(each.partition(".")[0] for each in _settings())},
     "set.*.*": _settings(),
 }
 """What the names that are put together can be, by their fixed part. Where they can, types say it."""
 BY_VARIABLE = {
-    "frame.js": {"conversations", "sessions", "usage", "setup"},
-    "palette.js": {"conversations", "sessions", "usage", "setup"},
+    "frame.js": {"conversations", "sessions", "flows", "usage", "setup"},
+    "palette.js": {"conversations", "sessions", "flows", "usage", "setup"},
 }
 """Names that stand in a variable: ``t(name)``."""
 ALLOWED = {

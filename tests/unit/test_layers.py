@@ -25,10 +25,12 @@ BELOW: dict[str, set[str]] = {
     "runner": {"agents", "config", "system", "core"},
     "sessions": {"runner", "rehearsal", "agents", "store", "config", "system", "core"},
     "turns": {"sessions", "runner", "agents", "store", "config", "system", "core"},
+    "flows": {"turns", "runner", "store", "system", "core"},
     "accounts": {"turns", "sessions", "agents", "store", "config", "system", "core"},
     "app": {
         "client",
         "accounts",
+        "flows",
         "turns",
         "sessions",
         "runner",

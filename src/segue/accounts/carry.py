@@ -15,7 +15,7 @@ import msgspec
 
 from segue.agents import registry
 from segue.agents.base import Agent, SessionArchive, StoredSession, entries_of
-from segue.config.schema import Config
+from segue.config.schema import STRICTNESS, CarryRule, Config
 from segue.core import view as history
 from segue.core.carried_block import CarriedBlock, SaidBefore, make_block
 from segue.core.cut import HeldIndex, ViewIndex, cut
@@ -46,10 +46,16 @@ class OldSide(msgspec.Struct, frozen=True, kw_only=True):
     """Whose words may be in it."""
 
 
-def old_side(store: Store, conversation: Conversation, config: Config, to: tuple[str, str, str]) -> OldSide:
+def old_side(
+    store: Store,
+    conversation: Conversation,
+    config: Config,
+    to: tuple[str, str, str],
+    without: str | None = None,
+) -> OldSide:
     """What the conversation has under the account that it leaves. If it was moved ``to`` the new one (agent,
-    account and login) before, without being carried over: under the last other account. Raises
-    ``NothingCarried``."""
+    account and login) before, without being carried over: under the last other account. ``without``: a
+    message that the new account gets anyway. Raises ``NothingCarried``."""
     pins = [pin for pin in store.pins(conversation.id) if (pin.voice.agent, pin.account, pin.login) != to]
     if not pins:
         raise NothingCarried("no session was begun under another account")
@@ -69,7 +75,7 @@ def old_side(store: Store, conversation: Conversation, config: Config, to: tuple
     return OldSide(
         pin=pin,
         agent=_agent(pin.voice.agent, config),
-        standing=parted.text,
+        standing=tuple(each for each in parted.text if each.id != without),
         anchor=parted.anchor,
         marks=history.under(view, pin.voice.agent, pin.account, login),
     )
@@ -142,6 +148,12 @@ def _from_file(
 def carried_marks(marks: Iterable[str]) -> tuple[str, ...]:
     """The same marks as those of words that were carried over with consent."""
     return tuple(sorted(map(history.consented, marks)))
+
+
+def strictest(config: Config, marks: Iterable[str], target: str) -> CarryRule:
+    """The strictest rule for these words."""
+    rules = [config.carry_rule(history.account_of(mark), target) for mark in marks]
+    return max(rules, key=STRICTNESS.index, default="allow")
 
 
 def forbidden(config: Config, marks: Iterable[str], target: str) -> str | None:

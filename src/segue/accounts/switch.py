@@ -37,6 +37,8 @@ class SwitchRequest(msgspec.Struct, frozen=True, kw_only=True):
     queued: Literal["keep", "move"] | None = None
     """What becomes of runs that wait; None: the switch is refused if there are any."""
     asked_by: str
+    message: str | None = None
+    """The message that the new account is to answer, if it has its place already."""
 
 
 class Switched(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,7 +91,7 @@ def plan_switch(
         return plan
     try:
         to = (new.agent.facts.name, new.account, new.login)
-        old = carry.old_side(store, conversation, config, to)
+        old = carry.old_side(store, conversation, config, to, wanted.message)
         _check_rules(config, old, new)
         plan = msgspec.structs.replace(plan, old=old)
         _refuse_repetition(store, conversation, old, new)
@@ -120,7 +122,8 @@ def switch(store: Store, config: Config, plan: SwitchPlan) -> Switched:
     row = _row(plan, message, now_ms) if plan.wanted.carry != "none" else None
     said = (message, block.text) if message is not None and block is not None else None
     moved = _moved(store, conversation, new, plan.wanted)
-    store.carries.switch(conversation, (new.agent.facts.name, new.account), said, row, moved, now_ms)
+    to = (new.agent.facts.name, new.account)
+    store.carries.switch(conversation, to, said, row, moved, now_ms, before=plan.wanted.message)
     hidden = _hidden(store, conversation, config, new)
     return Switched(
         agent=new.agent.facts.name, account=new.account, login=new.login, carried=row, hidden=hidden

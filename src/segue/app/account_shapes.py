@@ -27,6 +27,8 @@ class AccountShown(msgspec.Struct, frozen=True, kw_only=True):
     """Its usage limits, as they were last seen; empty: none is known."""
     pays: Pays = "unknown"
     """What pays for its turns."""
+    budget: float | None = None
+    """What may be spent under it on a day before a turn asks first; null: any amount."""
 
 
 class AccountDetails(AccountShown, frozen=True, kw_only=True):

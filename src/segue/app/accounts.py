@@ -125,4 +125,5 @@ def _shown(name: str, account: Account, config: Config) -> AccountShown:
         pass_env=tuple(sorted(account.pass_env)),
         default=book.is_default(config, name),
         directories=account.directories,
+        budget=account.budget or None,
     )

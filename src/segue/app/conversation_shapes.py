@@ -13,7 +13,7 @@ from segue.app.run_shapes import FeedEvent
 from segue.app.shapes import LogMessage
 from segue.core.model import Sender
 from segue.core.turn import LineageKind, Mode, State
-from segue.core.usage import Context
+from segue.core.usage import Context, Usage
 
 
 class AttachmentData(msgspec.Struct, frozen=True):
@@ -160,3 +160,43 @@ class ConversationSession(msgspec.Struct, frozen=True, kw_only=True):
     """When the agent's own clean-up will delete it."""
     command: str | None
     """The line that opens it in a terminal; null: there is no way."""
+
+
+class ChainTurn(msgspec.Struct, frozen=True, kw_only=True):
+    """A turn of a chain. ``usage`` and ``cost_usd``: of this turn alone, with all its attempts."""
+
+    run: str
+    conversation: str
+    flow: str | None
+    step: str | None
+    """The step of the flow."""
+    role: str | None
+    tier: int | None
+    agent: str
+    model: str | None
+    mode: Mode | None
+    state: State
+    failure: str | None
+    """The kind of its failure."""
+    parent: str | None
+    """The run that it came from; null: the chain begins here."""
+    kind: LineageKind | None
+    """How it came from that."""
+    depth: int
+    """How often the chain has divided before it."""
+    usage: Usage
+    cost_usd: float | None
+    cost_estimated: bool
+    duration_ms: int | None
+    created: int
+
+
+class Chain(msgspec.Struct, frozen=True, kw_only=True):
+    """All turns that came out of each other, each after the one that it came from, and their sums."""
+
+    turns: tuple[ChainTurn, ...]
+    usage: Usage
+    cost_usd: float | None
+    cost_estimated: bool
+    duration_ms: int
+    """The times of all turns together."""

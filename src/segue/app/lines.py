@@ -14,6 +14,7 @@ from functools import partial
 from anyio.to_thread import run_sync
 
 from segue.app.driven_run import DrivenRun, Watcher
+from segue.app.ready_turn import failover
 from segue.app.runs import observing
 from segue.app.workspace import Workspace
 from segue.core.errors import SegueError, StoreAway
@@ -27,7 +28,7 @@ from segue.turns.known_run import settle_run
 from segue.turns.live_turn import Callbacks
 from segue.turns.liveness import liveness_of, lost_runs
 from segue.turns.parked_run import left_s_of
-from segue.turns.questions import elsewhere
+from segue.turns.questions import elsewhere, never_began
 from segue.turns.queued_run import ask_for_variables, reopen, take_out, waits_for_user
 from segue.turns.request import TurnRequest
 
@@ -173,7 +174,11 @@ class Lines:
         store, limit_s = self._workspace.store, self._workspace.config.defaults.question_timeout
         if store.carried(first.id):
             return 0
-        asked = [each.asked_ms for each in store.asked(first.conversation) if each.run != first.id]
+        asked = [
+            each.asked_ms
+            for each in store.asked(first.conversation)
+            if each.run != first.id and not never_began(each)
+        ]
         return (max(asked) - store.clock_ms()) / 1000 + limit_s if asked else 0
 
     async def _run(self, queued: QueuedRow) -> bool:
@@ -196,13 +201,14 @@ class Lines:
                     retry_message=ready.retry,
                     accepted=ready.row,
                     on_run=driven.retried_as,
+                    failover=partial(failover, self._workspace),
                 )
         except StoreAway:
             raise  # it waits on
         except (SegueError, OSError) as error:
             await self._refuse(queued, Failure("crashed", str(error)))
             return True
-        if turn.state != "parked":
+        if status_of(turn.state) is not None:
             self._environments.pop(queued.id, None)
         return status_of(turn.state) is not None
 

@@ -19,7 +19,7 @@ from segue.app.workspace import Workspace
 from segue.core.errors import Conflict, Gone, Misuse, NotFound
 from segue.core.question import question_names
 from segue.store.questions import QuestionRow
-from segue.store.records import BEGUN, TurnRow
+from segue.store.records import BEGUN, QUEUED, TurnRow
 from segue.turns.liveness import liveness_of
 from segue.turns.message import enqueue
 from segue.turns.request import NONE
@@ -63,6 +63,13 @@ def answer(workspace: Workspace, run: str, given: ToolAnswer) -> str | None:
     question = _read(asked)
     if question.kind == "environment":
         raise Misuse("set the variables that it names, and start the run again: segue answer RUN")
+    if question.kind == "budget":
+        from segue.app.budget_answers import answer_budget
+
+        gone = asked.state == "lapsed" or _is_gone(workspace, row)
+        return answer_budget(workspace, row, asked, question, given, gone=gone)
+    if given.budget is not None:
+        raise Misuse("budget is for a question about a budget")
     told = _answer(question, given)
     if asked.state == "lapsed" or _is_gone(workspace, row):
         return _carried(workspace, row, asked, told)
@@ -77,7 +84,8 @@ def _over(row: TurnRow) -> str:
 
 def _is_gone(workspace: Workspace, row: TurnRow) -> bool:
     """Whether the process that asked is gone: nobody would pass the answer on."""
-    return row.state in BEGUN and liveness_of(workspace.store, row, workspace.host) != "alive"
+    waits_for_it = row.state in BEGUN or (row.state == "queued" and row.via != QUEUED)
+    return waits_for_it and liveness_of(workspace.store, row, workspace.host) != "alive"
 
 
 def _read(row: QuestionRow) -> OpenQuestion:

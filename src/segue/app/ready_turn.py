@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -113,6 +114,7 @@ class ReadyTurn:
             retry_message=self.retry_message,
             may_be_begun=self._may_be_begun,
             on_run=on_run,
+            failover=partial(failover, self.workspace),
         )
 
     def why(self, new_bytes: int) -> Why:
@@ -138,6 +140,15 @@ class ReadyTurn:
         except SegueError:
             return None
         return ids.index(row.message) + 1 if row is not None and row.message in ids else None
+
+
+async def failover(
+    workspace: Workspace, prepared: Prepared, failed: Turn, notice: NoticeListener
+) -> Prepared | None:
+    """The run of another account that takes the message of a turn that met a limit; None: none can."""
+    from segue.app.failover import failover
+
+    return await failover(workspace, prepared, failed, notice)
 
 
 def ready_turn(

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from segue.core.budget import ReachedBudget
 from segue.core.model import Attached
 from segue.core.question import OpenQuestion
 from segue.core.request import Posture, Questions
@@ -18,6 +19,7 @@ __all__ = [
     "FeedKind",
     "Hello",
     "OpenQuestion",
+    "ReachedBudget",
     "RunOptions",
     "RunOrder",
     "RunShown",
@@ -25,7 +27,7 @@ __all__ = [
 ]
 
 LATEST_MS = 2**53 - 1
-FeedKind = Literal["conversation", "removed", "message", "run", "event"]
+FeedKind = Literal["conversation", "removed", "message", "run", "event", "flow"]
 
 
 class RunOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -124,13 +126,15 @@ class RunShown(msgspec.Struct, frozen=True, kw_only=True):
 class ToolAnswer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """The answer to an open question: ``answers`` by question, or ``content`` as text. To a permission:
     whether it is allowed. ``allow`` false: the question is not answered, and ``content`` says why.
-    ``always``: the tool is allowed from now on, in this conversation."""
+    ``always``: the tool is allowed from now on, in this conversation. About a budget: ``budget``, the amount
+    that it is raised to; ``allow`` false: the run is taken out of the queue."""
 
     tool_use_id: str
     answers: dict[str, Any] | None = None
     content: str | None = None
     allow: bool | None = None
     always: bool = False
+    budget: float | None = None
 
 
 class Delta(msgspec.Struct, frozen=True):
@@ -172,3 +176,5 @@ class Changed(msgspec.Struct, frozen=True, kw_only=True):
     """The key of the conversation."""
     message: str | None = None
     run: RunShown | None = None
+    flow: str | None = None
+    """The id of a flow that has changed."""

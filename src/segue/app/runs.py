@@ -76,7 +76,7 @@ def ls(
     if unknown := set(states) - set(get_args(State)):
         raise Misuse(f"there is no state {min(unknown)!r:.60}; known: {', '.join(get_args(State))}")
     store, conversation = workspace.store, workspace.conversation(key).id if key is not None else None
-    stored = {*states, "parked"} if "needs_you" in states else {*(states or UNFINISHED)}
+    stored = {*states, "queued", "parked"} if "needs_you" in states else {*(states or UNFINISHED)}
     found = dict(store.reading.runs_in(sorted(stored), conversation, limit))
     if not states:
         found |= {row.run: row.asked_ms for row in store.asked(conversation)}
@@ -233,7 +233,7 @@ def run_of_key(workspace: Workspace, key: str, run_key: str, body: str) -> str |
 
 def _shown(workspace: Workspace, row: TurnRow, queued: QueuedRow) -> RunShown:
     questions = questions_of(workspace, row)
-    held = row.state == "parked" and bool(questions)
+    held = row.state in ("queued", "parked") and bool(questions)
     return RunShown(
         run=row.id,
         conversation=_key_of(workspace, row.conversation),

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from segue.app.run_service import RunService
     from segue.app.segue_accounts import Accounts
     from segue.app.segue_conversations import Conversations
+    from segue.app.segue_flows import Flows
     from segue.app.segue_runs import Runs
     from segue.app.segue_sessions import NativeSessions
     from segue.app.settings import SettingsShown
@@ -122,6 +123,13 @@ class Segue:
         from segue.app.segue_runs import Runs
 
         return Runs(self)
+
+    @property
+    def flows(self) -> Flows:
+        """Flows: functions whose steps are recorded, so that they go on after a kill."""
+        from segue.app.segue_flows import Flows
+
+        return Flows(self)
 
     @property
     def accounts(self) -> Accounts:

@@ -12,6 +12,7 @@ from anyio.to_thread import run_sync
 from segue.app import conversation_pages as pages
 from segue.app.conversation_shapes import (
     AttachmentData,
+    Chain,
     ConversationHit,
     ConversationLineage,
     ConversationSession,
@@ -145,6 +146,13 @@ class Conversations:
         from segue.app.lineage import lineage
 
         return await run_sync(lineage, self._workspace, key)
+
+    async def chain(self, name: str) -> Chain:
+        """All turns that came out of each other, and what they cost together. ``name``: the id of a run, a
+        native session or a flow, or the key of a conversation or a flow."""
+        from segue.app.chain import chain
+
+        return await run_sync(chain, self._workspace, name)
 
     async def sessions(self, key: str) -> list[ConversationSession]:
         """The native sessions that its next turns would continue, and how to open each in a terminal."""

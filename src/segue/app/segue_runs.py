@@ -129,8 +129,7 @@ class Runs:
         If the question has lapsed, the answer is sent as the next message: ``continued_by`` is its run.
         """
         new = await run_sync(questions.answer, self._segue.workspace, run, given)
-        if new is not None:
-            await self._segue.service.engine.accept(new)
+        await self._segue.service.engine.accept(run if new is None else new)
         return await self.show(run)
 
     def watch(self, run: str | None = None, after: str | None = None) -> AsyncGenerator[FeedItem]:

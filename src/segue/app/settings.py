@@ -13,7 +13,19 @@ import msgspec
 from segue.app.account_shapes import AccountShown
 from segue.app.accounts import accounts_of, with_limits
 from segue.app.workspace import Workspace
-from segue.config.schema import Carry, Config, Daemon, Defaults, Keep, Limits, Queue, Recap, Retention
+from segue.config.schema import (
+    Budgets,
+    Carry,
+    Config,
+    Daemon,
+    Defaults,
+    Keep,
+    Limits,
+    Model,
+    Queue,
+    Recap,
+    Retention,
+)
 from segue.core.situation import Policy
 from segue.core.usage import Price
 
@@ -44,6 +56,7 @@ class SettingsShown(msgspec.Struct, frozen=True, kw_only=True):
     recap: Recap
     retention: Retention
     limits: Limits
+    budgets: Budgets
     carry: Carry
     keep: Keep
     daemon: Daemon
@@ -52,6 +65,7 @@ class SettingsShown(msgspec.Struct, frozen=True, kw_only=True):
     accounts: tuple[AccountShown, ...]
     agents: tuple[AgentSetting, ...]
     prices: dict[str, Price]
+    models: dict[str, Model]
     notices: tuple[str, ...]
     """What was ignored, and why."""
 
@@ -68,6 +82,7 @@ def settings(workspace: Workspace) -> SettingsShown:
         recap=config.recap,
         retention=config.retention,
         limits=config.limits,
+        budgets=config.budgets,
         carry=config.carry,
         keep=config.keep,
         daemon=config.daemon,
@@ -76,6 +91,7 @@ def settings(workspace: Workspace) -> SettingsShown:
         accounts=tuple(with_limits(workspace, each) for each in accounts_of(config)),
         agents=tuple(_agents(config)),
         prices=config.prices,
+        models=config.models,
         notices=config.mentions,
     )
 

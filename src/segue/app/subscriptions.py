@@ -321,6 +321,8 @@ class Subscriptions:
             )
         if row.kind == "removed":
             return Changed(kind="removed", conversation=row.item)
+        if row.kind == "flow":
+            return Changed(kind="flow", conversation=None, flow=row.item)
         conversation = row.conversation or ""
         if conversation not in keys:
             known = self._workspace.store.conversation_by_id(conversation)

@@ -19,10 +19,12 @@ from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, Unpack
 
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
+from segue.app.flow_shapes import FlowShown
 from segue.app.ready_turn import Answerer, Cancel, NoticeListener, Options
 from segue.app.segue import Segue
 from segue.app.segue_accounts import Accounts
 from segue.app.segue_conversations import Conversations
+from segue.app.segue_flows import Flows
 from segue.app.segue_runs import Runs
 from segue.app.segue_sessions import NativeSessions
 from segue.app.subscriptions import FeedItem
@@ -106,6 +108,7 @@ class SyncConversations(Blocking[Conversations]):
     attachment = blocking(Conversations.attachment)
     siblings = blocking(Conversations.siblings)
     lineage = blocking(Conversations.lineage)
+    chain = blocking(Conversations.chain)
     sessions = blocking(Conversations.sessions)
 
 
@@ -136,8 +139,41 @@ class SyncRuns(Blocking[Runs]):
             self._portal().call(items.aclose)
 
 
-async def _next(items: AsyncGenerator[FeedItem]) -> FeedItem | None:
+async def _next(items: AsyncGenerator[T]) -> T | None:
     return await anext(items, None)
+
+
+class SyncFlows(Blocking[Flows]):
+    """See ``Flows``; the methods are the same."""
+
+    run = blocking(Flows.run)
+    start = blocking(Flows.start)
+    escalate = blocking(Flows.escalate)
+    start_escalation = blocking(Flows.start_escalation)
+    review = blocking(Flows.review)
+    start_review = blocking(Flows.start_review)
+    compare = blocking(Flows.compare)
+    start_comparison = blocking(Flows.start_comparison)
+    comparison = blocking(Flows.comparison)
+    join = blocking(Flows.join)
+    show = blocking(Flows.show)
+    report = blocking(Flows.report)
+    ls = blocking(Flows.ls)
+    resume = blocking(Flows.resume)
+    retry_step = blocking(Flows.retry_step)
+    pause = blocking(Flows.pause)
+    cancel = blocking(Flows.cancel)
+    artefact = blocking(Flows.artefact)
+    answer = blocking(Flows.answer)
+
+    def watch(self, flow: str) -> Iterator[FlowShown]:
+        """The flow as it is now, and again whenever something about it has changed, until it is over."""
+        items = self._behind.watch(flow)
+        try:
+            while (item := self._portal().call(_next, items)) is not None:
+                yield item
+        finally:
+            self._portal().call(items.aclose)
 
 
 class SyncAccounts(Blocking[Accounts]):
@@ -201,6 +237,11 @@ class SyncSegue(Blocking[Segue]):
     def runs(self) -> SyncRuns:
         """Runs that are queued and followed instead of awaited."""
         return SyncRuns(self._behind.runs, self._portal)
+
+    @property
+    def flows(self) -> SyncFlows:
+        """Flows: functions whose steps are recorded, so that they go on after a kill."""
+        return SyncFlows(self._behind.flows, self._portal)
 
     @property
     def accounts(self) -> SyncAccounts:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from segue.config.home import Home, home_of, this_host
 from segue.config.load import load
@@ -16,6 +16,9 @@ from segue.core.model import Host
 from segue.core.turn import Transport
 from segue.store.records import Conversation
 from segue.store.store import Store, open_store
+
+if TYPE_CHECKING:
+    from segue.core.environment import ChildEnvironment
 
 
 class Workspace:
@@ -47,6 +50,14 @@ class Workspace:
     @property
     def host(self) -> Host:
         return this_host(self.config.store.host, self.home)
+
+    @property
+    def child(self) -> ChildEnvironment:
+        """What an agent without an account gets of the environment. Commands that flows run get the same."""
+        from segue.agents import registry
+        from segue.core.environment import child_environment
+
+        return child_environment(self.env, registry.variables())
 
     def conversation(self, key: str) -> Conversation:
         """The conversation with that key. Raises ``NotFound`` if there is none."""

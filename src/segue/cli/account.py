@@ -214,7 +214,7 @@ def _table(found: list[AccountShown]) -> None:
 
 
 def _say_details(shown: AccountDetails, as_json: bool) -> None:
-    from segue.cli.render.words import below_home, one_line
+    from segue.cli.render.words import below_home, money, one_line
 
     if as_json:
         say_json(shown)
@@ -226,6 +226,7 @@ def _say_details(shown: AccountDetails, as_json: bool) -> None:
         "home": below_home(shown.home) if shown.home else "usual home",
         "sets": ", ".join(shown.env),
         "passes on": ", ".join(shown.pass_env),
+        "budget": "" if shown.budget is None else f"{money(shown.budget)} a day",
         "used in": ", ".join(map(below_home, shown.directories)),
         "login": "" if print_ is None else f"{print_.login[:8]} ({print_.method})",
         "route": "" if print_ is None else ", ".join(print_.route),

@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 import click
 import msgspec
 
 from segue.app.run_shapes import OpenQuestion, RunShown, ToolAnswer
 from segue.cli.caller import open_here
 from segue.cli.change import change
+from segue.cli.flow_answer import answer_flow, asked_by_flows, flow_answer, is_flow
 from segue.cli.question import read_questions
 from segue.cli.render import words
 from segue.cli.render.output import say, say_json
+from segue.core.budget import asked_in_full, raise_command
 from segue.core.errors import Misuse
+from segue.core.question import question_words
+
+if TYPE_CHECKING:
+    from segue.app.workspace import Workspace
 
 
-@click.command("answer", short_help="Answer an agent's question.")
-@click.argument("run", required=False)
+@click.command("answer", short_help="Answer the question of an agent or a flow.")
+@click.argument("run", metavar="[RUN|FLOW]", required=False)
 @click.argument("text", required=False)
 @click.option("--question", "named", metavar="ID", help="Which one, if the run asks several.")
 @click.option("--allow", is_flag=True, help="Allow what the agent asks permission for.")
 @click.option("--always", is_flag=True, help="Allow the tool from now on, in this conversation.")
-@click.option("--deny", is_flag=True, help="Refuse it; TEXT is the reason.")
+@click.option("--deny", is_flag=True, help="Refuse it; TEXT is the reason. Of a budget: stop the run.")
+@click.option("--budget", type=float, metavar="USD", help="Raise the budget that was reached to this amount.")
 @click.option("--json", "as_json", is_flag=True, help="Print the list, or the run, as JSON.")
 def command(
     run: str | None,
@@ -29,33 +39,50 @@ def command(
     allow: bool,
     always: bool,
     deny: bool,
+    budget: float | None,
     as_json: bool,
 ) -> int:
-    """Answer a question of RUN. Without RUN, list all questions.
+    """Answer a question of RUN or FLOW. Without it, list all questions.
 
     TEXT is the answer to a question. A request for permission takes --allow, --always or --deny. If the run
     has ended without an answer, the answer is sent as the next message of the conversation; the id of its run
-    is printed.
+    is printed. A flow takes TEXT; its step is named with --question if several ask.
+
+    A run or a flow whose budget was reached takes --budget or --deny. Without either, segue answer RUN looks
+    at the budgets again; for a flow, segue flow resume does.
     """
-    from segue.app.runs import open_questions, show_run
+    from segue.app.runs import open_questions
 
     with open_here() as workspace:
         asked = open_questions(workspace)
         if run is None:
-            return _list(asked, as_json)
+            return _list(asked, as_json, () if as_json else asked_by_flows(workspace))
+        if is_flow(workspace, run):
+            said = flow_answer(text, budget, stop=deny, other=allow or always)
+            of_budget = deny or budget is not None
+            return answer_flow(workspace, run, said, named, as_json, of_budget=of_budget)
         found = next((each for each in asked if each.run == run), None)
         question = _chosen(found, run, named)
-        if question.kind == "environment":
+        asks_nothing = not (text or budget is not None or allow or always or deny)
+        if question.kind == "environment" or (_is_paused(question) and asks_nothing):
             return _again(run)
-        given = _given(question, text, allow=allow, always=always, deny=deny)
-        new = change("answer", run=run, given=msgspec.to_builtins(given))
-        if as_json:
-            say_json(show_run(workspace, run))
-        elif new is not None:
-            say(new)
-    if new is not None:
+        given = _given(question, text, budget, allow=allow, always=always, deny=deny)
+        new = _told(workspace, run, given, as_json)
+    if new is not None or (budget is not None and found is not None and found.place is not None):
         _say_who_runs_it(found.conversation if found is not None else "")
     return 0
+
+
+def _told(workspace: Workspace, run: str, given: ToolAnswer, as_json: bool) -> str | None:
+    """Give the answer. Returns the run that is sent because of it, if there is one."""
+    from segue.app.runs import show_run
+
+    new: str | None = change("answer", run=run, given=msgspec.to_builtins(given))
+    if as_json:
+        say_json(show_run(workspace, run))
+    elif new is not None:
+        say(new)
+    return new
 
 
 def _chosen(found: RunShown | None, run: str, named: str | None) -> OpenQuestion:
@@ -70,7 +97,21 @@ def _chosen(found: RunShown | None, run: str, named: str | None) -> OpenQuestion
     raise Misuse(f"the run {run} has no open question {named}; segue answer lists them")
 
 
-def _given(question: OpenQuestion, text: str | None, *, allow: bool, always: bool, deny: bool) -> ToolAnswer:
+def _given(
+    question: OpenQuestion,
+    text: str | None,
+    budget: float | None,
+    *,
+    allow: bool,
+    always: bool,
+    deny: bool,
+) -> ToolAnswer:
+    if question.kind == "budget":
+        if allow or always or deny + (budget is not None) + (text is not None) != 1:
+            raise Misuse("a budget takes --budget with the amount that it is raised to, or --deny")
+        return ToolAnswer(tool_use_id=question.id, budget=budget, content=text, allow=False if deny else None)
+    if budget is not None:
+        raise Misuse("--budget is for a run whose budget was reached; segue answer lists the questions")
     if question.kind == "permission":
         if allow + always + deny != 1:
             raise Misuse("a request for permission takes --allow, --always or --deny")
@@ -84,8 +125,13 @@ def _given(question: OpenQuestion, text: str | None, *, allow: bool, always: boo
     return ToolAnswer(tool_use_id=question.id, content=text)
 
 
+def _is_paused(question: OpenQuestion) -> bool:
+    """Whether a run waits that can be started again if its budget was raised elsewhere."""
+    return question.kind == "budget" and not question.lapsed
+
+
 def _again(run: str) -> int:
-    """Start a run again whose variables were missing."""
+    """Start a run again that could not start: what was missing may be here now."""
     import os
     from pathlib import Path
 
@@ -95,9 +141,11 @@ def _again(run: str) -> int:
         from segue.app.segue import Segue
 
         async with Segue(env=os.environ, cwd=Path.cwd()) as segue:
-            shown = await segue.runs.now(run)
+            shown = await segue.runs.show(run)
             await segue.service.drain(shown.conversation, lambda _: None)
             shown = await segue.runs.show(run)
+            if shown.question is not None and shown.question.budget is not None:
+                raise Misuse(f"the run {run} cannot start: {question_words(shown.question)}; use --budget")
             if shown.question is not None:
                 raise Misuse(
                     f"the run {run} needs {', '.join(shown.question.variables)}, which is not set here"
@@ -113,19 +161,22 @@ def _say_who_runs_it(key: str) -> None:
     from segue.client import Daemon, find_daemon
 
     if not isinstance(find_daemon(os.environ), Daemon):
-        say(f"segue: no daemon is running; segue queue run {key} sends the answer", err=True)
+        say(f"segue: no daemon is running; go on with: segue queue run {key}", err=True)
 
 
-def _list(asked: list[RunShown], as_json: bool) -> int:
+def _list(asked: list[RunShown], as_json: bool, flows: Sequence[str]) -> int:
     if as_json:
         say_json(asked)
         return 0
-    if not asked:
+    if not asked and not flows:
         say("Nothing is asked.", err=True)
+    for line in flows:
+        say(line)
     for each in asked:
         for question in each.questions:
             name = f"  --question {question.id}" if len(each.questions) > 1 else ""
-            lapsed = " (interrupted: the answer is sent as the next message)" if question.lapsed else ""
+            interrupted = question.lapsed and question.budget is None
+            lapsed = " (interrupted: the answer is sent as the next message)" if interrupted else ""
             say(f"{each.run}  {each.conversation}  {words.one_line(asked_in_words(question))}{lapsed}{name}")
     return 0
 
@@ -137,5 +188,7 @@ def asked_in_words(question: OpenQuestion) -> str:
     if question.kind == "environment":
         names = ", ".join(question.variables)
         return f"it needs {names}, not set where it runs; set it, and start the run again: segue answer RUN"
+    if question.budget is not None:
+        return f"{asked_in_full(question.budget)} ({raise_command('RUN', question.budget)})"
     asked = read_questions(question.questions)
     return "; ".join(" / ".join([each.question, *(o.label for o in each.options)]) for each in asked)

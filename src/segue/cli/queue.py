@@ -11,6 +11,7 @@ from segue.cli.change import change
 from segue.cli.options import complete_keys
 from segue.cli.render.output import say, say_json
 from segue.core.errors import Misuse
+from segue.core.question import question_words
 
 if TYPE_CHECKING:
     from segue.app.run_shapes import RunShown
@@ -108,9 +109,7 @@ def run(key: str, as_json: bool) -> int:
             await segue.service.drain(key, told)
             left = await segue.runs.queue(key)
             for each in left:
-                if each.question is not None and each.question.variables:
-                    names = ", ".join(each.question.variables)
-                    raise Misuse(f"the run {each.run} needs {names}, which is not set here")
+                _refuse_stopped(each)
             return [each for each in left if each.held_by is not None]
 
     held = anyio.run(drain)
@@ -121,6 +120,15 @@ def run(key: str, as_json: bool) -> int:
         say(f"segue: {rest} because {held[0].held_by} failed; go on with: segue queue run {key}", err=True)
     codes = (exit_code(each.turn) for each in ended if each.turn is not None)
     return next(filter(None, codes), 0)
+
+
+def _refuse_stopped(run: RunShown) -> None:
+    """Say what a run needs that could not start."""
+    asked = run.question
+    if asked is not None and asked.budget is not None:
+        raise Misuse(f"the run {run.run} cannot start: {question_words(asked)}; see segue answer")
+    if asked is not None and asked.variables:
+        raise Misuse(f"the run {run.run} needs {', '.join(asked.variables)}, which is not set here")
 
 
 def _came_of(run: RunShown) -> str:

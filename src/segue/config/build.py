@@ -10,7 +10,7 @@ import msgspec
 
 from segue.config.declared import PLACEHOLDERS, DeclaredAgent
 from segue.config.home import expand
-from segue.config.schema import FLAT, Account, Config, built_in_agents, is_name
+from segue.config.schema import FLAT, Account, Config, Model, built_in_agents, is_name
 from segue.core.usage import Price
 
 if TYPE_CHECKING:
@@ -44,6 +44,10 @@ def build(
         commands=commands,
         declared=declared,
         prices={glob: _price(tables, glob) for glob in tables.values.get("prices", {})},
+        models={
+            glob: _convert(tables, ("models", glob), Model, table)
+            for glob, table in tables.values.get("models", {}).items()
+        },
         project=project,
         model_from=model_from,
         notices=notices,

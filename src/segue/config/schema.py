@@ -17,6 +17,8 @@ Count = Annotated[int, Meta(ge=0)]
 Positive = Annotated[int, Meta(ge=1)]
 Seconds = Annotated[float, Meta(gt=0)]
 Dollars = Annotated[float, Meta(gt=0)]
+DollarsOrNone = Annotated[float, Meta(ge=0)]
+"""0: no limit."""
 
 _NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 
@@ -35,11 +37,29 @@ class Retention(msgspec.Struct, frozen=True, kw_only=True):
     days: Count = 7
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """What becomes of a queued run that meets a limit of its account."""
+OnLimit = Literal["park", "fail", "switch"]
+AccountOrder = Literal["most_room", "soonest_reset", "listed"]
 
-    on_limit: Literal["park", "fail"] = "park"
-    """``park``: the same message is run again when the limit is over."""
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """What becomes of a run that meets a limit of its account."""
+
+    on_limit: OnLimit = "park"
+    """``park``: a queued run waits for the end of the limit. ``switch``: another account takes the message;
+    if none can, as ``park``."""
+    order: AccountOrder = "most_room"
+    """Which of the other accounts comes first."""
+
+
+class Budgets(msgspec.Struct, frozen=True, kw_only=True):
+    """What may be spent before a turn asks first, in US dollars. A project's file has no say in this."""
+
+    conversation: DollarsOrNone = 0
+    """In each conversation, altogether."""
+    day: DollarsOrNone = 0
+    """In all conversations together, on each day of the local calendar."""
+    flow: DollarsOrNone = 0
+    """In each flow, altogether, if it has no budget of its own."""
 
 
 CarryRule = Literal["allow", "ask", "never"]
@@ -135,9 +155,13 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
     """Whether what was said under it may be carried over to others; None: as ``[carry] rule`` says."""
     carry_in: CarryRule | None = None
     """Whether what was said under others may be carried over to it."""
+    on_limit: OnLimit | None = None
+    """What becomes of its runs at a limit; None: as ``[limits] on_limit`` says."""
     directories: tuple[str, ...] = ()
     """Where it is used if no account is named: these directories, and what is below them. Absolute once
     loaded."""
+    budget: DollarsOrNone = 0
+    """What may be spent under it on each day before a turn asks first."""
 
     def __post_init__(self) -> None:
         for name in (*self.env, *self.pass_env):
@@ -155,6 +179,13 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True):
     """After a run that failed or was cancelled. ``hold``: what waits stays there until somebody says so."""
 
 
+class Model(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known about a model that its CLI does not report."""
+
+    window: Positive
+    """How many tokens its context has."""
+
+
 class Config(msgspec.Struct, frozen=True, kw_only=True):
     """The whole configuration, files and variables together."""
 
@@ -162,6 +193,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     recap: Recap = Recap()
     retention: Retention = Retention()
     limits: Limits = Limits()
+    budgets: Budgets = Budgets()
     carry: Carry = Carry()
     keep: Keep = Keep()
     daemon: Daemon = Daemon()
@@ -173,6 +205,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     """``[agents.<name>] command`` of built-in agents: what to start instead."""
     declared: dict[str, DeclaredAgent] = {}
     prices: dict[str, Price] = {}
+    models: dict[str, Model] = {}
     project: Path | None = None
     """The project's ``segue.toml``, if there is one."""
     model_from: str | None = None
@@ -187,6 +220,15 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
         """Everything that the user should be told about the configuration."""
         return (*self.notices, *self.misspelt)
 
+    def budget_under(self, account: str) -> float:
+        """What may be spent under the account on a day; 0: no limit."""
+        known = self.accounts.get(account)
+        return known.budget if known is not None else 0
+
+    def has_budget(self, account: str) -> bool:
+        """Whether anything limits what may be spent under the account."""
+        return bool(self.budgets.conversation or self.budgets.day or self.budget_under(account))
+
     def carry_rule(self, source: str, target: str) -> CarryRule:
         """Whether what was said under one account may be carried over to another: the strictest rule counts.
         An empty name is no account: only ``[carry] rule`` applies to it."""
@@ -197,6 +239,11 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
         out, into = self.accounts.get(source), self.accounts.get(target)
         given = (out.carry_out if out is not None else None, into.carry_in if into is not None else None)
         return max((rule or self.carry.rule for rule in given), key=STRICTNESS.index)
+
+    def on_limit(self, account: str) -> OnLimit:
+        """What becomes of a run of the account that meets a limit. An empty name is no account."""
+        own = self.accounts[account].on_limit if account in self.accounts else None
+        return own or self.limits.on_limit
 
     def closed_to(self, account: str) -> Callable[[str], bool]:
         """Whether the words of an account must never reach this one, whatever the agents."""
@@ -210,6 +257,7 @@ FLAT: dict[str, type[msgspec.Struct]] = {
     "recap": Recap,
     "retention": Retention,
     "limits": Limits,
+    "budgets": Budgets,
     "carry": Carry,
     "keep": Keep,
     "daemon": Daemon,
@@ -219,7 +267,12 @@ FLAT: dict[str, type[msgspec.Struct]] = {
 }
 """Sections with fixed keys."""
 
-NAMED: dict[str, type[msgspec.Struct]] = {"accounts": Account, "agents": DeclaredAgent, "prices": Price}
+NAMED: dict[str, type[msgspec.Struct]] = {
+    "accounts": Account,
+    "agents": DeclaredAgent,
+    "prices": Price,
+    "models": Model,
+}
 """Sections of named entries; all entries of one section have the same keys."""
 
 PROJECT_KEYS: dict[str, frozenset[str]] = {

@@ -61,6 +61,10 @@ def fresh_session(now: Situation) -> Check:
 def pin(now: Situation) -> Check:
     if now.pin is None:
         return _fail("pin", SESSION, _no_pin(now))
+    if now.lent:
+        return _fail(
+            "pin", ("resume",), f"the session is that of the {now.lent}; this role gets a fork of it"
+        )
     if now.pin.foreign is not None:
         whose = f"the session belongs to the conversation {now.pin.foreign}, which this one was forked from"
         return _fail("pin", ("resume",), whose)
@@ -162,9 +166,9 @@ def host(now: Situation) -> Check:
 
 
 def ttl(now: Situation) -> Check:
-    if now.pin is None or now.policy.ttl_ms == 0:
+    if now.pin is None or now.policy.ttl_ms == 0 or not now.pin.succeeded_ms:
         return _skip("ttl")
-    age = now.now_ms - now.pin.succeeded_ms
+    age = (now.asked_ms or now.now_ms) - now.pin.succeeded_ms
     if age <= now.policy.ttl_ms:
         return _ok("ttl")
     limit = now.policy.ttl_ms // 60_000

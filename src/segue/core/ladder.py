@@ -43,14 +43,15 @@ def decide(now: Situation) -> Decision:
 def step_down(mode: Mode, failure: Failure, tools_run: int | None, now: Situation) -> Mode | None:
     """The mode for a second attempt, or None: the failure is final. Never after a tool ran, or may have.
 
-    ``fresh`` only if nothing was said before: it is better to fail than to lose context silently.
+    ``fresh`` only if nothing was said before, or if the whole prompt is given: it is better to fail than to
+    lose context silently.
     """
     on_session = mode in ("resume", "branch", "graft")
     refused = failure.kind == "session_rejected" and on_session
     full = failure.kind == "context_exceeded" and (on_session or mode == "replay")
     if tools_run != 0 or not (refused or full):
         return None
-    if now.earlier == 0:
+    if now.earlier == 0 or now.full:
         return "fresh"
     below = [rung for rung in decide(now).rungs if RUNGS.index(rung.mode) > RUNGS.index(mode)]
     return next((r.mode for r in below if r.mode in ("replay", "recap") and r.state == "open"), None)
@@ -68,10 +69,14 @@ def _impossible(mode: Mode, now: Situation) -> str:
     match mode:
         case "resume" | "branch" if now.pin is None or now.cut.anchor is None:
             return "there is no session to continue"
+        case "graft" | "replay" | "recap" if now.full:
+            return "the flow gives the whole prompt instead"
         case "graft":
             return "off" if now.policy.graft == "off" else "not available yet"
         case "replay" | "recap" if now.earlier == 0:
             return "nothing was said before"
+        case "replay" | "recap" if now.full:
+            return "the flow has a full prompt for a new session"
         case "replay" if now.carried_only:
             return "all that is known here was carried over from another account"
     return ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 from segue.core.outcome import Outcome
@@ -59,6 +60,23 @@ def shown(limits: Iterable[Limit], now_ms: int) -> tuple[LimitShown, ...]:
             each.window, each.used, each.resets_at, each.source, max(0, (now_ms - each.seen_ms) // 1000)
         )
         for each in current(limits, now_ms)
+    )
+
+
+def used_up(limits: Iterable[Limit], now_ms: int) -> bool:
+    """Whether one of them leaves nothing."""
+    return any(each.used is not None and each.used >= 1 for each in current(limits, now_ms))
+
+
+def share_used(limits: Iterable[Limit], now_ms: int) -> float:
+    """Of the limit that leaves least; 0 if none is known."""
+    return max((each.used or 0.0 for each in current(limits, now_ms)), default=0.0)
+
+
+def next_reset(limits: Iterable[Limit], now_ms: int) -> float:
+    """When the first of them is reset; infinite if that is not known."""
+    return min(
+        (each.resets_at for each in current(limits, now_ms) if each.resets_at is not None), default=math.inf
     )
 
 

@@ -17,6 +17,7 @@ The kinds, and what they mean for the next turn, are the same for every agent:
     crashed            the CLI itself crashed
     not_installed      the program was not found
     protocol           the CLI's output cannot be understood
+    budget             it did not begin: a budget of its conversation, day or account does not cover it
     unsettled          it succeeded, but the store was not available: the next run records it
 """
 
@@ -46,6 +47,7 @@ Kind = Literal[
     "crashed",
     "not_installed",
     "protocol",
+    "budget",
     "unsettled",
 ]
 Reason = Literal["not_found", "expired", "foreign_account", "wrong_cwd", "corrupt", "unknown"]

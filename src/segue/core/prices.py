@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import re
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from segue.core.usage import Price
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+T = TypeVar("T")
 _DATE = r"-(20\d{6}|20\d\d-\d\d-\d\d)$"
 _VARIANT = r"\[[^\]]*\]$"
 
@@ -78,12 +79,18 @@ TABLE: Mapping[str, Price] = {
 
 def price_for(model: str, overrides: Mapping[str, Price] | None = None) -> Price | None:
     """The price of a model: the longest glob that matches its name, the user's own table first."""
-    names = _names(model)
     for table in (overrides or {}, TABLE):
-        matching = [glob for glob in table if _matches(glob, names)]
-        if matching:
-            return table[max(matching, key=len)]
+        found = entry_for(model, table)
+        if found is not None:
+            return found
     return None
+
+
+def entry_for(model: str, table: Mapping[str, T]) -> T | None:
+    """What a table of globs has for a model: the longest glob that matches its name counts."""
+    names = _names(model)
+    matching = [glob for glob in table if _matches(glob, names)]
+    return table[max(matching, key=len)] if matching else None
 
 
 def _matches(glob: str, names: tuple[str, ...]) -> bool:

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from segue.core.budget import ReachedBudget, reached_in_words
 from segue.core.events import Permission, Question
 
 
@@ -13,8 +14,9 @@ class OpenQuestion(msgspec.Struct, frozen=True, kw_only=True):
     """What is asked in a run, and nobody has answered yet."""
 
     id: str
-    kind: Literal["question", "permission", "environment"]
-    """``environment``: the run cannot start before the variables that it names are set."""
+    kind: Literal["question", "permission", "environment", "budget"]
+    """``environment``: the run cannot start before the variables that it names are set. ``budget``: it cannot
+    start before the budget is raised."""
     tool_use_id: str | None = None
     questions: Any = None
     """Of a question: what the agent's tool was called with."""
@@ -23,6 +25,8 @@ class OpenQuestion(msgspec.Struct, frozen=True, kw_only=True):
     input: Any = None
     variables: tuple[str, ...] = ()
     """The names of the variables that are missing."""
+    budget: ReachedBudget | None = None
+    """The budget that was reached."""
     asked: int
     lapsed: bool = False
     """The run ended without an answer. The answer is sent as the next message of the conversation."""
@@ -54,6 +58,8 @@ def question_words(asked: OpenQuestion) -> str:
         return f"wants to use {asked.tool}"
     if asked.kind == "environment":
         return f"needs {', '.join(asked.variables)}"
+    if asked.budget is not None:
+        return reached_in_words(asked.budget)
     return next(filter(None, question_names(asked.questions)), "has a question")
 
 

@@ -78,6 +78,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     """Passed to the CLI unchanged; those that Segue owns were refused before."""
     attachments: tuple[AttachedFile, ...] = ()
     """Only of the types that the CLI takes."""
+    schema: str | None = None
+    """A JSON schema: the answer ends with a value of it. Only if the CLI can do that."""
 
 
 class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,6 +105,8 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     prompt_unit: Unit = "bytes"
     max_turns: bool = False
     budget: bool = False
+    schema: bool = False
+    """Makes the model answer with a value of a JSON schema."""
     allow_tools: bool = False
     deny_tools: bool = False
     deny_with_full: bool = True
@@ -194,6 +198,43 @@ class Pointing(msgspec.Struct, frozen=True, kw_only=True):
     """Variables that take precedence over a project's own files (settings, ``.env``)."""
     asks_model: bool = True
     """False: the agent needs no model, so there are no requests to look at."""
+
+
+class FlowPlace(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Which step of which flow a turn belongs to."""
+
+    flow: str
+    step: str
+    tier: int | None = None
+    """The tier of a chain in which each tier may do more than the one before."""
+    parent: str | None = None
+    """The run that it comes from, if it begins a native session."""
+    variables: dict[str, str] = {}
+    """What the agent's environment has in addition."""
+    budget: float | None = None
+    """What the flow may cost, in dollars. None: what is configured for all flows."""
+    tier_budget: float | None = None
+    """What its tier may cost."""
+
+
+class Briefing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How a role of a flow is continued: in its own session, or with the whole prompt in a new one. What was
+    said before is never sent again as text."""
+
+    full: str
+    """The whole prompt. It takes the place of the message if no session can be continued."""
+    objective: str = ""
+    """What it is all about, in one line."""
+    schema: str = ""
+    """The JSON schema of what the answer ends with, for agents whose CLI can ask for that."""
+    fork_of: str = ""
+    """A role of the same agent: if this one has no session yet, it begins with a fork of that role's."""
+    ttl_minutes: int = 0
+    """A session that was last used longer ago is not continued. 0: no limit."""
+    on_model_change: Literal["resume", "replay"] = "resume"
+    """Whether a session is continued with another model."""
+    asked_ms: int = 0
+    """When the flow wanted the turn for the first time. How long it was parked since then does not count."""
 
 
 class Grant(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -75,6 +75,8 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True):
     policy: Policy
     flow: bool = False
     """The voice is a role of a flow: under pressure it hands over instead of continuing."""
+    full: bool = False
+    """The flow gives the whole prompt: what was said before is not sent as text."""
     label: str
     """The agent's name in sentences."""
     voice: Voice
@@ -88,6 +90,8 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True):
     """Why no history is carried over."""
     fresh_session: bool = False
     pin: Pin | None = None
+    lent: str = ""
+    """The role whose session it is, if this one gets a fork of it."""
     spoke: bool = False
     """This voice answered before, but has no known session."""
     others: tuple[str, ...] = ()
@@ -123,6 +127,8 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True):
     paid: Pays = "unknown"
     """What paid for the voice's last turn here."""
     now_ms: int = 0
+    asked_ms: int = 0
+    """When the turn was first wanted, if it has waited since; 0: now."""
 
     @property
     def failing_pair(self) -> str:

@@ -5,15 +5,18 @@ of calls in the request since the turn's text says where to continue, so the scr
 conversation. It only counts how often a turn was refused (`times N`) and how often a rule was met (`nth`).
 """
 
+import re
 from collections import Counter
+from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from segue.rehearsal import current_turn, side_requests, tool_calls
 from segue.rehearsal import directives as d
 from segue.rehearsal.current_turn import CurrentTurn, find_turn
 from segue.rehearsal.scenario import Counting, Scenario, Tally
-from segue.rehearsal.types import Action, Ask, Call, Fault, Hang, Limit, Part, Reply, Text, Thought
+from segue.rehearsal.types import Action, Ask, Call, Fault, Hang, Limit, Part, Reply, Text, Thought, Tool
 from segue.rehearsal.wire.common import compact
 
 _CUT_OFF = "This answer is going to be cut off before it comes to its"
@@ -49,7 +52,7 @@ class Script:
         return Scene(action, _name(action), turn.text)
 
     def _carry_out(self, wanted: tuple[d.Directive, ...], ask: Ask, turn: CurrentTurn) -> Action:
-        moves = [_move(directive, ask, turn) for directive in wanted]
+        moves = [move for directive in wanted for move in _moves(directive, ask, turn)]
         group = _group(moves, turn.tools_done)
         limits = _limits(group)
         for move in group:
@@ -68,6 +71,27 @@ class Script:
         key = (ask.protocol, turn.text, turn.tools_done)
         self._refused[key] += 1
         return self._refused[key] <= times
+
+
+def _moves(directive: d.Directive, ask: Ask, turn: CurrentTurn) -> list[Move]:
+    """What a directive makes the model do. If the answer is to be given by a tool, JSON is given with it."""
+    move = _move(directive, ask, turn)
+    tool, value = _structured(ask), _value(move.text) if isinstance(move, Text) else None
+    return [move] if tool is None or value is None else [move, Call(tool, value)]
+
+
+def _structured(ask: Ask) -> Tool | None:
+    """The tool by which an answer is given that must have a certain form."""
+    return next((tool for tool in ask.tools if tool.name == "StructuredOutput"), None)
+
+
+def _value(text: str) -> dict[str, Any] | None:
+    """The JSON object that a text is, or ends with in a fenced block."""
+    fenced = re.search(r"```json\n(.*?)\n```\s*$", text, re.S)
+    try:
+        return msgspec.json.decode(fenced[1] if fenced else text, type=dict[str, Any])
+    except (msgspec.DecodeError, UnicodeEncodeError):
+        return None
 
 
 def _move(directive: d.Directive, ask: Ask, turn: CurrentTurn) -> Move:
@@ -136,7 +160,7 @@ def _plain(ask: Ask, turn: CurrentTurn) -> Reply:
     if turn.tools_done:
         return Reply((Text("Done."),))
     answer = current_turn.recalled_answer(turn)
-    structured = next((tool for tool in ask.tools if tool.name == "StructuredOutput"), None)
+    structured = _structured(ask)
     if structured is not None:
         return Reply((Call(structured, side_requests.sample({"properties": structured.properties})),))
     if answer is None and ask.schema is not None:

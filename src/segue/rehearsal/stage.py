@@ -60,7 +60,7 @@ Rehearse = Callable[[ModelAddress, Path], Pointing | None]
 RETRIES = 2
 """How often a CLI retries a failed request; by default they retry for minutes."""
 
-_NAMED = frozenset({"accounts", "agents", "prices"})
+_NAMED = frozenset({"accounts", "agents", "prices", "models"})
 _LEFT_OUT = frozenset({"accounts", "store"})
 _DIRECT = "127.0.0.1,localhost"
 

@@ -276,22 +276,39 @@ class Replies(Guard):
         self._answerer = answerer
         self.others: Asking | None = None
 
+    @property
+    def expected(self) -> bool:
+        """Whether anybody is expected to answer."""
+        return self._answerer is not None and self.failed is None
+
     async def reply(self, agent: Agent, event: Question | Permission) -> bytes:
         """The line that is sent back to the agent."""
-        answer = NOBODY if isinstance(event, Question) else REFUSED
+        answer = await self.answer(event)
+        try:
+            return agent.reply(event, answer)
+        except Exception as error:
+            self.note(error)
+        return agent.reply(event, _default(event))
+
+    async def answer(self, event: Question | Permission) -> Answer:
+        """What the caller answers, or somebody else who is asked together with the caller."""
         answerer = self._answerer if self.failed is None else None
         try:
             if self.others is not None:
-                return agent.reply(event, await self.others.ask(event, answerer))
+                return await self.others.ask(event, answerer)
             if answerer is not None:
-                return agent.reply(event, await answerer(event))
+                return await answerer(event)
         except Exception as error:
             self.note(error)
-        return agent.reply(event, answer)
+        return _default(event)
 
     async def sent(self, event: Question | Permission) -> None:
         if self.others is not None:
             await self.others.sent(event)
+
+
+def _default(event: Question | Permission) -> Answer:
+    return NOBODY if isinstance(event, Question) else REFUSED
 
 
 class Answering:

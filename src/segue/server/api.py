@@ -33,6 +33,7 @@ ROUTES = (
     "routes_conversations",
     "routes_sessions",
     "routes_runs",
+    "routes_flows",
     "routes_accounts",
     "routes_local",
 )

@@ -23,6 +23,7 @@ STREAM = (
     ("message", Changed),
     ("conversation", Changed),
     ("removed", Changed),
+    ("flow", Changed),
 )
 """The events of a stream, and what each has as its data."""
 

@@ -37,12 +37,10 @@ class EnginePart:
         await self._segue.service.start()
 
     async def drain(self, limit_s: float) -> None:
-        await self._segue.service.engine.drain(limit_s)
+        await self._segue.service.end(limit_s)
 
     def runs(self) -> Mapping[str, int]:
-        engine = self._segue.service.engine
-        counts = {"running": len(engine.running), "waiting": engine.waiting}
-        return {state: count for state, count in counts.items() if count}
+        return self._segue.service.runs()
 
 
 def parts_of(segue: Segue, answered: asyncio.Event) -> dict[str, Part]:

@@ -9,6 +9,7 @@ import msgspec
 from starlette.responses import Response
 
 from segue import (
+    Chain,
     ConversationHit,
     ConversationLineage,
     ConversationSession,
@@ -168,6 +169,10 @@ async def lineage(call: Call) -> ConversationLineage:
     return await call.segue.conversations.lineage(call.path["key"])
 
 
+async def chain(call: Call) -> Chain:
+    return await call.segue.conversations.chain(call.path["name"])
+
+
 async def sessions(call: Call) -> list[ConversationSession]:
     return await call.segue.conversations.sessions(call.path["key"])
 
@@ -261,6 +266,15 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         lineage,
         "All turns, what each came from, and what came out of the conversation",
         returns=ConversationLineage,
+        large=True,
+    ),
+    Endpoint(
+        "GET",
+        "/api/v1/chains/{name}",
+        ("Segue.conversations.chain",),
+        chain,
+        "All turns that came out of each other, from a run, a session, a conversation or a flow",
+        returns=Chain,
         large=True,
     ),
     Endpoint(

@@ -97,11 +97,7 @@ def compressed(name: str) -> bytes | None:
 @cache
 def _index() -> bytes:
     text = files("segue.server").joinpath("page", "index.html").read_text("utf-8").replace("BUILD", _build())
-    at_once = modules_from("main.js")
-    soon = [name for name in modules_from("conversation.js") if name not in at_once]
-    base = f'<link rel="modulepreload" href="/page/{_build()}'
-    links = [f'{base}/{name}">' for name in at_once]
-    links += [f'{base}/{name}" fetchpriority="low">' for name in soon]
+    links = [f'<link rel="modulepreload" href="/page/{_build()}/{name}">' for name in modules_from("main.js")]
     return gzip.compress(text.replace("PRELOADS", "\n".join(links)).encode(), 9, mtime=0)
 
 

@@ -61,9 +61,11 @@ class Carries(Conversations):
         carried: CarryRow | None,
         moved: Sequence[MovedRun],
         now_ms: int,
+        *,
+        before: str | None = None,
     ) -> None:
         """Bind the conversation to an agent and account, with the block and its record. The model belongs to
-        the account before, and is forgotten."""
+        the account before, and is forgotten. ``before``: the last message; the block is placed before it."""
         agent, account = to
         with self._db.writing():
             self._db.run(_CONVERSATIONS.touch, id=conversation.id, now_ms=now_ms)
@@ -80,7 +82,11 @@ class Carries(Conversations):
                 message, text = block
                 self._see_logins(message.under)
                 self._insert_messages(conversation.id, [(message, text, now_ms)], first_place=None)
+                if before is not None:
+                    self._unplace_message(before)
                 self._place_message(message.id)
+                if before is not None:
+                    self._place_message(before)
             for each in moved:
                 self._db.run(_SQL.move, id=each.run, request=each.request, agent=agent, account=account)
                 self._readdress(each.message)

@@ -8,7 +8,7 @@ from typing import Literal
 import msgspec
 
 from segue.core.model import Attached, Held, Message, MessageKind, Owner, Pin, Sender, Voice
-from segue.core.request import Grant
+from segue.core.request import FlowPlace, Grant
 from segue.core.turn import LineageKind, Mode, Recovery, State, Turn
 from segue.core.usage import Context, Limit, Totals, Usage
 
@@ -101,6 +101,8 @@ class TurnRow(msgspec.Struct, frozen=True, kw_only=True):
     """``run``: by a plain ``segue run``, which is a retry if the same text is sent after a failure."""
     recovery: Recovery | None = None
     """What remains to be done about it; set by ``turns/projection.py`` only, and not stored."""
+    flow: FlowPlace | None = None
+    """Stored with a new turn of a flow; ``store/flows.py`` reads it."""
 
 
 def telling(runs: Sequence[TurnRow]) -> TurnRow | None:
@@ -331,10 +333,10 @@ class QueuedRow(msgspec.Struct, frozen=True):
 
 
 class FeedRow(msgspec.Struct, frozen=True):
-    """One change. ``item``: a message's id, an event's number, the key of a removed conversation."""
+    """One change. ``item``: the id of a message or flow, an event's number, the key of what was removed."""
 
     seq: int
-    kind: Literal["conversation", "removed", "message", "run", "event"]
+    kind: Literal["conversation", "removed", "message", "run", "event", "flow"]
     conversation: str | None
     run: str | None
     item: str | None

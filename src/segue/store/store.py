@@ -28,7 +28,10 @@ from segue.store.renewer import Renewer
 
 if TYPE_CHECKING:
     from segue.core.model import Pin
+    from segue.store.budgets import Budgets
     from segue.store.carries import Carries
+    from segue.store.chains import Chains
+    from segue.store.flows import Flows
     from segue.store.forks import Adoption, Successor
     from segue.store.reading import Reading
     from segue.store.watch import Watch
@@ -134,6 +137,27 @@ class Store(Queue, Feed, Events):
         from segue.store.carries import Carries
 
         return Carries(self._db)
+
+    @property
+    def budgets(self) -> Budgets:
+        """What was spent, and what may be."""
+        from segue.store.budgets import Budgets
+
+        return Budgets(self._db)
+
+    @property
+    def flows(self) -> Flows:
+        """Flows and their steps."""
+        from segue.store.flows import Flows
+
+        return Flows(self._db)
+
+    @property
+    def chains(self) -> Chains:
+        """Turns that came out of each other."""
+        from segue.store.chains import Chains
+
+        return Chains(self._db)
 
     @property
     def reading(self) -> Reading:

@@ -31,6 +31,7 @@ from segue.system import clock
 _CONVERSATIONS = Queries("conversations")
 _HISTORY = Queries("history")
 _SQL = Queries("turns")
+_FLOWS = Queries("flows")
 _ALL = 2**31 - 1
 NOBODY = Owner(host="", pid=0)
 _TURN_COLUMNS = (
@@ -70,13 +71,16 @@ class Turns(History, Leases, Receipts):
             self._keep_receipt(turn, receipt)
         return stored
 
-    def add_retry(self, turn: TurnRow, receipt: Receipt | None = None) -> None:
-        """Store a turn for an existing message. Raises ``KnownRun`` as ``receive`` does."""
+    def add_retry(self, turn: TurnRow, receipt: Receipt | None = None, failed_run: str | None = None) -> None:
+        """Store a turn for an existing message. Raises ``KnownRun`` as ``receive`` does. ``failed_run``: the
+        run of the same call; it keeps its place before what waits."""
         with self._db.writing():
             self._refuse_known(turn)
             self._touch(turn.conversation, turn.started_ms)
             self._find_receipt(turn, receipt)
             self._insert_turn(turn)
+            if failed_run is not None:
+                self._db.run(_SQL.take_place, id=turn.id, other=failed_run)
             self._keep_receipt(turn, receipt)
             self._note_retry(turn.id, turn.retry_of, turn.started_ms)
 
@@ -110,6 +114,7 @@ class Turns(History, Leases, Receipts):
             self._db.many(_SQL.withdraw, [{"id": each, "conversation": turn.conversation} for each in gone])
             for each in gone:
                 self._drop_lease(waiting(each))
+                self._db.run(_SQL.lapse, run=each, state="withdrawn")
             self._place_message(turn.message)
             self._db.run(_SQL.go_on, conversation=turn.conversation)
 
@@ -147,6 +152,11 @@ class Turns(History, Leases, Receipts):
         """The newest last; at most ``limit`` of them. ``told`` comes without the text of the answer."""
         count = _ALL if limit is None else limit
         rows = self._db.all(_SQL.newest, conversation=conversation_id, count=count)
+        return [turn_of(row) for row in reversed(rows)]
+
+    def failed_turns(self, conversation_id: str, limit: int) -> list[TurnRow]:
+        """Those of the last ``limit`` turns that failed, were cancelled or never began, as in ``turns``."""
+        rows = self._db.all(_SQL.newest_failed, conversation=conversation_id, count=limit)
         return [turn_of(row) for row in reversed(rows)]
 
     def turns_of(self, conversation_id: str, agent: str, limit: int) -> list[TurnRow]:
@@ -253,6 +263,9 @@ class Turns(History, Leases, Receipts):
             retry_of=turn.retry_of,
             via=turn.via,
         )
+        if turn.flow is not None:
+            place = msgspec.structs.asdict(turn.flow)
+            self._db.run(_FLOWS.belong, run=turn.id, **place)
 
 
 def turn_of(row: Row) -> TurnRow:

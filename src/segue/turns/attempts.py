@@ -184,7 +184,8 @@ def _load_the_rest(prepared: Prepared) -> None:
 
 def stepped_words(label: str, failure: Failure, lower: Mode) -> str:
     """The notice that the session could not be used, and what was sent instead."""
-    how = "the conversation as text" if lower == "replay" else "a part of the conversation"
+    parts: dict[Mode, str] = {"replay": "the conversation as text", "fresh": "the whole message"}
+    how = parts.get(lower, "a part of the conversation")
     if failure.kind == "context_exceeded":
         return f"The session no longer fit {label}'s window; sent {how} instead."
     why = REJECTED.get(failure.reason or "", failure.message)

@@ -93,7 +93,7 @@ class Composer:
             voice=prepared.voice,
             label=facts.label,
             # A message that is retried after its tools had run is already in the session.
-            new=words[text[-1].id] if text else MessageText(self.gathered.view[-1], GO_ON),
+            new=self._new(words[text[-1].id] if text else MessageText(self.gathered.view[-1], GO_ON)),
             earlier=tuple(words[each.id] for each in text[:-1]),
             corrections=tuple(words[each.id] for each in self.corrections),
             instructions=instructions,
@@ -103,11 +103,19 @@ class Composer:
             unsure=last is not None and last.tools_run is None,
             echo=self.native and self._echoes(),
             role=prepared.role or None,
+            objective=prepared.ask.briefing.objective if prepared.ask.briefing is not None else None,
             max_bytes=prepared.config.recap.max_bytes,
             limit=can.prompt_limit,
             unit=can.prompt_unit,
             quiet_at=facts.expands_at,
         )
+
+    def _new(self, message: MessageText) -> MessageText:
+        """The new message; in a new session of a flow's role, the whole prompt in its place."""
+        briefing = self.prepared.ask.briefing
+        if briefing is None or self.mode != "fresh":
+            return message
+        return msgspec.structs.replace(message, text=briefing.full)
 
     def _with_attachments(
         self, text: Sequence[Message], words: dict[str, MessageText]

@@ -14,12 +14,12 @@ from segue.core.errors import Misuse, SegueError
 from segue.core.outcome import Failure, Outcome
 from segue.core.turn import Turn, status_of
 from segue.runner.attempt import Cancel, Guarded
-from segue.store.leases import LeaseBusy, hold, lease_name
+from segue.store.leases import SEEN_S, LeaseBusy, hold, lease_name
 from segue.store.records import BEGUN, QUEUED, TurnRow
 from segue.store.store import Store
 from segue.system.groups import ProcessGroup
 from segue.system.loop import run_sync
-from segue.system.processes import groups_of, is_near, this_process
+from segue.system.processes import groups_of, is_near, owner_lives, this_process
 from segue.turns.follow import follow, reported
 from segue.turns.live_turn import Callbacks
 from segue.turns.liveness import liveness_of
@@ -144,7 +144,7 @@ async def _recovered(
         lease_name(row.conversation),
         owner=this_process(prepared.host),
         locks=prepared.segue_home.locks,
-        until=min(until, time.monotonic() + LEASE_S),
+        until=min(until, time.monotonic() + _patience_s(prepared, row)),
         on_wait=lambda holder: callbacks.notice(f"waiting for another turn ({holder})"),
         given_up=lambda: False,
         on_loss=lambda: None,
@@ -155,6 +155,12 @@ async def _recovered(
         if now is not None and now.state == "queued" and now.via != QUEUED:
             never = msgspec.structs.replace(now, state="withdrawn")
             await run_sync(withdraw, store, reported(never, prepared.ask.conversation))
+
+
+def _patience_s(prepared: Prepared, row: TurnRow) -> float:
+    """A holder that cannot be seen from here must be watched for a while before it counts as dead."""
+    unseen = owner_lives(row.owner, prepared.host, 0) is None
+    return LEASE_S + SEEN_S if unseen else LEASE_S
 
 
 async def _pass_on(prepared: Prepared, store: Store, row: TurnRow, cancel: Cancel) -> None:

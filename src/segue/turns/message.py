@@ -55,7 +55,7 @@ def receive(prepared: Prepared, store: Store, retry: Retry) -> tuple[Prepared, T
     if retry.message is not None:
         runs = store.runs_of([retry.message]).get(retry.message)
         row = msgspec.structs.replace(row, retry_of=runs[-1].id if runs else None)
-        store.add_retry(row, receipt)
+        store.add_retry(row, receipt, retry.failed_run)
         return prepared, row
     conversation = _with_first_options(prepared, row)
     stored = store.receive(conversation, message, prepared.ask.prompt, row, receipt, prepared.files)
@@ -211,6 +211,7 @@ def _turn_row(prepared: Prepared, message: Message, now_ms: int, *, keyed: bool)
         owner=this_process(prepared.host),
         started_ms=now_ms,
         via="" if keyed else prepared.ask.via,
+        flow=prepared.ask.flow,
     )
 
 

@@ -27,6 +27,7 @@ from segue.system.processes import owner_lives, this_process
 from segue.turns.follow import reported
 from segue.turns.live_turn import Callbacks, LiveTurn
 from segue.turns.message import stored_request
+from segue.turns.other_account import other_account
 from segue.turns.prepare import Prepared
 from segue.turns.queued_run import take_out
 from segue.turns.request import QueuedRequest, TurnRequest
@@ -46,6 +47,8 @@ JUST_NOW_MS = 60_000
 
 def parking_of(live: LiveTurn, last: FinishedAttempt, turn: Turn) -> Parking | None:
     """How the run is parked, if its limit ends in time and nothing would be done twice; None: it fails."""
+    if other_account(live.prepared, live.store, turn) is not None:
+        return None  # that account takes the message
     ask = msgspec.structs.replace(live.prepared.ask, cut=False, adopt=None)
     again = msgspec.structs.replace(live.prepared, ask=ask)
     longest_ms = 0 if live.cancelled else _longest_ms(ask, again.config, live.row)
@@ -91,7 +94,7 @@ def _longest_ms(ask: TurnRequest, config: Config, row: TurnRow) -> float:
     """For how long it may be parked."""
     park = ask.park
     if park is None:
-        park = row.via == QUEUED and config.limits.on_limit == "park"
+        park = row.via == QUEUED and config.on_limit(row.account) != "fail"
     if isinstance(park, bool):
         return float("inf") if park else 0
     return park * 1000

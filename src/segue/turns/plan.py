@@ -88,6 +88,7 @@ class Planner:
         prepared, outlook, pin = self.prepared, self.outlook, self.gathered.pin
         return Plan(
             turn=prepared.run,
+            parent=prepared.ask.flow.parent if prepared.ask.flow is not None else None,
             attempt=self._attempt(seq),
             seq=seq,
             conversation=prepared.conversation.id,
@@ -97,7 +98,7 @@ class Planner:
             account=prepared.account_name,
             model=prepared.request.model,
             mode=mode,
-            checks=self.decision.checks,
+            checks=(*self.decision.checks, *filter(None, (prepared.budget,))),
             runtime=prepared.runtime,
             request=request,
             workdir=self.situation.workdir,
@@ -170,6 +171,8 @@ class Planner:
             told += [f"{failed['end']}; continued from where Segue left it"] if grown else []
             return tuple(told)
         if mode == "fresh" and self.situation.earlier and self.situation.blank is None:
+            if self.situation.full:
+                return self._begun_anew()
             why = next(rung.why for rung in self.decision.rungs if rung.mode == "recap")
             return (f"nothing of the conversation was carried over: {why}",)
         if mode == "fresh":
@@ -181,6 +184,12 @@ class Planner:
             name = self.gathered.pin.native_id[:8]
             notices.append(f"to make a smaller copy of it: segue sessions repair {name} --trim")
         return tuple(notices)
+
+    def _begun_anew(self) -> tuple[str, ...]:
+        """Why the session of a flow's role is not continued."""
+        barred = (c.detail for c in self.decision.checks if c.verdict == "fail" and "resume" in c.bars)
+        why = next(filter(None, barred), "")
+        return (f"{why}; sent the whole prompt instead",) if why else ()
 
     def _left_behind(self, why: str) -> str:
         """What is not carried over, and how it could be."""

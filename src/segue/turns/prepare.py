@@ -18,7 +18,7 @@ from segue.core.environment import ChildEnvironment
 from segue.core.errors import Misuse
 from segue.core.model import Host, NewAttachment, Voice
 from segue.core.request import Request, Runtime, Terms
-from segue.core.turn import Transport, Turn
+from segue.core.turn import Check, Transport, Turn
 from segue.core.view import UNKNOWN, account_mark
 from segue.store.records import Conversation
 from segue.store.store import Store
@@ -55,7 +55,10 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     model: str | None
     """The model that was requested, now or before; None: left to the configuration and the CLI."""
     role: str
+    env: Mapping[str, str]
+    """The caller's."""
     child: ChildEnvironment
+    """What of it the agent gets."""
     home: Path
     """The account's home: where the CLI keeps its login and its sessions."""
     host: Host
@@ -69,6 +72,19 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     """The attachments of a new message, to be stored with it."""
     transport: Transport = "process"
     """Which process runs it."""
+    limited: tuple[str, ...] = ()
+    """The accounts that met a limit with this message before."""
+    notices: tuple[str, ...] = ()
+    """What the user is told when it begins."""
+    budget: Check | None = None
+    """The check of its budgets, if there are any and it has passed."""
+
+    @property
+    def has_budget(self) -> bool:
+        """Whether anything limits what it may cost."""
+        place, config = self.ask.flow, self.config
+        of_flow = place is not None and (place.budget or place.tier_budget or config.budgets.flow)
+        return bool(of_flow) or config.has_budget(self.account_name)
 
     @property
     def voice(self) -> Voice:
@@ -131,8 +147,7 @@ def prepare(
     child, home = _surroundings(agent, account_name, account, config, env)
     runtime = _probed(agent, config, child, segue_home)
     conversation = known or _conversation(ask.conversation)
-    voice = Voice(agent.facts.name, remembered.role)
-    granted = _granted(ask, store, conversation.id, voice, config, agent, runtime)
+    granted = _granted(ask, store, conversation.id, remembered.role, config, agent, runtime)
     return Prepared(
         run=clock.new_id(),
         ask=ask,
@@ -147,6 +162,7 @@ def prepare(
         instructions=instructions_of(ask, config),
         model=remembered.model,
         role=remembered.role,
+        env=env,
         child=child,
         home=home,
         host=this_host(config.store.host, segue_home),
@@ -198,8 +214,8 @@ def as_of_now(prepared: Prepared, store: Store) -> Prepared:
     Called under the conversation's lease, so that they cannot change any more.
     """
     agent, runtime, config = prepared.agent, prepared.runtime, prepared.config
-    conversation, voice = prepared.conversation.id, prepared.voice
-    granted = _granted(prepared.ask, store, conversation, voice, config, agent, runtime)
+    conversation = prepared.conversation.id
+    granted = _granted(prepared.ask, store, conversation, prepared.role, config, agent, runtime)
     home, env = prepared.home, prepared.child.env
     login = identity_of(agent, prepared.account_name, home, env, store, record=True).mark
     if (granted, login) == (prepared.granted, prepared.login):
@@ -221,11 +237,12 @@ def _granted(
     ask: TurnRequest,
     store: Store,
     conversation: str,
-    voice: Voice,
+    role: str,
     config: Config,
     agent: Agent,
     runtime: Runtime,
 ) -> Granted:
+    voice = Voice(agent.facts.name, role)
     now, always = store.grant(conversation, voice), store.always_allowed(conversation, voice)
     before = ask.fixed.grant if ask.fixed is not None else now
     name = name_of(agent, runtime)

@@ -37,15 +37,24 @@ async def elsewhere(event: Question | Permission) -> Answer:
     return NOBODY
 
 
-async def ask(live: LiveTurn, event: Question | Permission, answerer: Answerer | None) -> Answer:
-    """The answer of whoever is first. ``answerer`` None: nobody is expected to answer."""
+async def ask(
+    live: LiveTurn,
+    event: Question | Permission,
+    answerer: Answerer | None,
+    shown: OpenQuestion | None = None,
+    stored: Callable[[], None] | None = None,
+) -> Answer:
+    """The answer of whoever is first. ``answerer`` None: nobody is expected to answer. ``shown``: what is
+    stored, if it is not the agent that asks; ``stored``: is called once it is."""
     if isinstance(event, Permission) and await _stored(lambda: _allowed(live, event), False):
         return Answer(True)
     if answerer is None:
         return NOBODY if isinstance(event, Question) else REFUSED
-    shown = open_question(live.redactor.event(event), clock.now_ms())
+    shown = shown or open_question(live.redactor.event(event), clock.now_ms())
     text = msgspec.json.encode(shown).decode()
     await _stored(lambda: live.store.ask(live.row.id, event.id, text), False)
+    if stored is not None:
+        await _stored(stored, None)
     asking = _Asking(live, event)
     with anyio.move_on_after(live.patience_s):
         return await asking.first(answerer)
@@ -55,6 +64,11 @@ async def ask(live: LiveTurn, event: Question | Permission, answerer: Answerer |
 async def sent(live: LiveTurn, event: Question | Permission) -> None:
     """The agent has been sent the answer."""
     await _stored(lambda: live.store.told(live.row.id, event.id), None)
+
+
+def never_began(row: QuestionRow) -> bool:
+    """Whether it belongs to a run that ended before it began: others need not wait for the answer."""
+    return row.state == "lapsed" and msgspec.json.decode(row.question, type=OpenQuestion).kind == "budget"
 
 
 class _Asking:

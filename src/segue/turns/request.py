@@ -16,7 +16,9 @@ from segue.core.errors import Misuse
 from segue.core.ids import conversation_key
 from segue.core.model import Attached
 from segue.core.request import (
+    Briefing,
     Capabilities,
+    FlowPlace,
     Grant,
     Inherited,
     Posture,
@@ -111,6 +113,10 @@ class TurnRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """Those of the message; they are stored with it."""
     fixed: Fixed | None = None
     """For a run that was queued. Those of earlier versions lack it."""
+    flow: FlowPlace | None = None
+    """The step of a flow that it belongs to."""
+    briefing: Briefing | None = None
+    """For a role of a flow."""
 
 
 class QueuedRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -217,7 +223,19 @@ def request_of(
         refuse_unsupported(ask.attachments, agent, name_of(agent, runtime), runtime.capabilities, config)
     if ask.fail_on_denied and not runtime.capabilities.denials:
         raise Misuse(f"{name_of(agent, runtime)} does not report refused tools; leave out --fail-on-denied")
-    return request
+    return briefed(request, ask.briefing, agent, runtime)
+
+
+def briefed(request: Request, briefing: Briefing | None, agent: Agent, runtime: Runtime) -> Request:
+    """The request of a turn that may begin with the whole prompt of its role.
+
+    If the CLI itself can ask for a certain answer, it does. Not in a fork: another tool in the prompt would
+    make all that the session holds new."""
+    if briefing is None:
+        return request
+    _check(msgspec.structs.replace(request, prompt=briefing.full), agent, runtime)
+    can = runtime.capabilities.schema and not briefing.fork_of
+    return msgspec.structs.replace(request, schema=briefing.schema or None) if can else request
 
 
 def may_ask(ask: TurnRequest, config: Config) -> bool:

@@ -34,7 +34,9 @@ def failed_with_same_text(prepared: Prepared, store: Store, retried: str | None 
     ask = prepared.ask
     if retried is not None or ask.via != "run" or ask.new or ask.key is not None:
         return None
-    runs = [run for run in store.turns(prepared.conversation.id, RECENT) if _is_temporary(run)]
+    runs = [run for run in store.failed_turns(prepared.conversation.id, RECENT) if _is_temporary(run)]
+    if not runs:
+        return None
     texts, prompt = store.texts([run.message for run in runs]), storable(ask.prompt)
     same = [run for run in runs if texts.get(run.message) == prompt]
     attached = store.attachments([run.message for run in same])
@@ -111,22 +113,21 @@ async def retry_while_temporary(
     first: Turn,
     retries: int,
     retry: Callable[[Turn], Awaitable[Turn]],
-    *,
     given_up: Callable[[], bool],
     notice: Callable[[str], None],
 ) -> Turn:
     """Retry the message up to ``retries`` times, as long as its failure is temporary."""
     from secrets import SystemRandom
 
-    turn, earlier = first, list[str]()
-    while len(earlier) < retries:
-        pause = pause_s(turn, len(earlier), clock.now_ms(), SystemRandom().random())
+    turn, earlier = first, list(first.earlier)
+    for retried in range(retries):
+        pause = pause_s(turn, retried, clock.now_ms(), SystemRandom().random())
         if pause is None and _in_doubt(turn):
             notice("not retried: it is not known whether it did anything")
         if pause is None or given_up():
             break
         why = turn.failure.kind.replace("_", " ") if turn.failure is not None else ""
-        notice(f"{why}: retrying in {_words(pause)} ({len(earlier) + 1} of {retries})")
+        notice(f"{why}: retrying in {_words(pause)} ({retried + 1} of {retries})")
         await in_loop()
         if not await _waited(pause, given_up):
             notice("not retried: cancelled")

@@ -45,6 +45,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     key: str
     message: str
     """The user message it answers."""
+    parent: str | None = None
+    """The run that it comes from if it begins a session, as its flow says."""
     voice: Voice
     account: str
     transport: Transport = "process"

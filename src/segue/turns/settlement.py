@@ -190,7 +190,11 @@ def _retired(plan: Plan, result: Result) -> tuple[tuple[str, str], ...]:
 
 
 def _lineage(store: Store, plan: Plan, session: SessionRow | None, now_ms: int) -> tuple[LineageRow, ...]:
-    """Which turn this one came from, if it continued a native session."""
+    """Which turn this one came from, if it continued a native session, or took over from another one."""
+    if plan.parent is not None and plan.mode not in ("resume", "branch"):
+        begun = session.id if session is not None else ""
+        row = LineageRow(child=plan.turn, parent=plan.parent, kind="escalation", session=begun, ms=now_ms)
+        return (row,)
     if session is None or plan.pin is None or plan.mode not in ("resume", "branch"):
         return ()
     kind: LineageKind = "branch" if plan.mode == "branch" else "resume"

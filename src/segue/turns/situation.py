@@ -15,7 +15,7 @@ from segue.core.cut import Cut, HeldIndex, ViewIndex, cut
 from segue.core.errors import Misuse
 from segue.core.model import Held, Message, Pin, Voice, Workdir
 from segue.core.request import Request, RunPlace, Start
-from segue.core.situation import FRAME_BYTES, File, Situation
+from segue.core.situation import FRAME_BYTES, File, Policy, Situation
 from segue.core.turn import Mode, Turn
 from segue.core.usage import Pays
 from segue.store.copies import KeptRow
@@ -136,9 +136,11 @@ def gather(
 def _situation(
     prepared: Prepared, store: Store, seen: VoiceView, around: _Around, obstacles: Obstacles
 ) -> Situation:
-    voice, pin, facts = prepared.voice, seen.pin, prepared.agent.facts
+    voice, pin, facts = prepared.voice, _with_window(prepared, seen.pin), prepared.agent.facts
     return Situation(
-        policy=prepared.config.continuity,
+        policy=_policy(prepared),
+        flow=prepared.ask.briefing is not None,
+        full=prepared.ask.briefing is not None,
         label=facts.label,
         failing_pairs=facts.failing_pairs,
         voice=voice,
@@ -148,6 +150,7 @@ def _situation(
         blank="--blank: nothing is carried over" if prepared.ask.blank else None,
         fresh_session=prepared.ask.fresh_session or not prepared.ask.save,
         pin=pin,
+        lent=_lender(prepared, pin),
         spoke=seen.spoke,
         others=_others(store, prepared.conversation.id, voice) if pin is None else (),
         hidden=seen.hidden,
@@ -167,19 +170,44 @@ def _situation(
         window=around.window,
         busy=around.busy,
         now_ms=clock.now_ms(),
+        asked_ms=prepared.ask.briefing.asked_ms if prepared.ask.briefing is not None else 0,
+    )
+
+
+def _with_window(prepared: Prepared, pin: Pin | None) -> Pin | None:
+    """The pin, with the configured window of its model if its CLI has not reported one."""
+    model = (pin.model_used or pin.model) if pin is not None else None
+    if pin is None or pin.context.window or model is None or not prepared.config.models:
+        return pin
+    from segue.core.prices import entry_for
+
+    known = entry_for(model, prepared.config.models)
+    window = known.window if known is not None else None
+    return msgspec.structs.replace(pin, context=msgspec.structs.replace(pin.context, window=window))
+
+
+def _policy(prepared: Prepared) -> Policy:
+    """As configured. A role of a flow hears only what is meant for it, and its model stays the same."""
+    policy, briefing = prepared.config.continuity, prepared.ask.briefing
+    if briefing is None:
+        return policy
+    return msgspec.structs.replace(
+        policy, history="own", on_model_change=briefing.on_model_change, ttl_minutes=briefing.ttl_minutes
     )
 
 
 def _voice_view(prepared: Prepared, store: Store, new: Message | None) -> VoiceView:
     conversation = prepared.conversation.id
     voice, account, login = prepared.voice, prepared.account_name, prepared.login
-    scope, closed = prepared.config.continuity.history, prepared.config.closed_to(account)
+    scope, closed = _policy(prepared).history, prepared.config.closed_to(account)
     messages = store.messages(conversation)
     if new is not None:
         messages.append(new)
     visible = history.visible(messages, voice, account, login, closed)
     view = history.view(visible, voice, scope)
     pin = store.pin(conversation, voice, account, login)
+    if pin is None and prepared.ask.briefing is not None:
+        pin = _lent(prepared, store, prepared.ask.briefing.fork_of)
     parted = Cut(text=tuple(view))
     if pin is not None:
         parted = cut(HeldIndex(pin.held), ViewIndex(view), scope, ViewIndex(visible))
@@ -194,6 +222,24 @@ def _voice_view(prepared: Prepared, store: Store, new: Message | None) -> VoiceV
         broken=_broken(parted, messages),
         in_front=_unanswered(history.in_front(messages, voice, account, login, closed)),
     )
+
+
+def _lender(prepared: Prepared, pin: Pin | None) -> str:
+    """The role whose session it is, if it is not this one's own."""
+    briefing = prepared.ask.briefing
+    is_theirs = pin is not None and pin.foreign == prepared.conversation.key
+    return briefing.fork_of if briefing is not None and is_theirs else ""
+
+
+def _lent(prepared: Prepared, store: Store, role: str) -> Pin | None:
+    """The session of another role, as the one to fork from."""
+    if not role:
+        return None
+    theirs = Voice(prepared.voice.agent, role)
+    found = store.pin(prepared.conversation.id, theirs, prepared.account_name, prepared.login)
+    if found is None:
+        return None
+    return msgspec.structs.replace(found, voice=prepared.voice, foreign=prepared.conversation.key)
 
 
 def continued_request(prepared: Prepared, pin: Pin) -> Request:

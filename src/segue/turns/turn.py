@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, suppress
 from functools import partial
 from typing import TYPE_CHECKING
@@ -25,19 +25,21 @@ from segue.store.records import BEGUN, QUEUED, KnownRun, NotWaiting, TurnRow
 from segue.store.store import Store
 from segue.store.waiting_turn import WaitingTurn
 from segue.system.loop import failures, in_loop, run_sync, shield
-from segue.turns import retries
 from segue.turns.attempts import decide, restore, step_down, stepped_words, try_once
 from segue.turns.live_turn import NOTHING, Callbacks, LiveTurn, before_parking
 from segue.turns.message import Retry, WentOn, in_line, place, receive, update_login, withdraw
 from segue.turns.prepare import Prepared, as_of_now, prepare_retry
 from segue.turns.queue import Queue
 from segue.turns.request import NONE
+from segue.turns.retries import failed_with_same_text, retry_while_temporary
 from segue.turns.store_outage import StoreStillAway
 
 if TYPE_CHECKING:
     from segue.turns.settlement import FinishedAttempt
 
 NOT_BEGUN = Failure("cancelled", "the turn was cancelled before it began")
+Failover = Callable[[Prepared, Turn, Callable[[str], None]], Awaitable[Prepared | None]]
+"""Another account takes the message of a turn that met a limit: prepares its run. None: none can."""
 WAIT_S = 600.0
 """How long a turn waits for another one of its conversation, unless told otherwise."""
 
@@ -54,68 +56,61 @@ async def run(
     accepted: TurnRow | None = None,
     may_be_begun: bool = False,
     on_run: Callable[[str], None] | None = None,
+    failover: Failover | None = None,
 ) -> Turn:
     """Run the turn, and retry it as often as requested while its failure looks temporary.
 
     ``retry_message``: the message to retry, instead of a new one. ``accepted``: the run, if it waited in the
     queue. ``may_be_begun``: another process may have stored a run with this id, and died. ``on_run``: gets
-    the id of each retry before its events."""
+    the id of each retry before its events. ``failover``: finds another account after a limit."""
     cancel, notice = cancel or Cancel(), Guarded("on_notice", on_notice)
 
     def callbacks() -> Callbacks:
         return Callbacks(on_event, Replies(answer), cancel, notice)
 
     async def retry(failed: Turn) -> Turn:
-        turn = await _retry(prepared, store, callbacks(), failed, on_run)
-        return turn if accepted else await _after_limits(prepared, store, turn, callbacks)
+        turn = await _retry(last, store, callbacks(), failed, on_run)
+        return turn if accepted else await _after_limits(last, store, turn, callbacks)
 
     try:
-        if may_be_begun:
-            await run_sync(_refuse_known, prepared, store)
-        if accepted is None:
-            begun = await take(prepared, store, callbacks(), retry_message)
-            first = await _after_limits(prepared, store, begun, callbacks)
-        else:
-            first = await _take_queued(prepared, store, accepted, callbacks(), in_line(retry_message))
+        first = await _first(prepared, store, callbacks, retry_message, accepted, may_be_begun)
     except KnownRun as known:
-        return await _known(prepared, store, known.run, callbacks, ours=may_be_begun)
-    return await retries.retry_while_temporary(
-        first, _retries(prepared), retry, given_up=lambda: cancel.asked > 0, notice=notice
-    )
+        from segue.turns.later_runs import stored_turn
+
+        return await stored_turn(prepared, store, known.run, callbacks, ours=may_be_begun)
+    last = prepared
+    if failover is not None and first.failure is not None and first.failure.kind == "rate_limited":
+        from segue.turns.later_runs import under_others
+
+        last, first = await under_others(prepared, store, first, callbacks, on_run, failover, accepted)
+    return await retry_while_temporary(first, _retries(prepared), retry, lambda: cancel.asked > 0, notice)
 
 
-async def _known(
-    prepared: Prepared, store: Store, run: str, callbacks: Callable[[], Callbacks], *, ours: bool
+async def _first(
+    prepared: Prepared,
+    store: Store,
+    callbacks: Callable[[], Callbacks],
+    retry_message: str | None,
+    accepted: TurnRow | None,
+    may_be_begun: bool,
 ) -> Turn:
-    """The turn of a run that is stored already. ``ours``: if it is parked, this process waits with it."""
-    from segue.turns.known_run import known_run
-
-    await in_loop()
-    row = await run_sync(store.turn, run)
-    if ours and row is not None and row.state == "parked" and row.told is not None:
-        return await _after_limits(prepared, store, row.told, callbacks)
-    return await known_run(prepared, store, run, callbacks(), _wait_s(prepared, ours))
+    """The first run of a call. ``accepted``, ``may_be_begun``: as in ``run``."""
+    if may_be_begun:
+        await run_sync(_refuse_known, prepared, store)
+    if accepted is not None:
+        return await take_queued(prepared, store, accepted, callbacks(), in_line(retry_message))
+    begun = await take(prepared, store, callbacks(), retry_message)
+    return await _after_limits(prepared, store, begun, callbacks)
 
 
 async def _after_limits(
     prepared: Prepared, store: Store, turn: Turn, callbacks: Callable[[], Callbacks]
 ) -> Turn:
-    """The turn; if it is parked, it is waited for, and continues."""
-    while turn.state == "parked":
-        from segue.turns.parked_run import wait_parked
+    if turn.state != "parked":
+        return turn
+    from segue.turns.later_runs import after_limits
 
-        await in_loop()
-        run = turn.run
-        again = msgspec.structs.replace(await run_sync(prepare_retry, prepared, store, turn), run=run)
-        woken = await wait_parked(again, store, run, callbacks())
-        if isinstance(woken, Turn):
-            return woken
-        if woken is None:
-            from segue.turns.known_run import known_run
-
-            return await known_run(again, store, run, callbacks(), math.inf)
-        turn = await _take_queued(again, store, woken, callbacks(), Retry())
-    return turn
+    return await after_limits(prepared, store, turn, callbacks)
 
 
 async def _retry(
@@ -167,7 +162,7 @@ async def take(
         notice = callbacks.notice
         prepared, retry_message = await run_sync(forked_if_busy, prepared, store, notice, retry_message)
     try:
-        same_text = await run_sync(retries.failed_with_same_text, prepared, store, retry_message)
+        same_text = await run_sync(failed_with_same_text, prepared, store, retry_message)
         retry = Retry(retry_message, same_text, failed_run)
         prepared, row = await run_sync(receive, prepared, store, retry)
         return await _in_turn(prepared, store, row, callbacks, retry, began_ns)
@@ -182,7 +177,7 @@ async def take(
         raise
 
 
-async def _take_queued(
+async def take_queued(
     prepared: Prepared, store: Store, row: TurnRow, callbacks: Callbacks, retry: Retry
 ) -> Turn:
     """One run that waited in the queue, to its end. If this process is interrupted first, it waits on."""
@@ -221,9 +216,15 @@ async def _in_turn(
     prepared: Prepared, store: Store, row: TurnRow, callbacks: Callbacks, retry: Retry, began_ns: int
 ) -> Turn:
     """Wait for the conversation's lease, settle what killed processes left, then answer the message."""
-    until = math.inf if row.via == QUEUED else time.monotonic() + _wait_s(prepared)
+    until = math.inf if row.via == QUEUED else time.monotonic() + wait_s(prepared)
     async with _lease(prepared, store, row, callbacks, until) as lease:
         await _recover(prepared, store, lease, row.id, callbacks, until)
+        if prepared.has_budget:
+            from segue.turns.budget import within_budget
+
+            prepared, ended = await within_budget(prepared, store, row, lease, callbacks, began_ns)
+            if ended is not None:
+                return ended
         try:
             prepared, row = await _begin(prepared, store, row, lease, callbacks, retry)
             before = await run_sync(before_parking, store, row) if row.told is not None else NOTHING
@@ -238,7 +239,7 @@ async def _in_turn(
 
 async def answer_message(live: LiveTurn) -> Turn:
     """Decide, try, step down at most once; then settle, pin and reply."""
-    for notice in live.prepared.granted.notices:
+    for notice in (*live.prepared.notices, *live.prepared.granted.notices):
         live.say(notice)
     attempts: list[FinishedAttempt] = []
     try:
@@ -344,7 +345,7 @@ def _retries(prepared: Prepared) -> int:
     return prepared.config.defaults.retries if wanted is None else wanted
 
 
-def _wait_s(prepared: Prepared, endless: bool = False) -> float:
+def wait_s(prepared: Prepared, endless: bool = False) -> float:
     """``endless``: for a run that is this call's own."""
     if endless:
         return math.inf

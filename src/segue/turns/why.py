@@ -82,6 +82,7 @@ def why(prepared: Prepared, store: Store, new_bytes: int, retry: str | None = No
         gathered = _undisturbed(gathered)
     pin, decision = gathered.pin, decide(gathered.situation)
     outlook = forecast.forecast(gathered, prepared)
+    rungs = forecast.shown_rungs(decision, decision.mode, outlook)
     return Why(
         conversation=begins.key,
         agent=prepared.agent.facts.name,
@@ -95,8 +96,8 @@ def why(prepared: Prepared, store: Store, new_bytes: int, retry: str | None = No
         ),
         mode=decision.mode,
         sends=_sends(decision.mode, gathered, outlook.text_bytes[decision.mode]),
-        rungs=forecast.shown_rungs(decision, decision.mode, outlook),
-        checks=decision.checks,
+        rungs=rungs,
+        checks=(*decision.checks, *_budget(prepared, store, decision.mode, rungs)),
         epoch=gathered.epoch,
         cwd=gathered.situation.workdir.path,
         session_id=pin.native_id if pin is not None else None,
@@ -108,6 +109,15 @@ def why(prepared: Prepared, store: Store, new_bytes: int, retry: str | None = No
         first=begins.first,
         notices=prepared.granted.notices,
     )
+
+
+def _budget(prepared: Prepared, store: Store, mode: Mode, rungs: tuple[RungShown, ...]) -> tuple[Check, ...]:
+    """Whether the budgets cover the turn; nothing if there are none."""
+    if not prepared.has_budget:
+        return ()
+    from segue.turns.budget import planned_check
+
+    return (planned_check(prepared, store, next((rung.usd for rung in rungs if rung.mode == mode), None)),)
 
 
 def _pays(now: Situation) -> Pays:

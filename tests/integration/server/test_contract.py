@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import signal
+import subprocess
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -22,6 +23,7 @@ from segue.core.events import AnyEvent
 from segue.server.api import endpoints
 from segue.server.endpoint import Found, Table
 from segue.server.problems import KINDS
+from tests.chaos.scenes import until
 from tests.integration.conftest import Program
 from tests.integration.server.conftest import Answer, Daemon, finish, start
 from tests.integration.server.streams import Sent, Stream, settled, streams
@@ -70,7 +72,8 @@ LOCAL = {
     "POST /api/v1/accounts",
     "DELETE /api/v1/accounts/{name}",
 }
-ELSEWHERE = {*LOCAL, "GET /api/v1/events", "GET /api/v1/runs/{run}/events"}
+STREAMS = {"GET /api/v1/events", "GET /api/v1/runs/{run}/events", "GET /api/v1/flows/{flow}/events"}
+ELSEWHERE = {*LOCAL, *STREAMS}
 """Routes without a file of their own: some are for the Unix socket only, the streams are the ``event-*``."""
 NOTE = {"name": "note.json", "data": "eyJub3RlIjogMX0="}
 """An attachment. It is JSON, so that it can be written as the body of a file."""
@@ -144,9 +147,11 @@ class Scene:
         path: str,
         body: Any = None,
         only: tuple[str, str] | None = None,
+        without: tuple[str, ...] = (),
         **more: Any,
     ) -> Any:
-        """One request that becomes a file; the answer's body. ``only``: the items that all machines have."""
+        """One request that becomes a file; the answer's body. ``only``: the items that all machines have.
+        ``without``: fields that have changed already, or not yet."""
         answer = self.daemon.ask(method, path, body, **more)
         found = Table(endpoints()).find(method, path.partition("?")[0])
         if isinstance(found, Found) and answer.status < 400:
@@ -154,6 +159,8 @@ class Scene:
         shown = _told(answer)
         if only is not None:
             shown = [each for each in shown if each[only[0]] == only[1]]
+        if without:
+            shown = {name: value for name, value in shown.items() if name not in without}
         told = {"request": f"{method} {path}", "status": answer.status, "body": shown}
         if body is not None:
             told["sent"] = body
@@ -199,7 +206,7 @@ def play(scene: Scene) -> None:
     created = {"key": "team/numbers", "agent": "rehearsal", "title": "Numbers"}
     scene.ask("conversation-created", "POST", f"{V1}/conversations", created)
     parts = (_first_turn, _states, _question, _texts, _reading, _changes, _sessions, _setup)
-    for part in (*parts, _oddities, _problems, _lapsed):
+    for part in (*parts, _flows, _oddities, _problems, _lapsed):
         part(scene)
 
 
@@ -268,6 +275,7 @@ def _question(scene: Scene) -> None:
     scene.event("event-question", run, "event", "question")
     _permission(scene)
     _variables(scene)
+    _budget(scene)
 
 
 def _permission(scene: Scene) -> None:
@@ -290,6 +298,20 @@ def _variables(scene: Scene) -> None:
     run = ran.stdout.strip()
     scene.until(run, "needs_you")
     scene.ask("run-needs-variables", "GET", f"{V1}/runs/{run}")
+    scene.daemon.ask("DELETE", f"{V1}/queue/{run}")
+
+
+def _budget(scene: Scene) -> None:
+    """A conversation whose budget is spent."""
+    file, path = scene.daemon.home / "config.toml", f"{V1}/conversations/budget"
+    first = scene.run("Read all of this before you answer. " * 4, path)
+    Stream(scene.daemon, f"{V1}/runs/{first}/events").wait_over()
+    known = file.read_text()
+    file.write_text(known + "\n[budgets]\nconversation = 0.000001\n")
+    run = scene.run("and again", path)
+    scene.until(run, "needs_you")
+    scene.ask("run-needs-budget", "GET", f"{V1}/runs/{run}")
+    file.write_text(known)
     scene.daemon.ask("DELETE", f"{V1}/queue/{run}")
 
 
@@ -408,6 +430,67 @@ def _setup(scene: Scene) -> None:
     scene.ask("carries", "GET", f"{V1}/carries")
     scene.ask("agents", "GET", f"{V1}/agents", only=("agent", "rehearsal"))
     scene.ask("doctor", "GET", f"{V1}/doctor", only=("check", "home"))
+
+
+def _flows(scene: Scene) -> None:
+    base, given = f"{V1}/flows", {"turns": 2, "text": "[[say answer {n}]]", "ask": True}
+    order = {"kind": "trial", "input": given, "key": "numbers", "cwd": str(scene.daemon.segue.cwd)}
+
+    def wait(state: str) -> Any:
+        return until(lambda: (now := scene.daemon.ask("GET", one).json)["state"] == state and now, state)
+
+    one = f"{base}/{scene.daemon.ask('POST', base, order).json['flow']}"
+    wait("needs_you")
+    scene.ask("flow-started", "POST", base, order)
+    scene.ask("flows", "GET", base)
+    scene.ask("flows-brief", "GET", f"{base}?brief=true")
+    scene.ask("flow", "GET", one)
+    scene.ask("flow-report", "GET", f"{one}/report")
+    scene.event("event-flow", None, "flow")
+    scene.ask("flow-paused", "POST", f"{one}/pause")
+    scene.ask("flow-answered", "POST", f"{one}/answer", {"answer": "yes"})
+    names = "state held steps next rounds end ended usage cost_usd result artefacts"
+    moving = tuple(names.split())
+    scene.ask("flow-resumed", "POST", f"{one}/resume", {}, without=moving)
+    (artefact,) = wait("done")["artefacts"]
+    scene.ask("flow-done", "GET", one)
+    scene.ask("artefact", "GET", f"{V1}/artefacts/{artefact['hash']}")
+    scene.ask("chain", "GET", f"{V1}/chains/numbers")
+    scene.ask("flow-step-retried", "POST", f"{one}/retry-step", {"step": "turn-2"}, without=moving)
+    wait("done")
+    order |= {"key": "others"}
+    one = f"{base}/{scene.daemon.ask('POST', base, order).json['flow']}"
+    wait("needs_you")
+    scene.ask("flow-cancelled", "POST", f"{one}/cancel")
+    file = scene.daemon.segue.cwd / "FLOW.toml"
+    file.write_text('name = "shop"\n[[tier]]\nname = "on call"\nhuman = true\n')
+    order = {"file": str(file), "key": "cycle 42", "cwd": str(file.parent)}
+    one = f"{base}/{scene.daemon.ask('POST', f'{V1}/escalations', order).json['flow']}"
+    wait("needs_you")
+    scene.ask("escalation", "POST", f"{V1}/escalations", order)
+    _review(scene, moving)
+
+
+def _review(scene: Scene, moving: tuple[str, ...]) -> None:
+    tree = scene.daemon.home.parent / "tree"
+    subprocess.run(["git", "init", "--quiet", str(tree)], check=True)
+    role = {"agent": "rehearsal"}
+    told = {"task": "[[say fine]]", "coder": role, "reviewer": role, "rounds": 1, "checks": ["true"]}
+    order = {**told, "cwd": str(tree), "key": "reviewed", "label": "a review"}
+    started = scene.ask("review-started", "POST", f"{V1}/reviews", order, without=moving)
+    one = f"{V1}/flows/{started['flow']}"
+    until(lambda: scene.daemon.ask("GET", one).json["state"] == "failed", "no verdict")
+    scene.ask("review-failed", "GET", one)
+    order = {**told, "cwd": str(tree), "key": "twice"}
+    compared = scene.daemon.ask("POST", f"{V1}/comparisons", order).json
+    both = f"{V1}/comparisons/{compared['comparison']}"
+
+    def ended() -> bool:
+        return all(each["state"] == "failed" for each in scene.daemon.ask("GET", both).json["reviews"])
+
+    until(ended, "no verdicts")
+    scene.ask("comparison-started", "POST", f"{V1}/comparisons", order)
+    scene.ask("comparison", "GET", both)
 
 
 def _problems(scene: Scene) -> None:

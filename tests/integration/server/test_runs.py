@@ -237,6 +237,18 @@ def test_at_a_limit_a_queued_run_is_parked_and_what_waits_behind_it_waits(daemon
     assert finished(daemon, behind)["state"] == "done"
 
 
+def test_a_retry_keeps_its_place_before_what_waits(daemon: Daemon) -> None:
+    first = submit(daemon, "k", "[[error 503]]", options={"retries": 1})["run"]
+    behind = submit(daemon, "k", "hello")["run"]
+    assert finished(daemon, first)["state"] == "failed"
+    assert finished(daemon, behind)["state"] == "done"
+    log = daemon.ask("GET", "/api/v1/conversations/k/log").json
+    assert [each["text"] for each in log if each["from"] == "user" and each["n"]] == [
+        "[[error 503]]",
+        "hello",
+    ]
+
+
 def test_parking_can_be_switched_off(segue: Any) -> None:
     segue.config('[limits]\non_limit = "fail"\n')
     segue("run", "k", "[[error 429 retry-after 60]]", "--queue", "--agent", "rehearsal", "-q")

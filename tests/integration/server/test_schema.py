@@ -29,7 +29,7 @@ from tests.integration.server.conftest import WAIT_S
 SEED = 20_261_117
 EXAMPLES, MANY = 10, 50
 """How many requests a route gets, and with ``--soak``."""
-STREAMS = ("/api/v1/events", "/api/v1/runs/{run}/events")
+STREAMS = ("/api/v1/events", "/api/v1/runs/{run}/events", "/api/v1/flows/{flow}/events")
 LEFT_OUT = ("positive_data_acceptance", "ignored_auth")
 KEY, NOTE = "known", b"a note"
 WAITING = {
@@ -48,6 +48,8 @@ class Served(NamedTuple):
     token: str
     run: str
     session: str
+    flow: str
+    artefact: str
 
     def ask(self, method: str, path: str, body: Any = None) -> Any:
         told = urllib.request.Request(
@@ -63,6 +65,15 @@ class Served(NamedTuple):
         """A new run that waits."""
         later = {"message": "later", "not_before": int(time.time() * 1000) + 3_600_000}
         return str(self.ask("POST", "/conversations/waiting/runs", later)["run"])
+
+    def flowed(self) -> dict[str, str]:
+        """A flow that is done, and something that it keeps."""
+        flow = self.ask("POST", "/flows", {"kind": "trial", "input": {"turns": 1}})["flow"]
+        until = time.monotonic() + WAIT_S
+        while (now := self.ask("GET", f"/flows/{flow}"))["state"] != "done":
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        return {"flow": flow, "artefact": now["artefacts"][0]["hash"]}
 
     def running(self) -> str:
         """A new run that does not end by itself."""
@@ -84,7 +95,8 @@ def talked(segue: Program) -> Iterator[Served]:
     assert segue("serve", "--background").code == 0  # its log is a file: there are thousands of lines
     told = msgspec.json.decode((segue.home / "daemon.json").read_bytes())
     token = (segue.home / "token").read_text().strip()
-    yield Served(told["url"], token, turn["run"], turn["session_id"])
+    served = Served(told["url"], token, turn["run"], turn["session_id"], "", "")
+    yield served._replace(**served.flowed())
     assert segue("stop").code == 0
 
 
@@ -93,6 +105,7 @@ def test_generated_requests_find_nothing(talked: Served, soak: bool) -> None:
     schema: Any = schemathesis.openapi.from_url(f"{talked.url}/api/openapi.json", headers=headers)
     excluded = [check for check in CHECKS.get_all() if check.__name__ in LEFT_OUT]
     known = {"key": KEY, "message": "#1", "run": talked.run, "agent": "rehearsal", "id": talked.session}
+    known |= {"flow": talked.flow, "hash": talked.artefact, "comparison": "none"}
     known |= {"name": "work", "attachment": sha256(NOTE).hexdigest(), "n": "1"}
 
     done: set[tuple[str, str]] = set()

@@ -14,11 +14,15 @@ from pathlib import Path
 import msgspec
 
 from segue.core.attachments import Attachment, checked
+from segue.core.request import FlowPlace
 from segue.core.usage import Usage
+from segue.store.budgets import RaisedTo
+from segue.store.flow_records import FlowRow, StepRow
+from segue.store.lease_rows import Taken
 from segue.store.migrate import known
 from segue.store.records import AttemptRow, LineageRow, Receipt
 from segue.store.store import Store, open_store
-from tests.integration.store.talking import CLAUDE, CODEX, OWNER, Talk, new_id
+from tests.integration.store.talking import CLAUDE, CODEX, OWNER, Talk, message, new_id, turn_row
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "stores"
 
@@ -59,6 +63,19 @@ def fill(store: Store) -> None:
     store.ask_cancel(again.id)
     store.ask(again.id, "question-1", '{"id":"question-1","kind":"question","asked":9}')
     store.allow_tool(talk.id, CLAUDE, "Bash")
+    store.budgets.raise_budget(
+        RaisedTo(scope="conversation", name=talk.id, day="", usd=7.5, conversation=talk.id)
+    )
+    flow = store.flows.add(
+        FlowRow(id=new_id("f"), key="nightly", kind="tidy", version=1, cwd="/w", host="here", created_ms=9)
+    )
+    taken = store.take_lease(f"flow:{flow.id}", OWNER, lambda row: "alive")
+    assert isinstance(taken, Taken)
+    step = StepRow(flow=flow.id, key="one", n=1, kind="step", state="done", artefact="x", began_ms=9)
+    store.flows.write_step(taken.claim, step, data=b"large")
+    tidy, said = Talk(store, "tidy"), message()
+    row = turn_row(tidy.id, said, flow=FlowPlace(flow=flow.id, step="one", tier=2))
+    store.receive(tidy.made, said, "tidy up", row)
 
 
 def dump(path: Path) -> str:

@@ -78,7 +78,8 @@ def assert_settlements_are_whole(store: Store, conversation: Conversation) -> No
     assert [h.message for h in pin.held[1::2]] == answers
     assert [h.message for h in pin.held[::2]] == [questions[answer] for answer in answers]
     assert pin.end == answers[-1]
-    assert len(store.unsettled(conversation.id)) <= 1
+    # PostgreSQL may commit the last words of a killed process after the next process has looked.
+    assert len(store.unsettled(conversation.id)) <= (1 if store._db.name == "sqlite" else 3)
 
 
 def assert_whole(store: Store) -> None:

@@ -111,6 +111,21 @@ def assert_all_is_there(store: Store, conversation_id: str) -> None:
     assert (shared.foreign, len(shared.held)) == ("old", 1)
 
 
+@pytest.mark.parametrize(
+    "fixture", [path for path in SCHEMAS if int(path.stem) >= 14], ids=lambda path: path.stem
+)
+def test_the_flows_of_an_earlier_schema_are_there(where: Where, fixture: Path, tmp_path: Path) -> None:
+    restore(where, fixture, tmp_path)
+    with where.open() as store:
+        flow = store.flows.by_key("nightly")
+        assert flow is not None
+        (step,) = store.flows.steps(flow.id)
+        (artefact,) = store.flows.artefacts(flow.id)
+        assert (step.key, step.state, artefact.name) == ("one", "done", "one")
+        assert store.flows.artefact(artefact.hash) == b"large"
+        assert [(run.step, run.tier) for run in store.flows.runs(flow.id)] == [("one", 2)]
+
+
 def test_every_schema_has_its_fixture() -> None:
     """A new migration needs one: python -m tests.integration.store.dumping."""
     assert [int(path.stem) for path in SCHEMAS] == [migration.version for migration in known()]

@@ -13,9 +13,10 @@ import segue
 from segue.app.segue import Segue
 from segue.app.segue_accounts import Accounts
 from segue.app.segue_conversations import Conversations
+from segue.app.segue_flows import Flows
 from segue.app.segue_runs import Runs
 from segue.app.segue_sessions import NativeSessions
-from segue.app.sync import SyncAccounts, SyncConversations, SyncNativeSessions, SyncRuns, SyncSegue
+from segue.app.sync import SyncAccounts, SyncConversations, SyncFlows, SyncNativeSessions, SyncRuns, SyncSegue
 from segue.cli import account
 from segue.cli.commands import COMMANDS
 from segue.cli.sessions import TABLE
@@ -23,28 +24,29 @@ from segue.core import errors, events
 
 ONLY_COMMANDS = {
     *("rehearse", "trust", "completion", "sessions", "serve", "stop", "status"),
-    *("queue", "watch", "cancel", "answer", "account"),
+    *("queue", "watch", "cancel", "answer", "account", "flow", "escalate", "chain", "init", "review"),
 }
 """Commands about the command line itself, and those whose methods are in a section."""
-SECTIONS = {"sessions", "conversations", "runs", "accounts"}
+SECTIONS = {"sessions", "conversations", "runs", "accounts", "flows"}
 ONLY_METHODS = {"stream", "workspace", "finish", "service", "usage", "unpaid", "settings"}
 """What the API and the page show."""
 
 
 NAMES = """
 AccountDetails AccountShown AccountSwitched Accounts AgentSetting AgentShown AllowedToolShown
-Answer Attached Attachment AttachmentData AttachmentOrder AttemptShown Broken Cancel
-Capabilities CarryShown Changed Check CheckReport Compacted ConfigError Conflict Context
+Answer Attached Attachment AttachmentData AttachmentOrder AttemptShown Briefing Broken Cancel
+Capabilities CarryShown Chain ChainTurn Changed Check CheckReport Compacted ConfigError Conflict Context
 ConversationHit ConversationLineage ConversationSession ConversationShown Conversations
-CopyShown DaemonUnavailable Decision Delta End Entry Event FailureShown FeedEvent FeedItem
-Finding Gone Heard Hello Hit InUse LastAnswer LimitReport LimitShown Load LogMessage
+CopyShown DaemonUnavailable Decision Delta End Entry EscalationOrder Event FailureShown FeedEvent FeedItem
+Finding Flow FlowDefinition FlowEnd FlowOrder FlowReport FlowShown FlowStepShown Flows
+Gone Heard Hello Hit InUse LastAnswer LimitReport LimitShown Load LogMessage
 LoginCommand MessagePage MessageVersion Misuse NativeSessions NotFound NotInstalled Notice
-OpenQuestion Options Page Permission PruneReport PrunedSession Question RepairReport
-RestoreReport RestoredSession Retry RunOptions RunOrder RunShown RungShown Runs Saved Segue
+OpenQuestion Options Page Permission PruneReport PrunedSession Question ReachedBudget
+RepairReport RestoreReport RestoredSession Retry RunOptions RunOrder RunShown RungShown Runs Saved Segue
 SegueError Sends Sent Session SessionInfo SessionShown SettingsShown SetupFinding StoreAway
-SyncAccounts SyncConversations SyncNativeSessions SyncRuns SyncSegue Tally Terms Text TextDelta
+SyncAccounts SyncConversations SyncFlows SyncNativeSessions SyncRuns SyncSegue Tally Terms Text TextDelta
 Thinking ToolAnswer ToolCall ToolResult Turn TurnChild TurnLineage TurnParent Undone Unknown
-UnpaidTurn Usage UsageReport UsageStatistics UsageSum Why __version__
+UnpaidTurn Usage UsageReport UsageStatistics UsageSum Why __version__ flow
 """
 
 
@@ -93,6 +95,7 @@ def parameters(method: object) -> list[tuple[str, object, object]]:
         (NativeSessions, SyncNativeSessions),
         (Conversations, SyncConversations),
         (Runs, SyncRuns),
+        (Flows, SyncFlows),
         (Accounts, SyncAccounts),
     ],
 )

@@ -35,6 +35,9 @@ KEYS = {
     " account cost_usd cost_estimated duration_ms retry_of stands",
     conversation_shapes.TurnChild: "kind run conversation parent",
     conversation_shapes.ConversationLineage: "turns children",
+    conversation_shapes.ChainTurn: "run conversation flow step role tier agent model mode state failure"
+    " parent kind depth usage cost_usd cost_estimated duration_ms created",
+    conversation_shapes.Chain: "turns usage cost_usd cost_estimated duration_ms",
     conversation_shapes.ConversationSession: "agent role account session cwd home path size context last_used"
     " expires command",
     usage.UsageSum: "name turns usage cost_usd cost_estimated saved_usd predicted_usd predicted_cost_usd"
@@ -42,13 +45,13 @@ KEYS = {
     usage.UsageStatistics: "schema by since sums total split",
     usage.UnpaidTurn: "run conversation message agent agent_version model mode created cost_usd saved_usd"
     " usage reason",
-    account_shapes.AccountShown: "name agent home env pass_env default directories limits pays",
-    account_shapes.AccountDetails: "name agent home env pass_env default directories limits pays fingerprint"
-    " problem login_command",
+    account_shapes.AccountShown: "name agent home env pass_env default directories limits pays budget",
+    account_shapes.AccountDetails: "name agent home env pass_env default directories limits pays budget"
+    " fingerprint problem login_command",
     account_shapes.LoginCommand: "account agent command",
     settings.AgentSetting: "agent program declared",
     settings.SettingsShown: "schema home config_file project store host continuity recap retention limits"
-    " carry keep daemon queue defaults accounts agents prices notices",
+    " budgets carry keep daemon queue defaults accounts agents prices models notices",
     session_shapes.SessionInfo: "id agent account cwd title title_by first_prompt last_prompt messages"
     " messages_estimated size tokens cost_usd context branch created last_used expires known conversation"
     " pinned ours tags agent_name model version parent path trouble command load counts",

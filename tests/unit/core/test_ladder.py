@@ -106,6 +106,36 @@ def test_where_else_it_lands(facts: dict[str, Any], lands: Mode) -> None:
     assert decide(situation(**facts)).mode == lands
 
 
+@pytest.mark.parametrize("wrong", sorted(BREAKS))
+def test_a_role_with_the_whole_prompt_is_never_told_the_past_as_text(wrong: str) -> None:
+    """It continues its session where any other would, and begins anew where any other gets text."""
+    plain, role = decide(broken(wrong)), decide(broken(wrong, full=True))
+    assert role.mode == (plain.mode if plain.mode in ("resume", "branch") else "fresh")
+
+
+def test_a_refused_session_of_a_role_with_the_whole_prompt_is_replaced_by_it() -> None:
+    kinds: tuple[Kind, ...] = ("session_rejected", "context_exceeded")
+    for kind in kinds:
+        failure = Failure(kind, "no")
+        assert step_down("resume", failure, 0, situation(full=True)) == "fresh"
+        assert step_down("resume", failure, 1, situation(full=True)) is None
+
+
+def test_the_time_that_a_turn_was_parked_does_not_make_its_session_too_old() -> None:
+    last, minute = situation().pin, 60_000
+    assert last is not None
+    late: dict[str, Any] = {"policy": {"ttl_minutes": 30}, "now_ms": last.succeeded_ms + 300 * minute}
+    assert decide(situation(**late)).mode == "replay"
+    assert decide(situation(**late, asked_ms=last.succeeded_ms + 29 * minute)).mode == "resume"
+    assert decide(situation(**late, asked_ms=last.succeeded_ms + 31 * minute)).mode == "replay"
+
+
+def test_a_session_that_was_interrupted_in_its_first_turn_is_not_too_old() -> None:
+    facts: dict[str, Any] = {"policy": {"ttl_minutes": 30}, "now_ms": 1_800_000_000_000}
+    begun = {"succeeded_ms": 0, "ended": Ended("killed", 3)}
+    assert decide(situation("u1", "u1!", pinned=begun, **facts)).mode == "resume"
+
+
 @given(st.sets(st.sampled_from(sorted(BREAKS))), st.booleans())
 def test_in_any_combination(wrong: set[str], first: bool) -> None:
     names = sorted(wrong)

@@ -113,7 +113,7 @@ def test_a_stream_tells_the_types_of_its_events(made: dict[str, Any], path: str)
         for each in answer["oneOf"]
     }
     schemas = "#/components/schemas/"
-    changed = dict.fromkeys(("run", "message", "conversation", "removed"), f"{schemas}Changed")
+    changed = dict.fromkeys(("run", "message", "conversation", "removed", "flow"), f"{schemas}Changed")
     assert told == {
         "hello": f"{schemas}Hello",
         "delta": f"{schemas}Delta",

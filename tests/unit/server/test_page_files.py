@@ -47,7 +47,14 @@ def test_everything_the_page_needs_at_once_is_loaded_at_once() -> None:
     later = {"vendor/uplot.js", "vendor/marked.js", "vendor/highlight.js", "dialogue.js", "composer.js"}
     assert not later & set(found)
     assert "dialogue.js" in routes_page.modules_from("conversation.js")
-    assert sum(len(routes_page.compressed(name) or b"") for name in routes_page.names()) < 250_000
+
+
+@pytest.mark.parametrize("language", ["en", "es", "zh"])
+def test_all_that_a_page_in_one_language_can_load_is_small(language: str) -> None:
+    others = {f"strings-{each}.js" for each in ("en", "es", "zh") if each != language}
+    needed = [name for name in routes_page.names() if name not in others]
+    assert others < set(routes_page.names())
+    assert sum(len(routes_page.compressed(name) or b"") for name in needed) < 250_000
 
 
 def test_the_page_has_no_inline_script_or_style() -> None:

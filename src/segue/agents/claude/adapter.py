@@ -248,6 +248,7 @@ def _capabilities(version: str | None, help_text: str) -> Capabilities:
         cwd_scope="any" if snapshot else "same",
         max_turns=True,
         budget="--max-budget-usd" in help_text,
+        schema="--json-schema" in help_text,
         allow_tools=True,
         deny_tools=True,
         tools=tools.TOOLS,
@@ -290,6 +291,8 @@ def _options(request: Request) -> list[str]:
         argv.append(flag("max-turns", str(request.max_turns)))
     if request.budget_usd is not None:
         argv.append(flag("max-budget-usd", str(request.budget_usd)))
+    if request.schema is not None:
+        argv.append(flag("json-schema", request.schema))
     return argv
 
 

@@ -12,6 +12,8 @@ from segue.core.request import Request
 from segue.core.tools import Tools
 
 ASK = "AskUserQuestion"
+ANSWER = "StructuredOutput"
+"""How the model gives an answer that was asked for by a schema."""
 WRITERS = ("Bash", "Edit", "MultiEdit", "NotebookEdit", "Write")
 """What the posture ``read`` denies."""
 _SHOWN = frozenset(
@@ -70,5 +72,6 @@ def offers(request: Request, *, all_shown: bool) -> tuple[str, ...]:
     whole = {tool for tool in denied(request) if "(" not in tool}
     gone = sorted(tool for tool in whole if all_shown or tool in _SHOWN or tool.startswith("mcp__"))
     allowed = {tool.partition("(")[0] for tool in request.allow_tools} & _ON_DEMAND
-    added = () if all_shown else sorted(allowed - whole)
+    added = () if all_shown else tuple(sorted(allowed - whole))
+    added += (ANSWER,) if request.schema is not None else ()
     return (*(f"with {tool}" for tool in added), *(f"without {tool}" for tool in gone))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import msgspec
+
 from segue.agents.base import Ended
 from segue.core.json_values import as_items, as_number, as_table, as_text, as_whole
 from segue.core.outcome import (
@@ -46,7 +48,7 @@ def conclude(ended: Ended) -> Outcome:
     failure = _failure(ended, raw, denied)
     refused = failure is not None and failure.kind == "session_rejected"
     return Outcome(
-        text=ended.reading.answer if failure is None else "",
+        text=_answer(ended.reading, raw) if failure is None else "",
         failure=failure,
         session_id=None if refused else ended.reading.session_id,
         model=ended.reading.model,
@@ -60,6 +62,15 @@ def conclude(ended: Ended) -> Outcome:
         limits=seen_limits(ended.reading.limits.values(), ended.now_ms),
         pays=_pays(ended.reading, raw),
     )
+
+
+def _answer(reading: TurnState, raw: dict[str, Any]) -> str:
+    """The answer; if it was asked for by a schema, with the value at its end."""
+    value = raw.get("structured_output")
+    if value is None:
+        return reading.answer
+    block = f"```json\n{msgspec.json.encode(value).decode()}\n```"
+    return f"{reading.answer.rstrip()}\n\n{block}".lstrip()
 
 
 def _pays(reading: TurnState, raw: dict[str, Any]) -> Pays | None:
@@ -77,6 +88,8 @@ def _failure(ended: Ended, raw: dict[str, Any], denied: DeniedTools) -> Failure 
     end = ended.reading.end
     if end is None:
         return _without_result(ended)
+    if end.ok and raw.get("structured_output") is not None:
+        return None
     if end.ok:
         return unanswered(ended.reading, denied)
     return _from_result(ended, raw, end.message)
@@ -87,6 +100,8 @@ def _from_result(ended: Ended, raw: dict[str, Any], message: str) -> Failure:
     if subtype in ("error_max_turns", "error_max_budget_usd"):
         limit = "turn" if subtype == "error_max_turns" else "budget"
         return Failure("timeout", f"Claude stopped at the {limit} limit")
+    if subtype == "error_max_structured_output_retries":
+        return Failure("protocol", "Claude's answers did not have the form that was asked for")
     idle = raw.get("num_turns") == 0 and raw.get("duration_api_ms") == 0
     resumed = ended.request.start.mode != "fresh"
     if idle and resumed and subtype == "error_during_execution":

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -57,6 +57,8 @@ ARGUMENT_LIMIT = 131_071
 """The longest argument that the kernel accepts, in bytes."""
 _UNLIMITED = (0, 104)
 """The newest version that was measured to accept a prompt of any size."""
+_SCHEMAS = (0, 166)
+"""The oldest version that was measured to accept a schema also for a session that it resumes."""
 
 
 _REHEARSED = """\
@@ -156,10 +158,15 @@ class Codex:
         if request.system_prompt is not None and request.start.mode == "fresh":
             argv += ["-c", _developer_instructions(request.system_prompt)]
         argv += [flag("image", str(each.path)) for each in request.attachments]
+        files: dict[Path, str] = {}
+        if request.schema is not None:
+            files[place.run_dir / "answer-schema.json"] = _strict(request.schema)
+            argv.append(flag("output-schema", str(place.run_dir / "answer-schema.json")))
         return Command(
             argv=(*argv, *session, "-"),
             cwd=request.cwd,
             stdin=request.prompt.encode(),
+            files=files,
             offers=("with full access",) if request.permission == "full" else (),  # changes its web search
         )
 
@@ -191,6 +198,22 @@ class Codex:
         return Pointing(env=env, files={Path("config.toml"): config})
 
 
+def _strict(schema: str) -> str:
+    """The schema as the model service wants it: each object has all its properties, and no others."""
+
+    def strict(part: Any) -> Any:
+        if isinstance(part, list):
+            return [strict(each) for each in part]
+        if not isinstance(part, dict):
+            return part
+        made = {name: strict(each) for name, each in part.items()}
+        if part.get("type") == "object":
+            made |= {"required": list(part.get("properties", {})), "additionalProperties": False}
+        return made
+
+    return msgspec.json.encode(strict(msgspec.json.decode(schema))).decode()
+
+
 def _capabilities(version: str | None, help_text: str) -> Capabilities:
     """From the help text and, for what it does not show, from the version. An unknown one counts as new."""
     known = version_parts(version)
@@ -207,6 +230,7 @@ def _capabilities(version: str | None, help_text: str) -> Capabilities:
         prompt_unit="characters",
         postures=("default", "read", "edit", "full"),
         compacts=True,
+        schema="--output-schema" in help_text and not (known and known < _SCHEMAS),
         attachments=FACTS.attachments if "--image" in help_text else (),
     )
 

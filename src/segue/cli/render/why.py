@@ -186,6 +186,7 @@ SIMPLE: dict[str, str] = {
     "retired": REPLACED,
     "file": REPLACED,
     "limits": "nothing to do: it rules nothing out; --account chooses another account",
+    "budget": "raise it when you are asked, or change [budgets] in config.toml",
     "busy": "wait, or continue in a fork: segue run --fork",
 }
 

@@ -181,6 +181,8 @@ def next_step(turn: Turn, number: int | None = None, cwd: str | None = None) -> 
             else "The agent knows what it did: continue"
         )
         return f"{kept}{advice} with {onward}, or retry with: {again}"
+    if failed is not None and failed.kind == "budget" and turn.next is not None:
+        return f"{kept}{'Retry' if turn.next == again else 'Raise it, and go on,'} with: {turn.next}"
     if failed is not None and failed.kind == "auth":
         return f"{kept}Log in, then retry with: {again}"
     if failed is not None and failed.kind == "tool_denied":

@@ -44,7 +44,6 @@ export async function call(method, path, more = {}) {
       headers: body === undefined ? headers : { ...headers, "content-type": "application/json" },
       body: body === undefined ? undefined : JSON.stringify(body),
       signal: stop,
-      cache: "no-store",
     });
   } catch (error) {
     if (error instanceof DOMException && error.name === "AbortError") throw error;

@@ -1,5 +1,5 @@
 // The view of conversations: the list, and the conversation that is open.
-import { html, signal, useEffect } from "./lib.js";
+import { html, persist, signal, useEffect } from "./lib.js";
 import { loaded } from "./data.js";
 import { List } from "./list.js";
 import { panelFolded, panelOpen, selected } from "./selection.js";
@@ -12,7 +12,7 @@ export function Conversations({ parts }) {
   const [key = null, at] = parts;
   const wanted = key !== null || loaded.value;
   useEffect(() => {
-    if (wanted) void import("./conversation.js").then((found) => (Opened.value = found.Conversation));
+    if (wanted) void persist(() => import("./conversation.js")).then((found) => (Opened.value = found.Conversation));
   }, [wanted]);
   useEffect(() => {
     selected.value = null;

@@ -8,7 +8,7 @@ import { get } from "./api.js";
 /** @typedef {import("./types").Changed} Changed */
 /** @typedef {"connecting" | "live" | "lost" | "refused"} Connection */
 
-const KINDS = ["hello", "delta", "event", "run", "message", "conversation", "removed"];
+const KINDS = ["hello", "delta", "event", "run", "message", "conversation", "removed", "flow"];
 const FIRST_WAIT_MS = 500;
 const LONGEST_WAIT_MS = 8000;
 /** Nothing for so long, not even the sign of life that comes every 15 seconds: the connection is dead. */

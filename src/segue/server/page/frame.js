@@ -1,10 +1,10 @@
 // The frame around every view: the views, what runs, search, and what is wrong with the connection.
-import { html, signal, useEffect } from "./lib.js";
+import { html, persist, signal, useEffect } from "./lib.js";
 import { get } from "./api.js";
-import { conversations, needing, running } from "./data.js";
+import { conversations, flowsNeeding, loaded, needing, running } from "./data.js";
 import { connection, daemon } from "./feed.js";
 import { money } from "./format.js";
-import { VIEWS, link, route } from "./route.js";
+import { INNER, VIEWS, link, route } from "./route.js";
 import { t } from "./strings.js";
 import { Asked, Told } from "./parts.js";
 import { Help, helpOpen } from "./help.js";
@@ -17,6 +17,8 @@ const views = signal({ conversations: Conversations });
 const LOADERS = /** @type {Record<string, () => Promise<any>>} */ ({
   sessions: async () => (await import("./sessions.js")).Sessions,
   lineage: async () => (await import("./lineage-view.js")).LineageView,
+  flows: async () => (await import("./flows.js")).Flows,
+  chain: async () => (await import("./chain-view.js")).ChainView,
   usage: async () => (await import("./usage.js")).Usage,
   setup: async () => (await import("./setup.js")).Setup,
 });
@@ -25,7 +27,10 @@ export function Frame() {
   const { view, parts } = route.value;
   const View = views.value[view];
   useEffect(() => {
-    if (!View) void LOADERS[view]?.().then((found) => (views.value = { ...views.value, [view]: found }));
+    if (loaded.value) void persist(() => import("./flows-data.js"));
+  }, [loaded.value]);
+  useEffect(() => {
+    if (!View && LOADERS[view]) void persist(LOADERS[view]).then((found) => (views.value = { ...views.value, [view]: found }));
   }, [view]);
   if (connection.value === "refused") return html`<${Refused} />`;
   return html`<a class="skip" href="#main" onClick=${(/** @type {Event} */ event) => (event.preventDefault(), document.getElementById("main")?.focus())}>${t("skip")}</a>
@@ -36,6 +41,7 @@ export function Frame() {
 
 /** @param {{view: string}} props */
 function Top({ view }) {
+  const waiting = /** @type {Record<string, number>} */ ({ conversations: needing.value.length, flows: flowsNeeding.value });
   const newest = Math.max(0, ...[...conversations.value.values()].map((each) => each.last_used));
   useEffect(() => {
     void get("/usage", { by: "day", since: "1d" })
@@ -44,7 +50,7 @@ function Top({ view }) {
   }, [newest]);
   return html`<header class="top"><a class="logo" href=${link("conversations")}><svg class="mg" aria-hidden="true"><use href="#m-logo" /></svg>segue</a>
     <nav class="views" aria-label=${t("views")}>${VIEWS.map((name) => html`<a key=${name} href=${link(name)}
-      aria-current=${name === view || (view === "lineage" && name === "conversations") ? "page" : undefined}>${t(name)}${name === "conversations" && needing.value.length ? html` <b>${needing.value.length}<span class="vh"> ${t("need.you")}</span></b>` : null}</a>`)}</nav>
+      aria-current=${name === (INNER[view] ?? view) ? "page" : undefined}>${t(name)}${waiting[name] ? html` <b>${waiting[name]}<span class="vh"> ${t("need.you")}</span></b>` : null}</a>`)}</nav>
     <div class="right">${running.value.length ? html`<span><b>${running.value.length}</b> ${t("running")}</span>` : null}
       ${today.value?.cost_usd ? html`<span><b>${money(today.value.cost_usd, today.value.cost_estimated)}</b> ${t("today")}</span>` : null}
       <button type="button" class="btn small" onClick=${() => (paletteOpen.value = true)}>${t("palette")} <kbd>Ctrl K</kbd></button>

@@ -9,7 +9,7 @@ export const helpOpen = signal(false);
 const KEYS = [
   ["/", "find"], ["Ctrl K", "palette"], ["j k", "step"], ["J K", "walk"], ["c", "compose"], ["c", "check"], ["Enter", "send"], ["Shift Enter", "line"],
   ["e", "edit"], ["r", "retry"], ["w", "why"], ["f", "focused"], ["G", "latest"], ["n", "new"], ["Esc", "stop"],
-  ["1 2 3 4", "views"], ["?", "help"],
+  ["1 2 3 4 5", "views"], ["?", "help"],
 ];
 
 export function Help() {

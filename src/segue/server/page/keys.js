@@ -70,8 +70,9 @@ const KEYS = {
   G: () => /** @type {HTMLElement | null} */ (document.querySelector(".jump button"))?.click(),
   1: () => go("conversations"),
   2: () => go("sessions"),
-  3: () => go("usage"),
-  4: () => go("setup"),
+  3: () => go("flows"),
+  4: () => go("usage"),
+  5: () => go("setup"),
   "?": () => (helpOpen.value = true),
   Enter: () => open() !== null && !document.activeElement?.closest?.("button, a, summary") && focus("#entry"),
 };

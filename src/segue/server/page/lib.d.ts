@@ -34,3 +34,4 @@ export function useMemo<T>(fn: () => T, inputs?: readonly unknown[]): T;
 export function useCallback<T>(fn: T, inputs: readonly unknown[]): T;
 export function useRef<T>(initial: T | null): Ref<T | null>;
 export function useRef<T>(initial: T): Ref<T>;
+export function persist<T>(load: () => Promise<T>): Promise<T>;

@@ -132,7 +132,11 @@ function arrange(rows, places) {
 
 /** @param {Lineage} lineage @param {string} key @param {string | null} [forked] @returns {Graph} */
 export function graph(lineage, key, forked = null) {
-  const rows = rowsOf(lineage, key, forked);
+  return layout(rowsOf(lineage, key, forked));
+}
+
+/** Rows in the order in which they stand, each below the one it came from, as a picture.  @param {Row[]} rows @returns {Graph} */
+export function layout(rows) {
   const places = new Map(rows.map((row, at) => [row.id, at]));
   const late = arrange(rows, places);
   /** @type {Line[]} */

@@ -41,6 +41,7 @@ export function LineageView({ parts }) {
   const all = sum(lineage?.turns ?? []);
   return html`<div class="cols wide-right"><main class="page" id="main" tabindex="-1"><div class="in">
       <div class="ptitle"><h1>${t("lineage")}</h1><a class="link" href=${link("conversations", key)} title=${t("lineage.back")}>${line(known?.title || key, 80)}</a>
+        <a class="link" href=${link("chain", key)}>${t("chain.whole")}</a>
         <span class="r"><${Choice} label=${t("lineage.shape")} value=${shape.value} options=${[["picture", t("lineage.picture")], ["chains", t("lineage.chains")]]}
           onChange=${(/** @type {string} */ value) => (shape.value = value)} /></span></div>
       ${lineage && all.turns ? html`<p class="dim dots lin-sum"><span>${totals(all)[0]}</span>${all.stand === all.turns ? null : html`<span>${t("lineage.stand", { count: all.stand })}</span>`}

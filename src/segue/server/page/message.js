@@ -38,7 +38,8 @@ function Yours({ key_, message, events, focused, last }) {
     if (edit) editing.set(message.id, true);
     else editing.delete(message.id);
   }, [edit]);
-  if (message.state === "queued" || (message.state === "parked" && message.n === null)) return null;
+  const asks = (runs.value.get(message.run ?? "")?.questions.length ?? 0) > 0;
+  if (!asks && (message.state === "queued" || (message.state === "parked" && message.n === null))) return null;
   const begun = message.state === "running" || message.state === "needs_you";
   return html`<article class="msg you ${message.state === "withdrawn" ? "off" : ""}" id="m-${message.id}" tabindex="-1" data-id=${message.id}>
       <div class="who"><span class="n">${message.n === null ? "" : `#${message.n}`}</span><b>${t("you")}</b>
@@ -201,15 +202,15 @@ function Attachments({ key_, message }) {
 /** Why a message has no answer, what is safe, and what to do next.  @param {{key_: string, message: Message}} props */
 function Failure({ key_, message }) {
   const { failure, state } = message;
+  // What was asked and not answered can still be answered.
+  const run = runs.value.get(message.run ?? "");
+  if (run?.questions.length) return html`${run.questions.map((question) => html`<${Question} key=${question.id} question=${question} run=${run} />`)}`;
   if (state === "withdrawn")
     return html`<div class="ask parked"><p class="lead">${t("withdrawn")}</p>${failure ? html`<p>${visible(failure.message)}</p>` : null}
       <div class="btns"><button type="button" class="btn small" onClick=${() => retry(key_, message, true)}>${t("retry")}</button></div></div>`;
   if (state === "parked")
     return html`<div class="ask parked"><p class="lead">${t("parked.title")}</p>${failure ? html`<p>${visible(failure.message)}</p>` : null}</div>`;
   if (!failure) return null;
-  // The agent was interrupted while it waited for an answer, which can still be given.
-  const run = runs.value.get(message.run ?? "");
-  if (run?.questions.length) return html`${run.questions.map((question) => html`<${Question} key=${question.id} question=${question} run=${run} />`)}`;
   return html`<div class="ask failed"><p class="lead">${t(`failure.${failure.kind}`)}</p>
     <pre class="quote">${visible(failure.message)}</pre><p class="dim">${t("failure.safe")}</p>
     <div class="btns"><button type="button" class="btn small" onClick=${() => retry(key_, message, true)}>${t("retry")}</button></div>

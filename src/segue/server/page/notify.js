@@ -1,6 +1,6 @@
 // What needs the user: in the tab's title, as a badge, and as a notification while nobody looks at the page.
 import { effect } from "./lib.js";
-import { conversations, needing, running } from "./data.js";
+import { conversations, flowsNeeding, needing, running } from "./data.js";
 import { line } from "./format.js";
 import { link, route } from "./route.js";
 import { t } from "./strings.js";
@@ -13,7 +13,7 @@ export function watch() {
   effect(() => {
     const { view, parts } = route.value;
     const open = view === "conversations" ? conversations.value.get(parts[0] ?? "") : undefined;
-    const count = needing.value.length;
+    const count = needing.value.length + flowsNeeding.value;
     const name = open ? `${line(open.title || open.key, 60)} · Segue` : "Segue";
     document.title = `${count ? `(${count}) ` : running.value.length ? "● " : ""}${name}`;
     const badge = /** @type {any} */ (navigator);

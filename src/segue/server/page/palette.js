@@ -3,7 +3,7 @@ import { html, signal, useEffect, useState } from "./lib.js";
 import { get } from "./api.js";
 import { byUse, label } from "./data.js";
 import { line, when } from "./format.js";
-import { link } from "./route.js";
+import { VIEWS, link } from "./route.js";
 import { t } from "./strings.js";
 import { Dialog, State } from "./parts.js";
 import { marked } from "./list.js";
@@ -21,7 +21,7 @@ const goTo = (to) => () => (location.hash = to);
 
 /** @returns {Item[]} */
 const commands = () => [
-  ...["conversations", "sessions", "usage", "setup"].map((view) => ({ id: view, group: "go", text: t(view), act: goTo(link(view)) })),
+  ...VIEWS.map((view) => ({ id: view, group: "go", text: t(view), act: goTo(link(view)) })),
   { id: "new", group: "go", text: t("new.title"), act: goTo(link("conversations")) },
   { id: "focused", group: "do", text: t("key.focused"), act: () => (focused.value = !focused.value) },
   ...themes.map((theme) => ({ id: theme.name, group: "do", text: theme.label(), act: theme.set })),

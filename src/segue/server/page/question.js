@@ -2,7 +2,7 @@
 import { html, useState } from "./lib.js";
 import { post, segment } from "./api.js";
 import { label } from "./data.js";
-import { visible } from "./format.js";
+import { money, visible } from "./format.js";
 import { t } from "./strings.js";
 import { Markdown } from "./markdown.js";
 import { attempt } from "./parts.js";
@@ -17,7 +17,7 @@ const send = (run, answer) => attempt(() => post(`/runs/${segment(run.run)}/tool
 
 /** @param {{question: OpenQuestion, run: Run}} props */
 export function Question({ question, run }) {
-  const Form = { permission: Permission, environment: Environment, question: Asking }[question.kind] ?? Asking;
+  const Form = { permission: Permission, environment: Environment, budget: Budget, question: Asking }[question.kind] ?? Asking;
   return html`<${Form} question=${question} run=${run} />`;
 }
 
@@ -96,4 +96,26 @@ function Environment({ question, run }) {
     <${Markdown} text=${t("environment.body", { names: question.variables.map((each) => `\`${each}\``).join(", ") })} />
     <div class="btns"><button type="button" class="btn primary"
       onClick=${() => attempt(() => post(`/runs/${segment(run.run)}/now`))}>${t("environment.again")}</button></div></div>`;
+}
+
+/** What is spent, what waits, and how to go on.  @param {{question: OpenQuestion, run: Run}} props */
+function Budget({ question, run }) {
+  const at = question.budget;
+  const [amount, setAmount] = useState(String(at?.suggested ?? ""));
+  if (!at) return null;
+  const raise = (/** @type {Event} */ event) => {
+    event.preventDefault();
+    void send(run, { tool_use_id: question.id, budget: Number(amount) });
+  };
+  const title = t(`budget.${at.scope}`, { name: visible(at.name), usd: money(at.limit) });
+  const price = at.predicted === null ? null : t(at.predicted_from === "last" ? "budget.last" : "budget.predicted", { usd: money(at.predicted, true) });
+  const facts = [t("budget.spent", { usd: money(at.spent) }), at.running ? t("budget.running", { usd: money(at.running, true) }) : null, price];
+  return html`<form class="ask" onSubmit=${raise} aria-label=${t("budget.title")}><p class="lead">${t("budget.title")}</p>
+    <p>${title}: ${facts.filter(Boolean).join(" · ")}</p>
+    ${at.spent_on.length ? html`<ul>${at.spent_on.map((each) => html`<li key=${each.name}>${visible(each.name)}: ${money(each.usd)}</li>`)}</ul>` : null}
+    <p class="dim">${t("budget.waits")} ${visible(at.message)}</p>
+    <div class="btns"><label>${t("budget.to")} <input class="field reason" type="number" min="0" step="any" required value=${amount}
+        onInput=${(/** @type {any} */ event) => setAmount(event.currentTarget.value)} /></label>
+      <button class="btn primary" type="submit">${t("budget.raise")}</button>
+      <button class="btn" type="button" onClick=${() => send(run, { tool_use_id: question.id, allow: false })}>${t("budget.stop")}</button></div></form>`;
 }

@@ -3,13 +3,15 @@ import { signal } from "./lib.js";
 
 /** @typedef {{view: string, parts: string[]}} Route */
 
-export const VIEWS = ["conversations", "sessions", "usage", "setup"];
+export const VIEWS = ["conversations", "sessions", "flows", "usage", "setup"];
+/** Views that are opened from others: with the view that they belong to.  @type {Record<string, string>} */
+export const INNER = { lineage: "conversations", chain: "flows" };
 
 /** @returns {Route} */
 function read() {
   const parts = location.hash.replace(/^#\/?/, "").split("/").filter(Boolean).map(decode);
   const view = parts.shift() ?? "conversations";
-  return VIEWS.includes(view) || view === "lineage" ? { view, parts } : { view: "conversations", parts: [] };
+  return VIEWS.includes(view) || Object.hasOwn(INNER, view) ? { view, parts } : { view: "conversations", parts: [] };
 }
 
 /** @param {string} part */

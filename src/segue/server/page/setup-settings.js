@@ -5,7 +5,7 @@ import { t } from "./strings.js";
 
 /** @typedef {import("./types").SettingsShown} Shown */
 
-const GROUPS = /** @type {const} */ (["defaults", "continuity", "recap", "limits", "carry", "queue", "keep", "retention", "daemon"]);
+const GROUPS = /** @type {const} */ (["defaults", "continuity", "recap", "limits", "budgets", "carry", "queue", "keep", "retention", "daemon"]);
 const FILES = /** @type {const} */ (["home", "config_file", "project", "store", "host"]);
 const LONG_MS = 36e5;
 
@@ -25,11 +25,18 @@ const UNITS = {
   "defaults.wait": seconds,
   "defaults.question_timeout": seconds,
   "defaults.budget": (value) => money(value),
+  "budgets.conversation": budget,
+  "budgets.day": budget,
 };
 
 /** @param {number} value */
 function megabytes(value) {
   return bytes(value * 1024 * 1024);
+}
+
+/** @param {number} value */
+function budget(value) {
+  return value ? money(value) : t("set.unset");
 }
 
 /** @param {number} value */

@@ -10,6 +10,7 @@ export interface AccountDetails {
   directories: string[];
   limits: LimitShown[];
   pays: "api_key" | "cloud" | "subscription" | "unknown";
+  budget: number | null;
   fingerprint: Fingerprint | null;
   problem: string | null;
   login_command: string | null;
@@ -25,6 +26,7 @@ export interface AccountShown {
   directories: string[];
   limits: LimitShown[];
   pays: "api_key" | "cloud" | "subscription" | "unknown";
+  budget: number | null;
 }
 
 export interface AccountSwitched {
@@ -86,6 +88,12 @@ export interface BindBody {
   directory: string;
 }
 
+export interface Budgets {
+  conversation: number;
+  day: number;
+  flow: number;
+}
+
 export interface Capabilities {
   resume: boolean;
   fork: boolean;
@@ -102,6 +110,7 @@ export interface Capabilities {
   prompt_unit: "bytes" | "characters";
   max_turns: boolean;
   budget: boolean;
+  schema: boolean;
   allow_tools: boolean;
   deny_tools: boolean;
   deny_with_full: boolean;
@@ -140,16 +149,47 @@ export interface CarryShown {
   why: string;
 }
 
+export interface Chain {
+  turns: ChainTurn[];
+  usage: Usage;
+  cost_usd: number | null;
+  cost_estimated: boolean;
+  duration_ms: number;
+}
+
+export interface ChainTurn {
+  run: string;
+  conversation: string;
+  flow: string | null;
+  step: string | null;
+  role: string | null;
+  tier: number | null;
+  agent: string;
+  model: string | null;
+  mode: "branch" | "fresh" | "graft" | "recap" | "replay" | "resume" | null;
+  state: "cancelled" | "done" | "failed" | "needs_you" | "parked" | "queued" | "running" | "withdrawn";
+  failure: string | null;
+  parent: string | null;
+  kind: "branch" | "escalation" | "fork" | "graft" | "resume" | "retry" | "review" | "step_down" | "switch" | null;
+  depth: number;
+  usage: Usage;
+  cost_usd: number | null;
+  cost_estimated: boolean;
+  duration_ms: number | null;
+  created: number;
+}
+
 export interface ChangeBody {
   title: string | null;
   starred: boolean | null;
 }
 
 export interface Changed {
-  kind: "conversation" | "event" | "message" | "removed" | "run";
+  kind: "conversation" | "event" | "flow" | "message" | "removed" | "run";
   conversation: string | null;
   message: string | null;
   run: RunShown | null;
+  flow: string | null;
 }
 
 export interface Check {
@@ -172,6 +212,29 @@ export interface Compacted {
   type: "compacted";
   trigger: string | null;
   tokens: number | null;
+}
+
+export interface ComparedReview {
+  prompts: "delta" | "full";
+  flow: string;
+  state: "cancelled" | "done" | "failed" | "needs_you" | "parked" | "paused" | "running";
+  end: string | null;
+  approved: boolean;
+  rounds: number;
+  usage: Usage;
+  input_tokens: number;
+  new_tokens: number;
+  cost_usd: number | null;
+  duration_ms: number;
+  cwd: string;
+}
+
+export interface Comparison {
+  comparison: string;
+  reviews: ComparedReview[];
+  saved_input: number | null;
+  saved_new: number | null;
+  saved_cost: number | null;
 }
 
 export interface Context {
@@ -368,8 +431,18 @@ export interface Entry {
   again: boolean;
 }
 
+export interface EscalationOrder {
+  file: string;
+  dry_run: boolean;
+  max_tier: number | null;
+  cwd: string | null;
+  key: string | null;
+  label: string;
+  budget: number | null;
+}
+
 export interface FailureShown {
-  kind: "auth" | "cancelled" | "context_exceeded" | "crashed" | "killed" | "model_error" | "network" | "not_installed" | "protocol" | "rate_limited" | "session_busy" | "session_rejected" | "timeout" | "tool_denied" | "unsettled" | "untrusted";
+  kind: "auth" | "budget" | "cancelled" | "context_exceeded" | "crashed" | "killed" | "model_error" | "network" | "not_installed" | "protocol" | "rate_limited" | "session_busy" | "session_rejected" | "timeout" | "tool_denied" | "unsettled" | "untrusted";
   reason: "corrupt" | "expired" | "foreign_account" | "not_found" | "unknown" | "wrong_cwd" | null;
   message: string;
   retryable: boolean;
@@ -399,6 +472,118 @@ export interface Fingerprint {
   method: "cloud" | "key" | "login" | "unknown";
   route: Record<string, string>;
   whole: string;
+}
+
+export interface FlowAnswer {
+  answer: string;
+  step: string | null;
+}
+
+export interface FlowArtefact {
+  name: string;
+  hash: string;
+  media_type: string;
+  size: number;
+  made: number;
+}
+
+export interface FlowOrder {
+  kind: string;
+  input: Record<string, any>;
+  cwd: string | null;
+  key: string | null;
+  label: string;
+  budget: number | null;
+  tree: boolean;
+}
+
+export interface FlowQuestionShown {
+  step: string;
+  text: string;
+  needs: "budget" | "human" | "question" | "version";
+  choices: string[];
+  asked: number;
+  budget: ReachedBudget | null;
+}
+
+export interface FlowReport {
+  flow: string;
+  kind: string;
+  end: string | null;
+  rounds: number;
+  cost_usd: number | null;
+  steps: FlowStepResult[];
+  state: "cancelled" | "done" | "failed" | "needs_you" | "parked" | "paused" | "running";
+  needs: "budget" | "human" | "question" | "version" | null;
+  failure: string | null;
+  result: any | null;
+  next: string | null;
+}
+
+export interface FlowShown {
+  flow: string;
+  key: string | null;
+  kind: string;
+  version: number;
+  label: string;
+  state: "cancelled" | "done" | "failed" | "needs_you" | "parked" | "paused" | "running";
+  needs: "budget" | "human" | "question" | "version" | null;
+  held: boolean;
+  stops: "cancel" | "pause" | null;
+  end: string | null;
+  rounds: number;
+  cwd: string;
+  host: string;
+  built_in: boolean;
+  input: any;
+  result: any | null;
+  artefact: string | null;
+  failure: string | null;
+  questions: FlowQuestionShown[];
+  wake: number | null;
+  usage: Usage;
+  cost_usd: number | null;
+  budget_usd: number | null;
+  created: number;
+  ended: number | null;
+  next: string | null;
+  steps: FlowStepShown[];
+  artefacts: FlowArtefact[];
+}
+
+export interface FlowStepResult {
+  key: string;
+  role: string | null;
+  tier: number | null;
+  agent: string | null;
+  mode: "branch" | "fresh" | "graft" | "recap" | "replay" | "resume" | null;
+  run: string | null;
+  cost_usd: number | null;
+  result: any | null;
+}
+
+export interface FlowStepShown {
+  key: string;
+  kind: "ask" | "step" | "turn" | "wait";
+  state: "done" | "failed" | "running" | "waiting";
+  tries: number;
+  role: string | null;
+  tier: number | null;
+  agent: string | null;
+  model: string | null;
+  mode: "branch" | "fresh" | "graft" | "recap" | "replay" | "resume" | null;
+  conversation: string | null;
+  run: string | null;
+  runs: string[];
+  sent_bytes: number | null;
+  usage: Usage;
+  cost_usd: number | null;
+  result: any | null;
+  artefact: string | null;
+  failure: string | null;
+  wake: number | null;
+  began: number;
+  ended: number | null;
 }
 
 export interface ForkBody {
@@ -481,7 +666,8 @@ export interface LimitShown {
 }
 
 export interface Limits {
-  on_limit: "fail" | "park";
+  on_limit: "fail" | "park" | "switch";
+  order: "listed" | "most_room" | "soonest_reset";
 }
 
 export interface Load {
@@ -556,6 +742,10 @@ export interface MessageVersion {
   current: boolean;
 }
 
+export interface Model {
+  window: number;
+}
+
 export interface NewPlace {
   place: number;
 }
@@ -572,12 +762,13 @@ export interface Notice {
 
 export interface OpenQuestion {
   id: string;
-  kind: "environment" | "permission" | "question";
+  kind: "budget" | "environment" | "permission" | "question";
   tool_use_id: string | null;
   questions: any;
   tool: string | null;
   input: any;
   variables: string[];
+  budget: ReachedBudget | null;
   asked: number;
   lapsed: boolean;
 }
@@ -670,6 +861,20 @@ export interface Queue {
   on_failure: "go_on" | "hold";
 }
 
+export interface ReachedBudget {
+  scope: "account" | "conversation" | "day" | "flow" | "tier";
+  name: string;
+  day: string | null;
+  limit: number;
+  spent: number;
+  running: number;
+  predicted: number | null;
+  predicted_from: "forecast" | "last" | null;
+  suggested: number;
+  spent_on: SpentOn[];
+  message: string;
+}
+
 export interface Recap {
   max_bytes: number;
 }
@@ -709,6 +914,10 @@ export interface RestoredSession {
   size: number;
 }
 
+export interface ResumeBody {
+  from_step: string | null;
+}
+
 export interface Retention {
   days: number;
 }
@@ -719,6 +928,31 @@ export interface Retry {
   limit: number | null;
   delay_ms: number | null;
   message: string;
+}
+
+export interface ReviewCall {
+  task: string;
+  task_file: string | null;
+  coder: RoleOrder;
+  reviewer: RoleOrder;
+  coordinator: RoleOrder | null;
+  rounds: number;
+  stalemate: number;
+  checks: string[];
+  fork_coder: boolean;
+  check_timeout_s: number;
+  cwd: string | null;
+  key: string | null;
+  label: string;
+  budget: number | null;
+}
+
+export interface RoleOrder {
+  agent: string;
+  model: string | null;
+  account: string | null;
+  memory: "fresh" | "resume";
+  permission: "default" | "edit" | "full" | "read" | null;
 }
 
 export interface RunOptions {
@@ -898,6 +1132,7 @@ export interface SettingsShown {
   recap: Recap;
   retention: Retention;
   limits: Limits;
+  budgets: Budgets;
   carry: Carry;
   keep: Keep;
   daemon: Daemon;
@@ -906,6 +1141,7 @@ export interface SettingsShown {
   accounts: AccountShown[];
   agents: AgentSetting[];
   prices: Record<string, Price>;
+  models: Record<string, Model>;
   notices: string[];
 }
 
@@ -914,6 +1150,16 @@ export interface SetupFinding {
   level: "bad" | "note" | "ok" | "warn";
   what: string;
   fix: string;
+}
+
+export interface SpentOn {
+  name: string;
+  turns: number;
+  usd: number;
+}
+
+export interface StepBody {
+  step: string;
 }
 
 export interface SwitchBody {
@@ -966,6 +1212,7 @@ export interface ToolAnswer {
   content: string | null;
   allow: boolean | null;
   always: boolean;
+  budget: number | null;
 }
 
 export interface ToolCall {

@@ -86,7 +86,7 @@ FROM (
         SELECT id, conversation, started_ms, CASE WHEN id IN (
             SELECT run FROM asked
         ) THEN 'needs_you' ELSE state END AS state
-        FROM turns WHERE state <> 'withdrawn' AND via <> 'fork'
+        FROM turns WHERE (state <> 'withdrawn' OR id IN (SELECT run FROM asked)) AND via <> 'fork'
     ) AS shown
 ) AS ranked
 WHERE back = 1;

@@ -34,9 +34,9 @@ FROM turns WHERE state IN ('running', 'needs_you')
 ORDER BY conversation, started_ms, id;
 
 -- name: counts()
--- How many runs there are in each state that is not an end. What is parked until somebody answers needs somebody.
+-- How many runs there are in each state that is not an end. What does not begin until somebody answers needs somebody.
 SELECT CASE
-        WHEN t.state = 'parked' AND EXISTS (SELECT 1 FROM questions AS q WHERE q.run = t.id AND q.state = 'open')
+        WHEN t.state IN ('queued', 'parked') AND EXISTS (SELECT 1 FROM questions AS q WHERE q.run = t.id AND q.state = 'open')
         THEN 'needs_you' ELSE t.state END AS shown,
     COUNT(*)
 FROM turns AS t WHERE t.state IN ('queued', 'running', 'needs_you', 'parked')

@@ -161,7 +161,8 @@ FROM (
     SELECT id, started_ms, CASE WHEN id IN (
         SELECT run FROM asked WHERE conversation = :conversation
     ) THEN 'needs_you' ELSE state END AS state
-    FROM turns WHERE conversation = :conversation AND state <> 'withdrawn' AND via <> 'fork'
+    FROM turns WHERE conversation = :conversation AND via <> 'fork'
+        AND (state <> 'withdrawn' OR id IN (SELECT run FROM asked WHERE conversation = :conversation))
 ) AS shown
 ORDER BY
     CASE state WHEN 'needs_you' THEN 1 WHEN 'running' THEN 2 WHEN 'parked' THEN 3 WHEN 'queued' THEN 4 ELSE 5 END,

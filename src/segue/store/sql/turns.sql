@@ -7,6 +7,9 @@ VALUES
     :predicted_usd, :retry_of, :via,
     (SELECT COALESCE(MAX(other.place), 0) + 1 FROM turns AS other WHERE other.conversation = :conversation));
 
+-- name: take_place(id, other)!
+UPDATE turns SET place = (SELECT o.place FROM turns AS o WHERE o.id = :other) WHERE id = :id;
+
 -- name: begin(id)!
 -- One that only stood still for long may have been taken for dead and withdrawn: it begins all the same.
 UPDATE turns SET state = 'running'
@@ -91,6 +94,16 @@ SELECT id, conversation, message, answer, agent, role, account, model, cwd, host
     started_ms, ended_ms, predicted_usd, retry_of, via
 FROM turns WHERE conversation = :conversation
 ORDER BY started_ms DESC, id DESC LIMIT :count;
+
+-- name: newest_failed(conversation, count)
+-- Those of the newest that ended without an answer.
+SELECT id, conversation, message, answer, agent, role, account, model, cwd, host, mode, state, told, owner,
+    started_ms, ended_ms, predicted_usd, retry_of, via
+FROM turns
+WHERE state IN ('failed', 'cancelled', 'withdrawn') AND id IN (
+    SELECT id FROM turns WHERE conversation = :conversation ORDER BY started_ms DESC, id DESC LIMIT :count
+)
+ORDER BY started_ms DESC, id DESC;
 
 -- name: newest_of(conversation, agent, count)
 SELECT id, conversation, message, answer, agent, role, account, model, cwd, host, mode, state, told, owner,

@@ -1,0 +1,148 @@
+"""Comparisons: the same review with full prompts and with what is new, at the same time in two worktrees.
+
+Each is a flow of its own. So a comparison is only the id that the keys of the two have in common.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+from anyio.to_thread import run_sync
+
+from segue.app import flows
+from segue.app.flow_shapes import FlowShown
+from segue.app.reviews import ReviewOrder, start_review
+from segue.core.errors import Misuse, NotFound
+from segue.core.flow import FlowState
+from segue.core.usage import Usage
+from segue.flows.review.diff import checked_out, snapshot, worktree
+from segue.system import clock
+
+if TYPE_CHECKING:
+    from segue.app.segue import Segue
+    from segue.app.workspace import Workspace
+
+Prompts = Literal["full", "delta"]
+PROMPTS: tuple[Prompts, ...] = ("full", "delta")
+
+
+class ComparedReview(msgspec.Struct, frozen=True, kw_only=True):
+    """One of the two. ``full``: each turn begins a new session with the whole prompt. ``delta``: each role
+    continues its session."""
+
+    prompts: Prompts
+    flow: str
+    state: FlowState
+    end: str | None
+    approved: bool
+    rounds: int
+    usage: Usage
+    input_tokens: int
+    """All that the model was sent, whether it had to be read anew or not."""
+    new_tokens: int
+    """Of that, what was not read from a cache."""
+    cost_usd: float | None
+    duration_ms: int
+    cwd: str
+    """Its worktree: what the coder has done is there."""
+
+
+class Comparison(msgspec.Struct, frozen=True, kw_only=True):
+    """Both, and what the second saves: 0.6 means 60 % less than the first. Null: it is not known."""
+
+    comparison: str
+    reviews: tuple[ComparedReview, ...]
+    saved_input: float | None
+    saved_new: float | None
+    saved_cost: float | None
+
+
+async def start_comparison(
+    segue: Segue,
+    order: ReviewOrder,
+    *,
+    cwd: str | Path | None = None,
+    key: str | None = None,
+    label: str = "",
+    budget: float | None = None,
+    elsewhere: bool = False,
+) -> Comparison:
+    """Start both, and return at once. ``elsewhere``: they are only stored, and the daemon runs them."""
+    if order == _fresh(order):
+        raise Misuse("with the memory fresh for all roles there is nothing to compare")
+    at = segue.workspace
+    where = await run_sync(flows.directory_of, at, cwd)
+    id_ = clock.new_id() if key is None else sha256(key.encode()).hexdigest()[:26]
+    env = at.child.env
+    place = at.home.root / "comparisons" / id_
+    begun = (place / PROMPTS[0]).exists()  # then the second starts from the same tree
+    tree = await run_sync(checked_out if begun else snapshot, place / PROMPTS[0] if begun else where, env)
+    for prompts in PROMPTS:
+        inside = await run_sync(worktree, where, tree, place / prompts, env)
+        await start_review(
+            segue,
+            order if prompts == "delta" else _fresh(order),
+            cwd=inside,
+            key=_key(id_, prompts),
+            label=f"{label} ({prompts} prompts)".lstrip(),
+            budget=budget,
+            elsewhere=elsewhere,
+        )
+    return await run_sync(compare, at, id_)
+
+
+def compare(workspace: Workspace, comparison: str) -> Comparison:
+    """How far both are, or how they ended."""
+    known = {each: workspace.store.flows.by_key(_key(comparison, each)) for each in PROMPTS}
+    reviews = {each: flows.shown(workspace, row) for each, row in known.items() if row is not None}
+    if len(reviews) < len(PROMPTS):
+        raise NotFound(f"there is no comparison {comparison!r:.60}")
+    full, delta = (_compared(each, reviews[each]) for each in PROMPTS)
+    return Comparison(
+        comparison=comparison,
+        reviews=(full, delta),
+        saved_input=_saved(full.input_tokens, delta.input_tokens),
+        saved_new=_saved(full.new_tokens, delta.new_tokens),
+        saved_cost=_saved(full.cost_usd, delta.cost_usd),
+    )
+
+
+def _compared(prompts: Prompts, shown: FlowShown) -> ComparedReview:
+    used = shown.usage
+    new = (used.input or 0) + (used.cache_write or 0)
+    ended = shown.ended if shown.ended is not None else clock.now_ms()
+    return ComparedReview(
+        prompts=prompts,
+        flow=shown.flow,
+        state=shown.state,
+        end=shown.end,
+        approved=shown.end == "approved",
+        rounds=shown.rounds,
+        usage=used,
+        input_tokens=new + (used.cache_read or 0),
+        new_tokens=new,
+        cost_usd=shown.cost_usd,
+        duration_ms=ended - shown.created,
+        cwd=shown.cwd,
+    )
+
+
+def _saved(full: float | None, delta: float | None) -> float | None:
+    return round(1 - delta / full, 4) if full and delta is not None else None
+
+
+def _fresh(order: ReviewOrder) -> ReviewOrder:
+    """The same, without any memory."""
+    fresh = {
+        name: msgspec.structs.replace(role, memory="fresh")
+        for name in ("coder", "reviewer", "coordinator")
+        if (role := getattr(order, name)) is not None
+    }
+    return msgspec.structs.replace(order, fork_coder=False, **fresh)
+
+
+def _key(comparison: str, prompts: Prompts) -> str:
+    return f"compare/{comparison}/{prompts}"

@@ -1,0 +1,128 @@
+"""Runs the turns of flows, by the engine of this process: so everybody sees them who watches it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import cast
+
+import anyio
+import msgspec
+from anyio.to_thread import run_sync
+
+from segue.app.engine import Engine
+from segue.app.ready_turn import Cancel, Options, ReadyTurn, ready_turn
+from segue.app.workspace import Workspace
+from segue.core.budget import ReachedBudget
+from segue.core.errors import Misuse
+from segue.core.model import Attached, Message
+from segue.core.turn import Turn
+from segue.flows.aftermath import judge
+from segue.flows.ports import TurnOrder
+from segue.turns import changes
+from segue.turns.request import briefed
+
+LISTEN_S = 0.1
+"""How often to check whether the turn is to be cancelled."""
+
+
+class FlowTurns:
+    """The turns of one flow. ``cwd``: its directory."""
+
+    def __init__(self, workspace: Workspace, engine: Engine, cwd: Path) -> None:
+        self._engine = engine
+        self._workspace = Workspace(workspace.env, cwd, workspace.store, transport=workspace.transport)
+
+    @property
+    def env(self) -> Mapping[str, str]:
+        """What an agent without an account would get."""
+        return self._workspace.child.env
+
+    def reached(self, run: str) -> ReachedBudget | None:
+        """The budget that did not cover the run."""
+        question = self._workspace.store.budgets.reached(run)
+        return question.budget if question is not None else None
+
+    async def run(self, order: TurnOrder, cancel: Cancel) -> Turn:
+        """Run the turn to its end. It goes on if nobody waits for it any more."""
+        ready = await run_sync(self._ready, order)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._listen, order.run, cancel)
+            try:
+                turn: Turn | Exception = await self._engine.run(ready)
+            except Exception as error:
+                turn = error  # raised below: the task group would wrap it
+            tasks.cancel_scope.cancel()
+        if isinstance(turn, Exception):
+            raise turn
+        return turn
+
+    async def _listen(self, run: str, cancel: Cancel) -> None:
+        """Pass on that it is cancelled; a second time kills it."""
+        told = 0
+        while told < 2:
+            row = await run_sync(self._workspace.store.turn, run) if cancel.asked > told else None
+            if row is not None:
+                told += 1
+                await self._engine.cancel(row)
+            await anyio.sleep(LISTEN_S)
+
+    def _ready(self, order: TurnOrder) -> ReadyTurn:
+        """The turn under the id that the flow has recorded for it. If there is a run of that id, it is that
+        run, whatever was said in the meantime."""
+        options = cast("Options", {"cwd": str(self._workspace.cwd), **order.options})
+        options["run_key"] = order.run_key
+        if order.briefing is not None and self._is_restart(order):
+            options["fresh_session"] = True
+        retried = self._retried(order)
+        if retried is None:
+            return self._named(ready_turn(self._workspace, order.conversation, order.text, options), order)
+        options.pop("attachments", None)  # the message has them
+        options.pop("blank", None)  # the message began anew already: what was done for it is continued
+        text = self._workspace.store.texts([retried.id])[retried.id]
+        attached = self._workspace.store.attachments([retried.id]).get(retried.id, ())
+        ready = ready_turn(self._workspace, order.conversation, text, options)
+        return self._named(ready, order, retried.id, attached)
+
+    def _named(
+        self,
+        ready: ReadyTurn,
+        order: TurnOrder,
+        retried: str | None = None,
+        attached: tuple[Attached, ...] | None = None,
+    ) -> ReadyTurn:
+        ask = msgspec.structs.replace(ready.prepared.ask, flow=order.place, briefing=order.briefing)
+        if attached is not None:
+            ask = msgspec.structs.replace(ask, attachments=attached)
+        given = ready.prepared.child
+        child = msgspec.structs.replace(given, env={**given.env, **order.place.variables})
+        at = ready.prepared
+        request = briefed(at.request, order.briefing, at.agent, at.runtime)
+        prepared = msgspec.structs.replace(at, run=order.run, ask=ask, child=child, request=request)
+        return ReadyTurn(self._workspace, prepared, ready.options, retried, may_be_begun=True)
+
+    def _is_restart(self, order: TurnOrder) -> bool:
+        """Whether somebody wants a turn again that had ended by itself: it then begins with the whole prompt,
+        in a new session."""
+        store = self._workspace.store
+        row = store.turn(order.retry_of) if order.retry_of is not None else None
+        while row is not None and row.state == "withdrawn" and row.retry_of is not None:
+            row = store.turn(row.retry_of)
+        if row is None or row.told is None or row.state not in ("done", "failed"):
+            return False
+        is_budget = row.told.failure is not None and row.told.failure.kind == "budget"
+        return not is_budget and judge(row.told, 1, row.started_ms).what == "done"
+
+    def _retried(self, order: TurnOrder) -> Message | None:
+        """The message of an earlier try, to be run again; None: it is not there any more, or something was
+        said since."""
+        store = self._workspace.store
+        if order.retry_of is None or store.turn(order.retry_of) is None:
+            return None
+        try:
+            conversation = self._workspace.conversation(order.conversation)
+            message = changes.find_message(store, conversation, order.retry_of, "user")
+            changes.check_retry(store, conversation.id, message.id, False)
+        except Misuse:
+            return None
+        return message

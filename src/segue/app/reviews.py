@@ -1,0 +1,122 @@
+"""Reviews: the options of a review, and the flow that they start."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypedDict, cast
+
+import msgspec
+from anyio.to_thread import run_sync
+
+from segue.app import flows
+from segue.app.flow_shapes import Above, FlowShown
+from segue.core.errors import Misuse
+from segue.core.request import Posture
+from segue.flows.definition import built_in
+from segue.flows.review.diff import snapshot
+from segue.flows.review.orders import Memory, ReviewOrder, ReviewResult, RoleOrder, review_order
+
+if TYPE_CHECKING:
+    from segue.app.segue import Segue
+
+__all__ = ["Memory", "ReviewCall", "ReviewOptions", "ReviewOrder", "ReviewResult", "RoleOrder"]
+ROLES = ("coder", "reviewer", "coordinator")
+OF_ROLE = ("model", "account", "permission")
+
+
+class ReviewOptions(TypedDict, total=False):
+    """The options of a review."""
+
+    coordinator: str | None
+    """An agent that gives guidance after two rejections in a row."""
+    rounds: int
+    stalemate: int
+    """So many rounds in a row that change nothing end it."""
+    checks: Sequence[str]
+    """Commands that Segue runs after each turn of the coder."""
+    check_timeout_s: float
+    fork_coder: bool
+    """The reviewer begins with a fork of the coder's session; both are the same agent."""
+    memory: Memory | Mapping[str, Memory]
+    """For all roles, or by role: ``{"reviewer": "fresh"}``."""
+    task_file: str | Path | None
+    """The file that the task is in. It is read again before each round."""
+    coder_model: str | None
+    reviewer_model: str | None
+    coordinator_model: str | None
+    coder_account: str | None
+    reviewer_account: str | None
+    coordinator_account: str | None
+    coder_permission: Posture | None
+    reviewer_permission: Posture | None
+    coordinator_permission: Posture | None
+
+
+class ReviewCall(ReviewOrder, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A review to start, and where."""
+
+    cwd: str | None = None
+    key: str | None = None
+    """Your own name for it: the same key again is the same flow."""
+    label: str = ""
+    budget: Above | None = None
+    """What it may cost, in dollars, before it asks."""
+
+
+def order_of(task: str, coder: str, reviewer: str, options: ReviewOptions) -> ReviewOrder:
+    """The checked order, or ``Misuse``."""
+    unknown = set(options) - set(ReviewOptions.__annotations__)
+    if unknown:
+        raise Misuse(f"unknown option: {', '.join(sorted(unknown))}")
+    given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
+    agents = {"coder": coder, "reviewer": reviewer, "coordinator": given.pop("coordinator", None)}
+    memory = given.pop("memory", "resume")
+    roles = {name: _role(name, agent, memory, given) for name, agent in agents.items()}
+    if "task_file" in given:
+        given["task_file"] = os.fspath(given["task_file"])
+    given["checks"] = tuple(given.get("checks", ()))
+    return review_order({"task": task, **given, **{name: each for name, each in roles.items() if each}})
+
+
+def _role(name: str, agent: str | None, memory: Memory | Mapping[str, Memory], given: dict[str, Any]) -> Any:
+    """Who takes a role; its options are taken from the others."""
+    mine = {each: given.pop(f"{name}_{each}", None) for each in OF_ROLE}
+    if agent is None:
+        return None
+    how = memory if isinstance(memory, str) else memory.get(name, "resume")
+    known = {each: value for each, value in mine.items() if value is not None}
+    return {"agent": agent, "memory": how, **known}
+
+
+async def start_review(
+    segue: Segue,
+    order: ReviewOrder,
+    *,
+    cwd: str | Path | None = None,
+    key: str | None = None,
+    label: str = "",
+    budget: float | None = None,
+    elsewhere: bool = False,
+) -> FlowShown:
+    """Start a review, and return at once. ``elsewhere``: it is only stored, and the daemon runs it."""
+    at = segue.workspace
+    where = await run_sync(flows.directory_of, at, cwd)
+    env = at.child.env
+    await run_sync(snapshot, where, env)  # refused without git
+    await run_sync(flows.refuse_busy_tree, at, where, key)
+    definition = built_in("review")
+    given = cast("dict[str, object]", msgspec.to_builtins(_bare(order)))
+    row = await run_sync(
+        partial(flows.add, cwd=where, key=key, label=label, tree=True, budget=budget), at, definition, given
+    )
+    if not elsewhere:
+        await segue.service.flows.start(definition, row)
+    return await segue.flows.show(row.id)
+
+
+def _bare(order: ReviewOrder) -> ReviewOrder:
+    """The order without where it is started."""
+    return ReviewOrder(**{name: getattr(order, name) for name in ReviewOrder.__struct_fields__})

@@ -1,0 +1,265 @@
+"""Budgets: how much may be spent in a conversation, by a flow, on a day and under an account, and when to ask
+the user.
+
+The expected price of a turn is looked at before it begins. Pure: what was spent is given.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from math import fsum
+from typing import Any, Literal
+
+import msgspec
+
+from segue.core.turn import Check
+from segue.core.usage import count_in_words
+
+Scope = Literal["conversation", "day", "account", "flow", "tier"]
+TINY = 1e-9
+"""Amounts that differ by less are the same: sums of dollars are not exact."""
+STOP = "Stop here"
+MOST_PARTS = 5
+EXCERPT = 200
+
+
+class SpentOn(msgspec.Struct, frozen=True):
+    """What some turns cost. ``name``: the agent, with its role; of a day or an account, the conversation."""
+
+    name: str
+    turns: int
+    usd: float
+
+
+class Budget(msgspec.Struct, frozen=True, kw_only=True):
+    """A limit that is configured, and what counts against it."""
+
+    scope: Scope
+    name: str
+    """The key of the conversation, the date, the name of the account, or the id of the flow."""
+    day: str | None = None
+    """The local date that it is for; None: it does not start again every day."""
+    limit: float
+    raised: float | None = None
+    """The amount that the user has raised it to."""
+    spent_on: tuple[SpentOn, ...] = ()
+    running: float = 0.0
+    """What turns that run now are expected to cost."""
+
+    @property
+    def allowed(self) -> float:
+        return max(self.limit, self.raised or 0.0)
+
+    @property
+    def spent(self) -> float:
+        return fsum(each.usd for each in self.spent_on)
+
+    def covers(self, price: float) -> bool:
+        """Whether enough is left for a turn of this price. If nothing is left, no turn is covered."""
+        left = fsum((self.allowed, -self.spent, -self.running))
+        return left > TINY and price <= left + TINY
+
+
+class Expected(msgspec.Struct, frozen=True):
+    """What a turn is expected to cost. If there is no forecast, the last known cost of its voice counts."""
+
+    usd: float | None = None
+    source: Literal["forecast", "last"] | None = None
+
+
+class ReachedBudget(msgspec.Struct, frozen=True, kw_only=True):
+    """A budget that does not cover the next turn. All amounts are US dollars."""
+
+    scope: Scope
+    name: str
+    """The key of the conversation, the date, the name of the account, or the id of the flow; of a tier, also
+    its number."""
+    day: str | None
+    """The local date that it is for; null: it does not start again every day."""
+    limit: float
+    """What may be spent now, as configured or raised."""
+    spent: float
+    running: float
+    """What turns that run now are expected to cost."""
+    predicted: float | None
+    """What the turn is expected to cost; null: nothing is known about it."""
+    predicted_from: Literal["forecast", "last"] | None
+    """``last``: there is no forecast, so it is what the agent's last turn cost."""
+    suggested: float
+    """An amount that covers the turn."""
+    spent_on: tuple[SpentOn, ...] = ()
+    """What was done, the dearest first."""
+    message: str = ""
+    """The beginning of the message that waits."""
+
+
+def tier_name(flow: str, tier: int | None) -> str:
+    """The name of a tier's budget."""
+    return f"{flow}/{tier}"
+
+
+def expected(predicted: float | None, last: float | None) -> Expected:
+    """The price that counts."""
+    if predicted is not None:
+        return Expected(predicted, "forecast")
+    return Expected(last, "last") if last is not None else Expected()
+
+
+def first_reached(budgets: Sequence[Budget], price: Expected) -> Budget | None:
+    """The first budget that does not cover a turn of this price; None: it can begin."""
+    return next((each for each in budgets if not each.covers(price.usd or 0.0)), None)
+
+
+def reached_of(budget: Budget, price: Expected, message: str) -> ReachedBudget:
+    """What the user is asked about."""
+    return ReachedBudget(
+        scope=budget.scope,
+        name=budget.name,
+        day=budget.day,
+        limit=budget.allowed,
+        spent=budget.spent,
+        running=budget.running,
+        predicted=price.usd,
+        predicted_from=price.source,
+        suggested=_suggested(budget, price.usd or 0.0),
+        spent_on=_dearest(budget.spent_on),
+        message=" ".join(message[: 4 * EXCERPT].split())[:EXCERPT],
+    )
+
+
+def is_enough(reached: ReachedBudget, amount: float) -> bool:
+    """Whether the turn could begin if the budget were raised to this."""
+    left = fsum((amount, -reached.spent, -reached.running))
+    return amount > reached.limit and left > TINY and (reached.predicted or 0.0) <= left + TINY
+
+
+def budget_check(budgets: Sequence[Budget], price: Expected) -> Check:
+    """It rules no mode out: if it fails, the turn does not begin before the user has answered."""
+    over = [each for each in budgets if not each.covers(price.usd or 0.0)]
+    if over:
+        asks = "; a turn now would ask you first"
+        return Check("budget", "fail", (), "; ".join(_used(each) for each in over) + _about(price) + asks)
+    return Check("budget", "pass", (), ", ".join(_used(each) for each in budgets) + _about(price))
+
+
+def in_dollars(usd: float) -> str:
+    """``$12.50``, ``$0.031``, ``$0.00042``."""
+    if usd >= 1 or usd == 0:
+        return f"${usd:,.2f}"
+    if usd >= 0.01:
+        return f"${usd:.3f}"
+    return "$" + f"{usd:.6f}".rstrip("0").rstrip(".")
+
+
+def whose_budget(reached: ReachedBudget) -> str:
+    """``the budget of this conversation``."""
+    match reached.scope:
+        case "day":
+            return "today's budget"
+        case "account":
+            return f"today's budget of the account {reached.name}"
+        case scope:
+            return f"the budget of this {scope}"
+
+
+def reached_in_words(reached: ReachedBudget) -> str:
+    """One sentence, without a full stop."""
+    parts = [f"{in_dollars(reached.spent)} is spent"]
+    if reached.running:
+        parts.append(f"turns that run will cost about {in_dollars(reached.running)}")
+    if reached.predicted is not None and reached.predicted_from == "last":
+        parts.append(
+            f"the price of this turn is not known (the last one cost {in_dollars(reached.predicted)})"
+        )
+    elif reached.predicted is not None:
+        parts.append(f"this turn will cost about {in_dollars(reached.predicted)}")
+    listed = parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])}, and {parts[-1]}"
+    return f"{whose_budget(reached)} is {in_dollars(reached.limit)}: {listed}"
+
+
+def done_in_words(reached: ReachedBudget) -> str:
+    """``claude $4.10 (5 turns), codex $0.70 (1 turn)``; empty if nothing was spent."""
+    return ", ".join(
+        f"{each.name} {in_dollars(each.usd)} ({count_in_words(each.turns, 'turn')})"
+        for each in reached.spent_on
+    )
+
+
+def asked_in_full(reached: ReachedBudget) -> str:
+    """What is asked, with what is done and what is open."""
+    sentence = reached_in_words(reached)
+    done, waits = done_in_words(reached), reached.message
+    return "".join(
+        (
+            f"{sentence[0].upper()}{sentence[1:]}.",
+            f" Spent on: {done}." if done else "",
+            f" What waits: {waits}" if waits else "",
+        )
+    )
+
+
+def raise_label(reached: ReachedBudget) -> str:
+    return f"Raise it to {in_dollars(reached.suggested)}"
+
+
+def as_question(reached: ReachedBudget) -> list[dict[str, Any]]:
+    """The question in the form in which agents ask, for those who answer them."""
+    until = f"for this {reached.scope}" if reached.day is None else "for today"
+    return [
+        {
+            "question": asked_in_full(reached),
+            "options": [
+                {"label": STOP, "description": "the message is kept, and no agent sees it"},
+                {"label": raise_label(reached), "description": f"{until}; or type another amount, as $12.50"},
+            ],
+        }
+    ]
+
+
+def amount_of(reached: ReachedBudget, answer: str) -> float | None:
+    """The amount in an answer; None: it is not raised."""
+    if answer.strip() == raise_label(reached):
+        return reached.suggested
+    found = re.fullmatch(r"\$?\s*(\d{1,9}(?:\.\d{1,9})?)\s*\$?", answer.strip().replace(",", ""))
+    amount = float(found[1]) if found is not None else 0.0
+    return amount if amount > reached.limit else None
+
+
+def raise_command(run: str, reached: ReachedBudget) -> str:
+    """The command that raises it and goes on."""
+    return f"segue answer {run} --budget {plain_number(reached.suggested)}"
+
+
+def plain_number(usd: float) -> str:
+    """``10``, ``0.000021``: as it is typed."""
+    return f"{usd:.9f}".rstrip("0").rstrip(".")
+
+
+def _suggested(budget: Budget, price: float) -> float:
+    """The next multiple of the configured limit that is more than what will be spent then."""
+    needed = fsum((budget.spent, budget.running, price))
+    times = int(max(needed, budget.allowed) / budget.limit + TINY) + 1
+    return round(times * budget.limit, 9)
+
+
+def _dearest(parts: Sequence[SpentOn]) -> tuple[SpentOn, ...]:
+    ordered = sorted((each for each in parts if each.usd), key=lambda each: (-each.usd, each.name))
+    if len(ordered) <= MOST_PARTS:
+        return tuple(ordered)
+    first, rest = ordered[: MOST_PARTS - 1], ordered[MOST_PARTS - 1 :]
+    others = SpentOn("others", sum(each.turns for each in rest), fsum(each.usd for each in rest))
+    return (*first, others)
+
+
+def _used(budget: Budget) -> str:
+    spent = fsum((budget.spent, budget.running))
+    name = f"account {budget.name}" if budget.scope == "account" else budget.scope
+    return f"{name} {in_dollars(spent)} of {in_dollars(budget.allowed)}"
+
+
+def _about(price: Expected) -> str:
+    if price.usd is None:
+        return ""
+    what = "the last turn cost" if price.source == "last" else "this turn about"
+    return f"; {what} {in_dollars(price.usd)}"

@@ -1,0 +1,54 @@
+"""What follows from how a turn of a flow ended: the step is over, it is tried again, or later.
+
+What came from outside is no result: a kill, a limit, the network. The ladder continues the turn then, as it
+does for any other. What the agent itself did wrong is the flow's own business.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from segue.core.turn import Turn, status_of
+
+MOST_TRIES = 6
+"""How often a turn is begun that is killed, or cannot reach its model, before that is its result."""
+FIRST_MS, LONGEST_MS = 5_000, 900_000
+"""The first pause, doubled each time up to the longest, if nobody knows when it will work again."""
+OUTSIDE = ("network", "model_error", "session_busy")
+
+
+class Aftermath(msgspec.Struct, frozen=True):
+    """``follow``: the run is not settled, and is looked at again. ``again``: another try now. ``later``:
+    another try at ``wake_ms``."""
+
+    what: Literal["done", "follow", "again", "later"]
+    wake_ms: int | None = None
+
+
+DONE, FOLLOW, AGAIN = Aftermath("done"), Aftermath("follow"), Aftermath("again")
+
+
+def judge(turn: Turn, tries: int, now_ms: int) -> Aftermath:
+    """``tries``: how often it was tried so far."""
+    failure = turn.failure
+    if status_of(turn.state) is None or (failure is not None and failure.kind == "unsettled"):
+        return FOLLOW
+    if failure is None or failure.kind == "cancelled":
+        return DONE
+    if failure.kind == "rate_limited":
+        until = failure.until if failure.until is not None and failure.until > now_ms else None
+        return Aftermath("later", until or now_ms + pause_ms(tries))
+    if tries >= MOST_TRIES:
+        return DONE
+    if failure.kind == "killed":
+        return AGAIN
+    if failure.kind in OUTSIDE and failure.retryable:
+        return Aftermath("later", now_ms + pause_ms(tries))
+    return DONE
+
+
+def pause_ms(tries: int) -> int:
+    """The pause after so many tries."""
+    return int(min(FIRST_MS * 2 ** min(tries - 1, 10), LONGEST_MS))

@@ -1,0 +1,145 @@
+"""A turn as a step of a flow: run exactly once, continued after a kill, tried again after a limit.
+If its budget does not cover it, the flow asks.
+
+The id of the run is recorded before the run begins, so whoever enters the flow again finds the same run. Each
+further try is recorded, too, before it begins.
+"""
+
+from __future__ import annotations
+
+import anyio
+import msgspec
+
+from segue.core.budget import asked_in_full
+from segue.core.flow import FlowQuestion
+from segue.core.request import Briefing, FlowPlace
+from segue.core.turn import Turn
+from segue.flows.aftermath import AGAIN, Aftermath, judge
+from segue.flows.halt import Waiting
+from segue.flows.journal import Journal
+from segue.flows.ports import TurnOrder, TurnPort
+from segue.flows.results import unpack
+from segue.runner.attempt import Cancel
+from segue.store.flow_records import StepRow
+from segue.system import clock
+from segue.system.loop import run_sync
+from segue.turns.request import Options
+
+LOOK_S = 0.5
+"""How long to wait before a run that another process has is looked at again."""
+WAIT_S = 7 * 24 * 3600.0
+"""How long a turn waits for another one of its conversation."""
+
+
+class TurnStep:
+    """``place``: the step, and what only flows can say about a turn."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        port: TurnPort,
+        conversation: str,
+        text: str,
+        options: Options,
+        place: FlowPlace,
+        briefing: Briefing | None = None,
+    ) -> None:
+        self._journal, self._port = journal, port
+        self._place, self._conversation, self._text = place, conversation, text
+        # Each further try is one of the flow's own, so that it is recorded before it begins.
+        self._options: Options = {"park": True, "wait": WAIT_S, **options, "retries": 0}
+        self._briefing = briefing
+
+    async def take(self, together: str) -> Turn:
+        """The turn: as it is recorded, or run now."""
+        step = await self._begun(together)
+        if step.state == "done":
+            return unpack(await self._journal.result(step), Turn)
+        if step.state == "waiting":
+            raise Waiting("budget")
+        if step.wake_ms is not None:
+            step = await self._woken(step)
+        while True:
+            turn = await self._run(step)
+            meant = turn.state != "cancelled" or await run_sync(self._journal.store.cancel_asked, turn.run)
+            next_ = judge(turn, step.tries, clock.now_ms()) if meant else AGAIN
+            if next_.what == "done" and not await self._is_covered(step, turn):
+                step = await self._again(step, turn, AGAIN)
+            elif next_.what == "done":
+                await self._journal.finish(step, turn, run=turn.run, agent=turn.agent, wake_ms=None)
+                return turn
+            elif next_.what == "follow":
+                await anyio.sleep(LOOK_S)
+            else:
+                step = await self._again(step, turn, next_)
+
+    async def _begun(self, together: str) -> StepRow:
+        return await self._journal.begin(
+            self._place.step,
+            "turn",
+            together,
+            run=clock.new_id(),
+            conversation=self._conversation,
+            agent=self._options.get("agent"),
+            role=self._options.get("role"),
+            tier=self._place.tier,
+        )
+
+    async def _is_covered(self, step: StepRow, turn: Turn) -> bool:
+        """If its budget did not cover it, the flow asks, unless somebody has said that it is not raised.
+        False: it is not known which budget that was, so another try finds out."""
+        if turn.failure is None or turn.failure.kind != "budget" or step.question is not None:
+            return True
+        reached = await run_sync(self._port.reached, turn.run)
+        if reached is None:
+            return False
+        asked = FlowQuestion(
+            text=f"{asked_in_full(reached)} Answer with the amount that it is raised to, or stop.",
+            needs="budget",
+            asked=clock.now_ms(),
+            budget=reached,
+        )
+        question = self._journal.redactor.text(msgspec.json.encode(asked).decode())
+        await self._journal.change(step, state="waiting", question=question)
+        raise Waiting("budget")
+
+    async def _again(self, step: StepRow, turn: Turn, next_: Aftermath) -> StepRow:
+        """Record another try. If it is for later, the flow waits until then."""
+        self._journal.stop.check()
+        step = await self._journal.change(
+            step, tries=step.tries + 1, previous=turn.run, run=clock.new_id(), wake_ms=next_.wake_ms
+        )
+        return step if next_.wake_ms is None else await self._woken(step)
+
+    async def _woken(self, step: StepRow) -> StepRow:
+        """Raise ``Waiting`` if its time has not come."""
+        if step.wake_ms is not None and step.wake_ms > await run_sync(self._journal.store.clock_ms):
+            raise Waiting(wake_ms=step.wake_ms)
+        return await self._journal.change(step, wake_ms=None)
+
+    async def _run(self, step: StepRow) -> Turn:
+        flow, stop, cancel = self._journal.flow, self._journal.stop, Cancel()
+        order = TurnOrder(
+            run=step.run or "",
+            run_key=f"flow/{flow.id}/{step.key}/{step.tries}",
+            conversation=self._conversation,
+            text=self._text,
+            options=self._options,
+            place=self._place,
+            briefing=self._briefing and msgspec.structs.replace(self._briefing, asked_ms=step.began_ms),
+            retry_of=step.previous,
+        )
+
+        stop.add(cancel)
+        try:
+            turn = await self._port.run(order, cancel)
+        finally:
+            stop.remove(cancel)
+        if turn.state == "cancelled" and (stop.kind is not None or stop.lost):
+            await self._stopped(step, turn)
+        return turn
+
+    async def _stopped(self, step: StepRow, turn: Turn) -> None:
+        """It was ended because the flow stops: that is no result, and another try begins when it goes on."""
+        await self._journal.change(step, tries=step.tries + 1, previous=turn.run, run=clock.new_id())
+        self._journal.stop.check()

@@ -1,0 +1,231 @@
+"""Flows and their steps. Whoever runs a flow writes under its lease: nobody else can have taken it over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from hashlib import sha256
+from math import fsum
+from typing import Any, Literal
+
+import msgspec
+
+from segue.core.budget import tier_name
+from segue.core.flow import Needs
+from segue.core.usage import Usage
+from segue.store.budgets import Budgets, RaisedTo
+from segue.store.database import Queries, Row
+from segue.store.flow_actions import FlowActions
+from segue.store.flow_records import ArtefactRow, FlowRow, FlowRun, StepRow
+from segue.store.records import Claim
+from segue.system import clock
+
+_SQL = Queries("flows")
+_TURNS = Queries("turns")
+
+
+class Overtaken(Exception):  # noqa: N818 - it is an answer, not an error
+    """Another process runs the flow now: nothing was written."""
+
+
+class Flows(FlowActions):
+    """Each method is one transaction. Those with a ``claim`` raise ``Overtaken`` if it does not hold."""
+
+    def add(self, flow: FlowRow) -> FlowRow:
+        """Store a new flow. If its key belongs to another one, that one is returned."""
+        with self._db.writing():
+            fields = msgspec.structs.asdict(flow)
+            names = (
+                "id key kind version source label input state cwd tree host rounds created_ms budget".split()
+            )
+            self._db.run(_SQL.add, **{name: fields[name] for name in names})
+            known = self.by_key(flow.key) if flow.key is not None else self.flow(flow.id)
+        assert known is not None
+        return known
+
+    def flow(self, flow_id: str) -> FlowRow | None:
+        row = self._db.one(_SQL.by_id, id=flow_id)
+        return None if row is None else _flow_of(row)
+
+    def by_key(self, key: str) -> FlowRow | None:
+        row = self._db.one(_SQL.by_key, key=key)
+        return None if row is None else _flow_of(row)
+
+    def newest(self, limit: int) -> list[FlowRow]:
+        """The newest first."""
+        return [_flow_of(row) for row in self._db.all(_SQL.newest, count=limit)]
+
+    def unfinished(self) -> list[FlowRow]:
+        """Those that have not ended, the oldest first."""
+        return [_flow_of(row) for row in self._db.all(_SQL.unfinished)]
+
+    def change(self, claim: Claim, flow: FlowRow, *, goes_on: bool = False) -> None:
+        """Write what has changed about a flow; what was asked of it is done, unless it ``goes_on``."""
+        names = "id version state needs wake_ms rounds ending result artefact failure ended_ms".split()
+        with self._fenced(claim):
+            fields = {name: getattr(flow, name) for name in names}
+            self._db.run(_SQL.change, **fields, goes_on=int(goes_on))
+
+    def count_round(self, claim: Claim, flow_id: str, rounds: int) -> None:
+        with self._fenced(claim):
+            self._db.run(_SQL.count_round, id=flow_id, rounds=rounds)
+
+    def wait_for_answer(self, claim: Claim, flow_id: str, needs: Needs) -> bool:
+        """The flow needs the user. False: all that it asked has been answered meanwhile."""
+        with self._fenced(claim):
+            return self._db.run(_SQL.wait_for_answer, id=flow_id, needs=needs) == 1
+
+    def answer(self, flow_id: str, key: str, answer: str, now_ms: int) -> bool:
+        """Answer what a step asks (JSON); the flow can go on. False: it was answered before."""
+        with self._db.writing():
+            if not self._db.run(_SQL.answer, flow=flow_id, key=key, result=answer, ended_ms=now_ms):
+                return False
+            self._db.run(_SQL.answered, id=flow_id)
+        return True
+
+    def raise_budget(self, flow_id: str, key: str, to: RaisedTo, run: str) -> bool:
+        """Raise the budget that a turn waits for. It is tried again, as this run. False: it was answered
+        before."""
+        with self._db.writing():
+            if not self._db.run(_SQL.budget_raised, flow=flow_id, key=key, run=run):
+                return False
+            Budgets(self._db).raise_budget(to)
+            self._db.run(_SQL.answered, id=flow_id)
+        return True
+
+    def look_again(self, claim: Claim, flow_id: str) -> None:
+        """Try the turns again that wait for a budget: it may be higher now."""
+        with self._fenced(claim):
+            for step in self.steps(flow_id):
+                if step.kind == "turn" and step.state == "waiting":
+                    self._db.run(_SQL.budget_raised, flow=flow_id, key=step.key, run=clock.new_id())
+
+    def keep_budget(self, flow_id: str, key: str) -> bool:
+        """The turn that waits for a budget is given up. False: it was answered before."""
+        with self._db.writing():
+            if not self._db.run(_SQL.budget_kept, flow=flow_id, key=key):
+                return False
+            self._db.run(_SQL.answered, id=flow_id)
+        return True
+
+    def ask_for(self, flow_id: str, what: Literal["pause", "cancel"]) -> bool:
+        """Ask whoever runs the flow to pause or cancel it. False: it has ended."""
+        return self._db.run(_SQL.ask_for, id=flow_id, asked=what) == 1
+
+    def asked_for(self, flow_id: str) -> Literal["pause", "cancel"] | None:
+        row = self._db.one(_SQL.asked, id=flow_id)
+        return None if row is None else row[0]
+
+    def cancel_asked(self, run: str) -> bool:
+        """Whether somebody asked for a turn to be cancelled."""
+        row = self._db.one(_TURNS.cancel_asked, id=run)
+        return row is not None and row[0] is not None
+
+    def steps(self, flow_id: str) -> list[StepRow]:
+        """In the order in which they began; what was taken back comes last."""
+        return [_step_of(row) for row in self._db.all(_SQL.steps, flow=flow_id)]
+
+    def step(self, flow_id: str, key: str) -> StepRow | None:
+        row = self._db.one(_SQL.step, flow=flow_id, key=key)
+        return None if row is None else _step_of(row)
+
+    def write_step(self, claim: Claim, *steps: StepRow, data: bytes | None = None) -> None:
+        """Write steps as they are now. ``data``: the artefact that is the result of the last one."""
+        with self._fenced(claim):
+            for step in steps:
+                self._db.run(_SQL.write_step, **msgspec.structs.asdict(step))
+            if data is not None:
+                last = steps[-1]
+                made_ms = last.ended_ms or last.began_ms
+                self._keep(last.flow, last.key, data, "application/json", made_ms)
+
+    def keep(
+        self, claim: Claim, flow_id: str, name: str, data: bytes, media_type: str, now_ms: int
+    ) -> ArtefactRow:
+        """Keep something under a name; another one of that name is replaced."""
+        with self._fenced(claim):
+            return self._keep(flow_id, name, data, media_type, now_ms)
+
+    def artefacts(self, flow_id: str) -> list[ArtefactRow]:
+        names = ArtefactRow.__struct_fields__
+        rows = self._db.all(_SQL.artefacts, flow=flow_id)
+        return [ArtefactRow(**dict(zip(names, row, strict=True))) for row in rows]
+
+    def artefact(self, hash_: str) -> bytes | None:
+        """The content with that hash."""
+        row = self._db.one(_SQL.data, hash=hash_)
+        return None if row is None else bytes(row[0])
+
+    def runs(self, flow_id: str) -> list[FlowRun]:
+        """All its turns, also those of earlier tries, the oldest first."""
+        return [_run_of(row) for row in self._db.all(_SQL.runs, flow=flow_id)]
+
+    def spent(self, flow_id: str) -> float:
+        """What its turns cost so far, as far as it is known."""
+        row = self._db.one(_SQL.spent, flow=flow_id)
+        return 0.0 if row is None or row[0] is None else float(row[0])
+
+    def left_in(self, flow_id: str, tier: int, limit: float) -> float:
+        """What is left of a tier's budget, in dollars. ``limit``: before it was raised."""
+        budgets = Budgets(self._db)
+        raised = budgets.raised_to("tier", tier_name(flow_id, tier), "") or 0.0
+        spent = (row.usd for row in budgets.spent_by(flow_id, tier) if row.usd is not None)
+        return fsum((max(limit, raised), -fsum(spent)))
+
+    def _keep(self, flow_id: str, name: str, data: bytes, media_type: str, now_ms: int) -> ArtefactRow:
+        row = ArtefactRow(
+            flow=flow_id,
+            name=name,
+            hash=hash_of(data),
+            media_type=media_type,
+            size=len(data),
+            made_ms=now_ms,
+        )
+        self._db.run(_SQL.keep, hash=row.hash, data=data)
+        self._db.run(_SQL.name_artefact, **msgspec.structs.asdict(row))
+        return row
+
+    @contextmanager
+    def _fenced(self, claim: Claim) -> Iterator[None]:
+        with self._db.writing():
+            if not self.renew_lease(claim):
+                raise Overtaken
+            yield
+
+
+def hash_of(data: bytes) -> str:
+    """The name of a content."""
+    return sha256(data).hexdigest()
+
+
+def _named(names: Sequence[str], row: Row) -> dict[str, Any]:
+    return dict(zip(names, row, strict=True))
+
+
+def _flow_of(row: Row) -> FlowRow:
+    return msgspec.convert(_named(FlowRow.__struct_fields__, row), FlowRow)
+
+
+def _step_of(row: Row) -> StepRow:
+    return msgspec.convert(_named(StepRow.__struct_fields__, row), StepRow)
+
+
+def _run_of(row: Row) -> FlowRun:
+    run, step, conversation, agent, role, tier, model, mode, state, *used, cost_usd, started_ms, ended_ms = (
+        row
+    )
+    return FlowRun(
+        run=run,
+        step=step,
+        conversation=conversation,
+        agent=agent,
+        role=role,
+        tier=tier,
+        model=model,
+        mode=mode,
+        state=state,
+        usage=Usage(*used),
+        cost_usd=cost_usd,
+        started_ms=started_ms,
+        ended_ms=ended_ms,
+    )

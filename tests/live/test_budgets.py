@@ -1,0 +1,60 @@
+"""A budget that is reached in mid-conversation: the CLI is not started before the user has raised it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.clis import CLIS
+from tests.live.api import serving
+from tests.live.talk import Talk
+
+CLAUDES = [pytest.param(("claude", version), id=f"claude-{version}") for version in CLIS["claude"].versions]
+
+
+def spend(talk: Talk, share: float = 1.5) -> float:
+    """A turn whose cost is most of the budget of the conversation. Returns the budget."""
+    first = talk.run("remember number 456", "--agent", "claude")
+    cost = float(first.turn["cost_usd"])
+    assert cost > 0
+    budget = round(share * cost, 9)
+    talk.config(f"[budgets]\nconversation = {budget:.9f}")
+    return budget
+
+
+@pytest.mark.parametrize("talk", CLAUDES, indirect=True)
+def test_it_pauses_before_the_next_turn_and_goes_on_when_the_command_line_raises_it(talk: Talk) -> None:
+    spend(talk, 0.5)
+    paused = talk("run", "t", "what number?", "--json")
+    assert (paused.code, paused.requests) == (1, []), "nothing was sent"
+    turn = paused.turn
+    assert (turn["failure"]["kind"], turn["state"], turn["attempts"]) == ("budget", "withdrawn", [])
+    answered = talk(*turn["next"].split()[1:])
+    assert (answered.code, answered.requests) == (0, []), answered.stderr
+    went_on = talk("queue", "run", "t")
+    assert went_on.code == 0, went_on.stderr
+    assert "456" in went_on.stdout
+    assert went_on.sent.count("what number?") == 1
+    assert went_on.sent.count("remember number 456") == 1
+    later = talk.run("what number?", "--new")
+    assert (later.mode, later.text) == ("resume", "456")
+    check = next(each for each in later.turn["why"] if each["check"] == "budget")
+    assert check["verdict"] == "pass", check
+
+
+@pytest.mark.parametrize("talk", CLAUDES, indirect=True)
+def test_a_run_of_the_daemon_waits_and_goes_on(talk: Talk) -> None:
+    budget = spend(talk, 0.5)
+    with serving(talk) as api:
+        before = len(talk.model.requests)
+        run = api.submit("what number?", cwd=str(talk.cwd))
+        waiting = api.until(run, lambda shown: shown["state"] == "needs_you")
+        asked = waiting["question"]
+        assert asked["budget"]["limit"] == pytest.approx(budget)
+        assert asked["budget"]["predicted_from"] == "forecast"
+        assert [each["name"] for each in asked["budget"]["spent_on"]] == ["claude"]
+        assert len(talk.model.requests) == before, "nothing was sent"
+        given = {"tool_use_id": asked["id"], "budget": 50}
+        status, _ = api.ask("POST", f"/api/v1/runs/{run}/tool-result", given)
+        assert status == 200
+        turn = api.finished(run)["turn"]
+        assert (turn["status"], turn["mode"], turn["text"]) == ("ok", "resume", "456")
