@@ -49,6 +49,8 @@ def test_it_pauses_before_the_next_turn_and_goes_on_when_it_is_raised(talk: Page
     assert float(amount.input_value()) > 0
     talk.expected_errors = ("422",)  # type: ignore[attr-defined]
     amount.fill("0.000002")
+    talk.reload()
+    expect(amount, "what was typed is kept").to_have_value("0.000002")
     form(talk).get_by_role("button", name="Raise it and go on").click()
     expect(talk.locator(".told")).to_contain_text("that is not enough")
     amount.fill("50")

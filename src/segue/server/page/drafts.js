@@ -1,4 +1,5 @@
 // What the user has begun to write, kept in this browser until it is sent.
+import { useState } from "./lib.js";
 
 const PREFIX = "segue.";
 const MOST = 200;
@@ -25,6 +26,17 @@ export const kept = {
     localStorage.removeItem(PREFIX + name);
   },
 };
+
+/** State that is still there after a reload, or when a form is shown in another place.
+ * @template T @param {string} name @param {T} otherwise @returns {[T, (value: T) => void]} */
+export function useKept(name, otherwise) {
+  const [value, setValue] = useState(() => kept.read(name, otherwise));
+  const keep = (/** @type {T} */ next) => {
+    setValue(next);
+    kept.write(name, next);
+  };
+  return [value, keep];
+}
 
 /** The browser's store is full: drafts of conversations that were not opened for long go first. */
 function forgetOldest() {

@@ -1,7 +1,7 @@
 // What a flow asks, as a form. It is made from the flow's state, so it is there again after a reload.
 import { html, useState } from "./lib.js";
 import { post, segment } from "./api.js";
-import { kept } from "./drafts.js";
+import { kept, useKept } from "./drafts.js";
 import { moment, visible } from "./format.js";
 import { t } from "./strings.js";
 import { attempt } from "./parts.js";
@@ -15,13 +15,9 @@ const plain = (usd) => usd?.toFixed(9).replace(/\.?0+$/, "") ?? "";
 
 /** @param {{flow: Flow, question: Asked}} props */
 export function FlowQuestion({ flow, question }) {
-  const place = `flow:${flow.flow}:${question.step}:${question.asked}`;
-  const [given, setGiven] = useState(() => kept.read(place, plain(question.budget?.suggested)));
+  const place = `answer:flow:${flow.flow}:${question.step}:${question.asked}`;
+  const [given, keep] = useKept(place, plain(question.budget?.suggested));
   const [busy, setBusy] = useState(false);
-  const keep = (/** @type {string} */ value) => {
-    setGiven(value);
-    kept.write(place, value);
-  };
   const send = (/** @type {string} */ answer) => attempt(async () => {
     setBusy(true);
     know(await post(`/flows/${segment(flow.flow)}/answer`, { answer, step: question.step }).finally(() => setBusy(false)));

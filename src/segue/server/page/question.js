@@ -1,19 +1,25 @@
 // What an agent asks, as a form. It is made from the run's state, so it is there again after a reload.
-import { html, useState } from "./lib.js";
+import { html } from "./lib.js";
 import { post, segment } from "./api.js";
 import { label } from "./data.js";
 import { money, visible } from "./format.js";
 import { t } from "./strings.js";
 import { Markdown } from "./markdown.js";
 import { attempt } from "./parts.js";
-import { kept } from "./drafts.js";
+import { kept, useKept } from "./drafts.js";
 
 /** @typedef {import("./types").RunShown} Run */
 /** @typedef {import("./types").OpenQuestion} OpenQuestion */
 /** @typedef {{question: string, header?: string, options?: {label: string, description?: string}[], multiSelect?: boolean}} Asked */
 
-/** @param {Run} run @param {Record<string, unknown>} answer */
-const send = (run, answer) => attempt(() => post(`/runs/${segment(run.run)}/tool-result`, answer));
+/** @param {OpenQuestion} question */
+const draftOf = (question) => `answer:${question.id}`;
+
+/** @param {Run} run @param {OpenQuestion} question @param {Record<string, unknown>} answer */
+const send = (run, question, answer) => attempt(async () => {
+  await post(`/runs/${segment(run.run)}/tool-result`, { tool_use_id: question.id, ...answer });
+  kept.remove(draftOf(question));
+});
 
 /** @param {{question: OpenQuestion, run: Run}} props */
 export function Question({ question, run }) {
@@ -24,23 +30,19 @@ export function Question({ question, run }) {
 /** @param {{question: OpenQuestion, run: Run}} props */
 function Asking({ question, run }) {
   const asked = /** @type {Asked[]} */ (Array.isArray(question.questions) ? question.questions : [{ question: "" }]);
-  const [given, setGiven] = useState(() => kept.read(`answer:${question.id}`, /** @type {Record<string, any>} */ ({})));
-  const keep = (/** @type {string} */ name, /** @type {any} */ value) => {
-    const next = { ...given, [name]: value };
-    setGiven(next);
-    kept.write(`answer:${question.id}`, next);
-  };
+  const [given, setGiven] = useKept(draftOf(question), /** @type {Record<string, any>} */ ({}));
+  const keep = (/** @type {string} */ name, /** @type {any} */ value) => setGiven({ ...given, [name]: value });
   const answers = Object.fromEntries(asked.map((each) => [each.question, answerOf(each, given)]));
   const complete = Object.values(answers).every((each) => each.length > 0);
   const submit = async (/** @type {Event} */ event) => {
     event.preventDefault();
-    if (complete) await send(run, { tool_use_id: question.id, answers });
+    if (complete) await send(run, question, { answers });
   };
   return html`<form class="ask" onSubmit=${submit} aria-label=${t("ask.title", { agent: label(run.agent) })}>
     <p class="lead">${t(question.lapsed ? "ask.lapsed" : "ask.title", { agent: label(run.agent) })}</p>
     ${asked.map((each, at) => html`<${Options} key=${at} asked=${each} name="${question.id}-${at}" given=${given} keep=${keep} />`)}
     <div class="btns"><button class="btn primary" type="submit" disabled=${!complete}>${t("ask.answer")}</button>
-      <button class="btn" type="button" onClick=${() => send(run, { tool_use_id: question.id, allow: false })}>
+      <button class="btn" type="button" onClick=${() => send(run, question, { allow: false })}>
         ${question.lapsed ? t("ask.drop") : t("ask.decide", { agent: label(run.agent) })}</button>
       <span class="hint">${t("ask.kept")}</span></div></form>`;
 }
@@ -77,8 +79,8 @@ function Options({ asked, name, given, keep }) {
 
 /** @param {{question: OpenQuestion, run: Run}} props */
 function Permission({ question, run }) {
-  const [why, setWhy] = useState("");
-  const answer = (/** @type {Record<string, unknown>} */ more) => send(run, { tool_use_id: question.id, ...more });
+  const [why, setWhy] = useKept(draftOf(question), "");
+  const answer = (/** @type {Record<string, unknown>} */ more) => send(run, question, more);
   return html`<form class="ask" onSubmit=${(/** @type {Event} */ event) => event.preventDefault()}
       aria-label=${t("permission.title", { agent: label(run.agent), tool: question.tool ?? "" })}>
     <p class="lead">${t("permission.title", { agent: label(run.agent), tool: visible(question.tool ?? "") })}</p>
@@ -101,11 +103,11 @@ function Environment({ question, run }) {
 /** What is spent, what waits, and how to go on.  @param {{question: OpenQuestion, run: Run}} props */
 function Budget({ question, run }) {
   const at = question.budget;
-  const [amount, setAmount] = useState(String(at?.suggested ?? ""));
+  const [amount, setAmount] = useKept(draftOf(question), String(at?.suggested ?? ""));
   if (!at) return null;
   const raise = (/** @type {Event} */ event) => {
     event.preventDefault();
-    void send(run, { tool_use_id: question.id, budget: Number(amount) });
+    void send(run, question, { budget: Number(amount) });
   };
   const title = t(`budget.${at.scope}`, { name: visible(at.name), usd: money(at.limit) });
   const price = at.predicted === null ? null : t(at.predicted_from === "last" ? "budget.last" : "budget.predicted", { usd: money(at.predicted, true) });
@@ -117,5 +119,5 @@ function Budget({ question, run }) {
     <div class="btns"><label>${t("budget.to")} <input class="field reason" type="number" min="0" step="any" required value=${amount}
         onInput=${(/** @type {any} */ event) => setAmount(event.currentTarget.value)} /></label>
       <button class="btn primary" type="submit">${t("budget.raise")}</button>
-      <button class="btn" type="button" onClick=${() => send(run, { tool_use_id: question.id, allow: false })}>${t("budget.stop")}</button></div></form>`;
+      <button class="btn" type="button" onClick=${() => send(run, question, { allow: false })}>${t("budget.stop")}</button></div></form>`;
 }
