@@ -1,5 +1,4 @@
-"""The client of the daemon on this machine: what the command line needs to let it run a turn or change
-something.
+"""The daemon's client: what the command line needs to let it run a turn or change something.
 
 It uses the standard library alone and loads almost nothing: a turn through the daemon is quicker than one
 that the command line runs itself only if the command line starts quickly. It speaks HTTP over the daemon's
@@ -9,7 +8,6 @@ Unix socket, which only this user can have made.
 from __future__ import annotations
 
 import _socket as socket  # the module around it takes longer to load than all the rest
-import json
 import os
 import struct
 import sys
@@ -75,7 +73,7 @@ class Daemon:
         """
         begun = False
         try:
-            with closing(self._send("POST", path, json.dumps(body).encode())) as connected:
+            with closing(self._send("POST", path, _json().dumps(body).encode())) as connected:
                 connected.settimeout(TICK_S)
                 lines = _lines(connected, tick)
                 _check_head(lines)
@@ -100,7 +98,7 @@ class Daemon:
 
     def post(self, path: str, body: Mapping[str, Any] | None = None) -> int | None:
         """A request of which only the status matters. Returns it; None: the daemon does not answer."""
-        return self._status("POST", path, b"" if body is None else json.dumps(body).encode())
+        return self._status("POST", path, b"" if body is None else _json().dumps(body).encode())
 
     def start(self, path: str) -> Request:
         """Send a POST request, without waiting for its answer. Raises ``OSError``."""
@@ -187,7 +185,7 @@ def find_daemon(env: Mapping[str, str]) -> Daemon | str | None:
     root = home_root(env)
     try:
         with open(f"{root}/daemon.json", "rb") as file:
-            told = json.loads(file.read())
+            told = _json().loads(file.read())
         home = os.stat(root)
     except (OSError, ValueError):
         return None
@@ -245,6 +243,12 @@ def home_root(env: Mapping[str, str]) -> str:
     return f"{data if data.startswith('/') else f'{home}/.local/share'}/segue"
 
 
+def _json() -> Any:
+    import json  # only if there is a daemon
+
+    return json
+
+
 def _is_here(told: Mapping[str, Any], home: str) -> bool:
     """Whether the daemon is of this machine, container and user, and serves this home."""
     mine = {"uid": os.getuid(), "pid_ns": _link("pid"), "mnt_ns": _link("mnt"), "home": home}
@@ -255,8 +259,7 @@ def _is_here(told: Mapping[str, Any], home: str) -> bool:
 
 def _machine_id() -> str | None:
     """As ``system/processes.py`` has it."""
-    found = next(filter(None, map(_line_of, MACHINE_IDS)), None)
-    if found is None:
+    if (found := next(filter(None, map(_line_of, MACHINE_IDS)), None)) is None:
         return None
     try:  # the module around it takes longer to load
         hashes = __import__("_sha2" if sys.version_info >= (3, 12) else "_sha256")
@@ -280,10 +283,8 @@ def _is_locked(root: str) -> bool:
     try:
         with open(f"{root}/daemon.lock", "rb") as lock:
             fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:
-        return False
+    except OSError as error:
+        return isinstance(error, BlockingIOError)
     return False
 
 

@@ -6,6 +6,8 @@ Version numbers as comparable values, for the adapters' version tables.
 from __future__ import annotations
 
 import re
+import sys
+from importlib import import_module
 
 from segue.core.errors import Misuse
 
@@ -69,9 +71,16 @@ def id_of(now_ms: int, random_bytes: bytes) -> str:
 
 def short_id(session_id: str) -> str:
     """A hash of a session id for logs and exports: enough to compare, not enough to resume with."""
-    from hashlib import sha256
+    return sha256_hex(session_id.encode("utf-8", "surrogatepass"))[:8]
 
-    return sha256(session_id.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+
+def sha256_hex(data: bytes) -> str:
+    """The hash of a few bytes, without ``hashlib``: it loads OpenSSL, which takes some milliseconds."""
+    try:
+        hashes = import_module("_sha2" if sys.version_info >= (3, 12) else "_sha256")
+    except ImportError:  # another Python than CPython
+        hashes = import_module("hashlib")
+    return str(hashes.sha256(data).hexdigest())
 
 
 def _brief(text: str) -> str:

@@ -14,11 +14,11 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from functools import partial
-from hashlib import sha256
 from pathlib import Path
 from types import TracebackType
 
 from segue.core.errors import InUse, StoreAway
+from segue.core.ids import sha256_hex
 from segue.core.model import Host, Owner
 from segue.store import lease_rows
 from segue.store.lease_rows import Verdict
@@ -82,7 +82,7 @@ class Acquiring:
     def __init__(self, store: Store, name: str, owner: Owner, locks: Path, adopts: bool) -> None:
         self._store, self._name, self._owner, self._adopts = store, name, owner, adopts
         self._host = Host(owner.host, owner.host_id)
-        self._path = locks / f"{sha256(name.encode()).hexdigest()[:32]}.lock"
+        self._path = locks / f"{sha256_hex(name.encode())[:32]}.lock"
         self._seen: tuple[str, int] | None = None
         self._seen_at = self._looked_at = 0.0
         self._turn = threading.Lock()

@@ -13,12 +13,12 @@ import sys
 import time
 import zlib
 from functools import cache
-from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from segue.core.ids import sha256_hex
 from segue.core.json_values import decode
 from segue.core.model import Host, Owner
 from segue.system import clock
@@ -76,7 +76,7 @@ def machine_id() -> str | None:
     if found is None and sys.platform == "darwin":
         listed = _output("ioreg", "-rd1", "-c", "IOPlatformExpertDevice") or ""
         found = next((line.split('"')[3] for line in listed.splitlines() if '"IOPlatformUUID"' in line), None)
-    return sha256(f"segue {found}".encode()).hexdigest()[:32] if found else None
+    return sha256_hex(f"segue {found}".encode())[:32] if found else None
 
 
 def pid_ns() -> str | None:

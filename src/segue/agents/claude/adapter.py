@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from segue.agents.base import AgentFacts, Answer, Ended, Evidence, SessionFormat
-from segue.agents.claude import VARIABLES, default_home, stream, tools, verdict
+from segue.agents.claude import VARIABLES, default_home, tools
 from segue.agents.claude import format as session_format
 from segue.agents.claude.format import FORMAT
 from segue.core.environment import Route
@@ -188,12 +188,16 @@ class Claude:
         )
 
     def parse(self, line: bytes) -> Sequence[Event]:
-        return stream.parse(line)
+        from segue.agents.claude.stream import parse  # loaded when Claude has started
+
+        return parse(line)
 
     def reply(self, event: Question | Permission, answer: Answer) -> bytes:
         response: dict[str, object]
         if not answer.allow:
-            response = {"behavior": "deny", "message": stream.DENIED + answer.message}
+            from segue.agents.claude.stream import DENIED
+
+            response = {"behavior": "deny", "message": DENIED + answer.message}
         elif isinstance(event, Question):
             given = {"questions": event.questions, "answers": answer.answers}
             response = {"behavior": "allow", "updatedInput": given}
@@ -214,7 +218,9 @@ class Claude:
         return {"session": "here" if here else "elsewhere"}
 
     def conclude(self, ended: Ended) -> Outcome:
-        return verdict.conclude(ended)
+        from segue.agents.claude.verdict import conclude  # loaded when Claude has ended
+
+        return conclude(ended)
 
     def rehearse(self, model: ModelAddress, home: Path) -> Pointing | None:
         env = {
