@@ -10,9 +10,13 @@ from pathlib import Path
 from types import FrameType
 
 import pytest
-from hypothesis import core
+from hypothesis import HealthCheck, core, settings
 
 from tests.undertaker import start_undertaker
+
+# A busy machine is slow, and nothing may fail by the clock.
+settings.register_profile("segue", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("segue")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
