@@ -12,6 +12,7 @@ from typing import Protocol, TypeVar, runtime_checkable
 import msgspec
 
 from segue.core.environment import Route
+from segue.core.ids import sha256_hex
 from segue.core.json_values import decode
 from segue.core.usage import Pays
 from segue.core.view import UNREADABLE
@@ -97,6 +98,4 @@ def address(text: str) -> str:
 
 def hashed(text: str) -> str:
     """A fingerprint of a text."""
-    from hashlib import sha256  # most turns do not need it, and start faster without it
-
-    return sha256(text.encode()).hexdigest()[:16]
+    return sha256_hex(text.encode())[:16]
