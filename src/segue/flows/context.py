@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any, TypeVar, Unpack, overload
+from typing import Any, Literal, TypeVar, Unpack, overload
 
 import msgspec
 
@@ -116,6 +116,7 @@ class Flow:
         tier_budget: float | None = None,
         briefing: Briefing | None = None,
         after: Turn | None = None,
+        came_by: Literal["escalation", "review"] = "escalation",
         variables: Mapping[str, str] | None = None,
         **options: Unpack[Options],
     ) -> Turn:
@@ -125,8 +126,8 @@ class Flow:
         If a budget does not cover it, the flow asks. Any other failure is its result (``turn.failure``).
 
         ``briefing``: the whole prompt, for a new session; then the text has only what is new. ``after``: the
-        turn that it comes from, if it begins a native session. ``variables``: what the agent's environment
-        has in addition. ``tier_budget``: what all turns of its tier may cost.
+        turn that it comes from, if it begins a native session; ``came_by``: how. ``variables``: what the
+        agent's environment has in addition. ``tier_budget``: what all turns of its tier may cost.
         """
         if "run_key" in options or "fork" in options:
             raise Misuse("a turn of a flow has a run key of its own, and is not forked")
@@ -138,6 +139,7 @@ class Flow:
                 step=key,
                 tier=tier,
                 parent=after.run if after is not None else None,
+                came_by=came_by,
                 variables=dict(variables or {}),
                 budget=self._journal.flow.budget,
                 tier_budget=tier_budget,

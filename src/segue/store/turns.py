@@ -15,6 +15,7 @@ from segue.core.usage import Usage
 from segue.store.conversations import History
 from segue.store.database import Queries, Row, from_json, to_json
 from segue.store.lease_rows import Leases, waiting
+from segue.store.messages import read_facts
 from segue.store.receipts import Receipts
 from segue.store.records import (
     AttemptRow,
@@ -38,6 +39,15 @@ _TURN_COLUMNS = (
     "id conversation message answer agent role account model cwd host mode state told owner"
     " started_ms ended_ms predicted_usd retry_of via"
 ).split()
+
+
+class Predecessor(msgspec.Struct, frozen=True):
+    """The turn that another one follows. ``forked``: in the conversation that its own was forked from."""
+
+    run: str
+    agent: str
+    account: str
+    forked: bool = False
 
 
 class Turns(History, Leases, Receipts):
@@ -222,6 +232,20 @@ class Turns(History, Leases, Receipts):
             if left is not None:
                 return str(left[0])
         return None
+
+    def before(self, run: str) -> Predecessor | None:
+        """The turn of the last message before that of ``run`` that stands; in a fork that has none of its
+        own, the turn that it was forked at. None: the run is a root."""
+        row = self._db.one(_HISTORY.before, run=run)
+        if row is None:
+            return None
+        facts, flow, forked_at, conversation, before, agent, account = row
+        if flow is None and read_facts(facts).blank:
+            return None
+        if before is not None:
+            return Predecessor(before, agent, account)
+        point = self._db.one(_HISTORY.fork_point, conversation=conversation) if forked_at else None
+        return None if point is None else Predecessor(point[0], point[1], point[2], forked=True)
 
     def _note_retry(self, run: str, retry_of: str | None, ms: int) -> None:
         if retry_of is not None:

@@ -86,9 +86,11 @@ class Planner:
     def _bare(self, mode: Mode, seq: int, home: Path, request: Request, rungs: tuple[RungShown, ...]) -> Plan:
         """The plan without what is carried: who runs where, for whom, and at what cost."""
         prepared, outlook, pin = self.prepared, self.outlook, self.gathered.pin
+        flow = prepared.ask.flow
         return Plan(
             turn=prepared.run,
-            parent=prepared.ask.flow.parent if prepared.ask.flow is not None else None,
+            parent=flow.parent if flow is not None else None,
+            came_by=flow.came_by if flow is not None else "escalation",
             attempt=self._attempt(seq),
             seq=seq,
             conversation=prepared.conversation.id,
