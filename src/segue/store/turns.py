@@ -32,7 +32,6 @@ from segue.system import clock
 _CONVERSATIONS = Queries("conversations")
 _HISTORY = Queries("history")
 _SQL = Queries("turns")
-_FLOWS = Queries("flows")
 _ALL = 2**31 - 1
 NOBODY = Owner(host="", pid=0)
 _TURN_COLUMNS = (
@@ -73,7 +72,6 @@ class Turns(History, Leases, Receipts):
             stored = self._create_or_find(conversation)
             turn = msgspec.structs.replace(turn, conversation=stored.id, message=message.id)
             self._touch(stored.id, turn.started_ms)
-            self._find_receipt(turn, receipt)
             self._see_logins(message.under)
             self._insert_messages(stored.id, [(message, text, turn.started_ms)], first_place=None)
             self._attach(message.id, files)
@@ -87,7 +85,6 @@ class Turns(History, Leases, Receipts):
         with self._db.writing():
             self._refuse_known(turn)
             self._touch(turn.conversation, turn.started_ms)
-            self._find_receipt(turn, receipt)
             self._insert_turn(turn)
             if failed_run is not None:
                 self._db.run(_SQL.take_place, id=turn.id, other=failed_run)
@@ -275,6 +272,7 @@ class Turns(History, Leases, Receipts):
             name: getattr(turn, name)
             for name in ("id", "conversation", "message", "account", "model", "cwd", "host", "mode")
         }
+        place = turn.flow
         self._db.run(
             _SQL.insert,
             **fields,
@@ -286,10 +284,10 @@ class Turns(History, Leases, Receipts):
             predicted_usd=turn.predicted_usd,
             retry_of=turn.retry_of,
             via=turn.via,
+            flow=place.flow if place is not None else None,
+            step=place.step if place is not None else None,
+            tier=place.tier if place is not None else None,
         )
-        if turn.flow is not None:
-            place = msgspec.structs.asdict(turn.flow)
-            self._db.run(_FLOWS.belong, run=turn.id, **place)
 
 
 def turn_of(row: Row) -> TurnRow:
