@@ -150,6 +150,9 @@ def test_what_follows_in_a_new_session_comes_from_the_turn_before(play: Play) ->
             (back.run, "resume", third.run),
         ]
         await whole(library, failed, second, third, other, back)
+        shown = [(each.run, each.depth) for each in (await library.conversations.chain("t")).turns]
+        straight = [(each.run, 0) for each in (failed, second, third, back)]
+        assert shown == [*straight[:3], (other.run, 1), straight[3]], "what goes on is not indented"
 
     play(work)
 
