@@ -129,10 +129,7 @@ class Flow:
         turn that it comes from, if it begins a native session; ``came_by``: how. ``variables``: what the
         agent's environment has in addition. ``tier_budget``: what all turns of its tier may cost.
         """
-        if "run_key" in options or "fork" in options:
-            raise Misuse("a turn of a flow has a run key of its own, and is not forked")
-        if tier_budget is not None and tier is None:
-            raise Misuse("a tier's budget needs the number of the tier")
+        _check(options, tier, tier_budget)
         try:
             place = FlowPlace(
                 flow=self.id,
@@ -263,3 +260,10 @@ async def _grouped(work: Awaitable[T], group: str) -> T:
     """In a task of its own (``gather`` makes one), so that the group counts for this work only."""
     _GROUP.set(group)
     return await work
+
+
+def _check(options: Options, tier: int | None, tier_budget: float | None) -> None:
+    if "run_key" in options or "fork" in options:
+        raise Misuse("a turn of a flow has a run key of its own, and is not forked")
+    if tier_budget is not None and tier is None:
+        raise Misuse("a tier's budget needs the number of the tier")
