@@ -24,8 +24,8 @@ from bench.measure import Row
 CODER, REVIEWER = "claude", "codex"
 WIRES = {"anthropic": "coder", "responses": "reviewer"}
 ROUNDS, FILES, SIZE, AT_ONCE = 5, 40, 7_500, 2
-GOAL = 0.65
-"""The share that continuing the sessions must save."""
+LEAST, GOAL = 0.65, 0.85
+"""The share that continuing the sessions must save, and the share that it should."""
 
 
 class Spent(NamedTuple):
@@ -57,7 +57,8 @@ def measure() -> list[Row]:
         ours, theirs = (sum(each[at] for each in spent.values()) for spent in (resumed, anew))
         saved = 1 - ours / theirs
         name = f"review of {ROUNDS} rounds: {what}, continued against new sessions"
-        rows.append(Row(name, f"{saved:.0%} less ({ours:,} / {theirs:,})", f"≥ {GOAL:.0%}", saved >= GOAL))
+        wanted = f"≥ {LEAST:.0%}, better {GOAL:.0%}"
+        rows.append(Row(name, f"{saved:.0%} less ({ours:,} / {theirs:,})", wanted, saved >= LEAST))
     return rows
 
 

@@ -20,7 +20,7 @@ from segue import Flow, Segue, flow
 from segue.store.flows import Flows
 from segue.store.leases import LeaseLock
 
-WRITES = ("write_step", "change", "wait_for_answer")
+WRITES = ("begin_step", "write_step", "change", "wait_for_answer")
 
 
 def effect(name: str) -> str:

@@ -175,6 +175,10 @@ def test_without_an_attempt_it_was_never_started(scene: Scene) -> None:
     scene.write("DELETE FROM attempts WHERE turn IN (SELECT id FROM turns WHERE state = 'running')")
     scene.run("what numbers?")
     assert NEVER in scene.log()[2]["failure"]["message"]
+    first, lost, _ = (run for (run,) in scene.rows("SELECT id FROM turns ORDER BY id"))
+    assert [parent for child, parent in scene.rows("SELECT child, parent FROM lineage") if child == lost] == [
+        first
+    ]
 
 
 @pytest.mark.parametrize("which", ["plan.json", "stdout"])

@@ -8,13 +8,14 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 import pytest
 
-from segue import FlowShown, InUse, Misuse, Segue
+from segue import Chain, FlowShown, InUse, Misuse, Segue
 from segue.flows.review.verdict import Verdict, parse
 from tests.integration.conftest import Program
 from tests.integration.test_flows import begun, polled
@@ -224,6 +225,28 @@ def test_context_reset_gives_the_coder_a_new_session_with_the_whole_task(stage: 
         assert part in told
 
 
+def test_the_turns_of_all_roles_are_one_chain(stage: Stage) -> None:
+    """A role that begins a session comes from the turn before, as a part of the review."""
+    stage.play(
+        (CODER_FULL, "[[write a 1]]", 1),
+        (CODER_FULL, "[[write a 2]]", 2),
+        (REVIEWER_FULL, reject("a", context_reset=True)),
+        (REVIEWER_DELTA, APPROVE),
+    )
+    shown = stage.review()
+    runs = {step.key: step.run or "" for step in shown.steps if step.run}
+    for run in runs.values():
+        chain = stage.within(partial(_chain, run))
+        known = {each.run: each.step for each in chain.turns}
+        assert {each.step: (each.kind, known.get(each.parent or "")) for each in chain.turns} == {
+            "coder/1": (None, None),
+            "reviewer/1": ("review", "coder/1"),
+            "coder/2": ("review", "reviewer/1"),
+            "reviewer/2": ("resume", "reviewer/1"),
+        }
+        assert chain.cost_usd == pytest.approx(shown.cost_usd, abs=1e-9)
+
+
 def test_a_verdict_that_cannot_be_read_is_asked_for_once_more(stage: Stage) -> None:
     stage.play((CODER_FULL, "[[write a 1]]"), (REVIEWER_FULL, "[[say I approve]]"), (ONCE_MORE, APPROVE))
     shown = stage.review()
@@ -417,6 +440,10 @@ def test_a_turn_that_starts_over_and_is_killed_after_tools_ran_is_continued(stag
     assert resumed.code == 0, resumed.stderr
     assert {step["key"]: step["mode"] for step in resumed.turn["steps"]}["coder/2"] == "resume"
     assert (stage.cwd / "runs").read_text() == "two\n"
+
+
+async def _chain(run: str, segue: Segue) -> Chain:
+    return await segue.conversations.chain(run)
 
 
 async def _only(segue: Segue) -> str:

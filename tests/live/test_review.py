@@ -23,6 +23,7 @@ from tests.integration.test_review import (
     reject,
 )
 from tests.live.conftest import OBSTACLE
+from tests.live.spending import spent_usd
 from tests.live.talk import Said, Talk, talking
 
 TASK = "Count the words\n\nThe-whole-task is told here, once.\n"
@@ -100,6 +101,14 @@ def test_approved_in_two_rounds_and_only_the_delta_is_sent(tmp_path: Path) -> No
         assert reviewer.count("+one") == 1
         assert reviewer.count("-one") == 1, "the changes since its last look"
         assert (talk.cwd / "words.txt").read_text().strip() == "two"
+        runs = [each["run"] for each in told["steps"] if each["run"] is not None]
+        chain = report(talk("chain", runs[0], "--json"))
+        assert sorted(each["run"] for each in chain["turns"]) == sorted(runs)
+        for name in ("input", "cache_read", "cache_write", "output"):
+            served = sum(getattr(each.usage, name) for each in talk.model.requests)
+            assert chain["usage"][name] == served, name
+        for account in (told, chain):
+            assert account["cost_usd"] == pytest.approx(spent_usd(talk.model.requests), abs=1e-6)
 
 
 def test_a_reviewer_that_wants_the_coder_to_start_over(tmp_path: Path) -> None:

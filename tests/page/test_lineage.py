@@ -160,11 +160,37 @@ def test_where_it_came_from_is_an_end(page: Page) -> None:
     adopted = lineage(turn("r1", parents=[came("resume", None, "s9", None)]))
     (end, _) = module(page, "lineage-graph.js", "graph", adopted, "c", None)["rows"]
     assert (end["end"]["session"], end["end"]["how"]) == ("s9", "adopt")
-    # A fork whose first turn was sent as text has no parent; the conversation knows where it came from.
+    # A fork whose first turn runs still has no parent; the conversation knows where it came from.
     text = lineage(turn("r1", mode="replay"))
     found = module(page, "lineage-graph.js", "graph", text, "c", "parent")
     assert [row["id"] for row in found["rows"]] == ["from parent", "r1"]
     assert found["lines"][0]["dash"]
+
+
+def test_a_new_session_is_not_drawn_as_one_that_was_continued(page: Page) -> None:
+    known = lineage(
+        turn("r1", mode="replay", parents=[came("fork", "p9", None, "parent")]),
+        turn("r2", mode="replay", parents=[came("new_session", "r1")]),
+        turn("r3", mode="fresh", account="other", parents=[came("switch", "r2")]),
+        turn("r4", mode="fresh", role="reviewer", parents=[came("review", "r3")]),
+        turn("r5", state="failed", stands=False, parents=[came("resume", "r2", "s2")]),
+    )
+    found = module(page, "lineage-graph.js", "graph", known, "c", "parent")
+    ids = [row["id"] for row in found["rows"]]
+    lines = {(ids[each["from"]], ids[each["to"]]): each["dash"] for each in found["lines"]}
+    assert lines == {
+        ("from parent", "r1"): True,
+        ("r1", "r2"): True,
+        ("r3", "r4"): True,
+        ("r2", "r5"): False,
+    }, "nothing was carried to another account"
+    chains = module(page, "lineage-graph.js", "chains", known, "c", "parent")
+    assert [[each["run"] for each in chain["turns"]] for chain in chains] == [
+        ["r1"],
+        ["r2", "r5"],
+        ["r3"],
+        ["r4"],
+    ]
 
 
 def test_a_lane_is_used_again_and_lanes_are_bounded(page: Page) -> None:

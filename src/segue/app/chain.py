@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from math import fsum
 
 from segue.app import flows
@@ -45,8 +46,8 @@ def _runs(workspace: Workspace, name: str) -> list[str]:
 
 def _tree(rows: Sequence[ChainRow]) -> list[tuple[ChainRow, str | None, int]]:
     """Each turn after the one that it came from, with that and its depth. Turns that follow one another have
-    the same depth; where several came out of one, the later ones are deeper. What is part of a cycle is shown
-    as if it began one."""
+    the same depth. Where several came out of one, only one has it: if any goes on in its session, that one.
+    What is part of a cycle is shown as if it began one."""
     known = {row.run: row for row in rows}
     parent = {row.run: _parent(row, known) for row in rows}
     children: dict[str | None, list[ChainRow]] = {}
@@ -62,10 +63,15 @@ def _tree(rows: Sequence[ChainRow]) -> list[tuple[ChainRow, str | None, int]]:
                 continue
             seen.add(row.run)
             shown.append((row, above, depth))
-            below = children.get(row.run, [])
+            below = sorted(children.get(row.run, []), key=partial(_goes_on, row.run))
             deeper = [(each, row.run, depth + 1) for each in below[1:]]
             open_ += [(each, row.run, depth) for each in below[:1]] + deeper[::-1]
     return shown
+
+
+def _goes_on(parent: str, row: ChainRow) -> tuple[bool, bool]:
+    """The lowest of several turns is the one that goes on in the session of their parent."""
+    return (parent, "resume") not in row.parents, row.state != "done"
 
 
 def _parent(row: ChainRow, known: dict[str, ChainRow]) -> str | None:

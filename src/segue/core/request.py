@@ -209,6 +209,8 @@ class FlowPlace(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The tier of a chain in which each tier may do more than the one before."""
     parent: str | None = None
     """The run that it comes from, if it begins a native session."""
+    came_by: Literal["escalation", "review"] = "escalation"
+    """How it comes from that run."""
     variables: dict[str, str] = {}
     """What the agent's environment has in addition."""
     budget: float | None = None

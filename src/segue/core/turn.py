@@ -20,9 +20,12 @@ Recovery = Literal["adopt", "recover"]
 followed to its end; ``recover``: no process runs any more, and its result is recorded."""
 
 LineageKind = Literal[
-    "resume", "branch", "fork", "graft", "step_down", "retry", "escalation", "review", "switch"
+    "resume", "branch", "fork", "graft", "step_down", "new_session", "retry", "escalation", "review", "switch"
 ]
-"""How one turn came out of another."""
+"""How one turn came out of another. ``new_session``: the same agent follows in a new session; the mode says
+what of the past it was sent. ``switch``: another agent or account follows. ``step_down``: the agent refused
+to continue its session, so the past was sent as text. ``escalation``, ``review``: so a flow says of a turn
+that begins a session."""
 
 
 class Check(msgspec.Struct, frozen=True):

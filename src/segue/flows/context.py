@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any, TypeVar, Unpack, overload
+from typing import Any, Literal, TypeVar, Unpack, overload
 
 import msgspec
 
@@ -116,6 +116,7 @@ class Flow:
         tier_budget: float | None = None,
         briefing: Briefing | None = None,
         after: Turn | None = None,
+        came_by: Literal["escalation", "review"] = "escalation",
         variables: Mapping[str, str] | None = None,
         **options: Unpack[Options],
     ) -> Turn:
@@ -125,19 +126,17 @@ class Flow:
         If a budget does not cover it, the flow asks. Any other failure is its result (``turn.failure``).
 
         ``briefing``: the whole prompt, for a new session; then the text has only what is new. ``after``: the
-        turn that it comes from, if it begins a native session. ``variables``: what the agent's environment
-        has in addition. ``tier_budget``: what all turns of its tier may cost.
+        turn that it comes from, if it begins a native session; ``came_by``: how. ``variables``: what the
+        agent's environment has in addition. ``tier_budget``: what all turns of its tier may cost.
         """
-        if "run_key" in options or "fork" in options:
-            raise Misuse("a turn of a flow has a run key of its own, and is not forked")
-        if tier_budget is not None and tier is None:
-            raise Misuse("a tier's budget needs the number of the tier")
+        _check(options, tier, tier_budget)
         try:
             place = FlowPlace(
                 flow=self.id,
                 step=key,
                 tier=tier,
                 parent=after.run if after is not None else None,
+                came_by=came_by,
                 variables=dict(variables or {}),
                 budget=self._journal.flow.budget,
                 tier_budget=tier_budget,
@@ -261,3 +260,10 @@ async def _grouped(work: Awaitable[T], group: str) -> T:
     """In a task of its own (``gather`` makes one), so that the group counts for this work only."""
     _GROUP.set(group)
     return await work
+
+
+def _check(options: Options, tier: int | None, tier_budget: float | None) -> None:
+    if "run_key" in options or "fork" in options:
+        raise Misuse("a turn of a flow has a run key of its own, and is not forked")
+    if tier_budget is not None and tier is None:
+        raise Misuse("a tier's budget needs the number of the tier")

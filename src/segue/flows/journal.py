@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -73,14 +73,7 @@ class Journal:
 
     async def _record(self, fresh: StepRow) -> StepRow:
         """Record a new step, unless somebody has asked the flow to stop."""
-
-        def write(claim: Claim) -> Literal["pause", "cancel"] | None:
-            asked = self.store.asked_for(self.flow.id)
-            if asked is None:
-                self.store.write_step(claim, fresh)
-            return asked
-
-        asked = await self.fenced(write)
+        asked = await self.fenced(lambda claim: self.store.begin_step(claim, fresh))
         if asked is not None:
             self.stop.ask(asked)
             self.stop.check()

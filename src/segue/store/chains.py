@@ -69,7 +69,7 @@ class Chains(Section):
             run, key, flow, step, role, tier, agent, model, mode, state, retry_of, *rest = row
             *used, cost_usd, estimated, started_ms, told = rest
             report = msgspec.json.decode(told, type=_Told) if told else _Told()
-            if retry_of is not None:
+            if retry_of is not None and (retry_of, "retry") not in parents.get(run, ()):
                 parents.setdefault(run, []).append((retry_of, "retry"))
             found.append(
                 ChainRow(

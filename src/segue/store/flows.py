@@ -24,6 +24,18 @@ _SQL = Queries("flows")
 _TURNS = Queries("turns")
 
 
+Asked = Literal["pause", "cancel"]
+"""What somebody can ask of a flow."""
+
+
+class _ToStop(Exception):  # noqa: N818 - it is an answer, not an error
+    """Rolls back what was written."""
+
+    def __init__(self, asked: Asked) -> None:
+        super().__init__(asked)
+        self.asked = asked
+
+
 class Overtaken(Exception):  # noqa: N818 - it is an answer, not an error
     """Another process runs the flow now: nothing was written."""
 
@@ -108,11 +120,11 @@ class Flows(FlowActions):
             self._db.run(_SQL.answered, id=flow_id)
         return True
 
-    def ask_for(self, flow_id: str, what: Literal["pause", "cancel"]) -> bool:
+    def ask_for(self, flow_id: str, what: Asked) -> bool:
         """Ask whoever runs the flow to pause or cancel it. False: it has ended."""
         return self._db.run(_SQL.ask_for, id=flow_id, asked=what) == 1
 
-    def asked_for(self, flow_id: str) -> Literal["pause", "cancel"] | None:
+    def asked_for(self, flow_id: str) -> Asked | None:
         row = self._db.one(_SQL.asked, id=flow_id)
         return None if row is None else row[0]
 
@@ -133,11 +145,22 @@ class Flows(FlowActions):
         """Write steps as they are now. ``data``: the artefact that is the result of the last one."""
         with self._fenced(claim):
             for step in steps:
-                self._db.run(_SQL.write_step, **msgspec.structs.asdict(step))
+                self._db.one(_SQL.write_step, **msgspec.structs.asdict(step))
             if data is not None:
                 last = steps[-1]
                 made_ms = last.ended_ms or last.began_ms
                 self._keep(last.flow, last.key, data, "application/json", made_ms)
+
+    def begin_step(self, claim: Claim, step: StepRow) -> Asked | None:
+        """Write a new step, unless somebody has asked the flow to stop: then that is returned."""
+        try:
+            with self._fenced(claim):
+                row = self._db.one(_SQL.write_step, **msgspec.structs.asdict(step))
+                if row is not None and row[0] is not None:
+                    raise _ToStop(row[0])
+        except _ToStop as to_stop:
+            return to_stop.asked
+        return None
 
     def keep(
         self, claim: Claim, flow_id: str, name: str, data: bytes, media_type: str, now_ms: int

@@ -9,10 +9,15 @@ from segue.store.records import KnownRun, Receipt, TurnRow
 _SQL = Queries("receipts")
 RECEIPT_MS = 30 * 24 * 3_600_000
 """How long a caller's key is remembered."""
+CLEAR_MS = 24 * 3_600_000
+"""How often a process drops those that are older."""
 
 
 class Receipts(Section):
     """Kept within the transaction that stores the run."""
+
+    _cleared_ms = 0
+    """When those that are too old were dropped last, by this process."""
 
     def run_of_key(self, conversation: str, receipt: Receipt, now_ms: int) -> str | None:
         """The run that the key belongs to; None: it is free. Raises ``Misuse`` if that was for another
@@ -27,20 +32,21 @@ class Receipts(Section):
             raise Misuse(f"{known}; a new request needs a new key")
         return str(run)
 
-    def _find_receipt(self, turn: TurnRow, receipt: Receipt | None) -> None:
-        """Raise ``KnownRun`` if the key already has a run; ``Misuse`` if that was for another request."""
-        if receipt is None or receipt.failed is not None:
-            return
-        self._db.run(_SQL.drop, before_ms=turn.started_ms - RECEIPT_MS)
-        run = self.run_of_key(turn.conversation, receipt, turn.started_ms)
-        if run is not None:
-            raise KnownRun(run)
-
     def _keep_receipt(self, turn: TurnRow, receipt: Receipt | None) -> None:
+        """Raise ``KnownRun`` if the key already has a run; ``Misuse`` if that was for another request. The
+        transaction is then rolled back."""
         if receipt is None:
             return
+        now_ms = turn.started_ms
         named = {"conversation": turn.conversation, "key": receipt.key, "run": turn.id}
         if receipt.failed is not None:
             self._db.run(_SQL.pass_on, **named, failed=receipt.failed)
-        else:
-            self._db.run(_SQL.keep, **named, body=receipt.body, ms=turn.started_ms)
+            return
+        since_ms = now_ms - RECEIPT_MS
+        if not self._db.run(_SQL.keep, **named, body=receipt.body, ms=now_ms, since_ms=since_ms):
+            run = self.run_of_key(turn.conversation, receipt, now_ms)
+            assert run is not None
+            raise KnownRun(run)
+        if not self._cleared_ms <= now_ms < self._cleared_ms + CLEAR_MS:
+            self._cleared_ms = now_ms
+            self._db.run(_SQL.drop, before_ms=since_ms)

@@ -15,6 +15,7 @@ from segue.core.usage import Usage
 from segue.store.conversations import History
 from segue.store.database import Queries, Row, from_json, to_json
 from segue.store.lease_rows import Leases, waiting
+from segue.store.messages import read_facts
 from segue.store.receipts import Receipts
 from segue.store.records import (
     AttemptRow,
@@ -31,13 +32,21 @@ from segue.system import clock
 _CONVERSATIONS = Queries("conversations")
 _HISTORY = Queries("history")
 _SQL = Queries("turns")
-_FLOWS = Queries("flows")
 _ALL = 2**31 - 1
 NOBODY = Owner(host="", pid=0)
 _TURN_COLUMNS = (
     "id conversation message answer agent role account model cwd host mode state told owner"
     " started_ms ended_ms predicted_usd retry_of via"
 ).split()
+
+
+class Predecessor(msgspec.Struct, frozen=True):
+    """The turn that another one follows. ``forked``: in the conversation that its own was forked from."""
+
+    run: str
+    agent: str
+    account: str
+    forked: bool = False
 
 
 class Turns(History, Leases, Receipts):
@@ -63,7 +72,6 @@ class Turns(History, Leases, Receipts):
             stored = self._create_or_find(conversation)
             turn = msgspec.structs.replace(turn, conversation=stored.id, message=message.id)
             self._touch(stored.id, turn.started_ms)
-            self._find_receipt(turn, receipt)
             self._see_logins(message.under)
             self._insert_messages(stored.id, [(message, text, turn.started_ms)], first_place=None)
             self._attach(message.id, files)
@@ -77,7 +85,6 @@ class Turns(History, Leases, Receipts):
         with self._db.writing():
             self._refuse_known(turn)
             self._touch(turn.conversation, turn.started_ms)
-            self._find_receipt(turn, receipt)
             self._insert_turn(turn)
             if failed_run is not None:
                 self._db.run(_SQL.take_place, id=turn.id, other=failed_run)
@@ -223,6 +230,20 @@ class Turns(History, Leases, Receipts):
                 return str(left[0])
         return None
 
+    def before(self, run: str) -> Predecessor | None:
+        """The turn of the last message before that of ``run`` that stands; in a fork that has none of its
+        own, the turn that it was forked at. None: the run is a root."""
+        row = self._db.one(_HISTORY.before, run=run)
+        if row is None:
+            return None
+        facts, flow, forked_at, conversation, before, agent, account = row
+        if flow is None and read_facts(facts).blank:
+            return None
+        if before is not None:
+            return Predecessor(before, agent, account)
+        point = self._db.one(_HISTORY.fork_point, conversation=conversation) if forked_at else None
+        return None if point is None else Predecessor(point[0], point[1], point[2], forked=True)
+
     def _note_retry(self, run: str, retry_of: str | None, ms: int) -> None:
         if retry_of is not None:
             self._descend(LineageRow(child=run, parent=retry_of, kind="retry", ms=ms))
@@ -251,6 +272,7 @@ class Turns(History, Leases, Receipts):
             name: getattr(turn, name)
             for name in ("id", "conversation", "message", "account", "model", "cwd", "host", "mode")
         }
+        place = turn.flow
         self._db.run(
             _SQL.insert,
             **fields,
@@ -262,10 +284,10 @@ class Turns(History, Leases, Receipts):
             predicted_usd=turn.predicted_usd,
             retry_of=turn.retry_of,
             via=turn.via,
+            flow=place.flow if place is not None else None,
+            step=place.step if place is not None else None,
+            tier=place.tier if place is not None else None,
         )
-        if turn.flow is not None:
-            place = msgspec.structs.asdict(turn.flow)
-            self._db.run(_FLOWS.belong, run=turn.id, **place)
 
 
 def turn_of(row: Row) -> TurnRow:

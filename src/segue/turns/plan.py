@@ -60,7 +60,7 @@ class Planner:
         request = msgspec.structs.replace(composed.request, start=start)
         if composed.attachments:
             request = self._with_copies(request, composed.attachments, seq)
-        cut, native = self.situation.cut, mode in NATIVE
+        cut, native, flow = self.situation.cut, mode in NATIVE, prepared.ask.flow
         bare = self._bare(
             mode, seq, home, request, forecast.shown_rungs(self.decision, mode, self.outlook, refused)
         )
@@ -68,6 +68,8 @@ class Planner:
         command = prepared.agent.command(request, prepared.runtime, place)
         plan = msgspec.structs.replace(
             bare,
+            parent=flow.parent if flow is not None else None,
+            came_by=flow.came_by if flow is not None else "escalation",
             pays=self.situation.pays,
             paid=self.situation.paid,
             limits=self.situation.limits,
@@ -88,7 +90,6 @@ class Planner:
         prepared, outlook, pin = self.prepared, self.outlook, self.gathered.pin
         return Plan(
             turn=prepared.run,
-            parent=prepared.ask.flow.parent if prepared.ask.flow is not None else None,
             attempt=self._attempt(seq),
             seq=seq,
             conversation=prepared.conversation.id,

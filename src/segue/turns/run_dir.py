@@ -18,7 +18,7 @@ from segue.core.json_values import decode
 from segue.core.model import Host, Instructions, Message, Pin, Voice, Workdir
 from segue.core.redact import Redactor
 from segue.core.request import Grant, Request, Runtime, Terms
-from segue.core.turn import Check, Mode, RungShown, Sent, Transport
+from segue.core.turn import Check, LineageKind, Mode, RungShown, Sent, Transport
 from segue.core.usage import Limit, Pays, Totals
 from segue.store.leases import native_lease
 from segue.system import clock
@@ -47,6 +47,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """The user message it answers."""
     parent: str | None = None
     """The run that it comes from if it begins a session, as its flow says."""
+    came_by: LineageKind = "escalation"
+    """How it comes from that run."""
     voice: Voice
     account: str
     transport: Transport = "process"

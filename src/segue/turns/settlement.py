@@ -13,10 +13,11 @@ import msgspec
 from segue.agents.base import Agent, StoredSession
 from segue.core.model import Held, Pin
 from segue.core.outcome import Failure, Outcome
-from segue.core.turn import LineageKind, Mode, Turn
-from segue.store.records import Claim, LineageRow, Parking, Remembered, SessionRow, Settlement, TurnRow
+from segue.core.turn import Mode, Turn
+from segue.store.records import Claim, Parking, Remembered, SessionRow, Settlement, TurnRow
 from segue.store.store import Store
 from segue.system import clock
+from segue.turns.descent import descent, unplanned
 from segue.turns.report import TurnFacts, added_up, build_turn, seen_limits
 from segue.turns.result import Result, result_of
 from segue.turns.run_dir import Plan
@@ -106,7 +107,7 @@ def commit(
             held_from=result.held_from,
             pin=pin,
             retire=_retired(plan, result),
-            lineage=_lineage(store, plan, session, now_ms),
+            lineage=descent(store, plan, session, now_ms, refused=len(attempts) > 1),
             grant=plan.grant,
             remember=_remembered(row, plan),
             limits=(plan.login or "", seen_limits([(each.plan, each.outcome) for each in attempts], now_ms)),
@@ -134,7 +135,8 @@ def abandon(
     outcome = Outcome(failure=failure, tools_run=calls, tools_denied=None)
     turn = build_turn(TurnFacts.of_row(row, key), outcome, duration_ms=now_ms - row.started_ms)
     ended = _ended(row, added_up(row.told, turn), now_ms)
-    return store.settle(Settlement(turn=ended, hold=hold, lease=lease, pin=pin))
+    lineage = unplanned(store, row, now_ms)
+    return store.settle(Settlement(turn=ended, hold=hold, lease=lease, pin=pin, lineage=lineage))
 
 
 def _ended(row: TurnRow, turn: Turn, now_ms: int) -> TurnRow:
@@ -187,23 +189,3 @@ def _retired(plan: Plan, result: Result) -> tuple[tuple[str, str], ...]:
         return ((old.session, "the agent continues under a new id"),)
     why = [check.detail for check in plan.checks if check.verdict == "fail" and "resume" in check.bars]
     return ((old.session, why[0] if why else f"continued by {plan.mode}"),)
-
-
-def _lineage(store: Store, plan: Plan, session: SessionRow | None, now_ms: int) -> tuple[LineageRow, ...]:
-    """Which turn this one came from, if it continued a native session, or took over from another one."""
-    if plan.parent is not None and plan.mode not in ("resume", "branch"):
-        begun = session.id if session is not None else ""
-        row = LineageRow(child=plan.turn, parent=plan.parent, kind="escalation", session=begun, ms=now_ms)
-        return (row,)
-    if session is None or plan.pin is None or plan.mode not in ("resume", "branch"):
-        return ()
-    kind: LineageKind = "branch" if plan.mode == "branch" else "resume"
-    row = LineageRow(
-        child=plan.turn,
-        parent=store.left_by(plan.pin.session, plan.kept_rows, plan.turn),
-        kind="fork" if plan.pin.foreign is not None else kind,
-        session=session.id,
-        parent_session=plan.pin.session,
-        ms=now_ms,
-    )
-    return (row,)

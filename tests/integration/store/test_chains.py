@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from segue.core.turn import LineageKind
 from segue.core.usage import Usage
 from segue.store.records import LineageRow
 from segue.store.store import Store
-from tests.integration.store.talking import Talk
+from segue.store.turns import Predecessor
+from tests.integration.store.talking import CODEX, Talk, message, new_id, turn_row
 
 
 def link(talk: Talk, child: str, parent: str, kind: LineageKind) -> str:
@@ -30,6 +33,71 @@ def test_the_whole_chain_from_any_of_its_turns(store: Store) -> None:
     assert store.chains.chain([]) == []
     assert store.chains.chain(["nothing"]) == []
     assert len(store.chains.runs_of_conversation(talk.id)) == 5
+
+
+def test_the_chain_of_a_turn_with_two_parents_is_the_same_from_all_of_them(store: Store) -> None:
+    talk = Talk(store)
+    left, right, both, after, beside = (talk.say(text).turn.id for text in "abcde")
+    link(talk, both, left, "resume")
+    link(talk, both, right, "review")
+    link(talk, after, both, "resume")
+    link(talk, beside, right, "fork")
+    for each in (left, right, both, after, beside):
+        rows = store.chains.chain([each])
+        assert [row.run for row in rows] == [left, right, both, after, beside]
+        assert set(rows[2].parents) == {(left, "resume"), (right, "review")}
+
+
+def test_a_retry_has_one_parent_although_it_is_noted_twice(store: Store) -> None:
+    talk = Talk(store)
+    first = talk.say("one").turn
+    again = msgspec.structs.replace(first, id=new_id("t"), retry_of=first.id, started_ms=talk.now_ms + 10)
+    store.add_retry(again)
+    rows = store.chains.chain([first.id])
+    assert [row.run for row in rows] == [first.id, again.id]
+    assert rows[1].parents == ((first.id, "retry"),)
+
+
+def test_a_turn_that_was_parked_is_noted_once(store: Store) -> None:
+    talk = Talk(store)
+    first, second = talk.say("one").turn.id, talk.say("two").turn.id
+    for session in (None, "s"):
+        row = LineageRow(child=second, parent=first, kind="resume", session=session, ms=talk.now_ms)
+        talk.say("another", lineage=(row,))
+    assert store.chains.chain([first])[1].parents == ((first, "resume"),)
+    assert len([each for each in store.descents(talk.id) if each.run == second]) == 1
+
+
+def test_what_a_turn_follows(store: Store) -> None:
+    """The last message before it that stands; in a fork without one, where it was forked."""
+    talk = Talk(store)
+    first = talk.say("one").turn
+    failed = talk.say("two", None).turn
+    cut = talk.say("three").turn
+    talk.receive("it waits")
+    store.truncate(talk.id, [cut.message], talk.now_ms)
+    last = talk.say("four", voice=CODEX).turn
+    again = msgspec.structs.replace(last, id=new_id("t"), retry_of=last.id)
+    store.add_retry(again)
+    follows = {run.id: store.before(run.id) for run in (first, failed, last, again)}
+    assert follows[first.id] is None
+    assert follows[failed.id] == Predecessor(first.id, "claude", "work")
+    assert follows[last.id] == follows[again.id] == Predecessor(failed.id, "claude", "work")
+    _, blank = talk.receive("five", blank=True)
+    store.place(blank.id)
+    assert store.before(blank.id) is None
+    assert store.before("nobody") is None
+
+    for key, of in (("a fork", talk.made.key), ("its fork", "a fork")):
+        conversation = store.conversation(of)
+        assert conversation is not None
+        made = store.fork(conversation, key, None, talk.now_ms, lambda: new_id("f"))
+        said = message()
+        forked = turn_row(made.id, said, talk.now_ms + 100)
+        if key == "its fork":
+            store.receive(made, said, "six", forked)
+            store.place(forked.id)
+            assert store.before(forked.id) == Predecessor(blank.id, "claude", "work", forked=True)
 
 
 def test_a_cycle_ends_the_walk(store: Store) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -9,7 +12,7 @@ from segue.core.request import FlowPlace
 from segue.store.flow_records import FlowRow, StepRow
 from segue.store.flows import Overtaken, hash_of
 from segue.store.lease_rows import Taken
-from segue.store.records import Claim
+from segue.store.records import Claim, Receipt
 from segue.store.store import Store
 from tests.integration.store.talking import OWNER, Talk, message, new_id, turn_row
 from tests.integration.store.where import Where
@@ -83,6 +86,54 @@ def test_the_first_answer_counts(store: Store) -> None:
     assert step is not None
     assert (step.state, step.result, step.ended_ms) == ("done", '"yes"', 50)
     assert store.flows.flow(flow.id) == flow, "it can go on"
+
+
+def test_a_step_does_not_begin_if_the_flow_is_to_stop(store: Store) -> None:
+    flow = store.flows.add(new_flow())
+    claim = claimed(store, flow)
+    assert store.flows.begin_step(claim, new_step(flow, "one")) is None
+    store.flows.ask_for(flow.id, "pause")
+    assert store.flows.begin_step(claim, new_step(flow, "two", 2)) == "pause"
+    assert [step.key for step in store.flows.steps(flow.id)] == ["one"]
+    store.flows.write_step(claim, new_step(flow, "one", state="done"))
+    assert [step.state for step in store.flows.steps(flow.id)] == ["done"], (
+        "what began is recorded to its end"
+    )
+
+
+def test_what_a_step_adds_to_a_turn_is_few_statements(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is a round trip on PostgreSQL."""
+    flow = store.flows.add(new_flow())
+    claim, talk = claimed(store, flow), Talk(store)
+    talk.receive("hello")
+    sent: list[str] = []
+    database, execute = store.flows._db, store.flows._db._execute
+
+    def counted(sql: str, values: dict[str, Any]) -> Any:
+        sent.append(sql)
+        return execute(sql, values)
+
+    monkeypatch.setattr(database, "_execute", counted)
+
+    def statements(work: Callable[[], object]) -> int:
+        sent.clear()
+        work()
+        return len(sent)
+
+    def receive(n: int, place: FlowPlace | None, receipt: Receipt | None) -> None:
+        said = message()
+        row = turn_row(talk.id, said, talk.now_ms + n, flow=place)
+        store.receive(talk.made, said, "hello", row, receipt)
+
+    place = FlowPlace(flow=flow.id, step="one", tier=2)
+    receive(1, None, Receipt(key="old", body=""))
+    plain = statements(lambda: receive(2, None, None))
+    assert statements(lambda: receive(3, place, Receipt(key="new", body=""))) == plain + 1, sent
+    step = new_step(flow, "one")
+    assert statements(lambda: store.flows.begin_step(claim, step)) == 4, sent
+    assert statements(lambda: store.flows.write_step(claim, step)) == 4, sent
+    (run,) = store.flows.runs(flow.id)
+    assert (run.step, run.tier) == ("one", 2)
 
 
 def test_the_wish_to_cancel_stays(store: Store) -> None:

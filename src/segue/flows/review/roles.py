@@ -36,6 +36,7 @@ class Crew:
     def __init__(self, flow: Flow, order: ReviewOrder) -> None:
         self._flow, self._order = flow, order
         self._spoke: set[RoleName] = set()
+        self._last: Turn | None = None
 
     async def first(self, role: RoleName, key: str, task: str, full: str) -> Turn:
         """A turn in a new session, whatever was said before."""
@@ -80,7 +81,16 @@ class Crew:
             schema=SCHEMA if role == "reviewer" else "",
             on_model_change="replay",
         )
-        return await self._flow.turn(key, self._flow.key("review"), text, briefing=briefing, **options)
+        self._last = await self._flow.turn(
+            key,
+            self._flow.key("review"),
+            text,
+            briefing=briefing,
+            after=self._last,
+            came_by="review",
+            **options,
+        )
+        return self._last
 
 
 def settled(role: RoleName, turn: Turn) -> bool:

@@ -16,6 +16,7 @@
 export const MOST_LANES = 9;
 const NATIVE = ["resume", "branch", "graft"];
 const TEXT = ["replay", "recap"];
+const GIVEN = ["escalation", "review"];
 const OVER = ["done", "failed", "cancelled", "withdrawn"];
 
 /** @param {Turn} turn */
@@ -24,11 +25,15 @@ const voice = (turn) => `${turn.agent}\n${turn.role ?? ""}\n${turn.account ?? ""
 /** It ended, and its answer is not (or no longer) part of the conversation.  @param {Turn} turn */
 export const aside = (turn) => OVER.includes(turn.state) && !turn.stands;
 
-/** The parent whose session a turn continued.  @param {Turn} turn */
+/** The turn that a turn came from, unless it is only the same message again.  @param {Turn} turn */
 const continued = (turn) => turn.parents.find((each) => each.kind !== "retry");
 
+/** How the past reached it. A fresh session was given what its flow says, or nothing.
+ * @param {Turn} turn @param {string} kind @returns {Edge} */
+const carried = (turn, kind) => (turn.mode === "fresh" ? (GIVEN.includes(kind) ? "text" : "none") : turn.mode !== null && TEXT.includes(turn.mode) ? "text" : "native");
+
 /**
- * Where a turn came from. What the daemon did not record (a turn that runs or failed, text that was sent) follows from
+ * Where a turn came from. What the daemon did not record (a turn that runs, or ran before it was recorded) follows from
  * its mode: a session is always that of the same agent in the same role, a text is what stood before.
  * @param {Turn[]} turns @param {number} at @param {Map<string, Turn>} known @param {string} key @param {string | null} forked
  * @returns {{run: string | null, end: End | null, edge: Edge}}
@@ -40,8 +45,8 @@ function origin(turns, at, known, key, forked) {
   const inside = (run, edge) => ({ run, end: null, edge });
   /** @param {Partial<End>} end @param {Edge} edge */
   const outside = (end, edge) => ({ run: null, edge, end: /** @type {End} */ ({ way: "from", how: "fork", conversation: null, agent: null, session: null, ...end }) });
-  if (parent?.run && known.has(parent.run)) return inside(parent.run, "native");
-  if (parent?.conversation && parent.conversation !== key) return outside({ conversation: parent.conversation }, "native");
+  if (parent?.run && known.has(parent.run)) return inside(parent.run, carried(turn, parent.kind));
+  if (parent?.conversation && parent.conversation !== key) return outside({ conversation: parent.conversation }, carried(turn, parent.kind));
   const earlier = (/** @type {(each: Turn) => boolean} */ fits) => {
     for (let place = at - 1; place >= 0; place -= 1) {
       const each = turns[place];

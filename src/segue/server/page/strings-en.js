@@ -873,9 +873,10 @@ export default {
   "chain.branch": "branched",
   "chain.fork": "forked",
   "chain.graft": "grafted",
-  "chain.step_down": "sent as text",
+  "chain.step_down": "session refused",
+  "chain.new_session": "new session",
   "chain.retry": "retry",
   "chain.escalation": "handed over",
-  "chain.review": "reviews it",
-  "chain.switch": "another account",
+  "chain.review": "review round",
+  "chain.switch": "another agent or account",
 };

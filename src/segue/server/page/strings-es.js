@@ -873,9 +873,10 @@ export default {
   "chain.branch": "ramificado",
   "chain.fork": "bifurcado",
   "chain.graft": "injertado",
-  "chain.step_down": "enviado como texto",
+  "chain.step_down": "sesión rechazada",
+  "chain.new_session": "sesión nueva",
   "chain.retry": "reintento",
   "chain.escalation": "traspasado",
-  "chain.review": "lo revisa",
-  "chain.switch": "otra cuenta",
+  "chain.review": "ronda de revisión",
+  "chain.switch": "otro agente u otra cuenta",
 };

@@ -873,9 +873,10 @@ export default {
   "chain.branch": "分支",
   "chain.fork": "复制",
   "chain.graft": "嫁接",
-  "chain.step_down": "以文本发送",
+  "chain.step_down": "会话被拒绝",
+  "chain.new_session": "新会话",
   "chain.retry": "重试",
   "chain.escalation": "交接",
-  "chain.review": "审查它",
-  "chain.switch": "另一个账户",
+  "chain.review": "审查轮次",
+  "chain.switch": "另一个代理或账户",
 };

@@ -170,7 +170,7 @@ export interface ChainTurn {
   state: "cancelled" | "done" | "failed" | "needs_you" | "parked" | "queued" | "running" | "withdrawn";
   failure: string | null;
   parent: string | null;
-  kind: "branch" | "escalation" | "fork" | "graft" | "resume" | "retry" | "review" | "step_down" | "switch" | null;
+  kind: "branch" | "escalation" | "fork" | "graft" | "new_session" | "resume" | "retry" | "review" | "step_down" | "switch" | null;
   depth: number;
   usage: Usage;
   cost_usd: number | null;
@@ -1309,7 +1309,7 @@ export interface TurnLineage {
 }
 
 export interface TurnParent {
-  kind: "branch" | "escalation" | "fork" | "graft" | "resume" | "retry" | "review" | "step_down" | "switch";
+  kind: "branch" | "escalation" | "fork" | "graft" | "new_session" | "resume" | "retry" | "review" | "step_down" | "switch";
   run: string | null;
   conversation: string | null;
   session: string | null;

@@ -63,7 +63,8 @@ SELECT flow, key, tries, n, together, kind, state, run, previous, conversation, 
     artefact, failure, wake_ms, began_ms, ended_ms
 FROM flow_steps WHERE flow = :flow AND key = :key;
 
--- name: write_step(flow, key, tries, n, together, kind, state, run, previous, conversation, agent, role, tier, question, result, artefact, failure, wake_ms, began_ms, ended_ms)!
+-- name: write_step(flow, key, tries, n, together, kind, state, run, previous, conversation, agent, role, tier, question, result, artefact, failure, wake_ms, began_ms, ended_ms)^
+-- Tells what somebody has asked of the flow.
 INSERT INTO flow_steps
     (flow, key, tries, n, together, kind, state, run, previous, conversation, agent, role, tier, question, result,
     artefact, failure, wake_ms, began_ms, ended_ms)
@@ -75,7 +76,8 @@ ON CONFLICT (flow, key) DO UPDATE SET
     run = excluded.run, previous = excluded.previous, conversation = excluded.conversation, agent = excluded.agent,
     role = excluded.role, tier = excluded.tier, question = excluded.question, result = excluded.result,
     artefact = excluded.artefact, failure = excluded.failure, wake_ms = excluded.wake_ms,
-    began_ms = excluded.began_ms, ended_ms = excluded.ended_ms;
+    began_ms = excluded.began_ms, ended_ms = excluded.ended_ms
+RETURNING (SELECT f.asked FROM flows AS f WHERE f.id = flow_steps.flow);
 
 -- name: answer(flow, key, result, ended_ms)!
 -- The first answer counts.
@@ -106,9 +108,6 @@ SELECT data FROM artefacts WHERE hash = :hash;
 
 -- name: artefacts(flow)
 SELECT flow, name, hash, media_type, size, made_ms FROM flow_artefacts WHERE flow = :flow ORDER BY made_ms, name;
-
--- name: belong(run, flow, step, tier)!
-UPDATE turns SET flow = :flow, step = :step, tier = :tier WHERE id = :run;
 
 -- name: runs(flow)
 SELECT t.id, t.step, c.key, t.agent, t.role, t.tier, t.model, t.mode, t.state, t.input, t.cache_read, t.cache_write,

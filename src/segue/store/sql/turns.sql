@@ -1,10 +1,10 @@
--- name: insert(id, conversation, message, agent, role, account, model, cwd, host, mode, state, owner, started_ms, predicted_usd, retry_of, via)!
+-- name: insert(id, conversation, message, agent, role, account, model, cwd, host, mode, state, owner, started_ms, predicted_usd, retry_of, via, flow, step, tier)!
 INSERT INTO turns
     (id, conversation, message, agent, role, account, model, cwd, host, mode, state, owner, started_ms,
-    predicted_usd, retry_of, via, place)
+    predicted_usd, retry_of, via, flow, step, tier, place)
 VALUES
     (:id, :conversation, :message, :agent, :role, :account, :model, :cwd, :host, :mode, :state, :owner, :started_ms,
-    :predicted_usd, :retry_of, :via,
+    :predicted_usd, :retry_of, :via, :flow, :step, :tier,
     (SELECT COALESCE(MAX(other.place), 0) + 1 FROM turns AS other WHERE other.conversation = :conversation));
 
 -- name: take_place(id, other)!
