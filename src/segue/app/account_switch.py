@@ -21,7 +21,7 @@ from segue.system import clock
 from segue.turns.request import NONE, Options
 
 if TYPE_CHECKING:
-    from segue.accounts.switch import SwitchPlan
+    from segue.accounts.switch import SwitchPlan, Switched, SwitchRequest
 
 SUMMARISE = (
     "Summarise what was said, for somebody who continues this work without having seen it: what is wanted,"
@@ -96,25 +96,23 @@ async def switch(
     asked_by: str,
 ) -> AccountSwitched:
     """See ``Accounts.switch``."""
-    from segue.accounts.switch import SwitchRequest, plan_switch
-    from segue.accounts.switch import switch as bind
+    from segue.accounts.switch import SwitchRequest, check_switch
 
     if carry not in (None, "raw", "summary"):
         raise Misuse(f'carry is "{carry}", and can be raw or summary')
     conversation = await run_sync(workspace.conversation, key)
-    if cancel:
-        await _cancel(workspace, conversation)
     wanted = SwitchRequest(
         account="" if account == NONE else account, carry=carry or "none", queued=queued, asked_by=asked_by
     )
-    store, config = workspace.store, workspace.config
-    async with conversation_changes.held(workspace, conversation):
-        plan = await run_sync(
-            partial(plan_switch, store, conversation, config, workspace.env, workspace.host, wanted)
-        )
-        if carry == "summary" and plan.block is not None:
-            plan = await _summarised(workspace, plan)
-        done = await run_sync(bind, store, config, plan)
+    if cancel:  # not before it is known that the switch is possible
+        check = partial(check_switch, workspace.store, conversation, workspace.config, workspace.env)
+        await run_sync(check, wanted)
+        await _cancel(workspace, conversation)
+    try:
+        done = await _bound(workspace, conversation, wanted)
+    except InUse as busy:
+        how = '--cancel cancels it first (in a request, "cancel")'
+        raise InUse(f"{busy.message}; {how}") from None
     return AccountSwitched(
         conversation=conversation.key,
         agent=done.agent,
@@ -177,6 +175,20 @@ async def _write_summary(workspace: Workspace, key: str, said: str, options: Opt
     except Misuse:
         ready = await run_sync(ready_turn, workspace, key, text, options)
     return await ready.run()
+
+
+async def _bound(workspace: Workspace, conversation: Conversation, wanted: SwitchRequest) -> Switched:
+    """Read the old session, and bind the conversation to the new account."""
+    from segue.accounts.switch import plan_switch, switch
+
+    store, config = workspace.store, workspace.config
+    async with conversation_changes.held(workspace, conversation):
+        plan = await run_sync(
+            partial(plan_switch, store, conversation, config, workspace.env, workspace.host, wanted)
+        )
+        if wanted.carry == "summary" and plan.block is not None:
+            plan = await _summarised(workspace, plan)
+        return await run_sync(switch, store, config, plan)
 
 
 async def _cancel(workspace: Workspace, conversation: Conversation) -> None:
