@@ -21,7 +21,7 @@ from segue.system import clock
 from segue.turns.request import NONE, Options
 
 if TYPE_CHECKING:
-    from segue.accounts.switch import SwitchPlan, Switched, SwitchRequest
+    from segue.accounts.switch import Switched, SwitchPlan, SwitchRequest
 
 SUMMARISE = (
     "Summarise what was said, for somebody who continues this work without having seen it: what is wanted,"
