@@ -1,4 +1,4 @@
-"""What a carry takes from the old account, with the rehearsal agent: all that stands there, and nothing else."""
+"""What a carry takes from the old account, with the rehearsal agent: what stands there, and nothing else."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_a_message_without_an_answer_says_so(accounts: Accounts) -> None:
     accounts.run("[[error 429]] please", code=75)
     accounts.carried("b")
     block = accounts.block()
-    note = "(not answered: the usage limit was reached; its sender was told that it failed)\nDo what it asks only"
+    note = "(not answered: the usage limit was reached; its sender was told that it failed)\nDo what it"
     assert block.count(note) == 1
     assert block.index("please") < block.index(note)
 

@@ -231,6 +231,23 @@ def test_a_fingerprint_has_hashes_and_names(segue: Program, tmp_path: Path) -> N
     assert shown(segue, "one")["fingerprint"]["whole"] != first["whole"]
 
 
+def test_its_limits_and_policies_are_shown(segue: Program, tmp_path: Path) -> None:
+    own = 'carry_out = "never"\non_limit = "fail"\nbudget = 2.0'
+    segue.config(
+        f'[carry]\nrule = "allow"\nnever = [["one", "two"]]\n[accounts.one]\nagent = "rehearsal"\n'
+        f'home = "{tmp_path}/one"\n{own}\n[accounts.two]\nagent = "rehearsal"\nhome = "{tmp_path}/two"\n'
+    )
+    assert segue("run", "k", "[[limit 5h 0.8 3600]][[say hi]]", "--account", "one").code == 0
+    details = shown(segue, "one")
+    assert [(each["window"], each["used"]) for each in details["limits"]] == [("5h", 0.8)]
+    assert [details[name] for name in ("carry_out", "carry_in", "never", "on_limit", "budget")] == [
+        *("never", "allow", ["two"], "fail", 2.0)
+    ]
+    told = account(segue, "show", "one").stdout
+    for words in ("5h 80% used, resets ", "out: never, in: allow", "to or from two", "fail", "$2.00 a day"):
+        assert words in told
+
+
 @pytest.fixture
 def talk(segue: Program, tmp_path: Path) -> Talk:
     segue.config(f'[accounts.one]\nagent = "rehearsal"\nhome = "{tmp_path}/one"\n')

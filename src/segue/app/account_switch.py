@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast
 
 import msgspec
@@ -14,10 +15,16 @@ from segue.app import conversation_changes
 from segue.app.runs import cancel_run, settle_lost
 from segue.app.workspace import Workspace
 from segue.core.errors import InUse, Misuse, SegueError
+from segue.core.limits import STALE_MS, used_up
+from segue.core.model import Pin
 from segue.core.turn import Turn
+from segue.core.view import UNKNOWN
 from segue.store.carries import CarryRow
 from segue.store.records import BEGUN, Conversation
+from segue.store.store import Store
 from segue.system import clock
+from segue.turns.agent_choice import resolve_agent
+from segue.turns.prepare import login_under
 from segue.turns.request import NONE, Options
 
 if TYPE_CHECKING:
@@ -130,8 +137,8 @@ async def _summarised(workspace: Workspace, plan: SwitchPlan) -> SwitchPlan:
     assert plan.old is not None
     assert plan.block is not None
     carry, pin = workspace.config.carry, plan.old.pin
-    if limited := await run_sync(_limited, workspace, plan.conversation, pin.account):
-        return without_summary(plan, limited)
+    if reason := await run_sync(_unable, workspace, plan.conversation, pin):
+        return without_summary(plan, reason)
     key = f"{plan.conversation.key[:150]}~summary-{clock.random_hex(4)}"
     options: Options = {
         "agent": pin.voice.agent,
@@ -155,13 +162,30 @@ async def _summarised(workspace: Workspace, plan: SwitchPlan) -> SwitchPlan:
     return with_summary(plan, turn.text, turn.cost_usd, carry.max_bytes)
 
 
-def _limited(workspace: Workspace, conversation: Conversation, account: str) -> str | None:
-    """Why the account cannot write a summary now; None: it may."""
-    for row in reversed(workspace.store.turns(conversation.id, 20)):
-        if row.account == account and row.told is not None:
+def _unable(workspace: Workspace, conversation: Conversation, pin: Pin) -> str | None:
+    """Why the old account cannot write a summary now; None: it can."""
+    store, config = workspace.store, workspace.config
+    cwd = Path(conversation.cwd or "/")
+    try:
+        agent, _, account = resolve_agent(pin.voice.agent, pin.account, config, workspace.env, cwd)
+    except SegueError as error:
+        return error.message
+    login = login_under(agent, pin.account, account, workspace.env, store)
+    if login != (pin.login or UNKNOWN):
+        return "another login is active in its account"
+    now_ms = clock.now_ms()
+    limited = used_up(store.limits(pin.voice.agent, pin.account, login), now_ms)
+    return "its account is limited" if limited or _refused(store, conversation, pin, now_ms) else None
+
+
+def _refused(store: Store, conversation: Conversation, pin: Pin, now_ms: int) -> bool:
+    """Whether the last turn of the account met a limit of which nothing else is known."""
+    for row in reversed(store.turns(conversation.id, 20)):
+        if row.account == pin.account and row.told is not None:
             failure = row.told.failure
-            return "its account is limited" if failure and failure.kind == "rate_limited" else None
-    return None
+            is_limit = failure is not None and failure.kind == "rate_limited" and failure.until is None
+            return is_limit and now_ms - (row.ended_ms or 0) < STALE_MS
+    return False
 
 
 async def _write_summary(workspace: Workspace, key: str, said: str, options: Options) -> Turn:

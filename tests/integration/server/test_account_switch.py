@@ -99,7 +99,7 @@ def test_a_block_is_not_edited_or_retried_but_can_be_dropped(accounts: Daemon) -
     edited = segue("edit", "talk", "#5", "something else")
     assert (edited.code, "carried over" in edited.stderr) == (2, True)
     assert "carried over" in segue("retry", "talk", "#5").stderr
-    assert "carried to rehearsal" in segue("log", "talk").stdout
+    assert "carried to bob (rehearsal)" in segue("log", "talk").stdout
     assert segue("truncate", "talk", "#5").code == 0
     turn = said(accounts, "what number?")
     assert (turn["mode"], "456" in turn["text"]) == ("fresh", False)
