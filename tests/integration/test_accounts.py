@@ -271,6 +271,28 @@ def test_another_address_or_method_is_another_identity(segue: Program, talk: Tal
     assert (back.mode, back.text) == ("resume", "1")
 
 
+def test_another_home_is_seen_before_an_attempt_is_wasted(segue: Program, talk: Talk, tmp_path: Path) -> None:
+    """The same login, in another directory: what was said there is sent again, and the two are named."""
+    log_in(tmp_path / "two", "ann")
+    (segue.home / "config.toml").write_text(f'[accounts.one]\nagent = "rehearsal"\nhome = "{tmp_path}/two"\n')
+    planned = talk.why()
+    (failed,) = [each for each in planned["checks"] if each["check"] == "account"]
+    assert (planned["mode"], failed["verdict"], failed["bars"]) == ("replay", "fail", ["resume", "branch"])
+    assert f"{tmp_path}/one" in failed["detail"]
+    assert f"{tmp_path}/two" in failed["detail"]
+    again = talk.run("what number?")
+    assert (again.mode, again.text, len(again.turn["attempts"])) == ("replay", "1", 1)
+    assert talk.run("what number?").mode == "resume"
+
+
+def test_a_link_to_the_home_is_the_same_home(segue: Program, talk: Talk, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "one")
+    (segue.home / "config.toml").write_text(
+        f'[accounts.one]\nagent = "rehearsal"\nhome = "{tmp_path}/link"\n'
+    )
+    assert talk.run("what number?").mode == "resume"
+
+
 def test_an_address_from_before_is_the_first_one(segue: Program, tmp_path: Path) -> None:
     """The store of an earlier Segue knew no addresses: the one that is seen first is the one it had."""
     import sqlite3
