@@ -184,3 +184,23 @@ def test_going_back_at_once_carries_nothing(accounts: Accounts) -> None:
     accounts.switch("b")
     carried = accounts.carried("a")
     assert (carried["mode"], carried["why"]) == ("none", "nothing was said under another account")
+
+
+def test_what_never_leaves_an_account_does_not_when_it_is_removed(accounts: Accounts) -> None:
+    accounts.write(a='carry_out = "never"')
+    accounts.run("remember number 456")
+    assert accounts.segue("account", "rm", "a").code == 0
+    assert '[carry]\nclosed = ["a"]' in (accounts.segue.home / "config.toml").read_text()
+    assert "said under a is never carried over to b" in accounts.switch("b", "--carry", code=2).stderr
+    accounts.switch("b")
+    assert accounts.run("what number?")["mode"] == "fresh"
+
+
+def test_a_misspelt_account_in_a_pair_is_mentioned(accounts: Accounts) -> None:
+    work = f'[accounts.work]\nagent = "rehearsal"\nhome = "{accounts.home("work")}"\n'
+    accounts.write(f'{work}[carry]\nnever = [["wrok", "b"], ["gone", "b"]]\n')
+    ran = accounts.segue("run", "t", "hello")
+    told = '[carry] never names the account "wrok", which is not configured; did you mean "work"?'
+    assert (ran.code, told in ran.stderr, "gone" in ran.stderr) == (0, True, False)
+    found = accounts.segue("doctor").stdout
+    assert [f'"{name}", which is not configured' in found for name in ("wrok", "gone")] == [True, True]

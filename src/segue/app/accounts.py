@@ -119,7 +119,7 @@ def login(env: Mapping[str, str], cwd: Path, name: str) -> LoginProcess:
 def _policies(name: str, account: Account, config: Config) -> dict[str, Any]:
     pairs = [pair for pair in config.carry.never if name in pair]
     return {
-        "carry_out": account.carry_out or config.carry.rule,
+        "carry_out": "never" if name in config.carry.closed else account.carry_out or config.carry.rule,
         "carry_in": account.carry_in or config.carry.rule,
         "never": tuple(sorted({other for pair in pairs for other in pair if other != name})),
         "on_limit": config.on_limit(name),

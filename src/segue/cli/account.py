@@ -114,7 +114,11 @@ def add(
 @NAME
 @JSON
 def rm(name: str, as_json: bool) -> None:
-    """Remove the account NAME from config.toml. Its home, its login and its sessions stay."""
+    """Remove the account NAME from config.toml. Its home, its login and its sessions stay.
+
+    If it has carry_out = "never", its name is written to [carry] closed: what was said under it is still
+    never carried over.
+    """
     from segue.app import accounts
 
     accounts.rm(os.environ, name)

@@ -744,6 +744,7 @@ export default {
   "set.carry": "Carrying over",
   "set.carry.rule": "Between accounts",
   "set.carry.never": "Never between",
+  "set.carry.closed": "Never out of",
   "set.carry.max_bytes": "At most",
   "set.carry.summary_model": "Model for summaries",
   "set.carry.summary_timeout": "Time for a summary",

@@ -744,6 +744,7 @@ export default {
   "set.carry": "Llevar contexto",
   "set.carry.rule": "Entre cuentas",
   "set.carry.never": "Nunca entre",
+  "set.carry.closed": "Nunca fuera de",
   "set.carry.max_bytes": "Como máximo",
   "set.carry.summary_model": "Modelo para resúmenes",
   "set.carry.summary_timeout": "Tiempo para un resumen",

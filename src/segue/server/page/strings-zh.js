@@ -744,6 +744,7 @@ export default {
   "set.carry": "携带上下文",
   "set.carry.rule": "账户之间",
   "set.carry.never": "从不互传的账户",
+  "set.carry.closed": "从不传出的账户",
   "set.carry.max_bytes": "最多",
   "set.carry.summary_model": "摘要所用模型",
   "set.carry.summary_timeout": "摘要时限",
