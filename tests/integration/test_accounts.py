@@ -231,6 +231,23 @@ def test_a_fingerprint_has_hashes_and_names(segue: Program, tmp_path: Path) -> N
     assert shown(segue, "one")["fingerprint"]["whole"] != first["whole"]
 
 
+def test_its_limits_and_policies_are_shown(segue: Program, tmp_path: Path) -> None:
+    own = 'carry_out = "never"\non_limit = "fail"\nbudget = 2.0'
+    segue.config(
+        f'[carry]\nrule = "allow"\nnever = [["one", "two"]]\n[accounts.one]\nagent = "rehearsal"\n'
+        f'home = "{tmp_path}/one"\n{own}\n[accounts.two]\nagent = "rehearsal"\nhome = "{tmp_path}/two"\n'
+    )
+    assert segue("run", "k", "[[limit 5h 0.8 3600]][[say hi]]", "--account", "one").code == 0
+    details = shown(segue, "one")
+    assert [(each["window"], each["used"]) for each in details["limits"]] == [("5h", 0.8)]
+    assert [details[name] for name in ("carry_out", "carry_in", "never", "on_limit", "budget")] == [
+        *("never", "allow", ["two"], "fail", 2.0)
+    ]
+    told = account(segue, "show", "one").stdout
+    for words in ("5h 80% used, resets ", "out: never, in: allow", "to or from two", "fail", "$2.00 a day"):
+        assert words in told
+
+
 @pytest.fixture
 def talk(segue: Program, tmp_path: Path) -> Talk:
     segue.config(f'[accounts.one]\nagent = "rehearsal"\nhome = "{tmp_path}/one"\n')
@@ -252,6 +269,28 @@ def test_another_address_or_method_is_another_identity(segue: Program, talk: Tal
     (segue.home / "config.toml").write_text(before)
     back = talk.run("what number?")
     assert (back.mode, back.text) == ("resume", "1")
+
+
+def test_another_home_is_seen_before_an_attempt_is_wasted(segue: Program, talk: Talk, tmp_path: Path) -> None:
+    """The same login, in another directory: what was said there is sent again, and the two are named."""
+    log_in(tmp_path / "two", "ann")
+    (segue.home / "config.toml").write_text(f'[accounts.one]\nagent = "rehearsal"\nhome = "{tmp_path}/two"\n')
+    planned = talk.why()
+    (failed,) = [each for each in planned["checks"] if each["check"] == "account"]
+    assert (planned["mode"], failed["verdict"], failed["bars"]) == ("replay", "fail", ["resume", "branch"])
+    assert f"{tmp_path}/one" in failed["detail"]
+    assert f"{tmp_path}/two" in failed["detail"]
+    again = talk.run("what number?")
+    assert (again.mode, again.text, len(again.turn["attempts"])) == ("replay", "1", 1)
+    assert talk.run("what number?").mode == "resume"
+
+
+def test_a_link_to_the_home_is_the_same_home(segue: Program, talk: Talk, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "one")
+    (segue.home / "config.toml").write_text(
+        f'[accounts.one]\nagent = "rehearsal"\nhome = "{tmp_path}/link"\n'
+    )
+    assert talk.run("what number?").mode == "resume"
 
 
 def test_an_address_from_before_is_the_first_one(segue: Program, tmp_path: Path) -> None:

@@ -123,6 +123,17 @@ def test_the_same_text_again_is_the_retry(segue: Program) -> None:
     assert listed(segue) == []
 
 
+def test_an_earlier_run_leads_to_the_question_that_is_open_now(segue: Program) -> None:
+    talk = capped(segue)
+    talk.run("hello")
+    first = refused(segue("run", "t", "what then?", "--json"))
+    second = refused(segue("run", "t", "something else", "--json"))
+    assert [each["run"] for each in listed(segue)] == [second["run"]]
+    ran = segue(*first["next"].split()[1:])
+    assert (ran.code, second["next"] in ran.stderr) == (2, True), ran.stderr
+    assert segue(*second["next"].split()[1:]).code == 0
+
+
 def test_it_can_be_dropped(segue: Program) -> None:
     talk = capped(segue)
     talk.run("hello")

@@ -55,7 +55,7 @@ def test_the_next_account_takes_the_message(accounts: Accounts) -> None:
     assert (turn["account"], turn["state"], turn["mode"]) == ("b", "done", "fresh")
     assert len(turn["earlier"]) == 1
     assert turn["retry_of"] == turn["earlier"][0] != first["run"]
-    assert "the account a has met a limit: b takes the message" in turn["notices"]
+    assert "the account a reached its limit; b answers instead" in turn["notices"]
     assert "456" not in accounts.sent("b"), "nothing is carried over unless the rules say so"
     assert [row["text"] for row in accounts.talk.log()].count("please go on") == 1
     assert accounts.talk.run("hello").turn["account"] == "b"
@@ -67,7 +67,7 @@ def test_what_is_allowed_is_carried_over_once_before_the_message(accounts: Accou
     accounts.limit("a")
     turn = accounts.talk.run("please go on: what number?").turn
     assert (turn["account"], turn["mode"], turn["text"]) == ("b", "recap", "456")
-    assert "b takes the message, with 1 turn carried over" in turn["notices"][0]
+    assert "b answers instead, with 1 turn carried over" in turn["notices"][0]
     sent = accounts.sent("b")
     assert sent.count("remember number 456") == 1
     assert sent.count("go on: what number?") == 1
@@ -152,4 +152,4 @@ def test_if_no_account_is_left_it_is_parked(accounts: Accounts) -> None:
     spoke = accounts.talk.run("please go on", "--park")
     turn = spoke.turn
     assert (turn["account"], turn["state"], len(turn["earlier"])) == ("b", "done", 1)
-    assert spoke.ran.stderr.index("b takes the message") < spoke.ran.stderr.index("parked until")
+    assert spoke.ran.stderr.index("b answers instead") < spoke.ran.stderr.index("parked until")

@@ -87,7 +87,7 @@ def test_a_change_of_what_pays_is_told(talk: Talk) -> None:
     first = talk.run("hello")
     assert (first.turn["pays"], first.turn["notices"]) == ("subscription", [])
     log_in(talk, account="ann", pays="api_key")
-    words = "an API key pays for this, and a subscription paid before"
+    words = "now paid by an API key, before by a subscription"
     found = talk.why("hello")
     check = check_of(found["checks"])
     assert (found["pays"], check["verdict"], check["bars"], check["detail"]) == ("api_key", "fail", [], words)
@@ -103,7 +103,7 @@ def test_what_the_agent_says_counts_more(talk: Talk) -> None:
     talk.segue.env["REHEARSAL_PAYS"] = "cloud"
     turn = talk.run("hello again").turn
     assert turn["pays"] == "cloud"
-    assert turn["notices"] == ["a cloud account pays for this, and a subscription paid before"]
+    assert turn["notices"] == ["now paid by a cloud account, before by a subscription"]
 
 
 def test_the_event_is_told(talk: Talk) -> None:

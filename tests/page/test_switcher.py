@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from playwright.sync_api import Page, expect
 
@@ -57,6 +58,9 @@ def test_what_is_carried_over_is_shown_and_known(talk: Page, daemon: Daemon) -> 
     talk.get_by_label("Continue under").select_option("bob")
     talk.get_by_label("Carry over conversation context").first.check()
     talk.get_by_role("button", name="Switch", exact=True).click()
+    expect(talk.locator(".told")).to_contain_text("with 2 turns (")
+    (row,) = msgspec.json.decode(daemon.segue("account", "audit", "--json").stdout)
+    assert (row["mode"], row["asked_by"]) == ("raw", "page")
     expect(talk.locator("details.carried")).to_be_visible()
     talk.locator("details.carried > summary").click()
     expect(talk.locator("details.carried")).to_contain_text("remember number 456")
@@ -65,6 +69,18 @@ def test_what_is_carried_over_is_shown_and_known(talk: Page, daemon: Daemon) -> 
     expect(answers(talk).last).to_contain_text("456")
     expect(answers(talk).last.locator(".end .mode")).to_contain_text("recap")
     picture(talk, "carried")
+
+
+def test_why_there_is_no_summary_is_shown(talk: Page, daemon: Daemon) -> None:
+    limited = daemon.segue("run", "other", "[[limit 5h 1 3600]][[error 429]]", "--account", "ann")
+    assert limited.code == 75, limited.stderr
+    open_switcher(talk)
+    talk.get_by_label("Continue under").select_option("bob")
+    talk.get_by_label("Carry over conversation context").first.check()
+    talk.get_by_role("button", name="A summary").click()
+    talk.get_by_role("button", name="Switch", exact=True).click()
+    expect(talk.locator(".told")).to_contain_text("with 2 turns as they are (")
+    expect(talk.locator(".told")).to_contain_text("not summarised: its account is limited")
 
 
 @pytest.mark.parametrize("language", CONSENT)

@@ -62,13 +62,17 @@ def add(env: Mapping[str, str], name: str, account: Account) -> None:
 
 
 def rm(env: Mapping[str, str], name: str) -> None:
-    """Remove an account, and make it nobody's default. Its home and its login stay as they are."""
+    """Remove an account, and make it nobody's default. Its home and its login stay as they are. If what was
+    said under it must never leave it, that still holds."""
     tables = _tables(env)
     _own_entry(tables, env, name)
     changes = [Change(("accounts", name), GONE)]
     defaults = tables.get("defaults", {})
     if defaults.get("account") == name:
         changes.append(Change(("defaults", "account"), GONE))
+    carry = tables.get("carry", {})
+    if tables["accounts"][name].get("carry_out") == "never" and name not in carry.get("closed", []):
+        changes.append(Change(("carry", "closed"), [*carry.get("closed", []), name]))
     agents = [agent for agent, chosen in defaults.get("accounts", {}).items() if chosen == name]
     change_config(env, changes + [Change(("defaults", "accounts", agent), GONE) for agent in agents])
 

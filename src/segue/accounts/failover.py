@@ -79,7 +79,7 @@ def _may_carry(store: Store, conversation: Conversation, new: Prepared, failed: 
 
 def _words(old: Prepared, new: Prepared, done: Switched) -> str:
     limited = f"the account {old.account}" if old.account else f"{old.agent.facts.label}'s own login"
-    said = f"{limited} has met a limit: {new.account_name} takes the message"
+    said = f"{limited} reached its limit; {new.account_name} answers instead"
     row = done.carried
     if row is None:
         return said

@@ -7,6 +7,7 @@ nothing is carried over, and the record says why.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
@@ -75,6 +76,19 @@ class SwitchPlan(msgspec.Struct, frozen=True, kw_only=True):
     """What a summary cost."""
 
 
+def check_switch(
+    store: Store, conversation: Conversation, config: Config, env: Mapping[str, str], wanted: SwitchRequest
+) -> NewSide:
+    """The account that it would move to. Raises ``Misuse`` if there is none, or if a rule forbids the carry;
+    ``Conflict`` if runs wait. Nothing is changed, so that it can be asked before anything is ended."""
+    new = _new(store, conversation, config, env, wanted)
+    _check_line(store, conversation, wanted)
+    if wanted.carry != "none":
+        with suppress(NothingCarried):
+            _check_rules(config, _old(store, conversation, config, new, wanted), new)
+    return new
+
+
 def plan_switch(
     store: Store,
     conversation: Conversation,
@@ -84,15 +98,12 @@ def plan_switch(
     wanted: SwitchRequest,
 ) -> SwitchPlan:
     """Read the old session. Raises ``Misuse`` if a rule forbids the carry, ``Conflict`` if runs wait."""
-    new = _new(store, conversation, config, env, wanted)
-    _check_line(store, conversation, wanted)
+    new = check_switch(store, conversation, config, env, wanted)
     plan = SwitchPlan(conversation=conversation, wanted=wanted, new=new, old=None)
     if wanted.carry == "none":
         return plan
     try:
-        to = (new.agent.facts.name, new.account, new.login)
-        old = carry.old_side(store, conversation, config, to, wanted.message)
-        _check_rules(config, old, new)
+        old = _old(store, conversation, config, new, wanted)
         plan = msgspec.structs.replace(plan, old=old)
         _refuse_repetition(store, conversation, old, new)
         block = _block(store, conversation, config, host, old, new)
@@ -144,11 +155,20 @@ def _new(
     return NewSide(agent=found, account=name or "", mark=mark, login=login)
 
 
+def _old(
+    store: Store, conversation: Conversation, config: Config, new: NewSide, wanted: SwitchRequest
+) -> OldSide:
+    to = (new.agent.facts.name, new.account, new.login)
+    return carry.old_side(store, conversation, config, to, wanted.message)
+
+
 def _check_line(store: Store, conversation: Conversation, wanted: SwitchRequest) -> None:
     waiting = len(store.line(conversation.id))
     if waiting and wanted.queued is None:
         runs = "1 run waits" if waiting == 1 else f"{waiting} runs wait"
-        raise Conflict(f"{runs} for the old account: say --queued keep or --queued move")
+        what = "it stays there or moves" if waiting == 1 else "they stay there or move"
+        how = '--queued keep or --queued move; in a request, "queued"'
+        raise Conflict(f"{runs} for the old account: say whether {what} ({how})")
 
 
 def _moved(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from segue.accounts.fingerprint import Fingerprint
+from segue.config.schema import CarryRule, OnLimit
 from segue.core.usage import LimitShown, Pays
 
 
@@ -38,6 +39,14 @@ class AccountDetails(AccountShown, frozen=True, kw_only=True):
     """Null: its agent is not known."""
     problem: str | None = None
     """Why turns with it are refused."""
+    carry_out: CarryRule = "ask"
+    """Whether what was said under it may be carried over to others: its own rule, else ``[carry] rule``."""
+    carry_in: CarryRule = "ask"
+    """Whether what was said under others may be carried over to it."""
+    never: tuple[str, ...] = ()
+    """The accounts to and from which nothing is carried (``[carry] never``)."""
+    on_limit: OnLimit = "park"
+    """What becomes of its runs at a limit: as it says itself, else as ``[limits] on_limit`` says."""
     login_command: str | None = None
     """What ``segue account login`` runs; null: the CLI has no such command, or is not installed."""
 

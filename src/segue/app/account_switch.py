@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast
 
 import msgspec
@@ -14,14 +15,20 @@ from segue.app import conversation_changes
 from segue.app.runs import cancel_run, settle_lost
 from segue.app.workspace import Workspace
 from segue.core.errors import InUse, Misuse, SegueError
+from segue.core.limits import STALE_MS, used_up
+from segue.core.model import Pin
 from segue.core.turn import Turn
+from segue.core.view import UNKNOWN
 from segue.store.carries import CarryRow
 from segue.store.records import BEGUN, Conversation
+from segue.store.store import Store
 from segue.system import clock
+from segue.turns.agent_choice import resolve_agent
+from segue.turns.prepare import login_under
 from segue.turns.request import NONE, Options
 
 if TYPE_CHECKING:
-    from segue.accounts.switch import SwitchPlan
+    from segue.accounts.switch import Switched, SwitchPlan, SwitchRequest
 
 SUMMARISE = (
     "Summarise what was said, for somebody who continues this work without having seen it: what is wanted,"
@@ -96,25 +103,23 @@ async def switch(
     asked_by: str,
 ) -> AccountSwitched:
     """See ``Accounts.switch``."""
-    from segue.accounts.switch import SwitchRequest, plan_switch
-    from segue.accounts.switch import switch as bind
+    from segue.accounts.switch import SwitchRequest, check_switch
 
     if carry not in (None, "raw", "summary"):
         raise Misuse(f'carry is "{carry}", and can be raw or summary')
     conversation = await run_sync(workspace.conversation, key)
-    if cancel:
-        await _cancel(workspace, conversation)
     wanted = SwitchRequest(
         account="" if account == NONE else account, carry=carry or "none", queued=queued, asked_by=asked_by
     )
-    store, config = workspace.store, workspace.config
-    async with conversation_changes.held(workspace, conversation):
-        plan = await run_sync(
-            partial(plan_switch, store, conversation, config, workspace.env, workspace.host, wanted)
-        )
-        if carry == "summary" and plan.block is not None:
-            plan = await _summarised(workspace, plan)
-        done = await run_sync(bind, store, config, plan)
+    if cancel:  # not before it is known that the switch is possible
+        check = partial(check_switch, workspace.store, conversation, workspace.config, workspace.env)
+        await run_sync(check, wanted)
+        await _cancel(workspace, conversation)
+    try:
+        done = await _bound(workspace, conversation, wanted)
+    except InUse as busy:
+        how = '--cancel cancels it first (in a request, "cancel")'
+        raise InUse(f"{busy.message}; {how}") from None
     return AccountSwitched(
         conversation=conversation.key,
         agent=done.agent,
@@ -132,8 +137,8 @@ async def _summarised(workspace: Workspace, plan: SwitchPlan) -> SwitchPlan:
     assert plan.old is not None
     assert plan.block is not None
     carry, pin = workspace.config.carry, plan.old.pin
-    if limited := await run_sync(_limited, workspace, plan.conversation, pin.account):
-        return without_summary(plan, limited)
+    if reason := await run_sync(_unable, workspace, plan.conversation, pin):
+        return without_summary(plan, reason)
     key = f"{plan.conversation.key[:150]}~summary-{clock.random_hex(4)}"
     options: Options = {
         "agent": pin.voice.agent,
@@ -157,13 +162,30 @@ async def _summarised(workspace: Workspace, plan: SwitchPlan) -> SwitchPlan:
     return with_summary(plan, turn.text, turn.cost_usd, carry.max_bytes)
 
 
-def _limited(workspace: Workspace, conversation: Conversation, account: str) -> str | None:
-    """Why the account cannot write a summary now; None: it may."""
-    for row in reversed(workspace.store.turns(conversation.id, 20)):
-        if row.account == account and row.told is not None:
+def _unable(workspace: Workspace, conversation: Conversation, pin: Pin) -> str | None:
+    """Why the old account cannot write a summary now; None: it can."""
+    store, config = workspace.store, workspace.config
+    cwd = Path(conversation.cwd or "/")
+    try:
+        agent, _, account = resolve_agent(pin.voice.agent, pin.account, config, workspace.env, cwd)
+    except SegueError as error:
+        return error.message
+    login = login_under(agent, pin.account, account, workspace.env, store)
+    if login != (pin.login or UNKNOWN):
+        return "another login is active in its account"
+    now_ms = clock.now_ms()
+    limited = used_up(store.limits(pin.voice.agent, pin.account, login), now_ms)
+    return "its account is limited" if limited or _refused(store, conversation, pin, now_ms) else None
+
+
+def _refused(store: Store, conversation: Conversation, pin: Pin, now_ms: int) -> bool:
+    """Whether the last turn of the account met a limit of which nothing else is known."""
+    for row in reversed(store.turns(conversation.id, 20)):
+        if row.account == pin.account and row.told is not None:
             failure = row.told.failure
-            return "its account is limited" if failure and failure.kind == "rate_limited" else None
-    return None
+            is_limit = failure is not None and failure.kind == "rate_limited" and failure.until is None
+            return is_limit and now_ms - (row.ended_ms or 0) < STALE_MS
+    return False
 
 
 async def _write_summary(workspace: Workspace, key: str, said: str, options: Options) -> Turn:
@@ -177,6 +199,20 @@ async def _write_summary(workspace: Workspace, key: str, said: str, options: Opt
     except Misuse:
         ready = await run_sync(ready_turn, workspace, key, text, options)
     return await ready.run()
+
+
+async def _bound(workspace: Workspace, conversation: Conversation, wanted: SwitchRequest) -> Switched:
+    """Read the old session, and bind the conversation to the new account."""
+    from segue.accounts.switch import plan_switch, switch
+
+    store, config = workspace.store, workspace.config
+    async with conversation_changes.held(workspace, conversation):
+        plan = await run_sync(
+            partial(plan_switch, store, conversation, config, workspace.env, workspace.host, wanted)
+        )
+        if wanted.carry == "summary" and plan.block is not None:
+            plan = await _summarised(workspace, plan)
+        return await run_sync(switch, store, config, plan)
 
 
 async def _cancel(workspace: Workspace, conversation: Conversation) -> None:

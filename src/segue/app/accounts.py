@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -62,7 +62,7 @@ def names(env: Mapping[str, str], cwd: Path) -> list[str]:
 def show(env: Mapping[str, str], cwd: Path, name: str) -> AccountDetails:
     config = load(env, cwd)
     account = book.known_account(config, name)
-    known = msgspec.structs.asdict(_shown(name, account, config))
+    known = msgspec.structs.asdict(_shown(name, account, config)) | _policies(name, account, config)
     try:
         agent = registry.get(account.agent, config)
     except Misuse as error:
@@ -114,6 +114,16 @@ def login(env: Mapping[str, str], cwd: Path, name: str) -> LoginProcess:
     """What to start in a terminal. The home is created: some CLIs refuse one that does not exist."""
     config = load(env, cwd)
     return login_process(config, book.known_account(config, name), env)
+
+
+def _policies(name: str, account: Account, config: Config) -> dict[str, Any]:
+    pairs = [pair for pair in config.carry.never if name in pair]
+    return {
+        "carry_out": "never" if name in config.carry.closed else account.carry_out or config.carry.rule,
+        "carry_in": account.carry_in or config.carry.rule,
+        "never": tuple(sorted({other for pair in pairs for other in pair if other != name})),
+        "on_limit": config.on_limit(name),
+    }
 
 
 def _shown(name: str, account: Account, config: Config) -> AccountShown:

@@ -98,6 +98,9 @@ def _config(env: Mapping[str, str], config: Config) -> Iterator[SetupFinding]:
         )
     for variable in config.misspelt:
         yield SetupFinding("variable", "warn", variable, "correct or unset it")
+    for name in config.strangers:
+        what = f'[carry] never names the account "{name}", which is not configured'
+        yield SetupFinding("carry", "warn", what, "correct the name; if the account was removed, leave it")
 
 
 def _surroundings(env: Mapping[str, str]) -> Iterator[SetupFinding]:

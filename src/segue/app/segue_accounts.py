@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 
 class Accounts:
-    """What changes an account changes ``config.toml``. Credentials are neither read nor copied."""
+    """What changes an account changes ``config.toml``. Credentials are never copied or
+    changed; only who is logged in is read."""
 
     def __init__(self, segue: Segue) -> None:
         self._segue = segue

@@ -17,6 +17,7 @@ from segue.core.errors import Misuse
 
 if TYPE_CHECKING:
     from segue.app.account_shapes import AccountDetails, AccountShown
+    from segue.core.usage import LimitShown
 
 NAME = click.argument("name", shell_complete=complete_accounts)
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -27,8 +28,8 @@ def command() -> None:
     """Add, show, bind or remove accounts, and log in to them.
 
     An account is a named identity of an agent: the home in which its CLI keeps its login and its sessions,
-    and variables. Accounts are in config.toml; the rest of that file is not changed. Credentials are neither
-    read nor copied.
+    and variables. Accounts are in config.toml; the rest of that file is not changed. Credentials are never
+    copied or changed; only who is logged in is read.
 
     \b
       segue account add work --agent claude --home ~/.claude-work
@@ -60,7 +61,9 @@ def show(name: str, as_json: bool) -> None:
     """Show the account NAME, and a fingerprint of who it is: hashes and names only, no secrets."""
     from segue.app import accounts
 
-    _say_details(accounts.show(os.environ, Path.cwd(), name), as_json)
+    with open_here() as workspace:
+        details = accounts.with_limits(workspace, accounts.show(workspace.env, workspace.cwd, name))
+    _say_details(details, as_json)
 
 
 @command.command("add", short_help="Add an account.")
@@ -111,7 +114,11 @@ def add(
 @NAME
 @JSON
 def rm(name: str, as_json: bool) -> None:
-    """Remove the account NAME from config.toml. Its home, its login and its sessions stay."""
+    """Remove the account NAME from config.toml. Its home, its login and its sessions stay.
+
+    If it has carry_out = "never", its name is written to [carry] closed: what was said under it is still
+    never carried over.
+    """
     from segue.app import accounts
 
     accounts.rm(os.environ, name)
@@ -213,8 +220,17 @@ def _table(found: list[AccountShown]) -> None:
         say(line)
 
 
+def _limit(limit: LimitShown) -> str:
+    from segue.cli.render.words import moment
+
+    until = f", resets {moment(limit.resets_at)}" if limit.resets_at is not None else ""
+    used = "unknown" if limit.used is None else f"{limit.used:.0%} used"
+    return f"{limit.window} {used}{until}"
+
+
 def _say_details(shown: AccountDetails, as_json: bool) -> None:
     from segue.cli.render.words import below_home, money, one_line
+    from segue.core.limits import PAYER
 
     if as_json:
         say_json(shown)
@@ -227,6 +243,11 @@ def _say_details(shown: AccountDetails, as_json: bool) -> None:
         "sets": ", ".join(shown.env),
         "passes on": ", ".join(shown.pass_env),
         "budget": "" if shown.budget is None else f"{money(shown.budget)} a day",
+        "limits": ", ".join(_limit(each) for each in shown.limits),
+        "paid by": "" if shown.pays == "unknown" else PAYER[shown.pays],
+        "carries": f"out: {shown.carry_out}, in: {shown.carry_in}",
+        "never": f"to or from {', '.join(shown.never)}" if shown.never else "",
+        "at a limit": shown.on_limit,
         "used in": ", ".join(map(below_home, shown.directories)),
         "login": "" if print_ is None else f"{print_.login[:8]} ({print_.method})",
         "route": "" if print_ is None else ", ".join(print_.route),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
@@ -11,20 +12,39 @@ from segue.cli.caller import open_here
 from segue.cli.change import change
 from segue.cli.options import complete_keys
 from segue.cli.render.output import say, say_json
+from segue.cli.render.words import money
 from segue.core.attachments import size_words
 from segue.core.usage import count_in_words
 
 CONSENT = "What was said before will be sent to the provider under the new account."
 
 
-@click.command("switch", short_help="Continue a conversation under another account.")
+CARRIES = ("raw", "summary")
+
+
+class _Switch(click.Command):
+    """``--carry`` may stand before a word that is not its value."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, list(_with_values(args)))
+
+
+def _with_values(args: list[str]) -> Iterator[str]:
+    """The arguments; ``--carry`` without a value gets the usual one."""
+    for at, word in enumerate(args):
+        named = word == "--carry" and "--" not in args[:at]
+        yield "--carry=raw" if named and args[at + 1 : at + 2] not in ([each] for each in CARRIES) else word
+
+
+@click.command("switch", cls=_Switch, short_help="Continue a conversation under another account.")
 @click.argument("key", shell_complete=complete_keys)
 @click.argument("account")
 @click.option(
     "--carry",
-    type=click.Choice(["raw", "summary"]),
+    type=click.Choice(CARRIES),
     is_flag=False,
     flag_value="raw",
+    metavar="[raw|summary]",
     help="Carry over what was said before: its last turns as text (raw, the default), or a summary that the"
     " old account writes (if it cannot, raw).",
 )
@@ -56,16 +76,26 @@ def told(done: dict[str, Any]) -> str:
     """What was carried over, or how to do it."""
     carried, hidden = done["carried"], done["hidden"]
     if carried is not None and carried["mode"] != "none":
-        turns, size = count_in_words(carried["turns"], "turn"), size_words(carried["bytes"])
-        earlier = "; earlier turns are left out" if carried["omitted"] else ""
-        other = f" ({carried['why']})" if carried["why"] else ""
-        return f"Carried over {turns}, {size}{earlier}{other}. {CONSENT}"
+        return f"{_what(carried)} {CONSENT}"
     if carried is not None:
         return f"Nothing was carried over: {carried['why']}."
     if not hidden:
         return "Nothing was carried over."
     command = f"segue account switch {done['conversation']} {done['account'] or 'none'} --carry"
     return f"Not carried over: {count_in_words(hidden, 'message')}. To carry them over: {command}"
+
+
+def _what(carried: dict[str, Any]) -> str:
+    turns, size = count_in_words(carried["turns"], "turn"), size_words(carried["bytes"])
+    cost = carried["cost_usd"]
+    if carried["mode"] == "summary":
+        return f"Carried over a summary of {turns}, {size}; writing it: {money(cost)}."
+    earlier = "; earlier turns are left out" if carried["omitted"] else ""
+    if not carried["why"]:
+        return f"Carried over {turns}, {size}{earlier}."
+    tried = f"; trying it: {money(cost)}" if cost is not None else ""
+    how = "as it is" if carried["turns"] == 1 else "as they are"
+    return f"Carried over {turns} {how}, {size}{earlier} ({carried['why']}{tried})."
 
 
 @click.command("audit", short_help="Show what was carried over between accounts.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import click
@@ -16,7 +17,7 @@ from segue.cli.question import read_questions
 from segue.cli.render import words
 from segue.cli.render.output import say, say_json
 from segue.core.budget import asked_in_full, raise_command
-from segue.core.errors import Misuse
+from segue.core.errors import Misuse, NotFound
 from segue.core.question import question_words
 
 if TYPE_CHECKING:
@@ -62,6 +63,8 @@ def command(
             of_budget = deny or budget is not None
             return answer_flow(workspace, run, said, named, as_json, of_budget=of_budget)
         found = next((each for each in asked if each.run == run), None)
+        if found is None:
+            raise Misuse(_nothing_open(workspace, run, asked))
         question = _chosen(found, run, named)
         asks_nothing = not (text or budget is not None or allow or always or deny)
         if question.kind == "environment" or (_is_paused(question) and asks_nothing):
@@ -85,9 +88,24 @@ def _told(workspace: Workspace, run: str, given: ToolAnswer, as_json: bool) -> s
     return new
 
 
-def _chosen(found: RunShown | None, run: str, named: str | None) -> OpenQuestion:
-    if found is None:
-        raise Misuse(f"the run {run} has no open question; segue answer lists them")
+def _nothing_open(workspace: Workspace, run: str, asked: list[RunShown]) -> str:
+    """Says so, and which run of the same conversation asks now."""
+    from segue.app.runs import show_run
+
+    conversation = None
+    with suppress(NotFound):
+        conversation = show_run(workspace, run).conversation
+    now = next((each for each in asked if each.conversation == conversation), None)
+    if now is None:
+        return f"the run {run} has no open question; segue answer lists them"
+    question = now.questions[0]
+    how = f"segue answer {now.run}"
+    if question.budget is not None:
+        how = raise_command(now.run, question.budget)
+    return f"the run {run} has no open question any longer; another run of {conversation} asks now: {how}"
+
+
+def _chosen(found: RunShown, run: str, named: str | None) -> OpenQuestion:
     if named is None and len(found.questions) > 1:
         ids = ", ".join(each.id for each in found.questions)
         raise Misuse(f"the run {run} asks several questions; name one with --question: {ids}")

@@ -73,6 +73,8 @@ class Carry(msgspec.Struct, frozen=True, kw_only=True):
     run switch its account. ``never``: not at all."""
     never: tuple[tuple[str, str], ...] = ()
     """Pairs of accounts between which nothing is carried, in either direction."""
+    closed: tuple[str, ...] = ()
+    """Accounts whose words are never carried over, also if they are no longer configured."""
     max_bytes: Annotated[int, Meta(ge=1000)] = 24_000
     summary_model: str | None = None
     """The model that writes a summary. None: the one that the account uses anyway."""
@@ -218,7 +220,24 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def mentions(self) -> tuple[str, ...]:
         """Everything that the user should be told about the configuration."""
-        return (*self.notices, *self.misspelt)
+        return (*self.notices, *self.misspelt, *self.misnamed)
+
+    @property
+    def strangers(self) -> tuple[str, ...]:
+        """The accounts in ``[carry] never`` that are not configured. They may have been once."""
+        named = dict.fromkeys(name for pair in self.carry.never for name in pair)
+        return tuple(name for name in named if name and name not in self.accounts)
+
+    @property
+    def misnamed(self) -> tuple[str, ...]:
+        """Those of them that are probably misspelt, in words."""
+        if not self.strangers:
+            return ()
+        from difflib import get_close_matches
+
+        meant = [(name, get_close_matches(name, self.accounts, 1)) for name in self.strangers]
+        told = '[carry] never names the account "{}", which is not configured; did you mean "{}"?'
+        return tuple(told.format(name, close[0]) for name, close in meant if close)
 
     def budget_under(self, account: str) -> float:
         """What may be spent under the account on a day; 0: no limit."""
@@ -234,7 +253,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
         An empty name is no account: only ``[carry] rule`` applies to it."""
         if source == target:
             return "allow"
-        if any({source, target} == set(pair) for pair in self.carry.never):
+        if source in self.carry.closed or any({source, target} == set(pair) for pair in self.carry.never):
             return "never"
         out, into = self.accounts.get(source), self.accounts.get(target)
         given = (out.carry_out if out is not None else None, into.carry_in if into is not None else None)

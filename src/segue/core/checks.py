@@ -145,6 +145,8 @@ def account(now: Situation) -> Check:
     if now.pin is not None and None not in (now.pin.login, now.login) and now.pin.login != now.login:
         other = "another login is active than when the session was made"
         return _fail("account", (*SESSION, *CARRYING), other)
+    if now.moved:
+        return _fail("account", SESSION, now.moved)
     if not now.hidden:
         return _ok("account")
     behind = f"{count_in_words(now.hidden, 'message')} {OTHER_ACCOUNT}"

@@ -84,7 +84,7 @@ def paid_otherwise(before: Pays, now: Pays) -> str | None:
     """In words: something else pays than before; None if not, or if it is not known."""
     if before == now or "unknown" in (before, now):
         return None
-    return f"{PAYER[now]} pays for this, and {PAYER[before]} paid before"
+    return f"now paid by {PAYER[now]}, before by {PAYER[before]}"
 
 
 def limits_check(now: Situation) -> Check:

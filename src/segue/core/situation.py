@@ -115,6 +115,8 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True):
     workdir: Workdir
     model: str | None = None
     login: str | None = None
+    moved: str = ""
+    """In words: the session is in another home than the account has now."""
     offers: tuple[str, ...] | None = None
     """What in the request determines the tools that the model is shown, if the session is continued."""
     host: Host

@@ -101,6 +101,16 @@ def _chosen_account(name: str, config: Config) -> Account:
     return config.accounts[name]
 
 
+def refuse_removed(key: str, account: str | None, config: Config) -> None:
+    """Raise ``Misuse`` if the account that the conversation had is no longer configured."""
+    if account and account not in config.accounts:
+        names = ", ".join(config.accounts) or "none"
+        how = (
+            f"to continue under another one: segue account switch {key} ACCOUNT (none: the agent's own login)"
+        )
+        raise Misuse(f'{key} had the account "{account}", which is not configured (known: {names}); {how}')
+
+
 def surroundings(
     agent: Agent, account: Account | None, env: Mapping[str, str]
 ) -> tuple[ChildEnvironment, Path]:

@@ -23,7 +23,7 @@ from segue.turns.texts import load_texts
 if TYPE_CHECKING:
     from segue.turns.attachments import ChosenAttachments
 
-LOST = ("file", "host", "runtime", "size", "retired", "poisoned", "workdir", "ttl", "fits")
+LOST = ("file", "host", "runtime", "size", "retired", "poisoned", "workdir", "account", "ttl", "fits")
 """If one of these checks rules out a resume, an expected session is lost."""
 NATIVE = ("resume", "branch")
 GO_ON = "Go on with what you were asked last."

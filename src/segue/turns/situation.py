@@ -9,7 +9,6 @@ from pathlib import Path
 import msgspec
 
 from segue.agents.base import StoredSession
-from segue.agents.decoding import TellsPays
 from segue.core import view as history
 from segue.core.cut import Cut, HeldIndex, ViewIndex, cut
 from segue.core.errors import Misuse
@@ -17,11 +16,12 @@ from segue.core.model import Held, Message, Pin, Voice, Workdir
 from segue.core.request import Request, RunPlace, Start
 from segue.core.situation import FRAME_BYTES, File, Policy, Situation
 from segue.core.turn import Mode, Turn
-from segue.core.usage import Pays
 from segue.store.copies import KeptRow
 from segue.store.records import TurnRow
 from segue.store.store import Store
 from segue.system import clock
+from segue.turns.payer import paid_before, pays_of
+from segue.turns.pinned_home import moved_from
 from segue.turns.prepare import Prepared
 
 RECENT = 20
@@ -119,7 +119,8 @@ def gather(
             _situation(prepared, store, seen, around, obstacles),
             limits=tuple(store.limits(voice.agent, prepared.account_name, prepared.login)),
             pays=pays_of(prepared),
-            paid=_paid(recent, prepared),
+            paid=paid_before(recent, prepared),
+            moved=moved_from(prepared, pin),
         ),
         view=seen.messages,
         pin=pin,
@@ -334,21 +335,6 @@ def _unanswered(messages: Sequence[Message]) -> frozenset[str]:
     """The messages after the last answer."""
     answered = [at for at, message in enumerate(messages, 1) if message.sender == "assistant"]
     return frozenset(message.id for message in messages[answered[-1] if answered else 0 :])
-
-
-def pays_of(prepared: Prepared) -> Pays:
-    """What will pay for the turn, as far as it can be told before."""
-    agent = prepared.agent
-    return agent.pays(prepared.home, prepared.child.env) if isinstance(agent, TellsPays) else "unknown"
-
-
-def _paid(recent: Sequence[TurnRow], prepared: Prepared) -> Pays:
-    """What paid for the last turn of this voice and account for which that is known."""
-    for row in reversed(recent):
-        same = (row.voice, row.account) == (prepared.voice, prepared.account_name)
-        if same and row.told is not None and row.told.pays != "unknown":
-            return row.told.pays
-    return "unknown"
 
 
 def _window(recent: Sequence[TurnRow], pin: Pin | None, voice: Voice) -> int | None:

@@ -9,6 +9,7 @@ import msgspec
 
 from segue.core.model import Message
 from segue.core.prompt_messages import MessageText, ToolShown, Unanswered
+from segue.core.prompt_parts import unanswered_note
 from segue.store.records import telling
 from segue.store.store import Store
 
@@ -37,6 +38,14 @@ def _is_unanswered(messages: Sequence[Message], at: int) -> bool:
     last = at == len(messages) - 1
     asked = messages[at].sender == "user" and messages[at].kind == "said"
     return not last and asked and messages[at + 1].sender == "user"
+
+
+def unanswered_notes(store: Store, messages: Sequence[Message]) -> dict[str, str]:
+    """Why these messages of the user have no answer, in words."""
+    return {
+        message: unanswered_note(why.kind, why.tools_run)
+        for message, (_, why) in _failed(store, messages).items()
+    }
 
 
 def _failed(store: Store, messages: Sequence[Message]) -> dict[str, tuple[tuple[ToolShown, ...], Unanswered]]:

@@ -99,7 +99,7 @@ def test_a_block_is_not_edited_or_retried_but_can_be_dropped(accounts: Daemon) -
     edited = segue("edit", "talk", "#5", "something else")
     assert (edited.code, "carried over" in edited.stderr) == (2, True)
     assert "carried over" in segue("retry", "talk", "#5").stderr
-    assert "carried to rehearsal" in segue("log", "talk").stdout
+    assert "carried to bob (rehearsal)" in segue("log", "talk").stdout
     assert segue("truncate", "talk", "#5").code == 0
     turn = said(accounts, "what number?")
     assert (turn["mode"], "456" in turn["text"]) == ("fresh", False)
@@ -110,9 +110,27 @@ def test_while_a_turn_runs_it_is_refused_or_cancels_the_turn(accounts: Daemon) -
     waited(accounts, run, "running")
     refused = switch(accounts, "bob")
     assert (refused.status, refused.kind) == (409, "conversation_busy")
+    assert "--cancel cancels it first" in refused.json["detail"]
     done = switch(accounts, "bob", cancel=True)
     assert done.status == 200, done.body
     assert waited(accounts, run)["state"] == "cancelled"
+
+
+@pytest.mark.parametrize(
+    ("account", "rule"),
+    [("nobody", ""), ("bob", '[carry]\nnever = [["ann", "bob"]]\n')],
+    ids=["unknown", "rule"],
+)
+def test_what_is_refused_cancels_nothing(accounts: Daemon, account: str, rule: str) -> None:
+    file = accounts.home / "config.toml"
+    file.write_text(f"{file.read_text()}\n{rule}")
+    run = submit(accounts, "[[slow 60 10]] [[say a b c]]")
+    waited(accounts, run, "running")
+    refused = switch(accounts, account, cancel=True, carry_context=True)
+    assert (refused.status, refused.kind) == (422, "misuse")
+    assert accounts.ask("GET", f"/api/v1/runs/{run}").json["state"] == "running"
+    accounts.ask("POST", f"/api/v1/runs/{run}/cancel")
+    waited(accounts, run, "cancelled")
 
 
 @pytest.mark.parametrize(("queued", "account"), [("keep", "ann"), ("move", "bob")])
@@ -121,7 +139,7 @@ def test_runs_that_wait_keep_their_account_or_move(accounts: Daemon, queued: str
     run = submit(accounts, "what number?", not_before=later)
     refused = switch(accounts, "bob")
     assert (refused.status, refused.kind) == (409, "conflict")
-    assert "--queued" in refused.json["detail"]
+    assert '--queued keep or --queued move; in a request, "queued"' in refused.json["detail"]
     assert switch(accounts, "bob", queued=queued).status == 200
     assert accounts.ask("GET", f"/api/v1/runs/{run}").json["account"] == account
     assert accounts.ask("POST", f"/api/v1/runs/{run}/now").status == 200

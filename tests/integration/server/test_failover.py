@@ -68,4 +68,4 @@ def test_a_client_that_waits_hears_of_it(accounts: Accounts, daemon: Daemon) -> 
     accounts.limit("a")
     spoke = accounts.talk.run("please go on")
     assert (spoke.turn["account"], spoke.turn["transport"]) == ("b", "daemon")
-    assert "b takes the message" in spoke.ran.stderr
+    assert "b answers instead" in spoke.ran.stderr

@@ -70,6 +70,7 @@ BREAKS: dict[str, dict[str, Any]] = {
     "nearly used up": {"limits": (Limit("5h", 0.9, 20_000_000), Limit("7d", 0.2, 20_000_000))},
     "refused": {"limits": (Limit("unknown", 1.0, 10_060_000, "failure"),)},
     "paid otherwise": {"pays": "api_key", "paid": "subscription"},
+    "other home": {"moved": "the session is in /one, and the home of the account work is /two now"},
     "busy": {"busy": "process 7 is at it"},
 }
 """What can be wrong, each alone."""

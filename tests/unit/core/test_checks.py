@@ -59,6 +59,7 @@ ROWS = {
     "other tools": ("tools", ""),
     "other login": ("account", "RBGYC"),
     "other account": ("account", "RBGYC"),
+    "other home": ("account", "RB"),
     "other host": ("host", "RB"),
     "too old": ("ttl", "RB"),
     "cancelled": ("outcome", "R"),

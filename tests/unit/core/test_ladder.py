@@ -36,6 +36,7 @@ LANDS: list[tuple[tuple[str, ...], Mode, Mode, Mode]] = [
     (("other login",), "fresh", "fresh", "fresh"),
     (("other account",), "fresh", "fresh", "fresh"),
     (("other host",), "replay", "replay", "replay"),
+    (("other home",), "replay", "replay", "replay"),
     (("too old",), "replay", "replay", "replay"),
     (("cancelled",), "branch", "replay", "replay"),
     (("killed",), "branch", "replay", "replay"),

@@ -115,8 +115,8 @@ def test_the_check_warns_and_bars_nothing() -> None:
 @pytest.mark.parametrize(
     ("before", "now", "said"),
     [
-        ("subscription", "api_key", "an API key pays for this, and a subscription paid before"),
-        ("api_key", "cloud", "a cloud account pays for this, and an API key paid before"),
+        ("subscription", "api_key", "now paid by an API key, before by a subscription"),
+        ("api_key", "cloud", "now paid by a cloud account, before by an API key"),
         ("api_key", "api_key", None),
         ("unknown", "api_key", None),
         ("api_key", "unknown", None),

@@ -138,7 +138,7 @@ def _tail(message: LogMessage, dialogue: Dialogue, now_ms: int) -> tuple[str, st
 def _who(message: LogMessage, before: LogMessage | None) -> str:
     name = f"{message.agent} ({message.role})" if message.role else message.agent
     if message.kind == "carried":
-        return f"carried to {name}"
+        return f"carried to {message.account or 'no account'} ({name})"
     if message.sender == "assistant":
         return name
     same = before is None or (before.agent, before.role) == (message.agent, message.role)

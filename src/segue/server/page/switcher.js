@@ -2,7 +2,7 @@
 import { html, signal, useEffect, useState } from "./lib.js";
 import { get, of, patch } from "./api.js";
 import { conversations, label, unfinished } from "./data.js";
-import { bytes } from "./format.js";
+import { bytes, money, plural } from "./format.js";
 import { t } from "./strings.js";
 import { Choice, Dialog, attempt, tell } from "./parts.js";
 
@@ -30,8 +30,8 @@ function Form({ key_ }) {
       const body = { account, carry_context: carry, carry_mode: mode, ...(waiting && { queued }) };
       const done = await patch(of(key_, "/account"), body).finally(() => setBusy(false));
       const carried = done.carried;
-      tell(t(carried === null ? "switch.done" : carried.mode === "none" ? "switch.nothing" : "switch.carried",
-        { account, count: carried?.turns, size: bytes(carried?.bytes ?? 0), why: carried?.why }));
+      tell(t(carried === null ? "switch.done" : carried.mode === "none" ? "switch.nothing" : carried.mode === "summary" ? "switch.summarised" : carried.why ? "switch.instead" : "switch.carried",
+        { account, turns: plural("switch.turns", carried?.turns ?? 0), size: bytes(carried?.bytes ?? 0), why: carried?.why, cost: money(carried?.cost_usd ?? null) }));
       close();
     });
   return html`<${Dialog} title=${t("switch")} onClose=${close}><div class="b">

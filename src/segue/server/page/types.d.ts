@@ -13,6 +13,10 @@ export interface AccountDetails {
   budget: number | null;
   fingerprint: Fingerprint | null;
   problem: string | null;
+  carry_out: "allow" | "ask" | "never";
+  carry_in: "allow" | "ask" | "never";
+  never: string[];
+  on_limit: "fail" | "park" | "switch";
   login_command: string | null;
 }
 
@@ -127,6 +131,7 @@ export interface Capabilities {
 export interface Carry {
   rule: "allow" | "ask" | "never";
   never: [string, string][];
+  closed: string[];
   max_bytes: number;
   summary_model: string | null;
   summary_timeout: number;
