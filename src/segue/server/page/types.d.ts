@@ -1220,6 +1220,7 @@ export interface ToolCall {
   id: string;
   name: string;
   input: any;
+  parent: string | null;
 }
 
 export interface ToolResult {
@@ -1230,6 +1231,7 @@ export interface ToolResult {
   name: string | null;
   exit_code: number | null;
   denied: boolean;
+  parent: string | null;
 }
 
 export interface Tools {
