@@ -147,7 +147,7 @@ function usePlan(key, draft) {
       clearTimeout(timer);
       stop.abort();
     };
-  }, [key, agent, account, model, role, cwd, fresh, blank, permission, size, known?.last_used, known?.state, known?.messages]);
+  }, [key, agent, account, model, role, cwd, fresh, blank, permission, size, known?.agent, known?.account, known?.last_used, known?.state, known?.messages]);
 }
 
 /** Whether the conversation now has the agent and account that were picked: nothing is left to ask for.

@@ -143,7 +143,7 @@ export default {
   "tool.denied": "refused",
   "tool.failed": "failed",
   "tool.exit": "exit {code}",
-  "tool.calls": "{count} calls",
+  "tool.calls": "calls: {count}",
   "diff.more": "{count} more lines",
   "text.whole": "Show everything ({size})",
   "versions": "Versions of this message",

@@ -143,7 +143,7 @@ export default {
   "tool.denied": "denegada",
   "tool.failed": "falló",
   "tool.exit": "salida {code}",
-  "tool.calls": "{count} llamadas",
+  "tool.calls": "llamadas: {count}",
   "diff.more": "{count} líneas más",
   "text.whole": "Mostrar todo ({size})",
   "versions": "Versiones de este mensaje",

@@ -143,7 +143,7 @@ export default {
   "tool.denied": "被拒绝",
   "tool.failed": "失败",
   "tool.exit": "退出码 {code}",
-  "tool.calls": "{count} 次调用",
+  "tool.calls": "调用：{count}",
   "diff.more": "还有 {count} 行",
   "text.whole": "显示全部（{size}）",
   "versions": "这条消息的版本",
