@@ -48,7 +48,9 @@ def test_a_turn_is_answered_and_its_session_resumed(bench: Bench) -> None:
 @live("claude", NEW, OLD)
 def test_a_subagents_calls_name_the_call_that_began_it(bench: Bench) -> None:
     tool = "Agent" if bench.version == NEW else "Task"
-    inner = '{"description": "look", "subagent_type": "general-purpose", "prompt": "[[shell echo in]][[say ok]]"}'
+    inner = (
+        '{"description": "look", "subagent_type": "general-purpose", "prompt": "[[shell echo in]][[say ok]]"}'
+    )
     events: list[ev.Event] = []
     ran = bench.attempt(
         f"[[tool {tool} {inner}]][[shell echo out]][[say done]]", permission="full", on_event=events.append

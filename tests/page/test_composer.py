@@ -1,4 +1,4 @@
-"""What stands in the composer: the plan of the draft, files, picks and edits that outlive a look elsewhere."""
+"""The composer: the plan of the draft; files, picks and edits that outlive a look elsewhere."""
 
 from __future__ import annotations
 

@@ -28,7 +28,9 @@ def rewrite(daemon: Daemon, **changes: dict[str, object]) -> None:
             for part, change in changes.items():
                 if part in text:
                     event = json.dumps({**json.loads(text), **change})
-                    store.execute("UPDATE events SET event = ? WHERE turn = ? AND seq = ?", (event, turn, seq))
+                    store.execute(
+                        "UPDATE events SET event = ? WHERE turn = ? AND seq = ?", (event, turn, seq)
+                    )
 
 
 def test_esc_leaves_a_title_as_it_was(page: Page, daemon: Daemon) -> None:
@@ -92,7 +94,9 @@ def test_what_a_subagent_did_is_folded_under_its_call(page: Page, daemon: Daemon
     expect(answers(page).locator(".tool")).to_have_count(3)
     with sqlite3.connect(daemon.segue.home / "segue.db") as store:
         events = [json.loads(text) for (text,) in store.execute("SELECT event FROM events ORDER BY seq")]
-    outer = next(each["id"] for each in events if each["type"] == "tool-call" and "outer" in str(each["input"]))
+    outer = next(
+        each["id"] for each in events if each["type"] == "tool-call" and "outer" in str(each["input"])
+    )
     rewrite(daemon, **{"echo inner": {"parent": outer}})
     page.reload()
     expect(answers(page).locator(".tool")).to_have_count(2)
@@ -108,7 +112,8 @@ def test_what_a_subagent_did_is_folded_under_its_call(page: Page, daemon: Daemon
 def test_lines_mark_where_the_account_changed_and_where_it_was_compacted(page: Page, daemon: Daemon) -> None:
     file = daemon.segue.home / "config.toml"
     homes = "".join(
-        f'\n[accounts.{name}]\nagent = "rehearsal"\nhome = "{daemon.segue.home / name}"\n' for name in ("ann", "bob")
+        f'\n[accounts.{name}]\nagent = "rehearsal"\nhome = "{daemon.segue.home / name}"\n'
+        for name in ("ann", "bob")
     )
     other = '\n[agents.other]\ncommand = ["cat"]\nstdin = "prompt"\n'
     file.write_text(file.read_text() + homes + other)
@@ -162,7 +167,9 @@ def test_the_panel_never_shows_another_conversations_sessions(page: Page, daemon
     expect(panel.locator(".ladder")).to_be_visible()
 
 
-@pytest.mark.parametrize(("language", "word"), [("en", "needs you"), ("es", "te necesita"), ("zh", "等你处理")])
+@pytest.mark.parametrize(
+    ("language", "word"), [("en", "needs you"), ("es", "te necesita"), ("zh", "等你处理")]
+)
 def test_what_waits_for_somebody_is_called_the_same_everywhere(
     page: Page, daemon: Daemon, language: str, word: str
 ) -> None:

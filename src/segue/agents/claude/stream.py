@@ -177,7 +177,9 @@ def _assistant(record: _Line) -> Sequence[ev.Event]:
         elif block.type == "thinking" and block.thinking and not side:
             events.append(ev.Thinking(block.thinking))
         elif block.type in ("tool_use", "server_tool_use"):
-            events.append(ev.ToolCall(block.id, block.name, _value(block.input), record.parent_tool_use_id or None))
+            events.append(
+                ev.ToolCall(block.id, block.name, _value(block.input), record.parent_tool_use_id or None)
+            )
     if message.usage is not None and message.model != "<synthetic>":
         events.append(ev.UsageReport(message.usage.sent(), message.model, message.id, side))
     return events
