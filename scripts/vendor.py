@@ -19,7 +19,7 @@ import tempfile
 from pathlib import Path
 
 VENDOR = Path(__file__).parents[1] / "src/segue/server/page/vendor"
-LANGUAGES = ("bash cpp diff go ini json markdown python rust typescript xml yaml").split()
+LANGUAGES = ("bash diff go ini json markdown python rust typescript xml yaml").split()
 PACKAGES: dict[str, tuple[str, dict[str, str]]] = {
     "preact": (
         "11.2.0",

@@ -46,6 +46,25 @@ def test_a_turn_is_answered_and_its_session_resumed(bench: Bench) -> None:
 
 
 @live("claude", NEW, OLD)
+def test_a_subagents_calls_name_the_call_that_began_it(bench: Bench) -> None:
+    tool = "Agent" if bench.version == NEW else "Task"
+    inner = (
+        '{"description": "look", "subagent_type": "general-purpose", "prompt": "[[shell echo in]][[say ok]]"}'
+    )
+    events: list[ev.Event] = []
+    ran = bench.attempt(
+        f"[[tool {tool} {inner}]][[shell echo out]][[say done]]", permission="full", on_event=events.append
+    )
+    assert ran.outcome.text == "done"
+    calls = {each.name: each for each in events if isinstance(each, ev.ToolCall) and each.parent is None}
+    within = [each for each in events if isinstance(each, ev.ToolCall) and each.parent is not None]
+    assert set(calls) == {tool, "Bash"}
+    assert [(each.name, each.parent) for each in within] == [("Bash", calls[tool].id)]
+    results = {each.id: each.parent for each in events if isinstance(each, ev.ToolResult)}
+    assert results == {each.id: each.parent for each in (*calls.values(), *within)}
+
+
+@live("claude", NEW, OLD)
 def test_at_a_limit_of_money_the_usage_is_what_was_spent(bench: Bench) -> None:
     first = bench.attempt("remember number 1")
     ran = bench.resume(

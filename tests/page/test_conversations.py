@@ -346,7 +346,7 @@ def test_an_answer_that_was_overtaken_by_the_feed_is_not_shown(page: Page, daemo
     expect(page.locator("form.ask")).to_be_visible()
 
 
-def test_attachments_by_drop_and_shown_again(page: Page, daemon: Daemon) -> None:
+def test_files_are_chosen_and_shown_again(page: Page, daemon: Daemon) -> None:
     page.locator(".newkey input").fill("talk")
     page.locator(".pick-more > summary").click()
     page.locator("input[type=file]").set_input_files(

@@ -249,7 +249,7 @@ def test_a_damaged_session_is_checked_and_repaired(page: Page, daemon: Daemon, h
     result.get_by_role("button", name="Repair").click()
     picture(page, "sessions-check")
     panel(page).get_by_role("button", name="Write a repaired copy").click()
-    expect(result).to_contain_text("The repaired copy is")
+    expect(result).to_contain_text("Repaired in a copy:")
     copy = result.get_by_role("link").first
     expect(copy).to_be_visible()
     copy.click()
@@ -273,7 +273,7 @@ def test_a_sound_session_has_nothing_to_repair_but_can_be_trimmed(
     expect(panel(page)).to_contain_text("There is nothing to repair.")
     page.get_by_label("Without tool output and images").check()
     panel(page).get_by_role("button", name="Write a repaired copy").click()
-    expect(panel(page).locator(".ses-findings")).to_contain_text("The repaired copy is")
+    expect(panel(page).locator(".ses-findings")).to_contain_text("Repaired in a copy:")
 
 
 def test_a_session_that_is_gone_is_restored_from_its_copy(page: Page, daemon: Daemon, home: Path) -> None:

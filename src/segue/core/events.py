@@ -53,6 +53,8 @@ class ToolCall(Event, frozen=True, tag="tool-call"):
     id: str
     name: str
     input: Any = None
+    parent: str | None = None
+    """The call of the subagent that makes it; None: the agent itself."""
 
 
 class ToolResult(Event, frozen=True, tag="tool-result"):
@@ -64,6 +66,8 @@ class ToolResult(Event, frozen=True, tag="tool-result"):
     name: str | None = None
     exit_code: int | None = None
     denied: bool = False
+    parent: str | None = None
+    """As its call."""
 
 
 class Question(Event, frozen=True, tag="question"):

@@ -213,6 +213,22 @@ def test_a_sub_agents_words_are_not_the_answer() -> None:
     assert events[0].side
 
 
+def test_a_sub_agents_calls_name_the_call_that_began_it() -> None:
+    call = {"type": "tool_use", "id": "t2", "name": "Bash", "input": {}}
+    result = {"type": "tool_result", "tool_use_id": "t2", "content": "hi"}
+    lines = [
+        {"type": "assistant", "parent_tool_use_id": "t1", "message": {"id": "m", "content": [call]}},
+        {"type": "user", "parent_tool_use_id": "t1", "message": {"content": [result]}},
+        {"type": "assistant", "parent_tool_use_id": None, "message": {"id": "m", "content": [call]}},
+    ]
+    events = [event for line in lines for event in AGENT.parse(msgspec.json.encode(line))]
+    assert events == [
+        ev.ToolCall("t2", "Bash", {}, parent="t1"),
+        ev.ToolResult("t2", True, "hi", parent="t1"),
+        ev.ToolCall("t2", "Bash", {}),
+    ]
+
+
 @pytest.mark.parametrize(
     "line",
     [

@@ -177,7 +177,9 @@ def _assistant(record: _Line) -> Sequence[ev.Event]:
         elif block.type == "thinking" and block.thinking and not side:
             events.append(ev.Thinking(block.thinking))
         elif block.type in ("tool_use", "server_tool_use"):
-            events.append(ev.ToolCall(block.id, block.name, _value(block.input)))
+            events.append(
+                ev.ToolCall(block.id, block.name, _value(block.input), record.parent_tool_use_id or None)
+            )
     if message.usage is not None and message.model != "<synthetic>":
         events.append(ev.UsageReport(message.usage.sent(), message.model, message.id, side))
     return events
@@ -188,14 +190,15 @@ def _tool_results(record: _Line) -> Sequence[ev.Event]:
         return ()
     refused = {each.id for each in record.tool_result_meta if each.non_execution_kind.startswith(_REFUSALS)}
     blocks = (block for block in record.message.content if block.type == "tool_result")
-    return [_tool_result(block, block.tool_use_id in refused) for block in blocks]
+    parent = record.parent_tool_use_id or None
+    return [_tool_result(block, block.tool_use_id in refused, parent) for block in blocks]
 
 
-def _tool_result(block: _Block, refused: bool) -> ev.ToolResult:
+def _tool_result(block: _Block, refused: bool, parent: str | None) -> ev.ToolResult:
     output = _text(_value(block.content))
     failed = bool(block.is_error)
     denied = failed and (refused or output.startswith(_DENIALS))
-    return ev.ToolResult(block.tool_use_id, not failed, output, denied=denied)
+    return ev.ToolResult(block.tool_use_id, not failed, output, denied=denied, parent=parent)
 
 
 def _system(record: _Line, line: bytes) -> Sequence[ev.Event]:

@@ -8,10 +8,10 @@ import { Copy } from "./parts.js";
 const LANGUAGES = /** @type {Record<string, string>} */ ({
   sh: "bash", shell: "bash", zsh: "bash", console: "bash", py: "python", ts: "typescript", tsx: "typescript",
   js: "typescript", jsx: "typescript", mjs: "typescript", javascript: "typescript", yml: "yaml", toml: "ini", html: "xml",
-  svg: "xml", "c++": "cpp", c: "cpp", h: "cpp", rs: "rust", md: "markdown", patch: "diff",
+  svg: "xml", rs: "rust", md: "markdown", patch: "diff",
 });
 const KNOWN = new Set(
-  "bash cpp diff go ini json markdown python rust typescript xml yaml".split(" "),
+  "bash diff go ini json markdown python rust typescript xml yaml".split(" "),
 );
 /** What is longer is not coloured: it would hold up everything else. */
 const LONG = 30_000;

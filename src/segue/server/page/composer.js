@@ -1,5 +1,5 @@
 // Where messages are written: to whom, where, and what sending will do and cost, before it is sent.
-import { html, signal, useEffect, useMemo, useRef } from "./lib.js";
+import { computed, effect, html, signal, useEffect, useMemo, useRef } from "./lib.js";
 import { get, of, post } from "./api.js";
 import { agents, byUse, conversations, isUnfinished, label, unfinished } from "./data.js";
 import { bytes, home, visible } from "./format.js";
@@ -8,14 +8,15 @@ import { t } from "./strings.js";
 import { Switch, attempt, tell } from "./parts.js";
 import { kept } from "./drafts.js";
 import { follow } from "./dialogue.js";
-import { PlanLine } from "./plan.js";
+import { PlanLine, planned, plannedFor } from "./plan.js";
 import { Queue } from "./queue.js";
 
 /** @typedef {import("./types").Why} Why */
-/** @typedef {{name: string, data: string, bytes: number, image: HTMLCanvasElement | null}} File_ */
+/** @typedef {{name: string, data: string, bytes: number, image: HTMLCanvasElement | null, file: File}} File_ */
 /**
  * @typedef {object} Draft
  * @property {string} text
+ * @property {string} key  of a conversation that does not exist yet
  * @property {string} agent  empty: as before
  * @property {string} account
  * @property {string} model
@@ -27,7 +28,9 @@ import { Queue } from "./queue.js";
  */
 
 /** @type {Draft} */
-const EMPTY = { text: "", agent: "", account: "", model: "", role: "", cwd: "", permission: "", fresh: false, blank: false };
+const EMPTY = { text: "", key: "", agent: "", account: "", model: "", role: "", cwd: "", permission: "", fresh: false, blank: false };
+const SENT = { text: "", key: "", fresh: false, blank: false };
+const UNPICKED = { agent: "", account: "" };
 const NEW = "";
 const PLAN_PAUSE_MS = 250;
 /** A longer text is planned by its beginning; only its size matters, and an address has an end. */
@@ -39,23 +42,24 @@ const LARGEST_FILE = 10 * 1024 * 1024;
 export function Composer({ key_ }) {
   const name = `draft:${key_ ?? NEW}`;
   const draft = useMemo(() => signal(/** @type {Draft} */ ({ ...EMPTY, ...kept.read(name, {}) })), [name]);
-  const files = useMemo(() => signal(/** @type {File_[]} */ ([])), [name]);
-  const newKey = useMemo(() => signal(""), [name]);
-  const plan = useMemo(() => signal(/** @type {Why | null} */ (null)), [name]);
+  const files = useMemo(() => filesOf(name), [name]);
+  const newKey = useMemo(() => computed(() => draft.value.key), [name]);
   const sending = useMemo(() => ({ last: Promise.resolve() }), [name]);
   const change = (/** @type {Partial<Draft>} */ part) => {
     draft.value = { ...draft.value, ...part };
     kept.write(name, draft.value);
   };
-  usePlan(key_, draft, plan);
+  usePlan(key_, draft);
+  const { plan } = plannedFor(key_);
   const busy = key_ !== null && unfinished(key_).some(isUnfinished);
+  useTaken(key_, draft, change, busy);
   const { text } = draft.value;
   const send = () => {
     const [given, attached] = [draft.peek(), files.peek()];
     if (!given.text.trim() && !attached.length) return;
     const key = key_ ?? (newKey.peek().trim() || suggested(given.text));
     // The entry is free at once for the next message. They are sent one after the other.
-    change({ text: "", fresh: false, blank: false });
+    change({ ...SENT, ...(taken(key_, given) && UNPICKED) });
     files.value = [];
     sending.last = sending.last.then(async () => {
       const sent = await attempt(() => post(of(key, "/runs"), order(given, attached)));
@@ -72,19 +76,19 @@ export function Composer({ key_ }) {
     event.preventDefault();
     send();
   };
-  const target = draft.value.agent || (key_ && conversations.value.get(key_)?.agent) || plan.value?.agent || "";
+  const target = draft.value.agent || (key_ && conversations.value.get(key_)?.agent) || plan?.agent || "";
   return html`<form class="composer" onSubmit=${(/** @type {Event} */ event) => (event.preventDefault(), send())}
       onDragOver=${(/** @type {Event} */ event) => event.preventDefault()}
       onDrop=${(/** @type {DragEvent} */ event) => (event.preventDefault(), take(files, event.dataTransfer))}><div>
-    ${key_ === null ? null : html`<${Queue} key_=${key_} />`}
-    <${PlanLine} plan=${plan.value} draft=${draft.value} busy=${busy} key_=${key_} />
+    ${key_ === null ? null : html`<${Queue} key_=${key_} onBegun=${(/** @type {string} */ more) => change({ text: [text, more].filter(Boolean).join("\n\n") })} />`}
+    <${PlanLine} draft=${draft.value} busy=${busy} key_=${key_} />
     ${key_ === null ? html`<label class="newkey"><span>${t("new.key")}</span><input class="field" value=${newKey.value}
-      placeholder=${suggested(text)} onInput=${(/** @type {any} */ event) => (newKey.value = event.currentTarget.value)} /></label>` : null}
+      placeholder=${suggested(text)} onInput=${(/** @type {any} */ event) => change({ key: event.currentTarget.value })} /></label>` : null}
     <div class="entry"><${Entry} value=${text} onInput=${(/** @type {string} */ value) => change({ text: value })} onKeyDown=${typed}
         onPaste=${(/** @type {ClipboardEvent} */ event) => event.clipboardData?.files.length && (event.preventDefault(), take(files, event.clipboardData))}
         label=${t("message.to", { agent: label(target) })} />
       <${Files} files=${files} />
-      <div class="tray"><${Pickers} key_=${key_} draft=${draft.value} change=${change} plan=${plan.value} target=${target} files=${files} />
+      <div class="tray"><${Pickers} key_=${key_} draft=${draft.value} change=${change} plan=${plan} target=${target} files=${files} />
         <span class="r"><${Switch} checked=${draft.value.fresh} onChange=${(/** @type {boolean} */ on) => change({ fresh: on, blank: false })}
             title=${t("fresh.title")}>${t("fresh")}</${Switch}>
           <button class="btn primary" type="submit" disabled=${!text.trim() && !files.value.length}>
@@ -123,9 +127,8 @@ export function suggested(text) {
 /**
  * @param {string | null} key
  * @param {import("./lib.js").Signal<Draft>} draft
- * @param {import("./lib.js").Signal<Why | null>} plan
  */
-function usePlan(key, draft, plan) {
+function usePlan(key, draft) {
   const { agent, account, model, role, cwd, fresh, blank, permission, text } = draft.value;
   const known = key === null ? undefined : conversations.value.get(key);
   const size = Math.ceil(text.length / 200);
@@ -134,16 +137,35 @@ function usePlan(key, draft, plan) {
     const timer = setTimeout(async () => {
       try {
         const query = { text: text.slice(0, PLANNED), agent, account, model, role, cwd, permission, fresh_session: fresh, blank };
-        plan.value = await get(of(key ?? suggested(text), "/plan"), query, stop.signal);
+        planned.value = { key, plan: await get(of(key ?? suggested(text), "/plan"), query, stop.signal), problem: "" };
       } catch (error) {
-        if (/** @type {Error} */ (error).name !== "AbortError") plan.value = null;
+        const { name, message } = /** @type {Error} */ (error);
+        if (name !== "AbortError") planned.value = { key, plan: null, problem: message };
       }
     }, PLAN_PAUSE_MS);
     return () => {
       clearTimeout(timer);
       stop.abort();
     };
-  }, [key, agent, account, model, role, cwd, fresh, blank, permission, size, known?.last_used, known?.state, known?.messages]);
+  }, [key, agent, account, model, role, cwd, fresh, blank, permission, size, known?.agent, known?.account, known?.last_used, known?.state, known?.messages]);
+}
+
+/** Whether the conversation now has the agent and account that were picked: nothing is left to ask for.
+ * @param {string | null} key @param {Draft} draft */
+function taken(key, { agent, account }) {
+  const known = conversations.peek().get(key ?? NEW);
+  return key === null || ((!agent || agent === known?.agent) && (!account || account === (known?.account ?? "none")));
+}
+
+/** A pick holds until the conversation has it, or was switched to another account.
+ * @param {string | null} key @param {import("./lib.js").Signal<Draft>} draft @param {(part: Partial<Draft>) => void} change @param {boolean} busy */
+function useTaken(key, draft, change, busy) {
+  const known = conversations.value.get(key ?? NEW);
+  const before = useRef(known);
+  useEffect(() => {
+    if (key !== null && before.current && (!busy || taken(key, draft.peek()))) change(UNPICKED);
+    before.current = known;
+  }, [known?.agent, known?.account]);
 }
 
 /** A field that grows with its text.
@@ -213,7 +235,33 @@ function Files({ files }) {
     <button type="button" class="btn quiet small" onClick=${() => drop(at)} aria-label=${t("attach.remove", { name: each.name })}>×</button></li>`)}</ul>`;
 }
 
-/** @param {import("./lib.js").Signal<File_[]>} files @param {{files: FileList | null} | null} given */
+/** The files of each draft, while the page is open.  @type {Map<string, import("./lib.js").Signal<File_[]>>} */
+const held = new Map();
+
+/** @param {string} name of the draft */
+function filesOf(name) {
+  let files = held.get(name);
+  if (!files) {
+    held.set(name, (files = signal(/** @type {File_[]} */ ([]))));
+    void restore(name, files).catch(() => undefined);
+  }
+  return files;
+}
+
+/** What was attached before a reload; from then on, what changes is kept.
+ * @param {string} name @param {import("./lib.js").Signal<File_[]>} files */
+async function restore(name, files) {
+  const opening = indexedDB.open("segue");
+  opening.onupgradeneeded = () => opening.result.createObjectStore("files");
+  await new Promise((done) => (opening.onsuccess = done));
+  const store = () => opening.result.transaction("files", "readwrite").objectStore("files");
+  const reading = store().get(name);
+  await new Promise((done) => (reading.onsuccess = done));
+  await take(files, { files: reading.result ?? [] });
+  effect(() => void (files.value.length ? store().put(files.value.map((each) => each.file), name) : store().delete(name)));
+}
+
+/** @param {import("./lib.js").Signal<File_[]>} files @param {{files: Iterable<File> | null} | null} given */
 async function take(files, given) {
   for (const file of [...(given?.files ?? [])]) {
     if (files.value.length >= MOST_FILES) return tell(t("attach.many", { count: MOST_FILES }), true);
@@ -222,7 +270,7 @@ async function take(files, given) {
       continue;
     }
     const data = await encoded(file);
-    files.value = [...files.value, { name: file.name || "image.png", data, bytes: file.size, image: await thumbnail(file) }];
+    files.value = [...files.value, { name: file.name || "image.png", data, bytes: file.size, image: await thumbnail(file), file }];
   }
   return undefined;
 }

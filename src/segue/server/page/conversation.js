@@ -20,22 +20,30 @@ export function Conversation({ key_, at }) {
     <${Panel} key_=${key_} /><${Switcher} />`;
 }
 
+const focus = (/** @type {any} */ node) => node?.focus();
+
 /** @param {{key_: string}} props */
 function TopBar({ key_ }) {
   const known = conversations.value.get(key_);
-  const [title, setTitle] = useState(/** @type {string | null} */ (null));
-  const save = () => attempt(async () => {
-    if (title !== null && title !== known?.title) await patch(of(key_), { title });
-    setTitle(null);
+  const [renaming, setRenaming] = useState(false);
+  const save = (/** @type {any} */ event) => attempt(async () => {
+    const title = event.currentTarget.value;
+    if (title !== (known?.title ?? "")) await patch(of(key_), { title });
+    setRenaming(false);
   });
+  // Both keys leave the field, which saves what stands there.
+  const leave = (/** @type {any} */ event) => {
+    if (event.key === "Escape") event.currentTarget.value = known?.title ?? "";
+    else if (event.key !== "Enter") return;
+    event.stopPropagation();
+    event.currentTarget.blur();
+  };
   return html`<div class="bar-top">
     <button type="button" class="btn quiet only-phone" onClick=${() => (listOpen.value = true)}>‹ ${t("all")} ${needing.value.length ? html`<b class="t-needs">${needing.value.length}</b>` : null}</button>
-    ${title === null
-      ? html`<div class="tt"><h1><button type="button" class="title" onClick=${() => setTitle(known?.title ?? "")} title=${t("rename")}>${line(known?.title || key_, 120)}</button></h1>
+    ${!renaming
+      ? html`<div class="tt"><h1><button type="button" class="title" onClick=${() => setRenaming(true)} title=${t("rename")}>${line(known?.title || key_, 120)}</button></h1>
           <span class="only-phone dim dots"><span>${key_}</span>${known?.cwd ? html`<span>${home(known.cwd)}</span>` : null}</span></div>`
-      : html`<input class="field" value=${title} aria-label=${t("rename")} ref=${(/** @type {any} */ node) => node?.focus()} onBlur=${save}
-          onInput=${(/** @type {any} */ event) => setTitle(event.currentTarget.value)}
-          onKeyDown=${(/** @type {KeyboardEvent} */ event) => (event.key === "Enter" ? save() : event.key === "Escape" ? (event.stopPropagation(), setTitle(null)) : null)} />`}
+      : html`<input class="field" ref=${focus} defaultValue=${known?.title} aria-label=${t("rename")} onBlur=${save} onKeyDown=${leave} />`}
     <${Copy} class="copy no-phone" text=${key_} label=${t("copy.key")}>${key_}</${Copy}>
     ${known?.cwd ? html`<span class="dim no-phone" title=${known.cwd}>${home(known.cwd)}</span>` : null}
     <span class="dim dots no-phone">${known?.cost_usd == null ? null : html`<span>${money(known.cost_usd, known.cost_estimated)}</span>`}

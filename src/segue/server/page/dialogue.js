@@ -105,8 +105,10 @@ function Chunk({ chunk, dialogue, scroller }) {
 /** Where another account takes over, a line says so: it does not know what was said before.
  * @param {{all: Message[], message: Message}} props */
 function Boundary({ all, message }) {
-  const before = all[all.indexOf(message) - 1];
-  if (!before || before.agent !== message.agent || before.account === message.account) return null;
+  let at = all.indexOf(message) - 1;
+  while (at >= 0 && all[at]?.agent !== message.agent) at -= 1;
+  const before = all[at];
+  if (!before || before.account === message.account) return null;
   const name = (/** @type {string | null} */ account) => account ?? t("account.none");
   return html`<p class="boundary"><span>${t("account.changed", { from: name(before.account), to: name(message.account) })}</span></p>`;
 }

@@ -1,12 +1,15 @@
 // Markdown of somebody else, as elements: parsed, sanitised, without anything that loads or runs.
-import { html, useLayoutEffect, useMemo, useRef, useState } from "./lib.js";
+import { html, useLayoutEffect, useMemo, useRef } from "./lib.js";
 import { DOMPurify, lexer, parser } from "./text-lib.js";
 import { bytes, visible } from "./format.js";
 import { t } from "./strings.js";
 import { Code } from "./code.js";
+import { useUnfolded } from "./selection.js";
 
 /** A longer text is shown in part at first. */
 const LONG = 60_000;
+/** A long text is known again by its beginning. */
+const NAME = 1000;
 const ALLOWED = {
   ALLOWED_TAGS: (
     "a b blockquote br code del em h1 h2 h3 h4 h5 h6 hr i input kbd li ol p s strong sub sup table tbody td th thead tr ul"
@@ -59,7 +62,7 @@ function Block({ token, links }) {
 
 /** @param {{text: string, live?: boolean}} props */
 export function Markdown({ text, live = false }) {
-  const [whole, setWhole] = useState(false);
+  const [whole, setWhole] = useUnfolded(text.slice(0, NAME));
   const shown = whole || text.length <= LONG ? text : text.slice(0, LONG);
   const tokens = useMemo(() => lexer(visible(shown)), [shown]);
   return html`<div class="body ${live ? "live" : ""}">
@@ -79,7 +82,7 @@ export function Markdown({ text, live = false }) {
 
 /** What the user said: as it was typed.  @param {{text: string}} props */
 export function Plain({ text }) {
-  const [whole, setWhole] = useState(false);
+  const [whole, setWhole] = useUnfolded(text.slice(0, NAME));
   const shown = whole || text.length <= LONG / 3 ? text : text.slice(0, LONG / 3);
   return html`<div class="body plain" dir="auto">${visible(shown)}${
     shown === text

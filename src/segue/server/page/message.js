@@ -1,5 +1,5 @@
 // One message of a dialogue: yours or an agent's, with its versions, what can be done with it, and its turn.
-import { html, useEffect, useMemo, useState } from "./lib.js";
+import { html, signal, useEffect, useMemo, useState } from "./lib.js";
 import { get, of, patch, post, remove, segment } from "./api.js";
 import { label, runs } from "./data.js";
 import { bytes, clock, moment, visible, when } from "./format.js";
@@ -33,7 +33,7 @@ const editing = new Map();
 /** @param {{key_: string, message: Message, events: FeedEvent[] | undefined, focused: boolean, last: boolean}} props */
 function Yours({ key_, message, events, focused, last }) {
   const [edit, setEdit] = useState(() => editing.get(message.id) ?? false);
-  const [version, setVersion] = useState(/** @type {Version | null} */ (null));
+  const version = chosen(message);
   useEffect(() => {
     if (edit) editing.set(message.id, true);
     else editing.delete(message.id);
@@ -46,7 +46,7 @@ function Yours({ key_, message, events, focused, last }) {
         <span>${t("to", { agent: label(message.agent) })}${message.role ? ` · ${message.role}` : ""}</span>
         ${message.edited ? html`<span title=${moment(message.edited)}>${t("edited")}</span>` : null}
         ${message.blank ? html`<span>${t("blank")}</span>` : null}
-        <${Versions} key_=${key_} message=${message} onShow=${setVersion} />
+        <${Versions} key_=${key_} message=${message} />
         <span class="r"><${Actions} key_=${key_} message=${message} last=${last} onEdit=${() => setEdit(true)} />
           <time title=${moment(message.created)}>${clockOrDay(message.created)}</time></span></div>
       ${edit
@@ -65,18 +65,18 @@ const clockOrDay = (ms) => (Date.now() - ms < 43_200_000 ? clock(ms) : when(ms))
 
 /** @param {{key_: string, message: Message, events: FeedEvent[] | undefined, leftOut: number, focused: boolean}} props */
 function Answer({ key_, message, events, leftOut, focused }) {
-  const [version, setVersion] = useState(/** @type {Version | null} */ (null));
+  const version = chosen(message);
   const steps = useMemo(() => stepsOf(events ?? []), [events]);
   const texts = steps.filter((each) => each.kind === "text");
-  const chosen = message.run !== null && selected.value === message.run;
-  return html`<article class="msg ${chosen ? `sel ${message.mode}` : ""}" id="m-${message.id}" tabindex="-1"
-      data-id=${message.id} data-run=${message.run} aria-current=${chosen ? "true" : undefined}>
+  const explained = message.run !== null && selected.value === message.run;
+  return html`<article class="msg ${explained ? `sel ${message.mode}` : ""}" id="m-${message.id}" tabindex="-1"
+      data-id=${message.id} data-run=${message.run} aria-current=${explained ? "true" : undefined}>
     <div class="who"><span class="n">${message.n === null ? "" : `#${message.n}`}</span><b>${label(message.agent)}</b>
       ${message.role ? html`<span>${message.role}</span>` : null}
       ${message.account ? html`<span>${message.account}</span>` : null}
       ${message.model ? html`<span>${message.model}</span>` : null}
       ${message.edited ? html`<span>${t("edited")}</span>` : null}
-      <${Versions} key_=${key_} message=${message} onShow=${setVersion} />
+      <${Versions} key_=${key_} message=${message} />
       <span class="r"><${Actions} key_=${key_} message=${message} last=${false} />
         <time title=${moment(message.created)}>${clockOrDay(message.created)}</time></span></div>
     ${focused || version ? null : html`${leftOut ? html`<p class="boundary"><span>${t("events.left", { count: leftOut })}</span></p>` : null}
@@ -88,27 +88,31 @@ function Answer({ key_, message, events, leftOut, focused }) {
   </article>`;
 }
 
-/** ‹ 2/3 ›  @param {{key_: string, message: Message, onShow: (version: Version | null) => void}} props */
-function Versions({ key_, message, onShow }) {
-  const [versions, setVersions] = useState(/** @type {Version[] | null} */ (null));
-  const [at, setAt] = useState(-1);
-  const count = versions?.length ?? message.versions ?? 1;
-  useEffect(() => {
-    setVersions(null);
-    setAt(-1);
-    onShow(null);
-  }, [message.versions, message.revision]);
+/** The versions that were read of messages, and which one is shown; a new version is shown at once.
+ * @type {import("./lib.js").Signal<Map<string, {all: Version[], at: number}>>} */
+const looked = signal(new Map());
+/** @param {Message} message */
+const stateOf = (message) => `${message.id} ${message.versions} ${message.revision}`;
+
+/** The version that is shown instead of the current one.  @param {Message} message */
+function chosen(message) {
+  const known = looked.value.get(stateOf(message));
+  const version = known?.all[known.at];
+  return version && !version.current ? version : null;
+}
+
+/** ‹ 2/3 ›  @param {{key_: string, message: Message}} props */
+function Versions({ key_, message }) {
+  const known = looked.value.get(stateOf(message));
+  const count = known?.all.length ?? message.versions ?? 1;
   if (count < 2 || message.id === null) return null;
-  const current = versions ? versions.findIndex((each) => each.current) : count - 1;
-  const place = at < 0 ? current : at;
+  const place = known?.at ?? count - 1;
   const show = async (/** @type {number} */ step) => {
-    const all = versions ?? /** @type {Version[]} */ (await attempt(() => get(of(key_, `/messages/${segment(message.id ?? "")}/siblings`))));
+    const all = known?.all ?? /** @type {Version[]} */ (await attempt(() => get(of(key_, `/messages/${segment(message.id ?? "")}/siblings`))));
     if (!all) return;
-    const from = at < 0 ? all.findIndex((each) => each.current) : at;
-    const next = Math.min(all.length - 1, Math.max(0, from + step));
-    setVersions(all);
-    setAt(next);
-    onShow(all[next]?.current ? null : (all[next] ?? null));
+    const from = known?.at ?? all.findIndex((each) => each.current);
+    const at = Math.min(all.length - 1, Math.max(0, from + step));
+    looked.value = new Map(looked.peek()).set(stateOf(message), { all, at });
   };
   return html`<span class="sib" role="group" aria-label=${t("versions")}>
     <button type="button" onClick=${() => show(-1)} disabled=${place <= 0} aria-label=${t("versions.before")}>‹</button>
@@ -212,7 +216,7 @@ function Failure({ key_, message }) {
     return html`<div class="ask parked"><p class="lead">${t("parked.title")}</p>${failure ? html`<p>${visible(failure.message)}</p>` : null}</div>`;
   if (!failure) return null;
   return html`<div class="ask failed"><p class="lead">${t(`failure.${failure.kind}`)}</p>
-    <pre class="quote">${visible(failure.message)}</pre><p class="dim">${t("failure.safe")}</p>
+    <pre class="quote">${visible(failure.message)}</pre><p class="dim">${t("failure.safe")} ${message.tools_run ? t("failure.tools") : ""}</p>
     <div class="btns"><button type="button" class="btn small" onClick=${() => retry(key_, message, true)}>${t("retry")}</button></div>
     <${EndLine} run=${message.run} mode=${message.mode} usage=${message.usage} cost=${message.cost_usd}
       estimated=${message.cost_estimated} ms=${message.duration_ms} sent=${message.sent} /></div>`;

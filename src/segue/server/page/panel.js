@@ -8,35 +8,30 @@ import { t } from "./strings.js";
 import { Copy, Gauge } from "./parts.js";
 import { Checks, Ladder } from "./ladder.js";
 import { LineageList } from "./lineage.js";
+import { capital, plannedFor } from "./plan.js";
 import { panelFolded, panelOpen, selected } from "./selection.js";
 
-/** @typedef {import("./types").Why} Why */
 /** @typedef {import("./types").Turn} Turn */
 
-const turn = signal(/** @type {Turn | null} */ (null));
-const plan = signal(/** @type {Why | null} */ (null));
-const sessions = signal(/** @type {import("./types").ConversationSession[]} */ ([]));
+/** @type {{of: string, turn: Turn | null, sessions: import("./types").ConversationSession[]}} */
+const NOTHING = { of: "", turn: null, sessions: [] };
+const fetched = signal(NOTHING);
 
 /** @param {{key_: string}} props */
 export function Panel({ key_ }) {
   const run = selected.value;
   const known = conversations.value.get(key_);
+  const name = `${key_} ${run}`;
+  const { turn, sessions } = fetched.value.of === name ? fetched.value : NOTHING;
   const changed = `${known?.last_used} ${known?.messages} ${known?.state} ${missed.value}`;
   useEffect(() => {
     let current = true;
     const show = async () => {
       try {
-        const [found, next, pins] = await Promise.all([
-          run === null ? null : get(`/runs/${segment(run)}`),
-          run === null ? get(of(key_, "/plan")) : null,
-          get(of(key_, "/sessions")),
-        ]);
-        if (!current) return;
-        turn.value = found?.turn ?? null;
-        plan.value = next;
-        sessions.value = pins;
+        const [found, sessions] = await Promise.all([run === null ? null : get(`/runs/${segment(run)}`), get(of(key_, "/sessions"))]);
+        if (current) fetched.value = { of: name, turn: found?.turn ?? null, sessions };
       } catch {
-        if (current) [turn.value, plan.value, sessions.value] = [null, null, []];
+        if (current) fetched.value = NOTHING;
       }
     };
     void show();
@@ -47,17 +42,18 @@ export function Panel({ key_ }) {
   return html`<aside class="side r sheet ${panelOpen.value ? "open" : ""} ${panelFolded.value ? "folded" : ""}" aria-label=${t("panel")}>
     <div class="sheet-head"><b>${t("panel")}</b><button type="button" class="btn quiet" onClick=${() => (panelOpen.value = false)}>${t("close")}</button></div>
     <div class="scroll" tabindex="0" role="group" aria-label=${t("panel")}>
-      ${run === null ? html`<${Next} plan=${plan.value} />` : html`<${Past} turn=${turn.value} />`}
+      ${run === null ? html`<${Next} key_=${key_} />` : html`<${Past} turn=${turn} />`}
       <${LineageList} key_=${key_} changed=${changed} />
       ${known?.context?.used ? html`<section class="sec"><h2>${t("context")} <span class="r">${t("context.of", { used: tokens(known.context.used), window: tokens(known.context.window) })}</span></h2>
         <${Gauge} used=${known.context.used} window=${known.context.window} words=${false} /><p class="why">${t("context.help")}</p></section>` : null}
-      ${sessions.value.map((each) => html`<${Session} key=${`${each.agent}/${each.role}/${each.account}`} session=${each} />`)}
+      ${sessions.map((each) => html`<${Session} key=${`${each.agent}/${each.role}/${each.account}`} session=${each} />`)}
     </div></aside>`;
 }
 
-/** @param {{plan: Why | null}} props */
-function Next({ plan: next }) {
-  if (next === null) return html`<section class="sec"><p class="why">${t("plan.unknown")}</p></section>`;
+/** @param {{key_: string}} props */
+function Next({ key_ }) {
+  const { plan: next, problem } = plannedFor(key_);
+  if (next === null) return html`<section class="sec"><p class="why">${capital(problem) || t("plan.unknown")}</p></section>`;
   return html`<section class="sec"><h2>${t("ladder.next", { mode: t(`mode.${next.mode}`) })} <span class="r">${label(next.agent)}</span></h2>
       <${Ladder} rungs=${next.rungs} />${next.first.map((each) => html`<p class="why" key=${each}>${each}</p>`)}</section>
     <${Checks} checks=${next.checks} />`;

@@ -1,5 +1,5 @@
 // What sending will do and cost, in one line above the entry.
-import { html } from "./lib.js";
+import { html, signal } from "./lib.js";
 import { label } from "./data.js";
 import { home, limits, money, tokens } from "./format.js";
 import { t } from "./strings.js";
@@ -9,10 +9,17 @@ import { select } from "./selection.js";
 /** @typedef {import("./types").Why} Why */
 
 const KEEPS = ["resume", "branch"];
+/** @typedef {{key: string | null | undefined, plan: Why | null, problem: string}} Planned */
+/** What sending the draft would do, or why that is not known. The line and the panel show the same. */
+export const planned = signal(/** @type {Planned} */ ({ key: undefined, plan: null, problem: "" }));
 
-/** @param {{plan: Why | null, draft: import("./composer.js").Draft, busy: boolean, key_: string | null}} props */
-export function PlanLine({ plan, draft, busy, key_ }) {
-  if (plan === null) return html`<p class="plan" role="status">${t("plan.unknown")}</p>`;
+/** @param {string | null} key @returns {Planned} */
+export const plannedFor = (key) => (planned.value.key === key ? planned.value : { key, plan: null, problem: "" });
+
+/** @param {{draft: import("./composer.js").Draft, busy: boolean, key_: string | null}} props */
+export function PlanLine({ draft, busy, key_ }) {
+  const { plan, problem } = plannedFor(key_);
+  if (plan === null) return html`<p class="plan" role="status"><span class=${problem && "t-failed"}>${capital(problem) || t("plan.unknown")}</span></p>`;
   // The turn that runs may begin the session that the next one continues.
   if (busy && plan.session_id === null) return html`<p class="plan" role="status">${t("plan.later")}</p>`;
   const rung = plan.rungs.find((each) => each.mode === plan.mode);
@@ -46,4 +53,4 @@ function reason(plan, draft) {
 }
 
 /** @param {string} text */
-const capital = (text) => text.slice(0, 1).toUpperCase() + text.slice(1);
+export const capital = (text) => text.slice(0, 1).toUpperCase() + text.slice(1);

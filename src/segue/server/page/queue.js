@@ -1,24 +1,38 @@
 // The runs that wait in a conversation, above the entry: edited, moved, removed, started.
-import { html, useState } from "./lib.js";
+import { html, useEffect } from "./lib.js";
 import { patch, post, remove, segment } from "./api.js";
-import { unfinished } from "./data.js";
+import { loaded, unfinished } from "./data.js";
+import { useKept } from "./drafts.js";
 import { clock, line, visible, when } from "./format.js";
 import { t } from "./strings.js";
-import { attempt } from "./parts.js";
+import { attempt, tell } from "./parts.js";
 
 /** @typedef {import("./types").RunShown} Run */
 
-/** @param {{key_: string}} props */
-export function Queue({ key_ }) {
+/** @param {{key_: string, onBegun: (text: string) => void}} props */
+export function Queue({ key_, onBegun }) {
+  /** The texts that are being edited, by run.  @type {[Record<string, string>, (edits: Record<string, string>) => void]} */
+  const [edits, setEdits] = useKept(`queue:${key_}`, {});
   const waiting = unfinished(key_).filter((run) => run.state === "queued" || run.state === "parked");
+  const edit = (/** @type {string} */ run, /** @type {string | null} */ text) => {
+    const { [run]: _, ...others } = edits;
+    setEdits(text === null ? others : { ...others, [run]: text });
+  };
+  // What began meanwhile cannot be changed any more. What was written for it is not lost.
+  const begun = loaded.value ? Object.keys(edits).find((run) => !waiting.some((each) => each.run === run)) : undefined;
+  useEffect(() => {
+    if (begun === undefined) return;
+    onBegun(edits[begun] ?? "");
+    edit(begun, null);
+    tell(t("queue.began"));
+  }, [begun]);
   if (!waiting.length) return null;
-  return html`<ul class="queue" aria-label=${t("queue.title")}>${waiting.map((run, at) => html`<${Waiting} key=${run.run} run=${run}
-    at=${at} count=${waiting.length} />`)}</ul>`;
+  return html`<ul class="queue" aria-label=${t("queue.title")}>${waiting.map((run, at) => html`<${Waiting} key=${run.run} run=${run} text=${edits[run.run] ?? null}
+    setText=${(/** @type {string | null} */ text) => edit(run.run, text)} at=${at} count=${waiting.length} />`)}</ul>`;
 }
 
-/** @param {{run: Run, at: number, count: number}} props */
-function Waiting({ run, at, count }) {
-  const [text, setText] = useState(/** @type {string | null} */ (null));
+/** @param {{run: Run, text: string | null, setText: (text: string | null) => void, at: number, count: number}} props */
+function Waiting({ run, text, setText, at, count }) {
   const path = `/queue/${segment(run.run)}`;
   const save = () => attempt(async () => {
     if (text !== null) await patch(path, { text });
@@ -41,6 +55,6 @@ function Waiting({ run, at, count }) {
 /** @param {Run} run @param {number} at */
 function stateOf(run, at) {
   if (run.held_by) return t("queue.held");
-  if (run.not_before !== null) return t("queue.until", { time: run.not_before - Date.now() < 43_200_000 ? clock(run.not_before) : when(run.not_before) });
+  if (run.not_before !== null) return t("until", { time: run.not_before - Date.now() < 43_200_000 ? clock(run.not_before) : when(run.not_before) });
   return t("queue.place", { place: at + 1 });
 }

@@ -1,5 +1,5 @@
 // What is chosen in the view of conversations: the turn that the panel explains, how much is shown, what is stopped.
-import { effect, signal } from "./lib.js";
+import { effect, signal, useState } from "./lib.js";
 import { post, segment } from "./api.js";
 import { kept } from "./drafts.js";
 import { attempt } from "./parts.js";
@@ -7,6 +7,19 @@ import { attempt } from "./parts.js";
 /** Only questions and final answers. */
 export const focused = signal(kept.read("focused", false));
 effect(() => kept.write("focused", focused.value));
+
+const unfolded = new Set();
+/** Whether something is unfolded, by its name. It stays so when another element shows it.
+ * @param {string} name @returns {[boolean, (on: boolean) => void]} */
+export function useUnfolded(name) {
+  const [on, setOn] = useState(() => unfolded.has(name));
+  const keep = (/** @type {boolean} */ next) => {
+    if (next) unfolded.add(name);
+    else unfolded.delete(name);
+    setOn(next);
+  };
+  return [on, keep];
+}
 
 /** The turn whose ladder the panel shows. */
 export const selected = signal(/** @type {string | null} */ (null));

@@ -7,7 +7,7 @@
  *   | {kind: "note", n: number, name: "compacted" | "retry" | "notice", text: string}
  *   | Tool} Step
  * @typedef {{kind: "tool", n: number, id: string, name: string, input: any, cut: boolean, ms: number,
- *   result: {n: number, ok: boolean, output: string, exit: number | null, denied: boolean, cut: boolean, ms: number} | null}} Tool
+ *   children: Tool[], result: {n: number, ok: boolean, output: string, exit: number | null, denied: boolean, cut: boolean, ms: number} | null}} Tool
  */
 
 /** @param {FeedEvent[]} events @returns {Step[]} */
@@ -24,10 +24,11 @@ export function stepsOf(events) {
         break;
       case "tool-call": {
         const tool = /** @type {Tool} */ ({
-          kind: "tool", n, id: event.id, name: event.name, input: event.input, cut: Boolean(cut), ms, result: null,
+          kind: "tool", n, id: event.id, name: event.name, input: event.input, cut: Boolean(cut), ms, children: [], result: null,
         });
         calls.set(event.id, tool);
-        steps.push(tool);
+        // What a subagent does belongs to the call that began it.
+        (calls.get(event.parent)?.children ?? steps).push(tool);
         break;
       }
       case "tool-result": {
@@ -40,7 +41,7 @@ export function stepsOf(events) {
         break;
       }
       case "compacted":
-        steps.push({ kind: "note", n, name: "compacted", text: event.trigger ?? "" });
+        steps.push({ kind: "note", n, name: "compacted", text: "" });
         break;
       case "retry":
         steps.push({ kind: "note", n, name: "retry", text: event.message ?? "" });

@@ -9,7 +9,7 @@ import { Amount, Diff, changed } from "./code.js";
 import { Markdown } from "./markdown.js";
 import { Mode, attempt } from "./parts.js";
 import { Question } from "./question.js";
-import { cancel, select } from "./selection.js";
+import { cancel, select, useUnfolded } from "./selection.js";
 
 /** @typedef {import("./steps.js").Step} Step */
 /** @typedef {import("./steps.js").Tool} Tool */
@@ -30,7 +30,7 @@ export function Steps({ steps, run, except = -1 }) {
   const flush = () => {
     if (group.length)
       shown.push(html`<div class="tools" key=${group[0]?.n}>${group.map((each) =>
-        each.kind === "tool" ? html`<${ToolLine} key=${each.n} tool=${each} run=${run} />` : html`<${Thought} key=${each.n} step=${each} />`,
+        each.kind === "tool" ? html`<${ToolLine} key=${each.n} tool=${each} run=${run} />` : html`<${Thought} key=${each.n} step=${each} run=${run} />`,
       )}</div>`);
     group = [];
   };
@@ -47,30 +47,32 @@ export function Steps({ steps, run, except = -1 }) {
   return html`${shown}`;
 }
 
-/** @param {{step: any}} props */
-const Thought = ({ step }) => html`<details class="tool"><summary><b>${t("thinking")}</b>
-  <span class="arg">${line(step.text, 160)}</span><span class="res"></span></summary>
-  <div class="thought"><${Markdown} text=${step.text} /></div></details>`;
+/** @param {{step: any, run: string}} props */
+const Thought = ({ step, run }) => html`<${Fold} name=${`${run} ${step.n}`} summary=${html`<b>${t("thinking")}</b>
+  <span class="arg">${line(step.text, 160)}</span><span class="res"></span>`}
+  inside=${() => html`<div class="thought"><${Markdown} text=${step.text} /></div>`} />`;
+
+/** One line that unfolds, and stays so when the turn ends or the line is scrolled away.
+ * @param {{name: string, kind?: string, summary: unknown, inside: () => unknown}} props */
+function Fold({ name, kind = "", summary, inside }) {
+  const [open, setOpen] = useUnfolded(name);
+  return html`<details class="tool ${kind}" open=${open} onToggle=${(/** @type {any} */ event) => setOpen(event.currentTarget.open)}>
+    <summary>${summary}</summary>${open ? inside() : null}</details>`;
+}
 
 /** @param {{step: any}} props */
-const Note = ({ step }) => html`<p class="boundary"><span>${
-  step.name === "notice" ? visible(step.text) : t(`note.${step.name}`, { text: visible(step.text) })
-}</span></p>`;
+const Note = ({ step }) => html`<p class="boundary"><span>${[step.name === "notice" ? "" : t(`note.${step.name}`), visible(step.text)].filter(Boolean).join(": ")}</span></p>`;
 
 /** @param {{tool: Tool, run: string}} props */
 function ToolLine({ tool, run }) {
-  const [open, setOpen] = useState(false);
   const changes = useMemo(() => edits(tool.input), [tool.input]);
   const amounts = useMemo(() => changes.map((each) => changed(each.before, each.after)), [changes]);
   const { result } = tool;
   const failed = result !== null && (!result.ok || result.denied);
-  return html`<details class="tool ${result ? "" : "live"}" open=${open}
-    onToggle=${(/** @type {any} */ event) => setOpen(event.currentTarget.open)}>
-    <summary><b>${visible(tool.name)}</b><span class="arg">${line(argument(tool.input), 300)}</span>
-      <span class="res"><${Amount} added=${sum(amounts, "added")} removed=${sum(amounts, "removed")} />
-        <${Ending} tool=${tool} failed=${failed} /></span></summary>
-    ${open ? html`<${ToolDetails} tool=${tool} run=${run} changes=${changes} />` : null}
-  </details>`;
+  return html`<${Fold} name=${`${run} ${tool.n}`} kind=${result ? "" : "live"} summary=${html`<b>${visible(tool.name)}</b><span class="arg">${line(argument(tool.input), 300)}</span>
+      <span class="res">${tool.children.length ? `${t("tool.calls", { count: tool.children.length })} · ` : ""}<${Amount} added=${sum(amounts, "added")} removed=${sum(amounts, "removed")} />
+        <${Ending} tool=${tool} failed=${failed} /></span>`}
+    inside=${() => html`<${ToolDetails} tool=${tool} run=${run} changes=${changes} />`} />`;
 }
 
 /** @param {{added: number, removed: number}[]} amounts @param {"added" | "removed"} name */
@@ -105,6 +107,7 @@ function ToolDetails({ tool, run, changes }) {
     ${patch ? html`<${Diff} path=${argument(input).split("\n")[0] ?? ""} patch=${patch} />` : null}
     ${patch ? null : whole.map((each, at) => html`<${Diff} key=${at} ...${each} />`)}
     ${patch || whole.length ? null : html`<pre tabindex="0" dir="ltr">${visible(shownInput(input))}</pre>`}
+    ${tool.children.length ? html`<div class="tools">${tool.children.map((each) => html`<${ToolLine} key=${each.n} tool=${each} run=${run} />`)}</div>` : null}
     ${isSubagent(tool) && output ? html`<${Markdown} text=${output} />` : output ? html`<pre tabindex="0" dir="ltr">${visible(clipped(output))}</pre>` : null}
   </div>`;
 }

@@ -1225,6 +1225,7 @@ export interface ToolCall {
   id: string;
   name: string;
   input: any;
+  parent: string | null;
 }
 
 export interface ToolResult {
@@ -1235,6 +1236,7 @@ export interface ToolResult {
   name: string | null;
   exit_code: number | null;
   denied: boolean;
+  parent: string | null;
 }
 
 export interface Tools {

@@ -1,0 +1,162 @@
+"""The composer: the plan of the draft; files, picks and edits that outlive a look elsewhere."""
+
+from __future__ import annotations
+
+import base64
+import re
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.images import png
+from tests.integration.server.conftest import Daemon
+from tests.page.conftest import picture
+from tests.page.test_conversations import answers, converse, send
+
+DROP = """([kind, name, data, type]) => {
+  const transfer = new DataTransfer();
+  const bytes = Uint8Array.from(atob(data), (each) => each.charCodeAt(0));
+  transfer.items.add(new File([bytes], name, { type }));
+  const more = { bubbles: true, cancelable: true };
+  const event = kind === "paste"
+    ? new ClipboardEvent("paste", { ...more, clipboardData: transfer })
+    : new DragEvent("drop", { ...more, dataTransfer: transfer });
+  document.querySelector("#entry").dispatchEvent(event);
+  return event.defaultPrevented;
+}"""
+ACCOUNTS = "".join(
+    f'\n[accounts.{name}]\nagent = "rehearsal"\nhome = "{{home}}/{name}"\n' for name in ("ann", "bob", "cal")
+)
+
+
+def attach(page: Page, name: str = "dot.png", kind: str = "drop") -> None:
+    data = base64.b64encode(png()).decode()
+    assert page.evaluate(DROP, [kind, name, data, "image/png"])
+    expect(page.locator(".entry .file", has_text=name)).to_be_visible()
+
+
+def folder(page: Page, path: object) -> None:
+    page.locator(".pick-more > summary").click()
+    page.get_by_label("Directory").fill(str(path))
+
+
+def test_the_panel_explains_the_turn_that_the_line_announces(page: Page, daemon: Daemon) -> None:
+    converse(page, daemon, "remember number 456")
+    page.get_by_role("switch", name="Fresh session").check()
+    expect(page.locator(".composer .plan")).to_contain_text("Sends 2 earlier messages")
+    page.locator(".composer .plan .mode").click()
+    panel = page.locator(".side.r")
+    expect(panel.get_by_role("heading", name="The next turn: replay")).to_be_visible()
+    expect(panel.locator(".ladder li.on")).to_contain_text("replay")
+    picture(page, "next")
+    page.get_by_role("switch", name="Fresh session").uncheck()
+    expect(panel.get_by_role("heading", name="The next turn: resume")).to_be_visible()
+
+
+def test_the_line_says_why_something_cannot_be_sent(page: Page, daemon: Daemon) -> None:
+    page.expected_errors = ("422",)  # type: ignore[attr-defined]
+    converse(page, daemon, "hello")
+    missing = daemon.segue.cwd.parent / "missing"
+    folder(page, missing)
+    said = f"The working directory {missing} does not exist"
+    expect(page.locator(".composer .plan")).to_have_text(said)
+    expect(page.locator(".side.r .sec").first).to_have_text(said)
+    picture(page, "cannot")
+
+
+@pytest.mark.parametrize("kind", ["drop", "paste"])
+def test_files_are_attached_by_drop_and_paste(page: Page, daemon: Daemon, kind: str) -> None:
+    page.locator(".newkey input").fill("talk")
+    attach(page, kind=kind)
+    expect(page.locator(".entry .thumb canvas")).to_be_visible()
+    send(page, "what is this?")
+    expect(page.locator(".msg.you .files img")).to_have_js_property("naturalWidth", 8)
+    expect(page.locator(".entry .file")).to_have_count(0)
+
+
+def test_attached_files_and_a_key_outlive_a_look_elsewhere_and_a_reload(page: Page, daemon: Daemon) -> None:
+    converse(page, daemon, "hello")
+    attach(page)
+    page.get_by_role("link", name="New conversation").click()
+    expect(page.locator(".newkey input")).to_be_visible()
+    expect(page.locator(".entry .file")).to_have_count(0)
+    page.locator(".newkey input").fill("a-key")
+    page.locator(".row", has_text="talk").locator(".over").click()
+    expect(page.locator(".entry .file")).to_contain_text("dot.png")
+    attach(page, "two.png")
+    page.reload()
+    expect(page.locator(".entry .file")).to_have_count(2)
+    expect(page.locator(".entry .thumb canvas")).to_have_count(2)
+    send(page, "what are these?")
+    expect(page.locator(".msg.you .files img")).to_have_count(2)
+    expect(answers(page)).to_have_count(2)
+    page.reload()
+    expect(page.locator(".msg.you .files img")).to_have_count(2)
+    expect(page.locator(".entry .file")).to_have_count(0)
+    page.get_by_role("link", name="New conversation").click()
+    expect(page.locator(".newkey input")).to_have_value("a-key")
+    send(page, "hello")
+    page.wait_for_url("**/#/conversations/a-key")
+    page.get_by_role("link", name="New conversation").click()
+    expect(page.locator(".newkey input")).to_have_value("")
+
+
+def test_a_picked_account_is_not_asked_for_after_a_switch(page: Page, daemon: Daemon) -> None:
+    file = daemon.segue.home / "config.toml"
+    file.write_text(file.read_text() + ACCOUNTS.format(home=daemon.segue.home))
+    page.reload()
+    converse(page, daemon, "hello")
+    page.get_by_label("Account").select_option("ann")
+    send(page, "hello, ann")
+    expect(answers(page)).to_have_count(2)
+    ran = daemon.segue("account", "switch", "talk", "bob")
+    assert ran.code == 0, ran.stderr
+    expect(page.get_by_label("Account").locator("option").first).to_have_text("bob")
+    send(page, "hello, bob")
+    expect(answers(page)).to_have_count(3)
+    page.get_by_label("Account").select_option("ann")
+    assert daemon.segue("account", "switch", "talk", "cal").code == 0
+    expect(page.get_by_label("Account")).to_have_value("")
+    send(page, "hello, cal")
+    expect(answers(page)).to_have_count(4)
+    log = daemon.ask("GET", "/api/v1/conversations/talk/log").json
+    assert [each["account"] for each in log if each["from"] == "assistant"] == [None, "ann", "bob", "cal"]
+
+
+def test_a_pick_holds_for_what_is_queued_behind_it(page: Page, daemon: Daemon) -> None:
+    file = daemon.segue.home / "config.toml"
+    file.write_text(file.read_text() + ACCOUNTS.format(home=daemon.segue.home))
+    page.reload()
+    converse(page, daemon, "hello")
+    send(page, "[[ask Go on? | yes | no]] [[say first]]")
+    expect(page.locator("form.ask")).to_be_visible()
+    page.get_by_label("Account").select_option("ann")
+    for at, text in enumerate(("one", "two"), 1):
+        send(page, f"[[say {text}]]")
+        expect(page.locator(".waiting")).to_have_count(at)
+    page.locator("form.ask").get_by_label("yes").check()
+    page.locator("form.ask").get_by_role("button", name="Answer").click()
+    expect(answers(page)).to_have_count(4)
+    log = daemon.ask("GET", "/api/v1/conversations/talk/log").json
+    assert [each["account"] for each in log if each["from"] == "assistant"] == [None, None, "ann", "ann"]
+    expect(page.get_by_label("Account")).to_have_value("")
+
+
+def test_an_edit_in_the_queue_outlives_a_reload_and_the_start_of_its_run(page: Page, daemon: Daemon) -> None:
+    converse(page, daemon, "hello")
+    send(page, "[[ask Go on? | yes | no]] [[say first]]")
+    expect(page.locator("form.ask")).to_be_visible()
+    send(page, "[[say second]]")
+    page.locator(".waiting").get_by_role("button", name="Edit").click()
+    page.locator(".waiting textarea").fill("[[say changed]]")
+    page.reload()
+    expect(page.locator(".waiting textarea")).to_have_value("[[say changed]]")
+    page.locator("form.ask").get_by_label("yes").check()
+    page.locator("form.ask").get_by_role("button", name="Answer").click()
+    expect(answers(page)).to_have_count(3)
+    expect(answers(page).last).to_contain_text("second")
+    expect(page.locator("#entry")).to_have_value("[[say changed]]")
+    expect(page.locator(".told")).to_have_text(re.compile("This message has begun"))
+    page.reload()
+    expect(page.locator("#entry")).to_have_value("[[say changed]]")
+    expect(page.locator(".waiting")).to_have_count(0)

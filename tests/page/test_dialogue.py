@@ -1,0 +1,182 @@
+"""What a reader has done to a dialogue stays as it was: folds, versions, names. And what its lines say."""
+
+from __future__ import annotations
+
+import json
+import re
+import sqlite3
+import time
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.integration.server.conftest import Daemon
+from tests.page.conftest import WAIT_MS, picture
+from tests.page.test_conversations import answers, converse, send
+
+
+def allow_all(page: Page) -> None:
+    page.locator(".pick-more > summary").click()
+    page.get_by_label("Permission").select_option("full")
+    page.locator(".pick-more > summary").click()
+
+
+def rewrite(daemon: Daemon, **changes: dict[str, object]) -> None:
+    """Change stored events by what their input says."""
+    with sqlite3.connect(daemon.segue.home / "segue.db") as store:
+        for turn, seq, text in store.execute("SELECT turn, seq, event FROM events").fetchall():
+            for part, change in changes.items():
+                if part in text:
+                    event = json.dumps({**json.loads(text), **change})
+                    store.execute(
+                        "UPDATE events SET event = ? WHERE turn = ? AND seq = ?", (event, turn, seq)
+                    )
+
+
+def test_esc_leaves_a_title_as_it_was(page: Page, daemon: Daemon) -> None:
+    converse(page, daemon, "hello")
+    title = page.locator(".bar-top .title")
+    before = title.inner_text()
+    title.click()
+    page.get_by_role("textbox", name="Rename").fill("oops")
+    page.keyboard.press("Escape")
+    expect(title).to_have_text(before)
+    page.reload()
+    expect(title).to_have_text(before)
+    title.click()
+    page.get_by_role("textbox", name="Rename").fill("better")
+    page.keyboard.press("Enter")
+    expect(title).to_have_text("better")
+    assert daemon.ask("GET", "/api/v1/conversations/talk").json["title"] == "better"
+
+
+def test_what_was_unfolded_stays_so_when_the_turn_ends(page: Page, daemon: Daemon) -> None:
+    allow_all(page)
+    page.locator(".newkey input").fill("talk")
+    send(page, "[[think hard]] [[shell echo hello]] [[ask Go on? | yes | no]] [[say done]]")
+    running = page.locator(".msg[aria-busy]")
+    for text in ("echo hello", "Thinking"):
+        running.locator(".tool", has_text=text).locator("summary").click()
+    expect(running.locator(".details")).to_contain_text("hello")
+    page.locator("form.ask").get_by_label("yes").check()
+    page.locator("form.ask").get_by_role("button", name="Answer").click()
+    expect(answers(page)).to_have_count(1)
+    expect(answers(page).locator(".tool", has_text="echo hello").locator(".details")).to_contain_text("hello")
+    expect(answers(page).locator(".thought")).to_be_visible()
+    page.get_by_role("button", name="Focused").click()
+    expect(answers(page).locator(".tool")).to_have_count(0)
+    page.get_by_role("group", name="Detail").get_by_role("button", name="All").click()
+    expect(answers(page).locator(".details").first).to_be_visible()
+
+
+def test_a_version_and_a_whole_text_stay_when_they_are_scrolled_away(page: Page, daemon: Daemon) -> None:
+    converse(page, daemon, "first wording", f"{'long text ' * 2500} the end of it")
+    first = page.locator(".msg.you").first
+    first.get_by_role("button", name="Edit").dispatch_event("click")
+    first.get_by_label("The new text").fill("second wording")
+    first.get_by_role("button", name="Save only").click()
+    expect(first.get_by_role("group", name="Versions of this message")).to_contain_text("2/2")
+    first.get_by_role("button", name="Earlier version").click()
+    expect(first.locator(".body")).to_have_text("first wording")
+    page.get_by_role("button", name="Show everything").click()
+    expect(page.locator(".msg.you").nth(1)).to_contain_text("the end of it")
+    page.goto(f"{daemon.url}/#/sessions")
+    expect(page.locator(".composer")).to_have_count(0)
+    page.goto(f"{daemon.url}/#/conversations/talk")
+    expect(first.locator(".body")).to_have_text("first wording")
+    expect(first.get_by_role("group", name="Versions of this message")).to_contain_text("1/2")
+    expect(page.locator(".msg.you").nth(1)).to_contain_text("the end of it")
+
+
+def test_what_a_subagent_did_is_folded_under_its_call(page: Page, daemon: Daemon) -> None:
+    allow_all(page)
+    converse(page, daemon, "[[shell echo outer]] [[shell echo inner]] [[shell echo after]] [[say done]]")
+    expect(answers(page).locator(".tool")).to_have_count(3)
+    with sqlite3.connect(daemon.segue.home / "segue.db") as store:
+        events = [json.loads(text) for (text,) in store.execute("SELECT event FROM events ORDER BY seq")]
+    outer = next(
+        each["id"] for each in events if each["type"] == "tool-call" and "outer" in str(each["input"])
+    )
+    rewrite(daemon, **{"echo inner": {"parent": outer}})
+    page.reload()
+    expect(answers(page).locator(".tool")).to_have_count(2)
+    call = answers(page).locator(".tool", has_text="echo outer")
+    expect(call.locator("> summary .res")).to_contain_text("calls: 1")
+    call.locator("> summary").click()
+    expect(call.locator(".details .tool")).to_contain_text("echo inner")
+    call.locator(".details .tool > summary").click()
+    expect(call.locator(".details .details")).to_contain_text("inner")
+    picture(page, "subagent")
+
+
+def test_lines_mark_where_the_account_changed_and_where_it_was_compacted(page: Page, daemon: Daemon) -> None:
+    file = daemon.segue.home / "config.toml"
+    homes = "".join(
+        f'\n[accounts.{name}]\nagent = "rehearsal"\nhome = "{daemon.segue.home / name}"\n'
+        for name in ("ann", "bob")
+    )
+    other = '\n[agents.other]\ncommand = ["cat"]\nstdin = "prompt"\n'
+    file.write_text(file.read_text() + homes + other)
+    run = ("run", "talk")
+    for args in (("one", "--account", "ann"), ("two", "--agent", "other"), ("three", "--account", "bob")):
+        assert daemon.segue(*run, *args).code == 0
+    assert daemon.segue(*run, "[[think four]] [[say four]]").code == 0
+    rewrite(daemon, **{'"thinking"': {"type": "compacted", "trigger": "auto", "tokens": 5}})
+    page.goto(f"{daemon.url}/#/conversations/talk")
+    expect(answers(page)).to_have_count(4)
+    lines = page.locator(".boundary")
+    expect(lines).to_have_text(
+        ["Account changed: ann → bob", "The agent replaced its history with a summary here"]
+    )
+    place = "node => node.compareDocumentPosition(document.querySelectorAll('.msg.you')[2])"
+    assert lines.first.evaluate(place) == 4  # the third message follows it
+    picture(page, "boundaries")
+
+
+def test_after_a_failure_it_is_said_what_the_tools_did(page: Page, daemon: Daemon) -> None:
+    allow_all(page)
+    page.locator(".newkey input").fill("talk")
+    send(page, "[[error 400]]")
+    said = page.locator(".ask.failed .dim")
+    expect(said).to_have_text("Your message is kept.")
+    send(page, "[[shell echo hello]] [[error 400]]")
+    expect(said.last).to_have_text("Your message is kept. What its tools did before stays done.")
+
+
+def test_the_panel_never_shows_another_conversations_sessions(page: Page, daemon: Daemon) -> None:
+    daemon.segue("run", "other", "hello", "--agent", "rehearsal")
+    converse(page, daemon, "hello")
+    panel = page.locator(".side.r")
+    expect(panel.get_by_role("heading", name="Session")).to_be_visible()
+    expect(panel.locator(".ladder")).to_be_visible()
+    held: list[object] = []
+    page.route("**/conversations/other/sessions", lambda route: held.append(route))
+    page.route("**/conversations/other/plan**", lambda route: held.append(route))
+    page.locator(".row", has_text="other").locator(".over").click()
+    expect(answers(page)).to_have_count(1)
+    page.wait_for_url("**/#/conversations/other")
+    until = time.monotonic() + WAIT_MS / 1000
+    while len(held) < 2:
+        assert time.monotonic() < until
+        page.wait_for_timeout(50)
+    expect(panel.get_by_role("heading", name="Session")).to_have_count(0)
+    expect(panel.locator(".ladder")).to_have_count(0)
+    for route in held:
+        route.continue_()  # type: ignore[attr-defined]
+    expect(panel.get_by_role("heading", name="Session")).to_be_visible()
+    expect(panel.locator(".ladder")).to_be_visible()
+
+
+@pytest.mark.parametrize(
+    ("language", "word"), [("en", "needs you"), ("es", "te necesita"), ("zh", "等你处理")]
+)
+def test_what_waits_for_somebody_is_called_the_same_everywhere(
+    page: Page, daemon: Daemon, language: str, word: str
+) -> None:
+    page.evaluate("language => localStorage.setItem('segue.language', language)", language)
+    page.reload()
+    page.locator(".newkey input").fill("talk")
+    send(page, "[[ask Go on? | yes | no]]")
+    expect(page.locator(".msg[aria-busy] .t-needs")).to_have_text(word)
+    choice = page.locator(".side.l").get_by_role("button", name=re.compile(f"^{word}", re.IGNORECASE))
+    expect(choice).to_be_visible()
