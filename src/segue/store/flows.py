@@ -12,11 +12,12 @@ import msgspec
 
 from segue.core.budget import tier_name
 from segue.core.flow import Needs
+from segue.core.model import Owner
 from segue.core.usage import Usage
 from segue.store.budgets import Budgets, RaisedTo
-from segue.store.database import Queries, Row
+from segue.store.database import Queries, Row, from_json
 from segue.store.flow_actions import FlowActions
-from segue.store.flow_records import ArtefactRow, FlowRow, FlowRun, StepRow
+from segue.store.flow_records import ArtefactRow, FlowAttempt, FlowRow, FlowRun, StepRow
 from segue.store.records import Claim
 from segue.system import clock
 
@@ -159,6 +160,15 @@ class Flows(FlowActions):
     def runs(self, flow_id: str) -> list[FlowRun]:
         """All its turns, also those of earlier tries, the oldest first."""
         return [_run_of(row) for row in self._db.all(_SQL.runs, flow=flow_id)]
+
+    def at_work(self) -> list[FlowAttempt]:
+        """The attempts of unsettled turns in working trees that flows have for themselves."""
+        names = FlowAttempt.__struct_fields__
+        rows = (_named(names, row) for row in self._db.all(_SQL.at_work))
+        return [
+            FlowAttempt(**{**row, "owner": from_json(row["owner"], Owner) or Owner(host="", pid=0)})
+            for row in rows
+        ]
 
     def spent(self, flow_id: str) -> float:
         """What its turns cost so far, as far as it is known."""

@@ -116,5 +116,13 @@ SELECT t.id, t.step, c.key, t.agent, t.role, t.tier, t.model, t.mode, t.state, t
 FROM turns AS t JOIN conversations AS c ON c.id = t.conversation
 WHERE t.flow = :flow ORDER BY t.started_ms, t.id;
 
+-- name: at_work()
+-- The attempts of turns that are not settled, of flows that have their working tree for themselves.
+SELECT f.id, f.tree, a.run_dir, t.owner
+FROM flows AS f JOIN turns AS t ON t.flow = f.id JOIN attempts AS a ON a.turn = t.id
+WHERE f.state IN ('running', 'needs_you', 'parked', 'paused') AND f.tree IS NOT NULL
+    AND t.state IN ('running', 'needs_you')
+ORDER BY f.id, t.started_ms, a.seq;
+
 -- name: spent(flow)^
 SELECT SUM(cost_usd) FROM turns WHERE flow = :flow;
