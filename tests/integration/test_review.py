@@ -239,6 +239,7 @@ def test_a_reviewer_that_never_speaks_json_stops_it_with_the_reason(stage: Stage
     assert result(shown)["reason"] == (
         "the reviewer gave no verdict that can be read: the answer has no JSON block"
     )
+    assert shown.next == f"segue flow retry-step {shown.flow} reviewer/1/verdict"
 
 
 def test_the_coordinator_is_asked_after_two_rejections_and_its_guidance_starts_the_coder_over(

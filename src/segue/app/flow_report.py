@@ -65,7 +65,7 @@ def shown(workspace: Workspace, row: FlowRow) -> FlowShown:
         budget_usd=_budget(workspace, row),
         created=row.created_ms,
         ended=row.ended_ms,
-        next=_next(row, held, bool(waiting)),
+        next=_next(row, held, steps),
         steps=tuple(_step(step, runs) for step in steps if step.n is not None),
         artefacts=tuple(map(_artefact, flows.artefacts(row.id))),
     )
@@ -187,10 +187,15 @@ def _budget(workspace: Workspace, row: FlowRow) -> float | None:
     return max(limit, workspace.store.budgets.raised_to("flow", row.id, "") or 0.0) if limit else None
 
 
-def _next(row: FlowRow, held: bool, waiting: bool) -> str | None:
-    """The command that continues a flow, if one is needed."""
-    if row.state == "needs_you" and waiting:
+def _next(row: FlowRow, held: bool, steps: list[StepRow]) -> str | None:
+    """The command that continues a flow, if one is needed. A flow that has named its end would only come to
+    the same end again, unless a step has another result."""
+    taken = [step for step in steps if step.n is not None]
+    if row.state == "needs_you" and any(step.state == "waiting" for step in taken):
         return f"segue answer {row.id} ANSWER"
+    changing = [step.key for step in taken if step.kind in ("turn", "ask")]
+    if row.state == "failed" and row.ending is not None and changing:
+        return f"segue flow retry-step {row.id} {changing[-1]}"
     if row.state in ("paused", "failed", "needs_you") or (row.state == "running" and not held):
         return f"segue flow resume {row.id}"
     return None

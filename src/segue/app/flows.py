@@ -114,13 +114,24 @@ def find(workspace: Workspace, name: str) -> FlowRow:
     alike = [each for each in flows.newest(MOST) if len(name) >= 4 and each.id.endswith(name.lower())]
     if len(alike) == 1:
         return alike[0]
-    many = "several flows end" if alike else "no flow ends"
-    raise NotFound(f"there is no flow {name!r:.60}, and {many} like this; segue flow ls lists them")
+    many = "several ids end with it" if alike else "no id ends with it"
+    raise NotFound(f"there is no flow {name!r:.60}, and {many}; segue flow ls lists them")
 
 
 def show(workspace: Workspace, name: str) -> FlowShown:
     """The flow as it is now, with its steps."""
     return shown(workspace, find(workspace, name))
+
+
+def artefact(workspace: Workspace, name: str, kept: str) -> bytes:
+    """What a flow keeps under a name. Raises ``NotFound``."""
+    row, flows = find(workspace, name), workspace.store.flows
+    known = {each.name: each.hash for each in flows.artefacts(row.id)}
+    data = flows.artefact(known[kept]) if kept in known else None
+    if data is None:
+        names = ", ".join(known) or "nothing"
+        raise NotFound(f"the flow {row.id} keeps nothing named {kept!r:.60}; it keeps: {names}")
+    return data
 
 
 def ls(

@@ -69,7 +69,9 @@ async def enter(
         if row.state not in ENTERED or (row.wake_ms or 0) > await run_sync(flows.clock_ms):
             return row
         if row.version != definition.version:
-            raise Misuse(f"the flow {row.id} began with version {row.version}, this is {definition.version}")
+            other = f"began with version {row.version}, this is {definition.version}"
+            then = f"to go on with this one, choose a step: segue flow resume {row.id} --from STEP"
+            raise Misuse(f"the flow {row.id} {other}; {then}")
         async with _tree(row, around, stop, wait_s):
             journal = await run_sync(
                 partial(Journal, flows, lease.claim, row, Redactor(around.secrets), stop)
@@ -112,7 +114,7 @@ async def _call(definition: FlowDefinition, journal: Journal, port: TurnPort) ->
     value = await definition.function(Flow(journal, port), **given)
     left = journal.unvisited()
     if left is not None:
-        raise StepOrder(misplaced(journal.flow, left, "(the end)"))
+        raise StepOrder(misplaced(journal.flow, left, None))
     return value
 
 

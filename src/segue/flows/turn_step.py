@@ -94,7 +94,7 @@ class TurnStep:
         if reached is None:
             return False
         asked = FlowQuestion(
-            text=f"{asked_in_full(reached)} Answer with the amount that it is raised to, or stop.",
+            text=f'{asked_in_full(reached)} Answer with the new amount in dollars, or "stop".',
             needs="budget",
             asked=clock.now_ms(),
             budget=reached,

@@ -104,7 +104,7 @@ def note_of(turn: Turn) -> str:
         if turn.tools_run is None
         else f"It had made {count_in_words(turn.tools_run, 'tool call')}"
     )
-    said = f" The last that it said: {turn.text.strip()[-LONGEST_WORDS:]}" if turn.text.strip() else ""
+    said = f" It last said: {turn.text.strip()[-LONGEST_WORDS:]}" if turn.text.strip() else ""
     return (
         f"Your last turn ended by an error ({why}), so this is a new session. {did}; what it changed is still"
         f" there. Look before you repeat anything.{said}"
