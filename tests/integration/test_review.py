@@ -23,7 +23,7 @@ T = TypeVar("T")
 PATIENCE_S = 120.0
 CODER_FULL, CODER_DELTA = "You write the code", "has rejected the changes"
 REVIEWER_FULL, REVIEWER_DELTA = "You review the changes", "has worked on your findings"
-ONCE_MORE, COORDINATOR = "Your verdict could not be read", "do not get on"
+ONCE_MORE, COORDINATOR = "Your verdict could not be read", "are making no progress"
 APPROVE = '[[say {"verdict": "approve", "notes": "well done"}]]'
 
 

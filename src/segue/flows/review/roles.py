@@ -50,8 +50,9 @@ class Crew:
         return await self._turn(role, key, task, delta, full)
 
     async def more(self, role: RoleName, key: str, task: str, text: str, full: str) -> Turn:
-        """One more message about the same, in the session of the turn before."""
-        return await self._turn(role, key, task, text, full)
+        """One more message about the same, in the session of the turn before. The answer may be any text: an
+        option of the CLI for its form was of no use."""
+        return await self._turn(role, key, task, text, full, form=False)
 
     def _of(self, role: RoleName) -> RoleOrder:
         order = self._order
@@ -59,7 +60,15 @@ class Crew:
         return known.get(role) or order.coordinator or order.reviewer
 
     async def _turn(
-        self, role: RoleName, key: str, task: str, text: str, full: str, *, blank: bool = False
+        self,
+        role: RoleName,
+        key: str,
+        task: str,
+        text: str,
+        full: str,
+        *,
+        blank: bool = False,
+        form: bool = True,
     ) -> Turn:
         who = self._of(role)
         options: Options = {
@@ -77,7 +86,7 @@ class Crew:
             objective=objective(task),
             ttl_minutes=TTL_MINUTES,
             fork_of=fork_of,
-            schema=SCHEMA if role == "reviewer" else "",
+            schema=SCHEMA if form and role == "reviewer" else "",
             on_model_change="replay",
         )
         return await self._flow.turn(key, self._flow.key("review"), text, briefing=briefing, **options)
