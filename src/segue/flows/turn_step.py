@@ -14,7 +14,7 @@ from segue.core.budget import asked_in_full
 from segue.core.flow import FlowQuestion
 from segue.core.request import Briefing, FlowPlace
 from segue.core.turn import Turn
-from segue.flows.aftermath import AGAIN, Aftermath, judge
+from segue.flows.aftermath import AGAIN, Aftermath, judge, tries_like
 from segue.flows.halt import Waiting
 from segue.flows.journal import Journal
 from segue.flows.ports import TurnOrder, TurnPort
@@ -62,7 +62,7 @@ class TurnStep:
         while True:
             turn = await self._run(step)
             meant = turn.state != "cancelled" or await run_sync(self._journal.store.cancel_asked, turn.run)
-            next_ = judge(turn, step.tries, clock.now_ms()) if meant else AGAIN
+            next_ = await self._follows(step, turn) if meant else AGAIN
             if next_.what == "done" and not await self._is_covered(step, turn):
                 step = await self._again(step, turn, AGAIN)
             elif next_.what == "done":
@@ -72,6 +72,15 @@ class TurnStep:
                 await anyio.sleep(LOOK_S)
             else:
                 step = await self._again(step, turn, next_)
+
+    async def _follows(self, step: StepRow, turn: Turn) -> Aftermath:
+        """What follows from how the turn ended, and from how its earlier tries did."""
+        if turn.failure is None:
+            return judge(turn, 1, clock.now_ms())
+        store, flow = self._journal.store, self._journal.flow
+        failed = await run_sync(store.failures_since, flow.id, step.key, step.began_ms)
+        before = [kind for run, kind in failed.items() if run != turn.run]
+        return judge(turn, tries_like(turn, before), clock.now_ms())
 
     async def _begun(self, together: str) -> StepRow:
         return await self._journal.begin(

@@ -13,6 +13,7 @@ import msgspec
 from segue.core.budget import tier_name
 from segue.core.flow import Needs
 from segue.core.model import Owner
+from segue.core.outcome import Kind
 from segue.core.usage import Usage
 from segue.store.budgets import Budgets, RaisedTo
 from segue.store.database import Queries, Row, from_json
@@ -23,6 +24,16 @@ from segue.system import clock
 
 _SQL = Queries("flows")
 _TURNS = Queries("turns")
+
+
+class _Failed(msgspec.Struct):
+    kind: Kind
+
+
+class _Told(msgspec.Struct):
+    """What is read of a turn's report here."""
+
+    failure: _Failed | None = None
 
 
 class Overtaken(Exception):  # noqa: N818 - it is an answer, not an error
@@ -160,6 +171,17 @@ class Flows(FlowActions):
     def runs(self, flow_id: str) -> list[FlowRun]:
         """All its turns, also those of earlier tries, the oldest first."""
         return [_run_of(row) for row in self._db.all(_SQL.runs, flow=flow_id)]
+
+    def failures_since(self, flow_id: str, step: str, since_ms: int) -> dict[str, Kind]:
+        """How the runs of a step that began since then have failed, by their ids."""
+        found: dict[str, Kind] = {}
+        for run, state, told in self._db.all(_SQL.told_since, flow=flow_id, step=step, since_ms=since_ms):
+            ended = from_json(told, _Told)
+            if ended is not None and ended.failure is not None:
+                found[run] = ended.failure.kind
+            elif ended is None and state == "withdrawn":  # its process died while it waited
+                found[run] = "killed"
+        return found
 
     def at_work(self) -> list[FlowAttempt]:
         """The attempts of unsettled turns in working trees that flows have for themselves."""

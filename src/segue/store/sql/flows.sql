@@ -116,6 +116,10 @@ SELECT t.id, t.step, c.key, t.agent, t.role, t.tier, t.model, t.mode, t.state, t
 FROM turns AS t JOIN conversations AS c ON c.id = t.conversation
 WHERE t.flow = :flow ORDER BY t.started_ms, t.id;
 
+-- name: told_since(flow, step, since_ms)
+SELECT id, state, told FROM turns WHERE flow = :flow AND step = :step AND started_ms >= :since_ms
+ORDER BY started_ms, id;
+
 -- name: at_work()
 -- The attempts of turns that are not settled, of flows that have their working tree for themselves.
 SELECT f.id, f.tree, a.run_dir, t.owner
