@@ -19,6 +19,7 @@ from segue.flows.halt import Waiting
 from segue.flows.journal import Journal
 from segue.flows.ports import TurnOrder, TurnPort
 from segue.flows.results import unpack
+from segue.flows.working_time import worked_ms
 from segue.runner.attempt import Cancel
 from segue.store.flow_records import StepRow
 from segue.system import clock
@@ -27,6 +28,7 @@ from segue.turns.request import Options
 
 LOOK_S = 0.5
 """How long to wait before a run that another process has is looked at again."""
+MINUTE_MS = 60_000
 WAIT_S = 7 * 24 * 3600.0
 """How long a turn waits for another one of its conversation."""
 
@@ -135,7 +137,7 @@ class TurnStep:
             text=self._text,
             options=self._options,
             place=self._place,
-            briefing=self._briefing and msgspec.structs.replace(self._briefing, asked_ms=step.began_ms),
+            briefing=await self._timed(step),
             retry_of=step.previous,
         )
 
@@ -147,6 +149,20 @@ class TurnStep:
         if turn.state == "cancelled" and (stop.kind is not None or stop.lost):
             await self._stopped(step, turn)
         return turn
+
+    async def _timed(self, step: StepRow) -> Briefing | None:
+        """The briefing, with when the turn was wanted. Since the role's last answer, only the time counts in
+        which the flow worked."""
+        given, flow, asked_ms = self._briefing, self._journal.flow, step.began_ms
+        if given is None:
+            return None
+        if 0 < given.ttl_minutes * MINUTE_MS < asked_ms - flow.created_ms:  # else none can be that old
+            store, role = self._journal.store, step.role or ""
+            since_ms = await run_sync(store.last_answer, flow.id, self._conversation, role, asked_ms)
+            if since_ms is not None:
+                spans = await run_sync(store.worked, flow.id, since_ms)
+                asked_ms = since_ms + worked_ms(spans, since_ms, asked_ms)
+        return msgspec.structs.replace(given, asked_ms=asked_ms)
 
     async def _stopped(self, step: StepRow, turn: Turn) -> None:
         """It was ended because the flow stops: that is no result, and another try begins when it goes on."""

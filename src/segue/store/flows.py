@@ -183,6 +183,18 @@ class Flows(FlowActions):
                 found[run] = "killed"
         return found
 
+    def last_answer(self, flow_id: str, conversation: str, role: str, before_ms: int) -> int | None:
+        """When a role of the flow last answered in a conversation, before then."""
+        row = self._db.one(
+            _SQL.last_answer, flow=flow_id, conversation=conversation, role=role, before_ms=before_ms
+        )
+        return None if row is None or row[0] is None else int(row[0])
+
+    def worked(self, flow_id: str, since_ms: int) -> list[tuple[int, int]]:
+        """When its agents and its functions worked, from when to when; what ended after ``since_ms``."""
+        rows = self._db.all(_SQL.worked, flow=flow_id, since_ms=since_ms)
+        return [(int(began), int(ended)) for began, ended in rows]
+
     def at_work(self) -> list[FlowAttempt]:
         """The attempts of unsettled turns in working trees that flows have for themselves."""
         names = FlowAttempt.__struct_fields__
