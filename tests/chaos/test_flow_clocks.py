@@ -42,17 +42,18 @@ class Jumps(Strikes):
 
     clock: ShiftedClock
 
-    def blows(self) -> list[Callable[[], None]]:
+    def blows(self) -> list[Callable[[], bool]]:
         return [self.jump] * 4 + [self.jump_and_kill, self.kill_agent]
 
-    def jump(self) -> None:
+    def jump(self) -> bool:
         jump_s = self.dice.choice((HOUR_S, -HOUR_S, DAY_S, -3 * DAY_S, 10, -10))
         self.told[-1] = f"jump {jump_s} s"
         self.clock.jump(jump_s)
+        return True
 
-    def jump_and_kill(self) -> None:
+    def jump_and_kill(self) -> bool:
         self.jump()
-        self.kill_client()
+        return self.kill_client()
 
 
 @pytest.mark.parametrize(
