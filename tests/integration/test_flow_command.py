@@ -205,6 +205,24 @@ def test_it_is_watched_in_a_terminal(program: Program) -> None:
     assert started.wait(60) == 0
 
 
+def test_what_is_sent_and_used_is_seen_while_a_turn_works(program: Program) -> None:
+    started = begin(program)
+    until(lambda: shown(program)["steps"][0]["usage"]["input"], "the model's first answer is counted")
+    now = shown(program)
+    (step,) = now["steps"]
+    said = f"[[shell echo x >> effects; {GATE}]] [[say hello]]"
+    sent = step["sent_bytes"]
+    assert (step["state"], sent >= len(said)) == ("running", True)
+    assert now["usage"] == step["usage"]
+    line = program("flow", "show", "k").stdout.splitlines()[1]
+    assert all(words in line for words in (f"sent {sent} B", " tokens · ")), line
+    (program.cwd / "gate").touch()
+    started.wait(60)
+    (step, _) = shown(program)["steps"]
+    assert (step["state"], step["sent_bytes"]) == ("done", sent)
+    assert step["usage"]["input"] > now["usage"]["input"], "the second request is added"
+
+
 def test_what_is_not_there_is_said(program: Program) -> None:
     for command in ("show", "pause", "cancel", "resume", "watch"):
         done = program("flow", command, "nothing")

@@ -6,6 +6,7 @@ from math import fsum
 
 import msgspec
 
+from segue.app.flow_progress import Progress, progress_of
 from segue.app.flow_shapes import (
     FlowArtefact,
     FlowQuestionShown,
@@ -37,6 +38,11 @@ def is_held(workspace: Workspace, flow_id: str) -> bool:
 def shown(workspace: Workspace, row: FlowRow) -> FlowShown:
     flows = workspace.store.flows
     runs, held = flows.runs(row.id), is_held(workspace, row.id)
+    live = progress_of(workspace, runs)
+    runs = [
+        msgspec.structs.replace(each, usage=live[each.run].usage) if each.run in live else each
+        for each in runs
+    ]
     steps = flows.steps(row.id)
     waiting = [step for step in steps if step.state == "waiting" and step.n is not None]
     return FlowShown(
@@ -66,7 +72,7 @@ def shown(workspace: Workspace, row: FlowRow) -> FlowShown:
         created=row.created_ms,
         ended=row.ended_ms,
         next=_next(row, held, steps),
-        steps=tuple(_step(step, runs) for step in steps if step.n is not None),
+        steps=tuple(_step(step, runs, live) for step in steps if step.n is not None),
         artefacts=tuple(map(_artefact, flows.artefacts(row.id))),
     )
 
@@ -125,10 +131,11 @@ def _result(step: StepRow, told: _ToldTurn | None) -> msgspec.Raw | None:
     return msgspec.Raw(msgspec.json.encode(short))
 
 
-def _step(step: StepRow, runs: list[FlowRun]) -> FlowStepShown:
+def _step(step: StepRow, runs: list[FlowRun], live: dict[str, Progress]) -> FlowStepShown:
     told = _told(step)
     mine = [each for each in runs if each.step == step.key]
     last = next((each for each in reversed(mine) if each.run == step.run), mine[-1] if mine else None)
+    now = live.get(last.run) if last is not None else None
     return FlowStepShown(
         key=step.key,
         kind=step.kind,
@@ -142,7 +149,7 @@ def _step(step: StepRow, runs: list[FlowRun]) -> FlowStepShown:
         conversation=step.conversation,
         run=last.run if last is not None else None,  # the next try has an id before it has a run
         runs=tuple(each.run for each in mine),
-        sent_bytes=told.sent.bytes if told is not None else None,
+        sent_bytes=told.sent.bytes if told is not None else now.sent_bytes if now is not None else None,
         usage=sum((each.usage for each in mine), Usage()),
         cost_usd=_cost(mine),
         result=_result(step, told),
