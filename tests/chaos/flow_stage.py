@@ -56,12 +56,12 @@ ENDS = {"review": ("approved", 2), "escalate": ("done", 3)}
 TURN_OF = {mark: mark if "tier" in mark else mark.replace("-", "/") for mark in ANSWERS}
 """The step of each mark."""
 ROUNDS = 5
-_SECOND = f"Round 2 of at most {ROUNDS}\\."
+SECOND = f"Round 2 of at most {ROUNDS}\\."
 RULES = (
     (re.escape(GO_ON), "goes-on"),
-    (rf"You review the changes[^#]*{_SECOND}|{_SECOND} The coder has worked", "reviewer-2"),
+    (rf"You review the changes[^#]*{SECOND}|{SECOND} The coder has worked", "reviewer-2"),
     ("You review the changes", "reviewer-1"),
-    (rf"You write the code[^#]*{_SECOND}|{_SECOND} The reviewer has rejected", "coder-2"),
+    (rf"You write the code[^#]*{SECOND}|{SECOND} The reviewer has rejected", "coder-2"),
     ("You write the code", "coder-1"),
 )
 

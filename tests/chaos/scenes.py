@@ -209,14 +209,20 @@ class Scene:
         return found
 
 
-def kill(pid: int) -> None:
+def kill(pid: int) -> bool:
+    """Whether there was anybody to kill."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
+        return True
+    return False
 
 
-def kill_group(pid: int) -> None:
+def kill_group(pid: int) -> bool:
+    """Whether there was anybody to kill."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(pid, signal.SIGKILL)
+        return True
+    return False
 
 
 def _command(pid: int) -> str:

@@ -24,6 +24,8 @@ KILLS, SOAK_KILLS = 5, 25
 """For each of the four: 20 in all, 100 with ``--soak``."""
 OF_ONE_FLOW = 5
 """A turn that is killed six times has failed."""
+MOST_FLOWS = 4
+"""For each kill: a flow may end before anybody is there to be killed."""
 CLIENT = "the one who started it"
 AGAIN = ("running", "store_away", "gone")
 """What a user answers with the command once more: nobody runs it any more, the database was away when the
@@ -56,8 +58,9 @@ class Strikes:
         flow = self.stage.flow(self.key)
         return flow is not None and flow.end is not None
 
-    def strike(self) -> None:
-        """Kill one of them, at a moment of its own, and bring back what a user would bring back."""
+    def strike(self) -> bool:
+        """Kill one of them, at a moment of its own, and bring back what a user would bring back. False: there
+        was nobody to kill."""
         agents, begun = set(self.stage.scene.agents()), len(self.stage.finished(self.key))
         more = self.dice.choice((0, 1, 2, 3))
 
@@ -70,7 +73,7 @@ class Strikes:
         time.sleep(self.dice.random() * 0.4)
         blow = self.dice.choice(self.blows())
         self.told.append(blow.__name__)
-        blow()
+        return blow()
 
     def end(self) -> dict[str, Any]:
         """The report, once the flow is over. Whoever follows it may have been killed, or have given up."""
@@ -83,43 +86,58 @@ class Strikes:
             assert said in AGAIN, (self.told, ended.code, ended.stdout[-2000:], ended.stderr[-3000:])
             self.client = self.stage.start(*self._words())
 
-    def blows(self) -> list[Callable[[], None]]:
-        """What can be done to them; some of it more often."""
+    def blows(self) -> list[Callable[[], bool]]:
+        """What can be done to them; some of it more often. Each says whether it was done."""
         found = [self.kill_agent, self.kill_agent_alone, self.kill_client]
         found += [self.kill_daemon] * 2 if self.daemon is not None else [self.kill_everybody]
         return [*found, *([self.restart_database] * 2 if self.server is not None else [])]
 
-    def kill_agent(self) -> None:
+    def kill_agent(self) -> bool:
         """With what it has started."""
+        return sum(kill_group(pid) for pid in self._agents()) > 0
+
+    def kill_agent_alone(self) -> bool:
+        return sum(kill(pid) for pid in self._agents()) > 0
+
+    def kill_client(self) -> bool:
+        lived = self.client.process.poll() is None
+        self.client.kill()
+        self._note()
+        self.client = self.stage.start(*self._words())
+        return lived
+
+    def kill_everybody(self) -> bool:
+        lived = self.client.process.poll() is None
+        self.client.kill()
         for pid in self.stage.scene.agents():
             kill_group(pid)
-
-    def kill_agent_alone(self) -> None:
-        for pid in self.stage.scene.agents():
-            kill(pid)
-
-    def kill_client(self) -> None:
-        self.client.kill()
         self._note()
         self.client = self.stage.start(*self._words())
+        return lived
 
-    def kill_everybody(self) -> None:
-        self.client.kill()
-        self.kill_agent()
-        self._note()
-        self.client = self.stage.start(*self._words())
-
-    def kill_daemon(self) -> None:
+    def kill_daemon(self) -> bool:
         assert self.daemon is not None
+        lived = self.daemon.process.poll() is None
         finish(self.daemon.process)
         self._note()
         self.daemon = start_daemon(self.stage.scene.segue)
+        return lived
 
-    def restart_database(self) -> None:
+    def restart_database(self) -> bool:
         assert self.server is not None
         self.server.stop(kill=self.dice.random() < 0.5)
         time.sleep(self.dice.random())
         self.server.start()
+        return True
+
+    def _agents(self) -> list[int]:
+        """Those that live, as soon as one does; none if the flow ends before, or nobody runs it."""
+
+        def gone() -> bool:
+            return self.over() or self.client.process.poll() is not None
+
+        until(lambda: self.stage.scene.agents() or gone(), "an agent works", pause_s=0.005)
+        return self.stage.scene.agents()
 
     def _words(self) -> list[str]:
         """As a user would: the same command again, or that which continues it."""
@@ -173,15 +191,16 @@ def run_through(strikes: Strikes, left: int) -> None:
     """Flows, until all blows are struck; each ends well."""
     flows = 0
     try:
+        most = MOST_FLOWS * left
         while left > 0:
             flows += 1
+            assert flows <= most, f"{left} were never killed"
             strikes.begin(f"{strikes.kind}-{flows}")
             with Witness(strikes.stage.scene) as witness:
                 for _ in range(min(left, OF_ONE_FLOW)):
                     if strikes.over():
                         break
-                    strikes.strike()
-                    left -= 1
+                    left -= strikes.strike()
                 report = strikes.end()
             ended_well(strikes, report, witness)
     finally:

@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.chaos.flow_stage import FlowStage
+from tests.chaos.flow_stage import SECOND, FlowStage
 from tests.chaos.machines import ShiftedClock
 from tests.chaos.scenes import PATIENCE_S, Scene, until
 from tests.chaos.test_flow_chaos import Strikes, run_through
@@ -42,17 +42,18 @@ class Jumps(Strikes):
 
     clock: ShiftedClock
 
-    def blows(self) -> list[Callable[[], None]]:
+    def blows(self) -> list[Callable[[], bool]]:
         return [self.jump] * 4 + [self.jump_and_kill, self.kill_agent]
 
-    def jump(self) -> None:
+    def jump(self) -> bool:
         jump_s = self.dice.choice((HOUR_S, -HOUR_S, DAY_S, -3 * DAY_S, 10, -10))
         self.told[-1] = f"jump {jump_s} s"
         self.clock.jump(jump_s)
+        return True
 
-    def jump_and_kill(self) -> None:
+    def jump_and_kill(self) -> bool:
         self.jump()
-        self.kill_client()
+        return self.kill_client()
 
 
 @pytest.mark.parametrize(
@@ -100,3 +101,23 @@ def test_while_it_is_parked(stage: FlowStage, clock: ShiftedClock, by: str) -> N
     assert (ended.code, ended.turn["end"]) == (0, "done"), ended.stderr[-3000:]
     assert Counter(stage.effects) == {"tier-1": 1, "tier-2": 1, "tier-3": 1}
     assert not scene.agents()
+
+
+@pytest.mark.parametrize("stage", ["sqlite"], indirect=True)
+def test_what_another_role_waited_does_not_make_a_session_old(stage: FlowStage, clock: ShiftedClock) -> None:
+    """The coder is parked for two hours. The reviewer's session is as old as the work since then, and is
+    continued."""
+    place = stage.place
+    scenario = msgspec.json.decode((place / "scenario.json").read_bytes())
+    limited = f"[[error 429 retry-after {HOUR_S}]]"
+    scenario["rule"].insert(0, {"pattern": f"{SECOND} The reviewer has rejected", "do": limited, "nth": 1})
+    (place / "scenario.json").write_bytes(msgspec.json.encode(scenario))
+    started = stage.start(*stage.words("review", stage.tree("tree"), "k"))
+    parked = "SELECT 1 FROM turns WHERE state = 'parked' UNION SELECT 1 FROM flows WHERE state = 'parked'"
+    until(lambda: stage.look(parked), "the coder is parked")
+    clock.jump(2 * HOUR_S)
+    ended = started.end(PATIENCE_S)
+    assert (ended.code, ended.turn["end"]) == (0, "approved"), ended.stderr[-3000:]
+    modes = {step["key"]: step["mode"] for step in ended.turn["steps"] if step["mode"] is not None}
+    assert (modes["coder/1"], modes["reviewer/1"]) == ("fresh", "fresh")
+    assert (modes["coder/2"], modes["reviewer/2"]) == ("branch", "resume"), "what met the limit is cut off"

@@ -11,6 +11,7 @@ import pytest
 
 from segue import Conflict, Flow, FlowShown, Misuse, Segue, flow
 from segue.core.budget import ReachedBudget
+from segue.flows.aftermath import MOST_TRIES
 from tests.integration.conftest import Program
 
 T = TypeVar("T")
@@ -216,5 +217,34 @@ def test_the_same_key_with_another_budget_is_refused(within: Within) -> None:
         with pytest.raises(Conflict, match="another budget"):
             await library.flows.run(three, key="k", budget=5)
         assert (await library.flows.run(three, key="k")).needs == "budget"
+
+    within(work)
+
+
+@flow(version=1)
+async def struck(flow: Flow) -> list[str]:
+    """Two turns; the agent of the second is killed once, when its tool has run."""
+    await flow.turn("one", flow.key("coder"), "[[say one]]")
+    tool = "echo 2 >> effects; [ -e killed ] || { touch killed; kill -9 $PPID; }"
+    turn = await flow.turn("two", flow.key("coder"), f"[[shell {tool}]] [[say two]]")
+    return [turn.failure.kind if turn.failure is not None else turn.text]
+
+
+def test_only_setbacks_use_up_the_tries_of_a_turn(within: Within, segue: Program) -> None:
+    """However often a budget was looked at again before: a turn that is then killed is continued."""
+
+    async def work(library: Segue) -> None:
+        shown = await library.flows.run(struck, key="k", budget=0.000001)
+        for _ in range(MOST_TRIES):
+            assert (shown.state, shown.needs) == ("needs_you", "budget")
+            await library.flows.resume("k", definition=struck)
+            shown = await library.flows.join("k")
+        assert shown.steps[1].tries > MOST_TRIES
+        await library.flows.answer("k", "$1000")
+        await library.flows.resume("k", definition=struck)
+        shown = await library.flows.join("k")
+        assert msgspec.json.decode(shown.result or b"null") == ["Understood."], "it was told to go on"
+        assert (segue.cwd / "killed").exists()
+        assert effects(segue) == ["2"]
 
     within(work)

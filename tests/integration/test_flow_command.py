@@ -109,6 +109,7 @@ def test_code_of_another_version_is_refused_until_a_step_is_chosen(program: Prog
     done = program("flow", "resume", "k")
     assert done.code == 2
     assert "has version 2 of the flow mine, and it began with 1" in done.stderr
+    assert f"segue flow resume {shown(program)['flow']} --from STEP" in done.stderr
     done = program("flow", "resume", "k", "--from", "nothing")
     assert (done.code, "has no step 'nothing'; recorded: work" in done.stderr) == (2, True)
     done = program("flow", "resume", "k", "--from", "work")
@@ -150,6 +151,48 @@ def test_the_agent_of_a_flow_that_nobody_runs_is_ended_when_it_is_cancelled(prog
     assert runs[0]["status"] == "cancelled"
 
 
+def test_a_flow_that_runs_is_told_to_be_ended_now(program: Program) -> None:
+    started = begin(program)
+    os.kill(started.pid, signal.SIGSTOP)  # so that it has not ended when the command asks
+    stopped = program("flow", "cancel", "k")
+    os.kill(started.pid, signal.SIGCONT)
+    started.wait(60)
+    assert stopped.stderr.endswith("is being cancelled; what runs is ended now\n")
+    assert shown(program)["state"] == "cancelled"
+
+
+def test_a_flow_that_has_named_its_end_is_continued_by_trying_a_step_again(program: Program) -> None:
+    """To resume it would only come to the same end, with the same runs."""
+    file = program.cwd / "mine.py"
+    text = file.read_text().replace('return f"{turn.text}', 'return flow.end("no", f"{turn.text}')
+    file.write_text(text.replace(': {answer}"', ': {answer}", failed=answer == "no")'))
+    (program.cwd / "gate").touch()
+    begin(program).wait(60)
+    program("answer", "k", "no")
+    done = program("flow", "resume", "k", "--json")
+    told = msgspec.json.decode(done.stdout)
+    assert (done.code, told["state"], told["end"]) == (1, "failed", "no")
+    assert told["next"] == f"segue flow retry-step {told['flow']} keep"
+    again = program(*told["next"].split()[1:], "--json")
+    now = msgspec.json.decode(again.stdout)
+    assert (now["state"], now["needs"]) == ("needs_you", "question"), "it can end in another way now"
+    program("answer", "k", "yes")
+    assert msgspec.json.decode(program("flow", "resume", "k", "--json").stdout)["state"] == "done"
+
+
+def test_what_a_flow_keeps_can_be_read(program: Program) -> None:
+    file, said = program.cwd / "mine.py", 'Where it stands: {"tier": 1}\n'
+    kept = f"    await flow.artefact('notes.txt', {said!r})\n    answer = await"
+    file.write_text(file.read_text().replace("    answer = await", kept))
+    (program.cwd / "gate").touch()
+    begin(program).wait(60)
+    assert "  notes.txt: 29 B" in program("flow", "show", "k").stdout
+    assert program("flow", "show", "k", "--artefact", "notes.txt").stdout == said
+    wrong = program("flow", "show", "k", "--artefact", "other.txt")
+    assert (wrong.code, wrong.stdout) == (2, "")
+    assert "keeps nothing named 'other.txt'; it keeps: notes.txt" in wrong.stderr
+
+
 def test_it_is_watched_in_a_terminal(program: Program) -> None:
     started = begin(program)
     with Terminal(program, "flow", "watch", "k") as terminal:
@@ -160,6 +203,24 @@ def test_it_is_watched_in_a_terminal(program: Program) -> None:
             pass
         assert terminal.process.wait(timeout=60) == 1
     assert started.wait(60) == 0
+
+
+def test_what_is_sent_and_used_is_seen_while_a_turn_works(program: Program) -> None:
+    started = begin(program)
+    until(lambda: shown(program)["steps"][0]["usage"]["input"], "the model's first answer is counted")
+    now = shown(program)
+    (step,) = now["steps"]
+    said = f"[[shell echo x >> effects; {GATE}]] [[say hello]]"
+    sent = step["sent_bytes"]
+    assert (step["state"], sent >= len(said)) == ("running", True)
+    assert now["usage"] == step["usage"]
+    line = program("flow", "show", "k").stdout.splitlines()[1]
+    assert all(words in line for words in (f"sent {sent} B", " tokens · ")), line
+    (program.cwd / "gate").touch()
+    started.wait(60)
+    (step, _) = shown(program)["steps"]
+    assert (step["state"], step["sent_bytes"]) == ("done", sent)
+    assert step["usage"]["input"] > now["usage"]["input"], "the second request is added"
 
 
 def test_what_is_not_there_is_said(program: Program) -> None:

@@ -201,9 +201,10 @@ def test_an_order_that_does_not_fit_is_an_error_that_says_so(within: Within) -> 
 
     @flow(version=1)
     async def changing(flow: Flow) -> None:
-        for key in keys[:-1]:
+        for key in keys[:-1] or keys:
             await flow.step(key, lambda: None)
-        await flow.ask(keys[-1], "Go on?")
+        if len(keys) > 1:
+            await flow.ask(keys[-1], "Go on?")
 
     async def work(segue: Segue) -> None:
         shown = await segue.flows.run(changing, key="k")
@@ -218,6 +219,10 @@ def test_an_order_that_does_not_fit_is_an_error_that_says_so(within: Within) -> 
         shown = await segue.flows.resume("k", definition=changing)
         shown = await segue.flows.join("k")
         assert "the step question comes where two is recorded" in (shown.failure or "")
+        keys[:] = ["one"]
+        await segue.flows.resume("k", definition=changing)
+        shown = await segue.flows.join("k")
+        assert (shown.failure or "").startswith("the flow ended, but step two is recorded after this point: ")
         keys[:] = ["one", "new", "question"]
         await segue.flows.resume("k", definition=changing, from_step="two")
         shown = await segue.flows.join("k")

@@ -24,7 +24,7 @@ T = TypeVar("T")
 PATIENCE_S = 120.0
 CODER_FULL, CODER_DELTA = "You write the code", "has rejected the changes"
 REVIEWER_FULL, REVIEWER_DELTA = "You review the changes", "has worked on your findings"
-ONCE_MORE, COORDINATOR = "Your verdict could not be read", "do not get on"
+ONCE_MORE, COORDINATOR = "Your verdict could not be read", "are making no progress"
 APPROVE = '[[say {"verdict": "approve", "notes": "well done"}]]'
 
 
@@ -262,6 +262,7 @@ def test_a_reviewer_that_never_speaks_json_stops_it_with_the_reason(stage: Stage
     assert result(shown)["reason"] == (
         "the reviewer gave no verdict that can be read: the answer has no JSON block"
     )
+    assert shown.next == f"segue flow retry-step {shown.flow} reviewer/1/verdict"
 
 
 def test_the_coordinator_is_asked_after_two_rejections_and_its_guidance_starts_the_coder_over(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from tests.chaos.scenes import until
 from tests.clis import CLIS
 from tests.live.spending import spent_usd
-from tests.live.talk import QUICK, Said, Talk
+from tests.live.talk import QUICK, Said, Talk, talking
 
 CLAUDE = [pytest.param(("claude", CLIS["claude"].newest), id=f"claude-{CLIS['claude'].newest}")]
 UP = '```json\n{"escalate": true, "reason": "the disk is full", "failed_checks": ["web"]}\n```'
@@ -93,6 +94,42 @@ def test_without_the_session_the_hand_off_is_given(talk: Talk, how: str) -> None
     assert ("refused the session" in notices) is (how == "refused"), notices
     for words in ("the disk is full", "It is the cable.", "the number 77"):
         assert words in said.sent
+
+
+NO_SIGNAL = " ".join(['[[tool StructuredOutput {"escalate": 7}]]'] * 6)
+"""What Claude refuses each time, until it gives up."""
+
+
+@pytest.fixture
+def scripted(request: pytest.FixtureRequest, talk: Talk, tmp_path: Path) -> Iterator[Talk]:
+    """Beside ``talk``: with a model that plays rules, the words of a prompt and what to do."""
+    place = tmp_path / "scripted"
+    place.mkdir()
+    scenario = place / "scenario.json"
+    rules = [{"text": text, "do": do} for text, do in request.param.items()]
+    scenario.write_bytes(msgspec.json.encode({"rule": rules}))
+    with talking(place, {"claude": CLIS["claude"].newest}, scenario) as made:
+        made.env["SEGUE_DEFAULTS_AGENT"] = "claude"
+        yield made
+
+
+@ON_CLAUDE
+@pytest.mark.parametrize(
+    ("scripted", "end"),
+    [
+        ({"did not end as asked": f"[[say {DONE}]]", "look around": NO_SIGNAL}, "done"),
+        ({"did not end as asked": "[[say fine]]", "look around": NO_SIGNAL}, "failed"),
+    ],
+    indirect=["scripted"],
+    ids=["a block counts", "nothing helps"],
+)
+def test_a_signal_without_the_form_is_asked_for_once_more_and_never_escalates(
+    scripted: Talk, end: str
+) -> None:
+    write(scripted, {"say": "look around"}, {"say": f"[[say {DONE}]]"})
+    told = escalate(scripted)
+    assert (told["end"], told["result"]["tier"]) == (end, 1), told
+    assert modes(told) == ["fresh", "resume"], "asked in the same session, and no second tier"
 
 
 def sessions(talk: Talk) -> list[Path]:

@@ -241,6 +241,36 @@ def test_the_verdict_is_asked_for_by_the_schema_of_the_cli(tmp_path: Path, revie
         assert '"verdict"' in (log if isinstance(log, list) else log["messages"])[-1]["text"]
 
 
+NO_VERDICT = " ".join(['[[tool StructuredOutput {"verdict": 7}]]'] * 6)
+"""What Claude refuses each time, until it gives up."""
+
+
+@pytest.mark.parametrize("how", ["never calls the tool", "never has the form"])
+@pytest.mark.parametrize("then", [APPROVE, "[[say fine]]"], ids=["a block counts", "nothing helps"])
+def test_a_schema_that_is_not_met_is_asked_for_once_more_as_text(tmp_path: Path, how: str, then: str) -> None:
+    """In the same session, and without the option: it was of no use."""
+    rules: list[Rule] = [
+        (CODER_FULL, "[[write words.txt one]] [[say first-try]]"),
+        (ONCE_MORE, then),
+        (REVIEWER_FULL, "[[say fine]]" if how == "never calls the tool" else NO_VERDICT),
+        ("You MUST call the StructuredOutput tool", "[[say fine]]"),
+    ]
+    with playing(tmp_path, *rules) as talk:
+        said = talk("review", "../TASK.md", "--coder", "claude", "--reviewer", "claude", "--json")
+        told = report(said)
+        keys = ["coder/1", "reviewer/1", "reviewer/1/verdict"]
+        assert modes(told) == dict(zip(keys, ["fresh", "fresh", "resume"], strict=True)), told
+        bodies = [each.body or {} for each in talk.model.requests if not each.side]
+        last = [each for each in bodies if ONCE_MORE in msgspec.json.encode(each["messages"][-1]).decode()]
+        assert last
+        assert not any(map(_schema, last))
+        if then == APPROVE:
+            assert (said.code, told["end"]) == (0, "approved"), told
+        else:
+            why = "the reviewer gave no verdict that can be read: the answer has no JSON block"
+            assert (said.code, told["end"], told["result"]["reason"]) == (1, "failed", why)
+
+
 def _schema(body: dict[str, Any]) -> dict[str, Any]:
     """The schema in a request: as a tool, or as the format of the text."""
     tools = {each.get("name"): each for each in body.get("tools", [])}

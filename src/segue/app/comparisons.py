@@ -13,6 +13,7 @@ import msgspec
 from anyio.to_thread import run_sync
 
 from segue.app import flows
+from segue.app.flow_report import shown
 from segue.app.flow_shapes import FlowShown
 from segue.app.reviews import ReviewOrder, start_review
 from segue.core.errors import Misuse, NotFound
@@ -97,7 +98,7 @@ async def start_comparison(
 def compare(workspace: Workspace, comparison: str) -> Comparison:
     """How far both are, or how they ended."""
     known = {each: workspace.store.flows.by_key(_key(comparison, each)) for each in PROMPTS}
-    reviews = {each: flows.shown(workspace, row) for each, row in known.items() if row is not None}
+    reviews = {each: shown(workspace, row) for each, row in known.items() if row is not None}
     if len(reviews) < len(PROMPTS):
         raise NotFound(f"there is no comparison {comparison!r:.60}")
     full, delta = (_compared(each, reviews[each]) for each in PROMPTS)

@@ -105,9 +105,9 @@ def _going_on(row: FlowRow, version: int, wake_ms: int | None) -> FlowRow:
 def code_of(workspace: Workspace, row: FlowRow, newest: bool = False) -> FlowDefinition:
     """The code of a flow. ``newest``: whatever its version is. Raises ``NotFound`` if it is not here."""
     if row.source is None:
-        return built_in(row.kind, None if newest else row.version)
+        return built_in(row.kind, None if newest else row.version, of=row.id)
     source = msgspec.json.decode(row.source, type=FlowSource)
-    return load(source, None if newest else row.version, workspace.cwd)
+    return load(source, None if newest else row.version, workspace.cwd, of=row.id)
 
 
 def taken_back(row: FlowRow, steps: list[StepRow], key: str, *, together: bool) -> list[StepRow]:

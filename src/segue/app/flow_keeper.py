@@ -14,7 +14,7 @@ import msgspec
 from anyio.to_thread import run_sync
 
 from segue.app.flow_driver import FlowDriver
-from segue.app.flows import is_held
+from segue.app.flow_report import is_held
 from segue.app.store_changes import StoreChanges
 from segue.app.workspace import Workspace
 from segue.core.errors import NotFound, SegueError

@@ -1,34 +1,22 @@
-"""Flows seen from outside: lists, one flow, its report, and what can be asked of it."""
+"""Flows seen from outside: starting, finding and listing them, and answering what they ask."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import fsum
 from pathlib import Path
 
 import msgspec
 
 from segue.app.flow_budgets import answer_budget
-from segue.app.flow_shapes import (
-    FlowArtefact,
-    FlowQuestionShown,
-    FlowReport,
-    FlowShown,
-    FlowStepResult,
-    FlowStepShown,
-    TurnResult,
-)
+from segue.app.flow_report import question_of, shown
+from segue.app.flow_shapes import FlowShown
 from segue.app.workspace import Workspace
 from segue.core.errors import Conflict, Gone, InUse, Misuse, NotFound
-from segue.core.flow import UNFINISHED, FlowQuestion
-from segue.core.outcome import Status
-from segue.core.turn import FailureShown, Sent
-from segue.core.usage import Usage
+from segue.core.flow import UNFINISHED
 from segue.flows.definition import FlowDefinition
-from segue.flows.entry import flow_lease
 from segue.flows.results import LARGEST
-from segue.flows.tree import tree_lease
-from segue.store.flow_records import ArtefactRow, FlowRow, FlowRun, StepRow
+from segue.flows.tree import flow_at_work, tree_lease
+from segue.store.flow_records import FlowRow
 from segue.store.leases import judge
 from segue.system import clock
 from segue.system.processes import short_name
@@ -38,8 +26,6 @@ MOST = 1_000
 """The longest list of flows."""
 LONGEST_NAME = 200
 MOST_DOLLARS = 1e9
-LONGEST_TEXT = 2_000
-"""How much of a turn's answer is shown with its step."""
 
 
 def add(
@@ -96,14 +82,19 @@ def _checked(given: Mapping[str, object], key: str | None, budget: float | None)
 
 
 def refuse_busy_tree(workspace: Workspace, cwd: str | Path | None, key: str | None) -> None:
-    """Raise ``InUse`` if another flow works in the working tree of the directory."""
-    where, flows = directory_of(workspace, cwd), workspace.store.flows
+    """Raise ``InUse`` if another flow works in the working tree of the directory, or the agent of one that
+    was killed."""
+    where, flows, host = directory_of(workspace, cwd), workspace.store.flows, workspace.host
     if key is not None and flows.by_key(key) is not None:
         return
-    row = workspace.store.lease(tree_lease(where, workspace.host))
-    if row is not None and judge(row, workspace.host) == "alive":
+    lease = tree_lease(where, host)
+    row = workspace.store.lease(lease)
+    if row is not None and judge(row, host) == "alive":
         who = short_name(row.owner)
         raise InUse(f"another flow works in {where} ({who}); wait for it, or use another worktree")
+    if (other := flow_at_work(flows, lease, host)) is not None:
+        then = f"segue flow resume {other} continues it, segue flow cancel {other} ends it"
+        raise InUse(f"another flow works in {where}: nobody runs {other}, but its agent is alive; {then}")
 
 
 def directory_of(workspace: Workspace, cwd: str | Path | None) -> Path:
@@ -123,13 +114,24 @@ def find(workspace: Workspace, name: str) -> FlowRow:
     alike = [each for each in flows.newest(MOST) if len(name) >= 4 and each.id.endswith(name.lower())]
     if len(alike) == 1:
         return alike[0]
-    many = "several flows end" if alike else "no flow ends"
-    raise NotFound(f"there is no flow {name!r:.60}, and {many} like this; segue flow ls lists them")
+    many = "several ids end with it" if alike else "no id ends with it"
+    raise NotFound(f"there is no flow {name!r:.60}, and {many}; segue flow ls lists them")
 
 
 def show(workspace: Workspace, name: str) -> FlowShown:
     """The flow as it is now, with its steps."""
     return shown(workspace, find(workspace, name))
+
+
+def artefact(workspace: Workspace, name: str, kept: str) -> bytes:
+    """What a flow keeps under a name. Raises ``NotFound``."""
+    row, flows = find(workspace, name), workspace.store.flows
+    known = {each.name: each.hash for each in flows.artefacts(row.id)}
+    data = flows.artefact(known[kept]) if kept in known else None
+    if data is None:
+        names = ", ".join(known) or "nothing"
+        raise NotFound(f"the flow {row.id} keeps nothing named {kept!r:.60}; it keeps: {names}")
+    return data
 
 
 def ls(
@@ -159,78 +161,6 @@ def _brief(flow: FlowShown) -> FlowShown:
     )
 
 
-def is_held(workspace: Workspace, flow_id: str) -> bool:
-    """Whether a process runs the flow now."""
-    row = workspace.store.lease(flow_lease(flow_id))
-    return row is not None and judge(row, workspace.host) == "alive"
-
-
-def shown(workspace: Workspace, row: FlowRow) -> FlowShown:
-    flows = workspace.store.flows
-    runs, held = flows.runs(row.id), is_held(workspace, row.id)
-    steps = flows.steps(row.id)
-    waiting = [step for step in steps if step.state == "waiting" and step.n is not None]
-    return FlowShown(
-        flow=row.id,
-        key=row.key,
-        kind=row.kind,
-        version=row.version,
-        label=row.label,
-        state=row.state,
-        needs=row.needs,
-        held=held,
-        stops=row.asked,
-        end=row.ending,
-        rounds=row.rounds,
-        cwd=row.cwd,
-        host=row.host,
-        built_in=row.source is None,
-        input=msgspec.Raw(row.input.encode()),
-        result=_raw(row.result),
-        artefact=row.artefact,
-        failure=row.failure,
-        questions=tuple(map(_question, waiting)),
-        wake=row.wake_ms,
-        usage=sum((each.usage for each in runs), Usage()),
-        cost_usd=_cost(runs),
-        budget_usd=_budget(workspace, row),
-        created=row.created_ms,
-        ended=row.ended_ms,
-        next=_next(row, held, bool(waiting)),
-        steps=tuple(_step(step, runs) for step in steps if step.n is not None),
-        artefacts=tuple(map(_artefact, flows.artefacts(row.id))),
-    )
-
-
-def report(flow: FlowShown) -> FlowReport:
-    """What ``--json`` prints."""
-    return FlowReport(
-        flow=flow.flow,
-        kind=flow.kind,
-        end=flow.end,
-        rounds=flow.rounds,
-        cost_usd=flow.cost_usd,
-        steps=tuple(
-            FlowStepResult(
-                key=step.key,
-                role=step.role,
-                tier=step.tier,
-                agent=step.agent,
-                mode=step.mode,
-                run=step.run,
-                cost_usd=step.cost_usd,
-                result=step.result,
-            )
-            for step in flow.steps
-        ),
-        state=flow.state,
-        needs=flow.needs,
-        failure=flow.failure,
-        result=flow.result,
-        next=flow.next,
-    )
-
-
 def answer(workspace: Workspace, name: str, text: str, step: str | None = None) -> FlowRow:
     """Answer what a flow asks; the first answer counts. ``Conflict``: it has been answered."""
     row = find(workspace, name)
@@ -251,7 +181,7 @@ def answer(workspace: Workspace, name: str, text: str, step: str | None = None) 
     if found.kind == "turn":
         answer_budget(workspace, row, found, text)
         return find(workspace, row.id)
-    choices = _question(found).choices
+    choices = question_of(found).choices
     if choices and text not in choices:
         raise Misuse(f"the answer is one of: {', '.join(choices)}")
     if len(text.encode("utf-8", "replace")) > LARGEST:
@@ -260,99 +190,3 @@ def answer(workspace: Workspace, name: str, text: str, step: str | None = None) 
     if not workspace.store.flows.answer(row.id, found.key, said, clock.now_ms()):
         raise Conflict("this question has been answered")
     return find(workspace, row.id)
-
-
-class _ToldTurn(msgspec.Struct):
-    """What is shown of a turn's report."""
-
-    status: Status
-    failure: FailureShown | None
-    text: str
-    sent: Sent
-    model: str | None = None
-
-
-def _told(step: StepRow) -> _ToldTurn | None:
-    """How a turn ended, if it did and its report is small."""
-    if step.kind != "turn" or step.result is None:
-        return None
-    return msgspec.json.decode(step.result, type=_ToldTurn)
-
-
-def _result(step: StepRow, told: _ToldTurn | None) -> msgspec.Raw | None:
-    if told is None:
-        return _raw(step.result)
-    kind = told.failure.kind if told.failure is not None else None
-    short = TurnResult(status=told.status, failure=kind, text=told.text[:LONGEST_TEXT])
-    return msgspec.Raw(msgspec.json.encode(short))
-
-
-def _step(step: StepRow, runs: list[FlowRun]) -> FlowStepShown:
-    told = _told(step)
-    mine = [each for each in runs if each.step == step.key]
-    last = next((each for each in reversed(mine) if each.run == step.run), mine[-1] if mine else None)
-    return FlowStepShown(
-        key=step.key,
-        kind=step.kind,
-        state=step.state,
-        tries=step.tries,
-        role=last.role or None if last is not None else step.role,
-        tier=step.tier,
-        agent=last.agent if last is not None else step.agent,
-        model=(told.model if told is not None else None) or (last.model if last is not None else None),
-        mode=last.mode if last is not None else None,
-        conversation=step.conversation,
-        run=last.run if last is not None else None,  # the next try has an id before it has a run
-        runs=tuple(each.run for each in mine),
-        sent_bytes=told.sent.bytes if told is not None else None,
-        usage=sum((each.usage for each in mine), Usage()),
-        cost_usd=_cost(mine),
-        result=_result(step, told),
-        artefact=step.artefact,
-        failure=step.failure,
-        wake=step.wake_ms,
-        began=step.began_ms,
-        ended=step.ended_ms,
-    )
-
-
-def _artefact(row: ArtefactRow) -> FlowArtefact:
-    return FlowArtefact(
-        name=row.name, hash=row.hash, media_type=row.media_type, size=row.size, made=row.made_ms
-    )
-
-
-def _question(step: StepRow) -> FlowQuestionShown:
-    asked = msgspec.json.decode(step.question or "{}", type=FlowQuestion)
-    return FlowQuestionShown(
-        step=step.key,
-        text=asked.text,
-        needs=asked.needs,
-        choices=asked.choices,
-        asked=asked.asked,
-        budget=asked.budget,
-    )
-
-
-def _raw(text: str | None) -> msgspec.Raw | None:
-    return None if text is None else msgspec.Raw(text.encode())
-
-
-def _cost(runs: list[FlowRun]) -> float | None:
-    known = [each.cost_usd for each in runs if each.cost_usd is not None]
-    return fsum(known) if known else None
-
-
-def _budget(workspace: Workspace, row: FlowRow) -> float | None:
-    """What it may cost: its own budget, else the configured one; or what that was raised to."""
-    limit = row.budget or workspace.config.budgets.flow
-    return max(limit, workspace.store.budgets.raised_to("flow", row.id, "") or 0.0) if limit else None
-
-
-def _next(row: FlowRow, held: bool, waiting: bool) -> str | None:
-    """The command that continues a flow, if one is needed."""
-    if row.state == "needs_you" and waiting:
-        return f"segue answer {row.id} ANSWER"
-    if row.state in ("paused", "failed", "needs_you") or (row.state == "running" and not held):
-        return f"segue flow resume {row.id}"
-    return None

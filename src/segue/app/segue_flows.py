@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal, Unpack
 from anyio.to_thread import run_sync
 
 from segue.app import flows
+from segue.app.flow_report import report
 from segue.app.flow_shapes import FlowReport, FlowShown
 from segue.core.errors import NotFound
 from segue.flows.definition import FlowDefinition, built_in
@@ -222,7 +223,7 @@ class Flows:
 
     async def report(self, flow: str) -> FlowReport:
         """The report of a flow: its end, its cost, and its steps; or how far it is."""
-        return flows.report(await self.show(flow))
+        return report(await self.show(flow))
 
     async def watch(self, flow: str) -> AsyncGenerator[FlowShown]:
         """The flow as it is now, and again whenever something about it has changed, until it is over."""

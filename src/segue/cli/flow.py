@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from segue.cli.caller import open_here
-from segue.cli.render.output import say, say_json
+from segue.cli.render.output import answer, say, say_json
 
 if TYPE_CHECKING:
     from segue.app.flow_shapes import FlowShown
@@ -59,12 +59,16 @@ def ls(every: bool, limit: int, as_json: bool) -> None:
 
 @command.command("show", short_help="Show a flow and its steps.")
 @FLOW
+@click.option("--artefact", metavar="NAME", help="Print what it keeps under NAME, such as a hand-off.")
 @JSON
-def show(flow: str, as_json: bool) -> None:
+def show(flow: str, artefact: str | None, as_json: bool) -> None:
     """Show FLOW: its steps, what each cost, what it asks, and what it keeps."""
     from segue.app import flows
 
     with open_here() as workspace:
+        if artefact is not None:
+            answer(flows.artefact(workspace, flow, artefact).decode(errors="replace"))
+            return
         shown = flows.show(workspace, flow)
     if as_json:
         say_json(shown)
@@ -164,7 +168,9 @@ def _stop(flow: str, what: str, as_json: bool) -> None:
     if as_json:
         say_json(shown)
     elif shown.stops is not None:
-        say(f"segue: {shown.flow} was asked to {what}; it does so at its next step", err=True)
+        how = "is being cancelled; what runs is ended now"
+        how = how if what == "cancel" else "was asked to pause; it does so at its next step"
+        say(f"segue: {shown.flow} {how}", err=True)
     else:
         say(f"segue: {shown.flow} is {shown.state}", err=True)
 

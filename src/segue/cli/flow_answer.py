@@ -27,7 +27,7 @@ def is_flow(workspace: Workspace, name: str) -> bool:
 def flow_answer(text: str | None, budget: float | None, *, stop: bool, other: bool) -> str:
     """The answer to a flow, from the options."""
     if other or (text is not None) + (budget is not None) + stop != 1:
-        raise Misuse("a flow takes an answer: segue answer FLOW TEXT; of a budget: --budget USD, or --deny")
+        raise Misuse("answer with: segue answer FLOW TEXT; for a budget: --budget USD or --deny")
     return plain_number(budget) if budget is not None else text if text is not None else "stop"
 
 

@@ -60,7 +60,7 @@ def daemon_runs() -> bool:
 
 def tell(shown: FlowShown, as_json: bool, interrupted: bool = False) -> int:
     """Print how the flow is now. Returns the exit code."""
-    from segue.app.flows import report
+    from segue.app.flow_report import report
 
     if as_json:
         say_json(report(shown))

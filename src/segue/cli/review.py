@@ -138,7 +138,7 @@ def tell(shown: FlowShown, as_json: bool, interrupted: bool = False) -> int:
     """Print how the review is now. Returns the exit code."""
     import msgspec
 
-    from segue.app.flows import report
+    from segue.app.flow_report import report
     from segue.app.reviews import ReviewResult
     from segue.cli.flow_run import tell as tell_flow
 

@@ -50,7 +50,7 @@ Kind = Literal[
     "budget",
     "unsettled",
 ]
-Reason = Literal["not_found", "expired", "foreign_account", "wrong_cwd", "corrupt", "unknown"]
+Reason = Literal["not_found", "expired", "foreign_account", "wrong_cwd", "corrupt", "form", "unknown"]
 Status = Literal["ok", "failed", "cancelled"]
 
 FAULTS = (4, 5, 6, 7, 8, 11)

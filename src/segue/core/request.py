@@ -236,7 +236,8 @@ class Briefing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     on_model_change: Literal["resume", "replay"] = "resume"
     """Whether a session is continued with another model."""
     asked_ms: int = 0
-    """When the flow wanted the turn for the first time. How long it was parked since then does not count."""
+    """When the flow wanted the turn for the first time, as if it had not waited since the role's last answer:
+    the time in which it was parked or suspended does not count."""
 
 
 class Grant(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -1,4 +1,8 @@
-"""The JSON that an agent ends its answer with: the last fenced block, or the whole answer. Pure."""
+"""The JSON that an agent ends its answer with: the last fenced block, or the whole answer. Pure.
+
+Where the CLI has an option for the form of answers, it asks the model again itself, and gives up after some
+answers that do not have it. That is no failure of the turn for a flow, but an answer that cannot be read.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,8 @@ import re
 from typing import Any
 
 import msgspec
+
+from segue.core.turn import Turn
 
 _OPENING = re.compile(r"(`{3,}|~{3,})[ \t]*([\w+-]*)[ \t]*$")
 LONGEST_REASON = 300
@@ -27,6 +33,12 @@ def answer_schema(required: str, properties: dict[str, Any]) -> str:
 def object_schema(required: str, properties: dict[str, Any]) -> dict[str, Any]:
     """The JSON schema of an object with a property that it must have, and others."""
     return {"type": "object", "properties": properties, "required": [required]}
+
+
+def without_form(turn: Turn) -> Unreadable | None:
+    """If the agent's CLI gave up because no answer had the form that was asked for: that, as a reason."""
+    failure = turn.failure
+    return unreadable(failure.message) if failure is not None and failure.reason == "form" else None
 
 
 def read_block(answer: str) -> Any:

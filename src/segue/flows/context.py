@@ -201,7 +201,7 @@ class Flow:
         return [each for each in outcomes if not isinstance(each, BaseException)]
 
     async def round(self, number: int) -> None:
-        """Tell that a round begins, for whoever watches."""
+        """Say that a round begins, for whoever watches."""
         if number > self._rounds:
             self._rounds = number
             store = self._journal.store

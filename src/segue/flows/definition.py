@@ -89,22 +89,23 @@ def flow(*, version: int, name: str | None = None) -> Callable[[FlowFunction], F
     return define
 
 
-def built_in(name: str, version: int | None = None) -> FlowDefinition:
-    """A flow that comes with Segue; without a version, the newest one. Raises ``NotFound``."""
+def built_in(name: str, version: int | None = None, *, of: str = "FLOW") -> FlowDefinition:
+    """A flow that comes with Segue; without a version, the newest one. Raises ``NotFound``. ``of``: the flow
+    that began with that version, for the message."""
     found = [_attribute(import_module(module), function) for module, function in map(_parts, _places(name))]
     for each in found:
         if version is None or each.version == version:
             return each
-    raise NotFound(f"this Segue has no version {version} of the flow {name}")
+    raise NotFound(f"this Segue has no version {version} of the flow {name}; {_from_step(of)}")
 
 
-def load(source: FlowSource, version: int | None, here: Path) -> FlowDefinition:
+def load(source: FlowSource, version: int | None, here: Path, *, of: str = "FLOW") -> FlowDefinition:
     """The flow in a file of the user's. The file is executed: it must be in the directory ``here`` or below
     it, where the user is, and belong to the user. Raises ``NotFound`` if it has no flow of that version."""
     file = Path(source.file)
     if not source.file or not file.is_file():
         where = source.file or source.module
-        raise NotFound(f"the code of this flow is gone ({where}); run the program again that started it")
+        raise NotFound(f"the code of this flow is gone ({where}); run the program that started it again")
     if not file.resolve().is_relative_to(here.resolve()):
         raise Misuse(f"the code of this flow is {file}; to run it, give this command in {file.parent}")
     if file.stat().st_uid not in (os.getuid(), 0):
@@ -112,9 +113,15 @@ def load(source: FlowSource, version: int | None, here: Path) -> FlowDefinition:
     found = _attribute(_executed(source, file), source.function)
     if version is not None and found.version != version:
         raise NotFound(
-            f"{file} has version {found.version} of the flow {found.name}, and it began with {version}"
+            f"{file} has version {found.version} of the flow {found.name}, and it began with {version};"
+            f" {_from_step(of)}"
         )
     return found
+
+
+def _from_step(flow_id: str) -> str:
+    """What to do if the code of a flow has another version than it began with."""
+    return f"to go on with the version that is here, choose a step: segue flow resume {flow_id} --from STEP"
 
 
 def _executed(source: FlowSource, file: Path) -> ModuleType:

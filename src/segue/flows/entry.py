@@ -25,7 +25,7 @@ from segue.flows.halt import Lost, Stop, Stopped, Waiting
 from segue.flows.journal import Journal, StepOrder, misplaced
 from segue.flows.ports import TurnPort
 from segue.flows.results import pack
-from segue.flows.tree import tree_lease
+from segue.flows.tree import flow_at_work, tree_lease
 from segue.store.flow_records import FlowRow
 from segue.store.flows import Overtaken, hash_of
 from segue.store.leases import Lease, LeaseBusy, hold
@@ -69,7 +69,9 @@ async def enter(
         if row.state not in ENTERED or (row.wake_ms or 0) > await run_sync(flows.clock_ms):
             return row
         if row.version != definition.version:
-            raise Misuse(f"the flow {row.id} began with version {row.version}, this is {definition.version}")
+            other = f"began with version {row.version}, this is {definition.version}"
+            then = f"to go on with this one, choose a step: segue flow resume {row.id} --from STEP"
+            raise Misuse(f"the flow {row.id} {other}; {then}")
         async with _tree(row, around, stop, wait_s):
             journal = await run_sync(
                 partial(Journal, flows, lease.claim, row, Redactor(around.secrets), stop)
@@ -112,7 +114,7 @@ async def _call(definition: FlowDefinition, journal: Journal, port: TurnPort) ->
     value = await definition.function(Flow(journal, port), **given)
     left = journal.unvisited()
     if left is not None:
-        raise StepOrder(misplaced(journal.flow, left, "(the end)"))
+        raise StepOrder(misplaced(journal.flow, left, None))
     return value
 
 
@@ -179,13 +181,29 @@ async def _tree(row: FlowRow, around: Surroundings, stop: Stop, wait_s: float) -
         yield
         return
     name = await run_sync(tree_lease, Path(row.tree), around.host)
-    async with held(around, name, stop, wait_s, f"another flow works in {row.tree}"):
+    why = f"another flow works in {row.tree}"
+
+    def others() -> str | None:
+        other = flow_at_work(around.store.flows, name, around.host, but=row.id)
+        return f"the agent of the flow {other}" if other is not None else None
+
+    async with held(around, name, stop, wait_s, why, behind=others):
+        if (other := await run_sync(others)) is not None:  # it began, and was killed, just before
+            raise InUse(f"{why} ({other}); try again later")
         yield
 
 
 @asynccontextmanager
-async def held(around: Surroundings, name: str, stop: Stop, wait_s: float, why: str) -> AsyncIterator[Lease]:
-    """Hold a lease; ``InUse`` if it cannot be had in time. Whoever loses it writes nothing more."""
+async def held(
+    around: Surroundings,
+    name: str,
+    stop: Stop,
+    wait_s: float,
+    why: str,
+    behind: Callable[[], str | None] | None = None,
+) -> AsyncIterator[Lease]:
+    """Hold a lease; ``InUse`` if it cannot be had in time. Whoever loses it writes nothing more. ``behind``:
+    says who comes first, although the lease may be free."""
     flow_id = name.partition(":")[2]
 
     def heed() -> None:
@@ -205,6 +223,7 @@ async def held(around: Surroundings, name: str, stop: Stop, wait_s: float, why: 
             given_up=lambda: stop.kind is not None,
             on_loss=stop.lose,
             on_beat=heed if name.startswith("flow:") else None,
+            behind=behind,
         ) as lease:
             yield lease
     except LeaseBusy as busy:

@@ -18,7 +18,7 @@ from segue.core.budget import TINY
 from segue.core.events import ToolCall, ToolResult
 from segue.core.request import Briefing
 from segue.core.turn import Turn
-from segue.flows.answer_block import Unreadable
+from segue.flows.answer_block import Unreadable, without_form
 from segue.flows.commands import CheckResult, run_check
 from segue.flows.context import Flow, FlowEnd
 from segue.flows.cooldowns import CooldownState, Done, ToolUse, count_actions, denied, states
@@ -109,7 +109,8 @@ class Chain:
         failure, signal = ended.turn.failure, ended.signal
         if failure is not None and failure.kind == "cancelled":
             return self._end("cancelled", n, failure.message, failed=True)
-        if failure is not None and failure.kind not in self._plan.policy.escalate_on:
+        own = self._plan.policy.escalate_on if without_form(ended.turn) is None else ()
+        if failure is not None and failure.kind not in own:
             return self._end("failed", n, failure.message, failed=True)
         if failure is None and signal is None:
             return self._end("failed", n, ended.why, failed=True)
@@ -133,9 +134,10 @@ class Chain:
                 break
             turn = await self._turn(n, f"/more-{more}", before, prompts.more(), full, False, after=turn)
         signal, why = await self._signal(n, turn, before)
-        if signal is None and turn.failure is None and self._plan.policy.signal == "json":
-            text = prompts.again(why)
-            turn = await self._turn(n, "/again", before, text, f"{full}\n\n{text}", False, after=turn)
+        asked = self._plan.policy.signal == "json"
+        if asked and signal is None and (turn.failure is None or without_form(turn)):
+            text, whole = prompts.again(why), f"{full}\n\n{prompts.again(why)}"
+            turn = await self._turn(n, "/again", before, text, whole, False, after=turn, form=False)
             signal, why = await self._signal(n, turn, before)
         after = await self._flow.step(f"tier-{n}/after", self._after, n, signal, returns=After)
         left = hand_off(
@@ -151,12 +153,22 @@ class Chain:
         return TierEnd(turn=turn, signal=signal, hand_off=left, why=why)
 
     async def _turn(
-        self, n: int, part: str, before: Before, text: str, full: str, blank: bool, after: Turn | None = None
+        self,
+        n: int,
+        part: str,
+        before: Before,
+        text: str,
+        full: str,
+        blank: bool,
+        after: Turn | None = None,
+        form: bool = True,
     ) -> Turn:
-        """``blank``: the session of the tier before is not continued, because its turn failed."""
+        """``blank``: the session of the tier before is not continued, because its turn failed. ``form``: the
+        signal is asked for by the CLI's option for that, if it has one."""
         if after is None and self._last is not None:
             after = self._last.turn
         tier = self._plan.tiers[n - 1]
+        form = form and self._plan.policy.signal == "json"
         options = self._options(tier, before)
         options["blank"] = blank
         if tier.budget is not None:
@@ -168,7 +180,7 @@ class Chain:
             text,
             tier=n,
             tier_budget=tier.budget,
-            briefing=Briefing(full=full, schema=SCHEMA if self._plan.policy.signal == "json" else ""),
+            briefing=Briefing(full=full, schema=SCHEMA if form else ""),
             after=after,
             variables=self._variables(n, before),
             **options,

@@ -77,7 +77,7 @@ class TierPrompts:
     def _now(self) -> list[str]:
         """What is different in each run."""
         return [
-            _part("What the person says who was asked", self._said),
+            _part("What the person we asked said", self._said),
             _part("Dry run", DRY_RUN) if self._plan.dry_run else "",
             _part("Cooldowns", self._cooldown_words()),
             _part("How to end", self._signal()),
@@ -118,9 +118,9 @@ def question_text(plan: EscalationPlan, n: int, label: str, hand_off: HandOff | 
         else "",
         f"Failed checks: {', '.join(hand_off.failed_checks)}" if hand_off and hand_off.failed_checks else "",
         f"The hand-off is the artefact {hand_off_name(hand_off.tier)} of this flow." if hand_off else "",
-        "Answer resolved, or stop."
+        'Answer "resolved" or "stop".'
         if last
-        else "Answer resolved, stop, or what the next tier should know: then it goes on.",
+        else 'Answer "resolved" or "stop", or say what the next tier should know: then it goes on.',
     ]
     return "\n".join(filter(None, lines))
 

@@ -156,10 +156,15 @@ class Journal:
         return known
 
 
-def misplaced(flow: FlowRow, recorded: str, asked: str) -> str:
-    """The message for a step that does not come when it should."""
+def misplaced(flow: FlowRow, recorded: str, asked: str | None) -> str:
+    """The message for a step that does not come when it should. ``asked``: what comes; None: the end."""
+    what = (
+        f"the step {asked} comes where {recorded} is recorded"
+        if asked is not None
+        else f"the flow ended, but step {recorded} is recorded after this point"
+    )
     return (
-        f"the step {asked} comes where {recorded} is recorded: the code of the flow {flow.kind} has changed"
+        f"{what}: the code of the flow {flow.kind} has changed"
         f" since it began (version {flow.version}); restore the code, or drop what is recorded with:"
         f" segue flow resume {flow.id} --from {recorded.partition(' ')[0]}"
     )

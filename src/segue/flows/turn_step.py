@@ -14,11 +14,12 @@ from segue.core.budget import asked_in_full
 from segue.core.flow import FlowQuestion
 from segue.core.request import Briefing, FlowPlace
 from segue.core.turn import Turn
-from segue.flows.aftermath import AGAIN, Aftermath, judge
+from segue.flows.aftermath import AGAIN, Aftermath, judge, tries_like
 from segue.flows.halt import Waiting
 from segue.flows.journal import Journal
 from segue.flows.ports import TurnOrder, TurnPort
 from segue.flows.results import unpack
+from segue.flows.working_time import worked_ms
 from segue.runner.attempt import Cancel
 from segue.store.flow_records import StepRow
 from segue.system import clock
@@ -27,6 +28,7 @@ from segue.turns.request import Options
 
 LOOK_S = 0.5
 """How long to wait before a run that another process has is looked at again."""
+MINUTE_MS = 60_000
 WAIT_S = 7 * 24 * 3600.0
 """How long a turn waits for another one of its conversation."""
 
@@ -62,7 +64,7 @@ class TurnStep:
         while True:
             turn = await self._run(step)
             meant = turn.state != "cancelled" or await run_sync(self._journal.store.cancel_asked, turn.run)
-            next_ = judge(turn, step.tries, clock.now_ms()) if meant else AGAIN
+            next_ = await self._follows(step, turn) if meant else AGAIN
             if next_.what == "done" and not await self._is_covered(step, turn):
                 step = await self._again(step, turn, AGAIN)
             elif next_.what == "done":
@@ -72,6 +74,15 @@ class TurnStep:
                 await anyio.sleep(LOOK_S)
             else:
                 step = await self._again(step, turn, next_)
+
+    async def _follows(self, step: StepRow, turn: Turn) -> Aftermath:
+        """What follows from how the turn ended, and from how its earlier tries did."""
+        if turn.failure is None:
+            return judge(turn, 1, clock.now_ms())
+        store, flow = self._journal.store, self._journal.flow
+        failed = await run_sync(store.failures_since, flow.id, step.key, step.began_ms)
+        before = [kind for run, kind in failed.items() if run != turn.run]
+        return judge(turn, tries_like(turn, before), clock.now_ms())
 
     async def _begun(self, together: str) -> StepRow:
         return await self._journal.begin(
@@ -94,7 +105,7 @@ class TurnStep:
         if reached is None:
             return False
         asked = FlowQuestion(
-            text=f"{asked_in_full(reached)} Answer with the amount that it is raised to, or stop.",
+            text=f'{asked_in_full(reached)} Answer with the new amount in dollars, or "stop".',
             needs="budget",
             asked=clock.now_ms(),
             budget=reached,
@@ -126,7 +137,7 @@ class TurnStep:
             text=self._text,
             options=self._options,
             place=self._place,
-            briefing=self._briefing and msgspec.structs.replace(self._briefing, asked_ms=step.began_ms),
+            briefing=await self._timed(step),
             retry_of=step.previous,
         )
 
@@ -138,6 +149,20 @@ class TurnStep:
         if turn.state == "cancelled" and (stop.kind is not None or stop.lost):
             await self._stopped(step, turn)
         return turn
+
+    async def _timed(self, step: StepRow) -> Briefing | None:
+        """The briefing, with when the turn was wanted. Since the role's last answer, only the time counts in
+        which the flow worked."""
+        given, flow, asked_ms = self._briefing, self._journal.flow, step.began_ms
+        if given is None:
+            return None
+        if 0 < given.ttl_minutes * MINUTE_MS < asked_ms - flow.created_ms:  # else none can be that old
+            store, role = self._journal.store, step.role or ""
+            since_ms = await run_sync(store.last_answer, flow.id, self._conversation, role, asked_ms)
+            if since_ms is not None:
+                spans = await run_sync(store.worked, flow.id, since_ms)
+                asked_ms = since_ms + worked_ms(spans, since_ms, asked_ms)
+        return msgspec.structs.replace(given, asked_ms=asked_ms)
 
     async def _stopped(self, step: StepRow, turn: Turn) -> None:
         """It was ended because the flow stops: that is no result, and another try begins when it goes on."""

@@ -17,6 +17,10 @@ class FlowActions(Leases):
         """The tool calls and results of all turns of a step, in order, as JSON."""
         return [event for (event,) in self._db.all(_SQL.tool_events, flow=flow_id, step=step)]
 
+    def usage_events(self, run: str) -> list[str]:
+        """What a turn has reported about its usage so far, in order, as JSON."""
+        return [event for (event,) in self._db.all(_SQL.usage_events, turn=run)]
+
     def note_actions(
         self, flow_id: str, step: str, scope: str, actions: Mapping[tuple[str, str], int], now_ms: int
     ) -> None:

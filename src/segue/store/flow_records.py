@@ -7,6 +7,7 @@ from typing import Literal
 import msgspec
 
 from segue.core.flow import FlowState, Needs, StepKind, StepState
+from segue.core.model import Owner
 from segue.core.turn import Mode, State
 from segue.core.usage import Usage
 
@@ -77,6 +78,16 @@ class StepRow(msgspec.Struct, frozen=True, kw_only=True):
     wake_ms: int | None = None
     began_ms: int
     ended_ms: int | None = None
+
+
+class FlowAttempt(msgspec.Struct, frozen=True, kw_only=True):
+    """An attempt of a flow that has its working tree for itself: its agent may still work there."""
+
+    flow: str
+    tree: str
+    run_dir: str
+    owner: Owner
+    """Who runs its turn, or did."""
 
 
 class ArtefactRow(msgspec.Struct, frozen=True, kw_only=True):

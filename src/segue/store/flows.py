@@ -12,11 +12,13 @@ import msgspec
 
 from segue.core.budget import tier_name
 from segue.core.flow import Needs
+from segue.core.model import Owner
+from segue.core.outcome import Kind
 from segue.core.usage import Usage
 from segue.store.budgets import Budgets, RaisedTo
-from segue.store.database import Queries, Row
+from segue.store.database import Queries, Row, from_json
 from segue.store.flow_actions import FlowActions
-from segue.store.flow_records import ArtefactRow, FlowRow, FlowRun, StepRow
+from segue.store.flow_records import ArtefactRow, FlowAttempt, FlowRow, FlowRun, StepRow
 from segue.store.records import Claim
 from segue.system import clock
 
@@ -34,6 +36,16 @@ class _ToStop(Exception):  # noqa: N818 - it is an answer, not an error
     def __init__(self, asked: Asked) -> None:
         super().__init__(asked)
         self.asked = asked
+
+
+class _Failed(msgspec.Struct):
+    kind: Kind
+
+
+class _Told(msgspec.Struct):
+    """What is read of a turn's report here."""
+
+    failure: _Failed | None = None
 
 
 class Overtaken(Exception):  # noqa: N818 - it is an answer, not an error
@@ -182,6 +194,38 @@ class Flows(FlowActions):
     def runs(self, flow_id: str) -> list[FlowRun]:
         """All its turns, also those of earlier tries, the oldest first."""
         return [_run_of(row) for row in self._db.all(_SQL.runs, flow=flow_id)]
+
+    def failures_since(self, flow_id: str, step: str, since_ms: int) -> dict[str, Kind]:
+        """How the runs of a step that began since then have failed, by their ids."""
+        found: dict[str, Kind] = {}
+        for run, state, told in self._db.all(_SQL.told_since, flow=flow_id, step=step, since_ms=since_ms):
+            ended = from_json(told, _Told)
+            if ended is not None and ended.failure is not None:
+                found[run] = ended.failure.kind
+            elif ended is None and state == "withdrawn":  # its process died while it waited
+                found[run] = "killed"
+        return found
+
+    def last_answer(self, flow_id: str, conversation: str, role: str, before_ms: int) -> int | None:
+        """When a role of the flow last answered in a conversation, before then."""
+        row = self._db.one(
+            _SQL.last_answer, flow=flow_id, conversation=conversation, role=role, before_ms=before_ms
+        )
+        return None if row is None or row[0] is None else int(row[0])
+
+    def worked(self, flow_id: str, since_ms: int) -> list[tuple[int, int]]:
+        """When its agents and its functions worked, from when to when; what ended after ``since_ms``."""
+        rows = self._db.all(_SQL.worked, flow=flow_id, since_ms=since_ms)
+        return [(int(began), int(ended)) for began, ended in rows]
+
+    def at_work(self) -> list[FlowAttempt]:
+        """The attempts of unsettled turns in working trees that flows have for themselves."""
+        names = FlowAttempt.__struct_fields__
+        rows = (_named(names, row) for row in self._db.all(_SQL.at_work))
+        return [
+            FlowAttempt(**{**row, "owner": from_json(row["owner"], Owner) or Owner(host="", pid=0)})
+            for row in rows
+        ]
 
     def spent(self, flow_id: str) -> float:
         """What its turns cost so far, as far as it is known."""

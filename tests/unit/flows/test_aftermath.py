@@ -7,7 +7,7 @@ import pytest
 from segue.core.outcome import Kind
 from segue.core.turn import FailureShown, Sent, State, Turn, status_of
 from segue.core.usage import Context, Usage
-from segue.flows.aftermath import LONGEST_MS, MOST_TRIES, judge, pause_ms
+from segue.flows.aftermath import LONGEST_MS, MOST_TRIES, judge, pause_ms, tries_like
 
 NOW = 1_000_000
 
@@ -67,6 +67,21 @@ def turn(
 def test_what_follows(ended: Turn, tries: int, what: str, wake_ms: int | None) -> None:
     next_ = judge(ended, tries, NOW)
     assert (next_.what, next_.wake_ms) == (what, wake_ms)
+
+
+@pytest.mark.parametrize(
+    ("ended", "before", "tries"),
+    [
+        (turn("killed"), [], 1),
+        (turn("killed"), ["killed", "network", "session_busy"], 4),
+        (turn("killed"), ["budget"] * 6 + ["rate_limited"] * 6 + ["cancelled"] * 6, 1),
+        (turn("network"), ["killed", "budget"], 2),
+        (turn("rate_limited"), ["killed"] * 3 + ["rate_limited"], 2),
+        (turn(), ["killed"], 1),
+    ],
+)
+def test_only_what_is_alike_is_counted(ended: Turn, before: list[Kind], tries: int) -> None:
+    assert tries_like(ended, before) == tries
 
 
 def test_the_pause_grows_up_to_a_limit() -> None:

@@ -56,8 +56,10 @@ def test_what_does_not_fit_is_refused(source: FlowSource, tmp_path: Path) -> Non
     elsewhere.mkdir()
     with pytest.raises(Misuse, match=f"to run it, give this command in {tmp_path}"):
         load(source, 2, elsewhere)
-    with pytest.raises(NotFound, match="has version 2 of the flow mine, and it began with 1"):
+    with pytest.raises(NotFound, match=r"it began with 1; .* segue flow resume FLOW --from STEP"):
         load(source, 1, tmp_path)
+    with pytest.raises(NotFound, match=r"no version 99 of .*; .* segue flow resume F7 --from STEP"):
+        built_in("trial", 99, of="F7")
     with pytest.raises(NotFound, match="has no flow plain"):
         load(FlowSource(source.file, "plain", "__main__"), 2, tmp_path)
     with pytest.raises(NotFound, match="the code of this flow is gone"):

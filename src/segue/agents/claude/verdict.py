@@ -101,7 +101,7 @@ def _from_result(ended: Ended, raw: dict[str, Any], message: str) -> Failure:
         limit = "turn" if subtype == "error_max_turns" else "budget"
         return Failure("timeout", f"Claude stopped at the {limit} limit")
     if subtype == "error_max_structured_output_retries":
-        return Failure("protocol", "Claude's answers did not have the form that was asked for")
+        return Failure("protocol", "Claude's answers did not have the form that was asked for", "form")
     idle = raw.get("num_turns") == 0 and raw.get("duration_api_ms") == 0
     resumed = ended.request.start.mode != "fresh"
     if idle and resumed and subtype == "error_during_execution":

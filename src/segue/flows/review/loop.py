@@ -13,7 +13,7 @@ import msgspec
 
 from segue.core.turn import Turn
 from segue.core.usage import count_in_words
-from segue.flows.answer_block import Unreadable
+from segue.flows.answer_block import Unreadable, without_form
 from segue.flows.commands import CheckResult, run_check
 from segue.flows.context import Flow, FlowEnd
 from segue.flows.definition import flow
@@ -121,15 +121,14 @@ class Review:
         return _done("coder", await crew.first("coder", f"coder/{n}/again", place.task, again))
 
     async def _judge(self, n: int, coded: Turn, seen: Seen) -> Verdict:
-        """The reviewer's verdict. One that cannot be read is asked for once more."""
+        """The reviewer's verdict. One that cannot be read is asked for once more, as text."""
         place, crew = self._place, self._crew
-        turn = await self._reviewed(n, coded, seen)
-        verdict = parse(turn.text)
+        verdict = _verdict(await self._reviewed(n, coded, seen))
         if isinstance(verdict, Unreadable):
             full = prompts.reviewer_full(place, seen.all, coded.text)
             text = prompts.verdict_again(verdict.reason)
             turn = await crew.more("reviewer", f"reviewer/{n}/verdict", place.task, text, full)
-            verdict = parse(_done("reviewer", turn).text)
+            verdict = _verdict(turn)
         if isinstance(verdict, Unreadable):
             raise Over("failed", f"the reviewer gave no verdict that can be read: {verdict.reason}")
         return verdict
@@ -143,10 +142,10 @@ class Review:
         else:
             delta = prompts.reviewer_delta(place, seen.new, coded.text)
             turn = await crew.next("reviewer", f"reviewer/{n}", place.task, delta, full)
-        if settled("reviewer", turn):
+        if without_form(turn) or settled("reviewer", turn):
             return turn
         again = prompts.reviewer_full(place, seen.all, coded.text, note_of(turn))
-        return _done("reviewer", await crew.first("reviewer", f"reviewer/{n}/again", place.task, again))
+        return await crew.first("reviewer", f"reviewer/{n}/again", place.task, again)
 
     async def _rejected(self, n: int, verdict: Verdict, seen: Seen) -> None:
         """What a rejection means for the next round."""
@@ -184,6 +183,11 @@ class Review:
             checks=self._place.checks,
         )
         return self._flow.end(end, result, failed=end == "failed")
+
+
+def _verdict(turn: Turn) -> Verdict | Unreadable:
+    """The verdict of a turn that must have ended well by now."""
+    return without_form(turn) or parse(_done("reviewer", turn).text)
 
 
 def _done(role: RoleName, turn: Turn) -> Turn:

@@ -17,16 +17,16 @@ LONGEST_OBJECTIVE = 200
 
 CODER = (
     "You write the code for the task below, in the current directory. A reviewer looks at your changes"
-    " afterwards. Do the whole task, and nothing beside it. Say in a few sentences what you did."
+    " afterwards. Do the whole task, and nothing else. Say in a few sentences what you did."
 )
 REVIEWER = (
     "You review the changes that a coder made for the task below. Judge whether they do what the task asks,"
     " and do it right. Read any file that you need, but change nothing."
 )
 COORDINATOR = (
-    "A coder and a reviewer do not get on with the task below: the changes were rejected {rejections} times"
-    " in a row. Find out what is in the way, and write guidance for the coder: what to do next, and what to"
-    " leave alone. Change nothing. Your answer is given to the coder as it is."
+    "A coder and a reviewer are making no progress on the task below: the changes were rejected {rejections}"
+    " times in a row. Find out what is in the way, and write guidance for the coder: what to do next, and"
+    " what to leave alone. Change nothing. Your answer is given to the coder as it is."
 )
 VERDICT = """End your answer with your verdict, a JSON object in a fenced block:
 

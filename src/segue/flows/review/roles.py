@@ -51,8 +51,9 @@ class Crew:
         return await self._turn(role, key, task, delta, full)
 
     async def more(self, role: RoleName, key: str, task: str, text: str, full: str) -> Turn:
-        """One more message about the same, in the session of the turn before."""
-        return await self._turn(role, key, task, text, full)
+        """One more message about the same, in the session of the turn before. The answer may be any text: an
+        option of the CLI for its form was of no use."""
+        return await self._turn(role, key, task, text, full, form=False)
 
     def _of(self, role: RoleName) -> RoleOrder:
         order = self._order
@@ -60,7 +61,15 @@ class Crew:
         return known.get(role) or order.coordinator or order.reviewer
 
     async def _turn(
-        self, role: RoleName, key: str, task: str, text: str, full: str, *, blank: bool = False
+        self,
+        role: RoleName,
+        key: str,
+        task: str,
+        text: str,
+        full: str,
+        *,
+        blank: bool = False,
+        form: bool = True,
     ) -> Turn:
         who = self._of(role)
         options: Options = {
@@ -78,7 +87,7 @@ class Crew:
             objective=objective(task),
             ttl_minutes=TTL_MINUTES,
             fork_of=fork_of,
-            schema=SCHEMA if role == "reviewer" else "",
+            schema=SCHEMA if form and role == "reviewer" else "",
             on_model_change="replay",
         )
         self._last = await self._flow.turn(
@@ -114,7 +123,7 @@ def note_of(turn: Turn) -> str:
         if turn.tools_run is None
         else f"It had made {count_in_words(turn.tools_run, 'tool call')}"
     )
-    said = f" The last that it said: {turn.text.strip()[-LONGEST_WORDS:]}" if turn.text.strip() else ""
+    said = f" It last said: {turn.text.strip()[-LONGEST_WORDS:]}" if turn.text.strip() else ""
     return (
         f"Your last turn ended by an error ({why}), so this is a new session. {did}; what it changed is still"
         f" there. Look before you repeat anything.{said}"

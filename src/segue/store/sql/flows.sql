@@ -115,5 +115,29 @@ SELECT t.id, t.step, c.key, t.agent, t.role, t.tier, t.model, t.mode, t.state, t
 FROM turns AS t JOIN conversations AS c ON c.id = t.conversation
 WHERE t.flow = :flow ORDER BY t.started_ms, t.id;
 
+-- name: told_since(flow, step, since_ms)
+SELECT id, state, told FROM turns WHERE flow = :flow AND step = :step AND started_ms >= :since_ms
+ORDER BY started_ms, id;
+
+-- name: last_answer(flow, conversation, role, before_ms)^
+-- When a role last answered, before a step of its began.
+SELECT MAX(t.ended_ms) FROM turns AS t JOIN conversations AS c ON c.id = t.conversation
+WHERE t.flow = :flow AND c.key = :conversation AND t.role = :role AND t.state = 'done' AND t.ended_ms <= :before_ms;
+
+-- name: worked(flow, since_ms)
+-- When agents worked, and functions.
+SELECT a.started_ms, a.ended_ms FROM turns AS t JOIN attempts AS a ON a.turn = t.id
+WHERE t.flow = :flow AND a.ended_ms > :since_ms
+UNION ALL
+SELECT began_ms, ended_ms FROM flow_steps WHERE flow = :flow AND kind = 'step' AND ended_ms > :since_ms;
+
+-- name: at_work()
+-- The attempts of turns that are not settled, of flows that have their working tree for themselves.
+SELECT f.id, f.tree, a.run_dir, t.owner
+FROM flows AS f JOIN turns AS t ON t.flow = f.id JOIN attempts AS a ON a.turn = t.id
+WHERE f.state IN ('running', 'needs_you', 'parked', 'paused') AND f.tree IS NOT NULL
+    AND t.state IN ('running', 'needs_you')
+ORDER BY f.id, t.started_ms, a.seq;
+
 -- name: spent(flow)^
 SELECT SUM(cost_usd) FROM turns WHERE flow = :flow;
