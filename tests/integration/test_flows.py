@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import msgspec
 import pytest
 
-from segue import Conflict, Flow, FlowEnd, FlowShown, Gone, InUse, Misuse, Segue, flow
+from segue import Cancel, Conflict, Flow, FlowEnd, FlowShown, Gone, InUse, Misuse, Segue, flow
 from tests.integration.conftest import Program
 
 T = TypeVar("T")
@@ -423,6 +423,34 @@ def test_a_flow_that_is_cancelled_ends_its_turn(within: Within) -> None:
         assert await segue.runs.ls() == []
         with pytest.raises(Gone):
             await segue.flows.pause(shown.flow)
+
+    within(work)
+
+
+def test_a_turn_that_waits_for_its_conversation_is_paused_with_its_flow(within: Within) -> None:
+    @flow(version=1)
+    async def waits(flow: Flow) -> str:
+        return (await flow.turn("turn", "talk", "[[say done]]")).text
+
+    async def work(library: Segue) -> None:
+        cancel = Cancel()
+        other = asyncio.create_task(library.run("talk", "[[hang]]", cancel=cancel))
+        async for _ in polled():
+            if any(each.state == "running" for each in await library.runs.ls()):
+                break
+        await library.flows.start(waits, key="k")
+        waiting = asyncio.create_task(library.flows.join("k"))
+        async for _ in polled():
+            if any(each.state == "queued" for each in await library.runs.ls()):
+                break
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        assert (await library.flows.show("k")).state == "paused", "nothing of it has begun"
+        cancel()
+        await other
+        await library.flows.resume("k", definition=waits)
+        assert result(await library.flows.join("k")) == "done"
 
     within(work)
 

@@ -146,7 +146,8 @@ class TurnStep:
             turn = await self._port.run(order, cancel)
         finally:
             stop.remove(cancel)
-        if turn.state == "cancelled" and (stop.kind is not None or stop.lost):
+        cancelled = turn.failure is not None and turn.failure.kind == "cancelled"  # perhaps before it began
+        if cancelled and (stop.kind is not None or stop.lost):
             await self._stopped(step, turn)
         return turn
 
