@@ -143,8 +143,7 @@ def prepare(
     cwd = _directory(_place(ask, known, env, here, here_config))
     config = _config(here_config if cwd == Path(os.path.abspath(here)) else None, env, cwd, ask.fixed)
     remembered = remembered_options(ask, store, known)
-    if ask.account is None and known is not None:
-        refuse_removed(known.key, remembered.account, config)
+    refuse_removed(ask, known, remembered.account, config)
     agent, account_name, account = resolve_agent(remembered.agent, remembered.account, config, env, cwd)
     segue_home = home_of(env)
     child, home = _surroundings(agent, account_name, account, config, env)
