@@ -134,9 +134,8 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
 def prepare(
     ask: TurnRequest, env: Mapping[str, str], store: Store, here: Path, here_config: Config | None = None
 ) -> Prepared:
-    """Resolve everything that can be resolved before a process starts.
-
-    ``here``: the caller's directory. ``here_config``: the configuration there, if it is already loaded."""
+    """Resolve everything that can be resolved before a process starts. ``here``: the caller's directory.
+    ``here_config``: the configuration there, if it is already loaded."""
     ask = msgspec.structs.replace(ask, here=str(here), environment=tuple(sorted(env)))
     known = store.conversation(ask.conversation)
     ask, adopted, here_config = _adopted(ask, env, store, here, here_config)
