@@ -62,17 +62,15 @@ def command(
             said = flow_answer(text, budget, stop=deny, other=allow or always)
             of_budget = deny or budget is not None
             return answer_flow(workspace, run, said, named, as_json, of_budget=of_budget)
-        found = next((each for each in asked if each.run == run), None)
-        if found is None:
-            raise Misuse(_nothing_open(workspace, run, asked))
+        found = _open(workspace, run, asked)
         question = _chosen(found, run, named)
         asks_nothing = not (text or budget is not None or allow or always or deny)
         if question.kind == "environment" or (_is_paused(question) and asks_nothing):
             return _again(run)
         given = _given(question, text, budget, allow=allow, always=always, deny=deny)
         new = _told(workspace, run, given, as_json)
-    if new is not None or (budget is not None and found is not None and found.place is not None):
-        _say_who_runs_it(found.conversation if found is not None else "")
+    if new is not None or (budget is not None and found.place is not None):
+        _say_who_runs_it(found.conversation)
     return 0
 
 
@@ -88,21 +86,26 @@ def _told(workspace: Workspace, run: str, given: ToolAnswer, as_json: bool) -> s
     return new
 
 
-def _nothing_open(workspace: Workspace, run: str, asked: list[RunShown]) -> str:
-    """Says so, and which run of the same conversation asks now."""
+def _open(workspace: Workspace, run: str, asked: list[RunShown]) -> RunShown:
+    """The run, which asks something. Raises ``Misuse`` if not, and names the one of its conversation that
+    does."""
     from segue.app.runs import show_run
 
+    for each in asked:
+        if each.run == run:
+            return each
     conversation = None
     with suppress(NotFound):
         conversation = show_run(workspace, run).conversation
     now = next((each for each in asked if each.conversation == conversation), None)
     if now is None:
-        return f"the run {run} has no open question; segue answer lists them"
+        raise Misuse(f"the run {run} has no open question; segue answer lists them")
     question = now.questions[0]
     how = f"segue answer {now.run}"
     if question.budget is not None:
         how = raise_command(now.run, question.budget)
-    return f"the run {run} has no open question any longer; another run of {conversation} asks now: {how}"
+    other = f"another run of {conversation} asks now: {how}"
+    raise Misuse(f"the run {run} has no open question any longer; {other}")
 
 
 def _chosen(found: RunShown, run: str, named: str | None) -> OpenQuestion:

@@ -101,9 +101,10 @@ def _chosen_account(name: str, config: Config) -> Account:
     return config.accounts[name]
 
 
-def refuse_removed(key: str, account: str | None, config: Config) -> None:
+def refuse_removed(ask: TurnRequest, known: Conversation | None, account: str | None, config: Config) -> None:
     """Raise ``Misuse`` if the account that the conversation had is no longer configured."""
-    if account and account not in config.accounts:
+    if ask.account is None and known is not None and account and account not in config.accounts:
+        key = known.key
         names = ", ".join(config.accounts) or "none"
         how = (
             f"to continue under another one: segue account switch {key} ACCOUNT (none: the agent's own login)"

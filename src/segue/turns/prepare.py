@@ -134,17 +134,15 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
 def prepare(
     ask: TurnRequest, env: Mapping[str, str], store: Store, here: Path, here_config: Config | None = None
 ) -> Prepared:
-    """Resolve everything that can be resolved before a process starts.
-
-    ``here``: the caller's directory. ``here_config``: the configuration there, if it is already loaded."""
+    """Resolve everything that can be resolved before a process starts. ``here``: the caller's directory.
+    ``here_config``: the configuration there, if it is already loaded."""
     ask = msgspec.structs.replace(ask, here=str(here), environment=tuple(sorted(env)))
     known = store.conversation(ask.conversation)
     ask, adopted, here_config = _adopted(ask, env, store, here, here_config)
     cwd = _directory(_place(ask, known, env, here, here_config))
     config = _config(here_config if cwd == Path(os.path.abspath(here)) else None, env, cwd, ask.fixed)
     remembered = remembered_options(ask, store, known)
-    if ask.account is None and known is not None:
-        refuse_removed(known.key, remembered.account, config)
+    refuse_removed(ask, known, remembered.account, config)
     agent, account_name, account = resolve_agent(remembered.agent, remembered.account, config, env, cwd)
     segue_home = home_of(env)
     child, home = _surroundings(agent, account_name, account, config, env)

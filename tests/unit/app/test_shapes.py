@@ -47,7 +47,7 @@ KEYS = {
     " usage reason",
     account_shapes.AccountShown: "name agent home env pass_env default directories limits pays budget",
     account_shapes.AccountDetails: "name agent home env pass_env default directories limits pays budget"
-    " fingerprint problem login_command",
+    " fingerprint problem carry_out carry_in never on_limit login_command",
     account_shapes.LoginCommand: "account agent command",
     settings.AgentSetting: "agent program declared",
     settings.SettingsShown: "schema home config_file project store host continuity recap retention limits"
