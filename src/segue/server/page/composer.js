@@ -1,7 +1,7 @@
 // Where messages are written: to whom, where, and what sending will do and cost, before it is sent.
 import { html, signal, useEffect, useMemo, useRef } from "./lib.js";
 import { get, of, post } from "./api.js";
-import { agents, byUse, conversations, isUnfinished, label, unfinished } from "./data.js";
+import { agents, byUse, conversations, isUnfinished, label, missed, unfinished } from "./data.js";
 import { bytes, home, visible } from "./format.js";
 import { go } from "./route.js";
 import { t } from "./strings.js";
@@ -143,7 +143,7 @@ function usePlan(key, draft, plan) {
       clearTimeout(timer);
       stop.abort();
     };
-  }, [key, agent, account, model, role, cwd, fresh, blank, permission, size, known?.last_used, known?.state, known?.messages]);
+  }, [key, agent, account, model, role, cwd, fresh, blank, permission, size, known?.last_used, known?.state, known?.messages, missed.value]);
 }
 
 /** A field that grows with its text.

@@ -43,12 +43,21 @@ export function label(name) {
   return agents.value.find((each) => each.agent === name)?.label ?? name ?? "";
 }
 
+let [loads, shown] = [0, 0];
+
 export async function load() {
   void loadAgents();
+  const number = (loads += 1);
   const [before, beforeRuns] = [conversations.peek(), runs.peek()];
-  const [listed, open] = await Promise.all([get("/conversations"), get("/runs")]);
+  /** @type {Set<string>} */
+  const gone = new Set();
+  const stop = on("removed", (change) => gone.add(change.conversation));
+  const [listed, open] = await Promise.all([get("/conversations"), get("/runs")]).finally(stop);
+  if (number < shown) return; // it was overtaken
+  shown = number;
   batch(() => {
-    conversations.value = newest(before, conversations.peek(), listed.map((/** @type {Conversation} */ each) => [each.key, each]));
+    const there = listed.filter((/** @type {Conversation} */ each) => !gone.has(each.key));
+    conversations.value = newest(before, conversations.peek(), there.map((/** @type {Conversation} */ each) => [each.key, each]));
     runs.value = newest(beforeRuns, runs.peek(), open.map((/** @type {Run} */ each) => [each.run, each]));
     loaded.value = true;
   });
@@ -85,18 +94,19 @@ async function fetchChanged() {
   soon = undefined;
   const keys = [...changed];
   changed.clear();
+  const fetch = (fetches += 1);
+  for (const key of keys) asked.set(key, fetch);
   if (keys.length > 20) {
     await load().catch(() => undefined);
     return;
   }
-  const fetch = (fetches += 1);
-  for (const key of keys) asked.set(key, fetch);
-  const found = await Promise.all(keys.map((key) => get(of(key)).catch(() => null)));
+  const found = await Promise.all(keys.map((key) => get(of(key)).catch((error) => error.status)));
   const next = new Map(conversations.value);
   keys.forEach((key, at) => {
     if (asked.get(key) !== fetch) return;
-    if (found[at]) next.set(key, found[at]);
-    else next.delete(key);
+    if (found[at]?.key) next.set(key, found[at]);
+    else if (found[at] === 404) next.delete(key);
+    else changed.add(key); // it is fetched with what changes next, or after the outage
   });
   conversations.value = next;
 }
@@ -158,15 +168,14 @@ function showWritten() {
 
 export function follow() {
   let first = true;
-  void load().catch(() => undefined); // shown at once; what changed before the feed began is fetched again then
+  void load().catch(() => undefined); // shown at once
   on("hello", (hello) => {
     live.value = new Map();
     written.clear();
     hello.running.forEach(write);
-    if (first || hello.status === "gap") {
-      void load().catch(() => undefined);
-      if (!first) missed.value += 1;
-    }
+    // What was fetched before may be older, and what failed during an outage is not there.
+    void load().catch(() => undefined);
+    if (!first) missed.value += 1;
     first = false;
   });
   on("delta", write);
@@ -180,6 +189,7 @@ export function follow() {
   });
   on("conversation", (change) => refresh(change.conversation));
   on("removed", (change) => {
+    asked.set(change.conversation, (fetches += 1)); // what is under way was asked before
     const next = new Map(conversations.value);
     next.delete(change.conversation);
     conversations.value = next;

@@ -96,8 +96,7 @@ export async function open(name) {
 }
 
 on("flow", (change) => refresh(change.flow));
-on("hello", (hello) => {
-  if (hello.status !== "gap" && ready.peek()) return;
+on("hello", () => {
   void load().catch(() => undefined);
   for (const id of whole.peek().keys()) refresh(id);
 });
