@@ -67,3 +67,22 @@ export const remove = (path) => call("DELETE", path);
 
 /** The path of a conversation.  @param {string} key @param {string} [rest] */
 export const of = (key, rest = "") => `/conversations/${segment(key)}${rest}`;
+
+/** The names of what was sent without a name of its own and not answered.  @type {Map<string, string>} */
+const unanswered = new Map();
+const FORGET_MS = 60_000;
+
+/** A name that nothing else has. */
+export const drawn = () => [...crypto.getRandomValues(new Uint32Array(4))].map((each) => each.toString(36)).join("");
+
+/** Queue a run, once: what is sent again because no answer came is the same run. ``name``: of the message; without one, the
+ * same order within a minute is the same.  @param {string} key @param {object} order @param {string} [name] */
+export async function submit(key, order, name) {
+  const body = JSON.stringify([key, order]);
+  const known = name ? `${name}-${body.length}` : (unanswered.get(body) ?? drawn());
+  if (!name) unanswered.set(body, known);
+  setTimeout(() => unanswered.delete(body), FORGET_MS);
+  const run = await call("POST", of(key, "/runs"), { body: order, headers: { "idempotency-key": known } });
+  unanswered.delete(body);
+  return run;
+}

@@ -1,6 +1,6 @@
 // Where messages are written: to whom, where, and what sending will do and cost, before it is sent.
 import { html, signal, useEffect, useMemo, useRef } from "./lib.js";
-import { get, of, post } from "./api.js";
+import { drawn, get, of, submit } from "./api.js";
 import { agents, byUse, conversations, isUnfinished, label, missed, unfinished } from "./data.js";
 import { bytes, home, visible } from "./format.js";
 import { go } from "./route.js";
@@ -24,10 +24,12 @@ import { Queue } from "./queue.js";
  * @property {string} permission
  * @property {boolean} fresh
  * @property {boolean} blank
+ * @property {string} id  of a message that was sent and not answered, with the conversation's key
+ * @property {string} key
  */
 
 /** @type {Draft} */
-const EMPTY = { text: "", agent: "", account: "", model: "", role: "", cwd: "", permission: "", fresh: false, blank: false };
+const EMPTY = { text: "", agent: "", account: "", model: "", role: "", cwd: "", permission: "", fresh: false, blank: false, id: "", key: "" };
 const NEW = "";
 const PLAN_PAUSE_MS = 250;
 /** A longer text is planned by its beginning; only its size matters, and an address has an end. */
@@ -38,30 +40,33 @@ const LARGEST_FILE = 10 * 1024 * 1024;
 /** @param {{key_: string | null}} props  null: a conversation that does not exist yet */
 export function Composer({ key_ }) {
   const name = `draft:${key_ ?? NEW}`;
-  const draft = useMemo(() => signal(/** @type {Draft} */ ({ ...EMPTY, ...kept.read(name, {}) })), [name]);
-  const files = useMemo(() => signal(/** @type {File_[]} */ ([])), [name]);
+  const state = useMemo(() => underWay.get(name) ?? begun(name), [name]);
+  const { draft, files, sending } = state;
   const newKey = useMemo(() => signal(""), [name]);
   const plan = useMemo(() => signal(/** @type {Why | null} */ (null)), [name]);
-  const sending = useMemo(() => ({ last: Promise.resolve() }), [name]);
   const change = (/** @type {Partial<Draft>} */ part) => {
-    draft.value = { ...draft.value, ...part };
-    kept.write(name, draft.value);
+    draft.value = { ...draft.value, id: "", ...part };
+    kept.write(name, sending.reduceRight(joined, draft.value));
   };
   usePlan(key_, draft, plan);
   const busy = key_ !== null && unfinished(key_).some(isUnfinished);
   const { text } = draft.value;
   const send = () => {
-    const [given, attached] = [draft.peek(), files.peek()];
-    if (!given.text.trim() && !attached.length) return;
-    const key = key_ ?? (newKey.peek().trim() || suggested(given.text));
-    // The entry is free at once for the next message. They are sent one after the other.
+    const [before, attached] = [draft.peek(), files.peek()];
+    if (!before.text.trim() && !attached.length) return;
+    const key = key_ ?? (newKey.peek().trim() || (before.id && before.key) || suggested(before.text));
+    const given = { ...before, id: before.id || drawn(), key };
+    // The entry is free at once for the next message. They are sent one after the other, and kept until they are accepted.
+    underWay.set(name, state);
+    sending.push(given);
     change({ text: "", fresh: false, blank: false });
     files.value = [];
-    sending.last = sending.last.then(async () => {
-      const sent = await attempt(() => post(of(key, "/runs"), order(given, attached)));
+    state.last = state.last.then(async () => {
+      const sent = await attempt(() => submit(key, order(given, attached), given.id));
+      sending.shift();
+      if (!sending.length) underWay.delete(name);
+      change(sent ? { id: draft.peek().id } : joined(draft.peek(), given));
       if (!sent) {
-        const since = draft.peek().text;
-        change({ ...given, text: since ? `${given.text}\n\n${since}` : given.text });
         files.value = [...attached, ...files.peek()];
       } else if (key_ === null) go("conversations", key);
       else follow();
@@ -90,6 +95,20 @@ export function Composer({ key_ }) {
           <button class="btn primary" type="submit" disabled=${!text.trim() && !files.value.length}>
             ${t(busy ? "queue" : "send")}</button></span></div></div></div></form>`;
 }
+
+/** What composers share that are shown one after the other while something is being sent.  @type {Map<string, ReturnType<typeof begun>>} */
+const underWay = new Map();
+
+/** @param {string} name */
+const begun = (name) => ({
+  draft: signal(/** @type {Draft} */ ({ ...EMPTY, ...kept.read(name, {}) })),
+  files: signal(/** @type {File_[]} */ ([])),
+  sending: /** @type {Draft[]} */ ([]),
+  last: Promise.resolve(),
+});
+
+/** A message that is not accepted yet, and what was written since.  @param {Draft} since @param {Draft} given @returns {Draft} */
+const joined = (since, given) => (since.text ? { ...given, text: `${given.text}\n\n${since.text}`, id: "" } : given);
 
 /** @param {Draft} draft @param {File_[]} files */
 function order(draft, files) {
