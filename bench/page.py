@@ -158,7 +158,12 @@ def _stream(page: Page, daemon: Served, folder: Path) -> list[Row]:
     return [
         Row(f"a stream of {RATE} events a second: frames, p95", f"{p95:.0f} ms", "≤ 50 ms", p95 <= 50),
         Row("the same: longest frame", f"{longest:.0f} ms", "≤ 200 ms", longest <= 200),
-        Row(f"the same: memory in the second half of {STREAM_S} s", f"{growth:+.1f} MB", "< 10 MB", growth < 10),
+        Row(
+            f"the same: memory in the second half of {STREAM_S} s",
+            f"{growth:+.1f} MB",
+            "< 10 MB",
+            growth < 10,
+        ),
     ]
 
 

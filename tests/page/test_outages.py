@@ -1,4 +1,4 @@
-"""The page and the daemon's stream: it stays connected, reads on after an outage, and shows what is true then."""
+"""The page and the stream: it stays connected, reads on after an outage, and shows what is true then."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ def test_an_edit_in_an_older_page_is_shown(page: Page, daemon: Daemon) -> None:
 
 def test_a_failed_request_for_newer_messages_is_repeated(page: Page, daemon: Daemon) -> None:
     page.expected_errors = ERRORS  # type: ignore[attr-defined]
-    failed = []
+    failed: list[str] = []
 
     def fail_once(route: Route) -> None:
         if failed:
@@ -106,7 +106,9 @@ def test_a_failed_request_for_newer_messages_is_repeated(page: Page, daemon: Dae
     long(page, daemon)
     page.route("**/messages?*after=*", fail_once)
     jump(page, daemon, 51)
-    page.locator(".dialogue").evaluate("node => { node.scrollTop = node.scrollHeight - node.clientHeight - 100 }")
+    page.locator(".dialogue").evaluate(
+        "node => { node.scrollTop = node.scrollHeight - node.clientHeight - 100 }"
+    )
     expect(page.get_by_text("message number 75", exact=True)).to_be_attached()
     assert len(failed) == 1
 

@@ -96,7 +96,7 @@ export function Composer({ key_ }) {
             ${t(busy ? "queue" : "send")}</button></span></div></div></div></form>`;
 }
 
-/** What composers share that are shown one after the other while something is being sent.  @type {Map<string, ReturnType<typeof begun>>} */
+/** What is being sent, also while something else is shown.  @type {Map<string, ReturnType<typeof begun>>} */
 const underWay = new Map();
 
 /** @param {string} name */

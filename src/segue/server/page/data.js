@@ -49,15 +49,15 @@ export async function load() {
   void loadAgents();
   const number = (loads += 1);
   const [before, beforeRuns] = [conversations.peek(), runs.peek()];
-  /** @type {Set<string>} */
   const gone = new Set();
+  const found = /** @type {[string, Conversation][]} */ ([]);
   const stop = on("removed", (change) => gone.add(change.conversation));
   const [listed, open] = await Promise.all([get("/conversations"), get("/runs")]).finally(stop);
-  if (number < shown) return; // it was overtaken
+  if (number < shown) return;
   shown = number;
   batch(() => {
-    const there = listed.filter((/** @type {Conversation} */ each) => !gone.has(each.key));
-    conversations.value = newest(before, conversations.peek(), there.map((/** @type {Conversation} */ each) => [each.key, each]));
+    for (const each of listed) if (!gone.has(each.key)) found.push([each.key, each]);
+    conversations.value = newest(before, conversations.peek(), found);
     runs.value = newest(beforeRuns, runs.peek(), open.map((/** @type {Run} */ each) => [each.run, each]));
     loaded.value = true;
   });
@@ -106,7 +106,7 @@ async function fetchChanged() {
     if (asked.get(key) !== fetch) return;
     if (found[at]?.key) next.set(key, found[at]);
     else if (found[at] === 404) next.delete(key);
-    else changed.add(key); // it is fetched with what changes next, or after the outage
+    else changed.add(key); // with what changes next
   });
   conversations.value = next;
 }
@@ -173,7 +173,6 @@ export function follow() {
     live.value = new Map();
     written.clear();
     hello.running.forEach(write);
-    // What was fetched before may be older, and what failed during an outage is not there.
     void load().catch(() => undefined);
     if (!first) missed.value += 1;
     first = false;
@@ -189,7 +188,7 @@ export function follow() {
   });
   on("conversation", (change) => refresh(change.conversation));
   on("removed", (change) => {
-    asked.set(change.conversation, (fetches += 1)); // what is under way was asked before
+    asked.set(change.conversation, (fetches += 1));
     const next = new Map(conversations.value);
     next.delete(change.conversation);
     conversations.value = next;

@@ -20,12 +20,10 @@ export class Dialogue {
     this.more = signal(false);
     /** Newer ones exist: the reader jumped to an earlier place. */
     this.newer = signal(false);
-    this.size = signal(0);
     this.state = signal(/** @type {"loading" | "ready" | "missing" | "lost"} */ ("loading"));
     /** The events of runs, by run: what the agent did. */
     this.events = signal(/** @type {Map<string, FeedEvent[]>} */ (new Map()));
     this.leftOut = signal(/** @type {Map<string, number>} */ (new Map()));
-    /** The page that was opened last, around which message. */
     this.opened = signal(/** @type {{at?: string} | null} */ (null));
     /** The message that the reader sees. */
     this.place = () => /** @type {string | null | undefined} */ (null);
@@ -36,7 +34,7 @@ export class Dialogue {
     /** @private */ this.asked = 0;
     /** @private */ this.busy = false;
     /** @private */ this.again = false;
-    /** A message that is shown and was changed.  @private */ this.changed = /** @type {string | null} */ (null);
+    /** @private */ this.changed = /** @type {string | null} */ (null);
     /** @private */ this.wanted = /** @type {string | undefined} */ (undefined);
     const other = (/** @type {any} */ change) => {
       if (change.conversation !== key) return;
@@ -65,8 +63,7 @@ export class Dialogue {
     else if (done !== true && this.state.peek() === "loading") this.state.value = "lost";
   }
 
-  /** Ask for a page. Nothing else is asked meanwhile, but what is opened: that overtakes the rest. Returns the status of an
-   * error, or whether the page was taken.
+  /** Ask for a page. What is opened overtakes the rest. Returns true, or the status of an error.
    * @private @param {Record<string, unknown>} where @param {(page: MessagePage) => void} take @returns {Promise<boolean | number>} */
   async ask(where, take) {
     const number = (this.asked += 1);
@@ -137,7 +134,7 @@ export class Dialogue {
     });
   }
 
-  /** Returns whether it makes sense to go on at once.
+  /** Returns whether it did not fail.
    * @private @param {import("./lib.js").Signal<boolean>} exist @param {Record<string, unknown>} where @param {(page: MessagePage) => void} join */
   async extend(exist, where, join) {
     if (this.busy || !exist.peek()) return true;
@@ -153,7 +150,7 @@ export class Dialogue {
     return done === true;
   }
 
-  /** Messages of a page that are there already, as they are now.  @private @param {MessagePage} page */
+  /** @private @param {MessagePage} page */
   mend(page) {
     batch(() => {
       const now = new Map(page.messages.map((each) => [each.id, each]));
@@ -180,7 +177,6 @@ export class Dialogue {
       this.newer.value = page.has_newer;
       this.last = page.last_id;
       this.rewrites = page.rewrites;
-      this.size.value = page.size;
       this.learn(page);
     });
   }
@@ -203,7 +199,7 @@ export class Dialogue {
   /** @private @param {FeedEvent} event */
   hear(event) {
     const run = runs.peek().get(event.run);
-    if (run && run.conversation !== this.key) return; // one that is not known yet may be of this conversation
+    if (run && run.conversation !== this.key) return;
     const before = this.events.peek().get(event.run) ?? [];
     if (before.some((each) => each.n === event.n)) return;
     const next = [...before, event].sort((a, b) => a.n - b.n);

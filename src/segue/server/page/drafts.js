@@ -2,7 +2,7 @@
 import { useState } from "./lib.js";
 
 const PREFIX = "segue.";
-/** What may go when the browser's store is full. It has the time at which it was written. */
+/** What goes when the store is full, the oldest first. */
 const DRAFT = /^segue\.(draft|answer|edit):/;
 
 export const kept = {
@@ -43,7 +43,6 @@ function parsed(place) {
   }
 }
 
-/** The drafts, those that were not written to for the longest time first. */
 function oldest() {
   const drafts = Object.keys(localStorage).filter((each) => DRAFT.test(each));
   const times = new Map(drafts.map((each) => [each, parsed(each)?.at ?? 0]));

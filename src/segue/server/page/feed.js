@@ -2,16 +2,12 @@
 import { signal } from "./lib.js";
 import { get } from "./api.js";
 
-/** @typedef {import("./types").Hello} Hello */
-/** @typedef {import("./types").Delta} Delta */
-/** @typedef {import("./types").FeedEvent} FeedEvent */
-/** @typedef {import("./types").Changed} Changed */
 /** @typedef {"connecting" | "live" | "lost" | "refused"} Connection */
 
 const KINDS = ["hello", "delta", "event", "run", "message", "conversation", "removed", "flow", "heartbeat"];
 const FIRST_WAIT_MS = 500;
 const LONGEST_WAIT_MS = 8000;
-/** Nothing for so long, not even the heartbeat that comes every 15 seconds: the connection is dead. */
+/** A heartbeat comes every 15 seconds: after so long without one, the connection is dead. */
 const SILENT_MS = 40_000;
 const BACKGROUND = "segue-feed-in-background";
 
@@ -26,7 +22,6 @@ let source = null;
 let last = "";
 let wait = FIRST_WAIT_MS;
 let heard = 0;
-/** Another tab that nobody sees is connected. */
 let resting = false;
 /** @type {ReturnType<typeof setTimeout> | undefined} */
 let timer;

@@ -5,7 +5,6 @@ import { flowsNeeding } from "./data.js";
 import { on } from "./feed.js";
 
 /** @typedef {import("./types").FlowShown} Flow */
-/** @typedef {import("./types").FlowStepShown} Step */
 
 const PAUSE_MS = 60;
 const MOST = 200;
