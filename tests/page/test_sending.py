@@ -87,8 +87,13 @@ def test_a_message_is_kept_until_it_is_accepted(page: Page, daemon: Daemon) -> N
     page.wait_for_timeout(100)
     assert len(held) == 1
     page.locator("#entry").fill("and this")
-    page.reload()
-    expect(page.locator("#entry")).to_have_value("remember number 456\n\nand this")
+    other = page.context.new_page()  # as after a crash
+    other.goto(page.url)
+    expect(other.locator("#entry")).to_have_value("remember number 456\n\nand this")
+    held[0].continue_()
+    expect(answers(page)).to_have_count(2)
+    other.reload()
+    expect(other.locator("#entry")).to_have_value("and this")
 
 
 FILL = """() => {
