@@ -12,9 +12,17 @@ from segue.app.run_shapes import Changed, Delta, FeedEvent, Hello
 from segue.app.subscriptions import FeedItem
 
 HEARTBEAT_S = 15.0
-"""How long nothing is sent before a comment says that the connection is alive. It has no id."""
+"""How long nothing is sent before a ``heartbeat`` says that the connection is alive. It has no id."""
+HEARTBEAT = b"event: heartbeat\ndata: {}\n\n"
+"""An event, because browsers do not show comments to the page."""
 HEADERS = {"cache-control": "no-store", "x-accel-buffering": "no"}
 MEDIA = "text/event-stream"
+
+
+class Heartbeat(msgspec.Struct, frozen=True):
+    """Nothing has happened for a while, and the connection is alive."""
+
+
 STREAM = (
     ("hello", Hello),
     ("delta", Delta),
@@ -24,6 +32,7 @@ STREAM = (
     ("conversation", Changed),
     ("removed", Changed),
     ("flow", Changed),
+    ("heartbeat", Heartbeat),
 )
 """The events of a stream, and what each has as its data."""
 
@@ -40,8 +49,8 @@ async def _lines(items: AsyncGenerator[FeedItem]) -> AsyncIterator[bytes]:
 
 
 def encoded(item: FeedItem) -> bytes:
-    """One event. JSON has no line ends, so the data is one line. A comment says that nothing has happened."""
+    """One event. JSON has no line ends, so the data is one line."""
     if item.data is None:
-        return b": still here\n\n"
+        return HEARTBEAT
     named = f"id: {item.id}\n".encode() if item.id is not None else b""
     return b"%bevent: %b\ndata: %b\n\n" % (named, item.kind.encode(), msgspec.json.encode(item.data))

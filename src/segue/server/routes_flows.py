@@ -17,7 +17,7 @@ from segue.app.flow_shapes import EscalationOrder, FlowAnswer, FlowOrder, FlowRe
 from segue.app.flows import MOST
 from segue.app.reviews import ReviewCall, start_review
 from segue.server.endpoint import Call, Endpoint
-from segue.server.events import HEADERS, HEARTBEAT_S, MEDIA
+from segue.server.events import HEADERS, HEARTBEAT, HEARTBEAT_S, MEDIA, Heartbeat
 
 FLOWS = "/api/v1/flows"
 ONE = f"{FLOWS}/{{flow}}"
@@ -111,8 +111,7 @@ async def _events(call: Call) -> Response:
 async def _lines(items: AsyncGenerator[FlowShown | None]) -> AsyncIterator[bytes]:
     async with aclosing(items):
         async for item in items:
-            still = b": still here\n\n"
-            yield still if item is None else b"event: flow\ndata: %b\n\n" % msgspec.json.encode(item)
+            yield HEARTBEAT if item is None else b"event: flow\ndata: %b\n\n" % msgspec.json.encode(item)
 
 
 async def _pause(call: Call) -> FlowShown:
@@ -222,7 +221,7 @@ ENDPOINTS = (
         "A flow as it is now, and whenever something about it has changed, until it is over.",
         returns=str,
         media=MEDIA,
-        stream=(("flow", FlowShown),),
+        stream=(("flow", FlowShown), ("heartbeat", Heartbeat)),
     ),
     Endpoint(
         "POST",

@@ -36,7 +36,6 @@ class Stream:
     path: str
     after: str | None = None
     got: list[Sent] = field(default_factory=list)
-    comments: int = 0
     over: bool = False
 
     def __post_init__(self) -> None:
@@ -78,9 +77,7 @@ class Stream:
         try:
             for raw in self._answer:
                 line = raw.decode().rstrip("\n")
-                if line.startswith(":"):
-                    self.comments += 1
-                elif line:
+                if line:
                     name, _, value = line.partition(": ")
                     fields[name] = value
                 elif fields:
@@ -93,6 +90,8 @@ class Stream:
             self._changed.notify_all()
 
     def _take(self, fields: dict[str, str]) -> None:
+        if fields["event"] == "heartbeat":
+            return
         sent = Sent(fields["event"], fields.get("id"), msgspec.json.decode(fields["data"]))
         with self._changed:
             self.got.append(sent)

@@ -128,9 +128,10 @@ def test_a_quiet_stream_shows_every_15_seconds_that_it_is_alive(segue: Program, 
             connection.request("GET", path, headers={"authorization": f"Bearer {daemon.token}"})
             answer = connection.getresponse()
             lines = iter(answer.readline, b"")
-            next(line for line in lines if line.startswith(b":"))
+            next(line for line in lines if line == b"event: heartbeat\n")
             began = time.monotonic()
-            assert [next(lines) for _ in range(6)] == [b"\n", b": still here\n"] * 3, "without an id"
+            beat = [b"data: {}\n", b"\n", b"event: heartbeat\n"]
+            assert [next(lines) for _ in range(9)] == beat * 3, "without an id"
             assert time.monotonic() - began > 0.5
             connection.close()
     finally:

@@ -119,6 +119,7 @@ def test_a_stream_tells_the_types_of_its_events(made: dict[str, Any], path: str)
         "delta": f"{schemas}Delta",
         "event": f"{schemas}FeedEvent",
         **changed,
+        "heartbeat": f"{schemas}Heartbeat",
     }
     assert set(changed) == set(get_args(FeedKind)) - {"event"}
 

@@ -1,8 +1,6 @@
 // Requests to the daemon. The types are generated from its OpenAPI document (types.d.ts).
 import { t } from "./strings.js";
 
-/** @typedef {import("./types").Problem} ProblemShape */
-
 /** An error that the daemon answered with, or that it could not be reached. */
 export class Problem extends Error {
   /** @param {string} kind @param {string} detail @param {number} status @param {any} [body] */
@@ -67,3 +65,20 @@ export const remove = (path) => call("DELETE", path);
 
 /** The path of a conversation.  @param {string} key @param {string} [rest] */
 export const of = (key, rest = "") => `/conversations/${segment(key)}${rest}`;
+
+/** @type {Map<string, string>} */
+const unanswered = new Map();
+
+export const drawn = () => [...crypto.getRandomValues(new Uint32Array(4))].map((each) => each.toString(36)).join("");
+
+/** Queue a run, once: without an answer, the same again under that name, or within a minute, is the same run.
+ * @param {string} key @param {object} order @param {string} [name] */
+export async function submit(key, order, name) {
+  const body = JSON.stringify([key, order]);
+  const known = name ? `${name}-${body.length}` : (unanswered.get(body) ?? drawn());
+  if (!name) unanswered.set(body, known);
+  setTimeout(() => unanswered.delete(body), 60_000);
+  const run = await call("POST", of(key, "/runs"), { body: order, headers: { "idempotency-key": known } });
+  unanswered.delete(body);
+  return run;
+}

@@ -1,7 +1,7 @@
 // Where messages are written: to whom, where, and what sending will do and cost, before it is sent.
 import { computed, effect, html, signal, useEffect, useMemo, useRef } from "./lib.js";
-import { get, of, post } from "./api.js";
-import { agents, byUse, conversations, isUnfinished, label, unfinished } from "./data.js";
+import { drawn, get, of, submit } from "./api.js";
+import { agents, byUse, conversations, isUnfinished, label, missed, unfinished } from "./data.js";
 import { bytes, home, visible } from "./format.js";
 import { go } from "./route.js";
 import { t } from "./strings.js";
@@ -25,10 +25,11 @@ import { Queue } from "./queue.js";
  * @property {string} permission
  * @property {boolean} fresh
  * @property {boolean} blank
+ * @property {string} id  of a message that was sent and not accepted yet
  */
 
 /** @type {Draft} */
-const EMPTY = { text: "", key: "", agent: "", account: "", model: "", role: "", cwd: "", permission: "", fresh: false, blank: false };
+const EMPTY = { text: "", key: "", agent: "", account: "", model: "", role: "", cwd: "", permission: "", fresh: false, blank: false, id: "" };
 const SENT = { text: "", key: "", fresh: false, blank: false };
 const UNPICKED = { agent: "", account: "" };
 const NEW = "";
@@ -41,13 +42,12 @@ const LARGEST_FILE = 10 * 1024 * 1024;
 /** @param {{key_: string | null}} props  null: a conversation that does not exist yet */
 export function Composer({ key_ }) {
   const name = `draft:${key_ ?? NEW}`;
-  const draft = useMemo(() => signal(/** @type {Draft} */ ({ ...EMPTY, ...kept.read(name, {}) })), [name]);
-  const files = useMemo(() => filesOf(name), [name]);
+  const state = useMemo(() => underWay.get(name) ?? begun(name), [name]);
+  const { draft, files, sending } = state;
   const newKey = useMemo(() => computed(() => draft.value.key), [name]);
-  const sending = useMemo(() => ({ last: Promise.resolve() }), [name]);
   const change = (/** @type {Partial<Draft>} */ part) => {
-    draft.value = { ...draft.value, ...part };
-    kept.write(name, draft.value);
+    draft.value = { ...draft.value, id: "", ...part };
+    kept.write(name, sending.reduceRight(joined, draft.value));
   };
   usePlan(key_, draft);
   const { plan } = plannedFor(key_);
@@ -55,17 +55,21 @@ export function Composer({ key_ }) {
   useTaken(key_, draft, change, busy);
   const { text } = draft.value;
   const send = () => {
-    const [given, attached] = [draft.peek(), files.peek()];
-    if (!given.text.trim() && !attached.length) return;
-    const key = key_ ?? (newKey.peek().trim() || suggested(given.text));
-    // The entry is free at once for the next message. They are sent one after the other.
+    const [before, attached] = [draft.peek(), files.peek()];
+    if (!before.text.trim() && !attached.length) return;
+    const key = key_ ?? (newKey.peek().trim() || suggested(before.text));
+    const given = { ...before, id: before.id || drawn(), key };
+    // The entry is free at once for the next message. They are sent one after the other, and kept until they are accepted.
+    underWay.set(name, state);
+    sending.push(given);
     change({ ...SENT, ...(taken(key_, given) && UNPICKED) });
     files.value = [];
-    sending.last = sending.last.then(async () => {
-      const sent = await attempt(() => post(of(key, "/runs"), order(given, attached)));
+    state.last = state.last.then(async () => {
+      const sent = await attempt(() => submit(key, order(given, attached), given.id));
+      sending.shift();
+      if (!sending.length) underWay.delete(name);
+      change(sent ? { id: draft.peek().id } : joined(draft.peek(), given));
       if (!sent) {
-        const since = draft.peek().text;
-        change({ ...given, text: since ? `${given.text}\n\n${since}` : given.text });
         files.value = [...attached, ...files.peek()];
       } else if (key_ === null) go("conversations", key);
       else follow();
@@ -94,6 +98,20 @@ export function Composer({ key_ }) {
           <button class="btn primary" type="submit" disabled=${!text.trim() && !files.value.length}>
             ${t(busy ? "queue" : "send")}</button></span></div></div></div></form>`;
 }
+
+/** What is being sent, also while something else is shown.  @type {Map<string, ReturnType<typeof begun>>} */
+const underWay = new Map();
+
+/** @param {string} name */
+const begun = (name) => ({
+  draft: signal(/** @type {Draft} */ ({ ...EMPTY, ...kept.read(name, {}) })),
+  files: filesOf(name),
+  sending: /** @type {Draft[]} */ ([]),
+  last: Promise.resolve(),
+});
+
+/** A message that is not accepted yet, and what was written since.  @param {Draft} since @param {Draft} given @returns {Draft} */
+const joined = (since, given) => (since.text ? { ...given, text: `${given.text}\n\n${since.text}`, id: "" } : given);
 
 /** @param {Draft} draft @param {File_[]} files */
 function order(draft, files) {
@@ -147,7 +165,7 @@ function usePlan(key, draft) {
       clearTimeout(timer);
       stop.abort();
     };
-  }, [key, agent, account, model, role, cwd, fresh, blank, permission, size, known?.agent, known?.account, known?.last_used, known?.state, known?.messages]);
+  }, [key, agent, account, model, role, cwd, fresh, blank, permission, size, known?.agent, known?.account, known?.last_used, known?.state, known?.messages, missed.value]);
 }
 
 /** Whether the conversation now has the agent and account that were picked: nothing is left to ask for.

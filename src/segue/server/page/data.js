@@ -43,12 +43,21 @@ export function label(name) {
   return agents.value.find((each) => each.agent === name)?.label ?? name ?? "";
 }
 
+let [loads, shown] = [0, 0];
+
 export async function load() {
   void loadAgents();
+  const number = (loads += 1);
   const [before, beforeRuns] = [conversations.peek(), runs.peek()];
-  const [listed, open] = await Promise.all([get("/conversations"), get("/runs")]);
+  const gone = new Set();
+  const found = /** @type {[string, Conversation][]} */ ([]);
+  const stop = on("removed", (change) => gone.add(change.conversation));
+  const [listed, open] = await Promise.all([get("/conversations"), get("/runs")]).finally(stop);
+  if (number < shown) return;
+  shown = number;
   batch(() => {
-    conversations.value = newest(before, conversations.peek(), listed.map((/** @type {Conversation} */ each) => [each.key, each]));
+    for (const each of listed) if (!gone.has(each.key)) found.push([each.key, each]);
+    conversations.value = newest(before, conversations.peek(), found);
     runs.value = newest(beforeRuns, runs.peek(), open.map((/** @type {Run} */ each) => [each.run, each]));
     loaded.value = true;
   });
@@ -85,18 +94,19 @@ async function fetchChanged() {
   soon = undefined;
   const keys = [...changed];
   changed.clear();
+  const fetch = (fetches += 1);
+  for (const key of keys) asked.set(key, fetch);
   if (keys.length > 20) {
     await load().catch(() => undefined);
     return;
   }
-  const fetch = (fetches += 1);
-  for (const key of keys) asked.set(key, fetch);
-  const found = await Promise.all(keys.map((key) => get(of(key)).catch(() => null)));
+  const found = await Promise.all(keys.map((key) => get(of(key)).catch((error) => error.status)));
   const next = new Map(conversations.value);
   keys.forEach((key, at) => {
     if (asked.get(key) !== fetch) return;
-    if (found[at]) next.set(key, found[at]);
-    else next.delete(key);
+    if (found[at]?.key) next.set(key, found[at]);
+    else if (found[at] === 404) next.delete(key);
+    else changed.add(key); // with what changes next
   });
   conversations.value = next;
 }
@@ -158,15 +168,13 @@ function showWritten() {
 
 export function follow() {
   let first = true;
-  void load().catch(() => undefined); // shown at once; what changed before the feed began is fetched again then
+  void load().catch(() => undefined); // shown at once
   on("hello", (hello) => {
     live.value = new Map();
     written.clear();
     hello.running.forEach(write);
-    if (first || hello.status === "gap") {
-      void load().catch(() => undefined);
-      if (!first) missed.value += 1;
-    }
+    void load().catch(() => undefined);
+    if (!first) missed.value += 1;
     first = false;
   });
   on("delta", write);
@@ -180,6 +188,7 @@ export function follow() {
   });
   on("conversation", (change) => refresh(change.conversation));
   on("removed", (change) => {
+    asked.set(change.conversation, (fetches += 1));
     const next = new Map(conversations.value);
     next.delete(change.conversation);
     conversations.value = next;

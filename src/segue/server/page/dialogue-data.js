@@ -2,7 +2,7 @@
 import { batch, signal } from "./lib.js";
 import { get, of } from "./api.js";
 import { on } from "./feed.js";
-import { missed, runs } from "./data.js";
+import { runs } from "./data.js";
 
 /** @typedef {import("./types").LogMessage} Message */
 /** @typedef {import("./types").MessagePage} MessagePage */
@@ -20,24 +20,28 @@ export class Dialogue {
     this.more = signal(false);
     /** Newer ones exist: the reader jumped to an earlier place. */
     this.newer = signal(false);
-    this.size = signal(0);
     this.state = signal(/** @type {"loading" | "ready" | "missing" | "lost"} */ ("loading"));
     /** The events of runs, by run: what the agent did. */
     this.events = signal(/** @type {Map<string, FeedEvent[]>} */ (new Map()));
     this.leftOut = signal(/** @type {Map<string, number>} */ (new Map()));
+    this.opened = signal(/** @type {{at?: string} | null} */ (null));
+    /** The message that the reader sees. */
+    this.place = () => /** @type {string | null | undefined} */ (null);
     /** @private */ this.rewrites = -1;
     /** @private */ this.first = /** @type {string | null} */ (null);
     /** @private */ this.last = /** @type {string | null} */ (null);
     /** @private */ this.soon = /** @type {ReturnType<typeof setTimeout> | undefined} */ (undefined);
+    /** @private */ this.asked = 0;
     /** @private */ this.busy = false;
     /** @private */ this.again = false;
-    const other = (/** @type {any} */ change) => change.conversation === key && this.refresh();
-    this.stops = [
-      on("message", other),
-      on("run", other),
-      on("event", (event) => this.hear(event)),
-      missed.subscribe((count) => count && this.refresh()),
-    ];
+    /** @private */ this.changed = /** @type {string | null} */ (null);
+    /** @private */ this.wanted = /** @type {string | undefined} */ (undefined);
+    const other = (/** @type {any} */ change) => {
+      if (change.conversation !== key) return;
+      if (this.messages.peek().some((each) => each.id === change.message)) this.changed = change.message;
+      this.refresh();
+    };
+    this.stops = [on("message", other), on("run", other), on("event", (event) => this.hear(event)), on("hello", () => this.refresh())];
     this.closed = false;
   }
 
@@ -47,25 +51,40 @@ export class Dialogue {
     for (const stop of this.stops) stop();
   }
 
-  /** The newest page, or the one around a message.  @param {string} [at] @returns {Promise<void>} */
-  async open(at) {
-    try {
-      const page = await this.fetch(at ? { at } : {});
+  /** The newest page, or the one around a message.  @param {string} [at] @param {string} [around] @returns {Promise<void>} */
+  async open(at, around = at) {
+    this.wanted = at;
+    const done = await this.ask(around ? { at: around } : {}, (page) => {
       this.take(page, false);
+      this.opened.value = { at };
+    });
+    if (done === 404 && around) return this.open(at, "");
+    if (done === 404) this.state.value = "missing";
+    else if (done !== true && this.state.peek() === "loading") this.state.value = "lost";
+  }
+
+  /** Ask for a page. What is opened overtakes the rest. Returns true, or the status of an error.
+   * @private @param {Record<string, unknown>} where @param {(page: MessagePage) => void} take @returns {Promise<boolean | number>} */
+  async ask(where, take) {
+    const number = (this.asked += 1);
+    this.busy = true;
+    try {
+      const page = await get(of(this.key, "/messages"), { limit: PAGE, events: true, ...where });
+      if (number !== this.asked || this.closed) return true;
+      take(page);
       this.state.value = "ready";
+      return true;
     } catch (error) {
-      const { status } = /** @type {import("./api.js").Problem} */ (error);
-      if (at && status === 404) return this.open();
-      this.state.value = status === 404 ? "missing" : "lost";
+      return number !== this.asked || /** @type {import("./api.js").Problem} */ (error).status;
+    } finally {
+      if (number === this.asked) {
+        this.busy = false;
+        if (this.again) this.refresh();
+      }
     }
   }
 
-  /** @param {Record<string, unknown>} where @returns {Promise<MessagePage>} */
-  fetch(where) {
-    return get(of(this.key, "/messages"), { limit: PAGE, events: true, ...where });
-  }
-
-  /** Fetch the newest page again, soon: several changes at once cost one request. */
+  /** Fetch what is shown again, soon: several changes at once cost one request. */
   refresh() {
     this.soon ??= setTimeout(() => {
       this.soon = undefined;
@@ -73,72 +92,71 @@ export class Dialogue {
     }, PAUSE_MS);
   }
 
-  /** @private */
+  /** The newest page again, or what the reader sees of an earlier one; first, where an older message was changed.
+   * @private @returns {Promise<void>} */
   async renew() {
     if (this.closed) return;
-    if (this.busy) {
-      this.again = true;
-      return;
-    }
-    this.busy = true;
-    try {
-      if (this.newer.peek()) return;
-      const page = await this.fetch({});
-      if (!this.closed) this.take(page, page.rewrites === this.rewrites);
-      this.state.value = "ready";
-    } catch (error) {
-      if (/** @type {import("./api.js").Problem} */ (error).status === 404) this.state.value = "missing";
-    } finally {
-      this.busy = false;
-      if (this.again) {
-        this.again = false;
-        this.refresh();
-      }
-    }
+    this.again = this.busy;
+    if (this.busy) return;
+    if (this.state.peek() !== "ready") return this.open(this.wanted);
+    const [all, newer, changed] = [this.messages.peek(), this.newer.peek(), this.changed];
+    this.changed = null;
+    const which = all.findIndex((each) => each.id === changed);
+    const older = which >= 0 && (newer || which < all.length - PAGE);
+    const at = older ? changed : newer ? (this.place() ?? all[0]?.id) : null;
+    const done = await this.ask(at ? { at } : {}, (page) => {
+      const fits = page.rewrites === this.rewrites;
+      if (older) this.again = true;
+      if (at && fits) this.mend(page);
+      else if (!older) this.take(page, fits);
+    });
+    if (done !== 404) return;
+    if (older) this.refresh();
+    else if (at) await this.open();
+    else this.state.value = "missing";
   }
 
   /** Older messages, in front of what is there. */
-  async older() {
-    if (this.busy || !this.more.peek() || this.first === null) return;
-    this.busy = true;
-    try {
-      const page = await this.fetch({ before: this.first });
-      if (this.closed) return;
-      if (page.rewrites !== this.rewrites) this.again = true;
-      else
-        batch(() => {
-          this.messages.value = [...page.messages, ...this.messages.peek()];
-          this.more.value = page.has_more;
-          this.first = page.first_id ?? this.first;
-          this.learn(page);
-        });
-    } catch {
-      this.again = true;
-    } finally {
-      this.busy = false;
-      if (this.again) {
-        this.again = false;
-        this.refresh();
-      }
-    }
+  older() {
+    return this.extend(this.more, { before: this.first }, (page) => {
+      this.messages.value = [...page.messages, ...this.messages.peek()];
+      this.more.value = page.has_more;
+      this.first = page.first_id ?? this.first;
+    });
   }
 
   /** Newer messages, if the reader jumped to an earlier place. */
-  async later() {
-    if (this.busy || !this.newer.peek() || this.last === null) return;
-    this.busy = true;
-    try {
-      const page = await this.fetch({ after: this.last });
-      if (this.closed) return;
-      batch(() => {
-        this.messages.value = [...this.messages.peek(), ...page.messages];
-        this.newer.value = page.has_newer;
-        this.last = page.last_id ?? this.last;
-        this.learn(page);
-      });
-    } finally {
-      this.busy = false;
-    }
+  later() {
+    return this.extend(this.newer, { after: this.last }, (page) => {
+      this.messages.value = [...this.messages.peek(), ...page.messages];
+      this.newer.value = page.has_newer;
+      this.last = page.last_id ?? this.last;
+    });
+  }
+
+  /** Returns whether it did not fail.
+   * @private @param {import("./lib.js").Signal<boolean>} exist @param {Record<string, unknown>} where @param {(page: MessagePage) => void} join */
+  async extend(exist, where, join) {
+    if (this.busy || !exist.peek()) return true;
+    const done = await this.ask(where, (page) => {
+      if (page.rewrites !== this.rewrites) this.again = true;
+      else
+        batch(() => {
+          join(page);
+          this.learn(page);
+        });
+    });
+    if (done === 404) this.refresh();
+    return done === true;
+  }
+
+  /** @private @param {MessagePage} page */
+  mend(page) {
+    batch(() => {
+      const now = new Map(page.messages.map((each) => [each.id, each]));
+      this.messages.value = this.messages.peek().map((each) => now.get(each.id) ?? each);
+      this.learn(page);
+    });
   }
 
   /** @private @param {MessagePage} page @param {boolean} joins older pages that are there still fit */
@@ -159,30 +177,30 @@ export class Dialogue {
       this.newer.value = page.has_newer;
       this.last = page.last_id;
       this.rewrites = page.rewrites;
-      this.size.value = page.size;
       this.learn(page);
     });
   }
 
   /** @private @param {MessagePage} page */
   learn(page) {
-    const next = new Map(this.events.peek());
+    const [next, left] = [new Map(this.events.peek()), new Map(this.leftOut.peek())];
     for (const [run, events] of Object.entries(page.events ?? {})) {
       const known = next.get(run) ?? [];
-      const last = events.at(-1)?.n ?? -1;
-      next.set(run, [...events, ...known.filter((each) => each.n > last)]);
+      const all = new Map([...events, ...known.filter((each) => !each.cut)].map((each) => [each.n, each]));
+      for (const each of known) if (!all.has(each.n)) all.set(each.n, each);
+      if (all.size > known.length || !known.length) next.set(run, [...all.values()].sort((a, b) => a.n - b.n));
+      const before = known.filter((each) => each.n < (events[0]?.n ?? 0) && each.event.type !== "usage").length;
+      left.set(run, Math.max(0, (page.events_left_out?.[run] ?? 0) - before));
     }
     this.events.value = next;
-    const left = Object.entries(page.events_left_out ?? {});
-    if (left.length) this.leftOut.value = new Map([...this.leftOut.peek(), ...left]);
+    this.leftOut.value = left;
   }
 
   /** @private @param {FeedEvent} event */
   hear(event) {
     const run = runs.peek().get(event.run);
-    const known = this.events.peek().get(event.run);
-    if (run?.conversation !== this.key && known === undefined) return;
-    const before = known ?? [];
+    if (run && run.conversation !== this.key) return;
+    const before = this.events.peek().get(event.run) ?? [];
     if (before.some((each) => each.n === event.n)) return;
     const next = [...before, event].sort((a, b) => a.n - b.n);
     this.events.value = new Map(this.events.peek()).set(event.run, next);

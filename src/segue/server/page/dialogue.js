@@ -24,7 +24,9 @@ export function DialogueView({ key_, at }) {
     return () => dialogue.close();
   }, [dialogue]);
   useEffect(() => {
-    if (at && dialogue.state.peek() === "ready") void dialogue.open(at);
+    if (!at || dialogue.state.peek() !== "ready") return;
+    atEnd.value = false;
+    void dialogue.open(at);
   }, [at]);
   const chunks = useMemo(() => computed(() => chunked(dialogue.messages.value)), [dialogue]);
   useFollowing(scroller, dialogue, atEnd, at);
@@ -32,6 +34,7 @@ export function DialogueView({ key_, at }) {
   if (state === "missing") return html`<div class="dialogue"><div class="empty"><h1>${t("missing.title")}</h1><p>${t("missing.body", { key: key_ })}</p></div></div>`;
   return html`<div class="dialogue" tabindex="0" role="log" aria-label=${t("dialogue")} aria-busy=${state === "loading"} ref=${scroller}>
       <div class="pages">
+        ${state === "lost" ? html`<p class="earlier">${t("unreachable")}</p>` : null}
         ${dialogue.more.value ? html`<${Sentinel} scroller=${scroller} onSeen=${() => dialogue.older()} label=${t("older")} />` : null}
         ${chunks.value.map((each) => html`<${Chunk} key=${each.name} chunk=${each} dialogue=${dialogue} scroller=${scroller} />`)}
         ${dialogue.newer.value ? html`<${Sentinel} scroller=${scroller} onSeen=${() => dialogue.later()} label=${t("newer")} />` : html`<${Unheard} key_=${key_} dialogue=${dialogue} />`}
@@ -119,7 +122,7 @@ function isLastOfYours(messages, message) {
   return last?.from === "assistant" && before === message;
 }
 
-/** @param {{scroller: import("./lib.js").Ref<HTMLElement | null>, onSeen: () => Promise<void>, label: string}} props */
+/** @param {{scroller: import("./lib.js").Ref<HTMLElement | null>, onSeen: () => Promise<boolean>, label: string}} props */
 function Sentinel({ scroller, onSeen, label }) {
   const ref = useRef(/** @type {HTMLElement | null} */ (null));
   useEffect(() => {
@@ -128,8 +131,8 @@ function Sentinel({ scroller, onSeen, label }) {
     let seen = false;
     const look = async () => {
       while (seen) {
-        await onSeen();
-        await new Promise((done) => setTimeout(done, 50));
+        const pause = (await onSeen()) ? 50 : 1000;
+        await new Promise((done) => setTimeout(done, pause));
       }
     };
     const watch = new IntersectionObserver(
@@ -188,15 +191,19 @@ function useFollowing(scroller, dialogue, atEnd, at) {
     watch.observe(pages);
     watch.observe(node);
     node.addEventListener("scroll", scrolled, { passive: true });
+    dialogue.place = () => {
+      const { top: edge } = node.getBoundingClientRect();
+      return [...node.querySelectorAll(".msg[id]")].find((each) => each.getBoundingClientRect().bottom > edge)?.id.slice(2);
+    };
     const stop = effect(() => {
-      if (dialogue.state.value !== "ready") return;
+      const opened = dialogue.opened.value;
+      if (opened === null || opened.at !== at) return;
       requestAnimationFrame(() => {
         const target = at ? document.getElementById(`m-${at}`) : null;
-        if (target) {
-          atEnd.value = false;
-          target.scrollIntoView({ block: "center" });
-          target.classList.add("found");
-        } else if (atEnd.peek()) settle();
+        atEnd.value = !target;
+        if (!target) return settle();
+        target.scrollIntoView({ block: "center" });
+        target.classList.add("found");
       });
     });
     return () => {

@@ -2,30 +2,52 @@
 import { useState } from "./lib.js";
 
 const PREFIX = "segue.";
-const MOST = 200;
+/** What goes when the store is full, the oldest first. */
+const DRAFT = /^segue\.(draft|answer|edit):/;
 
 export const kept = {
   /** @template T @param {string} name @param {T} otherwise @returns {T} */
   read(name, otherwise) {
-    try {
-      return JSON.parse(localStorage.getItem(PREFIX + name) ?? "null") ?? otherwise;
-    } catch {
-      return otherwise;
-    }
+    const found = parsed(PREFIX + name);
+    return (found?.at ? found.value : found) ?? otherwise;
   },
   /** @param {string} name @param {unknown} value */
   write(name, value) {
-    try {
-      localStorage.setItem(PREFIX + name, JSON.stringify(value));
-    } catch {
-      forgetOldest();
-    }
+    const place = PREFIX + name;
+    const text = JSON.stringify(DRAFT.test(place) ? { at: Date.now(), value } : value);
+    /** @type {string[] | undefined} */
+    let older;
+    for (;;)
+      try {
+        localStorage.setItem(place, text);
+        return;
+      } catch {
+        older ??= oldest().filter((each) => each !== place);
+        const first = older.shift();
+        if (first === undefined) return;
+        localStorage.removeItem(first);
+      }
   },
   /** @param {string} name */
   remove(name) {
     localStorage.removeItem(PREFIX + name);
   },
 };
+
+/** @param {string} place */
+function parsed(place) {
+  try {
+    return JSON.parse(localStorage.getItem(place) ?? "null");
+  } catch {
+    return null;
+  }
+}
+
+function oldest() {
+  const drafts = Object.keys(localStorage).filter((each) => DRAFT.test(each));
+  const times = new Map(drafts.map((each) => [each, parsed(each)?.at ?? 0]));
+  return drafts.sort((a, b) => times.get(a) - times.get(b));
+}
 
 /** State that is still there after a reload, or when a form is shown in another place.
  * @template T @param {string} name @param {T} otherwise @returns {[T, (value: T) => void]} */
@@ -36,10 +58,4 @@ export function useKept(name, otherwise) {
     kept.write(name, next);
   };
   return [value, keep];
-}
-
-/** The browser's store is full: drafts of conversations that were not opened for long go first. */
-function forgetOldest() {
-  const names = Object.keys(localStorage).filter((name) => name.startsWith(`${PREFIX}answer:`) || name.startsWith(`${PREFIX}draft:`));
-  for (const name of names.slice(0, Math.max(1, names.length - MOST))) localStorage.removeItem(name);
 }

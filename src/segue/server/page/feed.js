@@ -2,16 +2,12 @@
 import { signal } from "./lib.js";
 import { get } from "./api.js";
 
-/** @typedef {import("./types").Hello} Hello */
-/** @typedef {import("./types").Delta} Delta */
-/** @typedef {import("./types").FeedEvent} FeedEvent */
-/** @typedef {import("./types").Changed} Changed */
 /** @typedef {"connecting" | "live" | "lost" | "refused"} Connection */
 
-const KINDS = ["hello", "delta", "event", "run", "message", "conversation", "removed", "flow"];
+const KINDS = ["hello", "delta", "event", "run", "message", "conversation", "removed", "flow", "heartbeat"];
 const FIRST_WAIT_MS = 500;
 const LONGEST_WAIT_MS = 8000;
-/** Nothing for so long, not even the sign of life that comes every 15 seconds: the connection is dead. */
+/** A heartbeat comes every 15 seconds: after so long without one, the connection is dead. */
 const SILENT_MS = 40_000;
 const BACKGROUND = "segue-feed-in-background";
 
@@ -26,6 +22,7 @@ let source = null;
 let last = "";
 let wait = FIRST_WAIT_MS;
 let heard = 0;
+let resting = false;
 /** @type {ReturnType<typeof setTimeout> | undefined} */
 let timer;
 
@@ -37,6 +34,7 @@ export function on(kind, tell) {
 
 export function connect() {
   clearTimeout(timer);
+  if (resting) return;
   source?.close();
   const opened = new EventSource(`/api/v1/events${last ? `?after=${encodeURIComponent(last)}` : ""}`);
   source = opened;
@@ -96,19 +94,30 @@ setInterval(() => {
 }, 10_000);
 
 // A browser opens at most six connections to one address, for all tabs. Of the tabs that nobody sees, one stays
-// connected, for notifications.
-document.addEventListener("visibilitychange", () => {
-  if (document.visibilityState === "visible") {
-    if (!source && connection.value !== "refused") connect();
-    return;
-  }
-  if (!navigator.locks) return;
-  void navigator.locks.request(BACKGROUND, { ifAvailable: true }, async (lock) => {
-    if (lock === null) {
-      source?.close();
-      source = null;
-      return;
-    }
-    await new Promise((done) => document.addEventListener("visibilitychange", done, { once: true }));
+// connected, for notifications. When it goes, the next one takes over.
+let seen = new AbortController();
+
+function share() {
+  seen.abort();
+  if (document.visibilityState === "visible") return wake();
+  seen = new AbortController();
+  const { signal: until } = seen;
+  const hold = () => new Promise((done) => until.addEventListener("abort", done));
+  void navigator.locks?.request(BACKGROUND, { ifAvailable: true }, (lock) => {
+    if (until.aborted) return undefined;
+    if (lock) return hold();
+    resting = true;
+    source?.close();
+    source = null;
+    void navigator.locks.request(BACKGROUND, { signal: until }, () => (wake(), hold())).catch(() => undefined);
+    return undefined;
   });
-});
+}
+
+function wake() {
+  resting = false;
+  if (!source && connection.value !== "refused") connect();
+}
+
+document.addEventListener("visibilitychange", share);
+if (document.visibilityState !== "visible") share();

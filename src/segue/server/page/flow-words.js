@@ -6,7 +6,6 @@ import { State } from "./parts.js";
 import { stateOf } from "./flows-data.js";
 
 /** @typedef {import("./types").FlowShown} Flow */
-/** @typedef {import("./types").FlowStepShown} Step */
 
 const KINDS = ["review", "escalate", "trial"];
 const ENDS = ["approved", "capped", "stalemate", "done", "failed", "cancelled"];

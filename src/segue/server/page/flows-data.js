@@ -5,7 +5,6 @@ import { flowsNeeding } from "./data.js";
 import { on } from "./feed.js";
 
 /** @typedef {import("./types").FlowShown} Flow */
-/** @typedef {import("./types").FlowStepShown} Step */
 
 const PAUSE_MS = 60;
 const MOST = 200;
@@ -96,8 +95,7 @@ export async function open(name) {
 }
 
 on("flow", (change) => refresh(change.flow));
-on("hello", (hello) => {
-  if (hello.status !== "gap" && ready.peek()) return;
+on("hello", () => {
   void load().catch(() => undefined);
   for (const id of whole.peek().keys()) refresh(id);
 });

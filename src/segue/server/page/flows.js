@@ -1,6 +1,6 @@
 // The view of flows: the list, live, and the flow that is open.
 import { computed, html, signal, useEffect } from "./lib.js";
-import { label } from "./data.js";
+import { label, missed } from "./data.js";
 import { line, moment, money, plural, when } from "./format.js";
 import { viewKeys } from "./keys.js";
 import { go, link, settle } from "./route.js";
@@ -48,7 +48,7 @@ export function Flows({ parts }) {
       const found = await open(name);
       if (found.flow !== name) settle("flows", found.flow);
     });
-  }, [name]);
+  }, [name, missed.value]);
   const flow = whole.value.get(name ?? "");
   return html`<div class="cols two flows"><${List} id=${name} />
     <main class="page ${name === undefined ? "none" : ""}" id="main" tabindex="-1"><div class="in">

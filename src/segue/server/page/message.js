@@ -1,6 +1,6 @@
 // One message of a dialogue: yours or an agent's, with its versions, what can be done with it, and its turn.
 import { html, signal, useEffect, useMemo, useState } from "./lib.js";
-import { get, of, patch, post, remove, segment } from "./api.js";
+import { get, of, patch, post, remove, segment, submit } from "./api.js";
 import { label, runs } from "./data.js";
 import { bytes, clock, moment, visible, when } from "./format.js";
 import { go } from "./route.js";
@@ -136,7 +136,7 @@ function Actions({ key_, message, last, onEdit }) {
 /** @param {string} key @param {Message} message @param {boolean} last nothing but its own answer follows */
 export function retry(key, message, last) {
   const run = (/** @type {boolean} */ cut) =>
-    attempt(() => post(of(key, "/runs"), { retry_of: message.id, cut, answers: true }));
+    attempt(() => submit(key, { retry_of: message.id, cut, answers: true }));
   if (last) return run(true);
   ask({ title: t("retry.title"), body: t("retry.body"), confirm: t("retry"), act: () => run(true) });
   return undefined;
@@ -170,7 +170,7 @@ function Editor({ key_, message, onDone }) {
   const save = (/** @type {boolean} */ again) =>
     attempt(async () => {
       await patch(of(key_, `/messages/${segment(message.id ?? "")}`), { text, cut: again });
-      if (again) await post(of(key_, "/runs"), { retry_of: message.id, cut: true, answers: true });
+      if (again) await submit(key_, { retry_of: message.id, cut: true, answers: true });
       done();
     });
   const type = (/** @type {any} */ event) => {

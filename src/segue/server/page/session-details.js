@@ -1,7 +1,7 @@
 // The session that is open: what it is, what a resume would do, what can be done with it, and its transcript.
 import { html, signal, useEffect, useState } from "./lib.js";
 import { get, post } from "./api.js";
-import { label } from "./data.js";
+import { label, missed } from "./data.js";
 import { bytes, home, line, moment, percent, plural, tokens, visible, when } from "./format.js";
 import { go, link } from "./route.js";
 import { t } from "./strings.js";
@@ -47,7 +47,7 @@ function Open({ agent, id, event }) {
       (error) => !stop.signal.aborted && setProblem(error.message),
     );
     return () => stop.abort();
-  }, [changed, gone]);
+  }, [changed, gone, missed.value]);
   const shown = info ?? listed ?? null;
   const title = line(shown?.title ?? "", 160) || t(shown ? "sessions.untitled" : copy ? "sessions.gone" : "session");
   return html`<aside class="side r sheet open" aria-label=${t("session")}>

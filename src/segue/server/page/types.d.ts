@@ -609,6 +609,9 @@ export interface Heard {
   text: string;
 }
 
+export interface Heartbeat {
+}
+
 export interface Hello {
   status: "gap" | "ok";
   feed: string;
