@@ -184,6 +184,25 @@ def test_turns_know_their_flow_and_what_they_cost(store: Store) -> None:
     assert store.flows.cancel_asked(row.id)
 
 
+def test_when_a_flow_worked_and_who_answered_last(store: Store, talk: Talk) -> None:
+    flow = store.flows.add(new_flow())
+    claim = claimed(store, flow)
+    store.flows.write_step(claim, new_step(flow, "check", began_ms=100, state="done", ended_ms=200))
+    store.flows.write_step(claim, new_step(flow, "ask", 2, kind="ask", began_ms=200, ended_ms=900))
+    assert store.flows.worked(flow.id, 199) == [(100, 200)], "waiting for a person is no work"
+    assert store.flows.worked(flow.id, 200) == []
+    said = message()
+    row = turn_row(talk.id, said, talk.now_ms, flow=FlowPlace(flow=flow.id, step="one"))
+    store.receive(talk.made, said, "hello", row)
+    role = row.voice.role or ""
+    assert store.flows.last_answer(flow.id, talk.made.key, role, talk.now_ms + 1000) is None
+    talk.settle(row)
+    assert store.flows.last_answer(flow.id, talk.made.key, role, talk.now_ms + 1000) == talk.now_ms
+    assert store.flows.last_answer(flow.id, talk.made.key, role, talk.now_ms - 1) is None
+    assert store.flows.failures_since(flow.id, "one", 0) == {}
+    assert store.flows.at_work() == []
+
+
 def test_the_feed_tells_of_flows(store: Store) -> None:
     flow = store.flows.add(new_flow())
     claim = claimed(store, flow)
