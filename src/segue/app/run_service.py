@@ -66,7 +66,7 @@ class RunService:
 
     def watch_flow(self, name: str, idle_s: float | None = None) -> AsyncGenerator[FlowShown | None]:
         """A flow as it is now, and again whenever something about it has changed, until it is over. None: it
-        has not changed for so many seconds."""
+        has not changed for this many seconds."""
         from segue.app.flow_watch import watched
 
         return watched(self._workspace, self._changes, name, idle_s)

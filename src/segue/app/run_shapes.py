@@ -43,7 +43,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     timeout: float | None = None
     retries: int | None = None
     park: bool | float | None = None
-    """At a limit whose end is known: wait for it (true), at most so many seconds, or fail (false)."""
+    """At a limit whose end is known: wait for it (true), at most this many seconds, or fail (false)."""
     fail_on_denied: bool = False
     save: bool = True
 

@@ -38,7 +38,7 @@ def command() -> None:
 @command.command("ls", short_help="List the flows that are not over.")
 @click.option("--all", "every", is_flag=True, help="Also those that are over.")
 @click.option(
-    "--limit", type=click.IntRange(1, 1000), default=100, show_default=True, help="At most so many."
+    "--limit", type=click.IntRange(1, 1000), default=100, show_default=True, help="At most this many."
 )
 @JSON
 def ls(every: bool, limit: int, as_json: bool) -> None:

@@ -33,14 +33,14 @@ WHO = (
 )
 HOW = (
     click.option(
-        "--rounds", type=click.IntRange(1, 100), default=5, show_default=True, help="At most so many rounds."
+        "--rounds", type=click.IntRange(1, 100), default=5, show_default=True, help="The most rounds."
     ),
     click.option(
         "--stalemate",
         type=click.IntRange(1, 100),
         default=2,
         show_default=True,
-        help="End after so many rounds in a row that change nothing.",
+        help="End after this many rounds in a row that change nothing.",
     ),
     click.option(
         "--check",

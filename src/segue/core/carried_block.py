@@ -98,7 +98,7 @@ def make_block(
 def summary_block(
     summary: str, turns: int, max_bytes: int = MAX_BYTES, *, quiet_at: bool = False
 ) -> CarriedBlock | None:
-    """A block with a summary of so many turns; None: it is empty, or does not fit."""
+    """A block with a summary of this many turns; None: it is empty, or does not fit."""
     text = defuse_at(summary.strip()) if quiet_at else summary.strip()
     whole = f"{_ABOUT}\n\n{_SUMMARY}{_shielded(text)}"
     return CarriedBlock(whole, turns, False) if text and len(whole.encode()) <= max_bytes else None

@@ -61,5 +61,5 @@ def tries_like(turn: Turn, before: Iterable[Kind]) -> int:
 
 
 def pause_ms(tries: int) -> int:
-    """The pause after so many tries."""
+    """The pause after this many tries."""
     return int(min(FIRST_MS * 2 ** min(tries - 1, 10), LONGEST_MS))

@@ -44,7 +44,7 @@ class CooldownState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Done(msgspec.Struct, frozen=True):
-    """Actions of the past: so many of a kind, for a key, at a time."""
+    """Actions of the past: this many of a kind, for a key, at a time."""
 
     kind: str
     key: str

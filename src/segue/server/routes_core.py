@@ -65,7 +65,7 @@ class PlanQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LastQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """``wait``: if a turn is running, answer when it has ended, at most so many seconds later."""
+    """``wait``: if a turn is running, answer when it has ended, at most this many seconds later."""
 
     wait: Annotated[float, msgspec.Meta(ge=0, le=60)] = 0.0
 

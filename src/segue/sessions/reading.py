@@ -118,7 +118,7 @@ def page_after(reader: SessionArchive, stored: StoredSession, event: str, size: 
 
 
 def both_ends(reader: SessionArchive, stored: StoredSession, part: int) -> Iterator[Entry]:
-    """The entries of about so many bytes at the beginning of a large session, and of as many at its end. Of
+    """The entries of about this many bytes at the beginning of a large session, and of as many at its end. Of
     one that is not a file of records, only the beginning."""
     if not stored.appends:
         yield from islice(entries_of(reader, stored), MANY)

@@ -31,7 +31,7 @@ STDERR_MAX = 8 * 1024 * 1024
 STDERR_TAIL = 64 * 1024
 TAIL_READS = 5
 _KEEPER = 'n=$2; while [ "$n" -gt 0 ] && kill -0 "$1"; do n=$((n - 1)); sleep 1; done'
-"""Keeps its stdout open while a process lives, at most for so many seconds."""
+"""Keeps its stdout open while a process lives, at most for this many seconds."""
 
 
 class Capture:

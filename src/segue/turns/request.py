@@ -89,7 +89,7 @@ class TurnRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     retries: int | None = None
     """How often to retry after a temporary failure."""
     park: bool | float | None = None
-    """At a limit whose end is known, wait for it: however long it takes, or at most so many seconds. None: a
+    """At a limit whose end is known, wait for it: however long it takes, or up to this many seconds. None: a
     queued run waits if the configuration says so, others do not."""
     fail_on_denied: bool = False
     """The turn fails if a tool call is refused."""

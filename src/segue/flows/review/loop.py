@@ -26,7 +26,7 @@ from segue.flows.review.roles import Crew, Over, RoleName, note_of, settled
 from segue.flows.review.verdict import Verdict, parse
 
 REJECTIONS = 2
-"""After so many rejections in a row the coordinator is asked."""
+"""After this many rejections in a row the coordinator is asked."""
 NEW_TASK = "The task has changed since the last round."
 STARTS_OVER = "The reviewer wants you to start over: you were on a wrong track."
 GUIDED = "There is new guidance. Follow it."

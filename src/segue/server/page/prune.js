@@ -10,7 +10,7 @@ import { agentsSeen, load, sessions, nameOf } from "./sessions-data.js";
 /** @typedef {import("./types").PruneReport} PruneReport */
 
 const PAUSE_MS = 250;
-/** Of a longer list, only so many are drawn. The sums are of all. */
+/** Of a longer list, only this many are drawn. The sums are of all. */
 const MOST = 300;
 
 /** @param {{onClose: () => void}} props */

@@ -11,7 +11,7 @@ const PAGE = 60;
 /** Lines that may be shown at once, and events behind them. */
 const MOST_LINES = 200;
 const MOST_EVENTS = 1500;
-/** A page that shows next to nothing is joined to its neighbour, up to so many events. */
+/** A page that shows next to nothing is joined to its neighbour, up to this many events. */
 const MOST_JOINED = 300;
 
 /** What the daemon leaves out because it is usual.  @type {Entry} */
