@@ -386,7 +386,7 @@ def test_what_the_daemon_cannot_run_says_how_to_go_on(daemon: Daemon, page: Page
     assert daemon.ask("POST", f"{V1}/{older}/answer", {"answer": "yes"}).status == 200
     reached(daemon, older, "needs_you", lambda now: now["needs"] == "version")
     open_flows(page, older)
-    expect(page.locator(".flow > .ask")).to_contain_text("does not have the code that it began with")
+    expect(page.locator(".flow > .ask")).to_contain_text("does not have the code that the flow began with")
     page.get_by_role("button", name="Go on with the newest code").click()
     expect(page.get_by_role("form", name="It asks before it goes on")).to_be_visible()
     assert shown(daemon, older)["version"] == 1

@@ -181,7 +181,8 @@ function useTaken(key, draft, change, busy) {
   const known = conversations.value.get(key ?? NEW);
   const before = useRef(known);
   useEffect(() => {
-    if (key !== null && before.current && (!busy || taken(key, draft.peek()))) change(UNPICKED);
+    const picked = draft.peek().agent || draft.peek().account;
+    if (picked && key !== null && before.current && (!busy || taken(key, draft.peek()))) change(UNPICKED);
     before.current = known;
   }, [known?.agent, known?.account]);
 }

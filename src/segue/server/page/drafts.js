@@ -9,7 +9,7 @@ export const kept = {
   /** @template T @param {string} name @param {T} otherwise @returns {T} */
   read(name, otherwise) {
     const found = parsed(PREFIX + name);
-    return (found?.at ? found.value : found) ?? otherwise;
+    return (typeof found?.at === "number" ? found.value : found) ?? otherwise;
   },
   /** @param {string} name @param {unknown} value */
   write(name, value) {
