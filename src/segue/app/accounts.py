@@ -105,6 +105,8 @@ def default(env: Mapping[str, str], cwd: Path, name: str, *, remove: bool = Fals
 def bind(
     env: Mapping[str, str], cwd: Path, name: str | None, directory: str | Path | None
 ) -> list[AccountShown]:
+    if "\0" in str(directory):
+        raise Misuse("a directory cannot have a NUL character in its name")
     place = cwd if directory is None else cwd / Path(directory).expanduser()
     book.bind(env, name, Path(os.path.abspath(place)))
     return ls(env, cwd)

@@ -31,4 +31,5 @@ def test_an_account_is_chosen_over_tcp(daemon: Daemon) -> None:
     freed = daemon.ask("PUT", "/api/v1/bindings", {"account": None, "directory": str(daemon.home)})
     assert freed.json[0]["directories"] == []
     assert daemon.ask("PUT", "/api/v1/bindings", {"account": "new", "directory": "relative"}).status == 422
+    assert daemon.ask("PUT", "/api/v1/bindings", {"account": None, "directory": "/a\0b"}).status == 422
     assert daemon.ask("GET", f"{ACCOUNTS}/new/login").json["detail"].startswith("Rehearsal has no command")
