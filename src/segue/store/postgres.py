@@ -40,6 +40,12 @@ _REACHABLE: dict[str, Any] = {
     "tcp_user_timeout": 3 * WAIT_S * 1000,
 }
 """So that we notice if the server disappears without closing the connection."""
+_SETTINGS = f"""
+SET search_path TO segue;
+SET lock_timeout TO '{WAIT_S}s';
+SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'
+"""
+"""The last one: a server that may forget what it has confirmed would let a finished turn run again."""
 ANSWER_S = 3.0 * WAIT_S
 """How long a statement may take; one that waits for a lock gives up before that."""
 
@@ -117,7 +123,7 @@ class Postgres(Database):
         more = {name: value for name, value in _REACHABLE.items() if name not in self._url}
         try:
             connection = _Connection.connect(self._url, autocommit=True, application_name="segue", **more)
-            connection.execute(f"SET search_path TO segue; SET lock_timeout TO '{WAIT_S}s'".encode())
+            connection.execute(_SETTINGS.encode())
         except psycopg.Error as error:
             raise self._said(error, "cannot be reached") from error
         return connection

@@ -5,11 +5,15 @@ from __future__ import annotations
 import random
 import signal
 import time
+from pathlib import Path
 
 from segue.store.records import Conversation
 from segue.store.store import Store
-from tests.integration.store.talking import CLAUDE
+from tests.integration.store.talking import CLAUDE, Talk
 from tests.integration.store.where import Where
+from tests.postgres import Server, at, own_postgres
+
+__all__ = ["own_postgres"]
 
 ROUNDS = 40
 
@@ -53,6 +57,19 @@ def test_what_was_acknowledged_survives_a_kill(where: Where, seed: int) -> None:
             assert (turn.state, turn.answer) == ("done", answer)
         assert_whole(store)
         assert_settlements_are_whole(store, conversation)
+
+
+def test_what_was_acknowledged_survives_a_kill_of_the_server(own_postgres: Server, tmp_path: Path) -> None:
+    """Although the server is set up to confirm changes before it has written them down."""
+    where, said = Where(at(own_postgres.url, "postgres"), tmp_path / "unused"), list[str]()
+    for n in range(5):
+        with where.open() as store:
+            talk = Talk(store, "k")
+            talk.say(f"hello {n}", f"hi {n}")
+            said += [f"hello {n}", f"hi {n}"]
+            own_postgres.stop(kill=True)
+            own_postgres.start()
+            assert talk.texts == said
 
 
 def killed(where: Where, words: int, and_s: float) -> list[str]:
