@@ -67,7 +67,8 @@ def old_side(
     theirs = _known(messages, conversation, config, to)
     pin = _old_pin(store, conversation, to, any(each.id not in theirs for each in messages))
     scope, login = config.continuity.history, pin.login or history.UNKNOWN
-    visible = history.visible(messages, pin.voice, pin.account, login, config.closed_to(pin.account))
+    viewer = history.Viewer(pin.voice, pin.account, login, config.closed_to(pin.account))
+    visible = history.visible(messages, viewer)
     view = history.view(visible, pin.voice, scope)
     parted = cut(HeldIndex(pin.held), ViewIndex(view), scope, ViewIndex(visible))
     return OldSide(
@@ -76,7 +77,7 @@ def old_side(
         kept=_deliveries(pin.held[: parted.rows], {each.id: each for each in visible}),
         standing=tuple(each for each in parted.text if each.id != without),
         known=theirs,
-        marks=history.under(visible, pin.voice.agent, pin.account, login),
+        marks=history.under(visible, viewer),
     )
 
 
@@ -101,7 +102,8 @@ def _known(
 ) -> frozenset[str]:
     agent, account, login = to
     voice, closed = Voice(agent, conversation.role), config.closed_to(account)
-    seen = {each.id for each in history.in_front(messages, voice, account, login, closed)}
+    viewer = history.Viewer(voice, account, login, closed)
+    seen = {each.id for each in history.in_front(messages, viewer)}
     own = history.consented(history.account_mark(*to))
     for each in messages:
         if each.kind == "carried" and {mark for mark in each.under if history.is_consented(mark)} == {own}:

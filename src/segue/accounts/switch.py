@@ -20,7 +20,7 @@ from segue.config.schema import Config
 from segue.core.carried_block import CarriedBlock, summary_block
 from segue.core.errors import Conflict, Misuse
 from segue.core.model import Host, Message, Voice
-from segue.core.view import account_mark, hidden
+from segue.core.view import Viewer, account_mark, hidden
 from segue.store.carries import CarryMode, CarryRow, MovedRun
 from segue.store.records import Conversation
 from segue.store.store import Store
@@ -266,4 +266,4 @@ def _row(plan: SwitchPlan, message: Message | None, now_ms: int) -> CarryRow:
 def _hidden(store: Store, conversation: Conversation, config: Config, new: NewSide) -> int:
     voice = Voice(new.agent.facts.name, conversation.role)
     messages = store.messages(conversation.id)
-    return hidden(messages, voice, new.account, new.login, config.closed_to(new.account))
+    return hidden(messages, Viewer(voice, new.account, new.login, config.closed_to(new.account)))

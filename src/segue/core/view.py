@@ -98,44 +98,36 @@ def _told_apart(text: str, first: Callable[[str, str], str | None]) -> str:
     return text if seen is None else account_mark(agent, account, seen)
 
 
-def visible(
-    messages: Sequence[Message],
-    voice: Voice,
-    account: str,
-    login: str,
-    closed: Closed | None = None,
-) -> list[Message]:
-    """What this voice may see under this account and login, from the point where it was last started over.
+class Viewer(NamedTuple):
+    """Who looks at a conversation: a voice, under an account and its login. ``closed``: what the rules keep
+    away from it."""
+
+    voice: Voice
+    account: str
+    login: str
+    closed: Closed | None = None
+
+
+def visible(messages: Sequence[Message], viewer: Viewer) -> list[Message]:
+    """What the viewer may see, from the point where its voice was last started over.
 
     An account is a wall, and so is its login: a message that may repeat words said under another account or
-    login of the same agent is hidden. ``closed``: of any agent, too.
+    login of the same agent is hidden. So is what is closed to the viewer, of any agent.
     """
-    seen = in_front(messages, voice, account, login, closed)
-    blanks = (at for at in range(len(seen) - 1, -1, -1) if seen[at].blank and seen[at].voice == voice)
+    seen = in_front(messages, viewer)
+    blanks = (at for at in range(len(seen) - 1, -1, -1) if seen[at].blank and seen[at].voice == viewer.voice)
     return seen[next(blanks, 0) :]
 
 
-def in_front(
-    messages: Sequence[Message],
-    voice: Voice,
-    account: str,
-    login: str,
-    closed: Closed | None = None,
-) -> list[Message]:
+def in_front(messages: Sequence[Message], viewer: Viewer) -> list[Message]:
     """The messages on this side of the wall."""
-    marks = _in_front(messages, voice, account, login, closed)
+    marks = _in_front(messages, viewer)
     return [message for message in messages if message.under in marks]
 
 
-def hidden(
-    messages: Sequence[Message],
-    voice: Voice,
-    account: str,
-    login: str,
-    closed: Closed | None = None,
-) -> int:
+def hidden(messages: Sequence[Message], viewer: Viewer) -> int:
     """How many messages are behind the wall."""
-    return len(messages) - len(in_front(messages, voice, account, login, closed))
+    return len(messages) - len(in_front(messages, viewer))
 
 
 def view(seen: list[Message], voice: Voice, history: History) -> list[Message]:
@@ -160,12 +152,12 @@ def risen(before: Sequence[Message], after: Sequence[Message], voices: Iterable[
     return [voice for voice in voices if _slice_marks(before, voice) != _slice_marks(after, voice)]
 
 
-def under(view: Iterable[Message], agent: str, account: str, login: str) -> tuple[str, ...]:
+def under(view: Iterable[Message], viewer: Viewer) -> tuple[str, ...]:
     """Whose words an answer may repeat: those of its own login and of all the messages it was given.
 
     With ``history = "own"`` that is more than the view: it includes what the session holds from before.
     """
-    marks = {account_mark(agent, account, login)}
+    marks = {account_mark(viewer.voice.agent, viewer.account, viewer.login)}
     for message in view:
         marks.update(message.under)
     return tuple(sorted(marks))
@@ -175,12 +167,11 @@ def _slice_marks(messages: Sequence[Message], voice: Voice) -> list[tuple[str, i
     return [(message.id, message.revision) for message in own_slice(messages, voice)]
 
 
-def _in_front(
-    messages: Sequence[Message], voice: Voice, account: str, login: str, closed: Closed | None
-) -> set[tuple[str, ...]]:
+def _in_front(messages: Sequence[Message], viewer: Viewer) -> set[tuple[str, ...]]:
     """The values of ``under`` on this side of the wall. There are only a few distinct ones."""
-    prefix = f"{voice.agent}/"
-    mine = (account_mark(voice.agent, account, login), old_account_mark(voice.agent, account))
+    agent, closed = viewer.voice.agent, viewer.closed
+    prefix = f"{agent}/"
+    mine = (account_mark(agent, viewer.account, viewer.login), old_account_mark(agent, viewer.account))
     values = {message.under for message in messages}
 
     def passes(mark: str) -> bool:

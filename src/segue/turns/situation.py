@@ -200,11 +200,11 @@ def _policy(prepared: Prepared) -> Policy:
 def _voice_view(prepared: Prepared, store: Store, new: Message | None) -> VoiceView:
     conversation = prepared.conversation.id
     voice, account, login = prepared.voice, prepared.account_name, prepared.login
-    scope, closed = _policy(prepared).history, prepared.config.closed_to(account)
-    messages = store.messages(conversation)
+    viewer = history.Viewer(voice, account, login, prepared.config.closed_to(account))
+    scope, messages = _policy(prepared).history, store.messages(conversation)
     if new is not None:
         messages.append(new)
-    visible = history.visible(messages, voice, account, login, closed)
+    visible = history.visible(messages, viewer)
     view = history.view(visible, voice, scope)
     pin = store.pin(conversation, voice, account, login)
     if pin is None and prepared.ask.briefing is not None:
@@ -216,12 +216,12 @@ def _voice_view(prepared: Prepared, store: Store, new: Message | None) -> VoiceV
         messages=tuple(view),
         pin=pin,
         cut=parted,
-        under=history.under(visible, voice.agent, account, login),
+        under=history.under(visible, viewer),
         bytes=sum(message.size for message in view) + FRAME_BYTES * len(view),
-        hidden=history.hidden(messages, voice, account, login, closed),
+        hidden=history.hidden(messages, viewer),
         spoke=pin is None and any(m.sender == "assistant" and m.voice == voice for m in view),
         broken=_broken(parted, messages),
-        in_front=_unanswered(history.in_front(messages, voice, account, login, closed)),
+        in_front=_unanswered(history.in_front(messages, viewer)),
     )
 
 

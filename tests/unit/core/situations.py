@@ -21,7 +21,7 @@ from segue.core.request import Capabilities, Runtime
 from segue.core.situation import File, Policy, Situation
 from segue.core.turn import Mode
 from segue.core.usage import Context, Limit
-from segue.core.view import UNKNOWN, account_mark, old_account_mark, under, view, visible
+from segue.core.view import UNKNOWN, Viewer, account_mark, old_account_mark, under, view, visible
 
 CLAUDE = Voice("claude")
 CODEX = Voice("codex")
@@ -127,7 +127,7 @@ def situation(
         version="2.1.325",
         capabilities=Capabilities(**(FOUND | (can or {}))),
     )
-    seen = visible(said(spoken), voice, account, UNKNOWN)
+    seen = visible(said(spoken), Viewer(voice, account, UNKNOWN))
     now = view(seen, voice, rule.history)
     rows = held(holds or "")
     pin = None if holds is None else _pin(voice, account, rows, runtime, pinned or {})
@@ -190,7 +190,8 @@ def _message(word: str, before: list[Message]) -> Message:
     name, edits, blank, agent, role, account, login = found.groups()
     voice, sender = Voice(agent or "claude", role or ""), name[0] == "u"
     who = voice.agent, account or "", (login or UNKNOWN).removeprefix("=")
-    marks = {account_mark(*who)} if sender else {*under(visible(before, voice, *who[1:]), *who)}
+    viewer = Viewer(voice, *who[1:])
+    marks = {account_mark(*who)} if sender else {*under(visible(before, viewer), viewer)}
     if login == "=":
         marks = {old_account_mark(*who[:2])} | {each for each in marks if each != account_mark(*who)}
     return Message(

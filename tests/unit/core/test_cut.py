@@ -9,12 +9,12 @@ from tests.unit.core.situations import CLAUDE, held, said, shown, told
 
 from segue.core.cut import Cut, HeldIndex, ViewIndex, cut, embody
 from segue.core.model import Held, History, Message
-from segue.core.view import UNKNOWN, view, visible
+from segue.core.view import UNKNOWN, Viewer, view, visible
 
 
 def parted(holds: str, spoken: str, history: History = "all") -> Cut:
     """For Claude, without an account."""
-    seen = visible(said(spoken), CLAUDE, "", UNKNOWN)
+    seen = visible(said(spoken), Viewer(CLAUDE, "", UNKNOWN))
     return cut(HeldIndex(held(holds)), ViewIndex(view(seen, CLAUDE, history)), history, ViewIndex(seen))
 
 

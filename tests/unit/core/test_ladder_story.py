@@ -25,7 +25,7 @@ from segue.core.outcome import Failure
 from segue.core.request import Capabilities
 from segue.core.situation import File, Situation
 from segue.core.turn import Mode
-from segue.core.view import UNKNOWN, account_mark, under, view, visible
+from segue.core.view import UNKNOWN, Viewer, account_mark, under, view, visible
 
 ALL_MODES: tuple[Mode, ...] = ("resume", "branch", "replay", "recap", "fresh")
 WALLS = {"claude": ("x", "x=you"), "codex": ("x", "y")}
@@ -147,7 +147,7 @@ class World:
         return Done(mode, told(way.text), told(way.corrections))
 
     def survey(self, voice: Voice, account: str, wish: str) -> Situation:
-        seen = visible(self.messages, voice, *who(account))
+        seen = visible(self.messages, Viewer(voice, *who(account)))
         now = view(seen, voice, self.history)
         pin = self.pins.get((voice, account))
         native = self.natives[pin.native_id] if pin else None
@@ -187,7 +187,7 @@ class World:
 
     def way(self, mode: Mode, now: Situation) -> Way:
         """What the agent is given in this mode; it must be the view."""
-        seen = visible(self.messages, now.voice, *who(now.account))
+        seen = visible(self.messages, Viewer(now.voice, *who(now.account)))
         wanted = view(seen, now.voice, self.history)
         if now.pin and mode in ("resume", "branch"):
             native = self.natives[now.pin.native_id]
@@ -244,7 +244,7 @@ class World:
     def answer(self, now: Situation, native: Native) -> Message:
         known = {each.id: each for each in self.messages}
         heard = [known[entry.message] for entry in native.entries]
-        marks = under(heard, now.voice.agent, *who(now.account))
+        marks = under(heard, Viewer(now.voice, *who(now.account)))
         name = f"{'a' if now.voice.agent == 'claude' else 'b'}{self.turns}"
         answer = Message(id=name, sender="assistant", voice=now.voice, account=now.account, under=marks)
         secrets = [self.secrets[entry.message] for entry in native.entries]

@@ -12,6 +12,7 @@ from segue.core.model import Message, Voice
 from segue.core.view import (
     UNKNOWN,
     Identity,
+    Viewer,
     consented,
     has_walls,
     hidden,
@@ -59,9 +60,9 @@ BOTH = f"{ACROSS} u3@claude/private a3@claude/private u4@codex b4@codex u5@claud
 )
 def test_an_account_is_a_wall(spoken: str, voice: Voice, account: str, seen: str) -> None:
     messages = said(spoken)
-    assert told(visible(messages, voice, account, UNKNOWN)) == seen
+    assert told(visible(messages, Viewer(voice, account, UNKNOWN))) == seen
     if not any(message.blank for message in messages):
-        assert hidden(messages, voice, account, UNKNOWN) == len(messages) - len(seen.split())
+        assert hidden(messages, Viewer(voice, account, UNKNOWN)) == len(messages) - len(seen.split())
 
 
 MINE = "u1@claude=me a1@claude=me"
@@ -92,8 +93,8 @@ MET = f"{MINE} u2@codex b2@codex"
 )
 def test_a_login_is_a_wall(spoken: str, voice: Voice, login: str, seen: str) -> None:
     messages = said(spoken)
-    assert told(visible(messages, voice, "", login)) == seen
-    assert hidden(messages, voice, "", login) == len(messages) - len(seen.split())
+    assert told(visible(messages, Viewer(voice, "", login))) == seen
+    assert hidden(messages, Viewer(voice, "", login)) == len(messages) - len(seen.split())
 
 
 def test_what_is_from_before_gets_the_login_that_was_first_seen() -> None:
@@ -118,7 +119,7 @@ def test_what_is_from_before_gets_the_login_that_was_first_seen() -> None:
     ],
 )
 def test_a_voice_starts_over_for_itself_alone(spoken: str, voice: Voice, seen: str) -> None:
-    assert told(visible(said(spoken), voice, "", UNKNOWN)) == seen
+    assert told(visible(said(spoken), Viewer(voice, "", UNKNOWN))) == seen
 
 
 @pytest.mark.parametrize(
@@ -141,10 +142,10 @@ def test_an_own_slice_begins_after_another_voices_answer(spoken: str, voice: Voi
 
 
 def test_an_answer_names_every_account_it_may_repeat() -> None:
-    heard = visible(said(BOTH), CODEX, "", "me")
+    heard = visible(said(BOTH), Viewer(CODEX, "", "me"))
     marks = ("claude/private/unknown", "claude/work/unknown", "codex//me", "codex//unknown")
-    assert under(heard, "codex", "", "me") == marks[:3]
-    assert under([], "codex", "team", "me") == ("codex/team/me",)
+    assert under(heard, Viewer(CODEX, "", "me")) == marks[:3]
+    assert under([], Viewer(CODEX, "team", "me")) == ("codex/team/me",)
 
 
 messages_said = st.builds(
@@ -208,7 +209,7 @@ def test_epochs_across_agents(before: str, after: str, moved: list[Voice]) -> No
 def test_words_of_a_closed_account_reach_nobody(
     spoken: str, voice: Voice, account: str, closed: set[str], seen: str
 ) -> None:
-    assert told(visible(said(spoken), voice, account, UNKNOWN, closed.__contains__)) == seen
+    assert told(visible(said(spoken), Viewer(voice, account, UNKNOWN, closed.__contains__))) == seen
 
 
 def test_words_carried_over_with_consent_are_no_wall_and_are_remembered() -> None:
@@ -216,9 +217,10 @@ def test_words_carried_over_with_consent_are_no_wall_and_are_remembered() -> Non
     block = msgspec.structs.replace(
         said("u1@claude/private")[0], under=(consented(theirs), mine), kind="carried"
     )
-    assert visible([block], CLAUDE, "private", UNKNOWN) == [block]
-    assert visible([block], CLAUDE, "private", UNKNOWN, {"work"}.__contains__) == []
-    assert under([block], "claude", "private", UNKNOWN) == (consented(theirs), mine)
+    viewer = Viewer(CLAUDE, "private", UNKNOWN)
+    assert visible([block], viewer) == [block]
+    assert visible([block], viewer._replace(closed={"work"}.__contains__)) == []
+    assert under([block], viewer) == (consented(theirs), mine)
     assert consented(consented(theirs)) == consented(theirs)
     assert not has_walls([consented(theirs), mine])
 
