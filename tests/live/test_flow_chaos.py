@@ -95,11 +95,9 @@ def asked(talk: Talk) -> list[LoggedRequest]:
 
 
 def tool_calls(talk: Talk) -> Counter[str]:
-    """How often the model called the tool of each turn."""
-    calls = [each.action for each in asked(talk) if each.action.startswith("tool:")]
-    prompts = Counter(each.last_user_text for each in asked(talk) if each.action.startswith("tool:"))
-    assert sum(prompts.values()) == len(calls)
-    return prompts
+    """How often the model called the tool of each turn; it gives its answer by another one."""
+    calls = [each for each in asked(talk) if each.action.startswith("tool:")]
+    return Counter(each.last_user_text for each in calls if each.action != "tool:StructuredOutput")
 
 
 def shown(talk: Talk) -> dict[str, Any] | None:
