@@ -36,14 +36,13 @@ def is_held(workspace: Workspace, flow_id: str) -> bool:
 
 
 def shown(workspace: Workspace, row: FlowRow) -> FlowShown:
-    flows = workspace.store.flows
-    runs, held = flows.runs(row.id), is_held(workspace, row.id)
+    runs, steps, artefacts = workspace.store.flows.recorded(row.id)
+    held = is_held(workspace, row.id)
     live = progress_of(workspace, runs)
     runs = [
         msgspec.structs.replace(each, usage=live[each.run].usage) if each.run in live else each
         for each in runs
     ]
-    steps = flows.steps(row.id)
     waiting = [step for step in steps if step.state == "waiting" and step.n is not None]
     return FlowShown(
         flow=row.id,
@@ -73,7 +72,7 @@ def shown(workspace: Workspace, row: FlowRow) -> FlowShown:
         ended=row.ended_ms,
         next=_next(row, held, steps),
         steps=tuple(_step(step, runs, live) for step in steps if step.n is not None),
-        artefacts=tuple(map(_artefact, flows.artefacts(row.id))),
+        artefacts=tuple(map(_artefact, artefacts)),
     )
 
 
