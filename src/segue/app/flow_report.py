@@ -36,6 +36,7 @@ def is_held(workspace: Workspace, flow_id: str) -> bool:
 
 
 def shown(workspace: Workspace, row: FlowRow) -> FlowShown:
+    workspace = workspace.as_configured_now()
     runs, steps, artefacts = workspace.store.flows.recorded(row.id)
     held = is_held(workspace, row.id)
     live = progress_of(workspace, runs)

@@ -189,8 +189,9 @@ class Database:
     def together(self, *statements: Statement) -> list[list[Row]]:
         """The statements as one transaction, sent as a whole: one round trip. Returns the rows of each.
 
-        None can depend on what an earlier one returned, so each says in SQL when it is to do nothing. They
-        are sent again if the connection is lost meanwhile: done twice, they must come to the same.
+        None can depend on what an earlier one returned, so each says in SQL when it is to do nothing. Outside
+        a transaction they are sent again if the connection is lost meanwhile: done twice, they must come to
+        the same. Within one, they are a part of it.
         """
         with self._lock:
             found = self._execute_together([(sql, _bound(values)) for sql, values in statements])
