@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Generator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -135,9 +135,9 @@ class Postgres(Database):
         queries = [(pyformat(sql).encode(), values or None) for sql, values in statements]
 
         def send() -> list[list[Row]]:
-            with self._connection.pipeline():
+            with self._connection.pipeline() if len(queries) > 1 else nullcontext():
                 answers = [self._connection.execute(query, values) for query, values in queries]
-            return [each.fetchall() if each.description is not None else [] for each in answers]
+            return [each.fetchall() if each.rownumber is not None else [] for each in answers]
 
         found: list[list[Row]] = self._done(send)
         return found
