@@ -44,10 +44,7 @@ def shown(workspace: Workspace, row: FlowRow) -> FlowShown:
     runs, steps, artefacts = workspace.store.flows.recorded(row.id)
     held = is_held(workspace, row.id)
     live = progress_of(workspace, runs)
-    runs = [
-        msgspec.structs.replace(each, usage=live[each.run].usage) if each.run in live else each
-        for each in runs
-    ]
+    runs = [_so_far(each, live) for each in runs]
     waiting = [step for step in steps if step.state == "waiting" and step.n is not None]
     return FlowShown(
         flow=row.id,
@@ -80,6 +77,11 @@ def shown(workspace: Workspace, row: FlowRow) -> FlowShown:
         steps=tuple(_step(step, runs, live) for step in steps if step.n is not None),
         artefacts=tuple(map(_artefact, artefacts)),
     )
+
+
+def _so_far(run: FlowRun, live: dict[str, Progress]) -> FlowRun:
+    """The run, with what it has used so far."""
+    return msgspec.structs.replace(run, usage=live[run.run].usage) if run.run in live else run
 
 
 def report(flow: FlowShown) -> FlowReport:

@@ -7,6 +7,8 @@ further try is recorded, too, before it begins.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import anyio
 import msgspec
 
@@ -19,7 +21,6 @@ from segue.flows.halt import Waiting
 from segue.flows.journal import Journal
 from segue.flows.ports import TurnOrder, TurnPort
 from segue.flows.results import unpack
-from segue.flows.working_time import worked_ms
 from segue.runner.attempt import Cancel
 from segue.store.flow_records import StepRow
 from segue.system import clock
@@ -31,6 +32,8 @@ LOOK_S = 0.5
 MINUTE_MS = 60_000
 WAIT_S = 7 * 24 * 3600.0
 """How long a turn waits for another one of its conversation."""
+Span = tuple[int, int]
+"""From when to when, in epoch milliseconds."""
 
 
 class TurnStep:
@@ -176,3 +179,13 @@ class TurnStep:
         """It was ended because the flow stops: that is no result, and another try begins when it goes on."""
         await self._journal.change(step, tries=step.tries + 1, previous=turn.run, run=clock.new_id())
         self._journal.stop.check()
+
+
+def worked_ms(spans: Iterable[Span], since_ms: int, until_ms: int) -> int:
+    """How much of the time between the two is in the spans. What they have in common counts once."""
+    total, reached = 0, since_ms
+    for began, ended in sorted(spans):
+        first, last = max(began, reached), min(ended, until_ms)
+        if last > first:
+            total, reached = total + last - first, last
+    return total
