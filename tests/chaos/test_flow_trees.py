@@ -65,6 +65,13 @@ def test_a_flow_that_is_stored_waits_for_the_agent_of_another_one(stage: FlowSta
     (stage.place / "begun-tier-1").unlink()
     kept_out = stage.start("flow", "resume", "b", "--json").end(PATIENCE_S)
     assert (kept_out.turn["state"], kept_out.turn["end"]) == ("running", None), kept_out.stderr[-3000:]
+    owner = stage.shown("a")
+    assert owner is not None
+    waits = kept_out.turn["waits"]
+    assert waits["flow"] == owner["flow"]
+    assert f"segue flow resume {owner['flow']} continues it" in waits["why"]
+    assert waits["why"] in kept_out.stderr, "also while it waits"
+    assert waits["why"] in stage.start("flow", "show", "b").end(PATIENCE_S).stdout
     assert not (stage.place / "begun-tier-1").exists()
     daemon = start_daemon(scene.segue)
     try:
@@ -72,6 +79,7 @@ def test_a_flow_that_is_stored_waits_for_the_agent_of_another_one(stage: FlowSta
         for key, kind in (("a", "review"), ("b", "escalate")):
             ended = stage.start("flow", "watch", key, "--json").end(PATIENCE_S)
             assert (ended.code, ended.turn["end"]) == (0, ENDS[kind][0]), ended.stderr[-3000:]
+            assert ended.turn["waits"] is None
     finally:
         finish(daemon.process)
     effects = stage.effects

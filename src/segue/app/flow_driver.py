@@ -37,6 +37,7 @@ class FlowDriver:
         self._workspace, self._engine = workspace, engine
         self._tasks: dict[str, asyncio.Task[FlowRow]] = {}
         self._stops: dict[str, Stop] = {}
+        self._around: Surroundings | None = None
 
     @property
     def running(self) -> list[str]:
@@ -109,8 +110,10 @@ class FlowDriver:
 
     def around(self) -> Surroundings:
         """Where flows run."""
-        at = self._workspace
-        return Surroundings(at.store, at.host, at.home.locks, at.child.secrets)
+        if self._around is None:
+            at = self._workspace
+            self._around = Surroundings(at.store, at.host, at.home.locks, at.child.secrets)
+        return self._around
 
     async def _sleep(self, row: FlowRow, stop: Stop) -> None:
         """Until its time has come, or something about it has changed."""

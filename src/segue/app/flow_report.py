@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from math import fsum
+from pathlib import Path
 
 import msgspec
 
@@ -17,11 +19,13 @@ from segue.app.flow_shapes import (
     TurnResult,
 )
 from segue.app.workspace import Workspace
-from segue.core.flow import FlowQuestion
+from segue.core.errors import Misuse
+from segue.core.flow import FlowQuestion, TreeUse
 from segue.core.outcome import Status
 from segue.core.turn import FailureShown, Sent
 from segue.core.usage import Usage
 from segue.flows.entry import flow_lease
+from segue.flows.tree import tree_use
 from segue.store.flow_records import ArtefactRow, FlowRow, FlowRun, StepRow
 from segue.store.leases import judge
 
@@ -36,14 +40,11 @@ def is_held(workspace: Workspace, flow_id: str) -> bool:
 
 
 def shown(workspace: Workspace, row: FlowRow) -> FlowShown:
-    flows = workspace.store.flows
-    runs, held = flows.runs(row.id), is_held(workspace, row.id)
+    workspace = workspace.as_configured_now()
+    runs, steps, artefacts = workspace.store.flows.recorded(row.id)
+    held = is_held(workspace, row.id)
     live = progress_of(workspace, runs)
-    runs = [
-        msgspec.structs.replace(each, usage=live[each.run].usage) if each.run in live else each
-        for each in runs
-    ]
-    steps = flows.steps(row.id)
+    runs = [_so_far(each, live) for each in runs]
     waiting = [step for step in steps if step.state == "waiting" and step.n is not None]
     return FlowShown(
         flow=row.id,
@@ -55,6 +56,7 @@ def shown(workspace: Workspace, row: FlowRow) -> FlowShown:
         needs=row.needs,
         held=held,
         stops=row.asked,
+        waits=_waits(workspace, row, held),
         end=row.ending,
         rounds=row.rounds,
         cwd=row.cwd,
@@ -73,8 +75,13 @@ def shown(workspace: Workspace, row: FlowRow) -> FlowShown:
         ended=row.ended_ms,
         next=_next(row, held, steps),
         steps=tuple(_step(step, runs, live) for step in steps if step.n is not None),
-        artefacts=tuple(map(_artefact, flows.artefacts(row.id))),
+        artefacts=tuple(map(_artefact, artefacts)),
     )
+
+
+def _so_far(run: FlowRun, live: dict[str, Progress]) -> FlowRun:
+    """The run, with what it has used so far."""
+    return msgspec.structs.replace(run, usage=live[run.run].usage) if run.run in live else run
 
 
 def report(flow: FlowShown) -> FlowReport:
@@ -103,6 +110,7 @@ def report(flow: FlowShown) -> FlowReport:
         failure=flow.failure,
         result=flow.result,
         next=flow.next,
+        waits=flow.waits,
     )
 
 
@@ -192,6 +200,16 @@ def _budget(workspace: Workspace, row: FlowRow) -> float | None:
     """What it may cost: its own budget, else the configured one; or what that was raised to."""
     limit = row.budget or workspace.config.budgets.flow
     return max(limit, workspace.store.budgets.raised_to("flow", row.id, "") or 0.0) if limit else None
+
+
+def _waits(workspace: Workspace, row: FlowRow, held: bool) -> TreeUse | None:
+    """The flow that has the working tree of this one, which should run."""
+    if row.tree is None or row.state != "running" or row.host != workspace.host.name:
+        return None
+    with suppress(Misuse):  # the directory is gone
+        use = tree_use(workspace.store, Path(row.tree), workspace.host, but=row.id)
+        return use if use is not None and (use.flow is not None or not held) else None
+    return None
 
 
 def _next(row: FlowRow, held: bool, steps: list[StepRow]) -> str | None:

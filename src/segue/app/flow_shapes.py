@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from segue.core.budget import ReachedBudget
-from segue.core.flow import FlowState, Needs, StepKind, StepState
+from segue.core.flow import FlowState, Needs, StepKind, StepState, TreeUse
 from segue.core.outcome import Status
 from segue.core.turn import Mode
 from segue.core.usage import Usage
@@ -133,6 +133,8 @@ class FlowShown(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a process runs it now. If it should run and none does, ``segue flow resume`` continues it."""
     stops: Literal["pause", "cancel"] | None
     """It was asked to stop, and has not done so yet."""
+    waits: TreeUse | None
+    """It cannot go on because another flow has its working tree."""
     end: str | None
     """How it ended, in the flow's own word."""
     rounds: int
@@ -185,3 +187,4 @@ class FlowReport(msgspec.Struct, frozen=True, kw_only=True):
     failure: str | None
     result: msgspec.Raw | None
     next: str | None
+    waits: TreeUse | None

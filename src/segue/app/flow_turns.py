@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 from typing import cast
@@ -23,7 +24,17 @@ from segue.turns import changes
 from segue.turns.request import briefed
 
 LISTEN_S = 0.1
-"""How often to check whether the turn is to be cancelled."""
+"""How long to wait for a turn that is to be cancelled, and that is not stored yet."""
+
+
+class _Heard:
+    """Wakes whoever listens for a wish to cancel."""
+
+    def __init__(self) -> None:
+        self.event = asyncio.Event()
+
+    def cancel(self) -> None:
+        self.event.set()
 
 
 class FlowTurns:
@@ -59,13 +70,18 @@ class FlowTurns:
 
     async def _listen(self, run: str, cancel: Cancel) -> None:
         """Pass on that it is cancelled; a second time kills it."""
-        told = 0
+        told, heard = 0, _Heard()
+        cancel.follow(heard)
         while told < 2:
-            row = await run_sync(self._workspace.store.turn, run) if cancel.asked > told else None
+            heard.event.clear()
+            if cancel.asked == told:
+                await heard.event.wait()
+            row = await run_sync(self._workspace.store.turn, run)
             if row is not None:
                 told += 1
                 await self._engine.cancel(row)
-            await anyio.sleep(LISTEN_S)
+            else:  # it is about to be stored
+                await anyio.sleep(LISTEN_S)
 
     def _ready(self, order: TurnOrder) -> ReadyTurn:
         """The turn under the id that the flow has recorded for it. If there is a run of that id, it is that
@@ -99,7 +115,7 @@ class FlowTurns:
         at = ready.prepared
         request = briefed(at.request, order.briefing, at.agent, at.runtime)
         prepared = msgspec.structs.replace(at, run=order.run, ask=ask, child=child, request=request)
-        return ReadyTurn(self._workspace, prepared, ready.options, retried, may_be_begun=True)
+        return ReadyTurn(self._workspace, prepared, ready.options, retried, may_be_begun=order.may_be_begun)
 
     def _is_restart(self, order: TurnOrder) -> bool:
         """Whether somebody wants a turn again that had ended by itself: it then begins with the whole prompt,

@@ -15,11 +15,9 @@ from segue.core.errors import Conflict, Gone, InUse, Misuse, NotFound
 from segue.core.flow import UNFINISHED
 from segue.flows.definition import FlowDefinition
 from segue.flows.results import LARGEST
-from segue.flows.tree import flow_at_work, tree_lease
+from segue.flows.tree import tree_use
 from segue.store.flow_records import FlowRow
-from segue.store.leases import judge
 from segue.system import clock
-from segue.system.processes import short_name
 from segue.turns.request import utf8
 
 MOST = 1_000
@@ -84,17 +82,11 @@ def _checked(given: Mapping[str, object], key: str | None, budget: float | None)
 def refuse_busy_tree(workspace: Workspace, cwd: str | Path | None, key: str | None) -> None:
     """Raise ``InUse`` if another flow works in the working tree of the directory, or the agent of one that
     was killed."""
-    where, flows, host = directory_of(workspace, cwd), workspace.store.flows, workspace.host
-    if key is not None and flows.by_key(key) is not None:
+    where, store = directory_of(workspace, cwd), workspace.store
+    if key is not None and store.flows.by_key(key) is not None:
         return
-    lease = tree_lease(where, host)
-    row = workspace.store.lease(lease)
-    if row is not None and judge(row, host) == "alive":
-        who = short_name(row.owner)
-        raise InUse(f"another flow works in {where} ({who}); wait for it, or use another worktree")
-    if (other := flow_at_work(flows, lease, host)) is not None:
-        then = f"segue flow resume {other} continues it, segue flow cancel {other} ends it"
-        raise InUse(f"another flow works in {where}: nobody runs {other}, but its agent is alive; {then}")
+    if (use := tree_use(store, where, workspace.host)) is not None:
+        raise InUse(use.why)
 
 
 def directory_of(workspace: Workspace, cwd: str | Path | None) -> Path:

@@ -46,8 +46,9 @@ class Flows:
         budget: float | None = None,
     ) -> FlowShown:
         """Run a flow until it ends or needs somebody. As ``start``."""
-        shown = await self.start(flow, given, key=key, label=label, cwd=cwd, tree=tree, budget=budget)
-        return await self.join(shown.flow)
+        started = await self._started(flow, given, cwd, key=key, label=label, tree=tree, budget=budget)
+        await self._driver.join(started)
+        return await self.show(started)
 
     async def start(
         self,
@@ -67,14 +68,8 @@ class Flows:
         other flow may work in the same working tree meanwhile. ``budget``: what it may cost, in dollars; then
         it asks.
         """
-        definition = built_in(flow) if isinstance(flow, str) else flow
-        at = self._workspace
-        if tree:
-            await run_sync(flows.refuse_busy_tree, at, cwd, key)
-        add = partial(flows.add, cwd=cwd, key=key, label=label, tree=tree, budget=budget)
-        row = await run_sync(add, at, definition, given or {})
-        await self._driver.start(definition, row)
-        return await self.show(row.id)
+        started = await self._started(flow, given, cwd, key=key, label=label, tree=tree, budget=budget)
+        return await self.show(started)
 
     async def escalate(
         self,
@@ -286,6 +281,27 @@ class Flows:
         """
         row = await run_sync(flows.answer, self._workspace, flow, answer, step)
         return await self.show(row.id)
+
+    async def _started(
+        self,
+        flow: FlowDefinition | str,
+        given: Mapping[str, object] | None,
+        cwd: str | Path | None,
+        *,
+        key: str | None,
+        label: str,
+        tree: bool,
+        budget: float | None,
+    ) -> str:
+        """Start a flow. Returns its id."""
+        definition = built_in(flow) if isinstance(flow, str) else flow
+        at = self._workspace
+        if tree:
+            await run_sync(flows.refuse_busy_tree, at, cwd, key)
+        add = partial(flows.add, cwd=cwd, key=key, label=label, tree=tree, budget=budget)
+        row = await run_sync(add, at, definition, given or {})
+        await self._driver.start(definition, row)
+        return row.id
 
     async def _stop(self, flow: str, what: Literal["pause", "cancel"]) -> FlowShown:
         from segue.app.flow_changes import stop

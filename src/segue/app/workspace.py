@@ -59,6 +59,10 @@ class Workspace:
 
         return child_environment(self.env, registry.variables())
 
+    def as_configured_now(self) -> Workspace:
+        """The same, with the configuration read once: for a use case that asks for it several times."""
+        return Workspace(self.env, self.cwd, self.store, self.config, self.transport)
+
     def conversation(self, key: str) -> Conversation:
         """The conversation with that key. Raises ``NotFound`` if there is none."""
         from segue.turns.changes import known_conversation

@@ -187,6 +187,8 @@ def _say(shown: FlowShown) -> None:
     for question in shown.questions:
         choices = f" ({' / '.join(question.choices)})" if question.choices else ""
         say(f"  {question.step} asks: {words.one_line(question.text)}{choices}")
+    if shown.waits is not None:
+        say(f"  {words.one_line(shown.waits.why)}")
     if shown.failure is not None:
         say(f"  {words.one_line(shown.failure)}")
     if shown.next is not None:

@@ -66,6 +66,8 @@ def tell(shown: FlowShown, as_json: bool, interrupted: bool = False) -> int:
         say_json(report(shown))
     else:
         say(f"segue: {shown.flow} {summary(shown)}", err=True)
+        if shown.waits is not None:
+            say(f"segue: {shown.waits.why}", err=True)
         if shown.failure is not None:
             say(f"segue: {shown.failure}", err=True)
         for each in shown.questions:
@@ -128,6 +130,7 @@ async def _show(segue: Segue, flow: str, view: FlowView) -> None:
             if shown is not None:
                 view.show(shown)
             now = shown or await _shown(segue, flow)
+            view.waits(now)
             if now.state not in ("running", "parked"):
                 return
             if now.held or now.state == "parked":

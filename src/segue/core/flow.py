@@ -29,3 +29,11 @@ class FlowQuestion(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     """When, in milliseconds since 1970."""
     budget: ReachedBudget | None = None
     """The budget that does not cover the next turn."""
+
+
+class TreeUse(msgspec.Struct, frozen=True):
+    """That another flow has a working tree. ``flow``: which one; null: that is known to its process only."""
+
+    flow: str | None
+    why: str
+    """In words, with what can be done."""

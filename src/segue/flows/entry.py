@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -37,6 +37,7 @@ from segue.system.processes import this_process
 ENTERED: tuple[FlowState, ...] = ("running", "parked")
 """The states in which a flow can be entered."""
 LONGEST_FAILURE = 2_000
+T = TypeVar("T")
 
 
 class Surroundings(msgspec.Struct, frozen=True):
@@ -65,45 +66,43 @@ async def enter(
     it, or works in its tree. ``wait_s``: how long to wait for that."""
     flows = around.store.flows
     async with held(around, flow_lease(flow_id), stop, wait_s, f"the flow {flow_id} runs") as lease:
-        row = await run_sync(_known, flows.flow, flow_id)
-        if row.state not in ENTERED or (row.wake_ms or 0) > await run_sync(flows.clock_ms):
+        row, steps, now_ms = await run_sync(_known, flows.entered, flow_id)
+        if row.state not in ENTERED or (row.wake_ms or 0) > now_ms:
             return row
         if row.version != definition.version:
             other = f"began with version {row.version}, this is {definition.version}"
             then = f"to go on with this one, choose a step: segue flow resume {row.id} --from STEP"
             raise Misuse(f"the flow {row.id} {other}; {then}")
         async with _tree(row, around, stop, wait_s):
-            journal = await run_sync(
-                partial(Journal, flows, lease.claim, row, Redactor(around.secrets), stop)
-            )
+            journal, left = Journal(flows, lease.claim, row, steps, Redactor(around.secrets), stop), None
             with suppress(Lost, Overtaken):
                 if row.state == "parked":
                     await _change(journal, goes_on=True, state="running")
-                await _through(definition, journal, port)
-        return await run_sync(_known, flows.flow, flow_id)
+                left = await _through(definition, journal, port)
+        return left if left is not None else await run_sync(_known, flows.flow, flow_id)
 
 
-async def _through(definition: FlowDefinition, journal: Journal, port: TurnPort) -> None:
-    """Run the function, until it ends or waits."""
+async def _through(definition: FlowDefinition, journal: Journal, port: TurnPort) -> FlowRow | None:
+    """Run the function, until it ends or waits. Returns the flow, if it was recorded how it was left."""
     while True:
         try:
             value = await _call(definition, journal, port)
         except Waiting as waiting:
             asked = await run_sync(journal.store.asked_for, journal.flow.id)
             if asked is not None:
-                await _stopped(journal, Stopped(asked))
-            elif not await _waits(journal, waiting):
-                journal = journal.anew()  # what it asked has been answered meanwhile
-                continue
+                return await _stopped(journal, Stopped(asked))
+            if await _waits(journal, waiting):
+                return None
+            journal = await journal.anew()  # what it asked has been answered meanwhile
         except Stopped as stopped:
-            await _stopped(journal, stopped)
+            return await _stopped(journal, stopped)
         except StoreAway:
             raise  # it goes on when the store is back
         except Exception as error:
-            await _change(journal, state="failed", failure=_words(journal, error), ended_ms=clock.now_ms())
+            why = _words(journal, error)
+            return await _change(journal, state="failed", failure=why, ended_ms=clock.now_ms())
         else:
-            await _done(journal, value)
-        return
+            return await _done(journal, value)
 
 
 async def _call(definition: FlowDefinition, journal: Journal, port: TurnPort) -> Any:
@@ -118,7 +117,7 @@ async def _call(definition: FlowDefinition, journal: Journal, port: TurnPort) ->
     return value
 
 
-async def _done(journal: Journal, value: Any) -> None:
+async def _done(journal: Journal, value: Any) -> FlowRow:
     end = value if isinstance(value, FlowEnd) else FlowEnd("done", value)
     packed = pack(end.result, journal.redactor, "the result of the flow")
     data = packed.data
@@ -126,7 +125,7 @@ async def _done(journal: Journal, value: Any) -> None:
         flow, store, now_ms = journal.flow, journal.store, clock.now_ms()
         keep = partial(store.keep, name="result", data=data, media_type="application/json", now_ms=now_ms)
         await journal.fenced(lambda claim: keep(claim, flow.id))
-    await _change(
+    return await _change(
         journal,
         state="failed" if end.failed else "done",
         ending=end.end,
@@ -146,20 +145,20 @@ async def _waits(journal: Journal, waiting: Waiting) -> bool:
     return await journal.fenced(lambda claim: store.wait_for_answer(claim, flow.id, needs))
 
 
-async def _stopped(journal: Journal, stopped: Stopped) -> None:
+async def _stopped(journal: Journal, stopped: Stopped) -> FlowRow | None:
     if stopped.kind == "pause":
-        await _change(journal, state="paused")
-    elif stopped.kind == "cancel":
-        await _change(journal, state="cancelled", ending="cancelled", ended_ms=clock.now_ms())
+        return await _change(journal, state="paused")
+    if stopped.kind == "cancel":
+        return await _change(journal, state="cancelled", ending="cancelled", ended_ms=clock.now_ms())
+    return None
 
 
-async def _change(journal: Journal, *, goes_on: bool = False, **fields: Any) -> None:
+async def _change(journal: Journal, *, goes_on: bool = False, **fields: Any) -> FlowRow:
     """Record the flow with these changes; what it waited for is over. ``goes_on``: as in the store."""
-    row = await run_sync(_known, journal.store.flow, journal.flow.id)
     changed = msgspec.structs.replace(
-        row, **{"needs": None, "wake_ms": None, "failure": None, "ending": None, **fields}
+        journal.flow, **{"needs": None, "wake_ms": None, "failure": None, "ending": None, **fields}
     )
-    await journal.fenced(lambda claim: journal.store.change(claim, changed, goes_on=goes_on))
+    return await journal.fenced(lambda claim: journal.store.change(claim, changed, goes_on=goes_on))
 
 
 def _words(journal: Journal, error: Exception) -> str:
@@ -167,11 +166,11 @@ def _words(journal: Journal, error: Exception) -> str:
     return journal.redactor.text(said)[:LONGEST_FAILURE]
 
 
-def _known(find: Callable[[str], FlowRow | None], flow_id: str) -> FlowRow:
-    row = find(flow_id)
-    if row is None:
+def _known(find: Callable[[str], T | None], flow_id: str) -> T:
+    found = find(flow_id)
+    if found is None:
         raise Misuse(f"the flow {flow_id} was deleted")
-    return row
+    return found
 
 
 @asynccontextmanager

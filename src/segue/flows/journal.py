@@ -6,7 +6,7 @@ Everything is written under the flow's lease. Whoever has lost the lease writes 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -33,10 +33,17 @@ class StepOrder(Misuse):
 class Journal:
     """The steps of one flow, while this process runs it."""
 
-    def __init__(self, store: Flows, claim: Claim, flow: FlowRow, redactor: Redactor, stop: Stop) -> None:
+    def __init__(
+        self,
+        store: Flows,
+        claim: Claim,
+        flow: FlowRow,
+        steps: Sequence[StepRow],
+        redactor: Redactor,
+        stop: Stop,
+    ) -> None:
         self.store, self.flow, self.redactor, self.stop = store, flow, redactor, stop
         self._claim = claim
-        steps = store.steps(flow.id)
         self._steps = {step.key: step for step in steps}
         self._order = [step.key for step in steps if step.n is not None and not step.together]
         self._last = max((step.n or 0 for step in steps), default=0)
@@ -44,9 +51,10 @@ class Journal:
         self._begun: set[str] = set()
         self._alone: str | None = None
 
-    def anew(self) -> Journal:
-        """The same record, for another entry."""
-        return Journal(self.store, self._claim, self.flow, self.redactor, self.stop)
+    async def anew(self) -> Journal:
+        """The record as it is now, for another entry."""
+        steps = await run_sync(self.store.steps, self.flow.id)
+        return Journal(self.store, self._claim, self.flow, steps, self.redactor, self.stop)
 
     async def begin(self, key: str, kind: StepKind, together: str, **fields: object) -> StepRow:
         """The step: as it is recorded, or recorded now as begun. ``together``: the group it runs in; empty:

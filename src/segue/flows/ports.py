@@ -18,7 +18,9 @@ class TurnOrder(msgspec.Struct, frozen=True, kw_only=True):
     """A turn that a flow wants to have run, exactly once."""
 
     run: str
-    """The id of the run. If a run of this id exists, it is that turn: it is followed, or settled."""
+    """The id of the run."""
+    may_be_begun: bool
+    """An earlier entry of the flow may have begun it: then it is followed, or settled."""
     run_key: str
     conversation: str
     text: str

@@ -11,9 +11,12 @@ from contextlib import suppress
 from pathlib import Path
 
 from segue.core.errors import Misuse
+from segue.core.flow import TreeUse
 from segue.core.model import Host
 from segue.store.flows import Flows
-from segue.system.processes import attempt_lives, is_near, machine_id
+from segue.store.leases import judge
+from segue.store.store import Store
+from segue.system.processes import attempt_lives, is_near, machine_id, short_name
 
 
 def working_tree(directory: Path) -> Path:
@@ -43,3 +46,18 @@ def flow_at_work(flows: Flows, lease: str, host: Host, *, but: str | None = None
             if tree_lease(Path(each.tree), host) == lease and attempt_lives(Path(each.run_dir)):
                 return each.flow
     return None
+
+
+def tree_use(store: Store, directory: Path, host: Host, *, but: str | None = None) -> TreeUse | None:
+    """Who has the working tree of the directory: another flow than ``but``, or the agent of one that was
+    killed. If a process has it, and no agent works there now, ``but`` itself may have it."""
+    lease = tree_lease(directory, host)
+    row, other = store.lease(lease), flow_at_work(store.flows, lease, host, but=but)
+    works = f"another flow works in {directory}"
+    if row is not None and judge(row, host) == "alive":
+        who = f"{other}, {short_name(row.owner)}" if other is not None else short_name(row.owner)
+        return TreeUse(other, f"{works} ({who}); wait for it, or use another worktree")
+    if other is None:
+        return None
+    then = f"segue flow resume {other} continues it, segue flow cancel {other} ends it"
+    return TreeUse(other, f"{works}: nobody runs {other}, but its agent is alive; {then}")

@@ -7,6 +7,8 @@ further try is recorded, too, before it begins.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import anyio
 import msgspec
 
@@ -19,7 +21,6 @@ from segue.flows.halt import Waiting
 from segue.flows.journal import Journal
 from segue.flows.ports import TurnOrder, TurnPort
 from segue.flows.results import unpack
-from segue.flows.working_time import worked_ms
 from segue.runner.attempt import Cancel
 from segue.store.flow_records import StepRow
 from segue.system import clock
@@ -31,6 +32,8 @@ LOOK_S = 0.5
 MINUTE_MS = 60_000
 WAIT_S = 7 * 24 * 3600.0
 """How long a turn waits for another one of its conversation."""
+Span = tuple[int, int]
+"""From when to when, in epoch milliseconds."""
 
 
 class TurnStep:
@@ -51,6 +54,8 @@ class TurnStep:
         # Each further try is one of the flow's own, so that it is recorded before it begins.
         self._options: Options = {"park": True, "wait": WAIT_S, **options, "retries": 0}
         self._briefing = briefing
+        self._new: str | None = None
+        """The id of a run that cannot have begun: it is new, and only we know it."""
 
     async def take(self, together: str) -> Turn:
         """The turn: as it is recorded, or run now."""
@@ -89,7 +94,7 @@ class TurnStep:
             self._place.step,
             "turn",
             together,
-            run=clock.new_id(),
+            run=self._new_run(),
             conversation=self._conversation,
             agent=self._options.get("agent"),
             role=self._options.get("role"),
@@ -118,7 +123,7 @@ class TurnStep:
         """Record another try. If it is for later, the flow waits until then."""
         self._journal.stop.check()
         step = await self._journal.change(
-            step, tries=step.tries + 1, previous=turn.run, run=clock.new_id(), wake_ms=next_.wake_ms
+            step, tries=step.tries + 1, previous=turn.run, run=self._new_run(), wake_ms=next_.wake_ms
         )
         return step if next_.wake_ms is None else await self._woken(step)
 
@@ -128,10 +133,15 @@ class TurnStep:
             raise Waiting(wake_ms=step.wake_ms)
         return await self._journal.change(step, wake_ms=None)
 
+    def _new_run(self) -> str:
+        self._new = clock.new_id()
+        return self._new
+
     async def _run(self, step: StepRow) -> Turn:
         flow, stop, cancel = self._journal.flow, self._journal.stop, Cancel()
         order = TurnOrder(
             run=step.run or "",
+            may_be_begun=step.run != self._new,
             run_key=f"flow/{flow.id}/{step.key}/{step.tries}",
             conversation=self._conversation,
             text=self._text,
@@ -140,7 +150,7 @@ class TurnStep:
             briefing=await self._timed(step),
             retry_of=step.previous,
         )
-
+        self._new = None
         stop.add(cancel)
         try:
             turn = await self._port.run(order, cancel)
@@ -169,3 +179,13 @@ class TurnStep:
         """It was ended because the flow stops: that is no result, and another try begins when it goes on."""
         await self._journal.change(step, tries=step.tries + 1, previous=turn.run, run=clock.new_id())
         self._journal.stop.check()
+
+
+def worked_ms(spans: Iterable[Span], since_ms: int, until_ms: int) -> int:
+    """How much of the time between the two is in the spans. What they have in common counts once."""
+    total, reached = 0, since_ms
+    for began, ended in sorted(spans):
+        first, last = max(began, reached), min(ended, until_ms)
+        if last > first:
+            total, reached = total + last - first, last
+    return total

@@ -148,12 +148,18 @@ def events_of(agent: Agent, line: bytes | Oversize) -> Sequence[ev.Event]:
     return agent.parse(line)
 
 
+class Cancellable(Protocol):
+    """What runs, and can be ended: called in the event loop, once for each wish."""
+
+    def cancel(self) -> None: ...
+
+
 class Cancel:
     """A handle to stop a running attempt, from any thread: the first call ends it, the second kills it."""
 
     def __init__(self) -> None:
         self.asked = 0
-        self._running: Running | None = None
+        self._running: Cancellable | None = None
         self._loop: AbstractEventLoop | None = None
 
     def __call__(self) -> None:
@@ -162,7 +168,7 @@ class Cancel:
             with suppress(RuntimeError):  # the loop is closed: it has ended
                 self._loop.call_soon_threadsafe(self._running.cancel)
 
-    def follow(self, running: Running) -> None:
+    def follow(self, running: Cancellable) -> None:
         from asyncio import get_running_loop
 
         self._running, self._loop = running, get_running_loop()

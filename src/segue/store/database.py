@@ -126,6 +126,8 @@ WAIT_S = 10
 CHUNK = 500
 
 Row = tuple[Any, ...]
+Statement = tuple[str, dict[str, Any]]
+"""A statement with its values, to be sent together with others."""
 
 
 class Database:
@@ -183,6 +185,24 @@ class Database:
             part += part[-1:] * (room - len(part))
             found += self.all(spread(sql, room), **{f"ids{n}": value for n, value in enumerate(part)})
         return found
+
+    def together(self, *statements: Statement) -> list[list[Row]]:
+        """The statements as one transaction, sent as a whole: one round trip. Returns the rows of each.
+
+        None can depend on what an earlier one returned, so each says in SQL when it is to do nothing. Outside
+        a transaction they are sent again if the connection is lost meanwhile: done twice, they must come to
+        the same. Within one, they are a part of it.
+        """
+        with self._lock:
+            found = self._execute_together([(sql, _bound(values)) for sql, values in statements])
+            if not self._depth:
+                self._tell()
+            return found
+
+    def found_by(self, *statements: Statement) -> list[list[Row]]:
+        """The rows that each of these queries finds. Sent as a whole, but not of the same snapshot."""
+        with self._lock:
+            return self._execute_reads([(sql, _bound(values)) for sql, values in statements])
 
     @contextmanager
     def writing(self) -> Iterator[None]:
@@ -247,6 +267,13 @@ class Database:
 
     def _execute_many(self, sql: str, rows: list[dict[str, Any]]) -> None:
         raise NotImplementedError
+
+    def _execute_together(self, statements: list[Statement]) -> list[list[Row]]:
+        with self._transaction(self.BEGIN_WRITING):
+            return self._execute_reads(statements)
+
+    def _execute_reads(self, statements: list[Statement]) -> list[list[Row]]:
+        return [self._execute(sql, values).fetchall() for sql, values in statements]
 
     def _roll_back(self) -> None:
         raise NotImplementedError

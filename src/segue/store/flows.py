@@ -16,26 +16,19 @@ from segue.core.model import Owner
 from segue.core.outcome import Kind
 from segue.core.usage import Usage
 from segue.store.budgets import Budgets, RaisedTo
-from segue.store.database import Queries, Row, from_json
+from segue.store.database import Queries, Row, Statement, from_json
 from segue.store.flow_actions import FlowActions
 from segue.store.flow_records import ArtefactRow, FlowAttempt, FlowRow, FlowRun, StepRow
 from segue.store.records import Claim
 from segue.system import clock
 
 _SQL = Queries("flows")
+_LEASES = Queries("leases")
 _TURNS = Queries("turns")
 
 
 Asked = Literal["pause", "cancel"]
 """What somebody can ask of a flow."""
-
-
-class _ToStop(Exception):  # noqa: N818 - it is an answer, not an error
-    """Rolls back what was written."""
-
-    def __init__(self, asked: Asked) -> None:
-        super().__init__(asked)
-        self.asked = asked
 
 
 class _Failed(msgspec.Struct):
@@ -57,15 +50,11 @@ class Flows(FlowActions):
 
     def add(self, flow: FlowRow) -> FlowRow:
         """Store a new flow. If its key belongs to another one, that one is returned."""
-        with self._db.writing():
-            fields = msgspec.structs.asdict(flow)
-            names = (
-                "id key kind version source label input state cwd tree host rounds created_ms budget".split()
-            )
-            self._db.run(_SQL.add, **{name: fields[name] for name in names})
-            known = self.by_key(flow.key) if flow.key is not None else self.flow(flow.id)
-        assert known is not None
-        return known
+        fields = msgspec.structs.asdict(flow)
+        names = "id key kind version source label input state cwd tree host rounds created_ms budget".split()
+        known = (_SQL.by_id, {"id": flow.id}) if flow.key is None else (_SQL.by_key, {"key": flow.key})
+        _, (row,) = self._db.together((_SQL.add, {name: fields[name] for name in names}), known)
+        return _flow_of(row)
 
     def flow(self, flow_id: str) -> FlowRow | None:
         row = self._db.one(_SQL.by_id, id=flow_id)
@@ -75,6 +64,21 @@ class Flows(FlowActions):
         row = self._db.one(_SQL.by_key, key=key)
         return None if row is None else _flow_of(row)
 
+    def entered(self, flow_id: str) -> tuple[FlowRow, list[StepRow], int] | None:
+        """The flow, its steps, and the time of the database's clock."""
+        flow, steps, now = self._db.found_by(
+            (_SQL.by_id, {"id": flow_id}), (_SQL.steps, {"flow": flow_id}), (_LEASES.now, {})
+        )
+        return (_flow_of(flow[0]), [*map(_step_of, steps)], int(now[0][0])) if flow else None
+
+    def recorded(self, flow_id: str) -> tuple[list[FlowRun], list[StepRow], list[ArtefactRow]]:
+        """Its runs, its steps and what it keeps, as ``runs``, ``steps`` and ``artefacts`` tell them."""
+        named = {"flow": flow_id}
+        runs, steps, kept = self._db.found_by(
+            (_SQL.runs, named), (_SQL.steps, named), (_SQL.artefacts, named)
+        )
+        return [*map(_run_of, runs)], [*map(_step_of, steps)], [*map(_artefact_of, kept)]
+
     def newest(self, limit: int) -> list[FlowRow]:
         """The newest first."""
         return [_flow_of(row) for row in self._db.all(_SQL.newest, count=limit)]
@@ -83,12 +87,15 @@ class Flows(FlowActions):
         """Those that have not ended, the oldest first."""
         return [_flow_of(row) for row in self._db.all(_SQL.unfinished)]
 
-    def change(self, claim: Claim, flow: FlowRow, *, goes_on: bool = False) -> None:
-        """Write what has changed about a flow; what was asked of it is done, unless it ``goes_on``."""
-        names = "id version state needs wake_ms rounds ending result artefact failure ended_ms".split()
-        with self._fenced(claim):
-            fields = {name: getattr(flow, name) for name in names}
-            self._db.run(_SQL.change, **fields, goes_on=int(goes_on))
+    def change(self, claim: Claim, flow: FlowRow, *, goes_on: bool = False) -> FlowRow:
+        """Write what has changed about a flow, except its rounds; what was asked of it is done, unless it
+        ``goes_on``. Returns it as it is then."""
+        names = "id version state needs wake_ms ending result artefact failure ended_ms".split()
+        fields = {name: getattr(flow, name) for name in names}
+        (rows,) = self._under(claim, (_SQL.change, {**fields, "goes_on": int(goes_on)}))
+        if not rows:
+            raise Overtaken
+        return _flow_of(rows[0])
 
     def count_round(self, claim: Claim, flow_id: str, rounds: int) -> None:
         with self._fenced(claim):
@@ -155,24 +162,25 @@ class Flows(FlowActions):
 
     def write_step(self, claim: Claim, *steps: StepRow, data: bytes | None = None) -> None:
         """Write steps as they are now. ``data``: the artefact that is the result of the last one."""
+        written = [_written(step) for step in steps]
+        if data is None:
+            if not all(self._under(claim, *written)):
+                raise Overtaken
+            return
         with self._fenced(claim):
-            for step in steps:
-                self._db.one(_SQL.write_step, **msgspec.structs.asdict(step))
-            if data is not None:
-                last = steps[-1]
-                made_ms = last.ended_ms or last.began_ms
-                self._keep(last.flow, last.key, data, "application/json", made_ms)
+            self._under(claim, *written)
+            last = steps[-1]
+            self._keep(last.flow, last.key, data, "application/json", last.ended_ms or last.began_ms)
 
     def begin_step(self, claim: Claim, step: StepRow) -> Asked | None:
         """Write a new step, unless somebody has asked the flow to stop: then that is returned."""
-        try:
-            with self._fenced(claim):
-                row = self._db.one(_SQL.write_step, **msgspec.structs.asdict(step))
-                if row is not None and row[0] is not None:
-                    raise _ToStop(row[0])
-        except _ToStop as to_stop:
-            return to_stop.asked
-        return None
+        (rows,) = self._under(claim, _written(step, heeds=True))
+        if rows:
+            return None
+        asked = self.asked_for(step.flow)
+        if asked is None:
+            raise Overtaken
+        return asked
 
     def keep(
         self, claim: Claim, flow_id: str, name: str, data: bytes, media_type: str, now_ms: int
@@ -182,9 +190,7 @@ class Flows(FlowActions):
             return self._keep(flow_id, name, data, media_type, now_ms)
 
     def artefacts(self, flow_id: str) -> list[ArtefactRow]:
-        names = ArtefactRow.__struct_fields__
-        rows = self._db.all(_SQL.artefacts, flow=flow_id)
-        return [ArtefactRow(**dict(zip(names, row, strict=True))) for row in rows]
+        return [_artefact_of(row) for row in self._db.all(_SQL.artefacts, flow=flow_id)]
 
     def artefact(self, hash_: str) -> bytes | None:
         """The content with that hash."""
@@ -252,6 +258,15 @@ class Flows(FlowActions):
         self._db.run(_SQL.name_artefact, **msgspec.structs.asdict(row))
         return row
 
+    def _under(self, claim: Claim, *statements: Statement) -> list[list[Row]]:
+        """The rows of statements that do nothing if the lease is not held. They are sent as a whole: renewed,
+        the lease cannot be taken before they are done."""
+        lease = msgspec.structs.asdict(claim)
+        _, *found = self._db.together(
+            (_LEASES.renew, lease), *((sql, {**values, **lease}) for sql, values in statements)
+        )
+        return found
+
     @contextmanager
     def _fenced(self, claim: Claim) -> Iterator[None]:
         with self._db.writing():
@@ -269,12 +284,21 @@ def _named(names: Sequence[str], row: Row) -> dict[str, Any]:
     return dict(zip(names, row, strict=True))
 
 
+def _written(step: StepRow, *, heeds: bool = False) -> Statement:
+    """``heeds``: not if somebody has asked the flow to stop."""
+    return _SQL.write_step, {**msgspec.structs.asdict(step), "heeds": int(heeds)}
+
+
 def _flow_of(row: Row) -> FlowRow:
     return msgspec.convert(_named(FlowRow.__struct_fields__, row), FlowRow)
 
 
 def _step_of(row: Row) -> StepRow:
     return msgspec.convert(_named(StepRow.__struct_fields__, row), StepRow)
+
+
+def _artefact_of(row: Row) -> ArtefactRow:
+    return ArtefactRow(**_named(ArtefactRow.__struct_fields__, row))
 
 
 def _run_of(row: Row) -> FlowRun:

@@ -7,7 +7,7 @@ alone. If several processes try to take a lease at the same moment, on any host,
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -69,27 +69,31 @@ class Leases(Section):
 
     def renew_lease(self, claim: Claim) -> bool:
         """Renew it. False: it is not ours any more. It cannot be taken before the transaction ends."""
-        return self._db.run(_SQL.renew, **msgspec.structs.asdict(claim)) == 1
+        return self._did(_SQL.renew, claim)
 
     def note_group(self, claim: Claim, group: str | None) -> bool:
         """Record the run directory of the attempt that writes under this lease. It survives a takeover."""
-        return self._db.run(_SQL.note_group, **msgspec.structs.asdict(claim), process_group=group) == 1
+        return self._did(_SQL.note_group, claim, process_group=group)
 
     def release_lease(self, claim: Claim) -> bool:
         """Release it. False: it was not ours any more."""
-        return self._db.run(_SQL.release, **msgspec.structs.asdict(claim)) == 1
+        return self._did(_SQL.release, claim)
+
+    def _did(self, sql: str, claim: Claim, **values: object) -> bool:
+        """Whether the lease was ours, so that the statement did something."""
+        (rows,) = self._db.together((sql, {**msgspec.structs.asdict(claim), **values}))
+        return bool(rows)
 
     def _swap(self, name: str, owner: Owner, held: LeaseRow | None) -> Claim | None:
         """Take the lease from ``held``. None: another process was faster."""
-        mine = {"name": name, "token": clock.random_hex(16), "owner": to_json(owner)}
-        with self._db.writing():
-            self._db.run(_SQL.next_generation)
-            if held is None:
-                got = self._db.run(_SQL.take, **mine)
-            else:
-                got = self._db.run(_SQL.take_over, **mine, seen_token=held.token, seen_ms=held.renewed_ms)
-            row = self.lease(name) if got else None
-        return None if row is None else row.claim
+        mine: dict[str, Any] = {"name": name, "token": clock.random_hex(16), "owner": to_json(owner)}
+        if held is None:
+            taking = (_SQL.take, mine)
+        else:
+            taking = (_SQL.take_over, {**mine, "seen_token": held.token, "seen_ms": held.renewed_ms})
+        *_, rows = self._db.together((_SQL.next_generation, {}), taking, (_SQL.find, {"name": name}))
+        now = _lease_of(rows[0]) if rows else None
+        return now.claim if now is not None and now.token == mine["token"] else None
 
     def _drop_lease(self, name: str) -> None:
         """Delete the lease of a dead process without taking it over."""

@@ -8,12 +8,12 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Generator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from segue.core.errors import Broken, Misuse
-from segue.store.database import WAIT_S, Database, pyformat
+from segue.store.database import WAIT_S, Database, Row, Statement, pyformat
 
 try:
     import psycopg
@@ -135,6 +135,20 @@ class Postgres(Database):
     def _execute_many(self, sql: str, rows: list[dict[str, Any]]) -> None:
         query = pyformat(sql).encode()
         self._done(lambda: self._connection.cursor().executemany(query, rows))
+
+    def _execute_together(self, statements: list[Statement]) -> list[list[Row]]:
+        """What is sent before the answers are waited for is one transaction to the server."""
+        queries = [(pyformat(sql).encode(), values or None) for sql, values in statements]
+
+        def send() -> list[list[Row]]:
+            with self._connection.pipeline() if len(queries) > 1 else nullcontext():
+                answers = [self._connection.execute(query, values) for query, values in queries]
+            return [each.fetchall() if each.rownumber is not None else [] for each in answers]
+
+        found: list[list[Row]] = self._done(send)
+        return found
+
+    _execute_reads = _execute_together
 
     def _done(self, statement: Callable[[], Any]) -> Any:
         """Run the statement, if necessary a second time: on a new connection, outside a transaction."""

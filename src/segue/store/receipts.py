@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from segue.core.errors import Misuse
-from segue.store.database import Queries, Section
+from segue.store.database import Queries, Section, Statement
 from segue.store.records import KnownRun, Receipt, TurnRow
 
 _SQL = Queries("receipts")
@@ -32,18 +32,21 @@ class Receipts(Section):
             raise Misuse(f"{known}; a new request needs a new key")
         return str(run)
 
-    def _keep_receipt(self, turn: TurnRow, receipt: Receipt | None) -> None:
-        """Raise ``KnownRun`` if the key already has a run; ``Misuse`` if that was for another request. The
-        transaction is then rolled back."""
+    def _store_with_receipt(self, insert: Statement, turn: TurnRow, receipt: Receipt | None) -> None:
+        """Store the run by ``insert``, and its receipt. Raises ``KnownRun`` if the key already has a run;
+        ``Misuse`` if that was for another request. The transaction is then rolled back."""
         if receipt is None:
+            self._db.together(insert)
             return
         now_ms = turn.started_ms
         named = {"conversation": turn.conversation, "key": receipt.key, "run": turn.id}
         if receipt.failed is not None:
-            self._db.run(_SQL.pass_on, **named, failed=receipt.failed)
+            self._db.together(insert, (_SQL.pass_on, {**named, "failed": receipt.failed}))
             return
         since_ms = now_ms - RECEIPT_MS
-        if not self._db.run(_SQL.keep, **named, body=receipt.body, ms=now_ms, since_ms=since_ms):
+        keep = (_SQL.keep, {**named, "body": receipt.body, "ms": now_ms, "since_ms": since_ms})
+        _, kept = self._db.together(insert, keep)
+        if not kept:
             run = self.run_of_key(turn.conversation, receipt, now_ms)
             assert run is not None
             raise KnownRun(run)

@@ -75,8 +75,7 @@ class Turns(History, Leases, Receipts):
             self._see_logins(message.under)
             self._insert_messages(stored.id, [(message, text, turn.started_ms)], first_place=None)
             self._attach(message.id, files)
-            self._insert_turn(turn)
-            self._keep_receipt(turn, receipt)
+            self._insert_turn(turn, receipt)
         return stored
 
     def add_retry(self, turn: TurnRow, receipt: Receipt | None = None, failed_run: str | None = None) -> None:
@@ -85,10 +84,9 @@ class Turns(History, Leases, Receipts):
         with self._db.writing():
             self._refuse_known(turn)
             self._touch(turn.conversation, turn.started_ms)
-            self._insert_turn(turn)
+            self._insert_turn(turn, receipt)
             if failed_run is not None:
                 self._db.run(_SQL.take_place, id=turn.id, other=failed_run)
-            self._keep_receipt(turn, receipt)
             self._note_retry(turn.id, turn.retry_of, turn.started_ms)
 
     def ask_cancel(self, turn_id: str) -> bool:
@@ -267,27 +265,27 @@ class Turns(History, Leases, Receipts):
             text = row[0] if row is not None else ""
         return msgspec.structs.replace(turn, told=msgspec.structs.replace(turn.told, text=text))
 
-    def _insert_turn(self, turn: TurnRow) -> None:
+    def _insert_turn(self, turn: TurnRow, receipt: Receipt | None) -> None:
+        """Raises ``KnownRun`` if the receipt's key already has a run."""
         fields: dict[str, Any] = {
             name: getattr(turn, name)
             for name in ("id", "conversation", "message", "account", "model", "cwd", "host", "mode")
         }
         place = turn.flow
-        self._db.run(
-            _SQL.insert,
-            **fields,
-            agent=turn.voice.agent,
-            role=turn.voice.role,
-            state="queued",
-            owner=to_json(turn.owner),
-            started_ms=turn.started_ms,
-            predicted_usd=turn.predicted_usd,
-            retry_of=turn.retry_of,
-            via=turn.via,
-            flow=place.flow if place is not None else None,
-            step=place.step if place is not None else None,
-            tier=place.tier if place is not None else None,
-        )
+        fields |= {
+            "agent": turn.voice.agent,
+            "role": turn.voice.role,
+            "state": "queued",
+            "owner": to_json(turn.owner),
+            "started_ms": turn.started_ms,
+            "predicted_usd": turn.predicted_usd,
+            "retry_of": turn.retry_of,
+            "via": turn.via,
+            "flow": place.flow if place is not None else None,
+            "step": place.step if place is not None else None,
+            "tier": place.tier if place is not None else None,
+        }
+        self._store_with_receipt((_SQL.insert, fields), turn, receipt)
 
 
 def turn_of(row: Row) -> TurnRow:

@@ -13,9 +13,10 @@ import psycopg
 import pytest
 
 from segue.core.errors import Broken, Misuse, SegueError
+from segue.store.lease_rows import Taken
 from segue.store.migrate import MIGRATIONS, known, migrate
-from segue.store.store import open_store
-from tests.integration.store.talking import Talk
+from segue.store.store import Store, open_store
+from tests.integration.store.talking import OWNER, Talk
 from tests.integration.store.where import Where
 
 NEWEST = known()[-1].version
@@ -214,6 +215,20 @@ def test_a_lost_connection_is_made_again(postgres_url: str, tmp_path: Path) -> N
         cut()
         store.record(store.turns(talk.id)[0].id, [(1, 100, "{}"), (2, 100, "{}")])
         assert len(store.events(store.turns(talk.id)[0].id)) == 2
+        cut()
+        taken = store.take_lease("any", OWNER, lambda _: "alive")
+        assert isinstance(taken, Taken)
+        cut()
+        assert store.renew_lease(taken.claim)
+
+
+def test_what_is_sent_together_is_written_as_a_whole_or_not_at_all(store: Store) -> None:
+    add = "INSERT INTO counters (name, n) VALUES (:name, 1)"
+    find = "SELECT name FROM counters WHERE name IN ('one', 'two') ORDER BY name"
+    with pytest.raises(Broken):
+        store._db.together((add, {"name": "one"}), (add, {"name": "two"}), (add, {"name": "one"}))
+    assert store._db.together((add, {"name": "two"}), (find, {})) == [[], [("two",)]]
+    assert store._db.found_by((find, {}), ("SELECT :n", {"n": "1"})) == [[("two",)], [("1",)]]
 
 
 def test_what_fails_on_a_new_connection_is_told_in_one_line(postgres_url: str, tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from segue.flows.working_time import Span, worked_ms
+from segue.flows.turn_step import Span, worked_ms
 
 
 @pytest.mark.parametrize(

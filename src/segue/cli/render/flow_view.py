@@ -36,6 +36,7 @@ class FlowView:
         self._quiet, self._name = quiet, name
         self._told: set[tuple[str, int, str]] = set()
         self._flow: FlowShown | None = None
+        self._why: str | None = None
 
     def show(self, flow: FlowShown) -> None:
         """Show what has changed since the last time."""
@@ -53,6 +54,13 @@ class FlowView:
         if self._canvas is not None and self._flow is not None:
             width = self._canvas.width
             self._canvas.draw([fitted(line, width) for line in progress(self._flow)])
+
+    def waits(self, flow: FlowShown) -> None:
+        """Say what it waits for, when that has changed."""
+        why = flow.waits.why if flow.waits is not None else None
+        if why is not None and why != self._why:
+            self.note(why)
+        self._why = why
 
     def note(self, text: str) -> None:
         self._write(f"segue: {text}")

@@ -26,13 +26,16 @@ SELECT id, key, kind, version, source, label, input, state, needs, wake_ms, cwd,
     artefact, failure, created_ms, ended_ms, budget
 FROM flows WHERE state IN ('running', 'needs_you', 'parked', 'paused') ORDER BY created_ms, id;
 
--- name: change(id, version, state, needs, wake_ms, rounds, ending, result, artefact, failure, ended_ms, goes_on)!
--- goes_on: what was asked of it is still to be done.
+-- name: change(id, version, state, needs, wake_ms, ending, result, artefact, failure, ended_ms, goes_on, name, token, generation)^
+-- Only under its lease. goes_on: what was asked of it is still to be done.
 UPDATE flows
-SET version = :version, state = :state, needs = :needs, wake_ms = :wake_ms, rounds = :rounds, ending = :ending,
-    result = :result, artefact = :artefact, failure = :failure, ended_ms = :ended_ms,
+SET version = :version, state = :state, needs = :needs, wake_ms = :wake_ms, ending = :ending, result = :result,
+    artefact = :artefact, failure = :failure, ended_ms = :ended_ms,
     asked = CASE WHEN CAST(:goes_on AS INTEGER) = 1 THEN asked END
-WHERE id = :id;
+WHERE id = :id
+    AND EXISTS (SELECT 1 FROM leases WHERE name = :name AND token = :token AND generation = :generation)
+RETURNING id, key, kind, version, source, label, input, state, needs, wake_ms, cwd, tree, host, asked, rounds, ending,
+    result, artefact, failure, created_ms, ended_ms, budget;
 
 -- name: count_round(id, rounds)!
 UPDATE flows SET rounds = :rounds WHERE id = :id AND rounds < :rounds;
@@ -63,21 +66,24 @@ SELECT flow, key, tries, n, together, kind, state, run, previous, conversation, 
     artefact, failure, wake_ms, began_ms, ended_ms
 FROM flow_steps WHERE flow = :flow AND key = :key;
 
--- name: write_step(flow, key, tries, n, together, kind, state, run, previous, conversation, agent, role, tier, question, result, artefact, failure, wake_ms, began_ms, ended_ms)^
--- Tells what somebody has asked of the flow.
+-- name: write_step(flow, key, tries, n, together, kind, state, run, previous, conversation, agent, role, tier, question, result, artefact, failure, wake_ms, began_ms, ended_ms, heeds, name, token, generation)^
+-- Only under its lease. heeds: not if somebody has asked the flow to stop. Returns a row if it is written.
 INSERT INTO flow_steps
     (flow, key, tries, n, together, kind, state, run, previous, conversation, agent, role, tier, question, result,
     artefact, failure, wake_ms, began_ms, ended_ms)
-VALUES
-    (:flow, :key, :tries, :n, :together, :kind, :state, :run, :previous, :conversation, :agent, :role, :tier, :question,
-    :result, :artefact, :failure, :wake_ms, :began_ms, :ended_ms)
+SELECT :flow, :key, :tries, :n, :together, :kind, :state, :run, :previous, :conversation, :agent, :role, :tier,
+    :question, :result, :artefact, :failure, :wake_ms, :began_ms, :ended_ms
+FROM leases
+WHERE name = :name AND token = :token AND generation = :generation AND (
+    CAST(:heeds AS INTEGER) = 0 OR NOT EXISTS (SELECT 1 FROM flows WHERE id = :flow AND asked IS NOT NULL)
+)
 ON CONFLICT (flow, key) DO UPDATE SET
     tries = excluded.tries, n = excluded.n, together = excluded.together, kind = excluded.kind, state = excluded.state,
     run = excluded.run, previous = excluded.previous, conversation = excluded.conversation, agent = excluded.agent,
     role = excluded.role, tier = excluded.tier, question = excluded.question, result = excluded.result,
     artefact = excluded.artefact, failure = excluded.failure, wake_ms = excluded.wake_ms,
     began_ms = excluded.began_ms, ended_ms = excluded.ended_ms
-RETURNING (SELECT f.asked FROM flows AS f WHERE f.id = flow_steps.flow);
+RETURNING key;
 
 -- name: answer(flow, key, result, ended_ms)!
 -- The first answer counts.

@@ -21,15 +21,18 @@ SET token = :token, generation = (SELECT n FROM counters WHERE name = 'lease'), 
     taken_ms = now_ms(), renewed_ms = now_ms()
 WHERE name = :name AND token = :seen_token AND renewed_ms = :seen_ms;
 
--- name: renew(name, token, generation)!
-UPDATE leases SET renewed_ms = now_ms() WHERE name = :name AND token = :token AND generation = :generation;
+-- name: renew(name, token, generation)^
+UPDATE leases SET renewed_ms = now_ms() WHERE name = :name AND token = :token AND generation = :generation
+RETURNING generation;
 
--- name: note_group(name, token, generation, process_group)!
+-- name: note_group(name, token, generation, process_group)^
 UPDATE leases SET process_group = :process_group
-WHERE name = :name AND token = :token AND generation = :generation;
+WHERE name = :name AND token = :token AND generation = :generation
+RETURNING generation;
 
--- name: release(name, token, generation)!
-DELETE FROM leases WHERE name = :name AND token = :token AND generation = :generation;
+-- name: release(name, token, generation)^
+DELETE FROM leases WHERE name = :name AND token = :token AND generation = :generation
+RETURNING generation;
 
 -- name: drop(name)!
 DELETE FROM leases WHERE name = :name;
