@@ -90,8 +90,8 @@ def test_what_soon_follows_is_seen_soon(monkeypatch: pytest.MonkeyPatch, after_m
         def _look(self) -> file_watch.State:
             return [(int(now * 1000 >= after_ms), 0)]
 
-    monkeypatch.setattr(file_watch.time, "monotonic", lambda: now)
-    monkeypatch.setattr(file_watch.anyio, "sleep", sleep, raising=False)
+    monkeypatch.setattr("segue.system.file_watch.time.monotonic", lambda: now)
+    monkeypatch.setattr("segue.system.file_watch.anyio.sleep", sleep)
     watch = Written()
     with pytest.raises(StopIteration):
         watch.wait().send(None)
